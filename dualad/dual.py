@@ -1,0 +1,397 @@
+"""Dual numbers: value and tangent together, computed interleaved with the evaluation (forward mode, a JVP).
+
+One class serves scalars and arrays. The value is a Python float, a NumPy scalar or array, or a value of a lower level; the
+tangent has the value's shape, or (K, *shape) where the level carries K directions. None is a tangent of exact zeros.
+Products of Python floats take a path of their own (`define_fast_operators`), compiled from the same rows.
+"""
+
+from __future__ import annotations
+
+import linecache
+import operator
+
+import numpy as np
+
+from .batch import unwrap, wrap
+from .rules.batching import aligned
+from .rules.indexing import getitem
+from .rules.kinds import FIRST, MINUS_ONE, ONE, ROWS, SECOND, Elementwise, strong_multiply
+from .traced import GETITEM, Level, Owner, Traced, View, apply, dtype_of, locate, new, no_derivative_for, version_of
+
+__all__ = ["Dual", "make_dual"]
+
+MANUAL = Level()  # the level of Duals that users make by hand: below every derivative call
+
+
+class Dual(Traced):
+    """A value together with its tangent, the derivative of the value along one direction (or K of them).
+
+    Arithmetic and NumPy functions on Duals give Duals: ``a + b*eps`` with ``eps**2 = 0``. The derivative verbs
+    (`jvp`, `derivative`, `gradient`, `jacobian`) make and open Duals themselves; made by hand they are good for learning and
+    for looking into a computation.
+
+    Parameters
+    ----------
+    value : number or array. Integers become float64; an array is copied.
+    tangent : number or array of the value's shape, optional. None is a zero.
+
+    Raises
+    ------
+    ValueError
+        Where the shapes of value and tangent differ.
+    TypeError
+        Where the value is not numeric.
+
+    Examples
+    --------
+    >>> from dualad import Dual
+    >>> x = Dual(2.0, 1.0)
+    >>> x * x + 1.0
+    Dual(5.0, tangent=4.0)
+    """
+
+    __slots__ = ()
+    tangent = Traced.__dict__["payload"]
+
+    def __init__(self, value, tangent=None, level=MANUAL):
+        self.value = seedable(value, "Dual", "value")
+        if tangent is not None:
+            tangent = seedable(tangent, "Dual", "tangent")
+            if np.shape(tangent) != np.shape(self.value):
+                raise ValueError(f"Dual: tangent has shape {np.shape(tangent)}, value has shape {np.shape(self.value)}: "
+                                 f"give a tangent of the value's shape")
+        self.tangent, self.level, self.alias = tangent, level, None
+
+    def __repr__(self):
+        self._refresh()
+        tangent = 0.0 if self.tangent is None else self.tangent
+        return f"Dual({shown(self.value)}, tangent={shown(tangent)})"
+
+    # --- one operation ----------------------------------------------------------------------------------------------------
+
+    def _interpret(self, row, args, kwargs, evaluate=None):
+        level = self.level
+        if not level.plain:
+            level.check()
+        values, tangents = list(args), [None] * len(args)
+        active = written = False
+        for i in row.arrays(args):
+            arg = args[i]
+            if type(arg) is Dual and arg.level is level:
+                if arg.alias is not None and arg._shares_written():
+                    written = True
+                values[i] = arg.value
+                if arg.tangent is not None:
+                    tangents[i] = arg.tangent
+                    active = True
+        if not isinstance(row, Elementwise):
+            refuse_traced_metadata(row, values, kwargs, level)
+        ans = (evaluate or row.call)(*values, **kwargs)
+        if not active:
+            tangent = None
+        elif isinstance(row, Elementwise):
+            tangent = elementwise_tangent(row, ans, values, kwargs, tangents, level)
+        elif level.directions is None:
+            tangent = row.jvp(ans, values, kwargs, tangents)
+        else:
+            tangent = row.jvp(ans, values, kwargs, [wrap(t, level) for t in tangents])
+        if isinstance(ans, tuple | list):
+            parts = [None] * len(ans) if tangent is None else tangent
+            duals = [self._result(row, part, t, level, written, values) for part, t in zip(ans, parts, strict=True)]
+            return type(ans)(duals) if type(ans) in (tuple, list) else type(ans)(*duals)
+        result = self._result(row, ans, tangent, level, written, values)
+        if row.view is not None and shows_memory(ans, values[0]):
+            base = args[0]
+            op = (row.fn, tuple(args[1:]), kwargs)
+            result.alias = View(base.alias.base, (*base.alias.ops, op)) if type(base.alias) is View else View(base, (op,))
+        elif written:
+            result.value = separate(result.value, args)
+            result.tangent = separate(result.tangent, args)
+        return result
+
+    def _result(self, row, ans, tangent, level, written, values):
+        if tangent is not None:
+            shape = getattr(ans, "shape", ())
+            if level.directions is not None:
+                tangent = unwrap(tangent, level, shape) if not isinstance(row, Elementwise) else tangent
+            elif getattr(tangent, "shape", ()) != shape:
+                tangent = np.broadcast_to(tangent, shape)
+            dtype = getattr(ans, "dtype", FLOAT)
+            if type(tangent) is not float and tangent.dtype != dtype:
+                tangent = np.asarray(tangent).astype(dtype)[()] if not isinstance(tangent, Traced) else tangent.astype(dtype)
+        return make_dual(ans.item() if type(ans) is np.float64 else ans, tangent, level)
+
+    # --- assignment -------------------------------------------------------------------------------------------------------
+
+    def _assign(self, ops, index, v):
+        level = self.level
+        level.check()
+        if isinstance(v, Traced) and v.level.id > level.id:
+            self._promote(v)
+            self._assign(ops, index, v)
+            return
+        v_value, v_tangent = v, None
+        if type(v) is Dual and v.level is level:
+            shared = v._shares_written()
+            v_value, v_tangent = v.value, v.tangent
+            if shared:
+                v_value = np.copy(v_value)
+                v_tangent = None if v_tangent is None else np.copy(v_tangent)
+        self._own(v_tangent is not None)
+        locate(ops, self.value)[index] = v_value
+        tangent = self.tangent
+        if tangent is None:
+            return
+        if v_tangent is None:
+            v_tangent = 0.0
+        if level.directions is None:
+            locate(ops, tangent)[index] = v_tangent
+        else:
+            target = tangent
+            for fn, args, kwargs in ops:
+                target = unwrap(apply(fn, (wrap(target, level), *args), kwargs), level, None)
+            assign_directions(target, index, v_tangent)
+
+    def _own(self, with_tangent):
+        """Make the buffers this handle's alone, at the first write."""
+        alias = self.alias
+        if alias is None or not alias.exclusive:
+            self.value = np.copy(self.value, order="K") if type(self.value) is np.ndarray else np.copy(self.value)
+            if self.tangent is not None:
+                self.tangent = laid_out_like(self.value, self.level.directions, self.tangent)
+            self.alias = Owner(version_of(self) + 1, True)
+        if with_tangent and self.tangent is None:
+            self.tangent = laid_out_like(self.value, self.level.directions, 0.0)
+            self.alias.version += 1
+
+
+FLOAT = np.dtype(float)
+
+
+def make_dual(value, tangent, level):
+    """Return a Dual without checks."""
+    dual = new(Dual)
+    dual.value, dual.tangent, dual.level, dual.alias = value, tangent, level, None
+    return dual
+
+
+def elementwise_tangent(row, ans, values, kwargs, tangents, level):
+    """Return the tangent of an elementwise row, of the result's full shape."""
+    lanes = level.directions
+    if lanes is not None:
+        ndim = getattr(ans, "ndim", 0)
+        tangents = [t if t is None or t.ndim > ndim else aligned(t, ndim) for t in tangents]
+    try:
+        tangent = row.jvp(ans, values, kwargs, tangents, level.nan_safe)
+    except (ZeroDivisionError, OverflowError):  # of Python floats, where NumPy's give inf
+        values = [np.float64(v) if type(v) is float else v for v in values]
+        with np.errstate(all="ignore"):
+            tangent = row.jvp(np.float64(ans), values, kwargs, tangents, level.nan_safe)
+    if lanes is not None:
+        shape = (lanes, *getattr(ans, "shape", ()))
+        if tangent.shape != shape:
+            tangent = np.broadcast_to(tangent, shape)
+    return tangent
+
+
+def refuse_traced_metadata(row, values, kwargs, level):
+    """Raise where a traced value of this level stands in an argument that the row does not differentiate."""
+    for i, value in enumerate(values):
+        if isinstance(value, Traced) and value.level is level:
+            raise no_derivative_for(row, i)
+    for name, value in kwargs.items():
+        if isinstance(value, Traced) and value.level is level:
+            raise no_derivative_for(row, name)
+
+
+def shows_memory(ans, x):
+    """Tell whether `ans` is a view of the memory of `x`."""
+    if type(ans) is np.ndarray:
+        base = ans.base
+        return base is not None and (base is x or base is x.base)
+    return isinstance(ans, Traced) and type(ans.alias) is View
+
+
+def separate(buffer, args):
+    """Return a buffer that shares no memory with the written buffers among the arguments."""
+    if type(buffer) is not np.ndarray:
+        return np.copy(buffer) if isinstance(buffer, Traced) and buffer.ndim else buffer
+    for arg in args:
+        if isinstance(arg, Traced) and any(type(part) is np.ndarray and np.may_share_memory(buffer, part)
+                                           for part in (arg.value, arg.payload)):
+            return buffer.copy()
+    return buffer
+
+
+def laid_out_like(value, directions, fill):
+    """Return a fresh tangent buffer of `value`'s shape and memory layout (so views of one are views of the other)."""
+    if isinstance(value, Traced):
+        return np.zeros((() if directions is None else (directions,)) + value.shape) + fill
+    if directions is None:
+        buffer = np.empty_like(value)
+    else:
+        order = sorted(range(value.ndim), key=lambda axis: -abs(value.strides[axis]))
+        buffer = np.empty((directions, *(value.shape[axis] for axis in order)), value.dtype)
+        buffer = buffer.transpose(0, *(1 + order.index(axis) for axis in range(value.ndim)))
+    if isinstance(fill, Traced):
+        return np.zeros_like(buffer) + fill
+    buffer[...] = fill
+    return buffer
+
+
+def assign_directions(target, index, v):
+    """Assign a (K, ...) tangent into a (K, ...) buffer at an index that does not see the leading axis."""
+    parts = index if type(index) is tuple else (index,)
+    target = np.moveaxis(target, 0, -1)
+    if any(part is Ellipsis for part in parts):
+        parts = (*parts, slice(None))
+    target[parts] = v if type(v) is float else np.moveaxis(v, 0, -1)
+
+
+def shown(x):
+    return np.array2string(x, separator=", ") if type(x) is np.ndarray else repr(x) if isinstance(x, Traced) else f"{x}"
+
+
+def seedable(x, where, what):
+    """Return `x` as a differentiable value: a float, or a copied array of floats; anything not numeric raises."""
+    if isinstance(x, Traced):
+        return x
+    if type(x) is float:
+        return x
+    if isinstance(x, bool | np.bool_ | str | bytes) or x is None:
+        raise TypeError(f"{where}: {what} is {x!r}, which is not a number: pass a float or an array of floats")
+    if isinstance(x, int):
+        return float(x)
+    dtype = getattr(x, "dtype", None)
+    if dtype is None and not isinstance(x, complex):
+        raise TypeError(f"{where}: {what} is of type {type(x).__name__}: pass a number, an array, or a tuple, list, dict or "
+                        f"named tuple of them; register a dataclass with optree.dataclasses")
+    if dtype is not None and dtype.kind not in "iufc":
+        raise TypeError(f"{where}: {what} has dtype {dtype}, which has no derivative: pass floats")
+    if dtype is not None and dtype.kind in "iu":
+        x = x.astype(float)
+    if isinstance(x, np.float64):
+        return float(x)
+    return np.array(x, subok=False) if isinstance(x, np.ndarray) else x
+
+
+# --- the fast path of Python floats ---------------------------------------------------------------------------------------------
+
+BINARY_SOURCE = """
+def {name}(self, other):
+    level = self.level
+    if level.plain:
+        a = self.value
+        if type(a) is float:
+            kind = type(other)
+            if kind is Dual:
+                b = other.value
+                if other.level is level and type(b) is float:
+                    t = self.tangent
+                    u = other.tangent
+                    if t is not None and u is not None:
+                        try:
+                            v = {value}
+                            {guard}
+                            r = new(Dual)
+                            r.tangent = {both}
+                            r.value = v
+                            r.level = level
+                            r.alias = None
+                            return r
+                        except ArithmeticError:
+                            pass
+            elif kind is float or kind is int or kind is float64:
+                b = float(other) if kind is float64 else other
+                try:
+                    t = self.tangent
+                    v = {value}
+                    {guard}
+                    r = new(Dual)
+                    r.tangent = None if t is None else {left}
+                    r.value = v
+                    r.level = level
+                    r.alias = None
+                    return r
+                except ArithmeticError:
+                    pass
+    return general(self, other)
+"""
+
+REFLECTED_SOURCE = """
+def {name}(self, other):
+    level = self.level
+    kind = type(other)
+    if level.plain and (kind is float or kind is int or kind is float64):
+        b = self.value
+        if type(b) is float:
+            a = float(other)
+            try:
+                u = self.tangent
+                v = {value}
+                {guard}
+                r = new(Dual)
+                r.tangent = None if u is None else {right}
+                r.value = v
+                r.level = level
+                r.alias = None
+                return r
+            except ArithmeticError:
+                pass
+    return general(self, other)
+"""
+
+
+def product_source(partial, name, t, singular):
+    """Return the source of partial times tangent; the marked partials need no call."""
+    marked = {ONE: t, MINUS_ONE: f"-{t}", FIRST: f"a * {t}", SECOND: f"b * {t}"}
+    return marked.get(partial) or (f"strong({name}(v, a, b), {t})" if singular else f"{name}(v, a, b) * {t}")
+
+
+def strong_scalar(p, t):
+    """Return p * t for a scalar partial, with a zero tangent winning over an infinite partial."""
+    return p * t if p - p == 0.0 else strong_multiply(p, t)
+
+
+def not_real(v):
+    raise ArithmeticError  # Python's (-8.0) ** (1/3) is complex, NumPy's is NaN
+
+
+def define_fast_operators():
+    """Compile the operators' path for Python floats from their rows, and keep the general path behind it."""
+    for name, symbol, ufunc in (("add", "+", np.add), ("sub", "-", np.subtract), ("mul", "*", np.multiply),
+                                ("truediv", "/", np.divide), ("pow", "**", np.power)):
+        row = ROWS[ufunc]
+        first, second = row.partials
+        left, right = product_source(first, "p", "t", row.singular), product_source(second, "q", "u", row.singular)
+        minus = right.startswith("-u")
+        names = {"value": f"a {symbol} b", "left": left, "right": right, "both": f"{left} - u" if minus else f"{left} + {right}",
+                 "guard": "if type(v) is not float: not_real(v)" if name == "pow" else ""}
+        for source, method in ((BINARY_SOURCE, f"__{name}__"), (REFLECTED_SOURCE, f"__r{name}__")):
+            text = source.format(name=method, **names)
+            file = f"<dualad operator {method}>"
+            linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+            space = {"Dual": Dual, "new": new, "float64": np.float64, "p": first, "q": second, "strong": strong_scalar,
+                     "not_real": not_real, "general": general_operator(method, symbol, row)}
+            exec(compile(text, file, "exec"), space)
+            setattr(Dual, method, space[method])
+
+
+def general_operator(method, symbol, row):
+    """Return the operator for everything but floats: evaluated by Python's operator on plain arrays, else by the ufunc."""
+    slow = getattr(Traced, method)
+    reflected = method.startswith("__r")
+    operate = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "**": operator.pow}[symbol]
+
+    def general(self, other):
+        kind = type(other)
+        value = self.value
+        if type(value) is np.ndarray and (kind is Dual and other.level is self.level and type(other.value) is np.ndarray
+                                          or kind is float or kind is int or kind is np.ndarray and other.dtype != object):
+            return self._interpret(row, (other, self) if reflected else (self, other), {}, operate)
+        return slow(self, other)
+
+    return general
+
+
+define_fast_operators()

@@ -1,0 +1,222 @@
+"""jacobian: all directions, K at a time."""
+
+from __future__ import annotations
+
+from functools import wraps
+
+import numpy as np
+import optree
+
+from .dual import make_dual
+from .seeding import (check_function, chosen, flatten_input, flatten_output, plain, shape_of, split_value, strip_level,
+                      take_aux, with_arguments)
+from .traced import Level, dtype_of
+
+__all__ = ["jacobian", "jacobian_columns", "value_and_jacobian"]
+
+CACHE = 160_000  # bytes of one (K, n) tangent that still leave room in a 1 MB cache for the temporaries of a rule
+FEWEST = 4       # directions to a chunk even where n is large: f itself is evaluated once a chunk
+
+
+# --- public -----------------------------------------------------------------------------------------------------------------
+
+def jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
+    """Return a function that computes the Jacobian of `f` in forward mode, K columns at a time.
+
+    Parameters
+    ----------
+    f : function of numbers, arrays or pytrees of them; it returns one too.
+    argnums : position of the argument to differentiate, or a tuple of positions.
+    chunk : how many columns (directions) to compute at once; by default as many as stay in the cache.
+    nan_safe : see `jvp`.
+    has_aux : `f` returns ``(result, aux)``; the Jacobian function returns ``(jacobian, aux)``.
+
+    Returns
+    -------
+    function with f's arguments (so SciPy takes it as ``jac=``). Its result is, for each leaf of f's output, the tree of
+    the input's leaves, of shape ``out.shape + in.shape``; with a tuple `argnums`, a tuple of those.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where an argument is not numeric, or `argnums` or `chunk` is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualad import jacobian
+    >>> jacobian(lambda x: np.stack([x[0] * x[1], np.sin(x[0])]))(np.array([0.0, 2.0]))
+    array([[2., 0.],
+           [1., 0.]])
+    """
+    pair = value_and_jacobian(f, argnums, chunk, nan_safe=nan_safe, has_aux=has_aux, where="jacobian")
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        _, *rest = pair(*args, **kwargs)
+        return tuple(rest) if has_aux else rest[0]
+    return differentiated
+
+
+def value_and_jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False, where="value_and_jacobian"):
+    """Return a function that computes ``(f(x), jacobian)``; see `jacobian`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualad import value_and_jacobian
+    >>> value_and_jacobian(lambda x: x**2)(np.array([1.0, 3.0]))
+    (array([1., 9.]), array([[2., 0.],
+           [0., 6.]]))
+    """
+    check_function(f, where)
+    check_chunk(chunk, where)
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        positions, single = chosen(args, argnums, where)
+        g = with_arguments(f, args, kwargs, positions)
+        primals = tuple(args[i] for i in positions)
+        seeds = Seeds(primals, where, chunk)
+        blocks, values, out_structure, aux = None, None, None, None
+        for start, stop, values, tangents, out_structure, aux in push_chunks(g, seeds, nan_safe, has_aux, where):
+            if blocks is None:  # rows are columns of the Jacobian: chunks are written contiguously
+                blocks = [np.empty((seeds.size, *shape_of(v)), inexact(v, seeds)) if t is None or type(t) is np.ndarray else None
+                          for v, t in zip(values, tangents, strict=True)]
+                traced = [[] for _ in values]
+            for k, (value, tangent) in enumerate(zip(values, tangents, strict=True)):
+                if tangent is None:
+                    tangent = np.zeros((stop - start, *shape_of(value)), inexact(value, seeds))
+                if blocks[k] is None or type(tangent) is not np.ndarray:
+                    traced[k].append((start, tangent))
+                else:
+                    blocks[k][start:stop] = tangent
+        results = []
+        for k, value in enumerate(values):
+            columns = blocks[k]
+            if traced[k]:
+                columns = np.concatenate([t for _, t in traced[k]]) if columns is None else joined_columns(columns, traced[k])
+            columns = np.moveaxis(columns, 0, -1)
+            parts = [np.reshape(columns[..., a:b], (*shape_of(value), *shape)) for a, b, shape in seeds.slots]
+            tree = optree.tree_unflatten(seeds.structure, [part[()] if np.ndim(part) == 0 else part for part in parts])
+            results.append(tree[0] if single else tree)
+        value = optree.tree_unflatten(out_structure, [plain(v, seeds.python_scalars) for v in values])
+        jac = optree.tree_unflatten(out_structure, results)
+        return (value, jac, aux) if has_aux else (value, jac)
+    return differentiated
+
+
+def jacobian_columns(f, x, chunk=None, *, nan_safe=False):
+    """Iterate over the columns of the Jacobian of `f` at `x`, without ever holding the whole matrix.
+
+    Peak memory is O(K * (n + m)) for K directions at a time, besides f's own temporaries.
+
+    Parameters
+    ----------
+    f : function of one array, returning one array.
+    x : number or array of floats.
+    chunk : how many columns to compute at once; by default as many as stay in the cache.
+    nan_safe : see `jvp`.
+
+    Yields
+    ------
+    (j, column) : the derivative of f by ``x.flat[j]``, of the shape of ``f(x)``. The column is the caller's own.
+
+    Raises
+    ------
+    TypeError
+        Where x or f(x) is a pytree: use `jacobian`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualad import jacobian_columns
+    >>> for j, column in jacobian_columns(lambda x: x**2, np.array([1.0, 3.0])):
+    ...     print(j, column)
+    0 [2. 0.]
+    1 [0. 6.]
+    """
+    check_function(f, "jacobian_columns")
+    check_chunk(chunk, "jacobian_columns")
+    seeds = Seeds((x,), "jacobian_columns", chunk)
+    if len(seeds.leaves) != 1 or isinstance(x, tuple | list | dict):
+        raise TypeError("jacobian_columns: x is a pytree, whose columns have no single number: use jacobian, or one array")
+    return columns_of(f, seeds, nan_safe)
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------------
+
+class Seeds:
+    """The unit directions of the inputs, numbered through all leaves."""
+
+    def __init__(self, primals, where, chunk):
+        self.leaves, self.structure = flatten_input(primals, where)
+        self.python_scalars = all(type(leaf) in (float, int) for leaf in optree.tree_leaves(primals))
+        self.slots, start = [], 0
+        for leaf in self.leaves:
+            shape = shape_of(leaf)
+            stop = start + int(np.prod(shape, dtype=int))
+            self.slots.append((start, stop, shape))
+            start = stop
+        self.size = start
+        largest = max((dtype_of(leaf).itemsize * (b - a) for leaf, (a, b, _) in zip(self.leaves, self.slots, strict=True)),
+                      default=1)
+        self.chunk = max(1, min(self.size, chunk or max(FEWEST, CACHE // max(largest, 1))))
+
+    def duals(self, start, level):
+        """Return the input with the unit directions from `start` on."""
+        lanes, out = level.directions, []
+        for leaf, (a, b, shape) in zip(self.leaves, self.slots, strict=True):
+            first, last = max(a, start), min(b, start + lanes)
+            tangent = None
+            if first < last:
+                tangent = np.zeros((lanes, b - a), dtype_of(leaf))
+                tangent[np.arange(first - start, last - start), np.arange(first - a, last - a)] = 1.0
+                tangent = tangent.reshape(lanes, *shape)
+            out.append(make_dual(leaf, tangent, level))
+        return optree.tree_unflatten(self.structure, out)
+
+
+def push_chunks(f, seeds, nan_safe, has_aux, where):
+    """Evaluate `f` chunk by chunk; yields (start, stop, values, tangents, structure of the output, aux)."""
+    for start in range(0, seeds.size, seeds.chunk) or [0]:
+        stop = min(start + seeds.chunk, seeds.size)
+        with Level(max(stop - start, 1), nan_safe) as level:
+            out, aux = take_aux(f(*seeds.duals(start, level)), has_aux, where)
+            outs, structure = flatten_output(out, where)
+            pairs = [split_value(leaf, level) for leaf in outs]
+            aux = strip_level(aux, level) if has_aux else None
+        tangents = [None if t is None else t[:stop - start] for _, t in pairs]
+        yield start, stop, [value for value, _ in pairs], tangents, structure, aux
+
+
+def columns_of(f, seeds, nan_safe):
+    for start, stop, values, tangents, _, _ in push_chunks(f, seeds, nan_safe, False, "jacobian_columns"):
+        if len(values) != 1:
+            raise TypeError("jacobian_columns: f returned a pytree: use jacobian, or return one array")
+        for j in range(start, stop):
+            yield j, (np.zeros(shape_of(values[0]))[()] if tangents[0] is None else np.copy(tangents[0][j - start])[()])
+
+
+def joined_columns(columns, traced):
+    """Return the columns with traced chunks among them, in order."""
+    parts, at = [], 0
+    for start, tangent in traced:
+        parts += [columns[at:start], tangent]
+        at = start + tangent.shape[0]
+    return np.concatenate([*parts, columns[at:]])
+
+
+def inexact(value, seeds):
+    """Return the dtype of derivatives of `value`."""
+    dtype = dtype_of(value)
+    if dtype.kind in "fc":
+        return dtype
+    return np.result_type(*(dtype_of(leaf) for leaf in seeds.leaves))
+
+
+def check_chunk(chunk, where):
+    if chunk is not None and (not isinstance(chunk, int | np.integer) or isinstance(chunk, bool) or chunk < 1):
+        raise ValueError(f"{where}: chunk is {chunk!r}: give how many directions to compute at once, a positive integer")
+
+

@@ -1,0 +1,209 @@
+"""How functions act on arguments with a leading axis of K directions: one form a function, no derivatives here.
+
+A form takes ``(fn, args, kwargs, batched)``: the arguments at the positions `batched` are arrays with one more leading axis
+than the function would see; the result has that leading axis too. A form may give up by returning NotImplemented; a
+function without a form is looped over the K directions, which is right but slower.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .indexing import cast, getitem, is_basic, scatter
+from .kinds import Abstract, signature, strong_multiply
+from .shapes import blank, select
+
+__all__ = ["FORMS", "aligned", "elementwise_form"]
+
+
+def aligned(t, ndim):
+    """Return `t` of shape (K, *s) with axes of length 1 after the first, so that it broadcasts to `ndim` axes behind K."""
+    missing = ndim + 1 - np.ndim(t)
+    return np.reshape(t, (t.shape[0], *(1,) * missing, *t.shape[1:])) if missing > 0 else t
+
+
+def align_all(args, batched):
+    ndim = max(np.ndim(arg) - (i in batched) for i, arg in enumerate(args))
+    return [aligned(arg, ndim) if i in batched else arg for i, arg in enumerate(args)]
+
+
+def elementwise_form(fn, args, kwargs, batched):
+    """Evaluate a broadcasting function."""
+    return fn(*align_all(args, batched), **kwargs)
+
+
+def bind(fn, args, kwargs):
+    """Return the arguments of a call by name, with the defaults."""
+    call = signature(fn).bind(*args, **kwargs)
+    call.apply_defaults()
+    return dict(call.arguments)
+
+
+def behind(axis):
+    """Return an axis (or a tuple of them) as one of the array with K in front."""
+    if isinstance(axis, tuple | list):
+        return tuple(map(behind, axis))
+    return axis + 1 if axis >= 0 else axis
+
+
+def over_axes(*names, flatten=False):
+    """Make the form of a function of one array with axis arguments called `names`; None means all axes."""
+    def form(fn, args, kwargs, batched):
+        if batched != {0}:
+            return NotImplemented
+        (first, x), *rest = bind(fn, args, kwargs).items()
+        call = dict(rest)
+        ndim = np.ndim(x) - 1
+        for name in names:
+            if call[name] is not None:
+                call[name] = behind(call[name])
+            elif flatten:
+                x, call[name] = np.reshape(x, (x.shape[0], -1)), 1
+            else:
+                call[name] = tuple(range(1, ndim + 1))
+        return fn(x, **{key: value for key, value in call.items() if value is not np._NoValue and
+                        not (value is None and key not in names)})
+    return form
+
+
+def natural(fn, args, kwargs, batched):
+    """Evaluate a function that looks at the last axes only."""
+    return fn(*args, **kwargs) if batched == {0} else NotImplemented
+
+
+def last_two(fn, args, kwargs, batched):
+    """Evaluate a function of matrices that takes stacks of them."""
+    return fn(*args, **kwargs) if batched == {0} and np.ndim(args[0]) > 2 else NotImplemented
+
+
+def reshape_form(fn, args, kwargs, batched):
+    call = bind(fn, args, kwargs)
+    x = args[0]
+    if call["order"] not in ("C", None):
+        return NotImplemented
+    shape = call["shape"] if "shape" in call else -1
+    shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    size = int(np.prod(x.shape[1:], dtype=int))
+    known = int(np.prod([n for n in shape if n != -1], dtype=int))
+    return np.reshape(x, (x.shape[0], *(n if n != -1 else size // max(known, 1) for n in shape)))
+
+
+def transpose_form(fn, args, kwargs, batched):
+    axes = bind(fn, args, kwargs)["axes"]
+    ndim = np.ndim(args[0]) - 1
+    axes = range(ndim)[::-1] if axes is None else [a % ndim for a in axes]
+    return np.transpose(args[0], (0, *(a + 1 for a in axes)))
+
+
+def expand_dims_form(fn, args, kwargs, batched):
+    axis = bind(fn, args, kwargs)["axis"]
+    axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    ndim = np.ndim(args[0]) - 1 + len(axes)
+    return np.expand_dims(args[0], tuple(a % ndim + 1 for a in axes))
+
+
+def squeeze_form(fn, args, kwargs, batched):
+    axis = bind(fn, args, kwargs)["axis"]
+    x = args[0]
+    if axis is None:
+        return np.reshape(x, (x.shape[0], *(n for n in x.shape[1:] if n != 1)))
+    return np.squeeze(x, axis=behind(axis))
+
+
+def broadcast_to_form(fn, args, kwargs, batched):
+    shape = bind(fn, args, kwargs)["shape"]
+    shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    return np.broadcast_to(aligned(args[0], len(shape)), (args[0].shape[0], *shape))
+
+
+def joined_form(fn, args, kwargs, batched):
+    """Evaluate a canonical ``concatenate`` or ``stack``, whose positional arguments are all arrays."""
+    count = next(args[i].shape[0] for i in batched)
+    arrays = [arg if i in batched else np.broadcast_to(arg, (count, *np.shape(arg))) for i, arg in enumerate(args)]
+    axis = kwargs.get("axis", 0)
+    if axis is None:
+        arrays, axis = [np.reshape(a, (count, -1)) for a in arrays], 0
+    return fn(*arrays, **{**kwargs, "axis": behind(axis)})
+
+
+def roll_form(fn, args, kwargs, batched):
+    return np.reshape(scan_form(fn, args, kwargs, batched), args[0].shape)
+
+
+def matmul_form(fn, args, kwargs, batched):
+    if len(batched) == 2 or kwargs:
+        return NotImplemented
+    a, b = args
+    a_ndim, b_ndim = (np.ndim(x) - (i in batched) for i, x in enumerate(args))
+    a, b = (a[..., None, :] if a_ndim == 1 else a), (b[..., :, None] if b_ndim == 1 else b)
+    rank = max(a_ndim, b_ndim, 2)
+    if 0 in batched:
+        a = aligned(a, rank)
+    else:
+        b = aligned(b, rank)
+    ans = np.matmul(a, b)
+    if a_ndim == 1:
+        ans = ans[..., 0, :]
+    if b_ndim == 1:
+        ans = ans[..., 0]
+    return ans
+
+
+def einsum_form(fn, args, kwargs, batched):
+    """Evaluate a canonical einsum, ``einsum(*operands, subscripts=...)``, with one more letter for K."""
+    subscripts = kwargs["subscripts"]
+    letter = next(c for c in "KZYXWVUTSRQPONMLJIHGFEDCBAkzyxwvutsrqponmljihgfedcba" if c not in subscripts)
+    inputs, output = subscripts.split("->")
+    terms = [letter + term if i in batched else term for i, term in enumerate(inputs.split(","))]
+    return fn(*args, **{**kwargs, "subscripts": ",".join(terms) + "->" + letter + output})
+
+
+def getitem_form(fn, args, kwargs, batched):
+    x, index = args
+    parts = index if type(index) is tuple else (index,)
+    if is_basic(index):
+        return getitem(x, (slice(None), *parts))
+    return np.moveaxis(getitem(np.moveaxis(x, 0, -1), last_kept(parts)), -1, 0)
+
+
+def last_kept(parts):
+    """Return an index that leaves one more, last axis alone (K in front would mix with advanced indices)."""
+    return (*parts, slice(None)) if any(part is Ellipsis for part in parts) else parts
+
+
+def scatter_form(fn, args, kwargs, batched):
+    g, index, like = args
+    parts = index if type(index) is tuple else (index,)
+    whole = Abstract.__new__(Abstract)
+    whole.dtype = like.dtype
+    if is_basic(index):
+        whole.shape = (g.shape[0], *like.shape)
+        return scatter(g, (slice(None), *parts), whole)
+    whole.shape = (*like.shape, g.shape[0])
+    return np.moveaxis(scatter(np.moveaxis(g, 0, -1), last_kept(parts), whole), -1, 0)
+
+
+def solve_form(fn, args, kwargs, batched):
+    a, b = args
+    if len(batched) == 2 or np.ndim(a) - (0 in batched) != 2 or np.ndim(b) - (1 in batched) > 2:
+        return NotImplemented
+    if np.ndim(b) - (1 in batched) == 1:
+        return fn(a, b[..., None])[..., 0]
+    return fn(a, b)
+
+
+reduce_form, scan_form = over_axes("axis"), over_axes("axis", flatten=True)
+
+FORMS = {
+    strong_multiply: elementwise_form, select: elementwise_form, blank: natural,
+    cast: natural, np.real: natural, np.imag: natural, np.conjugate: natural, np.copy: natural,
+    np.sum: reduce_form, np.prod: reduce_form, np.max: reduce_form, np.min: reduce_form,
+    np.cumsum: scan_form, np.cumprod: scan_form, np.flip: over_axes("axis"), np.roll: roll_form,
+    np.reshape: reshape_form, np.ravel: reshape_form, np.transpose: transpose_form, np.swapaxes: over_axes("axis1", "axis2"),
+    np.moveaxis: over_axes("source", "destination"), np.expand_dims: expand_dims_form, np.squeeze: squeeze_form,
+    np.broadcast_to: broadcast_to_form, np.tril: last_two, np.triu: last_two,
+    np.diagonal: over_axes("axis1", "axis2"),
+    np.concatenate: joined_form, np.stack: joined_form,
+    np.matmul: matmul_form, np.einsum: einsum_form, getitem: getitem_form, scatter: scatter_form,
+    np.linalg.solve: solve_form, np.linalg.inv: natural, np.linalg.det: natural,
+}

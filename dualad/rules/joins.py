@@ -1,0 +1,53 @@
+"""Joins: several arrays become one. The table sees them with the arrays as positional arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .kinds import composite, joined
+
+
+def positional(args, kwargs):
+    """Turn ``join(arrays, axis)`` into ``join(*arrays, axis=axis)``."""
+    arrays, *axis = args
+    return tuple(arrays), {**kwargs, **({"axis": axis[0]} if axis else {})}
+
+
+def variadic(fn):
+    """Return the function that takes its arrays as positional arguments."""
+    return lambda *arrays, **kwargs: fn(arrays, **kwargs)
+
+
+def concatenate_transpose(i, g, *arrays, axis=0, dtype=None, casting=None):
+    shapes = [np.shape(a) for a in arrays]
+    if axis is None:
+        sizes = [int(np.prod(shape, dtype=int)) for shape in shapes]
+        return np.reshape(g[sum(sizes[:i]):sum(sizes[:i + 1])], shapes[i])
+    start = sum(shape[axis] for shape in shapes[:i])
+    return g[(*(slice(None),) * (axis % len(shapes[i])), slice(start, start + shapes[i][axis]))]
+
+
+def stack_transpose(i, g, *arrays, axis=0, dtype=None, casting=None):
+    return g[(*(slice(None),) * (axis % np.ndim(g)), i)]
+
+
+def axis_of(n):
+    """Return the axis that hstack joins: the first of vectors, else the second."""
+    return 0 if n == 1 else 1
+
+
+def hstack(arrays, **options):
+    arrays = [np.atleast_1d(a) for a in arrays]
+    return np.concatenate(arrays, axis=axis_of(np.ndim(arrays[0])), **options)
+
+
+def column_stack(arrays):
+    return np.concatenate([a if np.ndim(a) > 1 else np.reshape(a, (-1, 1)) for a in arrays], axis=1)
+
+
+joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), canonical=positional)
+joined(np.stack,       stack_transpose, call=variadic(np.stack), canonical=positional)
+composite(np.vstack,       lambda arrays, **options: np.concatenate([np.atleast_2d(a) for a in arrays], axis=0, **options))
+composite(np.hstack,       hstack)
+composite(np.dstack,       lambda arrays: np.concatenate([np.atleast_3d(a) for a in arrays], axis=2))
+composite(np.column_stack, column_stack)

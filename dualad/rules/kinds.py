@@ -1,0 +1,486 @@
+"""The kinds of rows in the table of rules.
+
+A row says what the derivative of one function is; its kind is most of the rule. Every interpreter (forward, reverse,
+compile) reads a row through two methods only::
+
+    row.jvp(ans, args, kwargs, tangents)   -> tangent of ans; tangents[i] belongs to args[i], None is a zero
+    row.vjp(i, g, ans, args, kwargs)       -> cotangent of args[i]
+
+The letters are the same everywhere: ``t`` a tangent, ``g`` a cotangent, ``ans`` the value of the function.
+Rules are written in NumPy functions that have rows themselves, so each of them nests, reverses and compiles.
+The pairing of cotangents is Re(g * t), without conjugation, as in autograd and JAX.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any, ClassVar
+
+import numpy as np
+
+__all__ = ["ANS", "FIRST", "MINUS_ONE", "ONE", "ROWS", "SECOND", "Abstract", "Composite", "Constant", "Differentiable",
+           "Elementwise", "Refused", "Row", "bilinear", "composite", "constant", "elementwise", "explicit", "is_complex",
+           "joined", "linear", "multilinear", "primitive", "real_linear", "refused", "restore_axes", "strong_multiply", "unbroadcast"]
+
+ROWS: dict[Callable, Row] = {}
+
+
+# --- marked partials: the interpreters know these by identity and save the multiplication or the call ------------------
+
+def ONE(ans, *args):
+    """Mark the partial 1."""
+    return 1.0
+
+
+def MINUS_ONE(ans, *args):
+    """Mark the partial -1."""
+    return -1.0
+
+
+def ANS(ans, *args):
+    """Mark a partial that equals the function's value, as for ``exp``."""
+    return ans
+
+
+def FIRST(ans, x, *args):
+    """Mark a partial that equals the first argument."""
+    return x
+
+
+def SECOND(ans, x, y, *args):
+    """Mark a partial that equals the second argument."""
+    return y
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+class Row:
+    """One function's entry in the table; the subclass (its kind) says how an interpreter treats it."""
+
+    kind: ClassVar[str] = "row"
+    #: run instead of the rule when an array argument is complex
+    complex_body: Callable | None = None
+    #: turns a call into (positional arrays and metadata, keywords), where the function takes a sequence of arrays
+    canonical: Callable | None = None
+    #: "always" or "maybe": the result is a view of the first argument, as in NumPy
+    view: str | None = None
+    #: only a shape depends on values (so no interpreter without values can run it)
+    value_dependent: bool = False
+    #: written in this package: its results may be used as scratch
+    trusted: bool = False
+
+    def __init__(self, fn: Callable, **options):
+        self.fn = self.call = fn
+        self.name = public_name(fn)
+        for option, setting in options.items():
+            setattr(self, option, setting)
+
+    def __repr__(self):
+        return f"<{self.kind} row of {self.name}>"
+
+
+class Refused(Row):
+    """No derivative exists here: calling the function on a traced value raises, with the reason."""
+
+    kind = "refused"
+
+    def __init__(self, fn, reason: str, **options):
+        super().__init__(fn, **options)
+        self.reason = reason
+
+
+class Constant(Row):
+    """Zero derivative, or a result that is no number: evaluated one level down."""
+
+    kind = "constant"
+
+
+class Composite(Row):
+    """Defined by a body in functions that have rows."""
+
+    kind = "composite"
+
+    def __init__(self, fn, body: Callable, **options):
+        super().__init__(fn, **options)
+        self.body = body
+
+
+class Differentiable(Row):
+    """A row with one JVP and one VJP for each array argument.
+
+    Parameters
+    ----------
+    jvps : sequence of ``jvp(t, ans, *args, **kwargs)``, one for each of `argnums`.
+    vjps : sequence of ``vjp(g, ans, *args, **kwargs)``, one for each of `argnums`.
+    argnums : positions of the array arguments; None where all positional arguments are arrays.
+    shape_only : the VJP needs the shapes and dtypes of the array arguments, not their values.
+    """
+
+    kind = "explicit"
+    shape_only = False
+    uses_ans = True
+
+    def __init__(self, fn, jvps, vjps, argnums: Sequence[int] | None = None, **options):
+        super().__init__(fn, **options)
+        self.jvps, self.vjps = jvps, vjps
+        self.argnums = tuple(range(len(vjps))) if argnums is None else tuple(argnums)
+
+    def arrays(self, args) -> Iterable[int]:
+        """Return the positions of the array arguments of a call."""
+        return [i for i in self.argnums if i < len(args)]
+
+    def jvp(self, ans, args, kwargs, tangents):
+        """Return the tangent of ``ans``: the sum of each argument's share."""
+        total = None
+        for i, rule in zip(self.argnums, self.jvps, strict=True):
+            if i < len(args) and tangents[i] is not None:
+                if rule is None:
+                    raise missing_rule(self, "JVP", i)
+                share = rule(tangents[i], ans, *args, **kwargs)
+                total = share if total is None else total + share
+        return total
+
+    def vjp(self, i, g, ans, args, kwargs):
+        """Return the cotangent of ``args[i]``."""
+        rule = self.vjps[self.argnums.index(i)]
+        if rule is None:
+            raise missing_rule(self, "VJP", i)
+        return like_primal(rule(g, ans, *args, **kwargs), args[i])
+
+
+class Joint(Differentiable):
+    """Linear in all its array arguments taken together (``concatenate``, ``where``): one call pushes all tangents."""
+
+    kind = "linear"
+    shape_only = True
+    uses_ans = False
+
+    def __init__(self, fn, transpose, argnums=None, zero=np.zeros_like, **options):
+        super().__init__(fn, (), (), **options)
+        self.transpose, self.zero, self.argnums = transpose, zero, argnums
+
+    def arrays(self, args):
+        return range(len(args)) if self.argnums is None else self.argnums
+
+    def jvp(self, ans, args, kwargs, tangents):
+        filled = list(args)
+        for i in self.arrays(args):
+            filled[i] = self.zero(args[i]) if tangents[i] is None else tangents[i]
+        return self.call(*filled, **kwargs)
+
+    def vjp(self, i, g, ans, args, kwargs):
+        return unbroadcast(self.transpose(i, g, *args, **kwargs), args[i])
+
+
+class Multilinear(Differentiable):
+    """Linear in each positional argument (``matmul``, ``einsum``): the JVP is the product rule."""
+
+    kind = "multilinear"
+    uses_ans = False
+
+    def __init__(self, fn, transpose, **options):
+        super().__init__(fn, (), (), **options)
+        self.transpose = transpose
+
+    def arrays(self, args):
+        return range(len(args))
+
+    def jvp(self, ans, args, kwargs, tangents):
+        total = None
+        for i, t in enumerate(tangents):
+            if t is not None:
+                share = self.call(*args[:i], t, *args[i + 1:], **kwargs)
+                total = share if total is None else total + share
+        return total
+
+    def vjp(self, i, g, ans, args, kwargs):
+        return like_primal(self.transpose(i, g, *args, **kwargs), args[i])
+
+
+class Elementwise(Differentiable):
+    """One partial for each argument, given ``(ans, *args)``; the JVP and the VJP multiply by it.
+
+    Parameters
+    ----------
+    partials : callables ``partial(ans, *args)``, or the marks ONE, MINUS_ONE, ANS, FIRST, SECOND; None for an argument
+        without a derivative.
+    singular : a partial may be infinite where the function is finite. Then a zero tangent (or cotangent) times the
+        partial is zero, and the partial is evaluated without warnings.
+    """
+
+    kind = "elementwise"
+    singular = False
+
+    def __init__(self, fn, *partials, **options):
+        super().__init__(fn, partials, partials, **options)
+        self.partials = partials
+
+    def arrays(self, args):
+        return range(len(args))
+
+    def jvp(self, ans, args, kwargs, tangents, strong=False):
+        total, owned = None, False
+        for i, t in enumerate(tangents):
+            if t is None:
+                continue
+            partial = self.partials[i]
+            if partial is ONE:
+                term, fresh = t, False
+            elif partial is MINUS_ONE:
+                term, fresh = -t, True
+            else:
+                term, fresh = self.multiply(i, t, ans, args, strong), True
+            if total is None:
+                total, owned = term, fresh
+            elif owned and fits(total, term):
+                np.add(total, term, total)
+            elif fresh and fits(term, total):
+                total, owned = np.add(total, term, term), True
+            else:
+                total, owned = total + term, True
+        return total
+
+    def vjp(self, i, g, ans, args, kwargs, strong=False):
+        partial = self.partials[i]
+        if partial is MINUS_ONE:
+            g = -g
+        elif partial is not ONE:
+            g = self.multiply(i, g, ans, args, strong)
+        return unbroadcast(g, args[i])
+
+    def multiply(self, i, t, ans, args, strong=False):
+        """Return partial i times the tangent or cotangent `t`; reuses the partial's buffer where it is fresh."""
+        partial = self.partials[i]
+        if partial is None:
+            raise missing_rule(self, "derivative", i)
+        if self.singular or strong:
+            with np.errstate(all="ignore"):
+                return strong_multiply(partial(ans, *args), t)
+        p = partial(ans, *args)
+        if (type(p) is np.ndarray and type(t) is np.ndarray and self.trusted and p.base is None and p is not ans
+                and p.shape == t.shape and p.dtype == t.dtype):
+            for arg in args:
+                if p is arg:
+                    return p * t
+            return np.multiply(p, t, p)
+        return p * t
+
+
+def fits(buffer, term) -> bool:
+    """Tell whether `term` may be added into `buffer` in place."""
+    return (type(buffer) is np.ndarray and buffer.base is None
+            and (type(term) is float or (type(term) is np.ndarray and term.dtype == buffer.dtype
+                                         and (term.shape == buffer.shape or term.ndim == 0))))
+
+
+# --- what a row is made with ------------------------------------------------------------------------------------------
+
+def register(row: Row) -> Row:
+    """Enter a row into the table; a second row for one function is an error."""
+    if row.fn in ROWS:
+        raise ValueError(f"rules: {row.name} has a row already ({ROWS[row.fn].kind}); a function has exactly one")
+    ROWS[row.fn] = row
+    return row
+
+
+def elementwise(fn, *partials, **options):
+    """Enter an elementwise function: one partial ``(ans, *args)`` for each argument."""
+    return register(Elementwise(fn, *partials, **options))
+
+
+def linear(fn, transpose, *, affine=(), argnum=0, **options):
+    """Enter a function linear in one array argument.
+
+    The JVP is `fn` on the tangent, without the keywords named in `affine` (``initial=``, ``constant_values=``);
+    the VJP is ``transpose(g, x, *rest, **kwargs)``, which may use the shape and dtype of ``x`` only.
+    """
+    def jvp(t, ans, *args, **kwargs):
+        if affine:
+            kwargs = {key: value for key, value in kwargs.items() if key not in affine}
+        return row.call(*args[:argnum], t, *args[argnum + 1:], **kwargs)
+
+    def vjp(g, ans, *args, **kwargs):
+        return transpose(g, *args, **kwargs)
+
+    row = Differentiable(fn, (jvp,), (vjp,), (argnum,), kind="linear", shape_only=True, uses_ans=False, **options)
+    return register(row)
+
+
+def real_linear(fn, transpose, **options):
+    """Enter a function linear over the reals only (``real``, ``conj``); cotangents of real primals stay real."""
+    row = linear(fn, transpose, **options)
+    row.kind = "real_linear"
+    return row
+
+
+def joined(fn, transpose, *, call=None, canonical=None, argnums=None, zero=np.zeros_like, **options):
+    """Enter a function that is linear in several array arguments together.
+
+    `canonical` turns ``(args, kwargs)`` into a call of `call`, whose array arguments are positional;
+    ``transpose(i, g, *args, **kwargs)`` gives the cotangent of argument i (before un-broadcasting).
+    """
+    row = Joint(fn, transpose, argnums, zero, canonical=canonical, **options)
+    row.call = call or fn
+    return register(row)
+
+
+def multilinear(fn, transpose, *, call=None, **options):
+    """Enter a function linear in each of its positional arguments; ``transpose(i, g, *args, **kwargs)``."""
+    row = Multilinear(fn, transpose, **options)
+    row.call = call or fn
+    return register(row)
+
+
+def bilinear(fn, transpose0, transpose1, **options):
+    """Enter a function linear in each of its two arguments; ``transpose(g, a, b, **kwargs)``."""
+    return multilinear(fn, lambda i, *rest, **kwargs: (transpose0, transpose1)[i](*rest, **kwargs), kind="bilinear",
+                       **options)
+
+
+def explicit(fn, jvps, vjps, **options):
+    """Enter a function with JVPs ``(t, ans, *args)`` and VJPs ``(g, ans, *args)`` by hand, one for each argument."""
+    return register(Differentiable(fn, as_tuple(jvps), as_tuple(vjps), **options))
+
+
+def composite(fn, body, **options):
+    """Enter a function by a body in functions that have rows."""
+    return register(Composite(fn, body, **options))
+
+
+def constant(*fns, **options):
+    """Enter functions with zero derivative or a result that is no number."""
+    for fn in fns:
+        register(Constant(fn, **options))
+
+
+def refused(reason, *fns):
+    """Enter functions that have no derivative, with the reason and what to use."""
+    for fn in fns:
+        register(Refused(fn, reason))
+
+
+def trust_rows() -> None:
+    """Mark all rows entered so far as written in this package."""
+    for row in ROWS.values():
+        row.trusted = True
+
+
+def as_tuple(rules):
+    return rules if isinstance(rules, tuple) else (rules,)
+
+
+def public_name(fn) -> str:
+    """Return the name users know a function by, such as ``numpy.linalg.solve``."""
+    module = "numpy" if isinstance(fn, np.ufunc) else getattr(fn, "__module__", None)
+    name = getattr(fn, "__name__", repr(fn))
+    return f"{module}.{name}" if module else name
+
+
+def missing_rule(row, mode, i):
+    parameters = list(signature(row.fn).parameters)
+    name = parameters[i] if i < len(parameters) else str(i)
+    return TypeError(f"{row.name} has no {mode} with respect to its argument {name!r}: pass a plain array there "
+                     f"(dualad.primal, dualad.stop_gradient) or give the rule")
+
+
+def signature(fn) -> inspect.Signature:
+    """Return the signature of a function, or an open one where it has none (some C functions)."""
+    try:
+        return inspect.signature(fn)
+    except (TypeError, ValueError):
+        return inspect.Signature()
+
+
+# --- functions of our own that dispatch on traced arguments as NumPy's do ------------------------------------------------
+
+def primitive(fn):
+    """Make `fn` dispatch on traced arguments, so that a row can be entered for it."""
+    @wraps(fn)
+    def call(*args, **kwargs):
+        for arg in args:
+            apply = getattr(type(arg), "__dualad_apply__", None)
+            if apply is not None:
+                return apply(call, args, kwargs)
+        return fn(*args, **kwargs)
+    return call
+
+
+@primitive
+def strong_multiply(p, t):
+    """Return p * t, and 0 wherever t is 0, even where p is infinite or NaN."""
+    with np.errstate(all="ignore"):
+        r = p * t
+        if np.isfinite(np.sum(r)):  # one cheap pass decides for the whole array
+            return r
+        return np.where(np.equal(t, 0), 0.0, r)[()]
+
+
+# --- shapes of cotangents ---------------------------------------------------------------------------------------------
+
+class Abstract:
+    """The shape and dtype of an array without its values: all that the transpose of a linear function may see."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, array):
+        self.shape = np.shape(array)
+        self.dtype = getattr(array, "dtype", None) or np.dtype(type(array))
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def size(self):
+        return int(np.prod(self.shape, dtype=int))
+
+
+def is_complex(x) -> bool:
+    """Tell whether `x` (number, array, traced or `Abstract`) has a complex dtype."""
+    dtype = getattr(x, "dtype", None)
+    return isinstance(x, complex) if dtype is None else dtype.kind == "c"
+
+
+def like_primal(g, x):
+    """Return the cotangent `g` as one of the primal `x`: real where x is real, and of its precision."""
+    if type(g) is float or g is None:
+        return g
+    dtype = getattr(x, "dtype", None)
+    if dtype is None:
+        return np.real(g) if is_complex(g) and not is_complex(x) else g
+    if g.dtype != dtype:
+        if g.dtype.kind == "c" and dtype.kind != "c":
+            g = np.real(g)
+        if g.dtype != dtype and dtype.kind in "fc":
+            g = g.astype(dtype)
+    return g
+
+
+def unbroadcast(g, x):
+    """Return the cotangent of `x`, where `g` is that of `x` broadcast to a larger shape."""
+    shape = getattr(x, "shape", None)
+    if shape is None:
+        shape = np.shape(x)
+    now = getattr(g, "shape", ())
+    if now != shape:
+        lead = len(now) - len(shape)
+        if lead < 0 or 0 in now or any(n != m and n != 1 for n, m in zip(shape, now[lead:], strict=True)):
+            g = np.broadcast_to(g, np.broadcast_shapes(now, shape))
+            now, lead = g.shape, len(g.shape) - len(shape)
+        axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and now[lead + i] != 1))
+        g = np.reshape(np.sum(g, axis=axes), shape)
+    return like_primal(g, x)
+
+
+def restore_axes(g, x, axis=None, keepdims=False):
+    """Return `g`, the cotangent of a reduction of `x` over `axis`, with the reduced axes back as axes of length 1."""
+    shape = np.shape(x)
+    if axis is None:
+        return np.reshape(g, (1,) * len(shape))
+    axes = {a % len(shape) for a in ((axis,) if isinstance(axis, int | np.integer) else axis)}
+    return np.reshape(g, tuple(1 if i in axes else n for i, n in enumerate(shape)))
+
+
+register(Elementwise(strong_multiply, SECOND, FIRST, singular=True))

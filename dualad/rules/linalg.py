@@ -1,0 +1,251 @@
+"""Products and linear algebra. Stacks of matrices everywhere, as in NumPy; sources of formulas: Giles 2008 (NA-08/01)."""
+
+from __future__ import annotations
+
+import string
+
+import numpy as np
+
+from .kinds import bilinear, composite, explicit, multilinear, unbroadcast
+from .reductions import flat_sqrt
+
+
+def mT(a):
+    return np.swapaxes(a, -1, -2)
+
+
+# --- products ---------------------------------------------------------------------------------------------------------------
+
+def as_matrices(g, a, b):
+    """Return cotangent and factors of a matmul with the axes that vectors lack."""
+    if np.ndim(b) == 1:
+        b, g = np.reshape(b, (-1, 1)), np.expand_dims(g, -1)
+    if np.ndim(a) == 1:
+        a, g = np.reshape(a, (1, -1)), np.expand_dims(g, -2)
+    return g, a, b
+
+
+def matmul_first(g, a, b):
+    g, left, right = as_matrices(g, a, b)
+    return np.reshape(unbroadcast(np.matmul(g, mT(right)), left), np.shape(a))
+
+
+def matmul_second(g, a, b):
+    g, left, right = as_matrices(g, a, b)
+    return np.reshape(unbroadcast(np.matmul(mT(left), g), right), np.shape(b))
+
+
+def dot(a, b, out=None):
+    if np.ndim(a) == 0 or np.ndim(b) == 0:
+        return np.multiply(a, b)
+    return np.matmul(a, b) if np.ndim(b) <= 2 else np.tensordot(a, b, ((-1,), (-2,)))
+
+
+def inner(a, b):
+    if np.ndim(a) == 0 or np.ndim(b) == 0:
+        return np.multiply(a, b)
+    return np.tensordot(a, b, ((-1,), (-1,)))
+
+
+def outer(a, b, out=None):
+    return np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1))
+
+
+def tensordot(a, b, axes=2):
+    shape_a, shape_b = np.shape(a), np.shape(b)
+    if isinstance(axes, int | np.integer):
+        axes = (tuple(range(len(shape_a) - axes, len(shape_a))), tuple(range(axes)))
+    left, right = ([x % n for x in (axis if np.iterable(axis) else (axis,))]
+                   for axis, n in zip(axes, (len(shape_a), len(shape_b)), strict=True))
+    if [shape_a[i] for i in left] != [shape_b[i] for i in right]:
+        raise ValueError(f"numpy.tensordot: shapes {shape_a} and {shape_b} do not match over axes {left} and {right}")
+    kept_a = [i for i in range(len(shape_a)) if i not in left]
+    kept_b = [i for i in range(len(shape_b)) if i not in right]
+    summed = int(np.prod([shape_a[i] for i in left], dtype=int))
+    a = np.reshape(np.transpose(a, (*kept_a, *left)), (int(np.prod([shape_a[i] for i in kept_a], dtype=int)), summed))
+    b = np.reshape(np.transpose(b, (*right, *kept_b)), (summed, int(np.prod([shape_b[i] for i in kept_b], dtype=int))))
+    return np.reshape(np.matmul(a, b), (*(shape_a[i] for i in kept_a), *(shape_b[i] for i in kept_b)))[()]
+
+
+def kron(a, b):
+    ndim = max(np.ndim(a), np.ndim(b))
+    shape_a, shape_b = ((1,) * (ndim - np.ndim(x)) + np.shape(x) for x in (a, b))
+    a = np.reshape(a, tuple(m for n in shape_a for m in (n, 1)))
+    b = np.reshape(b, tuple(m for n in shape_b for m in (1, n)))
+    return np.reshape(a * b, tuple(n * m for n, m in zip(shape_a, shape_b, strict=True)))
+
+
+# --- einsum -----------------------------------------------------------------------------------------------------------------
+
+def canonical_einsum(args, kwargs):
+    """Turn any spelling of einsum into ``einsum(*operands, subscripts=...)``.
+
+    The subscripts are explicit, without ellipsis, and no operand repeats a letter: repeated ones become diagonals.
+    """
+    if "subscripts" in kwargs:
+        return args, kwargs
+    if isinstance(args[0], str):
+        subscripts, operands = args[0].replace(" ", ""), list(args[1:])
+    else:
+        operands = list(args[:len(args) // 2 * 2:2])
+        terms = [sublist(s) for s in args[1:len(args) // 2 * 2:2]]
+        subscripts = ",".join(terms) + ("->" + sublist(args[-1]) if len(args) % 2 else "")
+    inputs, arrow, output = subscripts.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(operands):
+        raise ValueError(f"numpy.einsum: {subscripts!r} names {len(terms)} operands, {len(operands)} were given")
+    free = [c for c in string.ascii_letters if c not in subscripts]
+    spare = "".join(free[:max(np.ndim(x) for x in operands)])
+    widths = [np.ndim(x) - len(t.replace("...", "")) if "..." in t else 0 for t, x in zip(terms, operands, strict=True)]
+    terms = [t.replace("...", spare[len(spare) - w:] if w else "") for t, w in zip(terms, widths, strict=True)]
+    widest = spare[len(spare) - max(widths):] if max(widths) else ""
+    if arrow:
+        output = output.replace("...", widest)
+    else:
+        letters = "".join(terms)
+        output = widest + "".join(sorted(c for c in set(letters) if letters.count(c) == 1 and c not in widest))
+    for k, term in enumerate(terms):
+        while len(set(term)) < len(term):
+            letter = next(c for c in term if term.count(c) > 1)
+            i, j = term.index(letter), term.rindex(letter)
+            operands[k] = np.diagonal(operands[k], 0, i, j)
+            term = "".join(c for n, c in enumerate(term) if n not in (i, j)) + letter
+        terms[k] = term
+    options = {key: value for key, value in kwargs.items() if key == "optimize"}
+    return tuple(operands), {**options, "subscripts": ",".join(terms) + "->" + output}
+
+
+def sublist(indices):
+    return "".join("..." if i is Ellipsis else string.ascii_letters[i] for i in indices)
+
+
+def einsum_call(*operands, subscripts, **options):
+    return np.einsum(subscripts, *operands, **options)
+
+
+def einsum_transpose(i, g, *operands, subscripts, **options):
+    inputs, output = subscripts.split("->")
+    terms = inputs.split(",")
+    others = [(t, x) for k, (t, x) in enumerate(zip(terms, operands, strict=True)) if k != i]
+    known = set(output).union(*(t for t, _ in others))
+    alone = "".join(c for c in terms[i] if c not in known)  # summed in this operand only: the cotangent is constant there
+    if alone:
+        shape = np.shape(operands[i])
+        others.append((alone, np.ones([shape[terms[i].index(c)] for c in alone])))
+    swapped = ",".join([output, *(t for t, _ in others)]) + "->" + terms[i]
+    return unbroadcast(np.einsum(swapped, g, *(x for _, x in others), **options), operands[i])
+
+
+# --- solving ----------------------------------------------------------------------------------------------------------------
+
+def solve_first_jvp(t, ans, a, b):
+    return -np.linalg.solve(a, np.matmul(t, ans))
+
+
+def solve_second_vjp(g, ans, a, b):
+    return np.reshape(unbroadcast(np.linalg.solve(mT(a), g), b), np.shape(b))
+
+
+def solve_first_vjp(g, ans, a, b):
+    back = np.linalg.solve(mT(a), g)
+    if np.ndim(b) == 1:
+        return unbroadcast(-back[..., :, None] * ans[..., None, :], a)
+    return unbroadcast(-np.matmul(back, mT(ans)), a)
+
+
+def inv_jvp(t, ans, a):
+    return -np.matmul(ans, np.matmul(t, ans))
+
+
+def inv_vjp(g, ans, a):
+    return -np.matmul(mT(ans), np.matmul(g, mT(ans)))
+
+
+def cofactors(ans, a):
+    """Return the derivative of det(a) by the elements of a; by minors where a matrix is singular."""
+    n = np.shape(a)[-1]
+    if n == 0:
+        return np.zeros_like(a)
+    if not np.any(np.equal(ans, 0)):
+        return np.expand_dims(ans, (-1, -2)) * mT(np.linalg.inv(a))
+    rows = []
+    for i in range(n):
+        others = [k for k in range(n) if k != i]
+        minors = [np.linalg.det(a[..., others, :][..., [k for k in range(n) if k != j]]) * (-1.0) ** (i + j) for j in range(n)]
+        rows.append(np.stack(minors, axis=-1))
+    return np.stack(rows, axis=-2)
+
+
+def det_jvp(t, ans, a):
+    return np.sum(cofactors(ans, a) * t, axis=(-1, -2))
+
+
+def det_vjp(g, ans, a):
+    return np.expand_dims(g, (-1, -2)) * cofactors(ans, a)
+
+
+# --- norms ------------------------------------------------------------------------------------------------------------------
+
+def square_of(x):
+    return np.square(np.real(x)) + np.square(np.imag(x)) if np.iscomplexobj(x) else x * x
+
+
+def vector_norm(x, ord, axis, keepdims):
+    if ord is None or ord == 2:
+        return flat_sqrt(np.sum(square_of(x), axis=axis, keepdims=keepdims))  # norm'(0) = 0
+    size = np.abs(x)
+    if ord == np.inf:
+        return np.max(size, axis=axis, keepdims=keepdims)
+    if ord == -np.inf:
+        return np.min(size, axis=axis, keepdims=keepdims)
+    if ord == 0:
+        return np.sum(np.where(np.equal(x, 0), 0.0, np.ones_like(size)), axis=axis, keepdims=keepdims)
+    if ord == 1:
+        return np.sum(size, axis=axis, keepdims=keepdims)
+    total = np.sum(np.power(size, ord), axis=axis, keepdims=keepdims)
+    zero = np.logical_or(np.equal(total, 0), np.isinf(total))
+    return np.where(zero, np.power(total, 1.0 / ord), np.power(np.where(zero, 1.0, total), 1.0 / ord))[()] \
+        if not np.all(zero) else np.where(np.equal(total, 0), 0.0, total * 0.0)[()]
+
+
+def norm(x, ord=None, axis=None, keepdims=False):
+    ndim = np.ndim(x)
+    if axis is None and (ord is None or ndim == 1 or ord in ("fro", "f") and ndim == 2 or ord == 2 and ndim == 1):
+        axes = tuple(range(ndim))
+        ord = 2 if ord in (None, "fro", "f") else ord
+        return vector_norm(x, ord, axes, keepdims)
+    axes = tuple(range(ndim)) if axis is None else (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
+    if len(axes) == 1:
+        return vector_norm(x, ord, axes[0], keepdims)
+    if len(axes) != 2:
+        raise ValueError(f"numpy.linalg.norm: axis={axis!r} of an array of shape {np.shape(x)}: give one axis or two")
+    if ord in (None, "fro", "f"):
+        return vector_norm(x, 2, axes, keepdims)
+    row, column = (a % ndim for a in axes)
+    if ord in (1, -1, np.inf, -np.inf):
+        first, second = (row, column) if ord in (1, -1) else (column, row)
+        sums = np.sum(np.abs(x), axis=first, keepdims=True)
+        ans = (np.max if ord > 0 else np.min)(sums, axis=second, keepdims=True)
+    elif ord in (2, -2, "nuc"):
+        values = np.linalg.svd(np.moveaxis(x, (row, column), (-2, -1)), compute_uv=False)
+        ans = np.sum(values, axis=-1) if ord == "nuc" else (np.max if ord == 2 else np.min)(values, axis=-1)
+        return np.expand_dims(ans, axes) if keepdims else ans
+    else:
+        raise ValueError(f"numpy.linalg.norm: ord={ord!r} is no norm of matrices")
+    return ans if keepdims else np.squeeze(ans, axis=(row, column))
+
+
+# --- the table --------------------------------------------------------------------------------------------------------------
+
+bilinear(np.matmul,      matmul_first, matmul_second)
+multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum)
+composite(np.dot,        dot)
+composite(np.inner,      inner)
+composite(np.outer,      outer)
+composite(np.tensordot,  tensordot)
+composite(np.kron,       kron)
+composite(np.vdot,       lambda a, b: np.matmul(np.conjugate(np.ravel(a)), np.ravel(b)))
+explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp))
+explicit(np.linalg.inv,   inv_jvp, inv_vjp)
+explicit(np.linalg.det,   det_jvp, det_vjp, value_dependent=True)
+composite(np.linalg.norm, norm)

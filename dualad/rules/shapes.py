@@ -1,0 +1,293 @@
+"""Shapes: rearranging, selecting, repeating and padding elements; buffers like a given array."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .indexing import scatter
+from .kinds import Abstract, composite, constant, elementwise, explicit, joined, linear, primitive
+
+NO = np._NoValue
+
+
+# --- functions of our own ---------------------------------------------------------------------------------------------------
+
+@primitive
+def select(condition, x, y):
+    """Return ``np.where(condition, x, y)``."""
+    return np.where(condition, x, y)
+
+
+@primitive
+def clamp(x, low, high):
+    """Return ``np.clip(x, low, high)`` with both bounds given."""
+    return np.clip(x, low, high)
+
+
+@primitive
+def blank(x, dtype=None):
+    """Return zeros of the shape of `x`: a buffer to write into."""
+    return np.zeros_like(x, dtype=dtype, subok=False)
+
+
+@primitive
+def filled(x, shape, dtype=None):
+    """Return zeros of another shape, traced like `x`: a buffer to write into."""
+    return np.zeros(shape, dtype=dtype or getattr(x, "dtype", None) or float)
+
+
+# --- rearranging ------------------------------------------------------------------------------------------------------------
+
+def reshape_transpose(g, x, shape=None, /, order="C", **options):
+    return np.reshape(g, x.shape, order=known_order(order))
+
+
+def ravel_transpose(g, x, order="C"):
+    return np.reshape(g, x.shape, order=known_order(order))
+
+
+def known_order(order):
+    if order not in ("C", "F"):
+        raise ValueError(f"reshape, ravel: order={order!r} depends on the memory layout: give 'C' or 'F'")
+    return order
+
+
+def transpose_transpose(g, x, axes=None):
+    return np.transpose(g) if axes is None else np.transpose(g, tuple(np.argsort([a % g.ndim for a in axes])))
+
+
+def roll_transpose(g, x, shift, axis=None):
+    return np.roll(g, tuple(-s for s in shift) if isinstance(shift, tuple | list) else -shift, axis)
+
+
+def atleast(ndim):
+    def one(x):
+        x = x if hasattr(x, "ndim") else np.asarray(x)
+        if ndim == 3 and x.ndim == 2:
+            return x[:, :, None]
+        if ndim >= 2 and x.ndim == 1:
+            return x[None, :, None][..., :ndim - 2 or None] if ndim == 3 else x[None, :]
+        return np.reshape(x, (1,) * ndim) if x.ndim == 0 else x
+
+    def body(*arrays):
+        results = tuple(one(x) for x in arrays)
+        return results[0] if len(results) == 1 else results
+    return body
+
+
+def split(x, indices_or_sections, axis=0):
+    if isinstance(indices_or_sections, int | np.integer) and np.shape(x)[axis] % indices_or_sections:
+        raise ValueError("array split does not result in an equal division")
+    return array_split(x, indices_or_sections, axis)
+
+
+def array_split(x, indices_or_sections, axis=0):
+    n = np.shape(x)[axis]
+    if isinstance(indices_or_sections, int | np.integer):
+        short, extra = divmod(n, indices_or_sections)
+        cuts = np.cumsum([short + 1] * extra + [short] * (indices_or_sections - extra))[:-1].tolist()
+    else:
+        cuts = list(indices_or_sections)
+    before = (slice(None),) * (axis % np.ndim(x))
+    return [x[(*before, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
+
+
+# --- diagonals --------------------------------------------------------------------------------------------------------------
+
+def diagonal_transpose(g, x, offset=0, axis1=0, axis2=1):
+    index = [slice(None)] * len(x.shape)
+    n = np.shape(g)[-1]
+    rows, columns = np.arange(n) + max(-offset, 0), np.arange(n) + max(offset, 0)
+    axes = [axis1 % len(x.shape), axis2 % len(x.shape)]
+    rest = [i for i in range(len(x.shape)) if i not in axes]
+    moved = Abstract.__new__(Abstract)
+    moved.shape, moved.dtype = tuple(x.shape[i] for i in (*rest, *axes)), x.dtype
+    full = scatter(g, (*index[:-2], rows, columns), moved)
+    return np.transpose(full, tuple(np.argsort([*rest, *axes])))
+
+
+def diag(v, k=0):
+    if np.ndim(v) == 2:
+        return np.diagonal(v, k)
+    n = np.shape(v)[0] + abs(k)
+    square = np.zeros((n, n), dtype=bool)
+    return np.where(np.eye(n, k=k, dtype=bool), v[:, None] if k < 0 else v[None, :], 0.0) if k == 0 else \
+        scatter(v, (np.arange(np.shape(v)[0]) + max(-k, 0), np.arange(np.shape(v)[0]) + max(k, 0)), like_square(v, square))
+
+
+def like_square(v, square):
+    like = Abstract(square)
+    like.dtype = v.dtype
+    return like
+
+
+# --- repeating and padding --------------------------------------------------------------------------------------------------
+
+def take(x, indices, axis=None, out=None, mode="raise"):
+    if axis is None:
+        x, axis = np.ravel(x), 0
+    n = np.shape(x)[axis]
+    indices = np.asarray(indices)
+    if mode != "raise":
+        indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
+    return x[(*(slice(None),) * (axis % np.ndim(x)), indices if indices.ndim else int(indices))]
+
+
+def repeat(x, repeats, axis=None):
+    if axis is None:
+        x, axis = np.ravel(x), 0
+    return np.take(x, np.repeat(np.arange(np.shape(x)[axis]), repeats), axis)
+
+
+def tile(x, reps):
+    reps = (reps,) if isinstance(reps, int | np.integer) else tuple(reps)
+    ndim = max(len(reps), np.ndim(x))
+    shape = (1,) * (ndim - np.ndim(x)) + np.shape(x)
+    reps = (1,) * (ndim - len(reps)) + reps
+    spread = np.reshape(x, tuple(m for n in shape for m in (1, n)))
+    spread = np.broadcast_to(spread, tuple(m for r, n in zip(reps, shape, strict=True) for m in (r, n)))
+    return np.reshape(spread, tuple(r * n for r, n in zip(reps, shape, strict=True)))
+
+
+@primitive
+def surround(x, pad_width, constant_values=0):
+    """Return ``np.pad(x, pad_width, constant_values=...)``."""
+    return np.pad(x, pad_width, constant_values=constant_values)
+
+
+def surround_transpose(g, x, pad_width, constant_values=0):
+    return g[tuple(slice(before, before + n) for (before, _), n in zip(pad_width, x.shape, strict=True))]
+
+
+def pad(x, pad_width, mode="constant", **options):
+    ndim = np.ndim(x)
+    if isinstance(pad_width, dict):
+        widths = np.array([(w, w) if np.ndim(w) == 0 else w for w in (pad_width.get(i, pad_width.get(i - ndim, 0))
+                                                                      for i in range(ndim))])
+    else:
+        widths = np.broadcast_to(pad_width, (ndim, 2))
+    widths = tuple((int(before), int(after)) for before, after in widths)
+    if mode == "constant":
+        return surround(x, widths, **options)
+    if mode not in ("edge", "reflect", "symmetric", "wrap") or options.get("reflect_type", "even") != "even":
+        raise TypeError(f"numpy.pad: mode={mode!r} with {options} has no derivative rule in dualad; 'constant', 'edge', "
+                        f"'reflect', 'symmetric' and 'wrap' have")
+    for axis, width in enumerate(widths):
+        if width != (0, 0):
+            x = np.take(x, np.pad(np.arange(np.shape(x)[axis]), width, mode=mode), axis)
+    return x
+
+
+# --- choosing ---------------------------------------------------------------------------------------------------------------
+
+def where(condition, *choices):
+    if not choices:
+        return np.nonzero(condition)
+    if getattr(condition, "dtype", bool) != bool and hasattr(condition, "__dualad_apply__"):
+        condition = np.not_equal(condition, 0)
+    return select(condition, *choices)
+
+
+def select_transpose(i, g, condition, x, y):
+    return np.where(condition, g, 0.0) if i == 1 else np.where(condition, 0.0, g)
+
+
+def clip(x, a_min=None, a_max=None, out=None, *, min=None, max=None, **options):
+    low, high = (min if a_min is None or a_min is NO else a_min), (max if a_max is None or a_max is NO else a_max)
+    return clamp(x, -np.inf if low is None else low, np.inf if high is None else high)
+
+
+def above(x, low, high):
+    return np.greater(np.maximum(x, low), high)
+
+
+def clamp_inside(ans, x, low, high):
+    return np.where(np.logical_or(np.less(x, low), above(x, low, high)), 0.0, 1.0)
+
+
+def clamp_low(ans, x, low, high):
+    return np.where(np.logical_and(np.less(x, low), np.logical_not(above(x, low, high))), 1.0, 0.0)
+
+
+def clamp_high(ans, x, low, high):
+    return np.where(above(x, low, high), 1.0, 0.0)
+
+
+def interp(x, xp, fp, left=None, right=None, period=None):
+    xp, fp = (a if hasattr(a, "ndim") else np.asarray(a) for a in (xp, fp))
+    if period is not None:
+        period = abs(period)
+        x, xp = np.remainder(x, period), np.remainder(xp, period)
+        order = np.argsort(xp)
+        xp, fp = xp[order], fp[order]
+        xp = np.concatenate([xp[-1:] - period, xp, xp[:1] + period])
+        fp = np.concatenate([fp[-1:], fp, fp[:1]])
+    j = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, max(np.shape(xp)[0] - 2, 0))  # the right segment at a knot
+    if np.shape(xp)[0] == 1:
+        inside = np.broadcast_to(fp[0], np.shape(x))
+    else:
+        inside = (fp[j + 1] - fp[j]) / (xp[j + 1] - xp[j]) * (x - xp[j]) + fp[j]
+    below, beyond = np.less(x, xp[0]), np.greater(x, xp[-1])
+    return np.where(below, fp[0] if left is None else left, np.where(beyond, fp[-1] if right is None else right, inside))[()]
+
+
+# --- buffers ----------------------------------------------------------------------------------------------------------------
+
+def like(fill):
+    """Make the body of ``zeros_like`` and its kin: a traced buffer, or a plain one for integers and booleans."""
+    def body(x, *given, dtype=None, order="K", subok=True, shape=None, device=None):
+        value, *given = given if fill is None else (fill, *given)
+        dtype = given[0] if given else dtype
+        plain = dtype is not None and np.dtype(dtype).kind not in "fc"
+        if plain:
+            return np.full(np.shape(x) if shape is None else shape, value, dtype=dtype)
+        buffer = blank(x, dtype) if shape is None else filled(x, shape, dtype)
+        if not (type(value) in (int, float) and value == 0):
+            buffer[...] = value
+        return buffer
+    return body
+
+
+# --- the table --------------------------------------------------------------------------------------------------------------
+
+linear(np.reshape,      reshape_transpose, view="maybe")
+linear(np.ravel,        ravel_transpose, view="maybe")
+linear(np.transpose,    transpose_transpose, view="always")
+linear(np.swapaxes,     lambda g, x, axis1, axis2: np.swapaxes(g, axis1, axis2), view="always")
+linear(np.moveaxis,     lambda g, x, source, destination: np.moveaxis(g, destination, source), view="always")
+linear(np.expand_dims,  lambda g, x, axis: np.reshape(g, x.shape), view="always")
+linear(np.squeeze,      lambda g, x, axis=None: np.reshape(g, x.shape), view="always")
+linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always")
+linear(np.diagonal,     diagonal_transpose, view="maybe")
+linear(np.copy,         lambda g, x, order="K", subok=False: g)
+linear(np.roll,         roll_transpose)
+linear(np.tril,         lambda g, x, k=0: np.tril(g, k))
+linear(np.triu,         lambda g, x, k=0: np.triu(g, k))
+linear(surround,        surround_transpose, affine=("constant_values",))
+joined(select,          select_transpose, argnums=(1, 2), zero=lambda x: 0.0)
+elementwise(clamp,      clamp_inside, clamp_low, clamp_high)  # 1 inside and at the bounds, 0 to a bound at the bound
+explicit(blank,         lambda t, ans, x, dtype=None: None, lambda g, ans, x, dtype=None: None)
+explicit(filled,        lambda t, ans, x, shape, dtype=None: None, lambda g, ans, x, shape, dtype=None: None)
+composite(np.where,       where)
+composite(np.clip,        clip)
+composite(np.interp,      interp)
+composite(np.atleast_1d,  atleast(1))
+composite(np.atleast_2d,  atleast(2))
+composite(np.atleast_3d,  atleast(3))
+composite(np.split,       split)
+composite(np.array_split, array_split)
+composite(np.diag,        diag)
+composite(np.trace,       lambda x, offset=0, axis1=0, axis2=1, dtype=None, out=None:
+                          np.sum(np.diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype))
+composite(np.take,        take)
+composite(np.repeat,      repeat)
+composite(np.tile,        tile)
+composite(np.pad,         pad)
+composite(np.zeros_like,  like(0))
+composite(np.ones_like,   like(1))
+composite(np.empty_like,  like(0))
+composite(np.full_like,   like(None))
+constant(np.shape, np.ndim, np.size, np.nonzero, np.argsort, np.argmax, np.argmin, np.argpartition, np.searchsorted,
+         np.all, np.any, np.isclose, np.allclose, np.array_equal, np.iscomplexobj, np.isrealobj, np.isreal, np.iscomplex,
+         np.result_type, np.can_cast, np.round, np.count_nonzero, np.array2string, np.array_repr, np.array_str,
+         np.may_share_memory, np.shares_memory)

@@ -1,0 +1,171 @@
+"""Ufuncs: elementwise partials, each given ``(ans, *args)``. Kinks are decided here, in the trailing comments."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .kinds import ANS, FIRST, MINUS_ONE, ONE, SECOND, composite, constant, elementwise, primitive, real_linear, refused
+
+LOG2, LOG10, DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
+
+
+# --- partials that do not fit on one line -------------------------------------------------------------------------------
+
+def power_base(ans, x, y):
+    """Return y * x**(y - 1), and 0 where y is 0."""
+    if type(y) in (int, float):
+        if y == 2:
+            return 2.0 * x
+        return y * x ** (y - 1) if y else np.zeros_like(x)
+    zero = np.equal(y, 0)
+    return np.where(zero, 0.0, y * np.power(x, np.where(zero, 1.0, y - 1.0)))
+
+
+def power_exponent(ans, x, y):
+    """Return x**y * log(x): for x = 0 the limit, 0 for y > 0 and -inf below."""
+    flat = np.logical_and(np.equal(x, 0), np.greater(np.real(y), 0))
+    return np.where(flat, 0.0, ans * np.log(np.where(flat, 1.0, x)))
+
+
+def larger_share(ans, x, y):
+    """Return 1 where x is the larger, 1/2 at a tie, 0 elsewhere; NaN counts as ``maximum`` and ``minimum`` count it."""
+    return share(np.logical_or(np.equal(x, ans), np.isnan(x)), np.logical_or(np.equal(y, ans), np.isnan(y)))
+
+
+def fmax_share(ans, x, y):
+    """Return the share of x in fmax or fmin, which ignore NaN."""
+    return share(np.logical_or(np.equal(x, ans), np.isnan(y)), np.logical_or(np.equal(y, ans), np.isnan(x)))
+
+
+def share(mine, other):
+    return np.where(mine, np.where(other, 0.5, 1.0), 0.0)
+
+
+def second(partial):
+    """Turn the partial of a symmetric function's first argument into that of its second."""
+    return lambda ans, x, y: partial(ans, y, x)
+
+
+def hypot_partial(ans, x, y):
+    return np.where(np.equal(ans, 0), 0.0, x / np.where(np.equal(ans, 0), 1.0, ans))
+
+
+def arctan2_first(ans, y, x):
+    r2 = x * x + y * y
+    return np.where(np.equal(r2, 0), 0.0, x / np.where(np.equal(r2, 0), 1.0, r2))
+
+
+def arctan2_second(ans, y, x):
+    return -arctan2_first(ans, x, y)
+
+
+def softmax_share(x, y):
+    """Return exp(x) / (exp(x) + exp(y)) without overflow, 1/2 where both are the same infinity."""
+    return np.where(np.equal(x, y), 0.5, 0.5 * (1.0 + np.tanh(0.5 * (x - y))))
+
+
+def magnitude(z):
+    return np.hypot(np.real(z), np.imag(z))
+
+
+def direction(z):
+    r = magnitude(z)
+    return np.where(np.equal(r, 0), 0.0, z / np.where(np.equal(r, 0), 1.0, r))
+
+
+@primitive
+def exponent(x):
+    """Return the integer exponent of frexp."""
+    return np.frexp(x)[1]
+
+
+@primitive
+def fraction(x):
+    """Return the fractional part of modf."""
+    return np.modf(x)[0]
+
+
+# --- arithmetic ---------------------------------------------------------------------------------------------------------
+
+elementwise(np.add,         ONE, ONE)
+elementwise(np.subtract,    ONE, MINUS_ONE)
+elementwise(np.multiply,    SECOND, FIRST)
+elementwise(np.divide,      lambda ans, x, y: 1.0 / y, lambda ans, x, y: -ans / y)
+elementwise(np.negative,    MINUS_ONE)
+elementwise(np.positive,    ONE)
+elementwise(np.reciprocal,  lambda ans, x: -ans * ans)
+elementwise(np.square,      lambda ans, x: 2.0 * x)
+elementwise(np.power,       power_base, power_exponent, singular=True)  # x**0: 0 everywhere; 0**y: 0 for y > 0
+elementwise(np.float_power, power_base, power_exponent, singular=True)
+elementwise(np.remainder,   ONE, lambda ans, x, y: -np.floor_divide(x, y))
+elementwise(np.fmod,        ONE, lambda ans, x, y: -np.trunc(x / y))
+elementwise(np.ldexp,       lambda ans, x, n: np.exp2(n * 1.0), None)
+composite(np.divmod,        lambda x, y: (np.floor_divide(x, y), np.remainder(x, y)))
+elementwise(fraction,       ONE)
+constant(exponent)
+composite(np.modf,          lambda x: (fraction(x), np.trunc(x)))
+composite(np.frexp,         lambda x: (np.ldexp(x, -exponent(x)), exponent(x)))
+
+# --- powers, exponentials, logarithms -------------------------------------------------------------------------------------
+
+elementwise(np.sqrt,       lambda ans, x: 0.5 / ans, singular=True)                # sqrt'(0) = inf
+elementwise(np.cbrt,       lambda ans, x: 1.0 / (3.0 * ans * ans), singular=True)  # cbrt'(0) = inf
+elementwise(np.exp,        ANS)
+elementwise(np.exp2,       lambda ans, x: LOG2 * ans)
+elementwise(np.expm1,      lambda ans, x: ans + 1.0)
+elementwise(np.log,        lambda ans, x: 1.0 / x, singular=True)
+elementwise(np.log2,       lambda ans, x: (1.0 / LOG2) / x, singular=True)
+elementwise(np.log10,      lambda ans, x: (1.0 / LOG10) / x, singular=True)
+elementwise(np.log1p,      lambda ans, x: 1.0 / (1.0 + x), singular=True)
+elementwise(np.logaddexp,  lambda ans, x, y: softmax_share(x, y), lambda ans, x, y: softmax_share(y, x))
+elementwise(np.logaddexp2, lambda ans, x, y: softmax_share(LOG2 * x, LOG2 * y),
+                           lambda ans, x, y: softmax_share(LOG2 * y, LOG2 * x))
+
+# --- trigonometric and hyperbolic -----------------------------------------------------------------------------------------
+
+elementwise(np.sin,     lambda ans, x: np.cos(x))
+elementwise(np.cos,     lambda ans, x: -np.sin(x))
+elementwise(np.tan,     lambda ans, x: 1.0 + ans * ans)
+elementwise(np.arcsin,  lambda ans, x: 1.0 / np.sqrt((1.0 - x) * (1.0 + x)), singular=True)   # arcsin'(+-1) = inf
+elementwise(np.arccos,  lambda ans, x: -1.0 / np.sqrt((1.0 - x) * (1.0 + x)), singular=True)  # arccos'(+-1) = -inf
+elementwise(np.arctan,  lambda ans, x: 1.0 / (1.0 + x * x))
+elementwise(np.arctan2, arctan2_first, arctan2_second, singular=True)                         # arctan2'(0, 0) = 0
+elementwise(np.hypot,   hypot_partial, second(hypot_partial), singular=True)                  # hypot'(0, 0) = 0
+elementwise(np.sinh,    lambda ans, x: np.cosh(x))
+elementwise(np.cosh,    lambda ans, x: np.sinh(x))
+elementwise(np.tanh,    lambda ans, x: 1.0 - ans * ans)
+elementwise(np.arcsinh, lambda ans, x: 1.0 / np.sqrt(1.0 + x * x))
+elementwise(np.arccosh, lambda ans, x: 1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)), singular=True)
+elementwise(np.arctanh, lambda ans, x: 1.0 / ((1.0 - x) * (1.0 + x)), singular=True)
+elementwise(np.deg2rad, lambda ans, x: DEGREE)
+elementwise(np.radians, lambda ans, x: DEGREE)
+elementwise(np.rad2deg, lambda ans, x: 1.0 / DEGREE)
+elementwise(np.degrees, lambda ans, x: 1.0 / DEGREE)
+
+# --- kinks ----------------------------------------------------------------------------------------------------------------
+
+elementwise(np.absolute, lambda ans, x: np.sign(x), complex_body=magnitude)        # abs'(0) = 0
+elementwise(np.fabs,     lambda ans, x: np.sign(x))                                # fabs'(0) = 0
+elementwise(np.maximum,  larger_share, second(larger_share))                       # ties share equally
+elementwise(np.minimum,  larger_share, second(larger_share))                       # ties share equally
+elementwise(np.fmax,     fmax_share, second(fmax_share))                           # follows what is not NaN
+elementwise(np.fmin,     fmax_share, second(fmax_share))
+elementwise(np.copysign, lambda ans, x, y: np.sign(x) * np.sign(ans), lambda ans, x, y: 0.0)  # copysign'(0) = 0
+elementwise(np.nextafter, ONE, lambda ans, x, y: 0.0)
+constant(np.ceil, np.floor, np.trunc, np.rint, np.heaviside, np.floor_divide, np.spacing)
+constant(np.sign, complex_body=direction)
+
+# --- complex --------------------------------------------------------------------------------------------------------------
+
+real_linear(np.conjugate, lambda g, x: np.conjugate(g))
+
+# --- predicates, integers, bits, strings ------------------------------------------------------------------------------------
+
+constant(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.logical_and, np.logical_or,
+         np.logical_xor, np.logical_not, np.isfinite, np.isinf, np.isnan, np.isnat, np.signbit)
+refused("it is defined on integers and bits: pass plain integers (dualad.primal(x).astype(int))",
+        np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.bitwise_count, np.invert, np.left_shift, np.right_shift,
+        np.gcd, np.lcm)
+

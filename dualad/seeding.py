@@ -1,0 +1,138 @@
+"""What the verbs share: pytrees of inputs become traced, outputs become plain again; wrong calls get an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import optree
+
+from .dual import Dual, seedable
+from .traced import Level, Traced, array, holds_traced
+
+__all__ = ["chosen", "flatten_input", "flatten_output", "pack_leaf", "plain", "shape_of", "split_value", "take_aux",
+           "with_arguments"]
+
+
+def flatten_input(tree, where, what="the argument"):
+    """Return the differentiable leaves of an input (ints promoted, arrays copied) and the structure.
+
+    Raises
+    ------
+    TypeError
+        Where a leaf is not numeric, naming its path.
+    """
+    if type(tree) in (float, np.ndarray) and (type(tree) is float or tree.dtype.kind in "fc"):
+        return [np.array(tree) if type(tree) is not float else tree], LEAF
+    paths, leaves, structure = optree.tree_flatten_with_path(pack_leaf(tree))
+    names = [what + "".join(f"[{part!r}]" for part in path) for path in paths]
+    return [seedable(pack_leaf(leaf), where, name) for leaf, name in zip(leaves, names, strict=True)], structure
+
+
+LEAF = optree.tree_structure(0.0)
+
+
+def pack_leaf(leaf):
+    """Return an object array of traced values as one traced array, anything else as it is."""
+    return array(leaf) if type(leaf) is np.ndarray and holds_traced(leaf) else leaf
+
+
+def flatten_output(out, where):
+    """Return the leaves and the structure of what the function returned.
+
+    Raises
+    ------
+    TypeError
+        Where a leaf is not numeric: its derivative would be a silent zero.
+    """
+    if isinstance(out, Traced):
+        return [out], LEAF
+    paths, leaves, structure = optree.tree_flatten_with_path(pack_leaf(out))
+    leaves = [pack_leaf(leaf) for leaf in leaves]
+    for path, leaf in zip(paths, leaves, strict=True):
+        if not isinstance(leaf, Traced | int | float | complex | np.ndarray | np.generic) or \
+                getattr(leaf, "dtype", FLOAT).kind not in "biufc":
+            place = "".join(f"[{part!r}]" for part in path)
+            raise TypeError(f"{where}: the function returned {type(leaf).__name__} {leaf!r} at output{place}, which is no number "
+                            f"or array: return numbers, arrays, or a tuple, list, dict or named tuple of them (register a "
+                            f"dataclass with optree.dataclasses); has_aux=True passes a second result through")
+    if not leaves:
+        raise TypeError(f"{where}: the function returned {out!r}, which holds no number or array to differentiate: return the "
+                        f"result")
+    return leaves, structure
+
+
+FLOAT = np.dtype(float)
+
+
+def split_value(leaf, level):
+    """Return value and tangent (None if zero) of an output leaf at a level."""
+    if type(leaf) is Dual and leaf.level is level:
+        leaf._shares_written()
+        return leaf.value, leaf.tangent
+    return leaf, None
+
+
+def plain(value, python_scalars):
+    """Return a result as NumPy would give it: a Python float only where the inputs were Python scalars."""
+    return np.float64(value) if type(value) is float and not python_scalars else value
+
+
+def shape_of(x):
+    return getattr(x, "shape", ())
+
+
+def take_aux(out, has_aux, where):
+    """Split ``(result, aux)``; the aux is returned with plain values."""
+    if not has_aux:
+        return out, None
+    if not (isinstance(out, tuple) and len(out) == 2):
+        raise TypeError(f"{where}: with has_aux=True the function must return a pair (result, aux); it returned "
+                        f"{type(out).__name__}")
+    return out
+
+
+def strip_level(tree, level):
+    """Return a pytree with the values of this level's traced leaves in their place."""
+    return optree.tree_map(lambda leaf: leaf._peek() if isinstance(leaf, Traced) and leaf.level is level else leaf, tree)
+
+
+def chosen(args, argnums, where):
+    """Return the positions that `argnums` names, and whether it was a tuple.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where `argnums` is no integer or tuple of them, or names an argument that was not given.
+    """
+    single = isinstance(argnums, int | np.integer) and not isinstance(argnums, bool)
+    if not single and not (isinstance(argnums, tuple | list) and all(isinstance(i, int | np.integer) for i in argnums)):
+        raise TypeError(f"{where}: argnums is {argnums!r}: give an integer or a tuple of integers")
+    positions = [argnums] if single else list(argnums)
+    for i in positions:
+        if not -len(args) <= i < len(args):
+            raise ValueError(f"{where}: argnums names argument {i}, but the function was called with {len(args)} positional "
+                             f"arguments (keywords are not differentiated)")
+    positions = [int(i) % len(args) for i in positions]
+    if len(set(positions)) < len(positions) or not positions:
+        raise ValueError(f"{where}: argnums is {argnums!r}: name each argument once, and at least one")
+    return positions, single
+
+
+def with_arguments(f: Callable, args, kwargs, positions):
+    """Return ``f`` as a function of the arguments at `positions` alone."""
+    def call(*chosen_args):
+        filled = list(args)
+        for i, arg in zip(positions, chosen_args, strict=True):
+            filled[i] = arg
+        return f(*filled, **kwargs)
+    return call
+
+
+def check_function(f, where):
+    if not callable(f):
+        raise TypeError(f"{where}: the first argument is {type(f).__name__} {f!r}, not a function")
+
+
+def new_level(directions, nan_safe):
+    return Level(directions, nan_safe)
