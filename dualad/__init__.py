@@ -4,6 +4,7 @@ Write NumPy as always; the verbs differentiate it: `jvp`, `derivative`, `gradien
 loops live in the sister package `checkpoint`.
 """
 
+from . import operators as _operators  # compiles the fast paths of Dual
 from . import rules
 from .derivative import derivative, jvp, value_and_derivative
 from .dual import Dual

@@ -39,10 +39,10 @@ class Batch(Traced):
                 raw[i] = arg.value
                 batched.add(i)
         if isinstance(row, Elementwise) or isinstance(row.fn, np.ufunc) and row.fn.signature is None:
-            ans = elementwise_form(row.call, raw, kwargs, batched)
+            ans = elementwise_form(row.fn if row.canonical is None else row.call, raw, kwargs, batched)
         else:
             form = FORMS.get(row.fn)
-            ans = NotImplemented if form is None else form(row.call, raw, kwargs, batched)
+            ans = NotImplemented if form is None else form(row.fn if row.canonical is None else row.call, raw, kwargs, batched)
             if ans is NotImplemented:
                 ans = loop(row, raw, kwargs, batched)
         if isinstance(ans, tuple | list):
@@ -55,8 +55,7 @@ class Batch(Traced):
             return row.fn(*(Abstract(arg) if type(arg) is Batch else arg for arg in args), **kwargs)
         if row.fn is np.result_type:
             return row.fn(*(arg.dtype if type(arg) is Batch else arg for arg in args))
-        row_call = type("call", (), {"fn": row.fn, "call": staticmethod(row.fn)})
-        return self._interpret(row_call, args, kwargs)
+        return self._interpret(row, args, kwargs)
 
 
 def loop(row, args, kwargs, batched):

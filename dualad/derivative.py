@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import wraps
 
 import numpy as np
-import optree
 
 from .dual import make_dual
 from .rules.indexing import cast
-from .seeding import (check_function, flatten_input, flatten_output, plain, shape_of, split_value, strip_level, take_aux)
-from .traced import Level
+from .seeding import (check_function, flatten_arguments, flatten_input, flatten_output, only_python_scalars, plain, shape_of, split_value,
+                      strip_level, take_aux, unflatten_arguments, unflatten_output)
+from .traced import Level, dtype_of
 
 __all__ = ["derivative", "jvp", "value_and_derivative"]
 
@@ -54,23 +54,36 @@ def jvp(f, primals, tangents, *, nan_safe=False, has_aux=False):
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
         raise TypeError(f"jvp: primals is {type(primals).__name__}, tangents is {type(tangents).__name__}: give tuples with one "
                         f"entry an argument, such as jvp(f, (x,), (v,))")
-    leaves, structure = flatten_input(tuple(primals), "jvp", "primals")
-    directions, other = flatten_input(tuple(tangents), "jvp", "tangents")
+    if not isinstance(primals, tuple):
+        primals, tangents = tuple(primals), tuple(tangents)
+    leaves, structure = flatten_arguments(primals, "jvp", "primals")
+    directions, other = flatten_arguments(tangents, "jvp", "tangents")
+    if type(structure) is not type(other):
+        leaves, structure = flatten_input(primals, "jvp", "primals")
+        directions, other = flatten_input(tangents, "jvp", "tangents")
     if other != structure:
         raise TypeError(f"jvp: primals and tangents differ in structure: {structure} and {other}")
-    for leaf, direction in zip(leaves, directions, strict=True):
-        if shape_of(leaf) != shape_of(direction):
-            raise ValueError(f"jvp: a tangent has shape {shape_of(direction)}, its primal {shape_of(leaf)}: they must be equal")
-    python_scalars = all(type(leaf) in (float, int) for leaf in optree.tree_leaves(tuple(primals)))
-    with Level(nan_safe=nan_safe) as level:
-        duals = [make_dual(leaf, of_dtype(direction, leaf), level) for leaf, direction in zip(leaves, directions, strict=True)]
-        out, aux = take_aux(f(*optree.tree_unflatten(structure, duals)), has_aux, "jvp")
+    with Level(None, nan_safe) as level:
+        duals = [make_dual(leaf, direction_for(leaf, direction), level)
+                 for leaf, direction in zip(leaves, directions, strict=True)]
+        out, aux = take_aux(f(*unflatten_arguments(structure, duals)), has_aux, "jvp")
         outs, out_structure = flatten_output(out, "jvp")
-        pairs = [split_value(leaf, level) for leaf in outs]
-        values = [plain(value, python_scalars) for value, _ in pairs]
-        pushed = [zero_like(value) if t is None else plain(t, python_scalars) for value, (_, t) in zip(values, pairs, strict=True)]
+        values, pushed = [], []
+        python_scalars = None
+        for leaf in outs:
+            value, tangent = split_value(leaf, level)
+            if type(value) is float:
+                if python_scalars is None:
+                    python_scalars = only_python_scalars(primals)
+                value = plain(value, python_scalars)
+                tangent = 0.0 if tangent is None else tangent
+                tangent = plain(tangent, python_scalars)
+            elif tangent is None:
+                tangent = zero_like(value)
+            values.append(value)
+            pushed.append(tangent)
         aux = strip_level(aux, level) if has_aux else None
-    result = optree.tree_unflatten(out_structure, values), optree.tree_unflatten(out_structure, pushed)
+    result = unflatten_output(out_structure, values), unflatten_output(out_structure, pushed)
     return (*result, aux) if has_aux else result
 
 
@@ -138,24 +151,23 @@ def tangent_of(f, nan_safe):
     return lambda x: jvp(f, (x,), (1.0,), nan_safe=nan_safe)[1]
 
 
-def of_dtype(direction, leaf):
-    """Return a direction in the dtype of its primal."""
-    dtype, now = getattr(leaf, "dtype", FLOAT), getattr(direction, "dtype", FLOAT)
-    if now == dtype or dtype.kind != "c" and now.kind == "c":
-        if now != dtype:
-            raise TypeError("jvp: a tangent is complex and its primal real: give the primal a complex dtype")
+def direction_for(leaf, direction):
+    """Return a direction in the dtype of its primal; one of another shape raises."""
+    if type(direction) is np.ndarray is type(leaf) and direction.dtype is leaf.dtype and direction.shape == leaf.shape:
         return direction
-    return cast(direction, dtype)
-
-
-FLOAT = np.dtype(float)
+    if shape_of(leaf) != shape_of(direction):
+        raise ValueError(f"jvp: a tangent has shape {shape_of(direction)}, its primal {shape_of(leaf)}: they must be equal")
+    dtype, now = dtype_of(leaf), dtype_of(direction)
+    if dtype.kind != "c" and now.kind == "c":
+        raise TypeError("jvp: a tangent is complex and its primal real: give the primal a complex dtype")
+    return direction if now == dtype else cast(direction, dtype)
 
 
 def zero_like(value):
     """Return a zero of the value's shape and an inexact dtype."""
     if type(value) is float:
         return 0.0
-    dtype = getattr(value, "dtype", FLOAT)
+    dtype = dtype_of(value)
     return np.zeros(np.shape(value), dtype if dtype.kind in "fc" else float)[()]
 
 

@@ -2,21 +2,18 @@
 
 One class serves scalars and arrays. The value is a Python float, a NumPy scalar or array, or a value of a lower level; the
 tangent has the value's shape, or (K, *shape) where the level carries K directions. None is a tangent of exact zeros.
-Products of Python floats take a path of their own (`define_fast_operators`), compiled from the same rows.
+The shortest paths (operators on floats and on arrays of one shape, indexing) are compiled from the same rows in `operators`.
 """
 
 from __future__ import annotations
-
-import linecache
-import operator
 
 import numpy as np
 
 from .batch import unwrap, wrap
 from .rules.batching import aligned
-from .rules.indexing import getitem
-from .rules.kinds import FIRST, MINUS_ONE, ONE, ROWS, SECOND, Elementwise, strong_multiply
-from .traced import GETITEM, Level, Owner, Traced, View, apply, dtype_of, locate, new, no_derivative_for, version_of
+from .rules.indexing import is_basic
+from .rules.kinds import Elementwise
+from .traced import Level, Owner, Traced, View, apply, locate, new, no_derivative_for, shared_view, version_of
 
 __all__ = ["Dual", "make_dual"]
 
@@ -54,9 +51,9 @@ class Dual(Traced):
     tangent = Traced.__dict__["payload"]
 
     def __init__(self, value, tangent=None, level=MANUAL):
-        self.value = seedable(value, "Dual", "value")
+        self.value = np.copy(seedable(value, "Dual", "value"))[()] if np.ndim(value) else seedable(value, "Dual", "value")
         if tangent is not None:
-            tangent = seedable(tangent, "Dual", "tangent")
+            tangent = np.copy(seedable(tangent, "Dual", "tangent"))[()] if np.ndim(tangent) else seedable(tangent, "Dual", "tangent")
             if np.shape(tangent) != np.shape(self.value):
                 raise ValueError(f"Dual: tangent has shape {np.shape(tangent)}, value has shape {np.shape(self.value)}: "
                                  f"give a tangent of the value's shape")
@@ -101,9 +98,7 @@ class Dual(Traced):
             return type(ans)(duals) if type(ans) in (tuple, list) else type(ans)(*duals)
         result = self._result(row, ans, tangent, level, written, values)
         if row.view is not None and shows_memory(ans, values[0]):
-            base = args[0]
-            op = (row.fn, tuple(args[1:]), kwargs)
-            result.alias = View(base.alias.base, (*base.alias.ops, op)) if type(base.alias) is View else View(base, (op,))
+            result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
         elif written:
             result.value = separate(result.value, args)
             result.tangent = separate(result.tangent, args)
@@ -242,6 +237,10 @@ def laid_out_like(value, directions, fill):
 def assign_directions(target, index, v):
     """Assign a (K, ...) tangent into a (K, ...) buffer at an index that does not see the leading axis."""
     parts = index if type(index) is tuple else (index,)
+    if is_basic(index):
+        part = target[(slice(None), *parts)]
+        part[...] = v if type(v) is float else aligned(v, part.ndim - 1) if v.ndim <= part.ndim else v
+        return
     target = np.moveaxis(target, 0, -1)
     if any(part is Ellipsis for part in parts):
         parts = (*parts, slice(None))
@@ -253,7 +252,10 @@ def shown(x):
 
 
 def seedable(x, where, what):
-    """Return `x` as a differentiable value: a float, or a copied array of floats; anything not numeric raises."""
+    """Return `x` as a differentiable value: a float or an array of floats; anything not numeric raises.
+
+    An array is not copied: a handle's buffers are copied at its first write.
+    """
     if isinstance(x, Traced):
         return x
     if type(x) is float:
@@ -272,126 +274,4 @@ def seedable(x, where, what):
         x = x.astype(float)
     if isinstance(x, np.float64):
         return float(x)
-    return np.array(x, subok=False) if isinstance(x, np.ndarray) else x
-
-
-# --- the fast path of Python floats ---------------------------------------------------------------------------------------------
-
-BINARY_SOURCE = """
-def {name}(self, other):
-    level = self.level
-    if level.plain:
-        a = self.value
-        if type(a) is float:
-            kind = type(other)
-            if kind is Dual:
-                b = other.value
-                if other.level is level and type(b) is float:
-                    t = self.tangent
-                    u = other.tangent
-                    if t is not None and u is not None:
-                        try:
-                            v = {value}
-                            {guard}
-                            r = new(Dual)
-                            r.tangent = {both}
-                            r.value = v
-                            r.level = level
-                            r.alias = None
-                            return r
-                        except ArithmeticError:
-                            pass
-            elif kind is float or kind is int or kind is float64:
-                b = float(other) if kind is float64 else other
-                try:
-                    t = self.tangent
-                    v = {value}
-                    {guard}
-                    r = new(Dual)
-                    r.tangent = None if t is None else {left}
-                    r.value = v
-                    r.level = level
-                    r.alias = None
-                    return r
-                except ArithmeticError:
-                    pass
-    return general(self, other)
-"""
-
-REFLECTED_SOURCE = """
-def {name}(self, other):
-    level = self.level
-    kind = type(other)
-    if level.plain and (kind is float or kind is int or kind is float64):
-        b = self.value
-        if type(b) is float:
-            a = float(other)
-            try:
-                u = self.tangent
-                v = {value}
-                {guard}
-                r = new(Dual)
-                r.tangent = None if u is None else {right}
-                r.value = v
-                r.level = level
-                r.alias = None
-                return r
-            except ArithmeticError:
-                pass
-    return general(self, other)
-"""
-
-
-def product_source(partial, name, t, singular):
-    """Return the source of partial times tangent; the marked partials need no call."""
-    marked = {ONE: t, MINUS_ONE: f"-{t}", FIRST: f"a * {t}", SECOND: f"b * {t}"}
-    return marked.get(partial) or (f"strong({name}(v, a, b), {t})" if singular else f"{name}(v, a, b) * {t}")
-
-
-def strong_scalar(p, t):
-    """Return p * t for a scalar partial, with a zero tangent winning over an infinite partial."""
-    return p * t if p - p == 0.0 else strong_multiply(p, t)
-
-
-def not_real(v):
-    raise ArithmeticError  # Python's (-8.0) ** (1/3) is complex, NumPy's is NaN
-
-
-def define_fast_operators():
-    """Compile the operators' path for Python floats from their rows, and keep the general path behind it."""
-    for name, symbol, ufunc in (("add", "+", np.add), ("sub", "-", np.subtract), ("mul", "*", np.multiply),
-                                ("truediv", "/", np.divide), ("pow", "**", np.power)):
-        row = ROWS[ufunc]
-        first, second = row.partials
-        left, right = product_source(first, "p", "t", row.singular), product_source(second, "q", "u", row.singular)
-        minus = right.startswith("-u")
-        names = {"value": f"a {symbol} b", "left": left, "right": right, "both": f"{left} - u" if minus else f"{left} + {right}",
-                 "guard": "if type(v) is not float: not_real(v)" if name == "pow" else ""}
-        for source, method in ((BINARY_SOURCE, f"__{name}__"), (REFLECTED_SOURCE, f"__r{name}__")):
-            text = source.format(name=method, **names)
-            file = f"<dualad operator {method}>"
-            linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-            space = {"Dual": Dual, "new": new, "float64": np.float64, "p": first, "q": second, "strong": strong_scalar,
-                     "not_real": not_real, "general": general_operator(method, symbol, row)}
-            exec(compile(text, file, "exec"), space)
-            setattr(Dual, method, space[method])
-
-
-def general_operator(method, symbol, row):
-    """Return the operator for everything but floats: evaluated by Python's operator on plain arrays, else by the ufunc."""
-    slow = getattr(Traced, method)
-    reflected = method.startswith("__r")
-    operate = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "**": operator.pow}[symbol]
-
-    def general(self, other):
-        kind = type(other)
-        value = self.value
-        if type(value) is np.ndarray and (kind is Dual and other.level is self.level and type(other.value) is np.ndarray
-                                          or kind is float or kind is int or kind is np.ndarray and other.dtype != object):
-            return self._interpret(row, (other, self) if reflected else (self, other), {}, operate)
-        return slow(self, other)
-
-    return general
-
-
-define_fast_operators()
+    return np.asarray(x) if isinstance(x, np.ndarray) else x

@@ -8,7 +8,7 @@ import numpy as np
 import optree
 
 from .dual import make_dual
-from .seeding import (check_function, chosen, flatten_input, flatten_output, plain, shape_of, split_value, strip_level,
+from .seeding import (check_function, chosen, flatten_input, flatten_output, only_python_scalars, plain, shape_of, split_value, strip_level,
                       take_aux, with_arguments)
 from .traced import Level, dtype_of
 
@@ -151,7 +151,7 @@ class Seeds:
 
     def __init__(self, primals, where, chunk):
         self.leaves, self.structure = flatten_input(primals, where)
-        self.python_scalars = all(type(leaf) in (float, int) for leaf in optree.tree_leaves(primals))
+        self.python_scalars = only_python_scalars(primals)
         self.slots, start = [], 0
         for leaf in self.leaves:
             shape = shape_of(leaf)

@@ -8,9 +8,9 @@ import numpy as np
 import optree
 
 from .dual import Dual, seedable
-from .traced import Level, Traced, array, holds_traced
+from .traced import Traced, array, holds_traced
 
-__all__ = ["chosen", "flatten_input", "flatten_output", "pack_leaf", "plain", "shape_of", "split_value", "take_aux",
+__all__ = ["chosen", "flatten_input", "flatten_arguments", "flatten_output", "only_python_scalars", "pack_leaf", "plain", "shape_of", "split_value", "take_aux",
            "with_arguments"]
 
 
@@ -22,14 +22,33 @@ def flatten_input(tree, where, what="the argument"):
     TypeError
         Where a leaf is not numeric, naming its path.
     """
-    if type(tree) in (float, np.ndarray) and (type(tree) is float or tree.dtype.kind in "fc"):
-        return [np.array(tree) if type(tree) is not float else tree], LEAF
     paths, leaves, structure = optree.tree_flatten_with_path(pack_leaf(tree))
     names = [what + "".join(f"[{part!r}]" for part in path) for path in paths]
     return [seedable(pack_leaf(leaf), where, name) for leaf, name in zip(leaves, names, strict=True)], structure
 
 
 LEAF = optree.tree_structure(0.0)
+
+
+def flatten_arguments(args, where, what):
+    """Return the leaves and the structure of a tuple of arguments; plain floats and float arrays take a short way."""
+    for arg in args:
+        if type(arg) is not float and not (type(arg) is np.ndarray and arg.dtype.kind in "fc") and not isinstance(arg, Traced):
+            return flatten_input(args, where, what)
+    return list(args), len(args)
+
+
+def unflatten_arguments(structure, leaves):
+    return leaves if type(structure) is int else optree.tree_unflatten(structure, leaves)
+
+
+def unflatten_output(structure, leaves):
+    return leaves[0] if structure is LEAF else optree.tree_unflatten(structure, leaves)
+
+
+def only_python_scalars(args):
+    """Tell whether a function was given Python numbers only, so that its results are to be Python floats."""
+    return all(type(leaf) in (float, int) for leaf in optree.tree_leaves(args))
 
 
 def pack_leaf(leaf):
@@ -132,7 +151,3 @@ def with_arguments(f: Callable, args, kwargs, positions):
 def check_function(f, where):
     if not callable(f):
         raise TypeError(f"{where}: the first argument is {type(f).__name__} {f!r}, not a function")
-
-
-def new_level(directions, nan_safe):
-    return Level(directions, nan_safe)

@@ -40,7 +40,7 @@ class Level:
     ids = itertools.count(1)
 
     def __init__(self, directions=None, nan_safe=False):
-        self.id = next(Level.ids)
+        self.id = next(self.ids)
         self.directions = directions
         self.nan_safe = nan_safe
         self.alive = True
@@ -64,6 +64,7 @@ class Owner:
     """The buffers of this handle were written: `version` counts replacements, `exclusive` that nobody shares them."""
 
     __slots__ = ("exclusive", "version")
+    base = type("written", (), {"alias": True})  # so that `alias.base.alias is None` means "never written", as for a View
 
     def __init__(self, version, exclusive):
         self.version, self.exclusive = version, exclusive
@@ -74,12 +75,18 @@ class View:
 
     __slots__ = ("base", "ops", "version")
 
-    def __init__(self, base, ops):
-        self.base, self.ops, self.version = base, ops, version_of(base)
+    def __init__(self, base, ops, version):
+        self.base, self.ops, self.version = base, ops, version
 
-    def locate(self, buffer):
-        """Return the part of a buffer of the base's shape that this view shows."""
-        return locate(self.ops, buffer)
+
+def shared_view(handle, alias, fn, args, kwargs={}):  # noqa: B006  (never written)
+    """Return the alias of ``fn(handle, *args)``, where `alias` is that of `handle`."""
+    view = new(View)
+    if type(alias) is View:
+        view.base, view.ops, view.version = alias.base, (*alias.ops, (fn, args, kwargs)), alias.version
+    else:
+        view.base, view.ops, view.version = handle, ((fn, args, kwargs),), 0 if alias is None else alias.version
+    return view
 
 
 def locate(ops, buffer):
@@ -273,7 +280,13 @@ def holds_traced(x):
     return type(x) is np.ndarray and x.dtype == object and any(isinstance(value, Traced) for value in x.flat)
 
 
+FLOAT = np.dtype(float)
+
+
 def dtype_of(x):
+    """Return the dtype of a number, array or traced value."""
+    if type(x) is float:
+        return FLOAT
     dtype = getattr(x, "dtype", None)
     return np.dtype(type(x)) if dtype is None else dtype
 
@@ -509,7 +522,7 @@ class Traced:
             if type(self) is not type(fresh):
                 self.__class__ = type(fresh)
             self.value, self.payload, self.level = fresh.value, fresh.payload, fresh.level
-            self.alias = View(alias.base, alias.ops)
+            self.alias = View(alias.base, alias.ops, version_of(alias.base))
         return self
 
     def _shares_written(self):

@@ -206,8 +206,8 @@ class Elementwise(Differentiable):
     ----------
     partials : callables ``partial(ans, *args)``, or the marks ONE, MINUS_ONE, ANS, FIRST, SECOND; None for an argument
         without a derivative.
-    singular : a partial may be infinite where the function is finite. Then a zero tangent (or cotangent) times the
-        partial is zero, and the partial is evaluated without warnings.
+    singular : True, or a predicate of the arguments: a partial may be infinite where the function is finite. Then a zero
+        tangent (or cotangent) times the partial is zero, and the partial is evaluated without warnings.
     """
 
     kind = "elementwise"
@@ -255,17 +255,30 @@ class Elementwise(Differentiable):
         partial = self.partials[i]
         if partial is None:
             raise missing_rule(self, "derivative", i)
-        if self.singular or strong:
+        if strong or (self.singular and (self.singular is True or self.singular(*args))):
             with np.errstate(all="ignore"):
-                return strong_multiply(partial(ans, *args), t)
-        p = partial(ans, *args)
-        if (type(p) is np.ndarray and type(t) is np.ndarray and self.trusted and p.base is None and p is not ans
-                and p.shape == t.shape and p.dtype == t.dtype):
-            for arg in args:
-                if p is arg:
-                    return p * t
-            return np.multiply(p, t, p)
-        return p * t
+                p = partial(ans, *args)
+                if not (type(p) is np.ndarray and type(t) is np.ndarray and self.trusted):
+                    return strong_multiply(p, t)
+                r = scale(p, t, ans, args)
+                return r if isfinite(np.add.reduce(r, None)) else np.where(np.equal(t, 0), 0.0, r)
+        return scale(partial(ans, *args), t, ans, args) if self.trusted else partial(ans, *args) * t
+
+
+def isfinite(x):
+    """Tell whether a number, real or complex, is finite."""
+    return x - x == 0
+
+
+def scale(p, t, ans, args):
+    """Return p * t, in the buffer of the partial `p` where it is a fresh array that nobody else holds."""
+    if (type(p) is np.ndarray and type(t) is np.ndarray and p.base is None and p is not ans
+            and p.shape == t.shape and p.dtype == t.dtype):
+        for arg in args:
+            if p is arg:
+                return p * t
+        return np.multiply(p, t, p)
+    return p * t
 
 
 def fits(buffer, term) -> bool:
@@ -412,7 +425,7 @@ def strong_multiply(p, t):
     """Return p * t, and 0 wherever t is 0, even where p is infinite or NaN."""
     with np.errstate(all="ignore"):
         r = p * t
-        if np.isfinite(np.sum(r)):  # one cheap pass decides for the whole array
+        if isfinite(np.sum(r)):  # one cheap pass decides for the whole array
             return r
         return np.where(np.equal(t, 0), 0.0, r)[()]
 

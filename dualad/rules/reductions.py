@@ -16,6 +16,13 @@ def sum_transpose(g, x, axis=None, dtype=None, out=None, keepdims=False, initial
     return g if where is True or where is NO else np.where(where, g, 0.0)
 
 
+def add_reduce(x, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
+    """Return ``np.sum``, without its wrappers for plain arrays."""
+    if type(x) is np.ndarray and initial is NO and where is NO:
+        return np.add.reduce(x, axis, dtype, out, keepdims is not NO and keepdims)
+    return np.sum(x, axis, dtype, out, keepdims, initial, where)
+
+
 def cumsum_transpose(g, x, axis=None, dtype=None, out=None):
     if axis is None:
         return np.reshape(np.flip(np.cumsum(np.flip(g))), x.shape)
@@ -180,7 +187,7 @@ def diff(x, n=1, axis=-1, prepend=NO, append=NO):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
-linear(np.sum,     sum_transpose, affine=("initial",))
+linear(np.sum,     sum_transpose, affine=("initial",), call=add_reduce)
 linear(np.cumsum,  cumsum_transpose)
 composite(np.mean, mean)
 composite(np.var,  var)

@@ -17,10 +17,15 @@ def power_base(ans, x, y):
     """Return y * x**(y - 1), and 0 where y is 0."""
     if type(y) in (int, float):
         if y == 2:
-            return 2.0 * x
+            return x + x
         return y * x ** (y - 1) if y else np.zeros_like(x)
     zero = np.equal(y, 0)
     return np.where(zero, 0.0, y * np.power(x, np.where(zero, 1.0, y - 1.0)))
+
+
+def power_singular(x, y):
+    """Tell whether a partial of x**y may be infinite; a constant exponent of 1 or more has none."""
+    return not (type(y) in (int, float) and y >= 1)
 
 
 def power_exponent(ans, x, y):
@@ -96,9 +101,9 @@ elementwise(np.divide,      lambda ans, x, y: 1.0 / y, lambda ans, x, y: -ans / 
 elementwise(np.negative,    MINUS_ONE)
 elementwise(np.positive,    ONE)
 elementwise(np.reciprocal,  lambda ans, x: -ans * ans)
-elementwise(np.square,      lambda ans, x: 2.0 * x)
-elementwise(np.power,       power_base, power_exponent, singular=True)  # x**0: 0 everywhere; 0**y: 0 for y > 0
-elementwise(np.float_power, power_base, power_exponent, singular=True)
+elementwise(np.square,      lambda ans, x: x + x)
+elementwise(np.power,       power_base, power_exponent, singular=power_singular)  # x**0: 0 everywhere; 0**y: 0 for y > 0
+elementwise(np.float_power, power_base, power_exponent, singular=power_singular)
 elementwise(np.remainder,   ONE, lambda ans, x, y: -np.floor_divide(x, y))
 elementwise(np.fmod,        ONE, lambda ans, x, y: -np.trunc(x / y))
 elementwise(np.ldexp,       lambda ans, x, n: np.exp2(n * 1.0), None)

@@ -1,0 +1,273 @@
+"""The shortest paths of Dual, compiled from the rows: operators on floats and arrays, unary ufuncs, indexing.
+
+Everything here could be left out: `Dual._interpret` gives the same results, several times slower on small operands. No
+derivative is written here: the templates below are filled with each row's partials, and the marked ones (1, -1, "the
+other argument") become expressions.
+"""
+
+from __future__ import annotations
+
+import linecache
+import operator
+
+import numpy as np
+
+from .dual import Dual
+from .rules.indexing import getitem
+from .rules.kinds import ANS, FIRST, MINUS_ONE, ONE, ROWS, SECOND, Elementwise, scale, strong_multiply
+from .traced import Traced, apply, new, shared_view
+
+__all__ = []
+
+OPERATORS = (("add", "+", np.add, operator.add), ("sub", "-", np.subtract, operator.sub), ("mul", "*", np.multiply, operator.mul),
+             ("truediv", "/", np.divide, operator.truediv), ("pow", "**", np.power, operator.pow))
+
+RESULT = """
+{indent}r = new(Dual)
+{indent}r.tangent = {tangent}
+{indent}r.value = v
+{indent}r.level = level
+{indent}r.alias = None
+{indent}return r
+"""
+
+BINARY = """
+def {method}(self, other):
+    level = self.level
+    if level.plain:
+        a = self.value
+        kind = type(other)
+        if type(a) is float:
+            if kind is Dual:
+                b = other.value
+                if other.level is level and type(b) is float:
+                    t = self.tangent
+                    u = other.tangent
+                    if t is not None and u is not None:
+                        try:
+                            v = a {symbol} b
+                            {guard}
+                            {both_floats}
+                        except ArithmeticError:
+                            pass
+            elif kind is float or kind is int or kind is float64:
+                b = float(other) if kind is float64 else other
+                try:
+                    t = self.tangent
+                    v = a {symbol} b
+                    {guard}
+                    {left_float}
+                except ArithmeticError:
+                    pass
+        elif type(a) is ndarray and ((alias := self.alias) is None or alias.base.alias is None):
+            t = self.tangent
+            if kind is Dual:
+                b = other.value
+                if (other.level is level and type(b) is ndarray and a.shape == b.shape and a.dtype == b.dtype
+                        and ((alias := other.alias) is None or alias.base.alias is None)):
+                    u = other.tangent
+                    if t is not None and u is not None:
+                        v = a {symbol} b
+                        {both_arrays}
+            elif kind is float or kind is int or kind is ndarray and a.shape == other.shape and a.dtype == other.dtype:
+                b = other
+                v = a {symbol} b
+                {left_array}
+    return general(self, other)
+"""
+
+REFLECTED = """
+def {method}(self, other):
+    level = self.level
+    kind = type(other)
+    if level.plain:
+        b = self.value
+        if type(b) is float:
+            if kind is float or kind is int or kind is float64:
+                a = float(other)
+                try:
+                    u = self.tangent
+                    v = a {symbol} b
+                    {guard}
+                    {right_float}
+                except ArithmeticError:
+                    pass
+        elif (type(b) is ndarray and (kind is float or kind is int or kind is ndarray and b.shape == other.shape and b.dtype == other.dtype)
+                and ((alias := self.alias) is None or alias.base.alias is None)):
+            a = other
+            u = self.tangent
+            v = a {symbol} b
+            {right_array}
+    return general(self, other)
+"""
+
+
+def compile_function(name, source, **space):
+    """Compile a template; its lines show up in tracebacks."""
+    file = f"<dualad {name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    exec(compile(source, file, "exec"), space)
+    return space[name]
+
+
+def result(tangent, depth):
+    """Return the source that makes the resulting Dual, at an indentation."""
+    return RESULT.format(indent="    " * depth, tangent=tangent).strip()
+
+
+def term(partial, name, t, scalar, singular):
+    """Return the source of partial times tangent, and whether its value is a fresh buffer."""
+    if partial in MARKED:
+        return MARKED[partial].format(t=t), partial is not ONE
+    if scalar:
+        return (f"strong_scalar({name}(v, a, b), {t})" if singular else f"{name}(v, a, b) * {t}"), True
+    plain = f"scale({name}(v, a, b), {t}, v, (a, b))"
+    return f"(row.multiply({0 if name == 'p' else 1}, {t}, v, (a, b)) if row.singular(a, b) else {plain})" if singular else plain, True
+
+
+MARKED = {ONE: "{t}", MINUS_ONE: "-{t}", FIRST: "a * {t}", SECOND: "b * {t}"}
+
+
+def total(left, right):
+    """Return the source of the sum of two terms, in place where the first is a fresh array."""
+    if right[0].startswith("-"):
+        return f"{left[0]} - {right[0][1:]}"
+    return f"{left[0]} + {right[0]}"
+
+
+def strong_scalar(p, t):
+    """Return p * t for a scalar partial, with a zero tangent winning over an infinite partial."""
+    return p * t if p - p == 0.0 else strong_multiply(p, t)
+
+
+def not_real(v):
+    raise ArithmeticError  # Python's (-8.0) ** (1/3) is complex, NumPy's is NaN: take the general path
+
+
+def add_into(buffer, share):
+    """Return the sum, in the fresh first array."""
+    return np.add(buffer, share, buffer)
+
+
+def define_binary(name, symbol, ufunc, operate):
+    row = ROWS[ufunc]
+    first, second = row.partials
+    texts = {"symbol": symbol, "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass"}
+    for scalar, suffix, depth in ((True, "float", 0), (False, "array", 0)):
+        left = term(first, "p", "t", scalar, row.singular)
+        right = term(second, "q", "u", scalar, row.singular)
+        both = total(left, right)
+        if not scalar and left[1] and not right[0].startswith("-"):
+            both = f"add_into({left[0]}, {right[0]})"
+        deep = {"both_floats": 7, "left_float": 5, "both_arrays": 6, "left_array": 4, "right_float": 5, "right_array": 3}
+        texts[f"both_{suffix}s"] = result(both, deep[f"both_{suffix}s"])
+        texts[f"left_{suffix}"] = result(f"None if t is None else {left[0]}", deep[f"left_{suffix}"])
+        texts[f"right_{suffix}"] = result(f"None if u is None else {right[0]}", deep[f"right_{suffix}"])
+    space = {"Dual": Dual, "new": new, "float64": np.float64, "ndarray": np.ndarray, "p": first, "q": second, "row": row,
+             "strong_scalar": strong_scalar, "scale": scale, "add_into": add_into, "not_real": not_real}
+    for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
+        general = general_operator(method, row, operate)
+        setattr(Dual, method, compile_function(method, source.format(method=method, **texts), general=general, **space))
+
+
+def general_operator(method, row, operate):
+    """Return the operator for all other operands: by Python's operator where a value is an array, else by the ufunc."""
+    slow = getattr(Traced, method)
+    reflected = method.startswith("__r")
+
+    def general(self, other):
+        kind = type(other)
+        if type(self.value) is np.ndarray and (kind is Dual and other.level is self.level and type(other.value) is np.ndarray
+                                               or kind is float or kind is int or kind is np.ndarray and other.dtype != object):
+            return self._interpret(row, (other, self) if reflected else (self, other), {}, operate)
+        return slow(self, other)
+    return general
+
+
+def negative(self):
+    """Return -x."""
+    level, t = self.level, self.tangent
+    if level.plain and ((alias := self.alias) is None or alias.base.alias is None):
+        r = new(Dual)
+        r.value, r.tangent, r.level, r.alias = -self.value, None if t is None else -t, level, None
+        return r
+    return np.negative(self)
+
+
+# --- ufuncs of one argument ---------------------------------------------------------------------------------------------------
+
+def array_ufunc(self, ufunc, method, *args, **kwargs):
+    """Evaluate a ufunc; one of one argument, on an array that was never written, directly."""
+    if method == "__call__" and not kwargs and len(args) == 1:
+        level, a = self.level, self.value
+        row = ROWS.get(ufunc)
+        if (type(row) is Elementwise and level.plain and type(a) is np.ndarray and row.complex_body is None
+                and ((alias := self.alias) is None or alias.base.alias is None)):
+            v = ufunc(a)
+            t = self.tangent
+            if t is not None:
+                t = v * t if row.partials[0] is ANS else row.jvp(v, args, kwargs, (t,)) if row.partials[0] in MARKED else \
+                    row.multiply(0, t, v, (a,))
+            r = new(Dual)
+            r.value, r.tangent, r.level, r.alias = v, t, level, None
+            if t is None or t.shape[-v.ndim:] == v.shape and t.dtype == v.dtype and v.ndim:
+                return r
+            return self._interpret(row, args, kwargs)
+    if len(args) == 2 and type(args[0]) is np.float64 and ufunc in REFLECTED_METHODS and not kwargs and type(self.value) is float:
+        return REFLECTED_METHODS[ufunc](self, args[0])
+    return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
+
+
+# --- linear functions of one array ----------------------------------------------------------------------------------------------
+
+def array_function(self, fn, types, args, kwargs):
+    """Evaluate an array function; one linear in its only argument, on an array that was never written, directly."""
+    row = ROWS.get(fn)
+    if len(args) == 1 and not kwargs and row is not None and row.kind == "linear" and row.view is None and row.canonical is None:
+        level, a, t = self.level, self.value, self.tangent
+        if (level.plain and level.directions is None and t is not None and type(a) is np.ndarray
+                and ((alias := self.alias) is None or alias.base.alias is None)):
+            v, t = row.call(a), row.call(t)
+            r = new(Dual)
+            r.value, r.tangent, r.level, r.alias = v.item() if type(v) is np.float64 else v, t, level, None
+            return r
+    return apply(fn, args, kwargs)
+
+
+# --- indexing -----------------------------------------------------------------------------------------------------------------
+
+def get(self, index):
+    """Return ``x[index]``: an element, or a view."""
+    value, level = self.value, self.level
+    kind = type(index)
+    if (type(value) is np.ndarray and level.plain and ((alias := self.alias) is None or alias.base.alias is None)
+            and (kind is int or kind is slice or kind is tuple and BASIC.issuperset(map(type, index)))):
+        v = value[index]
+        t = self.tangent
+        if t is not None:
+            if level.directions is None:
+                t = t[index]
+            else:
+                t = t[(slice(None), *index) if kind is tuple else (slice(None), index)]
+        r = new(Dual)
+        r.tangent, r.level = t, level
+        if type(v) is np.ndarray:
+            r.value, r.alias = v, shared_view(self, alias, getitem, (index,))
+        else:
+            r.value, r.alias = v.item() if type(v) is np.float64 else v, None
+            if type(t) is np.float64:
+                r.tangent = t.item()
+        return r
+    return apply(getitem, (self, index), {})
+
+
+BASIC = {int, slice}
+
+
+for entry in OPERATORS:
+    define_binary(*entry)
+REFLECTED_METHODS = {ufunc: getattr(Dual, f"__r{name}__") for name, _, ufunc, _ in OPERATORS}
+Dual.__neg__ = negative
+Dual.__getitem__ = get
+Dual.__array_ufunc__ = array_ufunc
+Dual.__array_function__ = array_function
