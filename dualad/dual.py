@@ -13,7 +13,7 @@ from .batch import unwrap, wrap
 from .rules.batching import aligned
 from .rules.indexing import is_basic
 from .rules.kinds import Elementwise
-from .traced import Level, Owner, Traced, View, apply, locate, new, no_derivative_for, shared_view, version_of
+from .traced import Level, Owner, Traced, View, apply, locate, new, no_derivative_for, shared_view, version_of, writable
 
 __all__ = ["Dual", "make_dual"]
 
@@ -132,7 +132,7 @@ class Dual(Traced):
             if shared:
                 v_value = np.copy(v_value)
                 v_tangent = None if v_tangent is None else np.copy(v_tangent)
-        self._own(v_tangent is not None)
+        self._own(v_value, v_tangent)
         locate(ops, self.value)[index] = v_value
         tangent = self.tangent
         if tangent is None:
@@ -147,17 +147,21 @@ class Dual(Traced):
                 target = unwrap(apply(fn, (wrap(target, level), *args), kwargs), level, None)
             assign_directions(target, index, v_tangent)
 
-    def _own(self, with_tangent):
-        """Make the buffers this handle's alone, at the first write."""
+    def _own(self, v_value, v_tangent):
+        """Make the buffers this handle's alone, and able to hold what is to be written."""
         alias = self.alias
         if alias is None or not alias.exclusive:
             self.value = np.copy(self.value, order="K") if type(self.value) is np.ndarray else np.copy(self.value)
             if self.tangent is not None:
                 self.tangent = laid_out_like(self.value, self.level.directions, self.tangent)
-            self.alias = Owner(version_of(self) + 1, True)
-        if with_tangent and self.tangent is None:
+            self.alias = alias = Owner(version_of(self) + 1, True)
+        if v_tangent is not None and self.tangent is None:
             self.tangent = laid_out_like(self.value, self.level.directions, 0.0)
-            self.alias.version += 1
+            alias.version += 1
+        value, tangent = writable(self.value, v_value), writable(self.tangent, v_tangent)
+        if value is not self.value or tangent is not self.tangent:
+            self.value, self.tangent = value, tangent
+            alias.version += 1
 
 
 FLOAT = np.dtype(float)
@@ -203,7 +207,7 @@ def shows_memory(ans, x):
     """Tell whether `ans` is a view of the memory of `x`."""
     if type(ans) is np.ndarray:
         base = ans.base
-        return base is not None and (base is x or base is x.base)
+        return base is not None and type(x) is np.ndarray and (base is x or base is x.base)
     return isinstance(ans, Traced) and type(ans.alias) is View
 
 

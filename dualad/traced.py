@@ -599,6 +599,15 @@ def shows(v, base, ops, index):
     return fn is getitem and arguments[0] is index and all(map(operator.is_, before, ops)) and len(before) == len(ops)
 
 
+def writable(buffer, v):
+    """Return a buffer that `v` can be written into: a plain one is lifted to v's level if v is traced."""
+    if isinstance(v, Traced) and not isinstance(buffer, Traced):
+        lifted = new(type(v))
+        lifted.value, lifted.payload, lifted.level, lifted.alias = buffer, None, v.level, None
+        return lifted
+    return buffer
+
+
 def pack_operand(arg):
     """Return an operand with the traced scalars of an object array or list packed into one traced array."""
     if not holds_traced(arg):

@@ -54,6 +54,10 @@ def SECOND(ans, x, y, *args):
     return y
 
 
+#: the arguments whose values a marked partial uses
+USED_BY_MARK = {ONE: (), MINUS_ONE: (), ANS: (), FIRST: (0,), SECOND: (1,)}
+
+
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 class Row:
@@ -131,6 +135,13 @@ class Differentiable(Row):
         """Return the positions of the array arguments of a call."""
         return [i for i in self.argnums if i < len(args)]
 
+    def saved(self, args, active):
+        """Return the arguments as the VJPs for the positions `active` need them: values, or only shapes and dtypes."""
+        if not self.shape_only:
+            return args
+        arrays = set(self.arrays(args))
+        return [Abstract(arg) if i in arrays else arg for i, arg in enumerate(args)]
+
     def jvp(self, ans, args, kwargs, tangents):
         """Return the tangent of ``ans``: the sum of each argument's share."""
         total = None
@@ -187,6 +198,9 @@ class Multilinear(Differentiable):
     def arrays(self, args):
         return range(len(args))
 
+    def saved(self, args, active):
+        return [Abstract(arg) if active == [i] else arg for i, arg in enumerate(args)]
+
     def jvp(self, ans, args, kwargs, tangents):
         total = None
         for i, t in enumerate(tangents):
@@ -216,9 +230,16 @@ class Elementwise(Differentiable):
     def __init__(self, fn, *partials, **options):
         super().__init__(fn, partials, partials, **options)
         self.partials = partials
+        self.uses_ans = any(partial not in (ONE, MINUS_ONE, FIRST, SECOND) for partial in partials)
 
     def arrays(self, args):
         return range(len(args))
+
+    def saved(self, args, active):
+        used = set()
+        for i in active:
+            used.update(USED_BY_MARK.get(self.partials[i], range(len(args))))
+        return args if len(used) == len(args) else [arg if i in used else Abstract(arg) for i, arg in enumerate(args)]
 
     def jvp(self, ans, args, kwargs, tangents, strong=False):
         total, owned = None, False
@@ -430,6 +451,9 @@ def strong_multiply(p, t):
         return np.where(np.equal(t, 0), 0.0, r)[()]
 
 
+FLOAT = np.dtype(float)
+
+
 # --- shapes of cotangents ---------------------------------------------------------------------------------------------
 
 class Abstract:
@@ -438,8 +462,11 @@ class Abstract:
     __slots__ = ("dtype", "shape")
 
     def __init__(self, array):
-        self.shape = np.shape(array)
-        self.dtype = getattr(array, "dtype", None) or np.dtype(type(array))
+        if type(array) is float:
+            self.shape, self.dtype = (), FLOAT
+        else:
+            self.shape = np.shape(array)
+            self.dtype = getattr(array, "dtype", None) or np.dtype(type(array))
 
     @property
     def ndim(self):

@@ -16,23 +16,23 @@ def mT(a):
 
 # --- products ---------------------------------------------------------------------------------------------------------------
 
-def as_matrices(g, a, b):
-    """Return cotangent and factors of a matmul with the axes that vectors lack."""
+def as_matrix_cotangent(g, a, b):
+    """Return the cotangent of a matmul with the axes that vectors among the factors lack."""
     if np.ndim(b) == 1:
-        b, g = np.reshape(b, (-1, 1)), np.expand_dims(g, -1)
-    if np.ndim(a) == 1:
-        a, g = np.reshape(a, (1, -1)), np.expand_dims(g, -2)
-    return g, a, b
+        g = np.expand_dims(g, -1)
+    return np.expand_dims(g, -2) if np.ndim(a) == 1 else g
 
 
 def matmul_first(g, a, b):
-    g, left, right = as_matrices(g, a, b)
-    return np.reshape(unbroadcast(np.matmul(g, mT(right)), left), np.shape(a))
+    g = as_matrix_cotangent(g, a, b)
+    back = np.matmul(g, mT(np.reshape(b, (-1, 1)) if np.ndim(b) == 1 else b))
+    return unbroadcast(back[..., 0, :] if np.ndim(a) == 1 else back, a)
 
 
 def matmul_second(g, a, b):
-    g, left, right = as_matrices(g, a, b)
-    return np.reshape(unbroadcast(np.matmul(mT(left), g), right), np.shape(b))
+    g = as_matrix_cotangent(g, a, b)
+    back = np.matmul(mT(np.reshape(a, (1, -1)) if np.ndim(a) == 1 else a), g)
+    return unbroadcast(back[..., 0] if np.ndim(b) == 1 else back, b)
 
 
 def dot(a, b, out=None):

@@ -1,0 +1,91 @@
+"""The command line: ``python -m checkpoint draw`` and ``python -m checkpoint compare``."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from .draw import draw
+from .schedules import parse
+from .tradeoff import compare
+from .units import parse_count
+
+__all__ = ["main"]
+
+FORMS = "ctz, ctz:bisect, revolve:SLOTS or store_all"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and print its result.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Words of the command line; the default is the program's own.
+
+    Returns
+    -------
+    int
+        0, or 2 if the command cannot be done; the reason is then on standard error.
+
+    Examples
+    --------
+    >>> main(["compare", "--steps", "100", "--state", "1MB", "--schedules", "ctz,revolve:7"])
+    100 steps, a state of 1 MB
+    schedule                saved states  memory  advances   work
+    CTZ(refill='binomial')             8    8 MB       274  3.75x
+    Revolve(slots=7)                   7    7 MB       255  3.56x
+    0
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        print(options.run(options))
+    except (ValueError, TypeError) as error:
+        print(f"checkpoint: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _draw(options: argparse.Namespace) -> str:
+    return draw(parse(options.schedule), parse_count(options.steps))
+
+
+def _compare(options: argparse.Namespace) -> str:
+    schedules = None if options.schedules is None else [parse(text) for text in options.schedules.split(",")]
+    table = compare(steps=parse_count(options.steps), state_bytes=options.state, schedules=schedules)
+    return table.to_markdown() if options.markdown else str(table)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m checkpoint",
+        description="Reverse a long chain of steps with few saved states: what does it take?",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    steps = argparse.ArgumentParser(add_help=False)
+    steps.add_argument("--steps", required=True, metavar="N", help="length of the chain, for instance 1000 or 1e6")
+
+    command = commands.add_parser(
+        "draw",
+        parents=[steps],
+        help="picture of a schedule: states across, time downwards",
+        description="Draw what a schedule does with a short chain (at most 120 steps).",
+    )
+    command.add_argument("--schedule", default="ctz", metavar="S", help=f"{FORMS} (default: ctz)")
+    command.set_defaults(run=_draw)
+
+    command = commands.add_parser(
+        "compare",
+        parents=[steps],
+        help="table of memory against recomputation",
+        description="Count what schedules need: states and bytes saved, steps advanced, and all evaluations of the "
+        "step as a multiple of one simulation. Takes some seconds for a million steps.",
+    )
+    command.add_argument("--state", required=True, metavar="SIZE", help='size of one state: 8MB, "1.5 GiB", 4096')
+    command.add_argument("--schedules", metavar="S,S,...", help=f"each {FORMS} (default: a selection)")
+    command.add_argument("--markdown", action="store_true", help="print the table in Markdown")
+    command.set_defaults(run=_compare)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

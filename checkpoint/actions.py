@@ -1,0 +1,100 @@
+"""The five things a schedule can ask for. A schedule is a stream of these; a driver executes them.
+
+They are named tuples, not frozen dataclasses, because a long chain makes millions of them: a named tuple is as
+immutable and hashable, and is created several times faster. Mind that tuples of different kinds compare by content
+(``Save(3) == Load(3)``): tell kinds apart by ``type(action)``.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+__all__ = ["Action", "Advance", "Drop", "Load", "Reverse", "Save"]
+
+
+class Save(NamedTuple):
+    """Save a copy of the working state, which is x_index; the working state stays.
+
+    Attributes
+    ----------
+    index : int
+        Index of the state in the chain, x_0 being the initial state.
+
+    Examples
+    --------
+    >>> Save(3)
+    Save(index=3)
+    """
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which no one needs here
+
+
+class Load(NamedTuple):
+    """Make a copy of the saved state x_index the working state; x_index stays saved.
+
+    Attributes
+    ----------
+    index : int
+        Index of a state that is saved.
+
+    Examples
+    --------
+    >>> Load(3).index
+    3
+    """
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which no one needs here
+
+
+class Drop(NamedTuple):
+    """Free the place of the saved state x_index.
+
+    Attributes
+    ----------
+    index : int
+        Index of a state that is saved.
+
+    Examples
+    --------
+    >>> Drop(index=3)
+    Drop(index=3)
+    """
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which no one needs here
+
+
+class Advance(NamedTuple):
+    """Run steps start, start + 1, ..., stop - 1: from the working state x_start to the working state x_stop.
+
+    Attributes
+    ----------
+    start, stop : int
+        Half-open range of steps, as in ``range(start, stop)``; start < stop.
+
+    Examples
+    --------
+    >>> start, stop = Advance(4, 7)
+    >>> stop - start
+    3
+    """
+
+    start: int
+    stop: int
+
+
+class Reverse(NamedTuple):
+    """Pull the cotangent of x_{index+1} back through step ``index``; uses up the working state, which is x_index.
+
+    Attributes
+    ----------
+    index : int
+        The step to reverse.
+
+    Examples
+    --------
+    >>> Reverse(9)
+    Reverse(index=9)
+    """
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which no one needs here
+
+
+Action: TypeAlias = Save | Load | Drop | Advance | Reverse

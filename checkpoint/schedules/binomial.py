@@ -1,0 +1,139 @@
+"""The numbers of binomial checkpointing, in plain integers of any size.
+
+With S saved states and r repetitions of any step, a chain of exactly beta(S, r) = C(S + r, S) steps can be reversed
+(Griewank 1992, OMS 1:35; Griewank & Walther 2000, ACM TOMS 26:19, "Algorithm 799: revolve"). Everything else follows.
+"""
+
+from bisect import bisect_left
+from functools import lru_cache
+from math import comb
+
+from ..checks import whole_number
+
+__all__ = ["advances", "beta", "repetitions", "split"]
+
+SLOTS_HINT = "give the number of states that may be saved at the same time, x_0 included"
+
+
+def beta(slots: int, repeats: int) -> int:
+    """Longest chain that `slots` saved states reverse with no step advanced more than `repeats` times.
+
+    Parameters
+    ----------
+    slots : int
+        S, saved states, x_0 included.
+    repeats : int
+        r.
+
+    Returns
+    -------
+    int
+        C(S + r, S).
+
+    Examples
+    --------
+    >>> [beta(3, r) for r in range(1, 6)]
+    [4, 10, 20, 35, 56]
+    """
+    return comb(slots + repeats, slots)
+
+
+def repetitions(steps: int, slots: int) -> int:
+    """The smallest r with beta(slots, r) >= steps, found by bisection.
+
+    Parameters
+    ----------
+    steps, slots : int
+        N >= 1 and S >= 1.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> repetitions(10, 3), repetitions(11, 3), repetitions(10**9, 1)
+    (2, 3, 999999999)
+    """
+    top = 1
+    while comb(slots + top, slots) < steps:
+        top *= 2
+    return bisect_left(range(top), steps, key=lambda r: comb(slots + r, slots))
+
+
+def advances(steps: int, slots: int) -> int:
+    """Fewest plain advances that reverse a chain of `steps` steps with `slots` saved states.
+
+    t(N, S) = r N - C(S + r, r - 1) with C(S + r - 1, S) < N <= C(S + r, S): Griewank & Walther 2000, proposition 1.
+    The first sweep to x_{N-1} is counted; the one evaluation inside each pull, and the step to x_N, are not.
+
+    Parameters
+    ----------
+    steps : int
+        N >= 0.
+    slots : int
+        S >= 1, saved states, x_0 included, the working state not.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is too small or not an integer.
+
+    Examples
+    --------
+    >>> advances(10, 3), advances(50, 7), advances(10**6, 20)
+    (15, 105, 6815960)
+    """
+    steps = whole_number(steps, where="advances", argument="steps", least=0, hint="give the length of the chain")
+    slots = whole_number(slots, where="advances", argument="slots", least=1, hint=SLOTS_HINT)
+    if steps < 2:
+        return 0
+    r = repetitions(steps, slots)
+    return r * steps - comb(slots + r, r - 1)
+
+
+@lru_cache(maxsize=4096)  # most gaps are short: a small cache answers nearly all questions of a long chain
+def split(steps: int, slots: int) -> int:
+    """How far to advance before the next save, so that the chain is reversed with the fewest advances, then saves.
+
+    Griewank & Walther 2000, the closed form of Algorithm 799: among the optimal positions, one that keeps the number of
+    saves small too.
+
+    Parameters
+    ----------
+    steps : int
+        Steps left to reverse, the first being the one of the state that has just been saved; at least 2.
+    slots : int
+        Free places, the one of the state that has just been saved included; at least 1.
+
+    Returns
+    -------
+    int
+        From 1 to steps - 1; steps - 1 means that nothing more is saved.
+
+    Examples
+    --------
+    >>> split(10, 3), split(6, 2), split(3, 1)
+    (4, 3, 2)
+    """
+    s, n = slots, steps
+    if s == 1:
+        return n - 1
+    if n <= s + 1:  # r = 1: there is room for every state
+        return 1
+    r = repetitions(n, s)
+    b = beta(s, r)
+    b1 = b * r // (s + r)
+    b2 = b1 * s // (s + r - 1)
+    b3 = 1 if s == 2 else b2 * (s - 1) // (s + r - 2)
+    b4 = b2 * (r - 1) // s
+    b5 = 0 if s < 3 else 1 if s == 3 else b3 * (s - 2) // r
+    if n <= b1 + b3:
+        return b4
+    if n >= b - b5:
+        return b1
+    return n - b2 - b3

@@ -1,0 +1,134 @@
+"""Checkpointing by counting trailing zeros: no length is needed in advance."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from ..actions import Action, Advance, Drop, Save
+from . import binomial, refill
+from .schedule import Schedule
+
+__all__ = ["CTZ"]
+
+
+@dataclass(frozen=True)
+class CTZ(Schedule):
+    """Keep states at gaps of powers of two, denser towards the end: at most ceil(log2 N) + 1 of them.
+
+    While the length is unknown, one rule keeps the saved set up to date. Before x_i is saved, drop nothing if i is 0 or
+    a power of two, else drop x_j with j = i - 2 (i & -i), where i & -i is 2 to the number of trailing zeros of i. That
+    leaves {i} and {2^l (floor(i / 2^l) - 1), l = 0 ... floor(log2 i)}, which has floor(log2 i) + 2 members. If the
+    length is known, only the states that are in this set at the end are ever saved.
+
+    In the reverse sweep a gap is refilled from its base, under the same limit.
+
+    Parameters
+    ----------
+    refill : {"binomial", "bisect"}
+        ``"binomial"`` uses all places that are free at that moment in the best way (Griewank & Walther 2000).
+        ``"bisect"`` uses the rule above relative to the base (the classical scheme; Griewank 1992): each step is
+        advanced at most ceil(log2 N) times again.
+
+    Raises
+    ------
+    ValueError
+        If `refill` is neither.
+
+    See Also
+    --------
+    Revolve : for a given number of saved states.
+
+    Examples
+    --------
+    >>> from checkpoint.actions import Save
+    >>> [action.index for action in CTZ().forward(16) if type(action) is Save]
+    [0, 8, 12, 14, 15]
+    """
+
+    refill: str = "binomial"
+
+    def __post_init__(self) -> None:
+        if self.refill not in ("binomial", "bisect"):
+            raise ValueError(f'CTZ: refill must be "binomial" (fewer advances) or "bisect", got {self.refill!r}')
+
+    def forward(self, steps: int | None) -> Iterator[Action]:
+        """Actions of the first sweep; see `Schedule.forward`."""
+        return _unknown() if steps is None else _known(self._steps(steps))
+
+    def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
+        """Actions of the reverse sweep; see `Schedule.reverse`."""
+        steps = self._steps(steps)
+        split = binomial.split if self.refill == "binomial" else bisect_split
+        return refill.reverse(steps, self._saved(steps, saved), self.limit(steps), split)
+
+    def limit(self, steps: int) -> int:
+        """ceil(log2 N) + 1; see `Schedule.limit`."""
+        steps = self._steps(steps)
+        return (steps - 1).bit_length() + 1 if steps else 0
+
+
+def kept(newest: int) -> list[int]:
+    """The saved set when x_newest has just been saved, ascending.
+
+    Parameters
+    ----------
+    newest : int
+        Index i >= 0.
+
+    Returns
+    -------
+    list of int
+
+    Examples
+    --------
+    >>> kept(13)
+    [0, 8, 10, 12, 13]
+    """
+    return [(newest >> scale) - 1 << scale for scale in reversed(range(newest.bit_length()))] + [newest]
+
+
+def bisect_split(steps: int, slots: int) -> int:
+    """How far to advance before the next save so that the gap is filled by the rule of CTZ relative to its base.
+
+    That is the smallest positive member of the set `kept(steps - 1)`; from there the rest of the gap asks the same
+    question again, since the set is the same at every scale.
+
+    Parameters
+    ----------
+    steps : int
+        Steps left to reverse, at least 2.
+    slots : int
+        Free places; the rule does not look at them, and never needs more than there are.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> kept(7), bisect_split(8, 4), bisect_split(4, 3), bisect_split(2, 2)
+    ([0, 4, 6, 7], 4, 2, 1)
+    """
+    offset = steps - 1
+    if offset < 2:
+        return offset
+    scale = offset.bit_length() - 2
+    return (offset >> scale) - 1 << scale
+
+
+def _known(steps: int) -> Iterator[Action]:
+    """Save only what the rule would leave in the end."""
+    position = 0
+    for index in kept(steps - 1) if steps else ():
+        if position < index:
+            yield Advance(position, index)
+            position = index
+        yield Save(index)
+
+
+def _unknown() -> Iterator[Action]:
+    for i in count():
+        if i & (i - 1):
+            yield Drop(i - 2 * (i & -i))
+        yield Save(i)
+        yield Advance(i, i + 1)

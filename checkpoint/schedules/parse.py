@@ -1,0 +1,43 @@
+"""Schedules by name, for the command line."""
+
+from .ctz import CTZ
+from .revolve import Revolve
+from .schedule import Schedule
+from .store_all import StoreAll
+
+__all__ = ["parse"]
+
+FORMS = "ctz, ctz:bisect, ctz:binomial, revolve:SLOTS, store_all"
+
+
+def parse(text: str) -> Schedule:
+    """Read a schedule written as a name, with its argument behind a colon.
+
+    Parameters
+    ----------
+    text : str
+        ``ctz``, ``ctz:bisect``, ``ctz:binomial``, ``revolve:SLOTS`` or ``store_all``.
+
+    Returns
+    -------
+    Schedule
+
+    Raises
+    ------
+    ValueError
+        If there is no such schedule, or its argument is wrong.
+
+    Examples
+    --------
+    >>> parse("ctz:bisect"), parse("revolve:3"), parse("store_all")
+    (CTZ(refill='bisect'), Revolve(slots=3), StoreAll())
+    """
+    name, colon, argument = text.strip().partition(":")
+    match name:
+        case "ctz":
+            return CTZ(argument) if colon else CTZ()
+        case "revolve" if argument.isdecimal():
+            return Revolve(int(argument))
+        case "store_all" if not colon:
+            return StoreAll()
+    raise ValueError(f"parse: no schedule is written {text!r}; write one of {FORMS}")

@@ -1,0 +1,101 @@
+"""What a schedule is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from ..actions import Action
+from ..checks import whole_number
+
+__all__ = ["Schedule"]
+
+
+class Schedule(ABC):
+    """Decides which states of a chain x_{k+1} = step(k, x_k), k = 0 ... N-1, are saved and which are computed again.
+
+    A schedule is an immutable value: every call below gives a fresh iterator of actions, so one schedule serves many
+    chains and threads. The contract of the two iterators, with N >= 1 (N = 0 gives no actions):
+
+    * `forward` starts with the working state x_0. Its first action is ``Save(0)``. It ends with the working state
+      x_{N-1}, having advanced over every step but the last; the driver makes that one, to x_N, on its own.
+    * `reverse` starts with the working state x_{N-1} and with the states that `forward` left saved. It yields
+      ``Reverse(N-1)``, ..., ``Reverse(0)``, each when the working state is the one it needs, and leaves nothing saved.
+    * `forward` of an unknown length (``steps=None``) never ends: before every step k it yields the drops, then
+      ``Save(k)``, then ``Advance(k, k + 1)``. The driver asks whether to go on before it resumes the iterator, so that
+      the last saved state is x_{N-1} when the answer is no at x_N.
+
+    Subclasses are frozen dataclasses that define the three methods.
+    """
+
+    @abstractmethod
+    def forward(self, steps: int | None) -> Iterator[Action]:
+        """Actions of the first sweep, from x_0 to x_{N-1}.
+
+        Parameters
+        ----------
+        steps : int or None
+            N, or None while the length is unknown.
+
+        Returns
+        -------
+        Iterator of Action
+
+        Raises
+        ------
+        ValueError
+            If the length is unknown and this schedule needs it.
+        """
+
+    @abstractmethod
+    def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
+        """Actions of the reverse sweep, from the working state x_{N-1} down to step 0.
+
+        Parameters
+        ----------
+        steps : int
+            N.
+        saved : sequence of int
+            Indices of the saved states in ascending order, as `forward` left them.
+
+        Returns
+        -------
+        Iterator of Action
+        """
+
+    @abstractmethod
+    def limit(self, steps: int) -> int:
+        """The largest number of states ever saved at the same time for a chain of `steps` steps.
+
+        Parameters
+        ----------
+        steps : int
+            N.
+
+        Returns
+        -------
+        int
+        """
+
+    def _steps(self, steps: int) -> int:
+        """Check a known length."""
+        name = type(self).__name__
+        return whole_number(steps, where=name, argument="steps", least=0, hint="give the number of steps of the chain")
+
+    def _known(self, steps: int | None) -> int:
+        """Check a length that has to be known."""
+        if steps is None:
+            raise ValueError(
+                f"{type(self).__name__}: steps is None, but this schedule needs the number of steps in advance; "
+                "CTZ() and StoreAll() do without"
+            )
+        return self._steps(steps)
+
+    def _saved(self, steps: int, saved: Sequence[int]) -> list[int]:
+        """Check what the forward sweep left."""
+        kept = list(saved)
+        if steps and (not kept or kept[0] != 0 or kept[-1] >= steps or any(a >= b for a, b in pairwise(kept))):
+            raise ValueError(
+                f"{type(self).__name__}: saved must be ascending indices of states, 0 first and below steps={steps}, "
+                f"got {kept}; give what forward left saved"
+            )
+        return kept

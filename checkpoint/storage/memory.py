@@ -1,0 +1,157 @@
+"""Saved states in main memory."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..checks import whole_number
+from .states import copy_state, nbytes
+from .storage import Session, Storage
+
+__all__ = ["Memory", "MemorySession"]
+
+
+@dataclass(frozen=True)
+class Memory(Storage):
+    """Keep copies of states in main memory.
+
+    States are copied when they are saved and again when they are loaded, so a step may write into what it is handed.
+
+    Parameters
+    ----------
+    copy : callable, optional
+        ``copy(state) -> state`` for states that the default does not copy right, such as
+        ``lambda x: x.clone()`` for a torch tensor. The default copies the array leaves of a pytree, C-contiguous, and
+        keeps other leaves (numbers, None, texts) as they are.
+    slots : int, optional
+        Most states saved at the same time; one more raises. The default is no limit.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `copy` is not callable, or `slots` not an integer of at least 1.
+
+    Examples
+    --------
+    >>> session = Memory().open()
+    >>> session.save(0, 4.5)
+    >>> session.load(0), 0 in session, len(session), session.nbytes()
+    (4.5, True, 1, 8)
+    """
+
+    copy: Callable[[Any], Any] | None = None
+    slots: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.copy is not None and not callable(self.copy):
+            raise TypeError(f"Memory: copy must be a function of a state, got {self.copy!r}; leave it out for arrays")
+        if self.slots is not None:
+            hint = "leave it out for no limit"
+            slots = whole_number(self.slots, where="Memory", argument="slots", least=1, hint=hint)
+            object.__setattr__(self, "slots", slots)
+
+    def open(self) -> "MemorySession":
+        """A new, empty session.
+
+        Returns
+        -------
+        MemorySession
+        """
+        return MemorySession(self.copy or copy_state, self.slots)
+
+
+class MemorySession(Session):
+    """The states of one sweep in main memory; see `Session` for the methods and counts.
+
+    Parameters
+    ----------
+    copy : callable
+        ``copy(state) -> state``.
+    slots : int or None
+        Limit on saved states.
+
+    Examples
+    --------
+    >>> session = Memory(slots=1).open()
+    >>> session.save(0, 1.0)
+    >>> session.save(1, 2.0)
+    Traceback (most recent call last):
+    ...
+    RuntimeError: Memory: cannot save state 1: all 1 slots hold states [0]; drop one, or give more slots
+    """
+
+    def __init__(self, copy: Callable[[Any], Any], slots: int | None) -> None:
+        self._copy = copy
+        self._slots = slots
+        self._states: dict[int, tuple[Any, int]] = {}  # index: (state, bytes)
+        self._bytes = 0
+
+    def copy(self, state: Any) -> Any:
+        """An independent copy of a state; see `Session.copy`."""
+        return self._copy(state)
+
+    def save(self, index: int, state: Any) -> None:
+        """Save a copy of a state; see `Session.save`."""
+        states = self._states
+        if index in states:
+            raise ValueError(f"Memory: state {index} is saved already; drop it before saving it again")
+        if len(states) == self._slots:
+            raise RuntimeError(
+                f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; "
+                "drop one, or give more slots"
+            )
+        if type(state) is float:  # immutable: nothing to copy or to measure
+            size = 8
+        else:
+            state = self._copy(state)
+            size = nbytes(state)
+        states[index] = state, size
+        self._bytes += size
+        self.saves += 1
+        if len(states) > self.peak_states:
+            self.peak_states = len(states)
+        if self._bytes > self.peak_bytes:
+            self.peak_bytes = self._bytes
+
+    def load(self, index: int) -> Any:
+        """A copy of a saved state; see `Session.load`."""
+        try:
+            state = self._states[index][0]
+        except KeyError:
+            raise self._absent(index, "load") from None
+        self.loads += 1
+        return state if type(state) is float else self._copy(state)
+
+    def drop(self, index: int) -> None:
+        """Free a saved state; see `Session.drop`."""
+        try:
+            self._bytes -= self._states.pop(index)[1]
+        except KeyError:
+            raise self._absent(index, "drop") from None
+
+    def clear(self) -> None:
+        """Free everything; see `Session.clear`."""
+        self._states.clear()
+        self._bytes = 0
+
+    def indices(self) -> list[int]:
+        """Indices of the saved states, ascending."""
+        return sorted(self._states)
+
+    def nbytes(self, index: int | None = None) -> int:
+        """Bytes of one saved state, or of all; see `Session.nbytes`."""
+        if index is None:
+            return self._bytes
+        try:
+            return self._states[index][1]
+        except KeyError:
+            raise self._absent(index, "measure") from None
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __contains__(self, index: object) -> bool:
+        return index in self._states
+
+    def _absent(self, index: int, verb: str) -> KeyError:
+        return KeyError(f"Memory: cannot {verb} state {index}: saved are {self.indices()}; save it first")

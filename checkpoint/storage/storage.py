@@ -1,0 +1,88 @@
+"""What a storage is: a configuration that opens sessions.
+
+One sweep has one session, and so never meets another's states.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+__all__ = ["Session", "Storage"]
+
+
+class Session(ABC):
+    """The saved states of one sweep.
+
+    Attributes
+    ----------
+    saves, loads : int
+        Calls of `save` and `load` so far.
+    peak_states, peak_bytes : int
+        The most that was saved at one moment.
+    """
+
+    saves: int = 0
+    loads: int = 0
+    peak_states: int = 0
+    peak_bytes: int = 0
+
+    @abstractmethod
+    def copy(self, state: Any) -> Any:
+        """An independent copy of a state."""
+
+    @abstractmethod
+    def save(self, index: int, state: Any) -> None:
+        """Save a copy of `state` as x_index.
+
+        Raises
+        ------
+        ValueError
+            If x_index is saved already.
+        RuntimeError
+            If the storage is full.
+        """
+
+    @abstractmethod
+    def load(self, index: int) -> Any:
+        """A copy of x_index, the caller's own.
+
+        Raises
+        ------
+        KeyError
+            If x_index is not saved.
+        """
+
+    @abstractmethod
+    def drop(self, index: int) -> None:
+        """Free x_index.
+
+        Raises
+        ------
+        KeyError
+            If x_index is not saved.
+        """
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Free everything; the counts stay. May be called twice."""
+
+    @abstractmethod
+    def indices(self) -> list[int]:
+        """Indices of the saved states, ascending."""
+
+    @abstractmethod
+    def nbytes(self, index: int | None = None) -> int:
+        """Bytes of x_index, or of all saved states."""
+
+    def __len__(self) -> int:
+        return len(self.indices())
+
+    def __contains__(self, index: object) -> bool:
+        return index in self.indices()
+
+
+class Storage(ABC):
+    """Where saved states live: an immutable value that may serve many chains and threads at once."""
+
+    @abstractmethod
+    def open(self) -> Session:
+        """A new, empty session."""

@@ -1,0 +1,374 @@
+"""The driver: actions x step x pull x storage -> cotangent. It knows no engine of differentiation."""
+
+import weakref
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import Any, NamedTuple, TypeAlias
+
+from .actions import Action, Advance, Drop, Load, Reverse, Save
+from .checks import whole_number
+from .schedules import CTZ, Schedule
+from .stats import Stats
+from .storage import Memory, Storage
+from .storage.states import canonical, copy_state, has_arrays
+
+__all__ = ["Pull", "Result", "Step", "Sweep", "Until", "reverse"]
+
+Step: TypeAlias = Callable[[int, Any], Any]
+Pull: TypeAlias = Callable[[int, Any, Any], Any]
+Until: TypeAlias = Callable[[int, Any], Any]
+
+
+class Result(NamedTuple):
+    """What `reverse` returns.
+
+    Attributes
+    ----------
+    final : pytree
+        x_N.
+    cotangent : pytree
+        Cotangent of x_0.
+    stats : Stats
+        What it took.
+    """
+
+    final: Any
+    cotangent: Any
+    stats: Stats
+
+
+class Sweep:
+    """A chain x_{k+1} = step(k, x_k), k = 0 ... N-1, run forward and then pulled back.
+
+    Between the two phases it holds the states that the schedule saved. They are freed by `release`, by leaving a
+    ``with`` block, by any exception inside a phase, and when the last reference to the sweep is lost.
+
+    Every state that a step or a pull is handed is its own, to write into if it likes, and is in the canonical layout
+    (ndarray leaves C-contiguous), so the cotangent has the same bits under every schedule.
+
+    Parameters
+    ----------
+    step : callable
+        ``step(k, x) -> x_{k+1}``. Called again for the same k in the reverse sweep: it has to give the same result.
+    state : pytree
+        x_0. Copied at once.
+    steps : int, optional
+        N >= 0. Leave it out if `until` says when to stop.
+    schedule : Schedule
+        Which states are saved.
+    storage : Storage
+        Where they are saved.
+    stats : Stats, optional
+        Filled in place when a phase ends.
+    until : callable, optional
+        ``until(k, x) -> bool``, asked before step k: the chain ends at the first x_N for which it is true. Asked in the
+        first sweep only, never again on a replay.
+    max_steps : int, optional
+        With `until`: raise if it is still not true after so many steps.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, or both or neither of `steps` and `until` are given.
+
+    Examples
+    --------
+    The derivative of x -> x/3 + 2 repeated 16 times is 3^-16:
+
+    >>> sweep = Sweep(lambda k, x: x / 3 + 2, 1.0, steps=16)
+    >>> round(sweep.forward(), 6)
+    3.0
+    >>> round(sweep.backward(lambda k, x, g: g / 3, 1.0) * 3**16, 12)
+    1.0
+    >>> sweep.stats.advances, sweep.stats.peak_states
+    (29, 5)
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        state: Any,
+        *,
+        steps: int | None = None,
+        schedule: Schedule = CTZ(),  # noqa: B008  (an immutable value)
+        storage: Storage = Memory(),  # noqa: B008
+        stats: Stats | None = None,
+        until: Until | None = None,
+        max_steps: int | None = None,
+    ) -> None:
+        if (steps is None) == (until is None):
+            raise TypeError("sweep: give either steps=N or, if N is not known before, until=predicate")
+        if until is None and max_steps is not None:
+            raise TypeError("sweep: max_steps goes with until; with a known length give steps only")
+        if not isinstance(schedule, Schedule):
+            raise TypeError(f"sweep: schedule must be a Schedule such as CTZ() or Revolve(20), got {schedule!r}")
+        if not isinstance(storage, Storage):
+            raise TypeError(f"sweep: storage must be a Storage such as Memory(), got {storage!r}")
+        self._steps = None if steps is None else _length(steps, "steps")
+        self._max_steps = None if max_steps is None else _length(max_steps, "max_steps")
+        self._step, self._until = step, until
+        self._schedule = schedule
+        self._session = storage.open()
+        self._finalizer = weakref.finalize(self, self._session.clear)
+        self._initial = self._session.copy(state)
+        self._arrays = has_arrays(self._initial)
+        self._last: list[Any] = []  # x_{N-1} between the phases, if it is not among the saved states
+        self._ready = False
+        self._advances = self._pulls = 0
+        self._seconds = 0.0
+        self.stats = Stats() if stats is None else stats
+
+    # ---------------------------------------------------------------------------------------------- the two phases
+
+    def forward(self) -> Any:
+        """Run the chain, saving what the schedule wants.
+
+        Returns
+        -------
+        pytree
+            x_N, the caller's own.
+        """
+        self.release()
+        started = perf_counter()
+        try:
+            final = self._run_until() if self._steps is None else self._run_known(self._steps)
+            final = self._session.copy(final)
+            self._ready = True
+            return final
+        except BaseException:
+            self.release()
+            raise
+        finally:
+            self._seconds += perf_counter() - started
+            self._report()
+
+    def backward(self, pull: Pull, cotangent: Any) -> Any:
+        """Pull a cotangent of x_N back to x_0.
+
+        The saved states are used up. Called again, it runs the chain forward again first.
+
+        Parameters
+        ----------
+        pull : callable
+            ``pull(k, x_k, g) -> g'``: the cotangent of x_k, given that of x_{k+1}.
+        cotangent : pytree
+            Cotangent of x_N. Copied, so a pull may write into what it is handed.
+
+        Returns
+        -------
+        pytree
+            Cotangent of x_0.
+        """
+        if not self._ready:
+            self.forward()
+        started = perf_counter()
+        try:
+            g = copy_state(cotangent)
+            if self._steps:
+                saved = self._session.indices()
+                x = self._last.pop() if self._last else self._session.load(self._steps - 1)
+                g = self._play(self._schedule.reverse(self._steps, saved), self._steps - 1, None, x, pull, g)[1]
+            return g
+        finally:
+            self.release()
+            self._seconds += perf_counter() - started
+            self._report()
+
+    def release(self) -> None:
+        """Free every saved state. The sweep stays usable: the next `backward` runs forward again."""
+        self._ready = False
+        self._last.clear()
+        self._session.clear()
+
+    def __enter__(self) -> "Sweep":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+    # ------------------------------------------------------------------------------------------------- the machinery
+
+    def _run_known(self, steps: int) -> Any:
+        x = self._session.copy(self._initial)
+        if not steps:
+            return x
+        last = steps - 1
+        x = self._play(self._schedule.forward(steps), 0, last, x)[0]
+        if last not in self._session:  # a copy is kept: the step may write into x, or own it as a buffer it uses again
+            self._last.append(self._session.copy(x))
+        self._advances += 1
+        return self._step(last, canonical(x))
+
+    def _run_until(self) -> Any:
+        """The first sweep of a chain of unknown length, one step at a time; x_{N-1} is the last state saved."""
+        until, step, session = self._until, self._step, self._session
+        assert until is not None
+        actions = self._schedule.forward(None)
+        x = canonical(session.copy(self._initial))
+        k = 0
+        while not until(k, x):
+            if k == self._max_steps:
+                raise RuntimeError(
+                    f"sweep: until(k, state) is still not true after max_steps={k} steps; "
+                    "give more steps, or a predicate that also ends"
+                )
+            for action in actions:
+                if type(action) is Advance:
+                    break
+                if type(action) is Drop:
+                    session.drop(action.index)
+                elif type(action) is Save and action.index == k:
+                    session.save(k, x)
+                else:
+                    raise _misplaced(action, k, 0)
+            self._advances += 1
+            x = step(k, x)
+            k += 1
+            if not k - 1:  # a number may become an array in the first step
+                self._arrays = has_arrays(x)
+            if self._arrays:
+                x = canonical(x)
+        self._steps = k
+        return x
+
+    def _play(
+        self,
+        actions: Iterable[Action],
+        at: int,
+        goal: int | None,
+        x: Any,
+        pull: Pull | None = None,
+        g: Any = None,
+    ) -> tuple[Any, Any]:
+        """Execute actions from the working state x = x_at to x_goal; give back the working state and the cotangent.
+
+        With a pull, every step from `at` down to 0 is reversed, and there is no working state in the end (goal None).
+        Indices are checked throughout. That costs little, and a schedule that is wrong is an error, never a wrong
+        gradient.
+        """
+        step, session, arrays = self._step, self._session, self._arrays
+        save, load, drop = session.save, session.load, session.drop
+        position: int | None = at  # None while there is no working state
+        left = 0 if pull is None else at + 1  # steps still to reverse
+        advances = pulls = 0
+        try:
+            for action in actions:
+                kind = type(action)
+                if kind is Reverse:
+                    k = action[0]
+                    if k != position or k != left - 1:
+                        raise _misplaced(action, position, left)
+                    g = pull(k, canonical(x) if arrays else x, g)  # type: ignore[misc]  # left > 0: there is a pull
+                    pulls += 1
+                    left = k
+                    x = position = None
+                elif kind is Load:
+                    position = action[0]
+                    x = load(position)
+                elif kind is Advance:
+                    start, stop = action  # type: ignore[misc]
+                    if start != position:
+                        raise _misplaced(action, position, left)
+                    advances += stop - start
+                    if not start and not arrays:  # a number may become an array in the first step
+                        x = step(0, x)
+                        start = 1
+                        arrays = self._arrays = has_arrays(x)
+                    if arrays:
+                        for k in range(start, stop):
+                            x = step(k, canonical(x))
+                    else:
+                        for k in range(start, stop):
+                            x = step(k, x)
+                    position = stop
+                elif kind is Save:
+                    if action[0] != position:
+                        raise _misplaced(action, position, left)
+                    save(position, x)
+                elif kind is Drop:
+                    drop(action[0])
+                else:
+                    raise TypeError(f"sweep: the schedule yielded {action!r}, which is not an action")
+            if position != goal or left:
+                raise _misplaced("the end", position, left)
+        finally:
+            self._advances += advances
+            self._pulls += pulls
+        return x, g
+
+    def _report(self) -> None:
+        session, stats = self._session, self.stats
+        stats.steps = self._steps or 0
+        stats.advances, stats.pulls, stats.seconds = self._advances, self._pulls, self._seconds
+        stats.saves, stats.loads = session.saves, session.loads
+        stats.peak_states, stats.peak_bytes = session.peak_states, session.peak_bytes
+        stats.schedule = str(self._schedule)
+
+
+def reverse(
+    step: Step,
+    pull: Pull,
+    state: Any,
+    seed: Any,
+    *,
+    steps: int | None = None,
+    schedule: Schedule = CTZ(),  # noqa: B008
+    storage: Storage = Memory(),  # noqa: B008
+    stats: Stats | None = None,
+    until: Until | None = None,
+    max_steps: int | None = None,
+) -> Result:
+    """Run a chain and pull a cotangent back through it, with a step and a pull that may be anybody's.
+
+    The pull may be a hand-written adjoint, ``jax.vjp`` or torch; states and cotangents are opaque to the sweep. Sums
+    over the steps (gradients of parameters, a loss along the trajectory) ride in the cotangent.
+
+    Parameters
+    ----------
+    step : callable
+        ``step(k, x_k) -> x_{k+1}``.
+    pull : callable
+        ``pull(k, x_k, g) -> g'``: the cotangent of x_k, given that of x_{k+1}.
+    state : pytree
+        x_0.
+    seed : pytree or callable
+        The cotangent of x_N, or a function of x_N that gives it.
+    steps, schedule, storage, stats, until, max_steps
+        As in `Sweep`.
+
+    Returns
+    -------
+    Result
+        ``final``, ``cotangent`` and ``stats``.
+
+    Examples
+    --------
+    >>> result = reverse(lambda k, x: x * x, lambda k, x, g: 2 * x * g, 1.5, 1.0, steps=3)
+    >>> result.final == 1.5**8, result.cotangent == 8 * 1.5**7
+    (True, True)
+    """
+    sweep = Sweep(
+        step,
+        state,
+        steps=steps,
+        schedule=schedule,
+        storage=storage,
+        stats=stats,
+        until=until,
+        max_steps=max_steps,
+    )
+    with sweep:
+        final = sweep.forward()
+        cotangent = sweep.backward(pull, seed(sweep._session.copy(final)) if callable(seed) else seed)
+    return Result(final, cotangent, sweep.stats)
+
+
+def _length(value: object, argument: str) -> int:
+    return whole_number(value, where="sweep", argument=argument, least=0, hint="give the number of steps of the chain")
+
+
+def _misplaced(action: Action | str, position: int | None, left: int) -> RuntimeError:
+    state = "there is no working state" if position is None else f"the working state is x_{position}"
+    rest = f" and {left} steps are left to reverse" if left else ""
+    advice = "check it with checkpoint.machine.simulate"
+    return RuntimeError(f"sweep: the schedule asks for {action} while {state}{rest}; {advice}")

@@ -1,0 +1,153 @@
+"""Memory against recomputation: what each schedule needs for a given chain."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .checks import whole_number
+from .machine import simulate
+from .schedules import CTZ, Revolve, Schedule, StoreAll
+from .units import format_bytes, parse_bytes
+
+__all__ = ["Row", "Tradeoff", "compare"]
+
+LONGEST = 10**7  # one action after another: a few seconds for a million steps
+HEADINGS = ("schedule", "saved states", "memory", "advances", "work")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One schedule in a `Tradeoff`.
+
+    Attributes
+    ----------
+    schedule : str
+        The schedule.
+    states : int
+        Most states saved at one moment.
+    bytes : int
+        Bytes of those.
+    advances : int
+        Plain steps, first sweep to x_{N-1} and recomputations.
+    work : float
+        (advances + 1 + N) / N: all evaluations of the step as a multiple of one simulation, which is N of them. Besides
+        the advances these are the step to x_N and the evaluation inside each pull. The arithmetic of the adjoints
+        comes on top; it is the same for every schedule.
+    """
+
+    schedule: str
+    states: int
+    bytes: int
+    advances: int
+    work: float
+
+    def _cells(self) -> tuple[str, ...]:
+        return (
+            self.schedule,
+            f"{self.states:,}",
+            format_bytes(self.bytes),
+            f"{self.advances:,}",
+            f"{self.work:.2f}x",
+        )
+
+
+@dataclass(frozen=True)
+class Tradeoff:
+    """A table of schedules, from `compare`; ``str()`` gives it as aligned text.
+
+    Attributes
+    ----------
+    steps : int
+        Length N of the chain.
+    state_bytes : int
+        Bytes of one state.
+    rows : tuple of Row
+        One a schedule.
+    """
+
+    steps: int
+    state_bytes: int
+    rows: tuple[Row, ...]
+
+    def __str__(self) -> str:
+        cells = [HEADINGS, *(row._cells() for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [f"{self.steps:,} steps, a state of {format_bytes(self.state_bytes)}"]
+        for name, *numbers in cells:
+            numbers = [number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True)]
+            lines.append("  ".join([name.ljust(widths[0]), *numbers]))
+        return "\n".join(lines)
+
+    def to_markdown(self) -> str:
+        """The table in Markdown.
+
+        Returns
+        -------
+        str
+        """
+        rules = ("---", *["---:"] * (len(HEADINGS) - 1))
+        table = [HEADINGS, rules, *(row._cells() for row in self.rows)]
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in table)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table in plain Python values, for JSON and the like.
+
+        Returns
+        -------
+        dict
+            ``steps``, ``state_bytes`` and ``rows``, a list of one dict a row.
+        """
+        return asdict(self) | {"rows": [asdict(row) for row in self.rows]}
+
+
+def compare(*, steps: int, state_bytes: int | str, schedules: Iterable[Schedule] | None = None) -> Tradeoff:
+    """Count what schedules need for a chain, by executing them on integers.
+
+    Parameters
+    ----------
+    steps : int
+        Length N of the chain, from 1 to 10^7.
+    state_bytes : int or str
+        Size of one state, for instance ``8_000_000`` or ``"8 MB"``.
+    schedules : iterable of Schedule, optional
+        What to compare. The default is StoreAll(), CTZ(), and Revolve with as many, and with twice as many, states as
+        CTZ() saves.
+
+    Returns
+    -------
+    Tradeoff
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument cannot be used.
+
+    Examples
+    --------
+    >>> print(compare(steps=1000, state_bytes="8 MB"))
+    1,000 steps, a state of 8 MB
+    schedule                saved states  memory  advances   work
+    StoreAll()                     1,000    8 GB       999  2.00x
+    CTZ(refill='binomial')            11   88 MB     3,781  4.78x
+    Revolve(slots=11)                 11   88 MB     3,545  4.55x
+    Revolve(slots=22)                 22  176 MB     2,700  3.70x
+    """
+    steps = whole_number(steps, where="compare", argument="steps", least=1, hint="give the length of the chain")
+    if steps > LONGEST:
+        raise ValueError(
+            f"compare: steps must be at most {LONGEST}, because every action is counted, got {steps}; "
+            "checkpoint.schedules.advances(steps, slots) gives the advances of Revolve for any length"
+        )
+    size = parse_bytes(state_bytes)
+    if schedules is None:
+        slots = CTZ().limit(steps)
+        schedules = (StoreAll(), CTZ(), Revolve(slots), Revolve(2 * slots))
+    return Tradeoff(steps, size, tuple(_row(schedule, steps, size) for schedule in schedules))
+
+
+def _row(schedule: Schedule, steps: int, size: int) -> Row:
+    if not isinstance(schedule, Schedule):
+        raise TypeError(f"compare: schedules must be Schedule values such as CTZ(), got {schedule!r}")
+    counts = simulate(schedule, steps)
+    work = (counts.advances + 1 + counts.pulls) / steps
+    return Row(str(schedule), counts.peak_states, counts.peak_states * size, counts.advances, work)

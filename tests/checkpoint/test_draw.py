@@ -1,0 +1,49 @@
+"""Pictures of schedules."""
+
+import pytest
+
+from checkpoint.draw import draw
+from checkpoint.schedules import CTZ, Revolve, StoreAll
+
+SIXTEEN = """\
+CTZ(refill='bisect'), 16 steps: 32 advances, at most 5 states saved
+X saved   + loaded   - advanced over   ^ working state
+
+                                 1 1 1 1 1 1
+             0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5
+first sweep  X---------------X-------X---X-X
+reverse 15   X               X       X   X ^
+reverse 14   X               X       X   ^
+reverse 13   X               X       +-^
+reverse 12   X               X       ^
+reverse 11   X               +---X-^
+reverse 10   X               X   ^
+reverse 9    X               +-^
+reverse 8    X               ^
+reverse 7    +-------X---X-^
+reverse 6    X       X   ^
+reverse 5    X       +-^
+reverse 4    X       ^
+reverse 3    +---X-^
+reverse 2    X   ^
+reverse 1    +-^
+reverse 0    ^"""
+
+
+def test_the_chain_of_sixteen():
+    assert draw(CTZ("bisect"), 16) == SIXTEEN
+
+
+def test_one_row_a_step():
+    for schedule in (CTZ(), Revolve(2), StoreAll()):
+        for steps in (1, 2, 9, 120):
+            lines = draw(schedule, steps).splitlines()
+            assert len(lines) == 3 + len(str(steps - 1)) + 1 + steps
+            assert [line.rindex("^") for line in lines[-steps:]] == [13 + 2 * k for k in reversed(range(steps))]
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="draw: steps must be at most 120"):
+        draw(CTZ(), 121)
+    with pytest.raises(ValueError, match="draw: steps must be at least 1"):
+        draw(CTZ(), 0)

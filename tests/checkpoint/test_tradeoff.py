@@ -1,0 +1,64 @@
+"""compare: counts of the machine, as text, Markdown and data."""
+
+import json
+
+import pytest
+
+from checkpoint.schedules import CTZ, Revolve, StoreAll
+from checkpoint.tradeoff import compare
+
+
+def test_rows():
+    table = compare(steps=1000, state_bytes="8MB", schedules=[StoreAll(), CTZ(), Revolve(10)])
+    assert [(row.states, row.bytes, row.advances) for row in table.rows] == [
+        (1000, 8 * 10**9, 999),
+        (11, 88 * 10**6, 3781),
+        (10, 80 * 10**6, 3636),
+    ]
+    assert [row.work for row in table.rows] == [2.0, 4.782, 4.637]
+
+
+def test_default_schedules_have_the_slots_of_ctz_and_twice_as_many():
+    table = compare(steps=100, state_bytes=8)
+    assert [row.schedule for row in table.rows] == [
+        "StoreAll()",
+        "CTZ(refill='binomial')",
+        "Revolve(slots=8)",
+        "Revolve(slots=16)",
+    ]
+
+
+def test_text_is_aligned():
+    lines = str(compare(steps=100, state_bytes="1 GiB")).splitlines()
+    assert lines[0] == "100 steps, a state of 1.07 GB"
+    assert len({len(line) for line in lines[1:]}) == 1
+    assert lines[1].split() == ["schedule", "saved", "states", "memory", "advances", "work"]
+
+
+def test_markdown():
+    lines = compare(steps=100, state_bytes=8, schedules=[CTZ()]).to_markdown().splitlines()
+    assert lines == [
+        "| schedule | saved states | memory | advances | work |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        "| CTZ(refill='binomial') | 8 | 64 B | 274 | 3.75x |",
+    ]
+
+
+def test_dict_is_plain_data():
+    data = compare(steps=10, state_bytes=8, schedules=[Revolve(3)]).to_dict()
+    assert json.loads(json.dumps(data)) == {
+        "steps": 10,
+        "state_bytes": 8,
+        "rows": [{"schedule": "Revolve(slots=3)", "states": 3, "bytes": 24, "advances": 15, "work": 2.6}],
+    }
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="compare: steps must be at least 1"):
+        compare(steps=0, state_bytes=8)
+    with pytest.raises(ValueError, match="compare: steps must be at most 10000000"):
+        compare(steps=10**9, state_bytes=8)
+    with pytest.raises(TypeError, match="compare: schedules must be Schedule values"):
+        compare(steps=10, state_bytes=8, schedules=["ctz"])
+    with pytest.raises(ValueError, match="parse_bytes"):
+        compare(steps=10, state_bytes="8 XB")
