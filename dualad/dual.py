@@ -144,7 +144,7 @@ class Dual(Traced):
         else:
             target = tangent
             for fn, args, kwargs in ops:
-                target = unwrap(apply(fn, (wrap(target, level), *args), kwargs), level, None)
+                target = apply(fn, (wrap(target, level), *args), kwargs).value
             assign_directions(target, index, v_tangent)
 
     def _own(self, v_value, v_tangent):

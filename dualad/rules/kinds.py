@@ -465,7 +465,8 @@ class Abstract:
         if type(array) is float:
             self.shape, self.dtype = (), FLOAT
         else:
-            self.shape = np.shape(array)
+            shape = getattr(array, "shape", None)
+            self.shape = np.shape(array) if shape is None else shape
             self.dtype = getattr(array, "dtype", None) or np.dtype(type(array))
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .indexing import scatter
-from .kinds import Abstract, composite, constant, elementwise, explicit, joined, linear, primitive
+from .kinds import Abstract, composite, constant, elementwise, explicit, joined, linear, primitive, unbroadcast
 
 NO = np._NoValue
 
@@ -257,8 +257,10 @@ linear(np.swapaxes,     lambda g, x, axis1, axis2: np.swapaxes(g, axis1, axis2),
 linear(np.moveaxis,     lambda g, x, source, destination: np.moveaxis(g, destination, source), view="always")
 linear(np.expand_dims,  lambda g, x, axis: np.reshape(g, x.shape), view="always")
 linear(np.squeeze,      lambda g, x, axis=None: np.reshape(g, x.shape), view="always")
+linear(np.broadcast_to, lambda g, x, shape, subok=False: unbroadcast(g, x))
 linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always")
 linear(np.diagonal,     diagonal_transpose, view="maybe")
+linear(np.broadcast_to, lambda g, x, shape, subok=False: unbroadcast(g, x), view="always")
 linear(np.copy,         lambda g, x, order="K", subok=False: g)
 linear(np.roll,         roll_transpose)
 linear(np.tril,         lambda g, x, k=0: np.tril(g, k))

@@ -165,6 +165,8 @@ constant(np.sign, complex_body=direction)
 # --- complex --------------------------------------------------------------------------------------------------------------
 
 real_linear(np.conjugate, lambda g, x: np.conjugate(g))
+real_linear(np.real,      lambda g, x: g, view="maybe")
+real_linear(np.imag,      lambda g, x: -1j * g, view="maybe")
 
 # --- predicates, integers, bits, strings ------------------------------------------------------------------------------------
 
