@@ -1,5 +1,22 @@
-"""checkpoint: reverse mode for programs that are long chains of steps, in O(log N) memory."""
+"""checkpoint: reverse mode for programs that are long chains of steps, in O(log N) memory.
 
+`grad`, `vjp` and their kin differentiate plain NumPy code in reverse mode; `chain` is the loop they go through without keeping
+every state; `sweep.reverse` does the same for anybody's step and adjoint; schedules say what is saved, `compare` and `draw` show
+what it costs.
+"""
+
+from . import operators as _operators  # compiles the fast path of Var
+from . import sweep
+from .actions import Action, Advance, Drop, Load, Reverse, Save
+from .chain import chain
+from .draw import draw
 from .gradient import grad, hvp, jacobian, linearize, value_and_grad, vjp
+from .schedules import CTZ, Revolve, Schedule, StoreAll
+from .stats import Stats
+from .storage import Memory, Storage
+from .sweep import Result, Sweep
+from .tradeoff import Tradeoff, compare
 
-__all__ = ["grad", "hvp", "jacobian", "linearize", "value_and_grad", "vjp"]
+__all__ = ["CTZ", "Action", "Advance", "Drop", "Load", "Memory", "Result", "Reverse", "Revolve", "Save", "Schedule", "Stats", "Storage",
+           "StoreAll", "Sweep", "Tradeoff", "chain", "compare", "draw", "grad", "hvp", "jacobian", "linearize", "sweep",
+           "value_and_grad", "vjp"]

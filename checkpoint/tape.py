@@ -35,8 +35,12 @@ class Tape(Level):
 
     def input(self, value):
         """Return a new input variable; an array is copied."""
+        return self.variable(np.array(value) if type(value) is np.ndarray else value)
+
+    def variable(self, value):
+        """Return a new input variable of a value that nobody else writes."""
         self.nodes.append(None)
-        return make_var(np.array(value) if type(value) is np.ndarray else value, len(self.nodes) - 1, self)
+        return make_var(value, len(self.nodes) - 1, self)
 
     def record(self, entry):
         """Append an entry and return its node."""
