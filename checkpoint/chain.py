@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import optree
 
+from dualad.dual import Dual
 from dualad.rules.kinds import Abstract
 from dualad.seeding import FLOAT, check_function, pack_leaf
 from dualad.traced import Traced, dtype_of, highest, primal
@@ -19,7 +20,8 @@ from .stats import Stats
 from .storage import Memory
 from .storage.states import copy_state
 from .sweep import Sweep
-from .tape import Part, Tape, Var, make_var
+from .entries import Part
+from .tape import Tape, Var, make_var
 
 __all__ = ["chain"]
 
@@ -114,18 +116,15 @@ class Links:
         self.floating = [i for i, leaf in enumerate(self.state) if is_floating(leaf)]
         self.kinds = [kind_of(leaf) for leaf in self.state]
 
-    def tree(self, leaves):
-        return optree.tree_unflatten(self.state_structure, leaves)
-
-    def arguments(self, params):
-        return optree.tree_unflatten(self.params_structure, params)
+        self.flatten, self.tree = flattening(state, self.state_structure)
+        self.arguments = flattening(params, self.params_structure)[1]
 
     def leaves(self, k, state):
         """Return the leaves of what step k returned; another structure, shape or dtype raises."""
-        leaves, structure = optree.tree_flatten(state)
-        if structure != self.state_structure:
-            raise TypeError(f"chain: step {k} returned a state of the structure {structure}; it was given {self.state_structure}. "
-                            f"Return the structure of the initial state")
+        leaves = self.flatten(state)
+        if leaves is None:
+            raise TypeError(f"chain: step {k} returned a state of the structure {optree.tree_structure(state)}; it was given "
+                            f"{self.state_structure}. Return the structure of the initial state")
         if any(map(differs, leaves, self.kinds)):
             leaves = [pack_leaf(leaf) for leaf in leaves]
             for i, (leaf, kind) in enumerate(zip(leaves, self.kinds, strict=True)):
@@ -148,6 +147,29 @@ class Links:
             raise TypeError("chain: the step uses a traced value that is neither in its state nor in its parameters (it closes over "
                             "it), so its gradient would be lost: pass it to chain as a parameter, chain(step, state, value, "
                             "steps=N) with step(k, state, value)")
+
+
+def flattening(example, structure):
+    """Return the functions that take trees like `example` apart (None for another structure) and put them together.
+
+    Single leaves and plain tuples of leaves, the states of small systems, do without optree's general ones.
+    """
+    def flatten(tree):
+        leaves, found = optree.tree_flatten(tree)
+        return leaves if found == structure else None
+
+    if structure == optree.tree_structure(0.0):
+        return (lambda tree: [tree] if isinstance(tree, LEAF_TYPES) else flatten(tree)), lambda leaves: leaves[0]
+    if type(example) is tuple and structure == optree.tree_structure((0.0,) * len(example)):
+        def flatten_tuple(tree):
+            if type(tree) is tuple and len(tree) == len(example) and all(map(LEAF_TYPES.__contains__, map(type, tree))):
+                return list(tree)
+            return flatten(tree)
+        return flatten_tuple, tuple
+    return flatten, lambda leaves: optree.tree_unflatten(structure, leaves)
+
+
+LEAF_TYPES = (float, np.ndarray, np.float64, Dual, Var)
 
 
 def levels_of(values):
@@ -177,7 +199,7 @@ def kind_of(leaf):
 
 
 def differs(leaf, kind):
-    if type(leaf) is float:
+    if type(leaf) is float or type(leaf) is Var and type(leaf.value) is float:
         return kind[1] is not FLOAT or kind[0] != ()
     return kind_of(leaf) != kind
 
@@ -251,30 +273,31 @@ class Link:
         """Pull the cotangent of the state back through step k, and add the parameters' shares to their sums."""
         links, (gs, sums) = self.links, cotangent
         with Tape(self.nan_safe) as tape:
-            state, nodes = optree.tree_leaves(x), []
+            state, nodes = links.flatten(x), []
             for i in links.floating:
                 state[i] = tape.variable(state[i])
                 nodes.append(state[i].node)
             params = self.arguments
             if self.active:
-                leaves = list(self.params)
+                params = list(self.params)
                 for i in self.active:
-                    leaves[i] = tape.variable(leaves[i])
-                    nodes.append(leaves[i].node)
-                params = links.arguments(leaves)
+                    params[i] = tape.variable(params[i])
+                    nodes.append(params[i].node)
+                params = links.arguments(params)
             out = links.leaves(k, links.step(k, links.tree(state), *params))
             seeds = []
             for i, g in zip(links.floating, gs, strict=True):
                 leaf = out[i]
                 if type(leaf) is Var and leaf.level is tape:
-                    leaf._refresh()
+                    if leaf.alias is not None:
+                        leaf._refresh()
                     if leaf.node is not None and g is not None:
                         seeds.append((leaf.node, g))
                     if type(leaf.value) is not float and isinstance(leaf.value, Traced):
                         links.check_closure([leaf.value], self.below)
                 elif isinstance(leaf, Traced):
                     links.check_closure([leaf], self.below)
-            pulled = tape.pull(seeds, nodes)
+            pulled = tape.sweep_back(seeds, nodes)
         n = len(links.floating)
         for j, share in enumerate(pulled[n:]):
             if share is not None:
@@ -285,7 +308,8 @@ class Link:
         """Run the reverse sweep, for the cotangents `g` of the final state's leaves."""
         floating = self.links.floating
         g = [*g, *[None] * (len(self.links.state) - len(g))]
-        gs, sums = self.sweep.backward(self.pull_step, ([g[i] for i in floating], [None] * len(self.active)))
+        with np.errstate(all="ignore"):  # once, not at every step; the steps have warned in the first sweep
+            gs, sums = self.sweep.backward(self.pull_step, ([g[i] for i in floating], [None] * len(self.active)))
         for i, share in zip(floating, gs, strict=True):
             if share is not None and self.state_nodes[i] is not None:
                 adjoints.add(self.state_nodes[i], share, False)

@@ -12,8 +12,8 @@ from dualad.derivative import jvp, zero_like
 from dualad.gradient import check_scalar
 from dualad.jacobian import CACHE, FEWEST, check_chunk
 from dualad.rules.kinds import like_primal
-from dualad.seeding import (check_function, chosen, flatten_input, flatten_output, only_python_scalars, plain, shape_of,
-                            strip_level, take_aux, with_arguments)
+from dualad.seeding import (check_function, chosen, flatten_arguments, flatten_input, flatten_output, only_python_scalars, plain,
+                            shape_of, strip_level, take_aux, unflatten_arguments, unflatten_output, with_arguments)
 from dualad.traced import Level, dtype_of
 
 from .tape import Tape, Var
@@ -116,7 +116,7 @@ def value_and_grad(f, argnums=0, *, nan_safe=False, has_aux=False, where="value_
         positions, single = chosen(args, argnums, where)
         recording = Recording(with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), where, nan_safe,
                               has_aux, check_scalar)
-        gradients = recording.pull(np.ones_like(recording.value)[()])
+        gradients = recording.pull_leaves([np.ones_like(recording.value)[()] if type(recording.value) is not np.float64 else 1.0])
         gradient = gradients[0] if single else gradients
         return ((recording.value, recording.aux), gradient) if has_aux else (recording.value, gradient)
     return differentiated
@@ -155,8 +155,8 @@ def jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
                               nan_safe, has_aux)
         results = []
         for k, value in enumerate(recording.values):
-            tree = optree.tree_unflatten(recording.structure, recording.rows(k, value, chunk))
-            results.append(tree[0] if single else tree)
+            tree = unflatten_arguments(recording.structure, recording.rows(k, value, chunk))
+            results.append(tree[0] if single else tuple(tree))
         jac = optree.tree_unflatten(recording.out_structure, results)
         return (jac, recording.aux) if has_aux else jac
     return differentiated
@@ -218,13 +218,13 @@ class Recording:
 
     def __init__(self, f, primals, where, nan_safe, has_aux, check=None):
         self.where = where
-        self.leaves, self.structure = flatten_input(primals, where)
+        self.leaves, self.structure = flatten_arguments(primals, where, "the argument")
         self.python_scalars = only_python_scalars(primals)
         self.tape = Tape(nan_safe)
         with self.tape as tape:
             inputs = [tape.input(leaf) for leaf in self.leaves]
             self.inputs = [var.node for var in inputs]
-            out, self.aux = take_aux(f(*optree.tree_unflatten(self.structure, inputs)), has_aux, where)
+            out, self.aux = take_aux(f(*unflatten_arguments(self.structure, inputs)), has_aux, where)
             if check is not None:
                 check(out, where)
             outs, self.out_structure = flatten_output(out, where)
@@ -235,7 +235,7 @@ class Recording:
                 self.nodes.append(leaf.node if ours else None)
                 self.values.append(plain(value, self.python_scalars))
             self.aux = strip_level(self.aux, tape) if has_aux else None
-        self.value = optree.tree_unflatten(self.out_structure, self.values)
+        self.value = unflatten_output(self.out_structure, self.values)
 
     def pull(self, g):
         """Return the cotangents of the arguments, a tuple."""
@@ -246,13 +246,12 @@ class Recording:
             if shape_of(leaf) != shape_of(value):
                 raise ValueError(f"{self.where}: a cotangent has shape {shape_of(leaf)}, its value {shape_of(value)}: they must be "
                                  f"equal")
-        cotangents = self.pull_leaves(leaves)
-        return optree.tree_unflatten(self.structure, cotangents)
+        return self.pull_leaves(leaves)
 
     def pull_leaves(self, leaves):
         seeds = [(node, g) for node, g in zip(self.nodes, leaves, strict=True) if node is not None]
         pulled = self.tape.pull(seeds, self.inputs)
-        return [self.finish(g, leaf) for g, leaf in zip(pulled, self.leaves, strict=True)]
+        return tuple(unflatten_arguments(self.structure, [self.finish(g, leaf) for g, leaf in zip(pulled, self.leaves, strict=True)]))
 
     def finish(self, g, leaf):
         """Return a cotangent as users get it: of the primal's dtype, their own; zeros where nothing depends on it."""
@@ -289,7 +288,7 @@ class Recording:
 
     def push(self, tangents):
         """Return the tangent of the value along tangents of the arguments."""
-        leaves, structure = flatten_input(tangents, self.where, "the tangents")
+        leaves, structure = flatten_arguments(tangents, self.where, "the tangents")
         if structure != self.structure or [shape_of(t) for t in leaves] != [shape_of(x) for x in self.leaves]:
             raise TypeError(f"{self.where}: push was given tangents of the structure {structure} and shapes "
                             f"{[shape_of(t) for t in leaves]}; the arguments have {self.structure} and "

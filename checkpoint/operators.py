@@ -1,4 +1,4 @@
-"""The shortest path of Var: arithmetic of Python floats, compiled from the rows.
+"""The shortest paths of Var: arithmetic of Python floats, compiled from the rows; arrays of one shape; indexing; sums.
 
 Everything here could be left out: `Var._interpret` records the same derivatives, several times slower. No derivative is
 written here: the templates are filled with each row's partials, evaluated as the operation is recorded.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dualad.operators import OPERATORS, compile_function, not_real
-from dualad.rules.kinds import FIRST, MINUS_ONE, ONE, ROWS, SECOND, Elementwise
-from dualad.traced import Traced, new
+from dualad.operators import BASIC, OPERATORS, compile_function, not_real
+from dualad.rules.indexing import getitem
+from dualad.rules.kinds import FIRST, MINUS_ONE, ONE, ROWS, SECOND, USED_BY_MARK, Abstract, Elementwise
+from dualad.traced import GETITEM, Traced, apply, new, shared_view
 
+from .entries import Get, Record, Same
 from .tape import Var
 
 __all__ = []
@@ -105,19 +107,120 @@ def define_binary(name, symbol, ufunc, operate):
     space = {"Var": Var, "new": new, "float64": np.float64, "p": first, "q": second, "finite": finite, "not_real": not_real}
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         text = source.format(method=method, **texts)
-        setattr(Var, method, compile_function(method, text, general=getattr(Traced, method), **space))
+        general = general_operator(row, operate, getattr(Traced, method), method.startswith("__r"))
+        setattr(Var, method, compile_function(method, text, general=general, **space))
 
+
+# --- arrays that were never written -----------------------------------------------------------------------------------------------
+
+def general_operator(row, operate, slow, reflected):
+    """Return the operator for arrays of one shape and dtype, or with a number; all else goes to the general one."""
+    used = [USED_BY_MARK.get(partial, (0, 1)) for partial in row.partials]
+    uses_ans = row.uses_ans
+
+    def general(self, other):
+        tape, a, i = self.level, self.value, self.node
+        if (tape.plain and type(a) is np.ndarray and i is not None and a.ndim
+                and ((alias := self.alias) is None or alias.base.alias is None)):
+            kind = type(other)
+            j = None
+            if kind is float or kind is int:
+                b = other
+            elif kind is Var:
+                b, j = other.value, other.node
+                if not (other.level is tape and type(b) is np.ndarray and b.shape == a.shape and b.dtype == a.dtype and j is not None
+                        and ((alias := other.alias) is None or alias.base.alias is None)):
+                    return slow(self, other)
+            elif kind is np.ndarray and other.shape == a.shape and other.dtype == a.dtype:
+                b = tape.freeze(other) if 1 - reflected in used[reflected] else other
+            else:
+                return slow(self, other)
+            args = (b, a) if reflected else (a, b)
+            v = operate(*args)
+            if v.dtype != a.dtype:
+                return slow(self, other)
+            if j is None:
+                active, parents, needed = ((1,), (i,), used[1]) if reflected else ((0,), (i,), used[0])
+            else:
+                active, parents, needed = (0, 1), (i, j), (*used[0], *used[1])
+            if not needed:
+                args = NOTHING
+            elif j is None and len(needed) == 1:
+                args = (args[0], None) if needed[0] == 0 else (None, args[1])
+            return recorded(Same, row, active, parents, args, v if uses_ans else None, v, tape)
+        return slow(self, other)
+    return general
+
+
+NOTHING = (None, None)
+NO_KEYWORDS = {}
+
+
+def recorded(kind, row, active, parents, args, ans, v, tape):
+    """Record an entry and return its variable."""
+    entry = new(kind)
+    entry.row, entry.active, entry.parents, entry.args, entry.kwargs, entry.ans = row, active, parents, args, NO_KEYWORDS, ans
+    nodes = tape.nodes
+    r = new(Var)
+    r.value, r.node, r.level, r.alias = v, len(nodes), tape, None
+    nodes.append(entry)
+    return r
+
+
+def abstract(array):
+    """Return the Abstract of a plain array."""
+    like = new(Abstract)
+    like.shape, like.dtype = array.shape, array.dtype
+    return like
+
+
+def array_function(self, fn, types, args, kwargs):
+    """Evaluate an array function; one linear in its only argument directly."""
+    row = ROWS.get(fn)
+    if (len(args) == 1 and not kwargs and row is not None and row.kind == "linear" and row.view is None and row.canonical is None
+            and type(a := self.value) is np.ndarray and self.level.plain and self.node is not None
+            and ((alias := self.alias) is None or alias.base.alias is None)):
+        v = row.call(a)
+        return recorded(Record, row, (0,), (self.node,), (abstract(a),), None, v.item() if type(v) is np.float64 else v, self.level)
+    return apply(fn, args, kwargs)
+
+
+def get(self, index):
+    """Return ``x[index]``: an element, or a view."""
+    value, tape = self.value, self.level
+    kind = type(index)
+    if (type(value) is np.ndarray and self.node is not None and tape.plain
+            and ((alias := self.alias) is None or alias.base.alias is None)
+            and (kind is int or kind is slice or kind is tuple and BASIC.issuperset(map(type, index)))):
+        v = value[index]
+        is_array = type(v) is np.ndarray
+        r = recorded(Get, GETITEM, (0,), (self.node,), (abstract(value), index), None,
+                     v if is_array or type(v) is not np.float64 else v.item(), tape)
+        if is_array:
+            r.alias = shared_view(self, alias, getitem, (index,))
+        return r
+    return apply(getitem, (self, index), {})
+
+
+# --- the rest --------------------------------------------------------------------------------------------------------------------
 
 def negative(self):
     """Return -x."""
-    return self.__rsub__(0.0) if type(self.value) is float and self.value else np.negative(self)  # 0.0 - 0.0 is not -0.0
+    return self.__rsub__(0.0) if type(self.value) is float and self.value else np.negative(self)  # 0.0 - 0.0 is no -0.0
 
 
 def array_ufunc(self, ufunc, method, *args, **kwargs):
     """Evaluate a ufunc; one of one argument on a float, or of two with a NumPy scalar, directly."""
-    if type(self.value) is float and method == "__call__" and not kwargs and self.level.plain and self.node is not None:
+    if method == "__call__" and not kwargs and self.level.plain and self.node is not None:
         row = ROWS.get(ufunc)
-        if len(args) == 1 and type(row) is Elementwise and not self.level.nan_safe:
+        if type(self.value) is not float:
+            if (len(args) == 1 and type(row) is Elementwise and row.complex_body is None and type(a := self.value) is np.ndarray and a.ndim
+                    and ((alias := self.alias) is None or alias.base.alias is None)):
+                v = ufunc(a)
+                if v.dtype == a.dtype:
+                    needed = USED_BY_MARK.get(row.partials[0], (0,))
+                    return recorded(Same, row, (0,), (self.node,), (a,) if needed else (None,), v if row.uses_ans else None, v, self.level)
+        elif len(args) == 1 and type(row) is Elementwise and not self.level.nan_safe:
             tape, a = self.level, self.value
             v = float(ufunc(a))
             with np.errstate(all="ignore"):
@@ -137,3 +240,5 @@ for entry in OPERATORS:
 REFLECTED_METHODS = {ufunc: getattr(Var, f"__r{name}__") for name, _, ufunc, _ in OPERATORS}
 Var.__neg__ = negative
 Var.__array_ufunc__ = array_ufunc
+Var.__array_function__ = array_function
+Var.__getitem__ = get

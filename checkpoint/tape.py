@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from dualad.batch import Batch
 from dualad.dual import refuse_traced_metadata, separate, shows_memory
-from dualad.rules.indexing import getitem, is_basic, scatter, winners
-from dualad.rules.kinds import Abstract, Elementwise, unbroadcast
+from dualad.rules.indexing import getitem
+from dualad.rules.kinds import Abstract, Elementwise
 from dualad.traced import Level, Owner, Traced, locate, new, shared_view, version_of, writable
 
-__all__ = ["Adjoints", "Tape", "Var", "make_var"]
+from .adjoints import ZERO, Adjoints
+from .entries import Assign, Get, Part, Record
 
-ZERO = 0.0  # this very object stands for an adjoint or tangent that nothing was added to
-
+__all__ = ["Tape", "Var", "make_var"]
 
 class Tape(Level):
     """A level that records: `nodes` is the Wengert list."""
@@ -73,31 +72,36 @@ class Tape(Level):
         -------
         list of cotangents; None for an input that nothing depends on.
         """
+        with np.errstate(all="ignore"):
+            return self.sweep_back(seeds, inputs)
+
+    def sweep_back(self, seeds, inputs):
+        """Do what `pull` does, under the caller's error state."""
         nodes = self.nodes
         adjoints = Adjoints(len(nodes), self.nan_safe)
         values = adjoints.values
         last = -1
         for node, g in seeds:
             adjoints.add(node, g, False)
-            last = max(last, node)
-        with np.errstate(all="ignore"):
-            for k in range(last, -1, -1):
-                g = values[k]
-                if g is ZERO:
-                    continue
-                entry = nodes[k]
-                if type(entry) is tuple:
-                    if len(entry) == 4:
-                        i, p, j, q = entry
-                        values[i] += p * g
-                        values[j] += q * g
-                    else:
-                        i, p = entry
-                        values[i] += p * g
-                    values[k] = ZERO
-                elif entry is not None:
-                    entry.pull(k, g, adjoints)
-                    values[k] = ZERO
+            if node > last:
+                last = node
+        for k in range(last, -1, -1):
+            g = values[k]
+            if g is ZERO:
+                continue
+            entry = nodes[k]
+            if type(entry) is tuple:
+                if len(entry) == 4:
+                    i, p, j, q = entry
+                    values[i] += p * g
+                    values[j] += q * g
+                else:
+                    i, p = entry
+                    values[i] += p * g
+                values[k] = ZERO
+            elif entry is not None:
+                entry.pull(k, g, adjoints)
+                values[k] = ZERO
         return [None if values[node] is ZERO else values[node] for node in inputs]
 
     def push(self, tangents, outputs):
@@ -128,46 +132,6 @@ class Tape(Level):
 def same_bits(a, b):
     return a.shape == b.shape and a.dtype == b.dtype and (a.view(f"V{a.itemsize}") == b.view(f"V{b.itemsize}")).all() \
         if a.flags.c_contiguous and b.flags.c_contiguous and a.ndim and a.size else False
-
-
-class Adjoints:
-    """The adjoints of one sweep; `owned` are the nodes whose adjoint buffer nobody else holds."""
-
-    __slots__ = ("nan_safe", "owned", "values")
-
-    def __init__(self, count, nan_safe=False):
-        self.values = [ZERO] * count
-        self.owned = set()
-        self.nan_safe = nan_safe
-
-    def add(self, node, share, fresh):
-        """Add a share to the adjoint of a node; `fresh` tells that nobody else holds the share's buffer."""
-        values, owned = self.values, self.owned
-        now = values[node]
-        if now is ZERO:
-            values[node] = share
-            if fresh and type(share) is np.ndarray:
-                owned.add(node)
-        elif node in owned and type(now) is np.ndarray is type(share) and share.shape == now.shape and share.dtype == now.dtype:
-            np.add(now, share, now)
-        else:
-            values[node] = total = now + share
-            owned.discard(node)
-            if type(total) is np.ndarray:
-                owned.add(node)
-
-    def buffer(self, node, like):
-        """Return the adjoint of a node as an array that may be written; None where it cannot be (a Batch)."""
-        now = self.values[node]
-        if now is ZERO:
-            now = np.zeros(like.shape, like.dtype)
-        elif isinstance(now, Batch):
-            return None
-        elif node not in self.owned:
-            now = np.array(now) if isinstance(now, float | np.generic | np.ndarray) else np.copy(now)
-        self.values[node] = now
-        self.owned.add(node)
-        return now
 
 
 class Var(Traced):
@@ -252,129 +216,3 @@ def make_var(value, node, tape):
     var = new(Var)
     var.value, var.node, var.level, var.alias = value, node, tape, None
     return var
-
-
-# --- entries --------------------------------------------------------------------------------------------------------------
-
-
-class Record:
-    """One evaluation of a row: what its VJP needs, and the nodes of its active arguments."""
-
-    __slots__ = ("active", "ans", "args", "kwargs", "parents", "row", "shapes")
-
-    def __init__(self, row, active, parents, args, kwargs, ans):
-        self.row, self.active, self.parents, self.args, self.kwargs, self.ans = row, active, parents, args, kwargs, ans
-
-    def pull(self, k, g, adjoints):
-        """Add each active argument's share of the cotangent `g` to its adjoint."""
-        row, args = self.row, self.args
-        if type(g) is list:
-            g = [np.zeros(shape.shape, shape.dtype) if part is None else part for part, shape in zip(g, self.shapes, strict=True)]
-        for i, parent in zip(self.active, self.parents, strict=True):
-            if isinstance(row, Elementwise):
-                share = row.vjp(i, g, self.ans, args, self.kwargs, adjoints.nan_safe)
-            else:
-                share = row.vjp(i, g, self.ans, args, self.kwargs)
-            if share is not None:
-                fresh = (type(share) is np.ndarray and share is not g and share.base is None and row.trusted
-                         and not any(share is held for held in (self.ans, *args)))
-                adjoints.add(parent, share, fresh)
-
-    def push(self, pushed):
-        """Return the tangent of the result."""
-        tangents = [None] * len(self.args)
-        for i, parent in zip(self.active, self.parents, strict=True):
-            tangents[i] = pushed[parent]
-        if all(t is None for t in tangents):
-            return None
-        return self.row.jvp(self.ans, self.args, self.kwargs, tangents)
-
-
-class Get(Record):
-    """Indexing: its cotangent is added into the adjoint's own buffer, so that a loop over n elements stays O(n)."""
-
-    __slots__ = ()
-
-    def pull(self, k, g, adjoints):
-        """Add `g` at the index."""
-        (like, index), node = self.args, self.parents[0]
-        buffer = adjoints.buffer(node, like) if not isinstance(g, Batch) else None
-        if buffer is None or isinstance(g, Traced) and not isinstance(buffer, Traced) or np.iscomplexobj(g) and like.dtype.kind != "c":
-            adjoints.add(node, self.row.vjp(0, g, None, self.args, self.kwargs), True)
-            if isinstance(adjoints.values[node], Traced):
-                adjoints.owned.add(node)
-        elif is_basic(index) or isinstance(buffer, Traced) and not has_repeats(index, like.shape):
-            buffer[index] += g
-        elif isinstance(buffer, Traced):
-            adjoints.values[node] = buffer + scatter(g, index, like)
-        else:
-            np.add.at(buffer, index, g)
-
-
-def has_repeats(index, shape):
-    return winners(shape, index) is not None
-
-
-class Part:
-    """One of the results of a function that returns several."""
-
-    __slots__ = ("index", "whole")
-
-    def __init__(self, whole, index):
-        self.whole, self.index = whole, index
-
-    def pull(self, k, g, adjoints):
-        """Put `g` into its place among the cotangents of the results."""
-        parts = adjoints.values[self.whole]
-        if parts is ZERO:
-            adjoints.values[self.whole] = parts = [None] * (self.index + 1)
-        parts.extend([None] * (self.index + 1 - len(parts)))
-        parts[self.index] = g
-
-    def push(self, pushed):
-        """Return the tangent of this result."""
-        whole = pushed[self.whole]
-        return None if whole is None else whole[self.index]
-
-
-class Assign:
-    """A write into an array: ``base[ops][index] = v``; nodes of the array before the write and of v, None for constants."""
-
-    __slots__ = ("base", "index", "like", "ops", "v", "v_like")
-
-    def __init__(self, base, v, ops, index, v_like, like):
-        self.base, self.v, self.ops, self.index, self.v_like, self.like = base, v, ops, index, v_like, like
-
-    def pull(self, k, g, adjoints):
-        """Give the written part of `g` to v, and the rest, in the same buffer, to the array before the write."""
-        if self.v is not None:
-            share = locate(self.ops, g)[self.index]
-            stays = winners(np.shape(locate(self.ops, np.empty(self.like.shape, bool))), self.index)
-            if stays is not None:
-                share = np.where(stays, share, 0.0)
-            share = unbroadcast(np.copy(share) if np.ndim(share) else share, self.v_like)
-            adjoints.add(self.v, share, True)
-        if self.base is None:
-            return
-        if isinstance(g, Batch):
-            hidden = np.zeros(self.like.shape, bool)
-            locate(self.ops, hidden)[self.index] = True
-            adjoints.add(self.base, np.where(hidden, 0.0, g), False)
-            return
-        rest = adjoints.buffer(k, self.like)
-        locate(self.ops, rest)[self.index] = 0.0
-        adjoints.owned.discard(k)
-        adjoints.add(self.base, rest, True)
-        if adjoints.values[self.base] is rest:
-            adjoints.owned.add(self.base)
-
-    def push(self, pushed):
-        """Return the tangent of the array after the write."""
-        before = None if self.base is None else pushed[self.base]
-        written = None if self.v is None else pushed[self.v]
-        if before is None and written is None:
-            return None
-        after = np.zeros(self.like.shape, self.like.dtype) if before is None else np.copy(before)
-        after = writable(after, written)
-        locate(self.ops, after)[self.index] = 0.0 if written is None else written
-        return after

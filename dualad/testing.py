@@ -102,11 +102,11 @@ class Check:
         self.atol = eps**0.4 if atol is None else atol
         self.random = np.random.default_rng(seed)
 
-    def flat(self, f):
-        """Return a function of trees as one of lists of leaves, of the inexact results only."""
+    def flat(self, f, keep=None):
+        """Return a function of trees as one of lists of leaves; of `keep`, by default f's inexact results, only."""
         def call(leaves):
-            outs, _ = flatten_output(f(*optree.tree_unflatten(self.structure, leaves)), "check_derivatives")
-            return [out for out in outs if dtype_of(out).kind in "fc"]
+            outs, _ = flatten_output(f(*self.tree(leaves)), "check_derivatives")
+            return [out for out, kept in zip(outs, self.inexact if keep is None else keep, strict=True) if kept]
         return call
 
     def direction(self, like):
@@ -140,7 +140,8 @@ class Check:
         outs, structure = flatten_output(self.f(*self.tree(self.leaves)), "check_derivatives")
         g = [self.direction(out) if dtype_of(out).kind in "fc" else np.zeros_like(out, dtype=float) for out in outs]
         pull = lambda g: lambda *args: vjp(self.f, *args)[1](optree.tree_unflatten(structure, g))  # noqa: E731
-        pulled = self.flat(pull(g))(self.leaves)
+        every = [True] * len(self.leaves)
+        pulled = self.flat(pull(g), every)(self.leaves)
         for i, name in enumerate(self.names):
             v = self.direction(self.leaves[i])
             alone = [v if k == i else None for k in range(len(self.leaves))]
@@ -151,8 +152,8 @@ class Check:
                 self.localise(outs, pull, i, v, expected, what)
             self.compare(paired(pulled[i], v), wanted, what.format(""))
             if order == 2:
-                pushed = self.flat(self.along(pull(g), self.alone(i, v)))(self.leaves)
-                expected = differences(self.flat(pull(g)), self.leaves, alone, self.step)
+                pushed = self.flat(self.along(pull(g), self.alone(i, v)), every)(self.leaves)
+                expected = differences(self.flat(pull(g), every), self.leaves, alone, self.step)
                 for k, (a, b) in enumerate(zip(pushed, expected, strict=True)):
                     self.compare(a, b, f"forward over reverse mode, order 2: the derivative by {name} of the cotangent of {self.names[k]}")
 
@@ -166,7 +167,7 @@ class Check:
             for index in np.ndindex(shape_of(out)):
                 g = [np.zeros_like(h, dtype=None if ok else float) for h, ok in zip(outs, self.inexact, strict=True)]
                 g[k][index] = 1.0
-                got = paired(self.flat(pull([h[()] for h in g]))(self.leaves)[i], v)
+                got = paired(self.flat(pull([h[()] for h in g]), [True] * len(self.leaves))(self.leaves)[i], v)
                 self.compare(got, np.real(numbers[index]), what.format(place(k, len(outs)) + (str(list(map(int, index))) if index else "")))
 
     def allowed(self, expected):

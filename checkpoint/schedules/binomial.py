@@ -96,8 +96,7 @@ def advances(steps: int, slots: int) -> int:
     return r * steps - comb(slots + r, r - 1)
 
 
-@lru_cache(maxsize=4096)  # most gaps are short: a small cache answers nearly all questions of a long chain
-def split(steps: int, slots: int) -> int:
+def split(steps: int, slots: int, base: int = 0) -> int:
     """How far to advance before the next save, so that the chain is reversed with the fewest advances, then saves.
 
     Griewank & Walther 2000, the closed form of Algorithm 799: among the optimal positions, one that keeps the number of
@@ -109,6 +108,8 @@ def split(steps: int, slots: int) -> int:
         Steps left to reverse, the first being the one of the state that has just been saved; at least 2.
     slots : int
         Free places, the one of the state that has just been saved included; at least 1.
+    base : int
+        Index of that state; steps that cost the same are split the same everywhere.
 
     Returns
     -------
@@ -120,7 +121,11 @@ def split(steps: int, slots: int) -> int:
     >>> split(10, 3), split(6, 2), split(3, 1)
     (4, 3, 2)
     """
-    s, n = slots, steps
+    return _split(steps, slots)
+
+
+@lru_cache(maxsize=4096)  # most gaps are short: a small cache answers nearly all questions of a long chain
+def _split(n: int, s: int) -> int:
     if s == 1:
         return n - 1
     if n <= s + 1:  # r = 1: there is room for every state

@@ -53,7 +53,10 @@ class CTZ(Schedule):
 
     def forward(self, steps: int | None) -> Iterator[Action]:
         """Actions of the first sweep; see `Schedule.forward`."""
-        return _unknown() if steps is None else _known(self._steps(steps))
+        if steps is None:
+            return _unknown()
+        last = self._steps(steps) - 1
+        return refill.along(kept(last), last)
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
         """Actions of the reverse sweep; see `Schedule.reverse`."""
@@ -73,7 +76,7 @@ def kept(newest: int) -> list[int]:
     Parameters
     ----------
     newest : int
-        Index i >= 0.
+        Index i >= 0, or -1 for none.
 
     Returns
     -------
@@ -84,10 +87,12 @@ def kept(newest: int) -> list[int]:
     >>> kept(13)
     [0, 8, 10, 12, 13]
     """
+    if newest < 0:
+        return []
     return [(newest >> scale) - 1 << scale for scale in reversed(range(newest.bit_length()))] + [newest]
 
 
-def bisect_split(steps: int, slots: int) -> int:
+def bisect_split(steps: int, slots: int, base: int = 0) -> int:
     """How far to advance before the next save so that the gap is filled by the rule of CTZ relative to its base.
 
     That is the smallest positive member of the set `kept(steps - 1)`; from there the rest of the gap asks the same
@@ -99,6 +104,8 @@ def bisect_split(steps: int, slots: int) -> int:
         Steps left to reverse, at least 2.
     slots : int
         Free places; the rule does not look at them, and never needs more than there are.
+    base : int
+        Where the gap starts; the rule does not look at it either.
 
     Returns
     -------
@@ -114,16 +121,6 @@ def bisect_split(steps: int, slots: int) -> int:
         return offset
     scale = offset.bit_length() - 2
     return (offset >> scale) - 1 << scale
-
-
-def _known(steps: int) -> Iterator[Action]:
-    """Save only what the rule would leave in the end."""
-    position = 0
-    for index in kept(steps - 1) if steps else ():
-        if position < index:
-            yield Advance(position, index)
-            position = index
-        yield Save(index)
 
 
 def _unknown() -> Iterator[Action]:

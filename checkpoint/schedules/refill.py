@@ -1,18 +1,47 @@
 """The walk shared by all schedules that divide a gap: advance from a kept state, saving on the way, to the one needed.
 
-A gap of n steps starts at a saved state, its base. `split(n, slots)` says how far to advance from there before the next
-save, n - 1 meaning straight to the end. A stack of indices is all the memory: no recursion, no tables, and the first
+A gap of n steps starts at a saved state, its base. `split(n, slots, base)` says how far to advance from there before the
+next save, n - 1 meaning straight to the end. A stack of indices is all the memory: no recursion, no tables, and the first
 action of a chain of 10^9 steps comes at once.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from ..actions import Action, Advance, Drop, Load, Reverse, Save
 
-__all__ = ["Split", "forward", "reverse"]
+__all__ = ["Split", "along", "forward", "reverse"]
 
-Split: TypeAlias = Callable[[int, int], int]
+Split: TypeAlias = Callable[[int, int, int], int]
+
+
+def along(indices: Iterable[int], last: int) -> Iterator[Action]:
+    """The first sweep of a schedule that knows which states are to be left saved.
+
+    Parameters
+    ----------
+    indices : iterable of int
+        The states to save, ascending, 0 first.
+    last : int
+        Where the sweep ends, N - 1.
+
+    Yields
+    ------
+    Action
+
+    Examples
+    --------
+    >>> [tuple(action) for action in along([0, 4], 6)]
+    [(0,), (0, 4), (4,), (4, 6)]
+    """
+    position = 0
+    for index in indices:
+        if position < index:
+            yield Advance(position, index)
+            position = index
+        yield Save(index)
+    if position < last:
+        yield Advance(position, last)
 
 
 def forward(steps: int, slots: int, split: Split) -> Iterator[Action]:
@@ -25,7 +54,7 @@ def forward(steps: int, slots: int, split: Split) -> Iterator[Action]:
     slots : int
         Limit on saved states.
     split : callable
-        ``split(n, free) -> int``.
+        ``split(n, free, base) -> int``.
 
     Yields
     ------
@@ -42,7 +71,7 @@ def forward(steps: int, slots: int, split: Split) -> Iterator[Action]:
     base, last = 0, steps - 1
     yield Save(0)
     while base < last:
-        stop = base + split(steps - base, slots)
+        stop = base + split(steps - base, slots, base)
         yield Advance(base, stop)
         base = stop
         if base < last:
@@ -62,7 +91,7 @@ def reverse(steps: int, saved: Sequence[int], slots: int, split: Split) -> Itera
     slots : int
         Limit on saved states.
     split : callable
-        ``split(n, free) -> int``, where `free` counts the place of the base.
+        ``split(n, free, base) -> int``, where `free` counts the place of the base.
 
     Yields
     ------
@@ -87,7 +116,7 @@ def reverse(steps: int, saved: Sequence[int], slots: int, split: Split) -> Itera
         base = kept[-1]
         yield Load(base)
         while base < last:
-            stop = base + split(last - base + 1, slots - len(kept) + 1)
+            stop = base + split(last - base + 1, slots - len(kept) + 1, base)
             yield Advance(base, stop)
             base = stop
             if base < last:

@@ -1,0 +1,106 @@
+"""Equal segments: the classical scheme of about 2 sqrt(N) saved states."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from math import isqrt
+
+from ..actions import Action, Advance, Drop, Save
+from ..checks import whole_number
+from . import refill
+from .schedule import Schedule
+
+__all__ = ["Periodic"]
+
+
+@dataclass(frozen=True)
+class Periodic(Schedule):
+    """Save the first state of each of s segments; then, last segment first, every state of the segment to be reversed.
+
+    No step is advanced more than once again. With r steps in the last segment, A = 2 N - r - s plain advances, and at
+    most s - 1 + r states saved, or one or two fewer than s plus the steps of a full segment if that is more. With the
+    default that is less than 2 sqrt(N) + 1 states, where CTZ takes log2(N) + 1 and about log2(N) / 4 times the advances.
+
+    Parameters
+    ----------
+    every : int, optional
+        Steps a segment, the last one being shorter if it does not come out even. The length of the chain may then be
+        unknown.
+    segments : int, optional
+        s, or N if that is less: the first ones are one step longer if it does not come out even. The default, if
+        neither is given, is segments of sqrt(N) steps, rounded up.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If both are given, or one is not an integer of at least 1.
+
+    Examples
+    --------
+    >>> from checkpoint.actions import Save
+    >>> [action.index for action in Periodic().forward(10) if type(action) is Save]
+    [0, 4, 8, 9]
+    """
+
+    every: int | None = None
+    segments: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.every is not None and self.segments is not None:
+            raise TypeError("Periodic: give either every, the steps of a segment, or segments, their number")
+        for argument in ("every", "segments"):
+            if (value := getattr(self, argument)) is not None:
+                hint = "leave it out for segments of sqrt(N) steps"
+                value = whole_number(value, where="Periodic", argument=argument, least=1, hint=hint)
+                object.__setattr__(self, argument, value)
+
+    def forward(self, steps: int | None) -> Iterator[Action]:
+        """Actions of the first sweep; see `Schedule.forward`."""
+        if steps is None and self.every is not None:
+            return _unknown(self.every)
+        steps = self._known(steps)
+        return _known(self._bases(steps), steps)
+
+    def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
+        """Actions of the reverse sweep; see `Schedule.reverse`."""
+        steps = self._steps(steps)
+        return refill.reverse(steps, self._saved(steps, saved), self.limit(steps), _one_step)
+
+    def limit(self, steps: int) -> int:
+        """max(s - 1 + r, s - 2 + every); see `Schedule.limit`."""
+        bases = self._bases(self._steps(steps))
+        if len(bases) < 2:
+            return steps
+        return max(len(bases) - 1 + steps - bases[-1], len(bases) - 2 + bases[1])
+
+    def _bases(self, steps: int) -> Sequence[int]:
+        """First state of each segment."""
+        if self.segments is None:
+            return range(0, steps, self.every or _root(steps))
+        number = min(self.segments, steps)
+        size, longer = divmod(steps, max(number, 1))
+        return [j * size + min(j, longer) for j in range(number)]
+
+
+def _root(steps: int) -> int:
+    """sqrt(steps), rounded up; at least 1."""
+    return isqrt(steps - 1) + 1 if steps else 1
+
+
+def _one_step(steps: int, slots: int, base: int) -> int:
+    return 1
+
+
+def _known(bases: Sequence[int], steps: int) -> Iterator[Action]:
+    if bases:
+        yield from refill.along([*bases[:-1], *range(bases[-1], steps)], steps - 1)
+
+
+def _unknown(every: int) -> Iterator[Action]:
+    """Segment after segment is filled; only its first state stays when the next one begins."""
+    for k in count():
+        if k and k % every == 0:
+            for inner in range(k - every + 1, k):
+                yield Drop(inner)
+        yield Save(k)
+        yield Advance(k, k + 1)
