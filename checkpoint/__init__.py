@@ -5,7 +5,7 @@ every state; `sweep.reverse` does the same for anybody's step and adjoint; sched
 what it costs.
 """
 
-from . import operators as _operators  # compiles the fast path of Var
+from . import operators as _operators  # noqa: F401  (compiles the fast paths)
 from . import sweep
 from .actions import Action, Advance, Drop, Load, Reverse, Save
 from .chain import chain

@@ -9,18 +9,19 @@ from __future__ import annotations
 import numpy as np
 import optree
 
+from dualad.dispatch import dtype_of, highest, primal
 from dualad.dual import Dual
 from dualad.rules.kinds import Abstract
 from dualad.seeding import FLOAT, check_function, pack_leaf
-from dualad.traced import Traced, dtype_of, highest, primal
+from dualad.traced import Traced
 
 from .checks import whole_number
+from .entries import Part
 from .schedules import CTZ
 from .stats import Stats
 from .storage import Memory
 from .storage.states import copy_state
 from .sweep import Sweep
-from .entries import Part
 from .tape import Tape, Var, make_var
 
 __all__ = ["chain"]
@@ -199,7 +200,7 @@ def kind_of(leaf):
 
 
 def differs(leaf, kind):
-    if type(leaf) is float or type(leaf) is Var and type(leaf.value) is float:
+    if type(leaf) is float or (type(leaf) is Var and type(leaf.value) is float):
         return kind[1] is not FLOAT or kind[0] != ()
     return kind_of(leaf) != kind
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from dualad.batch import Batch
+from dualad.levels import locate
 from dualad.rules.indexing import is_basic, scatter, winners
 from dualad.rules.kinds import MINUS_ONE, ONE, Elementwise, unbroadcast
-from dualad.traced import Traced, locate, writable
+from dualad.traced import Traced, writable
 
 from .adjoints import ZERO
 
@@ -72,7 +73,7 @@ class Same(Record):
                 mine = False  # from here on another adjoint is this buffer
             elif partial is MINUS_ONE:
                 share, fresh = np.negative(g, g if mine_now else None), True
-            elif not plain or row.singular and (row.singular is True or row.singular(*args)):
+            elif not plain or (row.singular and (row.singular is True or row.singular(*args))):
                 share, fresh = row.multiply(i, g, ans, args, adjoints.nan_safe), True
             else:
                 p = partial(ans, *args)
@@ -100,11 +101,11 @@ class Get(Record):
             adjoints.add(node, buffer, True)
             return
         buffer = adjoints.buffer(node, like) if not isinstance(g, Batch) else None
-        if buffer is None or isinstance(g, Traced) and not isinstance(buffer, Traced) or np.iscomplexobj(g) and like.dtype.kind != "c":
+        if buffer is None or (isinstance(g, Traced) and not isinstance(buffer, Traced)) or (np.iscomplexobj(g) and like.dtype.kind != "c"):
             adjoints.add(node, self.row.vjp(0, g, None, self.args, self.kwargs), True)
             if isinstance(adjoints.values[node], Traced):
                 adjoints.owned.add(node)
-        elif is_basic(index) or isinstance(buffer, Traced) and not has_repeats(index, like.shape):
+        elif is_basic(index) or (isinstance(buffer, Traced) and not has_repeats(index, like.shape)):
             buffer[index] += g
         elif isinstance(buffer, Traced):
             adjoints.values[node] = buffer + scatter(g, index, like)

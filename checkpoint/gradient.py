@@ -7,14 +7,28 @@ from functools import wraps
 import numpy as np
 import optree
 
-from dualad.batch import wrap, unwrap
+from dualad.batch import unwrap, wrap
 from dualad.derivative import jvp, zero_like
+from dualad.dispatch import dtype_of
 from dualad.gradient import check_scalar
 from dualad.jacobian import CACHE, FEWEST, check_chunk
+from dualad.levels import Level
 from dualad.rules.kinds import like_primal
-from dualad.seeding import (check_function, chosen, flatten_arguments, flatten_input, flatten_output, only_python_scalars, plain,
-                            shape_of, strip_level, take_aux, unflatten_arguments, unflatten_output, with_arguments)
-from dualad.traced import Level, dtype_of
+from dualad.seeding import (
+    check_function,
+    chosen,
+    flatten_arguments,
+    flatten_input,
+    flatten_output,
+    only_python_scalars,
+    plain,
+    shape_of,
+    strip_level,
+    take_aux,
+    unflatten_arguments,
+    unflatten_output,
+    with_arguments,
+)
 
 from .tape import Tape, Var
 

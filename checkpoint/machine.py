@@ -85,6 +85,7 @@ class _Machine:
         self.saved: set[int] = set()
         self.working: int | None = 0 if steps else None
         self.next = steps  # all steps from here on are reversed
+        self.held: int | None = None
         self.turned = False
         self.saves = self.loads = self.advances = self.peak = 0
 
@@ -116,7 +117,7 @@ class _Machine:
                 self.advances += stop - start
             elif kind is Save:
                 index = action[0]
-                if index != self.working:
+                if index not in (self.working, self.held):
                     raise self.elsewhere(action)
                 if index in saved:
                     raise self.illegal(action, "it is saved already")
@@ -140,16 +141,16 @@ class _Machine:
             if type(action) is Advance:
                 if action.stop != action.start + 1:
                     raise self.illegal(action, "an unknown length goes one step at a time")
-                if action.start not in self.saved:
-                    raise self.illegal(action, "the newest state has to be saved first")
                 if action.stop == self.steps:
                     return
+                self.held = action.start  # the driver's copy of the state before the working one
             yield action
 
     def turn(self) -> None:
         """From the first sweep to the reverse sweep."""
         if self.working != (self.steps - 1 if self.steps else None):
             raise ScheduleError(f"{self.schedule}: the first sweep of {self.steps} steps ends at x_{self.working}")
+        self.held = None
         self.turned = True
 
     def counts(self) -> Counts:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from dualad.dispatch import apply
+from dualad.levels import new, shared_view
 from dualad.operators import BASIC, OPERATORS, compile_function, not_real
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import FIRST, MINUS_ONE, ONE, ROWS, SECOND, USED_BY_MARK, Abstract, Elementwise
-from dualad.traced import GETITEM, Traced, apply, new, shared_view
+from dualad.traced import GETITEM, Traced
 
 from .entries import Get, Record, Same
 from .tape import Var
@@ -153,7 +155,7 @@ def general_operator(row, operate, slow, reflected):
 
 
 NOTHING = (None, None)
-NO_KEYWORDS = {}
+NO_KEYWORDS: dict = {}
 
 
 def recorded(kind, row, active, parents, args, ans, v, tape):
@@ -191,7 +193,7 @@ def get(self, index):
     kind = type(index)
     if (type(value) is np.ndarray and self.node is not None and tape.plain
             and ((alias := self.alias) is None or alias.base.alias is None)
-            and (kind is int or kind is slice or kind is tuple and BASIC.issuperset(map(type, index)))):
+            and (kind is int or kind is slice or (kind is tuple and BASIC.issuperset(map(type, index))))):
         v = value[index]
         is_array = type(v) is np.ndarray
         r = recorded(Get, GETITEM, (0,), (self.node,), (abstract(value), index), None,
@@ -238,7 +240,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
 for entry in OPERATORS:
     define_binary(*entry)
 REFLECTED_METHODS = {ufunc: getattr(Var, f"__r{name}__") for name, _, ufunc, _ in OPERATORS}
-Var.__neg__ = negative
+Var.__neg__ = negative  # type: ignore[operator]
 Var.__array_ufunc__ = array_ufunc
 Var.__array_function__ = array_function
 Var.__getitem__ = get

@@ -200,10 +200,11 @@ class Sweep:
         return self._step(last, canonical(x))
 
     def _run_until(self) -> Any:
-        """The first sweep of a chain of unknown length, one step at a time; x_{N-1} is the last state saved."""
+        """The first sweep of a chain of unknown length, one step at a time; a newest state that is not saved is held."""
         until, step, session = self._until, self._step, self._session
         assert until is not None
         actions = self._schedule.forward(None)
+        held = self._last
         x = canonical(session.copy(self._initial))
         k = 0
         while not until(k, x):
@@ -219,8 +220,13 @@ class Sweep:
                     session.drop(action.index)
                 elif type(action) is Save and action.index == k:
                     session.save(k, x)
+                elif type(action) is Save and action.index == k - 1 and held:
+                    session.save(k - 1, held[0])
                 else:
                     raise _misplaced(action, k, 0)
+            held.clear()
+            if k not in session:
+                held.append(session.copy(x))
             self._advances += 1
             x = step(k, x)
             k += 1

@@ -13,9 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from dualad.dual import refuse_traced_metadata, separate, shows_memory
+from dualad.levels import Handle, Level, Owner, locate, new, shared_view, version_of
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import Abstract, Elementwise
-from dualad.traced import Level, Owner, Traced, locate, new, shared_view, version_of, writable
+from dualad.traced import Traced, writable
 
 from .adjoints import ZERO, Adjoints
 from .entries import Assign, Get, Part, Record
@@ -138,7 +139,7 @@ class Var(Traced):
     """A value whose computation is on a tape; `node` is its place there, None for a constant."""
 
     __slots__ = ()
-    node = Traced.__dict__["payload"]
+    node = Handle.__dict__["payload"]
 
     def __repr__(self):
         self._refresh()

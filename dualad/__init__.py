@@ -4,14 +4,14 @@ Write NumPy as always; the verbs differentiate it: `jvp`, `derivative`, `gradien
 loops live in the sister package `checkpoint`.
 """
 
-from . import operators as _operators  # compiles the fast paths of Dual
+from . import operators as _operators  # noqa: F401  (compiles the fast paths)
 from . import rules
 from .derivative import derivative, jvp, value_and_derivative
+from .dispatch import array, primal
 from .dual import Dual
 from .gradient import gradient, value_and_gradient
 from .hessian import hessian
 from .jacobian import jacobian, jacobian_columns, value_and_jacobian
-from .traced import array, primal
 
 __all__ = ["Dual", "array", "derivative", "gradient", "hessian", "jacobian", "jacobian_columns", "jvp", "primal", "rules",
            "value_and_derivative", "value_and_gradient", "value_and_jacobian"]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .levels import new
 from .rules.batching import FORMS, elementwise_form
 from .rules.kinds import Abstract, Elementwise
-from .traced import Traced, new
+from .traced import Traced
 
 __all__ = ["Batch", "unwrap", "wrap"]
 
@@ -38,7 +39,7 @@ class Batch(Traced):
             if type(arg) is Batch and arg.level is level:
                 raw[i] = arg.value
                 batched.add(i)
-        if isinstance(row, Elementwise) or isinstance(row.fn, np.ufunc) and row.fn.signature is None:
+        if isinstance(row, Elementwise) or (isinstance(row.fn, np.ufunc) and row.fn.signature is None):
             ans = elementwise_form(row.fn if row.canonical is None else row.call, raw, kwargs, batched)
         else:
             form = FORMS.get(row.fn)

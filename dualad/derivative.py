@@ -6,11 +6,24 @@ from functools import wraps
 
 import numpy as np
 
+from .dispatch import dtype_of
 from .dual import make_dual
+from .levels import Handle, Level
 from .rules.indexing import cast
-from .seeding import (check_function, flatten_arguments, flatten_input, flatten_output, only_python_scalars, plain, shape_of, split_value,
-                      strip_level, take_aux, unflatten_arguments, unflatten_output)
-from .traced import Level, dtype_of
+from .seeding import (
+    check_function,
+    flatten_arguments,
+    flatten_input,
+    flatten_output,
+    only_python_scalars,
+    plain,
+    shape_of,
+    split_value,
+    strip_level,
+    take_aux,
+    unflatten_arguments,
+    unflatten_output,
+)
 
 __all__ = ["derivative", "jvp", "value_and_derivative"]
 
@@ -120,7 +133,7 @@ def derivative(f, order=1, *, nan_safe=False):
     @wraps(f)
     def differentiated(x, *args, **kwargs):
         check_number(x, "derivative")
-        g = lambda x: f(x, *args, **kwargs)  # noqa: E731
+        g = lambda x: f(x, *args, **kwargs)
         for _ in range(order):
             g = tangent_of(g, nan_safe)
         return g(x)
@@ -160,6 +173,8 @@ def direction_for(leaf, direction):
     dtype, now = dtype_of(leaf), dtype_of(direction)
     if dtype.kind != "c" and now.kind == "c":
         raise TypeError("jvp: a tangent is complex and its primal real: give the primal a complex dtype")
+    if type(leaf) is np.ndarray and not isinstance(direction, np.ndarray | Handle):  # a 0-d array and a number
+        return np.asarray(direction, dtype)
     return direction if now == dtype else cast(direction, dtype)
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import methods as _methods  # noqa: F401  (gives Traced its operators)
 from .batch import unwrap, wrap
+from .dispatch import apply, no_derivative_for
+from .levels import Handle, Level, Owner, View, locate, new, shared_view, version_of
 from .rules.batching import aligned
 from .rules.indexing import is_basic
 from .rules.kinds import Elementwise
-from .traced import Level, Owner, Traced, View, apply, locate, new, no_derivative_for, shared_view, version_of, writable
+from .traced import Traced, writable
 
 __all__ = ["Dual", "make_dual"]
 
@@ -48,7 +51,7 @@ class Dual(Traced):
     """
 
     __slots__ = ()
-    tangent = Traced.__dict__["payload"]
+    tangent = Handle.__dict__["payload"]
 
     def __init__(self, value, tangent=None, level=MANUAL):
         self.value = np.copy(seedable(value, "Dual", "value"))[()] if np.ndim(value) else seedable(value, "Dual", "value")
@@ -112,7 +115,9 @@ class Dual(Traced):
             elif getattr(tangent, "shape", ()) != shape:
                 tangent = np.broadcast_to(tangent, shape)
             dtype = getattr(ans, "dtype", FLOAT)
-            if type(tangent) is not float and tangent.dtype != dtype:
+            if type(tangent) is np.float64:
+                tangent = tangent.item()
+            elif type(tangent) is not float and tangent.dtype != dtype:
                 tangent = np.asarray(tangent).astype(dtype)[()] if not isinstance(tangent, Traced) else tangent.astype(dtype)
         return make_dual(ans.item() if type(ans) is np.float64 else ans, tangent, level)
 

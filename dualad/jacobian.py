@@ -7,10 +7,22 @@ from functools import wraps
 import numpy as np
 import optree
 
+from .dispatch import dtype_of
 from .dual import make_dual
-from .seeding import (check_function, chosen, flatten_input, flatten_output, only_python_scalars, plain, shape_of, split_value, strip_level,
-                      take_aux, with_arguments)
-from .traced import Level, dtype_of
+from .levels import Level
+from .seeding import (
+    check_function,
+    chosen,
+    flatten_input,
+    flatten_output,
+    only_python_scalars,
+    plain,
+    shape_of,
+    split_value,
+    strip_level,
+    take_aux,
+    with_arguments,
+)
 
 __all__ = ["jacobian", "jacobian_columns", "value_and_jacobian"]
 
@@ -78,8 +90,8 @@ def value_and_jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=Fals
         g = with_arguments(f, args, kwargs, positions)
         primals = tuple(args[i] for i in positions)
         seeds = Seeds(primals, where, chunk)
-        blocks, values, out_structure, aux = None, None, None, None
-        for start, stop, values, tangents, out_structure, aux in push_chunks(g, seeds, nan_safe, has_aux, where):
+        blocks = None
+        for start, stop, values, tangents, out_structure, aux in push_chunks(g, seeds, nan_safe, has_aux, where):  # noqa: B007
             if blocks is None:  # rows are columns of the Jacobian: chunks are written contiguously
                 blocks = [np.empty((seeds.size, *shape_of(v)), inexact(v, seeds)) if t is None or type(t) is np.ndarray else None
                           for v, t in zip(values, tangents, strict=True)]

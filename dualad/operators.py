@@ -12,10 +12,12 @@ import operator
 
 import numpy as np
 
+from .dispatch import apply
 from .dual import Dual
+from .levels import new, shared_view
 from .rules.indexing import getitem
 from .rules.kinds import ANS, FIRST, MINUS_ONE, ONE, ROWS, SECOND, Elementwise, scale, strong_multiply
-from .traced import Traced, apply, new, shared_view
+from .traced import Traced
 
 __all__ = []
 
@@ -153,7 +155,7 @@ def define_binary(name, symbol, ufunc, operate):
     row = ROWS[ufunc]
     first, second = row.partials
     texts = {"symbol": symbol, "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass"}
-    for scalar, suffix, depth in ((True, "float", 0), (False, "array", 0)):
+    for scalar, suffix in ((True, "float"), (False, "array")):
         left = term(first, "p", "t", scalar, row.singular)
         right = term(second, "q", "u", scalar, row.singular)
         both = total(left, right)
@@ -177,8 +179,8 @@ def general_operator(method, row, operate):
 
     def general(self, other):
         kind = type(other)
-        if type(self.value) is np.ndarray and (kind is Dual and other.level is self.level and type(other.value) is np.ndarray
-                                               or kind is float or kind is int or kind is np.ndarray and other.dtype != object):
+        if type(self.value) is np.ndarray and ((kind is Dual and other.level is self.level and type(other.value) is np.ndarray)
+                                               or kind is float or kind is int or (kind is np.ndarray and other.dtype != object)):
             return self._interpret(row, (other, self) if reflected else (self, other), {}, operate)
         return slow(self, other)
     return general
@@ -201,6 +203,13 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
     if method == "__call__" and not kwargs and len(args) == 1:
         level, a = self.level, self.value
         row = ROWS.get(ufunc)
+        if type(a) is float and type(row) is Elementwise and level.plain and not row.singular:
+            v, t = ufunc(a).item(), self.tangent
+            if t is not None:
+                t = float(row.partials[0](v, a)) * t
+            r = new(Dual)
+            r.value, r.tangent, r.level, r.alias = v, t, level, None
+            return r
         if (type(row) is Elementwise and level.plain and type(a) is np.ndarray and row.complex_body is None
                 and ((alias := self.alias) is None or alias.base.alias is None)):
             v = ufunc(a)
@@ -210,7 +219,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                     row.multiply(0, t, v, (a,))
             r = new(Dual)
             r.value, r.tangent, r.level, r.alias = v, t, level, None
-            if t is None or t.shape[-v.ndim:] == v.shape and t.dtype == v.dtype and v.ndim:
+            if t is None or (t.shape[-v.ndim:] == v.shape and t.dtype == v.dtype and v.ndim):
                 return r
             return self._interpret(row, args, kwargs)
     if len(args) == 2 and type(args[0]) is np.float64 and ufunc in REFLECTED_METHODS and not kwargs and type(self.value) is float:
@@ -241,7 +250,7 @@ def get(self, index):
     value, level = self.value, self.level
     kind = type(index)
     if (type(value) is np.ndarray and level.plain and ((alias := self.alias) is None or alias.base.alias is None)
-            and (kind is int or kind is slice or kind is tuple and BASIC.issuperset(map(type, index)))):
+            and (kind is int or kind is slice or (kind is tuple and BASIC.issuperset(map(type, index))))):
         v = value[index]
         t = self.tangent
         if t is not None:
@@ -267,7 +276,7 @@ BASIC = {int, slice}
 for entry in OPERATORS:
     define_binary(*entry)
 REFLECTED_METHODS = {ufunc: getattr(Dual, f"__r{name}__") for name, _, ufunc, _ in OPERATORS}
-Dual.__neg__ = negative
+Dual.__neg__ = negative  # type: ignore[operator]
 Dual.__getitem__ = get
 Dual.__array_ufunc__ = array_ufunc
 Dual.__array_function__ = array_function

@@ -7,11 +7,23 @@ from collections.abc import Callable
 import numpy as np
 import optree
 
+from .dispatch import array, holds_traced
 from .dual import Dual, seedable
-from .traced import Traced, array, holds_traced
+from .traced import Traced
 
-__all__ = ["chosen", "flatten_input", "flatten_arguments", "flatten_output", "only_python_scalars", "pack_leaf", "plain", "shape_of", "split_value", "take_aux",
-           "with_arguments"]
+__all__ = [
+    "chosen",
+    "flatten_arguments",
+    "flatten_input",
+    "flatten_output",
+    "only_python_scalars",
+    "pack_leaf",
+    "plain",
+    "shape_of",
+    "split_value",
+    "take_aux",
+    "with_arguments",
+]
 
 
 def flatten_input(tree, where, what="the argument"):
@@ -27,7 +39,7 @@ def flatten_input(tree, where, what="the argument"):
     return [seedable(pack_leaf(leaf), where, name) for leaf, name in zip(leaves, names, strict=True)], structure
 
 
-LEAF = optree.tree_structure(0.0)
+LEAF = optree.tree_structure(0.0)  # type: ignore[arg-type]
 
 
 def flatten_arguments(args, where, what):

@@ -6,9 +6,9 @@ import numpy as np
 import optree
 
 from .derivative import jvp
+from .dispatch import dtype_of
 from .rules.indexing import cast
 from .seeding import check_function, flatten_input, flatten_output, shape_of
-from .traced import dtype_of
 
 __all__ = ["check_derivatives", "differences"]
 
@@ -72,13 +72,18 @@ def differences(f, leaves, directions, step=None):
     A direction of None leaves its leaf where it is. Results have the dtypes of f's.
     """
     h = (precision(leaves)**0.2 if step is None else step) * max(1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in leaves))
-    moved = {k: f([x if v is None else x + cast(np.asarray(k * h * v), dtype_of(x))[()]
-                   for x, v in zip(leaves, directions, strict=True)]) for k in (-2, -1, 1, 2)}
+    moved = {k: f([x if v is None else shifted(x, k * h * v) for x, v in zip(leaves, directions, strict=True)]) for k in (-2, -1, 1, 2)}
     return [(8.0 * (above - below) - (further - before)) / (12.0 * h)
             for before, below, above, further in zip(*(map(np.asarray, moved[k]) for k in (-2, -1, 1, 2)), strict=True)]
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
+def shifted(x, step):
+    """Return x + step in the dtype of `x`; an array of shape () stays an array."""
+    moved = x + cast(np.asarray(step), dtype_of(x))[()]
+    return np.asarray(moved) if isinstance(x, np.ndarray) else moved
+
 
 def precision(leaves):
     """Return the machine epsilon of the lowest precision among the inexact leaves."""
@@ -139,7 +144,7 @@ class Check:
     def reverse(self, order, vjp):
         outs, structure = flatten_output(self.f(*self.tree(self.leaves)), "check_derivatives")
         g = [self.direction(out) if dtype_of(out).kind in "fc" else np.zeros_like(out, dtype=float) for out in outs]
-        pull = lambda g: lambda *args: vjp(self.f, *args)[1](optree.tree_unflatten(structure, g))  # noqa: E731
+        pull = lambda g: lambda *args: vjp(self.f, *args)[1](optree.tree_unflatten(structure, g))
         every = [True] * len(self.leaves)
         pulled = self.flat(pull(g), every)(self.leaves)
         for i, name in enumerate(self.names):

@@ -1,304 +1,35 @@
 """Traced: what every traced value is to NumPy and to Python.
 
 NumPy's protocols (``__array_ufunc__``, ``__array_function__``), the operators and the ndarray methods all end in one
-place, `apply`, which looks up the row of the function and hands it to the interpreter of the highest level among the
-arguments. A function without a row raises; nothing falls back to plain arrays.
-
-A traced array is a mutable handle. `alias` says what its buffers may be shared with:
-
-* None: they may be shared with other handles, so they are never written;
-* `Owner`: written before. They are copied at the first write and from then on nobody else holds them;
-* `View`: a view of another handle, read and written through it.
+place, `dispatch.apply`. Here is what does not depend on the interpreter: Python's and NumPy's protocols, indexing and
+assignment, views.
 """
 
 from __future__ import annotations
 
-import itertools
 import operator
 import warnings
 
 import numpy as np
 
-from .rules.kinds import ROWS, Composite, Constant, Differentiable, Elementwise, Refused, is_complex, public_name, signature
+from .dispatch import apply, apply_method, array, dtype_of, holds_traced, masked_call
+from .levels import Handle, Owner, View, new, version_of
 from .rules.indexing import cast, discretize, getitem
+from .rules.kinds import ROWS, Elementwise
 
-__all__ = ["Level", "Owner", "Traced", "View", "apply", "array", "highest", "primal"]
+__all__ = ["GETITEM", "Traced", "shows", "writable"]
 
-new = object.__new__
-
-
-class Level:
-    """One derivative call. Ids only grow and are never reused, so nesting is right under threads and after exceptions.
-
-    Parameters
-    ----------
-    directions : number K of tangents carried at once on a leading axis; None for one tangent without that axis.
-    nan_safe : a zero tangent times any partial is zero.
-    """
-
-    __slots__ = ("alive", "directions", "id", "nan_safe", "plain")
-    ids = itertools.count(1)
-
-    def __init__(self, directions=None, nan_safe=False):
-        self.id = next(self.ids)
-        self.directions = directions
-        self.nan_safe = nan_safe
-        self.alive = True
-        self.plain = not nan_safe  # the scalar fast path reads this one flag
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.alive = self.plain = False
-
-    def check(self):
-        """Raise if the derivative call that made this level is over."""
-        if not self.alive:
-            raise RuntimeError("a traced value is used after the derivative call that made it has returned: it was kept "
-                               "in a global, a closure or an attribute. Return it from the differentiated function, or "
-                               "keep dualad.primal(x)")
+GETITEM = ROWS[getitem]
 
 
-class Owner:
-    """The buffers of this handle were written: `version` counts replacements, `exclusive` that nobody shares them."""
-
-    __slots__ = ("exclusive", "version")
-    base = type("written", (), {"alias": True})  # so that `alias.base.alias is None` means "never written", as for a View
-
-    def __init__(self, version, exclusive):
-        self.version, self.exclusive = version, exclusive
-
-
-class View:
-    """A handle that is a view: `base` after `ops`, each an (fn, arguments, keywords), as of the base's `version`."""
-
-    __slots__ = ("base", "ops", "version")
-
-    def __init__(self, base, ops, version):
-        self.base, self.ops, self.version = base, ops, version
-
-
-def shared_view(handle, alias, fn, args, kwargs={}):  # noqa: B006  (never written)
-    """Return the alias of ``fn(handle, *args)``, where `alias` is that of `handle`."""
-    view = new(View)
-    if type(alias) is View:
-        view.base, view.ops, view.version = alias.base, (*alias.ops, (fn, args, kwargs)), alias.version
-    else:
-        view.base, view.ops, view.version = handle, ((fn, args, kwargs),), 0 if alias is None else alias.version
-    return view
-
-
-def locate(ops, buffer):
-    for fn, args, kwargs in ops:
-        buffer = fn(buffer, *args, **kwargs)
-    return buffer
-
-
-def version_of(handle):
-    return 0 if handle.alias is None else handle.alias.version
-
-
-# --- the one door --------------------------------------------------------------------------------------------------------
-
-def apply(fn, args, kwargs):
-    """Evaluate `fn` where at least one argument is traced."""
-    row = ROWS.get(fn)
-    if isinstance(row, Differentiable):
-        if row.canonical is not None:
-            args, kwargs = row.canonical(args, kwargs)
-        if kwargs and "out" in kwargs:
-            kwargs = dict(kwargs)
-            return write_out(row, args, kwargs, kwargs.pop("out"))
-        top = highest(args)
-        if top is None:
-            return apply_by_keyword(row, args, kwargs)
-        if row.complex_body is not None and any(map(is_complex, args)):
-            return row.complex_body(*args, **kwargs)
-        return top._interpret(row, args, kwargs)
-    if isinstance(row, Composite):
-        if kwargs and "out" in kwargs:
-            kwargs = dict(kwargs)
-            return write_out(row, args, kwargs, kwargs.pop("out"))
-        return row.body(*args, **kwargs)
-    if isinstance(row, Constant):
-        if row.complex_body is not None and any(map(is_complex, args)):
-            return row.complex_body(*args, **kwargs)
-        top = highest((*args, *kwargs.values()), deep=True)
-        return fn(*args, **kwargs) if top is None else top._constant(row, args, kwargs)
-    if isinstance(row, Refused):
-        raise TypeError(f"{row.name} has no derivative: {row.reason}")
-    raise TypeError(f"{public_name(fn)} has no derivative rule in dualad. Write it with functions that have one, give it "
-                    f"a rule (dualad.primitive), or pass plain values (dualad.primal) if no derivative is needed")
-
-
-def highest(args, deep=False):
-    """Return the traced value of the highest level among the arguments, None if there is none."""
-    top = None
-    for arg in args:
-        if isinstance(arg, Traced):
-            if top is None or arg.level.id > top.level.id:
-                top = arg
-        elif deep and type(arg) in (list, tuple):
-            inner = highest(arg, deep)
-            if inner is not None and (top is None or inner.level.id > top.level.id):
-                top = inner
-    return top
-
-
-def apply_by_keyword(row, args, kwargs):
-    """Evaluate a call whose traced arguments are keywords or sit inside lists: bring them into position first."""
-    if any(isinstance(value, Traced) for value in kwargs.values()):
-        parameters = list(signature(row.fn).parameters)
-        bound = list(args)
-        rest = dict(kwargs)
-        for name in parameters[len(args):len(args) + len(row.vjps) + 1]:
-            if name in rest:
-                bound.append(rest.pop(name))
-            else:
-                break
-        if highest(bound) is not None:
-            return apply(row.fn, tuple(bound), rest)
-        names = [name for name, value in kwargs.items() if isinstance(value, Traced)]
-        raise no_derivative_for(row, names[0])
-    packed = tuple(array(arg) if holds_traced(arg) else arg for arg in args)
-    if highest(packed) is None:
-        raise TypeError(f"{row.name}: no traced argument found in {args!r}")
-    return apply(row.fn, packed, kwargs)
-
-
-def no_derivative_for(row, name):
-    return TypeError(f"{row.name} has no derivative with respect to its argument {name!r}: pass a plain value there "
-                     f"(dualad.primal), or write it with other functions")
-
-
-def write_out(row, args, kwargs, out):
-    """Evaluate with ``out=``: the result is assigned to a traced array; a plain one cannot hold a derivative."""
-    outs = out if isinstance(out, tuple) else (out,)
-    results = apply(row.fn, args, kwargs) if highest((*args, *kwargs.values()), deep=True) else row.fn(*args, **kwargs)
-    for target, result in zip(outs, results if len(outs) > 1 else (results,), strict=True):
-        if target is None:
-            continue
-        if not isinstance(target, Traced):
-            raise TypeError(f"{row.name}: out= is a plain array, which cannot hold derivatives. Use the returned value, or "
-                            f"make out= with np.empty_like(x) of a traced x")
-        target[...] = result
-    return out if len(outs) > 1 or not isinstance(out, tuple) else outs[0]
-
-
-def masked_call(ufunc, args, kwargs, where):
-    """Evaluate a ufunc with ``where=``: only the chosen elements are computed, the others stay as they are in out=."""
-    out = kwargs.pop("out", (None,))[0]
-    if not isinstance(out, Traced):
-        raise TypeError(f"{public_name(ufunc)}: where= leaves the other elements undefined unless out= is a traced array "
-                        f"(made with np.zeros_like(x), say); np.where(mask, a, b) chooses between values")
-    mask = np.broadcast_to(primal(where), out.shape)
-    out[mask] = ufunc(*(np.broadcast_to(arg, out.shape)[mask] for arg in args), **kwargs)
-    return out
-
-
-def apply_method(ufunc, method, args, kwargs):
-    """Evaluate a ufunc's ``reduce``, ``accumulate``, ``outer``, ... through the array function that does the same."""
-    if method == "outer":
-        a, b = args
-        return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
-    same = METHODS.get((ufunc, method))
-    if same is not None:
-        if "axis" not in kwargs and len(args) < 2:
-            kwargs = {**kwargs, "axis": 0}
-        if type(kwargs.get("out")) is tuple:
-            kwargs = {**kwargs, "out": kwargs["out"][0]}
-        return same(*args, **{key: value for key, value in kwargs.items() if value is not None or key == "axis"})
-    row = ROWS.get(ufunc)
-    if isinstance(row, Constant) and method in ("reduce", "accumulate", "reduceat"):
-        return getattr(ufunc, method)(*(primal(arg) for arg in args), **kwargs)
-    raise TypeError(f"{public_name(ufunc)}.{method} has no derivative rule in dualad: write it as a loop or with functions "
-                    f"that have one")
-
-
-METHODS = {
-    (np.add, "reduce"): np.sum, (np.multiply, "reduce"): np.prod, (np.maximum, "reduce"): np.max,
-    (np.minimum, "reduce"): np.min, (np.add, "accumulate"): np.cumsum, (np.multiply, "accumulate"): np.cumprod,
-}
-
-
-# --- values ----------------------------------------------------------------------------------------------------------------
-
-def primal(x):
-    """Return the plain value of a traced value, for logging and branching; anything else is returned as it is.
-
-    Arrays are read-only views: the recorded values must not change.
-
-    Examples
-    --------
-    >>> import dualad
-    >>> dualad.primal(dualad.Dual(2.0, 1.0))
-    2.0
-    """
-    while isinstance(x, Traced):
-        x._refresh()
-        x = x.value
-        if type(x) is np.ndarray:
-            x = x.view()
-            x.flags.writeable = False
-    return x
-
-
-def array(values, dtype=None):
-    """Make one traced array of nested lists (or an object array) of numbers and traced values.
-
-    ``np.array([dx, dy])`` cannot be intercepted and gives a slow object array; this is the fast spelling for it.
-
-    Parameters
-    ----------
-    values : traced value, number, array, or nested lists of them, all rows of one shape.
-    dtype : dtype of the result, by default what NumPy promotes to.
-
-    Returns
-    -------
-    traced array, or a plain one where nothing in `values` is traced.
-
-    Examples
-    --------
-    >>> import dualad
-    >>> dualad.jvp(lambda x: dualad.array([x, 2.0 * x]), (3.0,), (1.0,))
-    (array([3., 6.]), array([1., 2.]))
-    """
-    if isinstance(values, np.ndarray) and values.dtype == object:
-        packed = np.reshape(array(values.ravel().tolist()), values.shape) if values.size else values.astype(float)
-    elif holds_traced(values):
-        packed = np.stack([array(value) for value in values])
-    else:
-        packed = values if isinstance(values, Traced) else np.asarray(values)
-    return packed if dtype is None else packed.astype(dtype)
-
-
-def holds_traced(x):
-    """Tell whether `x` is a list, tuple or object array with traced values in it."""
-    if type(x) in (list, tuple):
-        return any(isinstance(value, Traced) or holds_traced(value) for value in x)
-    return type(x) is np.ndarray and x.dtype == object and any(isinstance(value, Traced) for value in x.flat)
-
-
-FLOAT = np.dtype(float)
-
-
-def dtype_of(x):
-    """Return the dtype of a number, array or traced value."""
-    if type(x) is float:
-        return FLOAT
-    dtype = getattr(x, "dtype", None)
-    return np.dtype(type(x)) if dtype is None else dtype
-
-
-class Traced:
+class Traced(Handle):
     """A value that is being differentiated: a number or an ndarray to the code that uses it.
 
     Subclasses are interpreters; they say what an operation does (`_interpret`), and how a part of the value is replaced
     (`_assign`).
     """
 
-    __slots__ = ("alias", "level", "payload", "value")
+    __slots__ = ()
     __array_priority__ = 1000.0
 
     # --- what a subclass says ---------------------------------------------------------------------------------------------
@@ -330,7 +61,7 @@ class Traced:
             if where is not True:
                 return masked_call(ufunc, args, kwargs, where)
         for arg in args:
-            if type(arg) is np.ndarray and arg.dtype == object or type(arg) is list:
+            if (type(arg) is np.ndarray and arg.dtype == object) or type(arg) is list:
                 args = tuple(pack_operand(arg) for arg in args)
                 break
         return apply(ufunc, args, kwargs)
@@ -486,7 +217,7 @@ class Traced:
 
     def __setitem__(self, index, v):
         self._refresh()
-        if type(self.value) is float or not (isinstance(self.value, np.ndarray) or isinstance(self.value, Traced)):
+        if type(self.value) is float or not (isinstance(self.value, np.ndarray | Traced)):
             raise TypeError(f"a scalar {type(self).__name__} does not support assignment to its elements: it is immutable")
         v = array(v) if holds_traced(v) else v
         base, ops = (self.alias.base, self.alias.ops) if type(self.alias) is View else (self, ())
@@ -630,59 +361,3 @@ def lower_one(arg, level):
 def lower(args, level):
     """Return the arguments with the values of this level's traced arguments in their place."""
     return tuple(lower_one(arg, level) for arg in args)
-
-
-# --- operators and methods, from tables ---------------------------------------------------------------------------------------
-
-GETITEM = ROWS[getitem]
-BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
-          "mod": np.remainder, "pow": np.power, "matmul": np.matmul, "divmod": np.divmod,
-          "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "lshift": np.left_shift, "rshift": np.right_shift}
-COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
-UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
-SAME_METHODS = ("all any argmax argmin argpartition argsort choose clip conj conjugate cumprod cumsum diagonal dot max mean min "
-                "nonzero prod ravel repeat round searchsorted squeeze std sum swapaxes take trace var").split()
-
-
-def operand(x):
-    """Tell whether an operator may take `x` as the other operand; others get their turn."""
-    return isinstance(x, int | float | complex | np.ndarray | np.generic | list | Traced) or hasattr(x, "__array__")
-
-
-def define_operators():
-    def binary(ufunc):
-        def forward(self, other):
-            return self.__array_ufunc__(ufunc, "__call__", self, other) if operand(other) else NotImplemented
-
-        def reflected(self, other):
-            return self.__array_ufunc__(ufunc, "__call__", other, self) if operand(other) else NotImplemented
-        return forward, reflected
-
-    def in_place(operate):
-        return lambda self, other: self._in_place(operate, other)
-
-    def method(fn):
-        def call(self, *args, **kwargs):
-            return fn(self, *args, **kwargs)
-        call.__doc__ = f"Return ``{public_name(fn)}(x, ...)``."
-        return call
-
-    for name, ufunc in BINARY.items():
-        forward, reflected = binary(ufunc)
-        setattr(Traced, f"__{name}__", forward)
-        setattr(Traced, f"__r{name}__", reflected)
-        if name != "divmod":
-            setattr(Traced, f"__i{name}__", in_place(getattr(operator, f"__{name}__")))
-    for name, ufunc in COMPARE.items():
-        setattr(Traced, f"__{name}__", binary(ufunc)[0])
-    for name, ufunc in UNARY.items():
-        setattr(Traced, f"__{name}__", method(ufunc))
-    for name in SAME_METHODS:
-        setattr(Traced, name, method(getattr(np, name)))
-    for row in list(ROWS.values()):  # NumPy's loops over object arrays call x.sin()
-        if isinstance(row.fn, np.ufunc) and row.fn.nin == 1 and not hasattr(Traced, row.fn.__name__):
-            setattr(Traced, row.fn.__name__, method(row.fn))
-    Traced.__hash__ = None
-
-
-define_operators()

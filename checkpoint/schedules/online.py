@@ -58,7 +58,10 @@ class Online(Schedule):
 
     def forward(self, steps: int | None) -> Iterator[Action]:
         """Actions of the first sweep; see `Schedule.forward`."""
-        return _unknown(self.slots) if steps is None else _known(self._steps(steps), self.slots)
+        if steps is None:
+            return _unknown(self.slots)
+        steps = self._steps(steps)
+        return refill.along(_survivors(steps, self.slots), steps - 1)
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
         """Actions of the reverse sweep; see `Schedule.reverse`."""
@@ -87,21 +90,52 @@ def evictions(slots: int) -> Iterator[int | None]:
     --------
     >>> from itertools import islice
     >>> list(islice(evictions(3), 15))
-    [None, None, 1, 2, 3, 5, 6, 7, 8, 9, 8, 4, 12, 11, 14]
+    [None, None, 1, 2, 3, 5, 6, 8, 9, 7, 4, 11, 12, 13, 10]
     """
     yield from [None] * (slots - 1)
     if slots == 1:
         yield from count(1)
     kept = list(range(slots))
     j = 1
-    for i in range(slots, beta(slots, 2)):  # gap j - 1 ends at kept[j]; a later gap has one step
-        while j < slots and (kept + [i])[j + 1] - kept[j - 1] > slots - j + 2:
+    for i in range(slots, beta(slots, 2)):
+        kept.append(i)
+        while j < slots and kept[j + 1] - kept[j - 1] > slots - j + 2:  # the gap that ends at kept[j] is full
             j += 1
-        if j == slots:
-            yield i
-        else:
-            kept.append(i)
-            yield kept.pop(j)
+        yield kept.pop(j)
+    levels = [0] + [1] * (slots - 1)  # that of x_0 is never looked at
+    for i in count(beta(slots, 2)):
+        j = last = slots - 1
+        highest = -1
+        while j and levels[j] >= highest:
+            highest = levels[j]
+            j -= 1
+        levels.append(0 if j else levels[last] + 1)
+        del levels[j or last]
+        kept.append(i)
+        yield kept.pop(j or last)
 
-    levels = [slots + i] + [1] * (slots - 1)
-    ...
+
+def _survivors(steps: int, slots: int) -> Iterator[int]:
+    """What the rule leaves saved in the end; x_0 comes at once."""
+    if not steps:
+        return
+    yield 0
+    kept = []
+    for i, evicted in zip(range(1, steps - 1), evictions(slots), strict=False):
+        kept.append(i)
+        if evicted is not None:
+            kept.remove(evicted)
+    yield from kept
+
+
+def _unknown(slots: int) -> Iterator[Action]:
+    """Whether x_i is saved is decided when it is known that x_{i+1} is not the end."""
+    yield Save(0)
+    yield Advance(0, 1)
+    yield Advance(1, 2)
+    for i, evicted in zip(count(1), evictions(slots), strict=False):
+        if evicted != i:
+            if evicted is not None:
+                yield Drop(evicted)
+            yield Save(i)
+        yield Advance(i + 1, i + 2)

@@ -20,9 +20,10 @@ class Schedule(ABC):
       x_{N-1}, having advanced over every step but the last; the driver makes that one, to x_N, on its own.
     * `reverse` starts with the working state x_{N-1} and with the states that `forward` left saved. It yields
       ``Reverse(N-1)``, ..., ``Reverse(0)``, each when the working state is the one it needs, and leaves nothing saved.
-    * `forward` of an unknown length (``steps=None``) never ends: before every step k it yields the drops, then
-      ``Save(k)``, then ``Advance(k, k + 1)``. The driver asks whether to go on before it resumes the iterator, so that
-      the last saved state is x_{N-1} when the answer is no at x_N.
+    * `forward` of an unknown length (``steps=None``) never ends: before every step k it yields what it likes of drops and
+      of ``Save(k)``, then ``Advance(k, k + 1)``. The driver asks whether to go on before it resumes the iterator. If x_k
+      is not saved, the driver holds a copy of it, which may still be saved in the next round: ``Save(k)`` before
+      ``Advance(k + 1, k + 2)``. So x_{N-1} is at hand when the chain turns out to end at x_N.
 
     Subclasses are frozen dataclasses that define the three methods.
     """
@@ -86,7 +87,7 @@ class Schedule(ABC):
         if steps is None:
             raise ValueError(
                 f"{type(self).__name__}: steps is None, but this schedule needs the number of steps in advance; "
-                "CTZ() and StoreAll() do without"
+                "CTZ() and Online(slots) do without"
             )
         return self._steps(steps)
 

@@ -51,7 +51,7 @@ def over_axes(*names, flatten=False):
     def form(fn, args, kwargs, batched):
         if batched != {0}:
             return NotImplemented
-        (first, x), *rest = bind(fn, args, kwargs).items()
+        (_, x), *rest = bind(fn, args, kwargs).items()
         call = dict(rest)
         ndim = np.ndim(x) - 1
         for name in names:
@@ -81,7 +81,7 @@ def reshape_form(fn, args, kwargs, batched):
     x = args[0]
     if call["order"] not in ("C", None):
         return NotImplemented
-    shape = call["shape"] if "shape" in call else -1
+    shape = call.get("shape", -1)
     shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
     size = int(np.prod(x.shape[1:], dtype=int))
     known = int(np.prod([n for n in shape if n != -1], dtype=int))

@@ -42,7 +42,7 @@ def is_basic(index) -> bool:
     """Tell whether an index is basic (integers, slices, Ellipsis, None), so that it gives a view."""
     if type(index) is tuple:
         return all(map(is_basic, index))
-    return index is None or index is Ellipsis or isinstance(index, int | slice | np.integer) and not isinstance(index, bool)
+    return index is None or index is Ellipsis or (isinstance(index, int | slice | np.integer) and not isinstance(index, bool))
 
 
 def winners(shape, index):
@@ -50,7 +50,7 @@ def winners(shape, index):
 
     None where every element stays.
     """
-    if is_basic(index) or getattr(index, "dtype", None) == bool:
+    if is_basic(index) or getattr(index, "dtype", None) == np.dtype(bool):
         return None
     place = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)[index]
     order = np.arange(place.size).reshape(place.shape)
@@ -67,4 +67,4 @@ def abstract(x):
 linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe")
 linear(scatter, lambda g, x, index, like: getitem(g, index))
 constant(discretize)
-linear(cast,    lambda g, x, dtype: cast(g, x.dtype))
+linear(cast,    lambda g, x, dtype: g)

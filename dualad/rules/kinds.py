@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -451,7 +451,7 @@ def strong_multiply(p, t):
         return np.where(np.equal(t, 0), 0.0, r)[()]
 
 
-FLOAT = np.dtype(float)
+FLOAT, COMPLEX = np.dtype(float), np.dtype(complex)
 
 
 # --- shapes of cotangents ---------------------------------------------------------------------------------------------
@@ -485,14 +485,17 @@ def is_complex(x) -> bool:
 
 
 def like_primal(g, x):
-    """Return the cotangent `g` as one of the primal `x`: real where x is real, and of its precision."""
-    if type(g) is float or g is None:
+    """Return the cotangent `g` as one of the primal `x`: real where x is real, complex where it is, and of its precision."""
+    if g is None or type(g) is float and type(x) is float:
         return g
     dtype = getattr(x, "dtype", None)
     if dtype is None:
-        return np.real(g) if is_complex(g) and not is_complex(x) else g
-    if g.dtype != dtype:
-        if g.dtype.kind == "c" and dtype.kind != "c":
+        dtype = COMPLEX if isinstance(x, complex) else FLOAT
+    now = getattr(g, "dtype", None)
+    if now is None:  # a Python number
+        return g.real if type(g) is complex and dtype.kind != "c" else complex(g) if type(g) is float and dtype.kind == "c" else g
+    if now != dtype:
+        if now.kind == "c" and dtype.kind != "c":
             g = np.real(g)
         if g.dtype != dtype and dtype.kind in "fc":
             g = g.astype(dtype)

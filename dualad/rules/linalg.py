@@ -138,16 +138,23 @@ def einsum_transpose(i, g, *operands, subscripts, **options):
 
 # --- solving ----------------------------------------------------------------------------------------------------------------
 
+def solve_columns(a, b, like):
+    """Return ``solve(a, b)`` where each vector of `b` is a column if `like` is a vector (NumPy takes a 2-D `b` for a matrix)."""
+    return np.linalg.solve(a, b[..., None])[..., 0] if np.ndim(like) == 1 else np.linalg.solve(a, b)
+
+
 def solve_first_jvp(t, ans, a, b):
+    if np.ndim(b) == 1:
+        return -np.linalg.solve(a, np.matmul(t, ans[..., None]))[..., 0]
     return -np.linalg.solve(a, np.matmul(t, ans))
 
 
 def solve_second_vjp(g, ans, a, b):
-    return np.reshape(unbroadcast(np.linalg.solve(mT(a), g), b), np.shape(b))
+    return np.reshape(unbroadcast(solve_columns(mT(a), g, b), b), np.shape(b))
 
 
 def solve_first_vjp(g, ans, a, b):
-    back = np.linalg.solve(mT(a), g)
+    back = solve_columns(mT(a), g, b)
     if np.ndim(b) == 1:
         return unbroadcast(-back[..., :, None] * ans[..., None, :], a)
     return unbroadcast(-np.matmul(back, mT(ans)), a)
@@ -210,7 +217,7 @@ def vector_norm(x, ord, axis, keepdims):
 
 def norm(x, ord=None, axis=None, keepdims=False):
     ndim = np.ndim(x)
-    if axis is None and (ord is None or ndim == 1 or ord in ("fro", "f") and ndim == 2 or ord == 2 and ndim == 1):
+    if axis is None and (ord is None or ndim == 1 or (ord in ("fro", "f") and ndim == 2) or (ord == 2 and ndim == 1)):
         axes = tuple(range(ndim))
         ord = 2 if ord in (None, "fro", "f") else ord
         return vector_norm(x, ord, axes, keepdims)
@@ -232,7 +239,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
         return np.expand_dims(ans, axes) if keepdims else ans
     else:
         raise ValueError(f"numpy.linalg.norm: ord={ord!r} is no norm of matrices")
-    return ans if keepdims else np.squeeze(ans, axis=(row, column))
+    return ans if keepdims else np.squeeze(ans, axis=(row, column))[()]
 
 
 # --- the table --------------------------------------------------------------------------------------------------------------

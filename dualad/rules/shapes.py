@@ -180,10 +180,13 @@ def pad(x, pad_width, mode="constant", **options):
 
 # --- choosing ---------------------------------------------------------------------------------------------------------------
 
+BOOL = np.dtype(bool)
+
+
 def where(condition, *choices):
     if not choices:
         return np.nonzero(condition)
-    if getattr(condition, "dtype", bool) != bool and hasattr(condition, "__dualad_apply__"):
+    if getattr(condition, "dtype", BOOL) != BOOL and hasattr(condition, "__dualad_apply__"):
         condition = np.not_equal(condition, 0)
     return select(condition, *choices)
 
@@ -262,8 +265,8 @@ linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always")
 linear(np.diagonal,     diagonal_transpose, view="maybe")
 linear(np.copy,         lambda g, x, order="K", subok=False: g)
 linear(np.roll,         roll_transpose)
-linear(np.tril,         lambda g, x, k=0: np.tril(g, k))
-linear(np.triu,         lambda g, x, k=0: np.triu(g, k))
+linear(np.tril,         lambda g, x, k=0: unbroadcast(np.tril(g, k), x))
+linear(np.triu,         lambda g, x, k=0: unbroadcast(np.triu(g, k), x))
 linear(surround,        surround_transpose, affine=("constant_values",))
 joined(select,          select_transpose, argnums=(1, 2), zero=lambda x: 0.0)
 elementwise(clamp,      clamp_inside, clamp_low, clamp_high)  # 1 inside and at the bounds, 0 to a bound at the bound

@@ -77,7 +77,7 @@ def magnitude(z):
 
 def direction(z):
     r = magnitude(z)
-    return np.where(np.equal(r, 0), 0.0, z / np.where(np.equal(r, 0), 1.0, r))
+    return np.where(np.equal(r, 0), 0.0, z / np.where(np.equal(r, 0), 1.0, r))[()]
 
 
 @primitive

@@ -68,11 +68,19 @@ def test_the_limit_is_held():
         simulate(Script(first, most=1), 3)
 
 
-def test_unknown_length_saves_the_newest_and_goes_step_by_step():
+def test_unknown_length_goes_step_by_step():
     with pytest.raises(ScheduleError, match="one step at a time"):
         simulate(Script((Save(0), Advance(0, 2))), 3, known=False)
-    with pytest.raises(ScheduleError, match="newest state has to be saved"):
-        simulate(Script((Save(0), Advance(0, 1), Advance(1, 2))), 3, known=False)
+
+
+def test_unknown_length_may_save_the_state_before_the_newest():
+    first = (Save(0), Advance(0, 1), Advance(1, 2), Save(1), Advance(2, 3))
+    second = (Reverse(2), Load(1), Drop(1), Reverse(1), Load(0), Drop(0), Reverse(0))
+    assert simulate(Script(first, second), 3, known=False).saves == 2
+    with pytest.raises(ScheduleError, match=r"Save\(index=0\).*working state is x_2"):
+        simulate(Script((Advance(0, 1), Advance(1, 2), Save(0), Advance(2, 3))), 3, known=False)
+    with pytest.raises(ScheduleError, match=r"Save\(index=1\).*working state is x_2"):
+        simulate(Script(first, (Save(1),)), 3, known=True)
 
 
 def test_an_error_of_a_schedule_is_an_assertion():

@@ -1,0 +1,382 @@
+"""The harness: one subprocess a peer, answers compared before any time is shown, medians over interleaved repeats.
+
+A workload is a module with a list of `Table`s, a generator of the plain primals and a dict of `Peer`s, and ends in `main(...)`.
+A builder yields ``(table, row, Case)``; a row that it leaves out is "n/a" in its column.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import importlib.metadata
+import importlib.util
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import timeit
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean, median
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Case", "Peer", "Table", "main"]
+
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")}
+ALLOCATORS = {  # of glibc: pinned, it neither maps and unmaps large arrays (32 MiB is its limit) nor trims its heap
+    "pinned": {"MALLOC_MMAP_THRESHOLD_": str(1 << 25), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)},
+    "default": {},
+}
+REPEATS = 7      # interleaved: every peer once, then every peer again
+LONG_ENOUGH = 0.01   # seconds of one repeat; short calls are made many times
+ONCE = 2.0       # seconds from which the first call is the only one
+
+
+# --- public -----------------------------------------------------------------------------------------------------------------
+
+class Case(NamedTuple):
+    """The call ``f(*args)`` that is timed; its result is what peers must agree on.
+
+    `answer` turns the result into something NumPy understands; `columns(seconds, primal)` gives further columns of a table of
+    peers, ``{title: text}``, asked after the last call.
+    """
+
+    f: Callable
+    args: tuple = ()
+    answer: Callable = lambda result: result
+    columns: Callable = lambda seconds, primal: {}
+
+
+class Peer(NamedTuple):
+    """Who takes part: ``build(quick)`` yields its cases; `needs` names a distribution of the same import name.
+
+    The first peer that has a row is the reference for its answer. `ours`: failing or disagreeing is an error of the benchmark.
+    """
+
+    build: Callable
+    needs: str | None = None
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: a row a task and a column a peer, or with `by_peer` a row a peer (for one task).
+
+    versus : (slow, fast), two peers: a last column with their ratio and a line that sums it up.
+    arrays : repeat it under the default allocator.
+    rtol : agreement of answers, relative to the largest number of the reference.
+    """
+
+    title: str
+    unit: str = "us"
+    by_peer: bool = False
+    versus: tuple[str, str] | None = None
+    arrays: bool = False
+    rtol: float = 1e-9
+
+
+def main(name, tables, primals, peers):
+    """Run the workload `name` (a module of this package) as its command line says."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}")
+    parser.add_argument("--quick", action="store_true", help="small sizes, one repeat: does it run at all?")
+    parser.add_argument("--allocator", choices=[*ALLOCATORS, "both"], help="default: both; with --quick: pinned")
+    parser.add_argument("--peers", help="only these, separated by commas")
+    parser.add_argument("--repeats", type=int, help=f"default: {REPEATS}")
+    parser.add_argument("--serve", metavar="PEER", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        return serve(primals, peers[options.serve], options.quick)
+    chosen = [peer.strip() for peer in options.peers.split(",")] if options.peers else list(peers)
+    unknown = [peer for peer in chosen if peer not in peers]
+    if unknown:
+        parser.error(f"no such peer: {', '.join(unknown)}; there are {', '.join(peers)}")
+    repeats = options.repeats or (1 if options.quick else REPEATS)
+    allocator = options.allocator or ("pinned" if options.quick else "both")
+    allocators = list(ALLOCATORS) if allocator == "both" else [allocator]
+    here = [peer for peer in chosen if installed(peers[peer].needs)]
+    missing = [peer for peer in chosen if peer not in here]
+
+    print(f"# benchmarks.{name}\n\n{describe(peers, here)}")
+    if missing:
+        print(f"Not installed: {', '.join(missing)}.")
+    bad = []
+    for i, allocator in enumerate(allocators):
+        wanted = [table for table in tables if i == 0 or table.arrays]
+        if wanted:
+            print(f"\n## Allocator: {allocator}", flush=True)
+            bad += run(name, wanted, peers, here, allocator, options.quick, repeats)
+    for line in bad:
+        print(line, file=sys.stderr)
+    return 1 if bad else 0
+
+
+# --- the parent: asks every peer in turn ------------------------------------------------------------------------------------
+
+class Outcome:
+    """What one peer did in one row."""
+
+    def __init__(self):
+        self.error = None
+        self.difference = math.nan
+        self.seconds, self.primal, self.columns = [], [], {}
+
+    @property
+    def ratio(self):
+        return median(a / b for a, b in zip(self.seconds, self.primal, strict=True))
+
+
+def run(name, tables, peers, here, allocator, quick, repeats):
+    """Measure and print tables; return what went wrong with our own."""
+    bad = []
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        children = {peer: stack.enter_context(Child(name, peer, allocator, quick)) for peer in here}
+        supported = {peer: child.ask("rows") for peer, child in children.items()}
+        for table in tables:
+            rows = list(dict.fromkeys(row for keys in supported.values() for title, row in keys if title == table.title))
+            results = {}
+            for row in rows:
+                key = [table.title, row]
+                results[row] = measure(key, {peer: child for peer, child in children.items() if key in supported[peer]},
+                                       table.rtol, repeats, folder)
+                bad += [f"{table.title}, {row}: {peer}: {outcome.error}" for peer, outcome in results[row].items()
+                        if outcome.error and peers[peer].ours]
+            if rows:
+                print(f"\n### {table.title}\n")
+                print(peer_table(table, results) if table.by_peer else task_table(table, results, here), flush=True)
+    return bad
+
+
+def measure(key, children, rtol, repeats, folder):
+    """Return the outcomes of one row: first the answers, then the times."""
+    outcomes, reference = {}, None
+    for peer, child in children.items():
+        outcomes[peer] = outcome = Outcome()
+        reply = child.ask("answer", key, os.path.join(folder, "answer.npy"))
+        if "error" in reply:
+            outcome.error = reply["error"]
+            continue
+        answer = np.load(os.path.join(folder, "answer.npy"))
+        if reference is None:
+            reference = answer
+        outcome.difference = difference(answer, reference)
+        if not outcome.difference <= rtol:
+            outcome.error = f"disagrees (by {outcome.difference:.1e})"
+        elif reply["seconds"] > ONCE:
+            outcome.seconds, outcome.primal = [reply["seconds"]], [reply["primal"]]
+    timed = [peer for peer, outcome in outcomes.items() if not outcome.error]
+    for _ in range(repeats):
+        for peer in timed:
+            outcome = outcomes[peer]
+            if not (outcome.seconds and outcome.seconds[0] > ONCE):
+                reply = children[peer].ask("time", key)
+                outcome.seconds.append(reply["seconds"])
+                outcome.primal.append(reply["primal"])
+    for peer in timed:
+        outcome = outcomes[peer]
+        outcome.columns = children[peer].ask("columns", key, median(outcome.seconds), median(outcome.primal))
+    return outcomes
+
+
+def difference(answer, reference):
+    """Return the largest difference relative to the reference's largest number; NaN and inf must be in the same places."""
+    if answer.shape != reference.shape:
+        return math.inf
+    same = (answer == reference) | (np.isnan(answer) & np.isnan(reference))
+    if same.all():
+        return 0.0
+    scale = np.max(np.abs(reference), initial=0.0, where=np.isfinite(reference))
+    apart = float(np.max(np.abs(answer - reference), initial=0.0, where=~same))
+    return apart / float(scale) if scale else math.inf
+
+
+class Child:
+    """A peer's subprocess, asked in lines of JSON."""
+
+    def __init__(self, name, peer, allocator, quick):
+        command = [sys.executable, "-m", f"benchmarks.{name}", "--serve", peer, *["--quick"] * quick]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")}
+        self.peer = peer
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=environment | ONE_THREAD | ALLOCATORS[allocator], cwd=Path(__file__).parent.parent)
+
+    def ask(self, *request):
+        line = ""
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps(request), file=self.process.stdin, flush=True)
+            line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the subprocess of {self.peer} ended with status {self.process.wait()} when asked for {request}")
+        return json.loads(line)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.stdout.close()
+        if exception[0] is not None:
+            self.process.kill()
+        self.process.wait()
+
+
+def installed(needs):
+    return needs is None or importlib.util.find_spec(needs) is not None
+
+
+def describe(peers, here):
+    needs = sorted({peers[peer].needs for peer in here} - {None})
+    versions = [f"NumPy {np.__version__}", *(f"{name} {importlib.metadata.version(name)}" for name in needs)]
+    return (f"Python {platform.python_version()}, {', '.join(versions)}; {platform.system()} {platform.machine()}, "
+            f"one thread each.\nIn brackets: multiples of the plain primal, measured in the same subprocess.")
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------------
+
+UNITS = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
+
+
+def show(seconds, unit):
+    return f"{seconds * UNITS[unit]:.3g}" if seconds * UNITS[unit] < 1000 else f"{seconds * UNITS[unit]:.0f}"
+
+
+def task_table(table, results, here):
+    """Return a Markdown table with a row a task and a column a peer."""
+    columns = [peer for peer in here if any(peer in outcomes for outcomes in results.values())]
+    head = ["", f"primal, {table.unit}", *(f"{peer}, {table.unit}" for peer in columns)]
+    versus = table.versus if table.versus and set(table.versus) <= set(columns) else None
+    lines, factors, unsupported, errors = [], [], {peer: [] for peer in columns}, []
+    for row, outcomes in results.items():
+        primals = [t for outcome in outcomes.values() for t in outcome.primal]
+        cells = [row, show(median(primals), table.unit) if primals else ""]
+        for peer in columns:
+            outcome = outcomes.get(peer)
+            if outcome is None:
+                cells.append("n/a")
+            elif outcome.error:
+                cells.append("fails")
+                (unsupported[peer] if outcome.error == UNSUPPORTED else errors).append(f"{row}: {peer}: {outcome.error}"
+                                                                                   if outcome.error != UNSUPPORTED else row)
+            else:
+                cells.append(f"{show(median(outcome.seconds), table.unit)} ({outcome.ratio:.1f}x)")
+        if versus:
+            slow, fast = (outcomes.get(peer, Outcome()).seconds for peer in versus)
+            factor = median(a / b for a, b in zip(slow, fast, strict=True)) if slow and fast else None
+            cells.append(f"{factor:.2f}" if factor else "")
+            factors += [factor] if factor else []
+        lines.append(cells)
+    if versus:
+        head.append(" / ".join(versus))
+    text = [markdown(head, lines)]
+    if factors:
+        text.append(f"\n{head[-1]}: geometric mean {geometric_mean(factors):.2f}, least {min(factors):.2f}, "
+                    f"below 1 in {sum(factor < 1 for factor in factors)} of {len(factors)} rows.")
+    text += [f"\n{error}" for error in errors]
+    text += [f"\nWithout a derivative in {peer}: {', '.join(names)}." for peer, names in unsupported.items() if names]
+    return "\n".join(text)
+
+
+def peer_table(table, results):
+    """Return Markdown tables with a row a peer, one for each task."""
+    text = []
+    for row, outcomes in results.items():
+        extra = list(dict.fromkeys(name for outcome in outcomes.values() for name in outcome.columns))
+        lines = []
+        for peer, outcome in outcomes.items():
+            if outcome.error:
+                lines.append([peer, outcome.error, *[""] * (len(extra) + 2)])
+            else:
+                lines.append([peer, show(median(outcome.seconds), table.unit), f"{outcome.ratio:.1f}x",
+                              *(outcome.columns.get(name, "") for name in extra), f"{outcome.difference:.0e}"])
+        text.append(markdown([row, table.unit, "x primal", *extra, "difference"], lines))
+    return "\n\n".join(text)
+
+
+def markdown(head, lines):
+    widths = [max(len(line[i]) for line in (head, *lines)) for i in range(len(head))]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    return "\n".join("| " + " | ".join([cells[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in
+                                                                   zip(cells[1:], widths[1:], strict=True))]) + " |"
+                     for cells in (head, rule, *lines))
+
+
+# --- the child: answers until its input ends ----------------------------------------------------------------------------------
+
+UNSUPPORTED = "not supported"
+
+
+def serve(primals, peer, quick):
+    """Answer the parent's requests, in a subprocess of this peer's own."""
+    replies, sys.stdout = sys.stdout, sys.stderr
+    plain = {(table, row): case for table, row, case in primals(quick)}
+    cases = {(table, row): case for table, row, case in peer.build(quick)}
+    order = [key for key in plain if key in cases]
+    if len(order) != len(cases):
+        raise ValueError(f"rows without a primal: {sorted(set(cases) - set(plain))}")
+    timers: dict[tuple, Any] = {}
+    for line in sys.stdin:
+        what, *arguments = json.loads(line)
+        if what == "rows":
+            reply = order
+        else:
+            key = tuple(arguments[0])
+            case = cases[key]
+            if what == "answer":
+                reply = give_answer(case, plain[key], arguments[1])
+            elif what == "time":
+                if key not in timers:
+                    timers[key] = [Repeat(plain[key], quick), Repeat(case, quick)]
+                reply = dict(zip(("primal", "seconds"), (repeat.once() for repeat in timers[key]), strict=True))
+            else:
+                reply = case.columns(*arguments[1:])
+        print(json.dumps(reply), file=replies, flush=True)
+    return 0
+
+
+def give_answer(case, plain, path):
+    """Make the first call, and save its answer."""
+    try:
+        started = perf_counter()
+        result = case.f(*case.args)
+        seconds = perf_counter() - started
+        answer = np.asarray(case.answer(result))
+        np.save(path, answer.astype(complex if answer.dtype.kind == "c" else float))
+    except NotImplementedError:
+        return {"error": UNSUPPORTED}
+    except Exception as error:
+        return {"error": UNSUPPORTED if no_rule(error) else f"{type(error).__name__}: {error}".splitlines()[0][:200]}
+    reply = {"seconds": seconds}
+    if seconds > ONCE:
+        started = perf_counter()
+        plain.f(*plain.args)
+        reply["primal"] = perf_counter() - started
+    return reply
+
+
+def no_rule(error):
+    """Does the error say that there is no rule for a function?"""
+    return isinstance(error, AttributeError) or "not defined" in str(error) or "no rule" in str(error)
+
+
+class Repeat:
+    """A call, or many of a short one, timed at once; the garbage collector runs as it does for users."""
+
+    def __init__(self, case, quick):
+        names = [f"a{i}" for i in range(len(case.args))]
+        self.timer = timeit.Timer(f"f({', '.join(names)})", "gc.enable()",
+                                  globals={"f": case.f, "gc": gc, **dict(zip(names, case.args, strict=True))})
+        self.number = 1
+        while not quick and self.timer.timeit(self.number) < LONG_ENOUGH / 2:
+            self.number *= 2
+
+    def once(self):
+        return self.timer.timeit(self.number) / self.number

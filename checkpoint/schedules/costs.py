@@ -1,0 +1,149 @@
+"""Optimal positions for steps of unequal cost, by dynamic programming."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
+from math import isfinite
+from typing import TypeAlias
+
+import numpy as np
+
+from .refill import Split
+
+__all__ = ["LONGEST", "as_costs", "cheapest_split", "total_cost"]
+
+LONGEST = 4096  # the table of splits takes slots * N^2 bytes, the work is of order slots * N^2
+
+Table: TypeAlias = list[list[np.ndarray]]
+
+
+def as_costs(costs: Sequence[float], where: str) -> tuple[float, ...]:
+    """Check the costs of the steps of a chain.
+
+    Parameters
+    ----------
+    costs : sequence of float
+        One finite number, not negative, for each step; at most 4096.
+    where : str
+        Whose argument it is: the error begins with it.
+
+    Returns
+    -------
+    tuple of float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are something else.
+
+    Examples
+    --------
+    >>> as_costs([1, 2.5], "Revolve")
+    (1.0, 2.5)
+    """
+    try:
+        values = tuple(float(cost) for cost in costs)
+    except TypeError:
+        raise TypeError(f"{where}: costs must be a sequence of numbers, one for each step, got {costs!r}") from None
+    if len(values) > LONGEST:
+        raise ValueError(
+            f"{where}: costs for at most {LONGEST} steps can be used, got {len(values)}: the table grows with their "
+            "square; leave costs out, or make several steps one"
+        )
+    for k, cost in enumerate(values):
+        if not (isfinite(cost) and cost >= 0):
+            raise ValueError(f"{where}: costs must be finite and not negative, but costs[{k}] is {cost}")
+    return values
+
+
+def cheapest_split(costs: tuple[float, ...], slots: int) -> Split:
+    """The split of a gap that is reversed at the least cost.
+
+    With c(i, j) the cost of steps i ... j-1, the cheapest reversal of them from the saved x_i costs
+    t(i, j, s) = min over i < m < j of c(i, m) + t(m, j, s - 1) + t(i, m, s): Walther 1999, thesis, Technische Universitaet
+    Dresden, chapter 3. The best m does not decrease with i nor with j, so few are tried: order slots * N^2 in all.
+
+    Parameters
+    ----------
+    costs : tuple of float
+        Cost of each step.
+    slots : int
+        S >= 1.
+
+    Returns
+    -------
+    Split
+
+    Examples
+    --------
+    >>> cheapest_split((1.0, 1.0, 9.0, 1.0), 2)(4, 2, 0)
+    3
+    """
+    table = _tables(costs, slots)[0]
+
+    def split(steps: int, slots: int, base: int) -> int:
+        if slots == 1:
+            return steps - 1
+        return int(table[min(slots, len(table) - 1)][steps][base])
+
+    return split
+
+
+def total_cost(costs: tuple[float, ...], slots: int) -> float:
+    """Least cost of all advances that reverse a chain; `advances` for steps that all cost 1.
+
+    Parameters
+    ----------
+    costs : tuple of float
+        Cost of each step. That of the last one does not matter: it is only ever evaluated inside its pull.
+    slots : int
+        S >= 1.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> total_cost((1.0,) * 10, 3), total_cost((1.0, 1.0, 9.0, 1.0), 2)
+    (15.0, 13.0)
+    """
+    return _tables(costs, slots)[1]
+
+
+@lru_cache(maxsize=2)
+def _tables(costs: tuple[float, ...], slots: int) -> tuple[Table, float]:
+    """Splits by slots, length and base, for slots >= 2, and the least cost of the whole chain.
+
+    Every array below belongs to one length n; its entry i is about steps i ... i+n-1.
+    """
+    steps = len(costs)
+    upto = np.array([0.0, *accumulate(costs)])
+    sums = np.array([0.0, *accumulate(upto)])  # for one slot: x_i, and from there to every other state
+    start, stop = np.ogrid[: steps + 1, : steps + 1]
+    fewer = np.where(start < stop, sums[stop] - sums[np.minimum(start + 1, steps)] - (stop - start - 1) * upto[start], 0.0)
+    table: Table = [[], []]
+    for _ in range(2, min(slots, max(steps - 1, 1)) + 1):
+        cheapest = np.zeros_like(fewer)  # t(i, j, s); `fewer` is t(i, j, s - 1)
+        splits = [np.zeros(0, np.int16), np.zeros(steps, np.int16)]
+        for n in range(2, steps + 1):
+            i = np.arange(steps - n + 1)
+            if n == 2:
+                splits.append(np.ones(len(i), np.int16))
+                cheapest[i, i + 2] = upto[i + 1] - upto[i]
+                continue
+            shorter = splits[n - 1].astype(np.int64)
+            low, high = shorter[:-1], shorter[1:] + 1  # offsets from i of the best m for (i, j - 1) and for (i + 1, j)
+            number = np.minimum(high, n - 1) - low + 1
+            first = np.cumsum(number) - number
+            bases = np.repeat(i, number)
+            m = bases + np.arange(len(bases)) + np.repeat(low - first, number)
+            tried = upto[m] - upto[bases] + fewer[m, bases + n] + cheapest[bases, m]
+            least = np.minimum.reduceat(tried, first)
+            cheapest[i, i + n] = least
+            at = np.flatnonzero(tried == np.repeat(least, number))
+            winner = at[np.searchsorted(at, first)]
+            splits.append((m[winner] - i).astype(np.int16))
+        table.append(splits)
+        fewer = cheapest
+    return table, float(fewer[0, steps])

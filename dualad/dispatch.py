@@ -1,0 +1,206 @@
+"""The one door: every operation on a traced value comes to `apply`.
+
+It looks up the row of the function and hands it to the interpreter of the highest level among the arguments. A function
+without a row raises; nothing falls back to plain arrays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .levels import Handle
+from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex, public_name, signature
+
+__all__ = ["apply", "apply_method", "array", "dtype_of", "highest", "holds_traced", "masked_call", "no_derivative_for", "primal"]
+
+
+# --- the one door --------------------------------------------------------------------------------------------------------
+
+def apply(fn, args, kwargs):
+    """Evaluate `fn` where at least one argument is traced."""
+    row = ROWS.get(fn)
+    if isinstance(row, Differentiable):
+        if row.canonical is not None:
+            args, kwargs = row.canonical(args, kwargs)
+        if kwargs and "out" in kwargs:
+            kwargs = dict(kwargs)
+            return write_out(row, args, kwargs, kwargs.pop("out"))
+        top = highest(args)
+        if top is None:
+            return apply_by_keyword(row, args, kwargs)
+        if row.complex_body is not None and any(map(is_complex, args)):
+            return row.complex_body(*args, **kwargs)
+        return top._interpret(row, args, kwargs)
+    if isinstance(row, Composite):
+        if kwargs and "out" in kwargs:
+            kwargs = dict(kwargs)
+            return write_out(row, args, kwargs, kwargs.pop("out"))
+        return row.body(*args, **kwargs)
+    if isinstance(row, Constant):
+        if row.complex_body is not None and any(map(is_complex, args)):
+            return row.complex_body(*args, **kwargs)
+        top = highest((*args, *kwargs.values()), deep=True)
+        return fn(*args, **kwargs) if top is None else top._constant(row, args, kwargs)
+    if isinstance(row, Refused):
+        raise TypeError(f"{row.name} has no derivative: {row.reason}")
+    raise TypeError(f"{public_name(fn)} has no derivative rule in dualad. Write it with functions that have one, give it "
+                    f"a rule (dualad.primitive), or pass plain values (dualad.primal) if no derivative is needed")
+
+
+def highest(args, deep=False):
+    """Return the traced value of the highest level among the arguments, None if there is none."""
+    top = None
+    for arg in args:
+        if isinstance(arg, Handle):
+            if top is None or arg.level.id > top.level.id:
+                top = arg
+        elif deep and type(arg) in (list, tuple):
+            inner = highest(arg, deep)
+            if inner is not None and (top is None or inner.level.id > top.level.id):
+                top = inner
+    return top
+
+
+def apply_by_keyword(row, args, kwargs):
+    """Evaluate a call whose traced arguments are keywords or sit inside lists: bring them into position first."""
+    if any(isinstance(value, Handle) for value in kwargs.values()):
+        parameters = list(signature(row.fn).parameters)
+        bound = list(args)
+        rest = dict(kwargs)
+        for name in parameters[len(args):len(args) + len(row.vjps) + 1]:
+            if name in rest:
+                bound.append(rest.pop(name))
+            else:
+                break
+        if highest(bound) is not None:
+            return apply(row.fn, tuple(bound), rest)
+        names = [name for name, value in kwargs.items() if isinstance(value, Handle)]
+        raise no_derivative_for(row, names[0])
+    packed = tuple(array(arg) if holds_traced(arg) else arg for arg in args)
+    if highest(packed) is None:
+        raise TypeError(f"{row.name}: no traced argument found in {args!r}")
+    return apply(row.fn, packed, kwargs)
+
+
+def no_derivative_for(row, name):
+    return TypeError(f"{row.name} has no derivative with respect to its argument {name!r}: pass a plain value there "
+                     f"(dualad.primal), or write it with other functions")
+
+
+def write_out(row, args, kwargs, out):
+    """Evaluate with ``out=``: the result is assigned to a traced array; a plain one cannot hold a derivative."""
+    outs = out if isinstance(out, tuple) else (out,)
+    results = apply(row.fn, args, kwargs) if highest((*args, *kwargs.values()), deep=True) else row.fn(*args, **kwargs)
+    for target, result in zip(outs, results if len(outs) > 1 else (results,), strict=True):
+        if target is None:
+            continue
+        if not isinstance(target, Handle):
+            raise TypeError(f"{row.name}: out= is a plain array, which cannot hold derivatives. Use the returned value, or "
+                            f"make out= with np.empty_like(x) of a traced x")
+        target[...] = result
+    return out if len(outs) > 1 or not isinstance(out, tuple) else outs[0]
+
+
+def masked_call(ufunc, args, kwargs, where):
+    """Evaluate a ufunc with ``where=``: only the chosen elements are computed, the others stay as they are in out=."""
+    out = kwargs.pop("out", (None,))[0]
+    if not isinstance(out, Handle):
+        raise TypeError(f"{public_name(ufunc)}: where= leaves the other elements undefined unless out= is a traced array "
+                        f"(made with np.zeros_like(x), say); np.where(mask, a, b) chooses between values")
+    mask = np.broadcast_to(primal(where), out.shape)
+    out[mask] = ufunc(*(np.broadcast_to(arg, out.shape)[mask] for arg in args), **kwargs)
+    return out
+
+
+def apply_method(ufunc, method, args, kwargs):
+    """Evaluate a ufunc's ``reduce``, ``accumulate``, ``outer``, ... through the array function that does the same."""
+    if method == "outer":
+        a, b = args
+        return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
+    same = METHODS.get((ufunc, method))
+    if same is not None:
+        if "axis" not in kwargs and len(args) < 2:
+            kwargs = {**kwargs, "axis": 0}
+        if type(kwargs.get("out")) is tuple:
+            kwargs = {**kwargs, "out": kwargs["out"][0]}
+        return same(*args, **{key: value for key, value in kwargs.items() if value is not None or key == "axis"})
+    row = ROWS.get(ufunc)
+    if isinstance(row, Constant) and method in ("reduce", "accumulate", "reduceat"):
+        return getattr(ufunc, method)(*(primal(arg) for arg in args), **kwargs)
+    raise TypeError(f"{public_name(ufunc)}.{method} has no derivative rule in dualad: write it as a loop or with functions "
+                    f"that have one")
+
+
+METHODS = {
+    (np.add, "reduce"): np.sum, (np.multiply, "reduce"): np.prod, (np.maximum, "reduce"): np.max,
+    (np.minimum, "reduce"): np.min, (np.add, "accumulate"): np.cumsum, (np.multiply, "accumulate"): np.cumprod,
+}
+
+
+# --- values ----------------------------------------------------------------------------------------------------------------
+
+def primal(x):
+    """Return the plain value of a traced value, for logging and branching; anything else is returned as it is.
+
+    Arrays are read-only views: the recorded values must not change.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> dualad.primal(dualad.Dual(2.0, 1.0))
+    2.0
+    """
+    while isinstance(x, Handle):
+        x._refresh()
+        x = x.value
+        if type(x) is np.ndarray:
+            x = x.view()
+            x.flags.writeable = False
+    return x
+
+
+def array(values, dtype=None):
+    """Make one traced array of nested lists (or an object array) of numbers and traced values.
+
+    ``np.array([dx, dy])`` cannot be intercepted and gives a slow object array; this is the fast spelling for it.
+
+    Parameters
+    ----------
+    values : traced value, number, array, or nested lists of them, all rows of one shape.
+    dtype : dtype of the result, by default what NumPy promotes to.
+
+    Returns
+    -------
+    traced array, or a plain one where nothing in `values` is traced.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> dualad.jvp(lambda x: dualad.array([x, 2.0 * x]), (3.0,), (1.0,))
+    (array([3., 6.]), array([1., 2.]))
+    """
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        packed = np.reshape(array(values.ravel().tolist()), values.shape) if values.size else values.astype(float)
+    elif holds_traced(values):
+        packed = np.stack([array(value) for value in values])
+    else:
+        packed = values if isinstance(values, Handle) else np.asarray(values)
+    return packed if dtype is None else packed.astype(dtype)
+
+
+def holds_traced(x):
+    """Tell whether `x` is a list, tuple or object array with traced values in it."""
+    if type(x) in (list, tuple):
+        return any(isinstance(value, Handle) or holds_traced(value) for value in x)
+    return type(x) is np.ndarray and x.dtype == object and any(isinstance(value, Handle) for value in x.flat)
+
+
+FLOAT = np.dtype(float)
+
+
+def dtype_of(x):
+    """Return the dtype of a number, array or traced value."""
+    if type(x) is float:
+        return FLOAT
+    dtype = getattr(x, "dtype", None)
+    return np.dtype(type(x)) if dtype is None else dtype

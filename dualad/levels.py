@@ -1,0 +1,94 @@
+"""Levels of derivative calls, and what the buffers of a traced array may be shared with.
+
+A traced array is a mutable handle. Its `alias` says what may happen to its buffers:
+
+* None: they may be shared with other handles, so they are never written;
+* `Owner`: written before. They are copied at the first write, and from then on nobody else holds them;
+* `View`: a view of another handle, read and written through it.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+__all__ = ["Handle", "Level", "Owner", "View", "locate", "new", "shared_view", "version_of"]
+
+new = object.__new__
+
+
+class Level:
+    """One derivative call. Ids only grow and are never reused, so nesting is right under threads and after exceptions.
+
+    Parameters
+    ----------
+    directions : number K of tangents carried at once on a leading axis; None for one tangent without that axis.
+    nan_safe : a zero tangent times any partial is zero.
+    """
+
+    __slots__ = ("alive", "directions", "id", "nan_safe", "plain")
+    ids = itertools.count(1)
+
+    def __init__(self, directions=None, nan_safe=False):
+        self.id = next(self.ids)
+        self.directions = directions
+        self.nan_safe = nan_safe
+        self.alive = True
+        self.plain = not nan_safe  # the scalar fast path reads this one flag
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.alive = self.plain = False
+
+    def check(self):
+        """Raise if the derivative call that made this level is over."""
+        if not self.alive:
+            raise RuntimeError("a traced value is used after the derivative call that made it has returned: it was kept "
+                               "in a global, a closure or an attribute. Return it from the differentiated function, or "
+                               "keep dualad.primal(x)")
+
+
+class Handle:
+    """The four fields of every traced value; what `payload` is (a tangent, a node) is its interpreter's."""
+
+    __slots__ = ("alias", "level", "payload", "value")
+
+
+class Owner:
+    """The buffers of this handle were written: `version` counts replacements, `exclusive` that nobody shares them."""
+
+    __slots__ = ("exclusive", "version")
+    base = type("written", (), {"alias": True})  # so that `alias.base.alias is None` means "never written", as for a View
+
+    def __init__(self, version, exclusive):
+        self.version, self.exclusive = version, exclusive
+
+
+class View:
+    """A handle that is a view: `base` after `ops`, each an (fn, arguments, keywords), as of the base's `version`."""
+
+    __slots__ = ("base", "ops", "version")
+
+    def __init__(self, base, ops, version):
+        self.base, self.ops, self.version = base, ops, version
+
+
+def shared_view(handle, alias, fn, args, kwargs={}):  # noqa: B006  (never written)
+    """Return the alias of ``fn(handle, *args)``, where `alias` is that of `handle`."""
+    view = new(View)
+    if type(alias) is View:
+        view.base, view.ops, view.version = alias.base, (*alias.ops, (fn, args, kwargs)), alias.version
+    else:
+        view.base, view.ops, view.version = handle, ((fn, args, kwargs),), 0 if alias is None else alias.version
+    return view
+
+
+def locate(ops, buffer):
+    for fn, args, kwargs in ops:
+        buffer = fn(buffer, *args, **kwargs)
+    return buffer
+
+
+def version_of(handle):
+    return 0 if handle.alias is None else handle.alias.version

@@ -1,0 +1,67 @@
+"""The operators and methods of Traced, from tables: each calls the NumPy function of its name."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from .rules.kinds import ROWS, public_name
+from .traced import Traced
+
+__all__ = []
+
+BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
+          "mod": np.remainder, "pow": np.power, "matmul": np.matmul, "divmod": np.divmod,
+          "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "lshift": np.left_shift, "rshift": np.right_shift}
+COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+           "ge": np.greater_equal}
+UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+SAME_METHODS = (
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "conj", "conjugate", "cumprod",
+    "cumsum", "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ravel", "repeat", "round", "searchsorted",
+    "squeeze", "std", "sum", "swapaxes", "take", "trace", "var")
+
+
+def operand(x):
+    """Tell whether an operator may take `x` as the other operand; others get their turn."""
+    return isinstance(x, int | float | complex | np.ndarray | np.generic | list | Traced) or hasattr(x, "__array__")
+
+
+def define_operators():
+    def binary(ufunc):
+        def forward(self, other):
+            return self.__array_ufunc__(ufunc, "__call__", self, other) if operand(other) else NotImplemented
+
+        def reflected(self, other):
+            return self.__array_ufunc__(ufunc, "__call__", other, self) if operand(other) else NotImplemented
+        return forward, reflected
+
+    def in_place(operate):
+        return lambda self, other: self._in_place(operate, other)
+
+    def method(fn):
+        def call(self, *args, **kwargs):
+            return fn(self, *args, **kwargs)
+        call.__doc__ = f"Return ``{public_name(fn)}(x, ...)``."
+        return call
+
+    for name, ufunc in BINARY.items():
+        forward, reflected = binary(ufunc)
+        setattr(Traced, f"__{name}__", forward)
+        setattr(Traced, f"__r{name}__", reflected)
+        if name != "divmod":
+            setattr(Traced, f"__i{name}__", in_place(getattr(operator, f"__{name}__")))
+    for name, ufunc in COMPARE.items():
+        setattr(Traced, f"__{name}__", binary(ufunc)[0])
+    for name, ufunc in UNARY.items():
+        setattr(Traced, f"__{name}__", method(ufunc))
+    for name in SAME_METHODS:
+        setattr(Traced, name, method(getattr(np, name)))
+    for row in list(ROWS.values()):  # NumPy's loops over object arrays call x.sin()
+        if isinstance(row.fn, np.ufunc) and row.fn.nin == 1 and not hasattr(Traced, row.fn.__name__):
+            setattr(Traced, row.fn.__name__, method(row.fn))
+    Traced.__hash__ = None
+
+
+define_operators()
