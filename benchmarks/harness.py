@@ -139,7 +139,14 @@ def run(name, tables, peers, here, allocator, quick, repeats):
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         children = {peer: stack.enter_context(Child(name, peer, allocator, quick)) for peer in here}
-        supported = {peer: child.ask("rows") for peer, child in children.items()}
+        supported = {}
+        for peer in list(children):
+            try:
+                supported[peer] = children[peer].ask("rows")
+            except Ended as error:  # as a peer may that changed its interface
+                print(f"\n{error}")
+                bad += [str(error)] if peers[peer].ours else []
+                del children[peer]
         for table in tables:
             rows = list(dict.fromkeys(row for keys in supported.values() for title, row in keys if title == table.title))
             results = {}
@@ -151,7 +158,7 @@ def run(name, tables, peers, here, allocator, quick, repeats):
                         if outcome.error and peers[peer].ours]
             if rows:
                 print(f"\n### {table.title}\n")
-                print(peer_table(table, results) if table.by_peer else task_table(table, results, here), flush=True)
+                print(peer_table(table, results) if table.by_peer else task_table(table, results, list(children)), flush=True)
     return bad
 
 
@@ -198,6 +205,10 @@ def difference(answer, reference):
     return apart / float(scale) if scale else math.inf
 
 
+class Ended(RuntimeError):
+    """A peer's subprocess is gone."""
+
+
 class Child:
     """A peer's subprocess, asked in lines of JSON."""
 
@@ -214,7 +225,7 @@ class Child:
             print(json.dumps(request), file=self.process.stdin, flush=True)
             line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the subprocess of {self.peer} ended with status {self.process.wait()} when asked for {request}")
+            raise Ended(f"The subprocess of {self.peer} ended with status {self.process.wait()} when asked for {request}")
         return json.loads(line)
 
     def __enter__(self):
@@ -254,7 +265,7 @@ def task_table(table, results, here):
     columns = [peer for peer in here if any(peer in outcomes for outcomes in results.values())]
     head = ["", f"primal, {table.unit}", *(f"{peer}, {table.unit}" for peer in columns)]
     versus = table.versus if table.versus and set(table.versus) <= set(columns) else None
-    lines, factors, unsupported, errors = [], [], {peer: [] for peer in columns}, []
+    lines, factors, errors = [], [], []
     for row, outcomes in results.items():
         primals = [t for outcome in outcomes.values() for t in outcome.primal]
         cells = [row, show(median(primals), table.unit) if primals else ""]
@@ -264,12 +275,11 @@ def task_table(table, results, here):
                 cells.append("n/a")
             elif outcome.error:
                 cells.append("fails")
-                (unsupported[peer] if outcome.error == UNSUPPORTED else errors).append(f"{row}: {peer}: {outcome.error}"
-                                                                                   if outcome.error != UNSUPPORTED else row)
+                errors.append(f"- {peer}, {row}: {outcome.error}")
             else:
                 cells.append(f"{show(median(outcome.seconds), table.unit)} ({outcome.ratio:.1f}x)")
         if versus:
-            slow, fast = (outcomes.get(peer, Outcome()).seconds for peer in versus)
+            slow, fast = (outcomes[peer].seconds if peer in outcomes else [] for peer in versus)
             factor = median(a / b for a, b in zip(slow, fast, strict=True)) if slow and fast else None
             cells.append(f"{factor:.2f}" if factor else "")
             factors += [factor] if factor else []
@@ -280,8 +290,8 @@ def task_table(table, results, here):
     if factors:
         text.append(f"\n{head[-1]}: geometric mean {geometric_mean(factors):.2f}, least {min(factors):.2f}, "
                     f"below 1 in {sum(factor < 1 for factor in factors)} of {len(factors)} rows.")
-    text += [f"\n{error}" for error in errors]
-    text += [f"\nWithout a derivative in {peer}: {', '.join(names)}." for peer, names in unsupported.items() if names]
+    if errors:
+        text += ["\nFails:\n", *errors]
     return "\n".join(text)
 
 
@@ -310,9 +320,6 @@ def markdown(head, lines):
 
 
 # --- the child: answers until its input ends ----------------------------------------------------------------------------------
-
-UNSUPPORTED = "not supported"
-
 
 def serve(primals, peer, quick):
     """Answer the parent's requests, in a subprocess of this peer's own."""
@@ -350,21 +357,14 @@ def give_answer(case, plain, path):
         seconds = perf_counter() - started
         answer = np.asarray(case.answer(result))
         np.save(path, answer.astype(complex if answer.dtype.kind == "c" else float))
-    except NotImplementedError:
-        return {"error": UNSUPPORTED}
-    except Exception as error:
-        return {"error": UNSUPPORTED if no_rule(error) else f"{type(error).__name__}: {error}".splitlines()[0][:200]}
+    except Exception as error:  # a peer that cannot do it: the table says so
+        return {"error": f"{type(error).__name__}: {error}".splitlines()[0][:160]}
     reply = {"seconds": seconds}
     if seconds > ONCE:
         started = perf_counter()
         plain.f(*plain.args)
         reply["primal"] = perf_counter() - started
     return reply
-
-
-def no_rule(error):
-    """Does the error say that there is no rule for a function?"""
-    return isinstance(error, AttributeError) or "not defined" in str(error) or "no rule" in str(error)
 
 
 class Repeat:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from .draw import draw
 from .schedules import parse
+from .schedules.parse import FORMS
 from .tradeoff import compare
 from .units import parse_count
 
 __all__ = ["main"]
 
-FORMS = "ctz, ctz:bisect, revolve:SLOTS or store_all"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

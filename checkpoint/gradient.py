@@ -130,7 +130,7 @@ def value_and_grad(f, argnums=0, *, nan_safe=False, has_aux=False, where="value_
         positions, single = chosen(args, argnums, where)
         recording = Recording(with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), where, nan_safe,
                               has_aux, check_scalar)
-        gradients = recording.pull_leaves([np.ones_like(recording.value)[()] if type(recording.value) is not np.float64 else 1.0])
+        gradients = recording.pull_leaves([1.0 if isinstance(recording.value, float) else np.ones_like(recording.value)[()]])
         gradient = gradients[0] if single else gradients
         return ((recording.value, recording.aux), gradient) if has_aux else (recording.value, gradient)
     return differentiated

@@ -40,7 +40,7 @@ class Tape(Level):
     def variable(self, value):
         """Return a new input variable of a value that nobody else writes."""
         self.nodes.append(None)
-        return make_var(value, len(self.nodes) - 1, self)
+        return make_var(value.item() if type(value) is np.float64 else value, len(self.nodes) - 1, self)
 
     def record(self, entry):
         """Append an entry and return its node."""

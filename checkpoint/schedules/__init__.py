@@ -2,9 +2,11 @@
 
 from .binomial import advances, beta
 from .ctz import CTZ
+from .online import Online
 from .parse import parse
+from .periodic import Periodic
 from .revolve import Revolve
 from .schedule import Schedule
 from .store_all import StoreAll
 
-__all__ = ["CTZ", "Revolve", "Schedule", "StoreAll", "advances", "beta", "parse"]
+__all__ = ["CTZ", "Online", "Periodic", "Revolve", "Schedule", "StoreAll", "advances", "beta", "parse"]

@@ -1,13 +1,15 @@
 """Schedules by name, for the command line."""
 
 from .ctz import CTZ
+from .online import Online
+from .periodic import Periodic
 from .revolve import Revolve
 from .schedule import Schedule
 from .store_all import StoreAll
 
 __all__ = ["parse"]
 
-FORMS = "ctz, ctz:bisect, ctz:binomial, revolve:SLOTS, store_all"
+FORMS = "ctz, ctz:bisect, ctz:binomial, revolve:SLOTS, online:SLOTS, periodic, periodic:EVERY, store_all"
 
 
 def parse(text: str) -> Schedule:
@@ -16,7 +18,8 @@ def parse(text: str) -> Schedule:
     Parameters
     ----------
     text : str
-        ``ctz``, ``ctz:bisect``, ``ctz:binomial``, ``revolve:SLOTS`` or ``store_all``.
+        ``ctz``, ``ctz:bisect``, ``ctz:binomial``, ``revolve:SLOTS``, ``online:SLOTS``, ``periodic``, ``periodic:EVERY`` or
+        ``store_all``.
 
     Returns
     -------
@@ -29,8 +32,8 @@ def parse(text: str) -> Schedule:
 
     Examples
     --------
-    >>> parse("ctz:bisect"), parse("revolve:3"), parse("store_all")
-    (CTZ(refill='bisect'), Revolve(slots=3), StoreAll())
+    >>> parse("ctz:bisect"), parse("revolve:3"), parse("online:3"), parse("store_all")
+    (CTZ(refill='bisect'), Revolve(slots=3), Online(slots=3), StoreAll())
     """
     name, colon, argument = text.strip().partition(":")
     match name:
@@ -38,6 +41,10 @@ def parse(text: str) -> Schedule:
             return CTZ(argument) if colon else CTZ()
         case "revolve" if argument.isdecimal():
             return Revolve(int(argument))
+        case "online" if argument.isdecimal():
+            return Online(int(argument))
+        case "periodic" if argument.isdecimal() or not colon:
+            return Periodic(every=int(argument)) if colon else Periodic()
         case "store_all" if not colon:
             return StoreAll()
     raise ValueError(f"parse: no schedule is written {text!r}; write one of {FORMS}")

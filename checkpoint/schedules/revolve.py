@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ..actions import Action
 from ..checks import whole_number
-from . import refill
-from .binomial import SLOTS_HINT, split
+from . import binomial, refill
+from .costs import as_costs, cheapest_split
 from .schedule import Schedule
 
 __all__ = ["Revolve"]
@@ -16,17 +16,21 @@ __all__ = ["Revolve"]
 class Revolve(Schedule):
     """Reverse a chain of known length with the fewest advances that `slots` saved states allow.
 
-    The actions follow from the closed form of Algorithm 799 (Griewank & Walther 2000, ACM TOMS 26:19), one at a time.
+    The actions follow from the closed form of Algorithm 799 (Griewank & Walther 2000, ACM TOMS 26:19), one at a time:
+    A = t(N, S) = r N - C(S + r, r - 1) plain advances, with C(S + r - 1, S) < N <= C(S + r, S).
 
     Parameters
     ----------
     slots : int
         Most states saved at the same time, x_0 included, the working state not; at least 1.
+    costs : sequence of float, optional
+        What each step costs, in seconds or any other unit, if that is not the same for all: the chain is then reversed
+        with advances of the least total cost, found by dynamic programming. As many as there are steps, at most 4096.
 
     Raises
     ------
     ValueError, TypeError
-        If `slots` is less than 1 or not an integer.
+        If `slots` is less than 1 or not an integer, or `costs` are not finite numbers of at least 0.
 
     See Also
     --------
@@ -40,23 +44,39 @@ class Revolve(Schedule):
     Advance(start=0, stop=3)
     Save(index=3)
     Advance(start=3, stop=5)
+    >>> list(Revolve(2, costs=[1, 1, 1, 9, 1, 1]).forward(6))[1]
+    Advance(start=0, stop=4)
     """
 
     slots: int
+    costs: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        slots = whole_number(self.slots, where="Revolve", argument="slots", least=1, hint=SLOTS_HINT)
+        slots = whole_number(self.slots, where="Revolve", argument="slots", least=1, hint=binomial.SLOTS_HINT)
         object.__setattr__(self, "slots", slots)
+        if self.costs is not None:
+            object.__setattr__(self, "costs", as_costs(self.costs, "Revolve"))
+
+    def __repr__(self) -> str:
+        return f"Revolve(slots={self.slots})" if self.costs is None else f"Revolve(slots={self.slots}, costs=...)"
 
     def forward(self, steps: int | None) -> Iterator[Action]:
         """Actions of the first sweep; see `Schedule.forward`."""
-        return refill.forward(self._known(steps), self.slots, split)
+        steps = self._known(steps)
+        return refill.forward(steps, self.slots, self._split(steps))
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
         """Actions of the reverse sweep; see `Schedule.reverse`."""
         steps = self._steps(steps)
-        return refill.reverse(steps, self._saved(steps, saved), self.slots, split)
+        return refill.reverse(steps, self._saved(steps, saved), self.slots, self._split(steps))
 
     def limit(self, steps: int) -> int:
         """`slots`, or fewer for a short chain; see `Schedule.limit`."""
         return min(self.slots, max(self._steps(steps) - 1, 1) if steps else 0)
+
+    def _split(self, steps: int) -> refill.Split:
+        if self.costs is None:
+            return binomial.split
+        if len(self.costs) != steps:
+            raise ValueError(f"Revolve: costs are those of {len(self.costs)} steps, but the chain has {steps}; give one a step")
+        return cheapest_split(self.costs, self.slots)

@@ -210,9 +210,10 @@ def vector_norm(x, ord, axis, keepdims):
     if ord == 1:
         return np.sum(size, axis=axis, keepdims=keepdims)
     total = np.sum(np.power(size, ord), axis=axis, keepdims=keepdims)
-    zero = np.logical_or(np.equal(total, 0), np.isinf(total))
-    return np.where(zero, np.power(total, 1.0 / ord), np.power(np.where(zero, 1.0, total), 1.0 / ord))[()] \
-        if not np.all(zero) else np.where(np.equal(total, 0), 0.0, total * 0.0)[()]
+    zero, infinite = np.equal(total, 0), np.isinf(total)
+    at_zero, at_infinity = (0.0, np.inf) if ord > 0 else (np.inf, 0.0)
+    root = np.power(np.where(np.logical_or(zero, infinite), 1.0, total), 1.0 / ord)
+    return np.where(zero, at_zero, np.where(infinite, at_infinity, root))[()]  # norm'(0) = 0
 
 
 def norm(x, ord=None, axis=None, keepdims=False):

@@ -44,8 +44,14 @@ def count(x, axis, where, keepdims=False):
     return int(np.prod([shape[a] for a in axes], dtype=int))
 
 
+def divided(total, n):
+    """Return total / n, for n as `count` gives it, in the precision of `total` as in NumPy."""
+    return total / (n if isinstance(n, int | float) else n.astype(total.dtype))
+
+
 def mean(x, axis=None, dtype=None, out=None, keepdims=NO, *, where=NO):
-    return np.sum(x, axis=axis, dtype=dtype, keepdims=given(keepdims), where=where) / count(x, axis, where, given(keepdims))
+    total = np.sum(x, axis=axis, dtype=dtype, keepdims=given(keepdims), where=where)
+    return divided(total, count(x, axis, where, given(keepdims)))
 
 
 def var(x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, mean=NO, correction=NO):
@@ -54,8 +60,8 @@ def var(x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, me
     deviation = x - center
     square = np.square(np.real(deviation)) + np.square(np.imag(deviation)) if np.iscomplexobj(x) else deviation * deviation
     n = count(x, axis, where, given(keepdims))
-    free = np.maximum(n - ddof, 0) if isinstance(n, np.ndarray) else max(n - ddof, 0)
-    return np.divide(np.sum(square, axis=axis, dtype=dtype, keepdims=given(keepdims), where=where), free)
+    free = max(n - ddof, 0) if isinstance(n, int) else np.maximum(n - ddof, 0)
+    return divided(np.sum(square, axis=axis, dtype=dtype, keepdims=given(keepdims), where=where), free)
 
 
 def std(x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, **options):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .indexing import scatter
+from .indexing import getitem, scatter
 from .kinds import Abstract, composite, constant, elementwise, explicit, joined, linear, primitive, unbroadcast
 
 NO = np._NoValue
@@ -216,20 +216,27 @@ def clamp_high(ans, x, low, high):
     return np.where(above(x, low, high), 1.0, 0.0)
 
 
+def double(x):
+    """Return `x` in double precision, in which NumPy interpolates."""
+    x = x if hasattr(x, "ndim") else np.asarray(x)
+    return x if x.dtype in (float, complex) else x.astype(complex if x.dtype.kind == "c" else float)
+
+
 def interp(x, xp, fp, left=None, right=None, period=None):
-    xp, fp = (a if hasattr(a, "ndim") else np.asarray(a) for a in (xp, fp))
+    x, xp, fp = map(double, (x, xp, fp))
     if period is not None:
         period = abs(period)
         x, xp = np.remainder(x, period), np.remainder(xp, period)
         order = np.argsort(xp)
-        xp, fp = xp[order], fp[order]
+        xp, fp = getitem(xp, order), getitem(fp, order)
         xp = np.concatenate([xp[-1:] - period, xp, xp[:1] + period])
         fp = np.concatenate([fp[-1:], fp, fp[:1]])
     j = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, max(np.shape(xp)[0] - 2, 0))  # the right segment at a knot
     if np.shape(xp)[0] == 1:
         inside = np.broadcast_to(fp[0], np.shape(x))
     else:
-        inside = (fp[j + 1] - fp[j]) / (xp[j + 1] - xp[j]) * (x - xp[j]) + fp[j]
+        x0, y0 = getitem(xp, j), getitem(fp, j)  # j may be traced where xp and fp are not
+        inside = (getitem(fp, j + 1) - y0) / (getitem(xp, j + 1) - x0) * (x - x0) + y0
     below, beyond = np.less(x, xp[0]), np.greater(x, xp[-1])
     return np.where(below, fp[0] if left is None else left, np.where(beyond, fp[-1] if right is None else right, inside))[()]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from checkpoint.draw import draw
-from checkpoint.schedules import CTZ, Revolve, StoreAll
+from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll
 
 SIXTEEN = """\
 CTZ(refill='bisect'), 16 steps: 32 advances, at most 5 states saved
@@ -35,7 +35,7 @@ def test_the_chain_of_sixteen():
 
 
 def test_one_row_a_step():
-    for schedule in (CTZ(), Revolve(2), StoreAll()):
+    for schedule in (CTZ(), Revolve(2), StoreAll(), Periodic(), Online(2)):
         for steps in (1, 2, 9, 120):
             lines = draw(schedule, steps).splitlines()
             assert len(lines) == 3 + len(str(steps - 1)) + 1 + steps

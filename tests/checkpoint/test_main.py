@@ -4,7 +4,7 @@ import pytest
 
 from checkpoint.__main__ import main
 from checkpoint.draw import draw
-from checkpoint.schedules import CTZ, Revolve
+from checkpoint.schedules import CTZ, Online, Periodic, Revolve
 from checkpoint.tradeoff import compare
 
 
@@ -14,8 +14,8 @@ def test_draw(capsys):
 
 
 def test_compare(capsys):
-    assert main(["compare", "--steps", "1e3", "--state", "8MB", "--schedules", "ctz,revolve:20"]) == 0
-    expected = compare(steps=1000, state_bytes="8MB", schedules=[CTZ(), Revolve(20)])
+    assert main(["compare", "--steps", "1e3", "--state", "8MB", "--schedules", "ctz,revolve:20,online:20,periodic"]) == 0
+    expected = compare(steps=1000, state_bytes="8MB", schedules=[CTZ(), Revolve(20), Online(20), Periodic()])
     assert capsys.readouterr().out == f"{expected}\n"
 
 

@@ -5,13 +5,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+
 from checkpoint.machine import simulate
-from checkpoint.schedules import CTZ, Revolve, StoreAll
+from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll
 from checkpoint.stats import Stats
 from checkpoint.storage import Memory
 from checkpoint.sweep import Result, Sweep, reverse
 
-SCHEDULES = [StoreAll(), CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(100)]
+SCHEDULES = [StoreAll(), CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(100), Periodic(), Periodic(3), Online(3)]
 every_schedule = pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 
 
@@ -331,7 +332,7 @@ def test_stats_are_those_of_the_machine(schedule, steps):
     stats = Stats(reason="because")
     reverse(third, third_pull, 1.0, 1.0, steps=steps, schedule=schedule, stats=stats)
     counts = simulate(schedule, steps)
-    newest = steps > 0 and not isinstance(schedule, Revolve)  # x_{N-1} is saved, and loaded once for the reverse sweep
+    newest = steps > 0 and not isinstance(schedule, Revolve | Online)  # x_{N-1} is saved, and loaded once for the reverse sweep
     newest = newest or (steps == 1)
     assert (stats.steps, stats.pulls, stats.saves) == (steps, counts.pulls, counts.saves)
     assert stats.advances == counts.advances + bool(steps)
@@ -367,7 +368,7 @@ def halve_pull(k, x, g):
     return g / 2
 
 
-@pytest.mark.parametrize("schedule", [CTZ(), CTZ("bisect"), StoreAll()], ids=repr)
+@pytest.mark.parametrize("schedule", [CTZ(), CTZ("bisect"), StoreAll(), Periodic(3), Online(1), Online(3)], ids=repr)
 @pytest.mark.parametrize("start", [0.5, 1.5, 3.0, 1e3])
 def test_until(schedule, start):
     until = Below(1.0)
@@ -398,12 +399,13 @@ def test_until_leaves_the_initial_state_alone(step):
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_until_has_the_same_bits(step):
+@pytest.mark.parametrize("schedule", [CTZ(), Periodic(4), Online(3)], ids=repr)
+def test_until_has_the_same_bits(step, schedule):
     def until(k, x):
         assert x.flags.carray
         return k == 19
 
-    result = reverse(STEPS[step](), spoiling_pull, GRID, GRID, until=until)
+    result = reverse(STEPS[step](), spoiling_pull, GRID, GRID, until=until, schedule=schedule)
     expected = reverse(STEPS[step](), mix_pull, GRID, GRID, steps=19)
     assert np.array_equal(result.cotangent, expected.cotangent) and np.array_equal(result.final, expected.final)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+
 from checkpoint.actions import Advance, Load, Reverse, Save
 from checkpoint.schedules import CTZ, Revolve, Schedule, StoreAll
 from checkpoint.stats import Stats

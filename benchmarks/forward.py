@@ -1,0 +1,257 @@
+"""Forward mode: products of Duals, JVPs, K directions at once, dense Jacobians, scalar Python code."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from .functions import chain_gradient, functions, loop, loop_gradient, points, rosenbrock_gradient
+from .harness import Case, Peer, Table, main
+
+PRODUCT = Table("Product of two numbers, called as `lambda a, b: a * b`", unit="ns")
+JVP = Table("One JVP", arrays=True)
+LANES = Table("16 directions, n = 1000", arrays=True)
+DENSE = Table("Dense Jacobian of a 1-D Burgers residual", unit="ms", arrays=True)
+SCALAR = Table("Gradient of Rosenbrock's function written as a Python loop", unit="ms")
+TABLES = [PRODUCT, JVP, LANES, DENSE, SCALAR]
+
+K = 16
+SEEDS = ((1.5, 1.0), (2.5, 0.5))
+CHUNKED, OWN, IN_PLACE = "np.concatenate, chunks of 16", "np.concatenate, the peer's own way", "written in place"
+FROM_ARRAY, FROM_LIST, REVERSE = "of an array", "of a list of floats", "of an array, in reverse mode"
+
+
+# --- the functions ----------------------------------------------------------------------------------------------------------
+
+
+multiply = lambda a, b: a * b  # noqa: E731  (as the table says)
+
+
+def burgers(u, np=np):
+    """Residual of the periodic Burgers equation, central differences."""
+    right, left = np.concatenate([u[1:], u[:1]]), np.concatenate([u[-1:], u[:-1]])
+    h = 1.0 / len(u)
+    return u * (right - left) / (2 * h) - 0.01 * (right - 2 * u + left) / h**2
+
+
+def burgers_in_place(u):
+    """The same with u = 0 at both ends, written row by row into a buffer."""
+    h = 1.0 / len(u)
+    out = np.zeros_like(u)
+    out[1:-1] = u[1:-1] * (u[2:] - u[:-2]) / (2 * h) - 0.01 * (u[2:] - 2 * u[1:-1] + u[:-2]) / h**2
+    out[0], out[-1] = u[0], u[-1]
+    return out
+
+
+def lengths(quick):
+    return (10, 1000) if quick else (10, 1000, 100_000)
+
+
+def length_dense(quick):
+    return 48 if quick else 1000
+
+
+def length_scalar(quick):
+    return 20 if quick else 100
+
+
+def directions(n):
+    return np.cos(np.arange(K)[:, None] + np.arange(n))
+
+
+def primals(quick):
+    yield PRODUCT.title, "product", Case(multiply, tuple(value for value, _ in SEEDS))
+    for name, f in functions(np).items():
+        for n in lengths(quick):
+            yield JVP.title, f"{name}, n = {n}", Case(f, points(n)[:1])
+        yield LANES.title, name, Case(f, points(1000)[:1])
+    u, _ = points(length_dense(quick))
+    yield DENSE.title, CHUNKED, Case(burgers, (u,))
+    yield DENSE.title, OWN, Case(burgers, (u,))
+    yield DENSE.title, IN_PLACE, Case(burgers_in_place, (u,))
+    x, _ = points(length_scalar(quick))
+    for row in (FROM_ARRAY, FROM_LIST, REVERSE):
+        yield SCALAR.title, row, Case(loop, (x.tolist(),))
+
+
+# --- peers ------------------------------------------------------------------------------------------------------------------
+
+def by_hand(quick):
+    """Tangents written out in NumPy: what an optimal tool could reach without fusing loops."""
+    yield PRODUCT.title, "product", Case(product_tangent, (*SEEDS[0], *SEEDS[1]))
+    for name, tangent in (("Rosenbrock", rosenbrock_tangent), ("elementwise chain", chain_tangent)):
+        for n in lengths(quick):
+            yield JVP.title, f"{name}, n = {n}", Case(tangent, points(n))
+        yield LANES.title, name, Case(tangent, (points(1000)[0], directions(1000)), answer=lambda out: out[1])
+    u, _ = points(length_dense(quick))
+    yield DENSE.title, CHUNKED, Case(burgers_jacobian, (u, K))
+    yield DENSE.title, OWN, Case(burgers_jacobian, (u, len(u)))
+    x, _ = points(length_scalar(quick))
+    for row in (FROM_ARRAY, FROM_LIST, REVERSE):
+        yield SCALAR.title, row, Case(loop_gradient, (x.tolist(),))
+
+
+def product_tangent(a, va, b, vb):
+    return a * b, va * b + a * vb
+
+
+def rosenbrock_tangent(x, v):
+    """Value and tangent; `v` may have a leading axis of directions."""
+    a, b, va, vb = x[:-1], x[1:], v[..., :-1], v[..., 1:]
+    apart, rest = b - a**2, 1 - a
+    return np.sum(100.0 * apart**2 + rest**2), np.sum(200.0 * apart * (vb - 2.0 * a * va) - 2.0 * rest * va, axis=-1)
+
+
+def chain_tangent(x, v):
+    e, s, r = np.exp(-0.5 * x), np.sin(x), np.sqrt(1.0 + x * x)
+    out = np.tanh(s * e + r)
+    return np.sum(out), np.sum((1.0 - out**2) * (np.cos(x) * e - 0.5 * s * e + x / r) * v, axis=-1)
+
+
+def burgers_jacobian(u, chunk):
+    """The Jacobian column by column, `chunk` at once, each operation with its tangent."""
+    n, h = len(u), 1.0 / len(u)
+    columns = np.empty((n, n))
+    right, left = np.concatenate([u[1:], u[:1]]), np.concatenate([u[-1:], u[:-1]])
+    slope = (right - left) / (2 * h)
+    for start in range(0, n, chunk):
+        stop = min(start + chunk, n)
+        v = np.zeros((stop - start, n))
+        v[np.arange(stop - start), np.arange(start, stop)] = 1.0
+        vr, vl = np.concatenate([v[:, 1:], v[:, :1]], axis=1), np.concatenate([v[:, -1:], v[:, :-1]], axis=1)
+        columns[start:stop] = v * slope + u * (vr - vl) / (2 * h) - 0.01 * (vr - 2 * v + vl) / h**2
+    return columns.T
+
+
+def dualad(quick):
+    from checkpoint import grad
+    from dualad import gradient, jacobian, jvp
+    from dualad.dual import make_dual
+    from dualad.levels import Level
+
+    def push(f, x, tangents):
+        with Level(len(tangents)) as level:
+            return f(make_dual(x, tangents, level)).tangent
+
+    level = Level()
+    pair = [make_dual(value, tangent, level) for value, tangent in SEEDS]
+    yield PRODUCT.title, "product", Case(multiply, tuple(pair), answer=lambda out: (out.value, out.tangent))
+    for name, f in functions(np).items():
+        for n in lengths(quick):
+            x, v = points(n)
+            yield JVP.title, f"{name}, n = {n}", Case(jvp, (f, (x,), (v,)))
+        yield LANES.title, name, Case(push, (f, points(1000)[0], directions(1000)))
+    u, _ = points(length_dense(quick))
+    yield DENSE.title, CHUNKED, Case(jacobian(burgers, chunk=K), (u,))
+    yield DENSE.title, OWN, Case(jacobian(burgers), (u,))
+    yield DENSE.title, IN_PLACE, Case(jacobian(burgers_in_place, chunk=K), (u,))
+    x, _ = points(length_scalar(quick))
+    yield SCALAR.title, FROM_ARRAY, Case(gradient(loop), (x,))
+    yield SCALAR.title, FROM_LIST, Case(gradient(loop), (x.tolist(),))
+    yield SCALAR.title, REVERSE, Case(grad(loop), (x,))
+
+
+def autograd(quick):
+    import autograd.numpy as anp
+    from autograd import grad, make_jvp
+
+    def jvp(f, x, v):
+        return make_jvp(f)(x)(v)
+
+    def push(f, x, vs):
+        return np.stack([make_jvp(f)(x)(v)[1] for v in vs], axis=-1)
+
+    for name, f in functions(anp).items():
+        for n in lengths(quick):
+            yield JVP.title, f"{name}, n = {n}", Case(jvp, (f, *points(n)))
+        yield LANES.title, name, Case(push, (f, points(1000)[0], directions(1000)))
+    u, _ = points(length_dense(quick))
+    yield DENSE.title, OWN, Case(push, (lambda u: burgers(u, anp), u, np.eye(len(u))))
+    x, _ = points(length_scalar(quick))
+    yield SCALAR.title, FROM_ARRAY, Case(push, (loop, x, np.eye(len(x))))
+    yield SCALAR.title, REVERSE, Case(grad(loop), (x,))
+
+
+def dualpy(quick):
+    import dualpy
+
+    def push(f, x, vs):
+        return np.stack([dualpy.jvp(f, x, v)[1] for v in vs])
+
+    pair = [dualpy.core.dual.DualArray(np.array(value), np.array(tangent)) for value, tangent in SEEDS]
+    yield PRODUCT.title, "product", Case(multiply, tuple(pair), answer=lambda out: (out.primal, out.tangent))
+    for name, f in functions(np).items():
+        for n in lengths(quick):
+            yield JVP.title, f"{name}, n = {n}", Case(dualpy.jvp, (f, *points(n)))
+        yield LANES.title, name, Case(push, (f, points(1000)[0], directions(1000)))
+    u, _ = points(length_dense(quick))
+    yield DENSE.title, OWN, Case(dualpy.jacobian(burgers), (u,))
+    yield DENSE.title, IN_PLACE, Case(dualpy.jacobian(burgers_in_place), (u,))
+    x, _ = points(length_scalar(quick))
+    yield SCALAR.title, FROM_ARRAY, Case(dualpy.gradient(loop), (x,))
+
+
+def fastdual(quick):
+    """Numbers with sparse lists of partials, in C; a JVP is one seed through every number of the array."""
+    from fastdual import Dual, DualArray, der, reset
+
+    def jvp(f, x, v):
+        reset()
+        t = Dual(0.0)
+        seeded = np.empty(len(x), object)
+        seeded[:] = [a + t * b for a, b in zip(x.tolist(), v.tolist(), strict=True)]
+        out = f(DualArray(seeded))
+        return out.val, out.der(t)
+
+    def gradient(f, x):
+        reset()
+        seeds = [Dual(number) for number in x]
+        out = f(seeds)
+        return [der(out, seed) for seed in seeds]
+
+    t = Dual(0.0)
+    pair = [value + tangent * t for value, tangent in SEEDS]
+    yield PRODUCT.title, "product", Case(multiply, tuple(pair), answer=lambda out: (out.val, out.der(t)))
+    for name, f in functions(np).items():
+        for n in lengths(quick):
+            yield JVP.title, f"{name}, n = {n}", Case(jvp, (f, *points(n)))
+    x, _ = points(length_scalar(quick))
+    yield SCALAR.title, FROM_LIST, Case(gradient, (loop, x.tolist()))
+
+
+def torch(quick):
+    import torch
+    from torch.func import grad, jacfwd, jvp, vmap
+    torch.set_num_threads(1)
+
+    def push(f, x, vs):
+        return vmap(lambda v: jvp(f, (x,), (v,))[1])(vs)
+
+    def numbers(out):
+        return out.detach().numpy()
+
+    for name, f in functions(torch).items():
+        for n in lengths(quick):
+            x, v = (torch.from_numpy(a) for a in points(n))
+            yield JVP.title, f"{name}, n = {n}", Case(jvp, (f, (x,), (v,)), answer=lambda out: [float(t) for t in out])
+        x, vs = torch.from_numpy(points(1000)[0]), torch.from_numpy(directions(1000))
+        yield LANES.title, name, Case(push, (f, x, vs), numbers)
+    u, _ = points(length_dense(quick))
+    yield DENSE.title, OWN, Case(jacfwd(lambda u: burgers(u, torch)), (torch.from_numpy(u),), numbers)
+    x = torch.from_numpy(points(length_scalar(quick))[0])
+    yield SCALAR.title, FROM_ARRAY, Case(jacfwd(loop), (x,), numbers)
+    yield SCALAR.title, REVERSE, Case(grad(loop), (x,), numbers)
+
+
+PEERS = {
+    "by hand": Peer(by_hand),
+    "dualad": Peer(dualad, ours=True),
+    "autograd": Peer(autograd, "autograd"),
+    "dualpy": Peer(dualpy, "dualpy"),
+    "fastdual": Peer(fastdual, "fastdual"),
+    "torch": Peer(torch, "torch"),
+}
+
+if __name__ == "__main__":
+    sys.exit(main("forward", TABLES, primals, PEERS))

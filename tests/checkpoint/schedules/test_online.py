@@ -1,0 +1,72 @@
+"""Online: the published optimum, then within a bound of it, whether the length is known or not."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpoint.actions import Advance, Drop, Save
+from checkpoint.machine import simulate
+from checkpoint.schedules import Online, advances, beta
+
+FIRST_MISS = {3: (12, 22, 21), 5: (23, 42, 41), 10: (68, 127, 126)}
+WORST = {3: 1.21, 5: 1.28, 8: 1.32, 10: 1.33, 21: 1.39}
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 4, 5, 8, 10])
+def test_optimal_as_far_as_published(slots):
+    for steps in range(beta(slots, 2) + 2):
+        assert simulate(Online(slots), steps).advances == advances(steps, slots)
+
+
+@pytest.mark.parametrize("slots", FIRST_MISS)
+def test_the_first_miss(slots):
+    steps, here, least = FIRST_MISS[slots]
+    assert steps == beta(slots, 2) + 2
+    assert (simulate(Online(slots), steps).advances, advances(steps, slots)) == (here, least)
+
+
+@pytest.mark.parametrize("slots", WORST)
+def test_never_far_from_the_optimum(slots):
+    lengths = [*range(2, 150), *range(150, 4001, 137), 272, 285, 291]
+    worst = max(simulate(Online(slots), steps).advances / advances(steps, slots) for steps in lengths)
+    assert worst <= WORST[slots]
+
+
+@given(st.integers(0, 300), st.integers(1, 12))
+def test_legal_and_the_same_whether_the_length_is_known(steps, slots):
+    known, unknown = (simulate(Online(slots), steps, known=known) for known in (True, False))
+    assert known.pulls == steps
+    assert known.peak_states <= Online(slots).limit(steps) <= slots
+    assert known._replace(saves=0, peak_states=0) == unknown._replace(saves=0, peak_states=0)
+    assert advances(steps, slots) <= known.advances
+
+
+def test_one_slot_keeps_the_initial_state():
+    assert not any(type(action) is Drop for action in islice(Online(1).forward(None), 100))
+    assert [simulate(Online(1), 9, known=known).advances for known in (True, False)] == [36, 36]
+
+
+def test_unknown_length_saves_one_round_later():
+    actions = Online(2).forward(None)
+    first = [Save(0), Advance(0, 1), Advance(1, 2), Save(1), Advance(2, 3), Drop(1), Save(2), Advance(3, 4)]
+    assert [(type(action), *action) for action in islice(actions, len(first))] == [(type(a), *a) for a in first]
+
+
+def test_a_long_chain_starts_at_once():
+    actions = Online(20).forward(10**12)
+    assert next(actions) == Save(0)
+    actions = Online(20).reverse(10**12, [0, 5 * 10**11])
+    assert len(list(islice(actions, 1000))) == 1000
+
+
+def test_value():
+    assert Online(3) == Online(np.int64(3)) and repr(Online(3)) == "Online(slots=3)"
+
+
+@pytest.mark.parametrize(("slots", "error"), [(0, ValueError), (2.0, TypeError), (True, TypeError)])
+def test_bad_slots(slots, error):
+    with pytest.raises(error, match=r"Online: slots must be .*got .*; give the number of states"):
+        Online(slots)

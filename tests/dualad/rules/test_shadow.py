@@ -1,0 +1,127 @@
+"""Rules touch values only through functions that have rows: every one runs on values that do not exist."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from samples import SAMPLES
+from shadow import Shadow, ValueTouched, embodied, shadow
+
+from dualad.rules import ROWS
+from dualad.rules.kinds import Abstract, Composite, Differentiable, Elementwise, public_name
+
+#: rows that look at values, because only then they are exact or know a shape; no program without values can run them
+VALUE_DEPENDENT = {"numpy.linalg.det": "the cofactors of a singular matrix come from its minors"}
+
+rows = pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for fn in SAMPLES
+                                      if isinstance(ROWS[fn], Differentiable | Composite)])
+
+
+def shadows(fn):
+    """The samples of a function with Shadows for leaves: (row, sample, args, kwargs, record)."""
+    for sample in SAMPLES[fn]:
+        record = []
+        args, kwargs, row = sample.fill([shadow(x, record) for x in sample.leaves()]), sample.kwargs, ROWS[fn]
+        if getattr(row, "canonical", None) is not None:
+            args, kwargs = row.canonical(args, kwargs)
+        yield row, sample, args, kwargs, record
+
+
+def evaluated(row, args, kwargs, record):
+    plain = [embodied(arg) for arg in args]
+    with np.errstate(all="ignore"):
+        return shadow(row.call(*plain, **kwargs), record)
+
+
+def like(result, shape, complex_too):
+    """A tangent or cotangent may be a number, or None for a zero; else it has the shape, or broadcasts to it."""
+    if result is None or isinstance(result, float):
+        return True
+    return np.broadcast_shapes(result.shape, shape) == shape and (complex_too or np.dtype(result.dtype).kind == "f")
+
+
+@rows
+def test_jvp_touches_no_value(fn):
+    for row, sample, args, kwargs, record in shadows(fn):
+        if row.name in VALUE_DEPENDENT:
+            pytest.skip(VALUE_DEPENDENT[row.name])
+        if row.complex_body is not None and any(arg.dtype.kind == "c" for arg in args if type(arg) is Shadow):
+            assert type(row.complex_body(*args, **kwargs)) is Shadow
+            continue
+        if isinstance(row, Composite):
+            row.body(*args, **kwargs)
+            continue
+        ans = evaluated(row, args, kwargs, record)
+        tangents = [shadow(arg, record) if type(arg) is Shadow and i in row.arrays(args) else None for i, arg in enumerate(args)]
+        pushed = row.jvp(ans, args, kwargs, tangents)
+        assert like(pushed, ans.shape, ans.dtype.kind == "c"), f"{sample}: {pushed}"
+
+
+@rows
+def test_vjp_touches_no_value(fn):
+    for row, sample, args, kwargs, record in shadows(fn):
+        if row.name in VALUE_DEPENDENT:
+            pytest.skip(VALUE_DEPENDENT[row.name])
+        if isinstance(row, Composite) or row.complex_body is not None and any(arg.dtype.kind == "c" for arg in args if type(arg) is Shadow):
+            continue
+        ans = evaluated(row, args, kwargs, record)
+        for i in row.arrays(args):
+            if type(args[i]) is not Shadow:
+                continue
+            saved = row.saved(list(args), [i])
+            g = shadow(ans, record)
+            pulled = row.vjp(i, g, ans if row.uses_ans else None, saved, kwargs)
+            assert like(pulled, args[i].shape, args[i].dtype.kind == "c"), f"{sample}, argument {i}: {pulled}"
+
+
+def test_what_is_saved_for_a_linear_row_has_no_values():
+    for fn in SAMPLES:
+        row = ROWS[fn]
+        if isinstance(row, Differentiable) and row.kind in ("linear", "real_linear"):
+            for sample in SAMPLES[fn]:
+                args = list(sample.fill(sample.leaves()))
+                if row.canonical is not None:
+                    args = list(row.canonical(args, sample.kwargs)[0])
+                saved = row.saved(args, list(row.arrays(args)))
+                assert all(isinstance(saved[i], Abstract) for i in row.arrays(args)), f"{row.name}{sample}"
+
+
+def test_the_value_dependent_rows():
+    assert sorted(row.name for row in ROWS.values() if row.value_dependent and row.trusted) == sorted(VALUE_DEPENDENT)
+
+
+# --- the Shadow catches what it is made for -----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("partial", [
+    pytest.param(lambda ans, x: math.cos(x), id="math.cos"),
+    pytest.param(lambda ans, x: np.cos(float(x)), id="float"),
+    pytest.param(lambda ans, x: np.cos(np.asarray(x, float)), id="asarray"),
+    pytest.param(lambda ans, x: np.cos(np.array([x, x]))[0], id="array"),
+    pytest.param(lambda ans, x: 1.0 if x > 0 else -1.0, id="branch"),
+    pytest.param(lambda ans, x: np.cos(x) * int(x), id="int"),
+])
+def test_a_partial_that_looks_at_values_is_caught(partial):
+    row, record = Elementwise(np.sin, partial), []
+    x = shadow(np.float64(0.5), record)
+    with pytest.raises(ValueTouched):
+        row.jvp(x, (x,), {}, [x])
+    with pytest.raises(ValueTouched):
+        row.vjp(0, x, x, (x,), {})
+
+
+def test_a_rule_that_uses_a_function_without_a_row_is_caught():
+    row, record = Elementwise(np.sin, lambda ans, x: np.i0(x)), []
+    x = shadow(np.ones(3), record)
+    with pytest.raises(TypeError, match=r"i0 has no derivative rule"):
+        row.jvp(x, (x,), {}, [x])
+
+
+def test_the_record_names_functions_shapes_and_dtypes():
+    record = []
+    x = shadow(np.ones((2, 3), np.float32), record)
+    y = np.sum(np.sin(x) @ x.T, axis=0)
+    assert (y.shape, y.dtype) == ((2,), np.float32)
+    assert record == [("numpy.sin", (((2, 3), "float32"),)), ("numpy.transpose", (((2, 3), "float32"),)),
+                      ("numpy.matmul", (((2, 3), "float32"), ((3, 2), "float32"))), ("numpy.sum", (((2, 2), "float32"),))]
