@@ -260,6 +260,7 @@ class Link:
         self.params = [read_only(leaf) for leaf in params]
         self.active = [i for i, node in enumerate(self.param_nodes) if node is not None]
         self.arguments = links.arguments(self.params)
+        self.weak = not any(hasattr(leaf, "dtype") for leaf in (*self.state, *self.params))
         self.sweep = self.likes = None
 
     def advance(self, k, x):
@@ -273,7 +274,7 @@ class Link:
     def pull_step(self, k, x, cotangent):
         """Pull the cotangent of the state back through step k, and add the parameters' shares to their sums."""
         links, (gs, sums) = self.links, cotangent
-        with Tape(self.nan_safe) as tape:
+        with Tape(self.nan_safe, self.weak) as tape:
             state, nodes = links.flatten(x), []
             for i in links.floating:
                 state[i] = tape.variable(state[i])
@@ -329,7 +330,8 @@ def one_level_down(leaves, tape):
     values, nodes = [], []
     for leaf in leaves:
         ours = type(leaf) is Var and leaf.level is tape
-        values.append(leaf._refresh().value if ours else leaf)
+        value = leaf._refresh().value if ours else leaf
+        values.append(np.float64(value) if ours and type(value) is float and not tape.weak else value)
         nodes.append(leaf.node if ours else None)
     return values, nodes
 

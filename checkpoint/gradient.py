@@ -20,6 +20,7 @@ from dualad.seeding import (
     flatten_arguments,
     flatten_input,
     flatten_output,
+    made_own,
     only_python_scalars,
     plain,
     shape_of,
@@ -234,7 +235,7 @@ class Recording:
         self.where = where
         self.leaves, self.structure = flatten_arguments(primals, where, "the argument")
         self.python_scalars = only_python_scalars(primals)
-        self.tape = Tape(nan_safe)
+        self.tape = Tape(nan_safe, self.python_scalars)
         with self.tape as tape:
             inputs = [tape.input(leaf) for leaf in self.leaves]
             self.inputs = [var.node for var in inputs]
@@ -265,7 +266,8 @@ class Recording:
     def pull_leaves(self, leaves):
         seeds = [(node, g) for node, g in zip(self.nodes, leaves, strict=True) if node is not None]
         pulled = self.tape.pull(seeds, self.inputs)
-        return tuple(unflatten_arguments(self.structure, [self.finish(g, leaf) for g, leaf in zip(pulled, self.leaves, strict=True)]))
+        cotangents = [self.finish(g, leaf) for g, leaf in zip(pulled, self.leaves, strict=True)]
+        return tuple(unflatten_arguments(self.structure, made_own(cotangents, leaves)))
 
     def finish(self, g, leaf):
         """Return a cotangent as users get it: of the primal's dtype, their own; zeros where nothing depends on it."""
@@ -274,7 +276,7 @@ class Recording:
         if type(g) is float:
             return plain(g, self.python_scalars)
         g = like_primal(g, leaf)
-        return np.array(g)[()] if type(g) is np.ndarray and (g.base is not None or g.ndim == 0) else g
+        return g[()] if type(g) is np.ndarray and g.ndim == 0 and type(leaf) is not np.ndarray else g
 
     def rows(self, k, value, chunk):
         """Return the Jacobian of output leaf k by each input leaf, pulling back K unit cotangents at a time."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dualad.dispatch import strengthen
 from dualad.dual import refuse_traced_metadata, separate, shows_memory
 from dualad.levels import Handle, Level, Owner, locate, new, shared_view, version_of
 from dualad.rules.indexing import getitem
@@ -28,8 +29,8 @@ class Tape(Level):
 
     __slots__ = ("frozen", "nodes")
 
-    def __init__(self, nan_safe=False):
-        super().__init__(None, nan_safe)
+    def __init__(self, nan_safe=False, weak=False):
+        super().__init__(None, nan_safe, weak)
         self.nodes = []
         self.frozen = {}
 
@@ -150,7 +151,7 @@ class Var(Traced):
         tape = self.level
         if not tape.plain:
             tape.check()
-        values, active, parents, written = list(args), [], [], False
+        values, active, parents, written, scalar = list(args), [], [], False, False
         for i in row.arrays(args):
             arg = args[i]
             if type(arg) is Var and arg.level is tape:
@@ -163,9 +164,13 @@ class Var(Traced):
                     elif not row.shape_only and isinstance(value, Traced):
                         value = np.copy(value)
                 values[i] = value
+                if type(value) is float:
+                    scalar = True
                 if arg.node is not None:
                     active.append(i)
                     parents.append(arg.node)
+        if scalar and not tape.weak and len(args) > 1:
+            strengthen(values, args)
         if not isinstance(row, Elementwise):
             refuse_traced_metadata(row, values, kwargs, tape)
         ans = (evaluate or row.call)(*values, **kwargs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .levels import new
-from .rules.batching import FORMS, elementwise_form
+from .rules.batching import FORMS, aligned, elementwise_form
 from .rules.kinds import Abstract, Elementwise
 from .traced import Traced
 
@@ -86,4 +86,4 @@ def unwrap(batch, level, shape):
         buffer = batch.value
     else:
         buffer = np.broadcast_to(batch, (level.directions, *np.shape(batch)))
-    return buffer if buffer.shape[1:] == shape else np.broadcast_to(buffer, (level.directions, *shape))
+    return buffer if buffer.shape[1:] == shape else np.broadcast_to(aligned(buffer, len(shape)), (level.directions, *shape))

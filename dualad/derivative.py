@@ -15,6 +15,7 @@ from .seeding import (
     flatten_arguments,
     flatten_input,
     flatten_output,
+    made_own,
     only_python_scalars,
     plain,
     shape_of,
@@ -76,26 +77,24 @@ def jvp(f, primals, tangents, *, nan_safe=False, has_aux=False):
         directions, other = flatten_input(tangents, "jvp", "tangents")
     if other != structure:
         raise TypeError(f"jvp: primals and tangents differ in structure: {structure} and {other}")
-    with Level(None, nan_safe) as level:
+    weak = only_python_scalars(primals)
+    with Level(None, nan_safe, weak) as level:
         duals = [make_dual(leaf, direction_for(leaf, direction), level)
                  for leaf, direction in zip(leaves, directions, strict=True)]
         out, aux = take_aux(f(*unflatten_arguments(structure, duals)), has_aux, "jvp")
         outs, out_structure = flatten_output(out, "jvp")
         values, pushed = [], []
-        python_scalars = None
         for leaf in outs:
             value, tangent = split_value(leaf, level)
             if type(value) is float:
-                if python_scalars is None:
-                    python_scalars = only_python_scalars(primals)
-                value = plain(value, python_scalars)
-                tangent = 0.0 if tangent is None else tangent
-                tangent = plain(tangent, python_scalars)
+                value = plain(value, weak)
+                tangent = plain(0.0 if tangent is None else tangent, weak)
             elif tangent is None:
                 tangent = zero_like(value)
             values.append(value)
             pushed.append(tangent)
         aux = strip_level(aux, level) if has_aux else None
+    pushed = made_own(pushed, directions)
     result = unflatten_output(out_structure, values), unflatten_output(out_structure, pushed)
     return (*result, aux) if has_aux else result
 

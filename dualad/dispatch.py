@@ -188,6 +188,14 @@ def array(values, dtype=None):
     return packed if dtype is None else packed.astype(dtype)
 
 
+def strengthen(values, args):
+    """Make NumPy scalars of the Python floats that stand for them, where an operand of another precision could win over them."""
+    if any(type(v) is not float and getattr(v, "dtype", FLOAT) is not FLOAT for v in values):
+        for i, v in enumerate(values):
+            if type(v) is float and v is not args[i]:
+                values[i] = np.float64(v)
+
+
 def holds_traced(x):
     """Tell whether `x` is a list, tuple or object array with traced values in it."""
     if type(x) in (list, tuple):

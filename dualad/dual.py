@@ -11,7 +11,7 @@ import numpy as np
 
 from . import methods as _methods  # noqa: F401  (gives Traced its operators)
 from .batch import unwrap, wrap
-from .dispatch import apply, no_derivative_for
+from .dispatch import apply, no_derivative_for, strengthen
 from .levels import Handle, Level, Owner, View, locate, new, shared_view, version_of
 from .rules.batching import aligned
 from .rules.indexing import is_basic
@@ -74,16 +74,20 @@ class Dual(Traced):
         if not level.plain:
             level.check()
         values, tangents = list(args), [None] * len(args)
-        active = written = False
+        active = written = scalar = False
         for i in row.arrays(args):
             arg = args[i]
             if type(arg) is Dual and arg.level is level:
                 if arg.alias is not None and arg._shares_written():
                     written = True
-                values[i] = arg.value
+                values[i] = value = arg.value
+                if type(value) is float:
+                    scalar = True
                 if arg.tangent is not None:
                     tangents[i] = arg.tangent
                     active = True
+        if scalar and not level.weak and len(args) > 1:
+            strengthen(values, args)
         if not isinstance(row, Elementwise):
             refuse_traced_metadata(row, values, kwargs, level)
         ans = (evaluate or row.call)(*values, **kwargs)
@@ -115,9 +119,11 @@ class Dual(Traced):
             elif getattr(tangent, "shape", ()) != shape:
                 tangent = np.broadcast_to(tangent, shape)
             dtype = getattr(ans, "dtype", FLOAT)
-            if type(tangent) is np.float64:
+            if type(tangent) is np.float64 and dtype is FLOAT:
                 tangent = tangent.item()
-            elif type(tangent) is not float and tangent.dtype != dtype:
+            elif type(tangent) is float:
+                tangent = tangent if dtype is FLOAT else dtype.type(tangent)
+            elif tangent.dtype != dtype:
                 tangent = np.asarray(tangent).astype(dtype)[()] if not isinstance(tangent, Traced) else tangent.astype(dtype)
         return make_dual(ans.item() if type(ans) is np.float64 else ans, tangent, level)
 

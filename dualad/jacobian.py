@@ -193,7 +193,7 @@ def push_chunks(f, seeds, nan_safe, has_aux, where):
     """Evaluate `f` chunk by chunk; yields (start, stop, values, tangents, structure of the output, aux)."""
     for start in range(0, seeds.size, seeds.chunk) or [0]:
         stop = min(start + seeds.chunk, seeds.size)
-        with Level(max(stop - start, 1), nan_safe) as level:
+        with Level(max(stop - start, 1), nan_safe, seeds.python_scalars) as level:
             out, aux = take_aux(f(*seeds.duals(start, level)), has_aux, where)
             outs, structure = flatten_output(out, where)
             pairs = [split_value(leaf, level) for leaf in outs]

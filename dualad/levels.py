@@ -23,15 +23,18 @@ class Level:
     ----------
     directions : number K of tangents carried at once on a leading axis; None for one tangent without that axis.
     nan_safe : a zero tangent times any partial is zero.
+    weak : the inputs are Python numbers, whose dtype yields to that of arrays (NEP 50); values of shape () are kept as Python
+        floats either way, so this tells what they stand for.
     """
 
-    __slots__ = ("alive", "directions", "id", "nan_safe", "plain")
+    __slots__ = ("alive", "directions", "id", "nan_safe", "plain", "weak")
     ids = itertools.count(1)
 
-    def __init__(self, directions=None, nan_safe=False):
+    def __init__(self, directions=None, nan_safe=False, weak=False):
         self.id = next(self.ids)
         self.directions = directions
         self.nan_safe = nan_safe
+        self.weak = weak
         self.alive = True
         self.plain = not nan_safe  # the scalar fast path reads this one flag
 

@@ -9,6 +9,7 @@ import optree
 
 from .dispatch import array, holds_traced
 from .dual import Dual, seedable
+from .levels import Handle
 from .traced import Traced
 
 __all__ = [
@@ -60,7 +61,23 @@ def unflatten_output(structure, leaves):
 
 def only_python_scalars(args):
     """Tell whether a function was given Python numbers only, so that its results are to be Python floats."""
-    return all(type(leaf) in (float, int) for leaf in optree.tree_leaves(args))
+    for arg in args:
+        if type(arg) is np.ndarray or isinstance(arg, Handle):
+            return False
+        if type(arg) is not float:
+            return all(type(leaf) in (float, int) for leaf in optree.tree_leaves(args))
+    return True
+
+
+def made_own(results, given):
+    """Return results whose buffers are their own: neither views, nor given by the caller, nor one another."""
+    seen = {id(leaf) for leaf in given}
+    for i, leaf in enumerate(results):
+        if type(leaf) is np.ndarray:
+            if leaf.base is not None or id(leaf) in seen:
+                results[i] = leaf.copy()
+            seen.add(id(leaf))
+    return results
 
 
 def pack_leaf(leaf):

@@ -6,7 +6,11 @@ One sweep has one session, and so never meets another's states.
 from abc import ABC, abstractmethod
 from typing import Any
 
-__all__ = ["Session", "Storage"]
+__all__ = ["DamagedState", "Session", "Storage"]
+
+
+class DamagedState(OSError):  # noqa: N818  (what happened, not an error of the caller)
+    """A saved state cannot be read back: its file is gone, cut off, or altered."""
 
 
 class Session(ABC):
@@ -49,6 +53,8 @@ class Session(ABC):
         ------
         KeyError
             If x_index is not saved.
+        DamagedState
+            If it is, but cannot be read back.
         """
 
     @abstractmethod
@@ -64,6 +70,9 @@ class Session(ABC):
     @abstractmethod
     def clear(self) -> None:
         """Free everything; the counts stay. May be called twice."""
+
+    def prefetch(self, index: int) -> None:  # noqa: B027  (a hint)
+        """Hear that x_index, which is saved, will be loaded soon. Nothing has to come of it."""
 
     @abstractmethod
     def indices(self) -> list[int]:

@@ -486,7 +486,7 @@ def is_complex(x) -> bool:
 
 def like_primal(g, x):
     """Return the cotangent `g` as one of the primal `x`: real where x is real, complex where it is, and of its precision."""
-    if g is None or type(g) is float and type(x) is float:
+    if g is None or (type(g) is float and type(x) is float):
         return g
     dtype = getattr(x, "dtype", None)
     if dtype is None:

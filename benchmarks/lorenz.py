@@ -1,0 +1,217 @@
+"""A long chain of Python floats: Lorenz-63 by Runge-Kutta steps, and what a step costs the driver at all."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+
+from .harness import Case, Peer, Table, main
+
+GRADIENT = Table("Gradient of |x_N|^2 by the initial state and the three parameters", unit="s", by_peer=True, rtol=1e-8)
+DRIVER = Table("Trivial steps x -> c x on one float, a hand-written pull", unit="s", by_peer=True)
+TABLES = [GRADIENT, DRIVER]
+
+START, PARAMETERS, H = (1.0, 1.0, 1.0), (10.0, 28.0, 8.0 / 3.0), 0.001  # short steps: the gradient grows with e^(0.9 N h)
+FACTOR = 1.000001
+
+
+# --- the simulation ---------------------------------------------------------------------------------------------------------
+
+def slope(x, y, z, sigma, rho, beta):
+    return sigma * (y - x), x * (rho - z) - y, x * y - beta * z
+
+
+def step(k, state, sigma, rho, beta):
+    """One step of the classical Runge-Kutta method."""
+    x, y, z = state
+    a1, b1, c1 = slope(x, y, z, sigma, rho, beta)
+    a2, b2, c2 = slope(x + H / 2 * a1, y + H / 2 * b1, z + H / 2 * c1, sigma, rho, beta)
+    a3, b3, c3 = slope(x + H / 2 * a2, y + H / 2 * b2, z + H / 2 * c2, sigma, rho, beta)
+    a4, b4, c4 = slope(x + H * a3, y + H * b3, z + H * c3, sigma, rho, beta)
+    return (x + H / 6 * (a1 + 2 * a2 + 2 * a3 + a4), y + H / 6 * (b1 + 2 * b2 + 2 * b3 + b4),
+            z + H / 6 * (c1 + 2 * c2 + 2 * c3 + c4))
+
+
+def squares(state):
+    x, y, z = state
+    return x * x + y * y + z * z
+
+
+def simulate(steps):
+    """Return the simulation as a plain loop, a function of six numbers."""
+    def simulated(x, y, z, sigma, rho, beta):
+        state = x, y, z
+        for k in range(steps):
+            state = step(k, state, sigma, rho, beta)
+        return squares(state)
+    return simulated
+
+
+def loop(steps):
+    x = 1.0
+    for k in range(steps):
+        x = grow(k, x)
+    return x
+
+
+def grow(k, x):
+    return x * FACTOR
+
+
+def shrink(k, x, g):
+    return g * FACTOR
+
+
+def length(quick):
+    return 100 if quick else 10_000
+
+
+def length_driver(quick):
+    return 1000 if quick else 1_000_000
+
+
+def of(steps):
+    return f"N = {steps}"
+
+
+def primals(quick):
+    steps = length(quick)
+    yield GRADIENT.title, of(steps), Case(simulate(steps), (*START, *PARAMETERS))
+    steps = length_driver(quick)
+    yield DRIVER.title, of(steps), Case(loop, (steps,))
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------------
+
+class Memory:
+    """The growth of the process's resident memory in the first call."""
+
+    def __init__(self, f):
+        self.f, self.grown = f, None
+
+    def __call__(self, *args):
+        if self.grown is not None:
+            return self.f(*args)
+        gc.collect()
+        before = resident_peak(reset=True)
+        result = self.f(*args)
+        self.grown = resident_peak() - before
+        return result
+
+    def __str__(self):
+        return f"{self.grown / 1e6:.1f} MB"
+
+
+def resident_peak(reset=False):
+    """Return the peak of resident memory in bytes; Linux can begin it anew."""
+    try:
+        if reset:
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")
+        with open("/proc/self/status") as file:
+            lines = dict(line.split(":", 1) for line in file)
+        return int(lines["VmHWM"].split()[0]) * 1024
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+# --- peers ------------------------------------------------------------------------------------------------------------------
+
+def complex_step(quick):
+    """No differentiation at all: six runs on complex numbers, exact to the last digits."""
+    def gradient(*numbers):
+        shifted = [[number + 1e-30j * (i == j) for j, number in enumerate(numbers)] for i in range(len(numbers))]
+        return [run(*point).imag / 1e-30 for point in shifted]
+
+    steps = length(quick)
+    run = simulate(steps)
+    traced = Memory(gradient)
+    yield GRADIENT.title, of(steps), Case(traced, (*START, *PARAMETERS), columns=lambda seconds, primal: {"peak memory": str(traced)})
+    steps = length_driver(quick)
+    yield DRIVER.title, of(steps), Case(lambda: FACTOR**steps)
+
+
+def checkpointed(schedule):
+    """Return the builder for one schedule, in the notation of the command line."""
+    def build(quick):
+        from checkpoint import Stats, chain, grad, sweep
+        from checkpoint.schedules.parse import parse
+
+        def simulate(*numbers, steps, stats=None):
+            return squares(chain(step, numbers[:3], *numbers[3:], steps=steps, schedule=parse(schedule), stats=stats))
+
+        def gradient(*numbers):
+            return grad(simulate, argnums=tuple(range(6)))(*numbers, steps=steps, stats=stats)
+
+        def columns(seconds, primal):
+            return {"saved states": str(stats.peak_states), "steps run again": f"{(stats.advances - stats.steps) / stats.steps:.2f} N",
+                    "peak memory": str(traced)}
+
+        steps, stats = length(quick), Stats()
+        grad(simulate)(*START, *PARAMETERS, steps=3)
+        traced = Memory(gradient)
+        yield GRADIENT.title, of(steps), Case(traced, (*START, *PARAMETERS), columns=columns)
+
+        many, counts = length_driver(quick), Stats()
+
+        def sweep_back():
+            return sweep.reverse(grow, shrink, 1.0, 1.0, steps=many, schedule=parse(schedule), stats=counts).cotangent
+
+        def columns_driver(seconds, primal):
+            own = (counts.advances + counts.pulls) * primal / many
+            return {"us a step": f"{seconds / many * 1e6:.2f}", "without the calls": f"{(seconds - own) / many * 1e6:.2f}",
+                    "steps run again": f"{(counts.advances - many) / many:.2f} N", "saved states": str(counts.peak_states),
+                    "peak memory": str(driver)}
+
+        driver = Memory(sweep_back)
+        yield DRIVER.title, of(many), Case(driver, columns=columns_driver)
+    return build
+
+
+def eager(quick):
+    """The same program without a chain: everything is recorded."""
+    from checkpoint import grad
+    yield recorded(grad(simulate(3), argnums=tuple(range(6))), grad(simulate(length(quick)), argnums=tuple(range(6))), quick)
+
+
+def autograd(quick):
+    from autograd import grad
+    yield recorded(grad(simulate(3), argnum=tuple(range(6))), grad(simulate(length(quick)), argnum=tuple(range(6))), quick)
+
+
+def torch(quick):
+    import torch
+    torch.set_num_threads(1)
+
+    def gradient(steps):
+        def differentiated(*numbers):
+            inputs = [torch.tensor(number, dtype=torch.float64, requires_grad=True) for number in numbers]
+            return [float(g) for g in torch.autograd.grad(simulate(steps)(*inputs), inputs)]
+        return differentiated
+
+    yield recorded(gradient(3), gradient(length(quick)), quick)
+
+
+def recorded(small, gradient, quick):
+    """Return the case of a tool that records the whole loop; `small` is called first, so that imports are not counted."""
+    small(*START, *PARAMETERS)
+    traced, steps = Memory(gradient), length(quick)
+    return GRADIENT.title, of(steps), Case(traced, (*START, *PARAMETERS), columns=lambda seconds, primal: {
+        "saved states": "all", "peak memory": str(traced)})
+
+
+PEERS = {
+    "complex steps": Peer(complex_step),
+    "chain, CTZ": Peer(checkpointed("ctz"), ours=True),
+    "chain, CTZ bisect": Peer(checkpointed("ctz:bisect"), ours=True),
+    "chain, Revolve(20)": Peer(checkpointed("revolve:20"), ours=True),
+    "chain, StoreAll": Peer(checkpointed("store_all"), ours=True),
+    "checkpoint.grad, no chain": Peer(eager, ours=True),
+    "autograd": Peer(autograd, "autograd"),
+    "torch": Peer(torch, "torch"),
+}
+
+if __name__ == "__main__":
+    sys.exit(main("lorenz", TABLES, primals, PEERS))

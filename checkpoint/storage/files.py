@@ -1,0 +1,252 @@
+"""One saved state in one file: written whole or not at all, checked when it is read, and nothing in it can be executed.
+
+The layout: ``CKPT``, a format number, the length and the CRC-32 of the header; the header in JSON, with the index of the
+state and one entry a leaf; then every array leaf in NumPy's npy format (Python objects are refused, so there is no pickle in
+it), its CRC-32 in the header. Other leaves (numbers, texts, booleans, None, bytes) stand in the header itself. The structure
+of the pytree is not in the file: whoever reads it brings it along.
+"""
+
+import io
+import json
+import math
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+from zlib import crc32
+
+import numpy as np
+
+from ..units import format_bytes
+from .storage import DamagedState
+
+__all__ = ["NAMESPACE", "check_leaves", "read_leaves", "write_leaves"]
+
+NAMESPACE = "checkpoint"  # of optree: whoever registers a type of leaf here says how it is taken apart for a file
+PREFIX = struct.Struct("<4sHxxII")
+MAGIC, FORMAT = b"CKPT", 1
+PLAIN = (float, bool, str, type(None))
+ALLOWED = "arrays without Python objects, NumPy and Python numbers, texts, bytes, booleans and None"
+
+
+def check_leaves(leaves: Sequence[Any]) -> None:
+    """Raise where a leaf cannot be written to a file.
+
+    Parameters
+    ----------
+    leaves : sequence
+        Leaves of a state.
+
+    Raises
+    ------
+    TypeError
+        Naming the type of the leaf.
+
+    Examples
+    --------
+    >>> check_leaves([1.5, "name", None])
+    >>> check_leaves([{1, 2}])
+    Traceback (most recent call last):
+    ...
+    TypeError: Disk: a state has a leaf of type set, which is not written to disk; use arrays without Python objects, NumPy and
+    Python numbers, texts, bytes, booleans and None, or Memory()
+    """
+    for leaf in leaves:
+        kind = type(leaf)
+        if kind is np.ndarray or isinstance(leaf, np.generic):
+            if leaf.dtype.hasobject:
+                raise TypeError(f"Disk: a state has an array of dtype {leaf.dtype}, which is not written to disk; use {ALLOWED}")
+        elif kind not in PLAIN and kind not in (int, complex, bytes):
+            raise TypeError(f"Disk: a state has a leaf of type {kind.__name__}, which is not written to disk; use {ALLOWED}, "
+                            "or Memory()")
+
+
+def write_leaves(path: Path, index: int, leaves: Sequence[Any], *, sync: bool = False) -> None:
+    """Write the leaves of a state under a temporary name, then rename the file: it is there as a whole, or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        Name of the file; its folder is there.
+    index : int
+        Index of the state.
+    leaves : sequence
+        Leaves that `check_leaves` accepts, arrays C-contiguous.
+    sync : bool
+        Return only when the disk itself has the data, so that they outlive a loss of power.
+
+    Raises
+    ------
+    OSError
+        Naming the file and its size. Nothing is left behind.
+    """
+    entries, blocks = [], []
+    for leaf in leaves:
+        entry, block = _encode(leaf)
+        entries.append(entry)
+        blocks += block
+    header = json.dumps({"index": index, "leaves": entries}).encode()
+    blocks = [PREFIX.pack(MAGIC, FORMAT, len(header), crc32(header)), header, *blocks]
+    temporary = path.with_name(f"{path.name}.tmp")
+    try:
+        _write(temporary, blocks, sync)
+        os.replace(temporary, path)
+        if sync:
+            sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        size = format_bytes(sum(map(len, blocks)))
+        reason = f"Disk: cannot write state {index}, which takes {size}: {error.strerror or error}"
+        raise OSError(error.errno, reason, str(path)) from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read_leaves(path: Path, index: int) -> list[Any]:
+    """Read the leaves of a state and check every byte.
+
+    Parameters
+    ----------
+    path : Path
+        Name of the file.
+    index : int
+        Which state it has to hold.
+
+    Returns
+    -------
+    list
+
+    Raises
+    ------
+    DamagedState
+        If the file is gone, cut off, altered, or that of another state.
+    """
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return _read(file, index)
+    except MemoryError:
+        raise
+    except Exception as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
+        raise DamagedState(f"Disk: state {index} cannot be read back from {path}: {reason}") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names of the files in a folder outlive a loss of power, where the system can do that.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    """
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+# ------------------------------------------------------------------------------------------------------------- parts
+
+
+def _encode(leaf: Any) -> tuple[dict[str, Any], list[Any]]:
+    """Entry of a leaf in the header, and its block of the file."""
+    kind = type(leaf)
+    if kind in PLAIN:
+        return {"value": leaf}, []
+    if kind is int:
+        return {"int": f"{leaf:x}"}, []
+    if kind is complex:
+        return {"complex": [leaf.real, leaf.imag]}, []
+    if kind is bytes:
+        return {"bytes": leaf.hex()}, []
+    array = np.ascontiguousarray(leaf).reshape(np.shape(leaf))
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_2_0(buffer, np.lib.format.header_data_from_array_1_0(array))
+    block = [buffer.getvalue(), _bytes(array)]
+    check = crc32(block[1], crc32(block[0]))
+    entry = {"shape": array.shape, "dtype": str(array.dtype), "bytes": sum(map(len, block)), "crc32": check}
+    return {"scalar" if isinstance(leaf, np.generic) else "array": entry}, block
+
+
+def _decode(entry: dict[str, Any], file: BinaryIO) -> Any:
+    ((kind, value),) = entry.items()
+    match kind:
+        case "value":
+            return value
+        case "int":
+            return int(value, 16)
+        case "complex":
+            return complex(*value)
+        case "bytes":
+            return bytes.fromhex(value)
+        case "array" | "scalar":
+            array = _read_array(file, value)
+            return array if kind == "array" else array[()]
+    raise ValueError(f"a leaf of kind {kind!r} is unknown")
+
+
+def _bytes(array: np.ndarray) -> memoryview:
+    """The data of a C-contiguous array, not copied."""
+    return memoryview(array.reshape(-1).view(np.uint8) if array.nbytes else b"")
+
+
+def _write(path: Path, blocks: Sequence[Any], sync: bool) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as file:
+        for block in blocks:
+            rest = memoryview(block)
+            while rest:
+                rest = rest[file.write(rest) :]
+        if sync:
+            os.fsync(file.fileno())
+
+
+def _read(file: Any, index: int) -> list[Any]:
+    magic, number, length, check = PREFIX.unpack(_take(file, PREFIX.size))
+    if (magic, number) != (MAGIC, FORMAT):
+        raise ValueError("it is not the file of a state in this format")
+    header = _take(file, length)
+    if crc32(header) != check:
+        raise ValueError("its header has been altered")
+    content = json.loads(header)
+    if content["index"] != index:
+        raise ValueError(f"it holds state {content['index']}")
+    leaves = [_decode(entry, file) for entry in content["leaves"]]
+    if file.read(1):
+        raise ValueError("there is something behind its end")
+    return leaves
+
+
+def _read_array(file: Any, entry: dict[str, Any]) -> np.ndarray:
+    start = file.tell()
+    if np.lib.format.read_magic(file) != (2, 0):
+        raise ValueError("an array in it is not in the expected format")
+    shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+    length = file.tell() - start
+    nbytes = math.prod(shape) * dtype.itemsize
+    file.seek(start)
+    check = crc32(_take(file, length))
+    if fortran or dtype.hasobject or length + nbytes != entry["bytes"] or list(shape) != entry["shape"]:
+        raise ValueError("an array in it is not the one of its header")
+    if nbytes > os.fstat(file.fileno()).st_size - file.tell():
+        raise ValueError("it is cut off")
+    array = np.empty(shape, dtype)
+    rest = _bytes(array)
+    while rest:
+        read = file.readinto(rest)
+        if not read:
+            raise ValueError("it is cut off")
+        rest = rest[read:]
+    if crc32(_bytes(array), check) != entry["crc32"]:
+        raise ValueError("an array in it has been altered")
+    return array
+
+
+def _take(file: Any, length: int) -> bytes:
+    data = file.read(length) if length <= os.fstat(file.fileno()).st_size else b""
+    if len(data) != length:
+        raise ValueError("it is cut off")
+    return data

@@ -1,0 +1,344 @@
+"""chain: traps of references section 3, in every mode and under every schedule."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import dualad
+from checkpoint import CTZ, Memory, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian, linearize, value_and_grad, vjp
+from checkpoint.schedules import advances
+
+SCHEDULES = [CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(50), StoreAll()]
+
+
+def halve(k, x):
+    return x / 3 + 2
+
+
+def wave(k, state, speed):
+    """A mixed state: arrays, a number, an integer, None and a text."""
+    field, energy, label = state["field"], state["energy"], state["label"]
+    field = field + speed * (np.roll(field, 1) - 2 * field + np.roll(field, -1)) * np.cos(energy)
+    return {"field": field, "energy": energy + 0.1 * np.sum(field**2) * (1 + k), "label": label, "none": None, "count": state["count"]}
+
+
+FLOATS = {"field": np.array([1.0, -0.5, 0.25, 2.0]), "energy": 0.3}
+
+
+def wave_loss(floats, speed, steps=13, **options):
+    """Differentiate by the floats; the other leaves join here."""
+    final = chain(wave, {**floats, "label": "wave", "none": None, "count": 7}, speed, steps=steps, **options)
+    assert final["label"] == "wave" and final["none"] is None and final["count"] == 7
+    return np.sum(np.sin(final["field"])) * final["energy"]
+
+
+# --- values and gradients -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 16, 100])
+def test_linear_map_has_its_closed_form(schedule, steps):
+    stats = Stats()
+    value, gradient = value_and_grad(lambda x: chain(halve, x, steps=steps, schedule=schedule, stats=stats))(1.0)
+    assert value == pytest.approx(3.0 - 2.0 * 3.0**-steps, rel=1e-12)
+    assert gradient == pytest.approx(3.0**-steps, rel=1e-12)
+    assert (stats.steps, stats.pulls) == (steps, steps)
+
+
+def test_power_chain():
+    gradient = grad(lambda x: chain(lambda k, x: x**1.01, x, steps=100))(4.2)
+    exponent = 1.01**100
+    assert gradient == pytest.approx(exponent * 4.2 ** (exponent - 1), rel=1e-12)
+
+
+@pytest.mark.parametrize("schedule", [Revolve(3), Revolve(10), Revolve(1000)], ids=str)
+def test_advances_are_the_closed_form(schedule):
+    stats = Stats()
+    grad(lambda x: chain(halve, x, steps=100, schedule=schedule, stats=stats))(1.0)
+    assert stats.advances == advances(100, schedule.slots) + 1
+    assert stats.peak_states <= schedule.slots
+
+
+@pytest.mark.parametrize(("steps", "count"), [(16, 28), (100, 274), (1000, 3781)])
+def test_advances_of_ctz(steps, count):
+    stats = Stats()
+    grad(lambda x: chain(halve, x, steps=steps, stats=stats))(1.0)
+    assert stats.advances == count + 1
+    assert stats.peak_states <= (steps - 1).bit_length() + 1
+
+
+def test_gradient_has_the_same_bits_under_every_schedule():
+    def gradient(schedule):
+        by_state, by_speed = grad(wave_loss, argnums=(0, 1))(FLOATS, 0.1, schedule=schedule)
+        return [*map(np.asarray, (by_state["field"], by_state["energy"], by_speed))]
+    reference = gradient(StoreAll())
+    for schedule in SCHEDULES:
+        for ours, theirs in zip(gradient(schedule), reference, strict=True):
+            assert ours.tobytes() == theirs.tobytes(), schedule
+
+
+def test_gradient_against_central_differences_and_forward_mode():
+    by_state, by_speed = grad(wave_loss, argnums=(0, 1))(FLOATS, 0.1)
+    h = 1e-6
+    numeric = (wave_loss(FLOATS, 0.1 + h) - wave_loss(FLOATS, 0.1 - h)) / (2 * h)
+    assert by_speed == pytest.approx(numeric, rel=1e-7)
+    forward = dualad.gradient(wave_loss, argnums=(0, 1))(FLOATS, 0.1)
+    np.testing.assert_allclose(by_state["field"], forward[0]["field"], rtol=1e-12)
+    assert (by_state["energy"], by_speed) == pytest.approx((forward[0]["energy"], forward[1]), rel=1e-12)
+
+
+def test_taylor_rate_is_two():
+    gradient = grad(lambda c: wave_loss(FLOATS, c))(0.1)
+    value = wave_loss(FLOATS, 0.1)
+    remainders = [abs(wave_loss(FLOATS, 0.1 + h) - value - h * gradient) for h in (4e-5, 2e-5, 1e-5)]
+    rates = np.log2(np.divide(remainders[:-1], remainders[1:]))
+    assert np.all(np.abs(rates - 2.0) < 0.05)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_hvp_through_a_chain(schedule):
+    x, v = np.array([0.4, 1.2, -0.3]), np.array([1.0, -2.0, 0.5])
+
+    def f(x):
+        return np.sum(chain(lambda k, y, a: y + 0.1 * np.sin(a * y + k), x, x[0], steps=9, schedule=schedule) ** 2)
+    np.testing.assert_allclose(hvp(f, x, v), dualad.hessian(f)(x) @ v, rtol=1e-10)
+
+
+def test_reverse_over_forward_through_a_chain():
+    def f(x):
+        return chain(lambda k, y: np.sin(y) * 1.1, x, steps=6)
+    ours = grad(lambda x: dualad.derivative(f)(x))(0.7)
+    assert ours == pytest.approx(dualad.derivative(f, order=2)(0.7), rel=1e-12)
+
+
+def test_chain_of_a_chain_and_several_chains():
+    def inner(k, x, a):
+        return chain(lambda j, y, a: y + 0.01 * np.sin(a * y), x, a, steps=5)
+
+    def f(x, a):
+        first = chain(inner, x, a, steps=4)
+        return np.sum(chain(inner, first * a, a + 1.0, steps=3) * first)
+    x = np.linspace(0.1, 1.0, 4)
+    for ours, theirs in zip(grad(f, argnums=(0, 1))(x, 2.0), dualad.gradient(f, argnums=(0, 1))(x, 2.0), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
+def test_pullback_may_be_called_again():
+    _, pullback = vjp(lambda x, c: chain(lambda k, x, c: x * c, x, c, steps=10), 2.0, 1.1)
+    first, second = pullback(1.0), pullback(1.0)
+    assert first == second == pytest.approx((1.1**10, 2.0 * 10 * 1.1**9))
+
+
+def test_jacobian_pulls_many_cotangents_through_one_chain():
+    def f(x):
+        return chain(lambda k, y: np.tanh(y @ MATRIX), x, steps=7)
+    x = np.array([0.1, 0.2, 0.3])
+    np.testing.assert_allclose(jacobian(f)(x), dualad.jacobian(f)(x), rtol=1e-12)
+
+
+MATRIX = np.array([[1.0, 0.2, 0.0], [0.1, 0.9, 0.3], [0.0, -0.4, 1.1]])
+
+
+# --- traps ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_index_is_absolute_on_every_replay(schedule):
+    forcing = np.linspace(1.0, 2.0, 20)
+    gradient = grad(lambda x: chain(lambda k, x: x * forcing[k], x, steps=20, schedule=schedule))(1.0)
+    assert gradient == pytest.approx(np.prod(forcing), rel=1e-12)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_steps_that_write_into_their_state(schedule):
+    def in_place(k, x, c):
+        x[1:] += c * x[:-1]
+        x *= 1.01
+        return x
+
+    def pure(k, x, c):
+        return np.concatenate([x[:1], x[1:] + c * x[:-1]]) * 1.01
+    x = np.array([1.0, 2.0, 3.0])
+    f = lambda step: lambda x, c: np.sum(chain(step, x, c, steps=11, schedule=schedule) ** 2)  # noqa: E731
+    for ours, theirs in zip(grad(f(in_place), argnums=(0, 1))(x, 0.3), grad(f(pure), argnums=(0, 1))(x, 0.3), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    assert x.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_parameter_changed_by_its_owner_after_the_first_sweep():
+    c = np.array([1.1, 0.9])
+    _, pullback = vjp(lambda x: chain(lambda k, x, c: x * c, x, c, steps=5), np.ones(2))
+    c[:] = 0.0
+    np.testing.assert_allclose(pullback(np.ones(2))[0], [1.1**5, 0.9**5])
+
+
+def test_parameter_used_at_every_third_step():
+    def step(k, x, c):
+        return x * c if k % 3 == 0 else x + 1.0
+    gradient = grad(lambda c: chain(step, 2.0, c, steps=10))(1.2)
+    h = 1e-6
+    numeric = (chain(step, 2.0, 1.2 + h, steps=10) - chain(step, 2.0, 1.2 - h, steps=10)) / (2 * h)
+    assert gradient == pytest.approx(numeric, rel=1e-8)
+
+
+def test_same_function_at_new_parameters():
+    f = grad(lambda c: chain(lambda k, x, c: x * c, 1.0, c, steps=5))
+    assert f(1.0) == pytest.approx(5.0)
+    assert f(2.0) == pytest.approx(5 * 2.0**4)
+
+
+def test_mixed_precision_state_keeps_its_dtypes():
+    def step(k, state):
+        return state[0] * np.float32(0.5), state[1] + np.sum(state[0])
+    f = lambda a, b: np.sum(chain(step, (a, b), steps=4)[1])  # noqa: E731
+    by_a, by_b = grad(f, argnums=(0, 1))(np.ones(3, np.float32), np.float64(1.0))
+    assert by_a.dtype == np.float32
+    np.testing.assert_allclose(by_a, np.full(3, 1.875))
+    assert by_b == 1.0
+
+
+def test_length_found_by_a_predicate():
+    asked = []
+
+    def until(k, x):
+        assert isinstance(x, float)
+        asked.append(k)
+        return x < 0.1
+
+    stats = Stats()
+    gradient = grad(lambda x: chain(lambda k, x: x / 2, x, until=until, max_steps=50, stats=stats))(1.0)
+    assert gradient == 2.0**-4
+    assert stats.steps == 4
+    assert asked == [0, 1, 2, 3, 4]  # in the first sweep only
+    with pytest.raises(RuntimeError, match="still not true after max_steps=2"):
+        chain(lambda k, x: x / 2, 1.0, until=lambda k, x: x < 0.1, max_steps=2)
+
+
+def test_object_arrays_in_a_state_are_packed():
+    def step(k, x):
+        return np.array([x[0] * 1.1, x[0] + x[1]])
+    gradient = grad(lambda x: np.sum(chain(step, x, steps=3)))(np.array([1.0, 2.0]))
+    np.testing.assert_allclose(gradient, dualad.gradient(lambda x: np.sum(chain(step, x, steps=3)))(np.array([1.0, 2.0])))
+
+
+def test_many_threads_do_not_meet():
+    results = {}
+
+    def work(i):
+        results[i] = grad(lambda x: chain(lambda k, x: x * (1 + 0.01 * i), x, steps=50))(1.0)
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i, result in results.items():
+        assert result == pytest.approx((1 + 0.01 * i) ** 50)
+    assert len(results) == 8
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_exception_in_either_sweep_releases_every_state(error):
+    calls = []
+
+    def step(k, x):
+        calls.append(k)
+        if len(calls) == fail_at:
+            raise error("stop")
+        return x * 1.1
+    for fail_at in (5, 30):
+        calls.clear()
+        storage = Memory()
+        sessions = []
+        opened = Memory.open
+        try:
+            Memory.open = lambda self: sessions.append(opened(self)) or sessions[-1]
+            with pytest.raises(error):
+                grad(lambda x: chain(step, x, steps=20, storage=storage))(1.0)
+        finally:
+            Memory.open = opened
+        assert sessions and all(len(session) == 0 for session in sessions)
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("steps", "error", "text"), [
+    (-1, ValueError, "steps must be at least 0, got -1"),
+    (2.5, TypeError, "steps must be an integer, got 2.5"),
+    (True, TypeError, "steps must be an integer"),
+    (None, TypeError, "give either steps=N or"),
+])
+@pytest.mark.parametrize("mode", ["plain", "forward", "reverse"])
+def test_bad_lengths(steps, error, text, mode):
+    f = lambda x: chain(halve, x, steps=steps)  # noqa: E731
+    call = {"plain": f, "forward": dualad.derivative(f), "reverse": grad(f)}[mode]
+    with pytest.raises(error, match=text):
+        call(1.0)
+
+
+@pytest.mark.parametrize("mode", ["plain", "forward", "reverse"])
+@pytest.mark.parametrize(("step", "text"), [
+    (lambda k, x: (x, x), "structure"),
+    (lambda k, x: x[:-1], r"float64 of shape \(2,\) at state, which was float64 of shape \(3,\)"),
+    (lambda k, x: x + 1j, "complex128 of shape"),
+    (lambda k, x: x.astype(np.float32), "float32"),
+    (lambda k, x: None, "structure"),
+])
+def test_steps_that_change_the_state(step, text, mode):
+    f = lambda x: np.sum(np.real(chain(step, x, steps=3)))  # noqa: E731
+    call = {"plain": f, "forward": dualad.gradient(f), "reverse": grad(f)}[mode]
+    with pytest.raises(TypeError, match=text):
+        call(np.ones(3))
+
+
+@pytest.mark.parametrize("mode", ["plain", "reverse"])
+def test_integer_leaf_that_becomes_a_float_is_named(mode):
+    def step(k, state):
+        return {"x": state["x"] * 1.5, "n": state["n"] * 0.5}
+    f = lambda x: chain(step, {"x": x, "n": 3}, steps=3)["x"]  # noqa: E731
+    with pytest.raises(TypeError, match=r"state\['n'\], which was int64"):
+        (f if mode == "plain" else grad(f))(1.0)
+
+
+def test_closure_over_a_traced_value_raises():
+    def f(c):
+        return chain(lambda k, x: x * c, 1.0, steps=3)
+    for call in (grad(f), dualad.derivative(f)):
+        with pytest.raises(TypeError, match="closes over"):
+            call(2.0)
+
+    def g(x, c):
+        return chain(lambda k, x: x * c if k == 2 else x, x, steps=4)
+    with pytest.raises((TypeError, RuntimeError), match="closes over|derivative call"):
+        grad(g, argnums=(0, 1))(1.0, 2.0)
+
+
+def test_reverse_over_reverse_names_hvp():
+    with pytest.raises(TypeError, match="hvp"):
+        grad(grad(lambda x: chain(halve, x, steps=3)))(1.0)
+
+
+def test_linearize_through_a_chain_names_jvp():
+    _, push = linearize(lambda x: chain(halve, x, steps=3), 1.0)
+    with pytest.raises(TypeError, match=r"dualad\.jvp"):
+        push(1.0)
+
+
+def test_wrong_kinds_of_arguments():
+    with pytest.raises(TypeError, match="not a function"):
+        chain(3, 1.0, steps=2)
+    with pytest.raises(TypeError, match="max_steps goes with until"):
+        chain(halve, 1.0, steps=2, max_steps=3)
+    with pytest.raises(TypeError, match="schedule must be a Schedule"):
+        grad(lambda x: chain(halve, x, steps=2, schedule="ctz"))(1.0)
+    with pytest.raises(TypeError, match="storage must be a Storage"):
+        grad(lambda x: chain(halve, x, steps=2, storage={}))(1.0)
+
+
+def test_step_that_writes_into_a_parameter_raises():
+    def step(k, x, c):
+        c[0] += 1.0
+        return x * c
+    with pytest.raises(ValueError, match="read-only"):
+        grad(lambda x: np.sum(chain(step, x, np.ones(2), steps=3)))(np.ones(2))
