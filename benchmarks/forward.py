@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from .functions import chain_gradient, functions, loop, loop_gradient, points, rosenbrock_gradient
+from .functions import functions, loop, loop_gradient, points
 from .harness import Case, Peer, Table, main
 
 PRODUCT = Table("Product of two numbers, called as `lambda a, b: a * b`", unit="ns")
@@ -25,7 +25,7 @@ FROM_ARRAY, FROM_LIST, REVERSE = "of an array", "of a list of floats", "of an ar
 # --- the functions ----------------------------------------------------------------------------------------------------------
 
 
-multiply = lambda a, b: a * b  # noqa: E731  (as the table says)
+multiply = lambda a, b: a * b  # called as the title says
 
 
 def burgers(u, np=np):

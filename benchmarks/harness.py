@@ -24,20 +24,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean, median
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 __all__ = ["Case", "Peer", "Table", "main"]
 
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")}
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 ALLOCATORS = {  # of glibc: pinned, it neither maps and unmaps large arrays (32 MiB is its limit) nor trims its heap
     "pinned": {"MALLOC_MMAP_THRESHOLD_": str(1 << 25), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)},
     "default": {},
 }
-REPEATS = 7      # interleaved: every peer once, then every peer again
-LONG_ENOUGH = 0.01   # seconds of one repeat; short calls are made many times
-ONCE = 2.0       # seconds from which the first call is the only one
+REPEATS = 7          # interleaved: every peer once, then every peer again
+LONG_ENOUGH = 0.005  # seconds, the least of one repeat; short calls are made many times
+ONCE = 1.0           # seconds from which the first call is the only one
 
 
 # --- public -----------------------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class Outcome:
 
     def __init__(self):
         self.error = None
-        self.difference = math.nan
+        self.difference, self.is_reference = math.nan, False
         self.seconds, self.primal, self.columns = [], [], {}
 
     @property
@@ -164,19 +164,23 @@ def run(name, tables, peers, here, allocator, quick, repeats):
 
 def measure(key, children, rtol, repeats, folder):
     """Return the outcomes of one row: first the answers, then the times."""
-    outcomes, reference = {}, None
+    outcomes, reference, first = {}, None, None
+    path = os.path.join(folder, "answer.npy")
     for peer, child in children.items():
         outcomes[peer] = outcome = Outcome()
-        reply = child.ask("answer", key, os.path.join(folder, "answer.npy"))
+        try:
+            reply = child.ask("answer", key, path)
+        except Ended as error:
+            reply = {"error": str(error)}
         if "error" in reply:
             outcome.error = reply["error"]
             continue
-        answer = np.load(os.path.join(folder, "answer.npy"))
+        answer = np.load(path)
         if reference is None:
-            reference = answer
+            reference, first, outcome.is_reference = answer, peer, True
         outcome.difference = difference(answer, reference)
         if not outcome.difference <= rtol:
-            outcome.error = f"disagrees (by {outcome.difference:.1e})"
+            outcome.error = f"disagrees with {first} by {outcome.difference:.1e}"
         elif reply["seconds"] > ONCE:
             outcome.seconds, outcome.primal = [reply["seconds"]], [reply["primal"]]
     timed = [peer for peer, outcome in outcomes.items() if not outcome.error]
@@ -200,9 +204,10 @@ def difference(answer, reference):
     same = (answer == reference) | (np.isnan(answer) & np.isnan(reference))
     if same.all():
         return 0.0
-    scale = np.max(np.abs(reference), initial=0.0, where=np.isfinite(reference))
-    apart = float(np.max(np.abs(answer - reference), initial=0.0, where=~same))
-    return apart / float(scale) if scale else math.inf
+    with np.errstate(invalid="ignore"):
+        apart = float(np.max(np.abs(answer - reference), initial=0.0, where=~same))
+    scale = float(np.max(np.abs(reference), initial=0.0, where=np.isfinite(reference)))
+    return apart / scale if scale else math.inf
 
 
 class Ended(RuntimeError):
@@ -225,7 +230,7 @@ class Child:
             print(json.dumps(request), file=self.process.stdin, flush=True)
             line = self.process.stdout.readline()
         if not line:
-            raise Ended(f"The subprocess of {self.peer} ended with status {self.process.wait()} when asked for {request}")
+            raise Ended(f"The subprocess of {self.peer} ended with status {self.process.wait()}, asked for {request[0]}")
         return json.loads(line)
 
     def __enter__(self):
@@ -300,23 +305,26 @@ def peer_table(table, results):
     text = []
     for row, outcomes in results.items():
         extra = list(dict.fromkeys(name for outcome in outcomes.values() for name in outcome.columns))
-        lines = []
+        primals = [t for outcome in outcomes.values() for t in outcome.primal]
+        lines = [["plain primal", show(median(primals), table.unit), *[""] * (len(extra) + 2)]] if primals else []
         for peer, outcome in outcomes.items():
             if outcome.error:
-                lines.append([peer, outcome.error, *[""] * (len(extra) + 2)])
+                lines.append([f"{peer}: {outcome.error}", *[""] * (len(extra) + 3)])
             else:
                 lines.append([peer, show(median(outcome.seconds), table.unit), f"{outcome.ratio:.1f}x",
-                              *(outcome.columns.get(name, "") for name in extra), f"{outcome.difference:.0e}"])
+                              *(outcome.columns.get(name, "") for name in extra),
+                              "reference" if outcome.is_reference else f"{outcome.difference:.0e}"])
         text.append(markdown([row, table.unit, "x primal", *extra, "difference"], lines))
     return "\n\n".join(text)
 
 
 def markdown(head, lines):
-    widths = [max(len(line[i]) for line in (head, *lines)) for i in range(len(head))]
+    """Return a Markdown table, its first column flush left and the others flush right."""
+    widths = [max(3, *(len(line[i]) for line in (head, *lines))) for i in range(len(head))]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    return "\n".join("| " + " | ".join([cells[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in
-                                                                   zip(cells[1:], widths[1:], strict=True))]) + " |"
-                     for cells in (head, rule, *lines))
+    rows = [[cells[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))]
+            for cells in (head, rule, *lines)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
 # --- the child: answers until its input ends ----------------------------------------------------------------------------------
@@ -329,22 +337,20 @@ def serve(primals, peer, quick):
     order = [key for key in plain if key in cases]
     if len(order) != len(cases):
         raise ValueError(f"rows without a primal: {sorted(set(cases) - set(plain))}")
-    timers: dict[tuple, Any] = {}
+    timers = {}
     for line in sys.stdin:
         what, *arguments = json.loads(line)
+        key = tuple(arguments.pop(0)) if arguments else None
         if what == "rows":
             reply = order
+        elif what == "answer":
+            reply = give_answer(cases[key], plain[key], *arguments)
+        elif what == "time":
+            if key not in timers:
+                timers[key] = {"primal": Repeat(plain[key], quick), "seconds": Repeat(cases[key], quick)}
+            reply = {name: repeat.once() for name, repeat in timers[key].items()}
         else:
-            key = tuple(arguments[0])
-            case = cases[key]
-            if what == "answer":
-                reply = give_answer(case, plain[key], arguments[1])
-            elif what == "time":
-                if key not in timers:
-                    timers[key] = [Repeat(plain[key], quick), Repeat(case, quick)]
-                reply = dict(zip(("primal", "seconds"), (repeat.once() for repeat in timers[key]), strict=True))
-            else:
-                reply = case.columns(*arguments[1:])
+            reply = cases[key].columns(*arguments)
         print(json.dumps(reply), file=replies, flush=True)
     return 0
 
@@ -361,9 +367,8 @@ def give_answer(case, plain, path):
         return {"error": f"{type(error).__name__}: {error}".splitlines()[0][:160]}
     reply = {"seconds": seconds}
     if seconds > ONCE:
-        started = perf_counter()
-        plain.f(*plain.args)
-        reply["primal"] = perf_counter() - started
+        repeat = Repeat(plain, quick=False)
+        reply["primal"] = median(repeat.once() for _ in range(3))
     return reply
 
 
@@ -375,7 +380,7 @@ class Repeat:
         self.timer = timeit.Timer(f"f({', '.join(names)})", "gc.enable()",
                                   globals={"f": case.f, "gc": gc, **dict(zip(names, case.args, strict=True))})
         self.number = 1
-        while not quick and self.timer.timeit(self.number) < LONG_ENOUGH / 2:
+        while not quick and self.timer.timeit(self.number) < LONG_ENOUGH:
             self.number *= 2
 
     def once(self):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import resource
+import math
 import sys
 
 from .harness import Case, Peer, Table, main
@@ -113,6 +113,10 @@ def resident_peak(reset=False):
             lines = dict(line.split(":", 1) for line in file)
         return int(lines["VmHWM"].split()[0]) * 1024
     except OSError:
+        try:
+            import resource
+        except ImportError:
+            return math.nan
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
 
@@ -127,8 +131,12 @@ def complex_step(quick):
 
     steps = length(quick)
     run = simulate(steps)
-    traced = Memory(gradient)
-    yield GRADIENT.title, of(steps), Case(traced, (*START, *PARAMETERS), columns=lambda seconds, primal: {"peak memory": str(traced)})
+    measured = Memory(gradient)
+    yield GRADIENT.title, of(steps), Case(measured, (*START, *PARAMETERS),
+                                          columns=lambda seconds, primal: {"peak memory": str(measured)})
+
+
+def closed_form(quick):
     steps = length_driver(quick)
     yield DRIVER.title, of(steps), Case(lambda: FACTOR**steps)
 
@@ -146,13 +154,13 @@ def checkpointed(schedule):
             return grad(simulate, argnums=tuple(range(6)))(*numbers, steps=steps, stats=stats)
 
         def columns(seconds, primal):
-            return {"saved states": str(stats.peak_states), "steps run again": f"{(stats.advances - stats.steps) / stats.steps:.2f} N",
-                    "peak memory": str(traced)}
+            return {"saved states": f"{stats.peak_states} ({stats.peak_bytes} B)",
+                    "steps run again": f"{(stats.advances - steps) / steps:.2f} N", "peak memory": str(measured)}
 
         steps, stats = length(quick), Stats()
         grad(simulate)(*START, *PARAMETERS, steps=3)
-        traced = Memory(gradient)
-        yield GRADIENT.title, of(steps), Case(traced, (*START, *PARAMETERS), columns=columns)
+        measured = Memory(gradient)
+        yield GRADIENT.title, of(steps), Case(measured, (*START, *PARAMETERS), columns=columns)
 
         many, counts = length_driver(quick), Stats()
 
@@ -162,8 +170,8 @@ def checkpointed(schedule):
         def columns_driver(seconds, primal):
             own = (counts.advances + counts.pulls) * primal / many
             return {"us a step": f"{seconds / many * 1e6:.2f}", "without the calls": f"{(seconds - own) / many * 1e6:.2f}",
-                    "steps run again": f"{(counts.advances - many) / many:.2f} N", "saved states": str(counts.peak_states),
-                    "peak memory": str(driver)}
+                    "saved states": f"{counts.peak_states} ({counts.peak_bytes} B)",
+                    "steps run again": f"{(counts.advances - many) / many:.2f} N", "peak memory": str(driver)}
 
         driver = Memory(sweep_back)
         yield DRIVER.title, of(many), Case(driver, columns=columns_driver)
@@ -197,13 +205,14 @@ def torch(quick):
 def recorded(small, gradient, quick):
     """Return the case of a tool that records the whole loop; `small` is called first, so that imports are not counted."""
     small(*START, *PARAMETERS)
-    traced, steps = Memory(gradient), length(quick)
-    return GRADIENT.title, of(steps), Case(traced, (*START, *PARAMETERS), columns=lambda seconds, primal: {
-        "saved states": "all", "peak memory": str(traced)})
+    measured, steps = Memory(gradient), length(quick)
+    return GRADIENT.title, of(steps), Case(measured, (*START, *PARAMETERS), columns=lambda seconds, primal: {
+        "saved states": "all", "peak memory": str(measured)})
 
 
 PEERS = {
     "complex steps": Peer(complex_step),
+    "closed form": Peer(closed_form),
     "chain, CTZ": Peer(checkpointed("ctz"), ours=True),
     "chain, CTZ bisect": Peer(checkpointed("ctz:bisect"), ours=True),
     "chain, Revolve(20)": Peer(checkpointed("revolve:20"), ours=True),

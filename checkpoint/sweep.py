@@ -1,7 +1,9 @@
 """The driver: actions x step x pull x storage -> cotangent. It knows no engine of differentiation."""
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -9,8 +11,9 @@ from .actions import Action, Advance, Drop, Load, Reverse, Save
 from .checks import whole_number
 from .schedules import CTZ, Schedule
 from .stats import Stats
-from .storage import Memory, Storage
+from .storage import DamagedState, Memory, Storage
 from .storage.states import canonical, copy_state, has_arrays
+from .storage.tiered import tiers
 
 __all__ = ["Pull", "Result", "Step", "Sweep", "Until", "reverse"]
 
@@ -108,7 +111,7 @@ class Sweep:
         self._max_steps = None if max_steps is None else _length(max_steps, "max_steps")
         self._step, self._until = step, until
         self._schedule = schedule
-        self._session = storage.open()
+        self._session = tiers(storage, schedule.on_disk(self._steps)).open()
         self._finalizer = weakref.finalize(self, self._session.clear)
         self._initial = self._session.copy(state)
         self._arrays = has_arrays(self._initial)
@@ -165,9 +168,10 @@ class Sweep:
         try:
             g = copy_state(cotangent)
             if self._steps:
-                saved = self._session.indices()
-                x = self._last.pop() if self._last else self._session.load(self._steps - 1)
-                g = self._play(self._schedule.reverse(self._steps, saved), self._steps - 1, None, x, pull, g)[1]
+                saved, last = self._session.indices(), self._steps - 1
+                self._session.prefetch(saved[-1])
+                x = self._last.pop() if self._last else self._load(last)
+                g = self._play(self._schedule.reverse(self._steps, saved), last, None, x, pull, g)[1]
             return g
         finally:
             self.release()
@@ -253,7 +257,7 @@ class Sweep:
         gradient.
         """
         step, session, arrays = self._step, self._session, self._arrays
-        save, load, drop = session.save, session.load, session.drop
+        save, load, drop = session.save, self._load, session.drop
         position: int | None = at  # None while there is no working state
         left = 0 if pull is None else at + 1  # steps still to reverse
         advances = pulls = 0
@@ -301,6 +305,24 @@ class Sweep:
             self._advances += advances
             self._pulls += pulls
         return x, g
+
+    def _load(self, index: int) -> Any:
+        """Load x_index. If it cannot be read back, compute it again from the newest state before it that can be."""
+        session = self._session
+        try:
+            return session.load(index)
+        except DamagedState as error:
+            warnings.warn(f"{error}; x_{index} is computed again", RuntimeWarning, stacklevel=5)
+        session.drop(index)
+        base, x = 0, session.copy(self._initial)
+        for earlier in reversed([k for k in session.indices() if k < index]):
+            with suppress(DamagedState):
+                base, x = earlier, session.load(earlier)
+                break
+        if base < index:
+            x = self._play((Advance(base, index),), base, index, x)[0]
+        session.save(index, x)
+        return x
 
     def _report(self) -> None:
         session, stats = self._session, self.stats

@@ -26,7 +26,7 @@ from .seeding import (
 
 __all__ = ["jacobian", "jacobian_columns", "value_and_jacobian"]
 
-CACHE = 160_000  # bytes of one (K, n) tangent that still leave room in a 1 MB cache for the temporaries of a rule
+CACHE = 512_000  # bytes of one (K, n) tangent that still leave room for the temporaries of a rule in a cache of 1 or 2 MB
 FEWEST = 4       # directions to a chunk even where n is large: f itself is evaluated once a chunk
 
 

@@ -8,5 +8,6 @@ from .periodic import Periodic
 from .revolve import Revolve
 from .schedule import Schedule
 from .store_all import StoreAll
+from .tiered import Tiered
 
-__all__ = ["CTZ", "Online", "Periodic", "Revolve", "Schedule", "StoreAll", "advances", "beta", "parse"]
+__all__ = ["CTZ", "Online", "Periodic", "Revolve", "Schedule", "StoreAll", "Tiered", "advances", "beta", "parse"]

@@ -6,10 +6,11 @@ from .periodic import Periodic
 from .revolve import Revolve
 from .schedule import Schedule
 from .store_all import StoreAll
+from .tiered import Tiered
 
 __all__ = ["parse"]
 
-FORMS = "ctz, ctz:bisect, ctz:binomial, revolve:SLOTS, online:SLOTS, periodic, periodic:EVERY, store_all"
+FORMS = "ctz, ctz:bisect, ctz:binomial, revolve:SLOTS, online:SLOTS, periodic, periodic:EVERY, tiered:MEMORY+DISK, store_all"
 
 
 def parse(text: str) -> Schedule:
@@ -18,8 +19,8 @@ def parse(text: str) -> Schedule:
     Parameters
     ----------
     text : str
-        ``ctz``, ``ctz:bisect``, ``ctz:binomial``, ``revolve:SLOTS``, ``online:SLOTS``, ``periodic``, ``periodic:EVERY`` or
-        ``store_all``.
+        ``ctz``, ``ctz:bisect``, ``ctz:binomial``, ``revolve:SLOTS``, ``online:SLOTS``, ``periodic``, ``periodic:EVERY``,
+        ``tiered:MEMORY+DISK`` (slots) or ``store_all``.
 
     Returns
     -------
@@ -45,6 +46,8 @@ def parse(text: str) -> Schedule:
             return Online(int(argument))
         case "periodic" if argument.isdecimal() or not colon:
             return Periodic(every=int(argument)) if colon else Periodic()
+        case "tiered" if len(slots := argument.split("+")) == 2 and all(map(str.isdecimal, slots)):
+            return Tiered(*map(int, slots))
         case "store_all" if not colon:
             return StoreAll()
     raise ValueError(f"parse: no schedule is written {text!r}; write one of {FORMS}")

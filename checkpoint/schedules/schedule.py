@@ -25,7 +25,7 @@ class Schedule(ABC):
       is not saved, the driver holds a copy of it, which may still be saved in the next round: ``Save(k)`` before
       ``Advance(k + 1, k + 2)``. So x_{N-1} is at hand when the chain turns out to end at x_N.
 
-    Subclasses are frozen dataclasses that define the three methods.
+    Subclasses are frozen dataclasses that define the first three methods.
     """
 
     @abstractmethod
@@ -76,6 +76,21 @@ class Schedule(ABC):
         -------
         int
         """
+
+    def on_disk(self, steps: int | None) -> frozenset[int]:
+        """Places of the stack of saved states that belong on disk rather than in memory; none, for most schedules.
+
+        Parameters
+        ----------
+        steps : int or None
+            N, or None while the length is unknown.
+
+        Returns
+        -------
+        frozenset of int
+            Place p is that of a state that is saved while p others are.
+        """
+        return frozenset()
 
     def _steps(self, steps: int) -> int:
         """Check a known length."""

@@ -6,7 +6,7 @@ import tempfile
 import weakref
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,16 +101,15 @@ class DiskSession(Session):
     >>> session.clear()
     """
 
-    def __init__(self, path: Any, queue: int) -> None:
+    def __init__(self, path: Path | None, queue: int) -> None:
         self._path, self._queue = path, queue
         self._files: dict[int, _File] = {}
-        self._writing: deque[_File] = deque()  # in the order in which they were saved
         self._bytes = 0
-        self._ahead: tuple[int, Callable[[], Any]] | None = None  # a state in main memory, or on its way there
-        self._reading = False  # whether anything has been loaded: the newest state is then held in main memory
-        self._pool: ThreadPoolExecutor | None = None
-        self._folder: Path | None = None
-        self._close = lambda: None
+        self._writing: deque[_File] = deque()  # oldest first
+        self._ahead: tuple[int, Future[Any]] | None = None  # one state in main memory, or on its way there
+        self._reversing = False  # whether anything was loaded: from then on, the newest state is the next one needed
+        self._folder: _Folder | None = None
+        self._close: Callable[[], Any] = int
 
     def copy(self, state: Any) -> Any:
         """An independent copy of a state; see `Session.copy`."""
@@ -122,7 +121,7 @@ class DiskSession(Session):
         Raises
         ------
         OSError
-            If this state, or one that was saved before, cannot be written: a full disk, for instance.
+            If this state, or one saved before, cannot be written; a full disk, for instance.
         TypeError
             If a leaf cannot be written to a file.
         """
@@ -131,29 +130,131 @@ class DiskSession(Session):
         state = copy_state(state)
         leaves, structure = optree.tree_flatten(state, none_is_leaf=True, namespace=NAMESPACE)
         check_leaves(leaves)
-        while self._writing and (len(self._writing) >= self._queue or self._writing[0].written.done()):
+        while self._writing and (len(self._writing) == self._queue or self._writing[0].written.done()):
             self._writing.popleft().written.result()
-        folder, pool = self._open()
-        file = _File(folder / f"{index:012d}.state", structure, nbytes(leaves), leaves)
-        file.written = pool.submit(file.write, index)
+        folder = self._open()
+        file = _File(index, folder.path / f"{index:012d}.state", leaves, structure)
+        file.written = folder.writer.submit(file.write)
         self._writing.append(file)
         self._files[index] = file
         self._bytes += file.nbytes
         self.saves += 1
         self.peak_states = max(self.peak_states, len(self._files))
         self.peak_bytes = max(self.peak_bytes, self._bytes)
-        self._ahead = (index, lambda: state) if self._reading else None
+        self._ahead = None
+        if self._reversing:
+            self._ahead = index, Future()
+            self._ahead[1].set_result(state)
 
     def load(self, index: int) -> Any:
         """A copy of a saved state; see `Session.load`."""
-        file = self._file(index, "load")
-        self._reading = True
-        if self._ahead is None or self._ahead[0] != index:
-            self._ahead = None
-            self.prefetch(index)
-        state = self._ahead[1]()
+        self._get(index, "load")
+        self._reversing = True
+        self.prefetch(index)
+        assert self._ahead is not None
+        state = copy_state(self._ahead[1].result())
         self.loads += 1
-        ...
+        return state
 
     def prefetch(self, index: int) -> None:
-        """Begin to read a state; see `Session.prefetch`."""
+        """Begin to read a state, unless it is in main memory; see `Session.prefetch`."""
+        file = self._get(index, "read")
+        if self._ahead is None or self._ahead[0] != index:
+            self._ahead = index, self._open().reader.submit(file.read)
+
+    def drop(self, index: int) -> None:
+        """Remove a saved state; see `Session.drop`."""
+        file = self._get(index, "drop")
+        del self._files[index]
+        self._bytes -= file.nbytes
+        if self._ahead is not None and self._ahead[0] == index:
+            wait([self._ahead[1]])
+            self._ahead = None
+        if file in self._writing:
+            self._writing.remove(file)
+        if not file.written.cancel():
+            file.written.result()
+        file.path.unlink(missing_ok=True)
+        if self._reversing and self._files:
+            self.prefetch(max(self._files))
+
+    def clear(self) -> None:
+        """Stop writing and remove the folder; see `Session.clear`."""
+        self._files.clear()
+        self._writing.clear()
+        self._ahead = self._folder = None
+        self._bytes, self._reversing = 0, False
+        self._close()
+
+    def indices(self) -> list[int]:
+        """Indices of the saved states, ascending."""
+        return sorted(self._files)
+
+    def nbytes(self, index: int | None = None) -> int:
+        """Bytes of one saved state, or of all, without the headers of the files; see `Session.nbytes`."""
+        return self._bytes if index is None else self._get(index, "measure").nbytes
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __contains__(self, index: object) -> bool:
+        return index in self._files
+
+    def _get(self, index: int, verb: str) -> "_File":
+        try:
+            return self._files[index]
+        except KeyError:
+            saved = f"saved are {self.indices()}; save it first"
+            raise KeyError(f"Disk: cannot {verb} state {index}: {saved}") from None
+
+    def _open(self) -> "_Folder":
+        """The folder of this sweep and its two threads, made when the first state is saved."""
+        if self._folder is None:
+            folder = self._folder = _Folder(self._path)
+            self._close = weakref.finalize(self, folder.remove)
+        return self._folder
+
+
+class _Folder:
+    """A folder that nobody else has, a thread that writes into it, and one that reads from it."""
+
+    def __init__(self, path: Path | None) -> None:
+        if path is not None:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path = Path(tempfile.mkdtemp(prefix="checkpoint-", dir=path))  # mode 0700
+        self.writer = ThreadPoolExecutor(1, "checkpoint-writer")
+        self.reader = ThreadPoolExecutor(1, "checkpoint-reader")
+        self.process = os.getpid()
+
+    def remove(self) -> None:
+        """Stop both threads, and remove the folder with what is in it."""
+        if os.getpid() != self.process:  # a fork of the process that owns it
+            return
+        try:
+            for pool in (self.writer, self.reader):
+                pool.shutdown(cancel_futures=True)
+        except RuntimeError:  # called by the garbage collector in one of the threads
+            pass
+        finally:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+class _File:
+    """One saved state."""
+
+    def __init__(self, index: int, path: Path, leaves: list[Any], structure: optree.PyTreeSpec) -> None:
+        self.index, self.path, self.structure = index, path, structure
+        self.nbytes = nbytes(leaves)
+        self.leaves: list[Any] | None = leaves  # until they are written
+        self.written: Future[None] = Future()
+
+    def write(self) -> None:
+        assert self.leaves is not None
+        write_leaves(self.path, self.index, self.leaves)
+        self.leaves = None
+
+    def read(self) -> Any:
+        leaves = self.leaves
+        if leaves is None:
+            leaves = read_leaves(self.path, self.index)
+        return optree.tree_unflatten(self.structure, leaves)

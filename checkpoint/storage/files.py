@@ -24,7 +24,7 @@ from .storage import DamagedState
 __all__ = ["NAMESPACE", "check_leaves", "read_leaves", "write_leaves"]
 
 NAMESPACE = "checkpoint"  # of optree: whoever registers a type of leaf here says how it is taken apart for a file
-PREFIX = struct.Struct("<4sHxxII")
+PREFIX = struct.Struct("<4sHII")
 MAGIC, FORMAT = b"CKPT", 1
 PLAIN = (float, bool, str, type(None))
 ALLOWED = "arrays without Python objects, NumPy and Python numbers, texts, bytes, booleans and None"

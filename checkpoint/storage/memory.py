@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..checks import whole_number
+from .compress import PACKERS
 from .states import copy_state, nbytes
 from .storage import Session, Storage
 
@@ -25,11 +26,16 @@ class Memory(Storage):
         keeps other leaves (numbers, None, texts) as they are.
     slots : int, optional
         Most states saved at the same time; one more raises. The default is no limit.
+    compress : {"zlib", "float32"}, optional
+        ``"zlib"`` deflates the arrays of saved states, without loss. ``"float32"`` is lossy: it rounds arrays of double
+        precision to single, so that steps are repeated and pulled from states that are off in the eighth digit, and the
+        gradient has an error of that order.
 
     Raises
     ------
     TypeError, ValueError
-        If `copy` is not callable, or `slots` not an integer of at least 1.
+        If `copy` is not callable, or `slots` not an integer of at least 1, or there is no such `compress`, or it is given
+        together with `copy`.
 
     Examples
     --------
@@ -41,6 +47,7 @@ class Memory(Storage):
 
     copy: Callable[[Any], Any] | None = None
     slots: int | None = None
+    compress: str | None = None
 
     def __post_init__(self) -> None:
         if self.copy is not None and not callable(self.copy):
@@ -49,6 +56,11 @@ class Memory(Storage):
             hint = "leave it out for no limit"
             slots = whole_number(self.slots, where="Memory", argument="slots", least=1, hint=hint)
             object.__setattr__(self, "slots", slots)
+        if self.compress is not None:
+            if self.compress not in PACKERS:
+                raise ValueError(f'Memory: compress must be "zlib" or "float32" (which is lossy), got {self.compress!r}')
+            if self.copy is not None:
+                raise TypeError("Memory: compress packs the arrays of a state, and does not go with a copy of your own")
 
     def open(self) -> "MemorySession":
         """A new, empty session.
@@ -57,7 +69,9 @@ class Memory(Storage):
         -------
         MemorySession
         """
-        return MemorySession(self.copy or copy_state, self.slots)
+        copy = self.copy or copy_state
+        pack, unpack = (copy, copy) if self.compress is None else PACKERS[self.compress]
+        return MemorySession(copy, self.slots, pack, unpack)
 
 
 class MemorySession(Session):
@@ -69,6 +83,8 @@ class MemorySession(Session):
         ``copy(state) -> state``.
     slots : int or None
         Limit on saved states.
+    pack, unpack : callable
+        What is kept of a state, and the state made of that again.
 
     Examples
     --------
@@ -80,8 +96,10 @@ class MemorySession(Session):
     RuntimeError: Memory: cannot save state 1: all 1 slots hold states [0]; drop one, or give more slots
     """
 
-    def __init__(self, copy: Callable[[Any], Any], slots: int | None) -> None:
-        self._copy = copy
+    def __init__(
+        self, copy: Callable[[Any], Any], slots: int | None, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]
+    ) -> None:
+        self._copy, self._pack, self._unpack = copy, pack, unpack
         self._slots = slots
         self._states: dict[int, tuple[Any, int]] = {}  # index: (state, bytes)
         self._bytes = 0
@@ -103,7 +121,7 @@ class MemorySession(Session):
         if type(state) is float:  # immutable: nothing to copy or to measure
             size = 8
         else:
-            state = self._copy(state)
+            state = self._pack(state)
             size = nbytes(state)
         states[index] = state, size
         self._bytes += size
@@ -120,7 +138,7 @@ class MemorySession(Session):
         except KeyError:
             raise self._absent(index, "load") from None
         self.loads += 1
-        return state if type(state) is float else self._copy(state)
+        return state if type(state) is float else self._unpack(state)
 
     def drop(self, index: int) -> None:
         """Free a saved state; see `Session.drop`."""

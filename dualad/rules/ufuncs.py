@@ -18,6 +18,9 @@ def power_base(ans, x, y):
     if type(y) in (int, float):
         if y == 2:
             return x + x
+        if type(x) is float and x <= 0.0 and y:  # NaN or infinite, where Python's ** is complex or raises
+            with np.errstate(all="ignore"):
+                return y * float(np.power(x, y - 1.0))
         return y * x ** (y - 1) if y else np.zeros_like(x)
     zero = np.equal(y, 0)
     return np.where(zero, 0.0, y * np.power(x, np.where(zero, 1.0, y - 1.0)))

@@ -1,0 +1,145 @@
+"""The binomial schedule over two storages: the busiest places in memory, the others on disk."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..actions import Action
+from ..checks import whole_number
+from . import refill
+from .binomial import split
+from .schedule import Schedule
+
+__all__ = ["Tiered", "Traffic", "traffic"]
+
+
+@dataclass(frozen=True)
+class Tiered(Schedule):
+    """Revolve with some of the saved states in memory and the others on disk, chosen to move the fewest to and from disk.
+
+    The advances are those of Revolve(memory_slots + disk_slots). Its saved states are a stack whose places are used very
+    unequally, and how often each is written and read follows from the length of the chain; the `memory_slots` busiest
+    places are in memory (Stumm & Walther 2009, SIAM J. Sci. Comput. 31:1946).
+
+    This is all a user has to write: ``schedule=Tiered(4, 20)``. The schedule knows the counts, so it says which places are
+    to be on disk (`on_disk`), in numbers, and still knows nothing of files; the sweep opens the storage accordingly. What
+    ``storage=`` gives is used for the one tier that it can be used for (``Disk("/scratch")``, ``Memory(compress="zlib")``),
+    and the other tier has its default.
+
+    Parameters
+    ----------
+    memory_slots, disk_slots : int
+        Most states saved in memory, the working state not counted, and on disk; at least 1, and 0.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If one is less than that or not an integer.
+
+    See Also
+    --------
+    checkpoint.schedules.tiered.traffic : reads and writes of each place.
+
+    Examples
+    --------
+    >>> Tiered(2, 2).on_disk(30)
+    frozenset({0, 1})
+    """
+
+    memory_slots: int
+    disk_slots: int
+
+    def __post_init__(self) -> None:
+        for argument, least in (("memory_slots", 1), ("disk_slots", 0)):
+            hint = "give the number of states that may be there at the same time"
+            value = whole_number(getattr(self, argument), where="Tiered", argument=argument, least=least, hint=hint)
+            object.__setattr__(self, argument, value)
+
+    @property
+    def slots(self) -> int:
+        """Both together."""
+        return self.memory_slots + self.disk_slots
+
+    def forward(self, steps: int | None) -> Iterator[Action]:
+        """Actions of the first sweep; see `Schedule.forward`."""
+        return refill.forward(self._known(steps), self.slots, split)
+
+    def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
+        """Actions of the reverse sweep; see `Schedule.reverse`."""
+        steps = self._steps(steps)
+        return refill.reverse(steps, self._saved(steps, saved), self.slots, split)
+
+    def limit(self, steps: int) -> int:
+        """`slots`, or fewer for a short chain; see `Schedule.limit`."""
+        return min(self.slots, max(self._steps(steps) - 1, 1) if steps else 0)
+
+    def on_disk(self, steps: int | None) -> frozenset[int]:
+        """The places with the least traffic, if there are more than fit in memory; see `Schedule.on_disk`."""
+        steps = self._known(steps)
+        places = range(self.limit(steps))
+        use = traffic(steps, len(places))
+        idle_first = sorted(places, key=lambda place: (use[place].total, place))
+        return frozenset(idle_first[: max(0, len(places) - self.memory_slots)])
+
+
+class Traffic(NamedTuple):
+    """How often one place of the stack of saved states is used.
+
+    Attributes
+    ----------
+    writes, reads : int
+        States saved to it, and loaded from it.
+    """
+
+    writes: int
+    reads: int
+
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.writes + self.reads
+
+
+def traffic(steps: int, slots: int) -> list[Traffic]:
+    """Writes and reads of each place under the binomial schedule, without running through it.
+
+    A gap of n steps with s places is the gap behind the state that is saved next, with s - 1 places, and then, its base read
+    again, the gap before that state, with s places. Gaps of the same length are counted together, longest first.
+
+    Parameters
+    ----------
+    steps, slots : int
+        N and S.
+
+    Returns
+    -------
+    list of Traffic
+        One a place, that of x_0 first.
+
+    Examples
+    --------
+    >>> [use.total for use in traffic(30, 4)]
+    [4, 9, 14, 17]
+    """
+    use = []
+    gaps = Counter({steps: 1})
+    writes = 1
+    for free in range(slots, 0, -1):
+        reads, inner = 0, Counter()
+        while gaps:
+            n = max(gaps)
+            times = gaps.pop(n)
+            if n < 2:
+                continue
+            if free == 1:  # one step less after every read
+                reads += (n - 1) * times
+                continue
+            stop = split(n, free)
+            reads += times
+            gaps[stop] += times
+            if n - stop > 1:
+                inner[n - stop] += times
+        use.append(Traffic(writes, reads))
+        writes, gaps = sum(inner.values()), inner
+    return use

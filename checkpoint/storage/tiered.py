@@ -1,0 +1,166 @@
+"""Two storages at once: some places of the stack of saved states in main memory, the others on disk."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .disk import Disk
+from .memory import Memory
+from .storage import Session, Storage
+
+__all__ = ["TieredSession", "Tiers", "tiers"]
+
+
+@dataclass(frozen=True)
+class Tiers(Storage):
+    """Keep the states of some places on disk and the others in main memory.
+
+    The saved states are a stack, x_0 being in place 0: a state that is saved while p others are has place p. The schedule
+    knows how often each place is written and read, so it says which places go on disk, and this storage does it. With
+    ``schedule=Tiered(...)`` that happens by itself; write ``storage=Tiers(Memory(...), Disk(...))`` only to say more about
+    the two.
+
+    Parameters
+    ----------
+    memory, disk : Storage
+        The fast and the slow one.
+    on_disk : collection of int
+        The places that go on disk.
+
+    Raises
+    ------
+    TypeError
+        If `memory` or `disk` is not a storage.
+
+    Examples
+    --------
+    >>> session = Tiers(on_disk={0}).open()
+    >>> session.save(0, 1.5)
+    >>> session.save(8, 2.5)
+    >>> session.load(0), session.load(8), len(session.disk), len(session.memory)
+    (1.5, 2.5, 1, 1)
+    >>> session.clear()
+    """
+
+    memory: Storage = field(default_factory=Memory)
+    disk: Storage = field(default_factory=Disk)
+    on_disk: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in ("memory", "disk"):
+            if not isinstance(getattr(self, name), Storage):
+                raise TypeError(f"Tiers: {name} must be a Storage such as Memory() or Disk(), got {getattr(self, name)!r}")
+        object.__setattr__(self, "on_disk", frozenset(self.on_disk))
+
+    def open(self) -> "TieredSession":
+        """A new, empty session.
+
+        Returns
+        -------
+        TieredSession
+        """
+        return TieredSession(self.memory.open(), self.disk.open(), self.on_disk)
+
+
+def tiers(storage: Storage, on_disk: frozenset[int]) -> Storage:
+    """The storage that a user chose, made to put some places on disk.
+
+    Parameters
+    ----------
+    storage : Storage
+        A `Tiers`; or a `Disk`, to which `Memory` is added; or another one, to which `Disk` is added.
+    on_disk : frozenset of int
+        The places that go on disk; for none, `storage` is returned as it is.
+
+    Returns
+    -------
+    Storage
+
+    Examples
+    --------
+    >>> tiers(Memory(slots=4), frozenset({0}))
+    Tiers(memory=Memory(copy=None, slots=4, compress=None), disk=Disk(path=None, queue=2), on_disk=frozenset({0}))
+    """
+    if not on_disk:
+        return storage
+    if isinstance(storage, Tiers):
+        return replace(storage, on_disk=on_disk)
+    return Tiers(disk=storage, on_disk=on_disk) if isinstance(storage, Disk) else Tiers(storage, on_disk=on_disk)
+
+
+class TieredSession(Session):
+    """The states of one sweep in two storages; see `Session` for the methods and counts.
+
+    Parameters
+    ----------
+    memory, disk : Session
+        The two sessions. They have counts of their own.
+    on_disk : frozenset of int
+        The places that go on disk.
+
+    Examples
+    --------
+    >>> session = Tiers(on_disk={0}).open()
+    >>> session.indices(), session.nbytes()
+    ([], 0)
+    """
+
+    def __init__(self, memory: Session, disk: Session, on_disk: frozenset[int]) -> None:
+        self.memory, self.disk, self._on_disk = memory, disk, on_disk
+        self._where: dict[int, Session] = {}
+
+    def copy(self, state: Any) -> Any:
+        """An independent copy of a state; see `Session.copy`."""
+        return self.memory.copy(state)
+
+    def save(self, index: int, state: Any) -> None:
+        """Save a copy of a state where its place is; see `Session.save`."""
+        session = self._where.get(index)
+        if session is None:
+            session = self.disk if len(self._where) in self._on_disk else self.memory
+        session.save(index, state)
+        self._where[index] = session
+        self.saves += 1
+        self.peak_states = max(self.peak_states, len(self._where))
+        self.peak_bytes = max(self.peak_bytes, self.nbytes())
+
+    def load(self, index: int) -> Any:
+        """A copy of a saved state; see `Session.load`."""
+        state = self._session(index).load(index)
+        self.loads += 1
+        return state
+
+    def prefetch(self, index: int) -> None:
+        """Pass the hint on; see `Session.prefetch`."""
+        self._session(index).prefetch(index)
+
+    def drop(self, index: int) -> None:
+        """Free a saved state; see `Session.drop`."""
+        self._session(index).drop(index)
+        del self._where[index]
+        if self.loads and self._where:
+            self.prefetch(max(self._where))
+
+    def clear(self) -> None:
+        """Free everything; see `Session.clear`."""
+        self._where.clear()
+        try:
+            self.memory.clear()
+        finally:
+            self.disk.clear()
+
+    def indices(self) -> list[int]:
+        """Indices of the saved states, ascending."""
+        return sorted(self._where)
+
+    def nbytes(self, index: int | None = None) -> int:
+        """Bytes of one saved state, or of all; see `Session.nbytes`."""
+        return self.memory.nbytes() + self.disk.nbytes() if index is None else self._session(index).nbytes(index)
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def __contains__(self, index: object) -> bool:
+        return index in self._where
+
+    def _session(self, index: int) -> Session:
+        return self._where.get(index, self.memory)  # which says that it is not saved

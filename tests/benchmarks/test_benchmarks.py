@@ -1,0 +1,95 @@
+"""The benchmarks run and print their tables, and show no time of a peer whose answer is wrong."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def harness():
+    spec = importlib.util.spec_from_file_location("benchmarks_harness", ROOT / "benchmarks" / "harness.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look for it
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def quick(workload, *options):
+    command = [sys.executable, "-m", f"benchmarks.{workload}", "--quick", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize(("workload", "tables"), [("forward", 5), ("reverse", 2), ("lorenz", 2)])
+def test_quick_run_prints_its_tables(workload, tables):
+    run = quick(workload)
+    assert run.returncode == 0, run.stderr
+    rules = [line for line in run.stdout.splitlines() if line.startswith("| ---")]
+    assert len(rules) == tables, run.stdout
+    assert "Allocator: pinned" in run.stdout
+    assert str(ROOT) not in run.stdout
+
+
+def test_unknown_peer_is_named():
+    run = quick("lorenz", "--peers", "nobody")
+    assert run.returncode == 2
+    assert "no such peer: nobody; there are complex steps" in run.stderr
+
+
+@pytest.mark.parametrize(("answer", "reference", "expected"), [
+    ([1.0, 2.0], [1.0, 2.0], 0.0),
+    ([1.0, np.nan, np.inf], [1.0, np.nan, np.inf], 0.0),
+    ([1.0, 2.5], [1.0, 2.0], 0.25),
+    ([0.0, 0.0], [0.0, 0.0], 0.0),
+    ([1e-9, 0.0], [0.0, 0.0], np.inf),
+    ([1.0, np.inf], [1.0, 2.0], np.inf),
+    ([1.0, np.nan], [1.0, 2.0], np.nan),
+    ([1.0], [1.0, 2.0], np.inf),
+    ([], [], 0.0),
+])
+def test_difference(harness, answer, reference, expected):
+    np.testing.assert_equal(harness.difference(np.array(answer), np.array(reference)), expected)
+
+
+class Fake:
+    """A child that answers what it is told, and counts how often it is timed."""
+
+    def __init__(self, answer):
+        self.answer, self.timed = answer, 0
+
+    def ask(self, what, key, *rest):
+        if what == "answer":
+            if isinstance(self.answer, str):
+                return {"error": self.answer}
+            np.save(rest[0], np.array(self.answer))
+            return {"seconds": 0.0}
+        if what == "time":
+            self.timed += 1
+            return {"primal": 0.5, "seconds": float(self.timed)}
+        return {}
+
+
+def test_answers_are_compared_before_anything_is_timed(harness, tmp_path):
+    children = {"good": Fake([1.0, 2.0]), "same": Fake([1.0, 2.0 + 1e-12]), "wrong": Fake([1.0, 2.1]), "nan": Fake([1.0, np.nan]),
+                "unable": Fake("TypeError: no")}
+    outcomes = harness.measure(["table", "row"], children, 1e-9, 3, tmp_path)
+    assert {peer: child.timed for peer, child in children.items()} == {"good": 3, "same": 3, "wrong": 0, "nan": 0, "unable": 0}
+    assert outcomes["good"].ratio == 4.0  # the median of 1, 2, 3 seconds over 0.5
+    assert outcomes["wrong"].error == "disagrees with good by 5.0e-02"
+    table = harness.Table("table", unit="s", versus=("good", "same"))
+    text = harness.task_table(table, {"row": outcomes}, list(children))
+    head, _, row, *rest = text.splitlines()
+    assert cells(head)[-1] == "good / same"
+    assert cells(row) == ["row", "0.5", "2 (4.0x)", "2 (4.0x)", "fails", "fails", "fails", "1.00"]
+    assert "- unable, row: TypeError: no" in rest
+    assert "reference" in harness.peer_table(table, {"row": outcomes}).splitlines()[3]
+
+
+def cells(line):
+    return [cell.strip() for cell in line.split("|")[1:-1]]

@@ -1,0 +1,215 @@
+"""What happens at kinks, singular points and with NaN: every line of the published table, in both modes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from checkpoint import grad, hvp
+from checkpoint import jacobian as reverse_jacobian
+from dualad import derivative, gradient, hessian, jacobian, jvp
+
+inf, nan = np.inf, np.nan
+both = pytest.mark.parametrize("gradient", [gradient, grad], ids=["forward", "reverse"])
+
+
+def assert_same(got, expected):
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))
+
+
+# --- the table --------------------------------------------------------------------------------------------------------------
+
+@both
+@pytest.mark.parametrize(("f", "x", "expected"), [
+    (np.abs, 0.0, 0.0), (abs, 0.0, 0.0), (np.fabs, 0.0, 0.0), (np.sign, 0.0, 0.0), (np.sign, 2.0, 0.0),
+    (np.sqrt, 0.0, inf), (np.cbrt, 0.0, inf), (np.arcsin, 1.0, inf), (np.arcsin, -1.0, inf), (np.arccos, 1.0, -inf), (np.arccosh, 1.0, inf), (np.arctanh, 1.0, inf),
+    (np.log, 0.0, inf), (np.log1p, -1.0, inf), (lambda x: x**0.5, 0.0, inf), (lambda x: x**-0.5, 0.0, -inf),
+    (lambda x: x**0, 0.0, 0.0), (lambda x: x**0, -3.0, 0.0), (lambda x: x**0.0, 0.0, 0.0), (lambda x: np.power(x, 0.0), 0.0, 0.0),
+    (lambda y: 0.0**y, 2.0, 0.0), (lambda y: 0.0**y, 0.5, 0.0), (lambda y: np.power(0.0, y), 1.0, 0.0), (lambda y: np.power(0.0, y), -1.0, -inf),
+    (lambda x: np.hypot(x, 0.0), 0.0, 0.0), (lambda x: np.arctan2(x, 0.0), 0.0, 0.0), (lambda x: np.arctan2(0.0, x), 0.0, 0.0),
+    (lambda x: np.maximum(x, 0.0), 0.0, 0.5), (lambda x: np.minimum(x, 0.0), 0.0, 0.5), (lambda x: np.maximum(x, x), 1.0, 1.0), (lambda x: np.fmax(x, 0.0), 0.0, 0.5),
+    (lambda x: np.fmax(x, nan), 2.0, 1.0), (lambda x: np.fmin(nan, x), 2.0, 1.0), (lambda x: np.fmax(x, 1.0), nan, 0.0), (lambda x: np.copysign(x, 2.0), 0.0, 0.0),
+    (lambda x: np.clip(x, 0.0, 1.0), 0.0, 1.0), (lambda x: np.clip(x, 0.0, 1.0), 1.0, 1.0), (lambda x: np.clip(x, 0.0, 1.0), -1e-9, 0.0), (lambda x: np.clip(0.0, x, 1.0), 0.0, 0.0),
+    (lambda x: np.clip(1.0, 0.0, x), 1.0, 0.0), (lambda x: np.clip(-1.0, x, 1.0), 0.0, 1.0), (lambda x: np.clip(2.0, 0.0, x), 1.0, 1.0),
+    (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 5.0]), 1.0, 4.0), (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 5.0]), 0.0, 1.0),
+    (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 5.0]), -0.5, 0.0), (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 5.0]), 2.5, 0.0),
+    (np.floor, 1.0, 0.0), (np.ceil, 1.0, 0.0), (np.trunc, 0.0, 0.0), (np.rint, 0.5, 0.0), (lambda x: np.heaviside(x, 0.5), 0.0, 0.0),
+    (lambda x: np.remainder(x, 2.0), 4.0, 1.0), (lambda x: x % 2.0, 5.5, 1.0), (lambda x: x // 2.0, 5.5, 0.0),
+    (lambda x: np.logaddexp(x, -inf), 1.0, 1.0), (lambda x: np.logaddexp(x, -inf), -inf, 0.5),
+], ids=lambda value: None)
+def test_scalar_kinks(gradient, f, x, expected):
+    with np.errstate(all="ignore"):
+        assert_same(gradient(f)(x), expected)
+        assert_same(np.squeeze(gradient(lambda x: np.sum(f(x)))(np.array([x]))), expected)
+
+
+@both
+@pytest.mark.parametrize(("f", "x", "expected"), [
+    (lambda x: np.sum(np.sqrt(x)), [0.0, 1.0], [inf, 0.5]),
+    (np.linalg.norm, [0.0, 0.0], [0.0, 0.0]), *((lambda x, o=o: np.linalg.norm(x, o), [0.0, 0.0], [0.0, 0.0]) for o in (None, 1, 2, 3, 0.5, 0)),
+    (lambda x: np.linalg.norm(x, inf), [0.0, 0.0], [0.0, 0.0]), (lambda x: np.linalg.norm(x, -inf), [0.0, 0.0], [0.0, 0.0]),
+    (np.linalg.norm, [[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]), (lambda x: np.linalg.norm(x, 1), [[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]),
+    (lambda x: np.sum(np.linalg.norm(x, axis=1)), [[3.0, 4.0], [0.0, 0.0]], [[0.6, 0.8], [0.0, 0.0]]),
+    (lambda x: np.sum(np.linalg.norm(x, 3, axis=1)), [[3.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]),
+    (np.std, [2.0, 2.0, 2.0], [0.0, 0.0, 0.0]), (lambda x: np.sum(np.std(x, axis=0)), [[1.0, 2.0], [3.0, 2.0]], [[-0.5, 0.0], [0.5, 0.0]]),
+    (np.max, [1.0, 3.0, 3.0], [0.0, 0.5, 0.5]), (np.min, [1.0, 1.0, 1.0, 2.0], [1 / 3, 1 / 3, 1 / 3, 0.0]),
+    (lambda x: np.sum(np.max(x, axis=1)), [[1.0, 1.0], [2.0, 1.0]], [[0.5, 0.5], [1.0, 0.0]]),
+    (lambda x: np.sum(np.max(x, axis=0, keepdims=True)), [[1.0, 1.0], [1.0, 2.0]], [[0.5, 0.0], [0.5, 1.0]]),
+    (lambda x: np.max(x, axis=(0, 1)), [[1.0, 1.0], [1.0, 0.0]], [[1 / 3, 1 / 3], [1 / 3, 0.0]]),
+    (lambda x: np.maximum(x[0], x[1]), [2.0, 2.0], [0.5, 0.5]), (lambda x: np.hypot(x[0], x[1]), [0.0, 0.0], [0.0, 0.0]),
+    (lambda x: np.prod(x), [0.0, 2.0, 3.0], [6.0, 0.0, 0.0]), (np.prod, [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]),
+    (lambda x: np.sum(np.where(x > 0, np.log(x), 0.0)), [0.0, 2.0], [0.0, 0.5]),
+    (lambda x: np.sum(np.clip(x, 0.0, 1.0)), [-1.0, 0.0, 0.5, 1.0, 2.0], [0.0, 1.0, 1.0, 1.0, 0.0]),
+    (lambda x: np.sum(np.sort(x)[:1]), [2.0, 1.0, 1.0], [0.0, 1.0, 0.0]), (lambda x: np.cumprod(x)[2], [0.0, 2.0, 3.0], [6.0, 0.0, 0.0]),
+], ids=lambda value: None)
+def test_array_kinks(gradient, f, x, expected):
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(gradient(f)(np.array(x)), expected, rtol=1e-15)
+
+
+@both
+def test_the_complex_plane(gradient):
+    assert jvp(abs, (3 + 4j,), (1j,))[1] == pytest.approx(0.8)
+    assert jvp(np.abs, (np.array([3 + 4j, 0j]),), (np.array([1j, 1j]),))[1] == pytest.approx([0.8, 0.0])
+    value, tangent = jvp(np.sign, (3 + 4j,), (1.0 + 0j,))
+    assert value == pytest.approx(0.6 + 0.8j)
+    assert tangent == pytest.approx((1 - 0.6 * (0.6 + 0.8j)) / 5)
+    assert jvp(np.conj, (1 + 2j,), (3 + 4j,))[1] == 3 - 4j
+    assert gradient(lambda x: np.real(np.exp(1j * x)))(0.3) == pytest.approx(-np.sin(0.3))
+    assert gradient(lambda x: np.abs(np.exp(1j * x) * x)**2)(0.3) == pytest.approx(0.6)
+
+
+def test_complex_multiplication_is_linear_over_the_reals_and_pairs_without_conjugation():
+    g = grad(lambda z: np.real(z * (2 + 3j)))(1 + 1j)
+    assert g == 2 + 3j  # Re(g * t) is the derivative along t
+    assert grad(lambda z: np.abs(z)**2)(3 + 4j) == pytest.approx(6 - 8j)
+
+
+# --- where --------------------------------------------------------------------------------------------------------------------
+
+@both
+@pytest.mark.parametrize("x", [-2.0, -1e-300, 0.0, 1e-300, 2.0])
+def test_where_never_multiplies_by_the_mask(gradient, x):
+    with np.errstate(all="ignore"):
+        log = gradient(lambda x: np.sum(np.where(x > 0, np.log(np.where(x > 0, x, 1.0)), 0.0)))(np.array([x]))
+        assert_same(log, [1.0 / x if x > 0 else 0.0])
+        root = gradient(lambda x: np.sum(np.where(x >= 0, x, np.sqrt(-x))))(np.array([x]))
+    assert np.isfinite(root[0]) or gradient is grad
+    assert root[0] == (1.0 if x >= 0 else -0.5 / np.sqrt(-x))
+
+
+def test_where_log_is_finite_at_every_x_in_forward_mode():
+    x = np.array([-1.0, 0.0, 2.0])
+    with np.errstate(all="ignore"):
+        assert_same(gradient(lambda x: np.sum(np.where(x > 0, np.log(x), 0.0)))(x), [0.0, 0.0, 0.5])
+        assert_same(np.diag(jacobian(lambda x: np.where(x > 0, np.log(x), 0.0))(x)), [0.0, 0.0, 0.5])
+        assert_same(np.diag(jacobian(lambda x: np.where(x >= 0, x, np.sqrt(-x)))(x)), [-0.5, 1.0, 1.0])
+
+
+# --- singular rows: a zero tangent wins over an infinite partial ------------------------------------------------------------------
+
+@both
+def test_no_nan_where_an_infinite_partial_meets_a_zero(gradient):
+    assert_same(gradient(lambda x: np.sum(np.sqrt(x)))(np.array([0.0, 1.0])), [inf, 0.5])
+    assert gradient(lambda x: np.sqrt(x * x))(0.0) == 0.0
+    assert gradient(lambda x: np.sqrt(0.0 * x))(1.0) == 0.0
+    assert gradient(lambda x: (x * x)**0.5)(0.0) == 0.0
+    assert gradient(lambda x: np.cbrt(x**3))(0.0) == 0.0
+
+
+@both
+def test_python_floats_do_not_raise_where_numpy_gives_infinity(gradient):
+    with np.errstate(all="ignore"):
+        assert gradient(lambda x: x**-0.5)(0.0) == -inf
+        assert gradient(lambda x: x**0.5)(0.0) == inf
+        assert gradient(lambda x: 1.0 / x)(0.0) == -inf
+        assert gradient(lambda x: x / 0.0)(1.0) == inf
+        assert gradient(lambda x: x**2.5)(1e200) == pytest.approx(2.5 * 1e300, rel=1e-12)
+        assert gradient(lambda x: x**2)(1e300) == 2e300
+        assert np.isnan(gradient(lambda x: x**0.5)(-1.0))
+
+
+POWERS = [(x, y) for x in (-2.0, -0.5, 0.0, 0.5) for y in (2, 1.5, 1, 0.5, 0, -0.5, -2)]
+
+
+@both
+@pytest.mark.parametrize(("x", "y"), POWERS)
+def test_powers(gradient, x, y):
+    with np.errstate(all="ignore"):
+        by_base = 0.0 if y == 0 else y * np.power(np.float64(x), y - 1.0)
+        by_exponent = 0.0 if x == 0 and y > 0 else np.power(np.float64(x), float(y)) * np.log(np.float64(x))
+        forms = [lambda x, y: x**y, np.power, np.float_power]
+        for f in forms:
+            assert_same(gradient(f)(x, float(y)), by_base)
+            assert_same(gradient(f)(np.float64(x), y), by_base)
+            assert_same(gradient(lambda x, f=f: np.sum(f(x, y)))(np.array([x])), [by_base])
+            assert_same(gradient(lambda x, f=f: np.sum(f(x, np.array([float(y)]))))(np.array([x])), [by_base])
+            if x or y:  # 0**0 by its exponent: the limit is -inf or 0 by the side
+                assert_same(gradient(f, 1)(x, float(y)), by_exponent)
+                assert_same(gradient(lambda y, f=f: np.sum(f(np.array([x]), y)))(np.array([float(y)])), [by_exponent])
+
+
+def test_x_to_the_x():
+    assert derivative(lambda x: x**x)(2.0) == pytest.approx(4 * (np.log(2) + 1))
+    assert derivative(lambda x: 2**x, 2)(3.0) == pytest.approx(8 * np.log(2)**2)
+
+
+# --- at second order ----------------------------------------------------------------------------------------------------------
+
+def test_second_order_at_kinks():
+    assert derivative(np.abs, 2)(0.0) == 0.0
+    assert derivative(lambda x: np.maximum(x, 0.0)**2, 2)(0.0) == 0.5 or derivative(lambda x: np.maximum(x, 0.0)**2, 2)(1.0) == 2.0
+    assert_same(hessian(np.linalg.norm)(np.zeros(2)), np.zeros((2, 2)))
+    assert_same(hvp(np.linalg.norm, np.zeros(2), np.ones(2)), np.zeros(2))
+    assert_same(hessian(np.std)(np.ones(3)), np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("jacobian", [jacobian, reverse_jacobian], ids=["forward", "reverse"])
+def test_sorting_moves_tangents_with_their_elements(jacobian):
+    x = np.array([[3.0, 1.0, 2.0], [1.0, 1.0, 0.0]])
+    jac = jacobian(lambda x: np.sort(x, axis=1))(x)
+    for i in range(2):
+        np.testing.assert_array_equal(jac[i, :, i], np.eye(3)[np.argsort(x[i], kind="stable")])
+    np.testing.assert_array_equal(jacobian(lambda x: np.sort(x, axis=None))(x).reshape(6, 6), np.eye(6)[np.argsort(x.ravel(), kind="stable")])
+    assert not jac[0, :, 1].any()
+
+
+# --- nan_safe -----------------------------------------------------------------------------------------------------------------
+
+def zero_tangent_meets_infinity(x):
+    return np.sum((0.0 * x) * inf + x * x)
+
+
+def zero_cotangent_meets_infinity(x):
+    return np.sum(0.0 * (x * inf) + x * x)
+
+
+X = np.array([1.0, 2.0])
+
+
+def test_nan_safe_makes_zero_tangents_strong():
+    with np.errstate(all="ignore"):
+        f = zero_tangent_meets_infinity
+        assert np.isnan(gradient(f)(X)).all()
+        assert_same(gradient(f, nan_safe=True)(X), 2 * X)
+        assert_same(jacobian(f, nan_safe=True)(X), 2 * X)
+        assert jvp(f, (X,), (np.ones(2),), nan_safe=True)[1] == 6.0
+        assert derivative(f, nan_safe=True)(3.0) == 6.0
+        assert_same(hessian(f, nan_safe=True)(X), 2 * np.eye(2))
+        assert_same(gradient(lambda x: np.sum(1.0 / (0.0 * x) + x), nan_safe=True)(X), [1.0, 1.0])
+
+
+def test_nan_safe_makes_zero_cotangents_strong():
+    with np.errstate(all="ignore"):
+        f = zero_cotangent_meets_infinity
+        assert np.isnan(grad(f)(X)).all()
+        assert_same(grad(f, nan_safe=True)(X), 2 * X)
+        assert_same(reverse_jacobian(f, nan_safe=True)(X), 2 * X)
+        assert_same(hvp(f, X, np.ones(2), nan_safe=True), [2.0, 2.0])
+        assert grad(f, nan_safe=True)(3.0) == 6.0
+
+
+def test_nan_safe_changes_nothing_else():
+    f = lambda x: np.sum(np.tanh(x @ x) * np.sqrt(x) / np.linalg.norm(x))  # noqa: E731
+    assert_same(gradient(f)(X), gradient(f, nan_safe=True)(X))
+    assert_same(grad(f)(X), grad(f, nan_safe=True)(X))
