@@ -273,7 +273,7 @@ class Recording:
         """Return a cotangent as users get it: of the primal's dtype, their own; zeros where nothing depends on it."""
         if g is None:
             return plain(zero_like(leaf), self.python_scalars)
-        if type(g) is float:
+        if isinstance(g, float):
             return plain(g, self.python_scalars)
         g = like_primal(g, leaf)
         return g[()] if type(g) is np.ndarray and g.ndim == 0 and type(leaf) is not np.ndarray else g

@@ -7,11 +7,14 @@ loops live in the sister package `checkpoint`.
 from . import operators as _operators  # noqa: F401  (compiles the fast paths)
 from . import rules
 from .derivative import derivative, jvp, value_and_derivative
-from .dispatch import array, primal
+from .dispatch import array, primal, stop_gradient
 from .dual import Dual
+from .explain_nan import explain_nan
 from .gradient import gradient, value_and_gradient
 from .hessian import hessian
+from .implicit import implicit
 from .jacobian import jacobian, jacobian_columns, value_and_jacobian
+from .rules.kinds import primitive
 
-__all__ = ["Dual", "array", "derivative", "gradient", "hessian", "jacobian", "jacobian_columns", "jvp", "primal", "rules",
-           "value_and_derivative", "value_and_gradient", "value_and_jacobian"]
+__all__ = ["Dual", "array", "derivative", "explain_nan", "gradient", "hessian", "implicit", "jacobian", "jacobian_columns", "jvp", "primal",
+           "primitive", "rules", "stop_gradient", "value_and_derivative", "value_and_gradient", "value_and_jacobian"]

@@ -86,7 +86,7 @@ def jvp(f, primals, tangents, *, nan_safe=False, has_aux=False):
         values, pushed = [], []
         for leaf in outs:
             value, tangent = split_value(leaf, level)
-            if type(value) is float:
+            if isinstance(value, float):
                 value = plain(value, weak)
                 tangent = plain(0.0 if tangent is None else tangent, weak)
             elif tangent is None:

@@ -7,11 +7,13 @@ without a row raises; nothing falls back to plain arrays.
 from __future__ import annotations
 
 import numpy as np
+import optree
 
 from .levels import Handle
 from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex, public_name, signature
 
-__all__ = ["apply", "apply_method", "array", "dtype_of", "highest", "holds_traced", "masked_call", "no_derivative_for", "primal"]
+__all__ = ["apply", "apply_method", "array", "dtype_of", "highest", "holds_traced", "masked_call", "no_derivative_for", "primal",
+           "stop_gradient", "strengthen"]
 
 
 # --- the one door --------------------------------------------------------------------------------------------------------
@@ -157,6 +159,20 @@ def primal(x):
             x = x.view()
             x.flags.writeable = False
     return x
+
+
+def stop_gradient(x):
+    """Return the plain value of a traced value (or of each leaf of a pytree): it counts as a constant from here on.
+
+    Unlike `primal`, arrays are copies that may be written.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> dualad.derivative(lambda x: x * dualad.stop_gradient(x))(3.0)
+    3.0
+    """
+    return optree.tree_map(lambda leaf: np.copy(primal(leaf))[()] if isinstance(leaf, Handle) else leaf, x)
 
 
 def array(values, dtype=None):

@@ -109,6 +109,8 @@ class Dual(Traced):
         elif written:
             result.value = separate(result.value, args)
             result.tangent = separate(result.tangent, args)
+        if level.watched:
+            level.watch(row, values, result)
         return result
 
     def _result(self, row, ans, tangent, level, written, values):

@@ -28,6 +28,7 @@ class Level:
     """
 
     __slots__ = ("alive", "directions", "id", "nan_safe", "plain", "weak")
+    watched = False  # `explain_nan` looks at every result
     ids = itertools.count(1)
 
     def __init__(self, directions=None, nan_safe=False, weak=False):

@@ -123,7 +123,9 @@ def split_value(leaf, level):
 
 def plain(value, python_scalars):
     """Return a result as NumPy would give it: a Python float only where the inputs were Python scalars."""
-    return np.float64(value) if type(value) is float and not python_scalars else value
+    if type(value) is float and not python_scalars:
+        return np.float64(value)
+    return value.item() if type(value) is np.float64 and python_scalars else value
 
 
 def shape_of(x):

@@ -373,9 +373,16 @@ def bilinear(fn, transpose0, transpose1, **options):
                        **options)
 
 
-def explicit(fn, jvps, vjps, **options):
-    """Enter a function with JVPs ``(t, ans, *args)`` and VJPs ``(g, ans, *args)`` by hand, one for each argument."""
-    return register(Differentiable(fn, as_tuple(jvps), as_tuple(vjps), **options))
+def explicit(fn, jvp=None, vjp=None, **options):
+    """Enter a function with its JVP ``jvp(t, ans, *args)`` and its VJP ``vjp(g, ans, *args)`` written out.
+
+    Each may be a tuple, one for each argument (None where an argument has no derivative). One of the two may be left out, for
+    a black box that has only the other: the missing mode raises and names the function.
+    """
+    jvps, vjps = as_tuple(jvp), as_tuple(vjp)
+    count = max(len(jvps), len(vjps))
+    return register(Differentiable(fn, jvps if jvp is not None else (None,) * count, vjps if vjp is not None else (None,) * count,
+                                   **options))
 
 
 def composite(fn, body, **options):
@@ -430,7 +437,27 @@ def signature(fn) -> inspect.Signature:
 # --- functions of our own that dispatch on traced arguments as NumPy's do ------------------------------------------------
 
 def primitive(fn):
-    """Make `fn` dispatch on traced arguments, so that a row can be entered for it."""
+    """Make `fn` dispatch on traced arguments, so that a rule can be entered for it.
+
+    Parameters
+    ----------
+    fn : function of positional arrays (and keywords that are no arrays) on plain values; its rule is entered with one of the
+        kinds in `dualad.rules` (`elementwise`, `linear`, `explicit`, ...). One rule serves forward mode, reverse mode and chains.
+
+    Returns
+    -------
+    function ``fn``, which on traced arguments follows its rule, and raises where it has none.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> @dualad.primitive
+    ... def cube(x):
+    ...     return x**3
+    >>> _ = dualad.rules.elementwise(cube, lambda ans, x: 3 * x**2)
+    >>> dualad.derivative(cube)(2.0), dualad.derivative(cube, order=2)(2.0)
+    (12.0, 12.0)
+    """
     @wraps(fn)
     def call(*args, **kwargs):
         for arg in args:
