@@ -28,6 +28,7 @@ from dualad.seeding import (
     take_aux,
     unflatten_arguments,
     unflatten_output,
+    weak_inputs,
     with_arguments,
 )
 
@@ -235,7 +236,7 @@ class Recording:
         self.where = where
         self.leaves, self.structure = flatten_arguments(primals, where, "the argument")
         self.python_scalars = only_python_scalars(primals)
-        self.tape = Tape(nan_safe, self.python_scalars)
+        self.tape = Tape(nan_safe, weak_inputs(primals))
         with self.tape as tape:
             inputs = [tape.input(leaf) for leaf in self.leaves]
             self.inputs = [var.node for var in inputs]

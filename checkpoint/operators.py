@@ -12,7 +12,7 @@ from dualad.dispatch import apply
 from dualad.levels import new, shared_view
 from dualad.operators import BASIC, OPERATORS, compile_function, not_real
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import FIRST, MINUS_ONE, ONE, ROWS, SECOND, USED_BY_MARK, Abstract, Elementwise
+from dualad.rules.kinds import FIRST, MINUS_ONE, ONE, ROWS, SECOND, USED_BY_MARK, Abstract, Elementwise, evaluated
 from dualad.traced import GETITEM, Traced
 
 from .entries import Get, Record, Same
@@ -226,7 +226,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
             tape, a = self.level, self.value
             v = float(ufunc(a))
             with np.errstate(all="ignore"):
-                p = float(row.partials[0](v, a))
+                p = float(evaluated(row.partials[0], v, (a,)))
             if p - p == 0.0:
                 r = new(Var)
                 r.value, r.node, r.level, r.alias = v, len(tape.nodes), tape, None

@@ -24,6 +24,7 @@ from .seeding import (
     take_aux,
     unflatten_arguments,
     unflatten_output,
+    weak_inputs,
 )
 
 __all__ = ["derivative", "jvp", "value_and_derivative"]
@@ -77,8 +78,8 @@ def jvp(f, primals, tangents, *, nan_safe=False, has_aux=False):
         directions, other = flatten_input(tangents, "jvp", "tangents")
     if other != structure:
         raise TypeError(f"jvp: primals and tangents differ in structure: {structure} and {other}")
-    weak = only_python_scalars(primals)
-    with Level(None, nan_safe, weak) as level:
+    python_scalars = only_python_scalars(primals)
+    with Level(None, nan_safe, python_scalars or weak_inputs(primals)) as level:
         duals = [make_dual(leaf, direction_for(leaf, direction), level)
                  for leaf, direction in zip(leaves, directions, strict=True)]
         out, aux = take_aux(f(*unflatten_arguments(structure, duals)), has_aux, "jvp")
@@ -87,8 +88,8 @@ def jvp(f, primals, tangents, *, nan_safe=False, has_aux=False):
         for leaf in outs:
             value, tangent = split_value(leaf, level)
             if isinstance(value, float):
-                value = plain(value, weak)
-                tangent = plain(0.0 if tangent is None else tangent, weak)
+                value = plain(value, python_scalars)
+                tangent = plain(0.0 if tangent is None else tangent, python_scalars)
             elif tangent is None:
                 tangent = zero_like(value)
             values.append(value)

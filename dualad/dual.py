@@ -11,7 +11,7 @@ import numpy as np
 
 from . import methods as _methods  # noqa: F401  (gives Traced its operators)
 from .batch import unwrap, wrap
-from .dispatch import apply, no_derivative_for, strengthen
+from .dispatch import apply, dtype_of, no_derivative_for, strengthen
 from .levels import Handle, Level, Owner, View, locate, new, shared_view, version_of
 from .rules.batching import aligned
 from .rules.indexing import is_basic
@@ -120,12 +120,12 @@ class Dual(Traced):
                 tangent = unwrap(tangent, level, shape) if not isinstance(row, Elementwise) else tangent
             elif getattr(tangent, "shape", ()) != shape:
                 tangent = np.broadcast_to(tangent, shape)
-            dtype = getattr(ans, "dtype", FLOAT)
+            dtype = dtype_of(ans)
             if type(tangent) is np.float64 and dtype is FLOAT:
                 tangent = tangent.item()
             elif type(tangent) is float:
                 tangent = tangent if dtype is FLOAT else dtype.type(tangent)
-            elif tangent.dtype != dtype:
+            elif dtype_of(tangent) != dtype:
                 tangent = np.asarray(tangent).astype(dtype)[()] if not isinstance(tangent, Traced) else tangent.astype(dtype)
         return make_dual(ans.item() if type(ans) is np.float64 else ans, tangent, level)
 
@@ -193,12 +193,7 @@ def elementwise_tangent(row, ans, values, kwargs, tangents, level):
     if lanes is not None:
         ndim = getattr(ans, "ndim", 0)
         tangents = [t if t is None or t.ndim > ndim else aligned(t, ndim) for t in tangents]
-    try:
-        tangent = row.jvp(ans, values, kwargs, tangents, level.nan_safe)
-    except (ZeroDivisionError, OverflowError):  # of Python floats, where NumPy's give inf
-        values = [np.float64(v) if type(v) is float else v for v in values]
-        with np.errstate(all="ignore"):
-            tangent = row.jvp(np.float64(ans), values, kwargs, tangents, level.nan_safe)
+    tangent = row.jvp(ans, values, kwargs, tangents, level.nan_safe)
     if lanes is not None:
         shape = (lanes, *getattr(ans, "shape", ()))
         if tangent.shape != shape:

@@ -21,6 +21,7 @@ from .seeding import (
     split_value,
     strip_level,
     take_aux,
+    weak_inputs,
     with_arguments,
 )
 
@@ -163,7 +164,7 @@ class Seeds:
 
     def __init__(self, primals, where, chunk):
         self.leaves, self.structure = flatten_input(primals, where)
-        self.python_scalars = only_python_scalars(primals)
+        self.python_scalars, self.weak = only_python_scalars(primals), weak_inputs(primals)
         self.slots, start = [], 0
         for leaf in self.leaves:
             shape = shape_of(leaf)
@@ -193,7 +194,7 @@ def push_chunks(f, seeds, nan_safe, has_aux, where):
     """Evaluate `f` chunk by chunk; yields (start, stop, values, tangents, structure of the output, aux)."""
     for start in range(0, seeds.size, seeds.chunk) or [0]:
         stop = min(start + seeds.chunk, seeds.size)
-        with Level(max(stop - start, 1), nan_safe, seeds.python_scalars) as level:
+        with Level(max(stop - start, 1), nan_safe, seeds.weak) as level:
             out, aux = take_aux(f(*seeds.duals(start, level)), has_aux, where)
             outs, structure = flatten_output(out, where)
             pairs = [split_value(leaf, level) for leaf in outs]

@@ -69,6 +69,17 @@ def only_python_scalars(args):
     return True
 
 
+def weak_inputs(args):
+    """Tell whether no input is a float64 array or NumPy scalar, so that values of shape () yield to the dtype of arrays (NEP 50)."""
+    for arg in args:
+        if type(arg) is np.ndarray and arg.dtype is FLOAT:
+            return False
+    return not any(getattr(leaf, "dtype", WEAK).char in "dDgGbhilqpBHILQP" for leaf in optree.tree_leaves(args))
+
+
+WEAK = np.dtype(np.float32)
+
+
 def made_own(results, given):
     """Return results whose buffers are their own: neither views, nor given by the caller, nor one another."""
     seen = {id(leaf) for leaf in given}

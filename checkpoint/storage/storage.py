@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["DamagedState", "Session", "Storage"]
 
 
-class DamagedState(OSError):  # noqa: N818  (what happened, not an error of the caller)
+class DamagedState(OSError):
     """A saved state cannot be read back: its file is gone, cut off, or altered."""
 
 

@@ -278,12 +278,22 @@ class Elementwise(Differentiable):
             raise missing_rule(self, "derivative", i)
         if strong or (self.singular and (self.singular is True or self.singular(*args))):
             with np.errstate(all="ignore"):
-                p = partial(ans, *args)
+                p = evaluated(partial, ans, args)
                 if not (type(p) is np.ndarray and type(t) is np.ndarray and self.trusted):
                     return strong_multiply(p, t)
                 r = scale(p, t, ans, args)
                 return r if isfinite(np.add.reduce(r, None)) else np.where(np.equal(t, 0), 0.0, r)
-        return scale(partial(ans, *args), t, ans, args) if self.trusted else partial(ans, *args) * t
+        p = evaluated(partial, ans, args)
+        return scale(p, t, ans, args) if self.trusted else p * t
+
+
+def evaluated(partial, ans, args):
+    """Return a partial; where Python's floats raise, as NumPy's numbers have it (inf)."""
+    try:
+        return partial(ans, *args)
+    except (ZeroDivisionError, OverflowError):
+        with np.errstate(all="ignore"):
+            return partial(*(np.float64(v) if type(v) is float else v for v in (ans, *args)))
 
 
 def isfinite(x):
