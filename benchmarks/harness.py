@@ -35,9 +35,9 @@ ALLOCATORS = {  # of glibc: pinned, it neither maps and unmaps large arrays (32 
     "pinned": {"MALLOC_MMAP_THRESHOLD_": str(1 << 25), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)},
     "default": {},
 }
-REPEATS = 7          # interleaved: every peer once, then every peer again
-LONG_ENOUGH = 0.005  # seconds, the least of one repeat; short calls are made many times
-ONCE = 1.0           # seconds from which the first call is the only one
+REPEATS = 7                  # interleaved: all rows of all peers once, then again
+LONG_ENOUGH = 0.005          # seconds, the least of one repeat; short calls are made many times
+LONG, TOO_LONG = 1.0, 10.0   # seconds from which a call is timed only twice, or only once
 
 
 # --- public -----------------------------------------------------------------------------------------------------------------
@@ -149,27 +149,41 @@ def run(name, tables, peers, here, allocator, quick, repeats):
                 del children[peer]
         for table in tables:
             rows = list(dict.fromkeys(row for keys in supported.values() for title, row in keys if title == table.title))
-            results = {}
-            for row in rows:
-                key = [table.title, row]
-                results[row] = measure(key, {peer: child for peer, child in children.items() if key in supported[peer]},
-                                       table.rtol, repeats, folder)
-                bad += [f"{table.title}, {row}: {peer}: {outcome.error}" for peer, outcome in results[row].items()
-                        if outcome.error and peers[peer].ours]
+            results = {row: {peer: Outcome() for peer in children if [table.title, row] in supported[peer]} for row in rows}
+            measure(table, results, children, repeats, folder)
+            bad += [f"{table.title}, {row}: {peer}: {outcome.error}" for row, outcomes in results.items()
+                    for peer, outcome in outcomes.items() if outcome.error and peers[peer].ours]
             if rows:
                 print(f"\n### {table.title}\n")
                 print(peer_table(table, results) if table.by_peer else task_table(table, results, list(children)), flush=True)
     return bad
 
 
-def measure(key, children, rtol, repeats, folder):
-    """Return the outcomes of one row: first the answers, then the times."""
-    outcomes, reference, first = {}, None, None
-    path = os.path.join(folder, "answer.npy")
-    for peer, child in children.items():
-        outcomes[peer] = outcome = Outcome()
+def measure(table, results, children, repeats, folder):
+    """Fill in the outcomes of a table: first all answers, then the times.
+
+    Every repeat goes through the whole table, so that a busy second of the machine spoils one repeat of some rows, which
+    the median leaves out, and not all repeats of one row.
+    """
+    for row, outcomes in results.items():
+        compare([table.title, row], outcomes, children, table.rtol, os.path.join(folder, "answer.npy"))
+    right = [(row, peer, outcome) for row, outcomes in results.items() for peer, outcome in outcomes.items() if not outcome.error]
+    again = [entry for entry in right if not entry[2].seconds]
+    for _ in range(repeats):
+        for row, peer, outcome in again:
+            reply = children[peer].ask("time", [table.title, row])
+            outcome.seconds.append(reply["seconds"])
+            outcome.primal.append(reply["primal"])
+    for row, peer, outcome in right:
+        outcome.columns = children[peer].ask("columns", [table.title, row], median(outcome.seconds), median(outcome.primal))
+
+
+def compare(key, outcomes, children, rtol, path):
+    """Compare the answers of one row with that of its first peer; calls that are long are timed here."""
+    reference, first = None, None
+    for peer, outcome in outcomes.items():
         try:
-            reply = child.ask("answer", key, path)
+            reply = children[peer].ask("answer", key, path)
         except Ended as error:
             reply = {"error": str(error)}
         if "error" in reply:
@@ -181,20 +195,8 @@ def measure(key, children, rtol, repeats, folder):
         outcome.difference = difference(answer, reference)
         if not outcome.difference <= rtol:
             outcome.error = f"disagrees with {first} by {outcome.difference:.1e}"
-        elif reply["seconds"] > ONCE:
+        elif "seconds" in reply:
             outcome.seconds, outcome.primal = [reply["seconds"]], [reply["primal"]]
-    timed = [peer for peer, outcome in outcomes.items() if not outcome.error]
-    for _ in range(repeats):
-        for peer in timed:
-            outcome = outcomes[peer]
-            if not (outcome.seconds and outcome.seconds[0] > ONCE):
-                reply = children[peer].ask("time", key)
-                outcome.seconds.append(reply["seconds"])
-                outcome.primal.append(reply["primal"])
-    for peer in timed:
-        outcome = outcomes[peer]
-        outcome.columns = children[peer].ask("columns", key, median(outcome.seconds), median(outcome.primal))
-    return outcomes
 
 
 def difference(answer, reference):
@@ -356,7 +358,7 @@ def serve(primals, peer, quick):
 
 
 def give_answer(case, plain, path):
-    """Make the first call, and save its answer."""
+    """Make the first call and save its answer; return the times if it is a long one."""
     try:
         started = perf_counter()
         result = case.f(*case.args)
@@ -365,11 +367,15 @@ def give_answer(case, plain, path):
         np.save(path, answer.astype(complex if answer.dtype.kind == "c" else float))
     except Exception as error:  # a peer that cannot do it: the table says so
         return {"error": f"{type(error).__name__}: {error}".splitlines()[0][:160]}
-    reply = {"seconds": seconds}
-    if seconds > ONCE:
-        repeat = Repeat(plain, quick=False)
-        reply["primal"] = median(repeat.once() for _ in range(3))
-    return reply
+    if seconds < LONG:
+        return {}
+    if seconds < TOO_LONG:  # what is set up in a first call is not counted
+        own = Repeat(case, quick=True)
+        seconds = min(own.once() for _ in range(2))
+        if seconds < LONG:
+            return {}
+    primal = Repeat(plain, quick=False)
+    return {"seconds": seconds, "primal": median(primal.once() for _ in range(3))}
 
 
 class Repeat:

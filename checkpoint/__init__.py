@@ -10,13 +10,43 @@ from . import sweep
 from .actions import Action, Advance, Drop, Load, Reverse, Save
 from .chain import chain
 from .draw import draw
+from .explain import Explanation, explain
 from .gradient import grad, hvp, jacobian, linearize, value_and_grad, vjp
+from .recompute import checkpoint
 from .schedules import CTZ, Revolve, Schedule, StoreAll
 from .stats import Stats
 from .storage import Memory, Storage
 from .sweep import Result, Sweep
 from .tradeoff import Tradeoff, compare
 
-__all__ = ["CTZ", "Action", "Advance", "Drop", "Load", "Memory", "Result", "Reverse", "Revolve", "Save", "Schedule", "Stats", "Storage",
-           "StoreAll", "Sweep", "Tradeoff", "chain", "compare", "draw", "grad", "hvp", "jacobian", "linearize", "sweep",
-           "value_and_grad", "vjp"]
+__all__ = [
+           "CTZ",
+           "Action",
+           "Advance",
+           "Drop",
+           "Explanation",
+           "Load",
+           "Memory",
+           "Result",
+           "Reverse",
+           "Revolve",
+           "Save",
+           "Schedule",
+           "Stats",
+           "Storage",
+           "StoreAll",
+           "Sweep",
+           "Tradeoff",
+           "chain",
+           "checkpoint",
+           "compare",
+           "draw",
+           "explain",
+           "grad",
+           "hvp",
+           "jacobian",
+           "linearize",
+           "sweep",
+           "value_and_grad",
+           "vjp",
+]

@@ -143,11 +143,8 @@ class Links:
                          f"of every leaf: begin with a state of the right shape and dtype (1.0, not 1)")
 
     def check_closure(self, leaves, levels):
-        """Raise where a result is of a level that did not come in through the arguments."""
-        if not levels_of(leaves) <= levels:
-            raise TypeError("chain: the step uses a traced value that is neither in its state nor in its parameters (it closes over "
-                            "it), so its gradient would be lost: pass it to chain as a parameter, chain(step, state, value, "
-                            "steps=N) with step(k, state, value)")
+        """Raise where a result is of a level that did not come in through the state and parameters."""
+        check_levels(leaves, levels, "chain: the step", ", chain(step, state, value, steps=N) with step(k, state, value)")
 
 
 def flattening(example, structure):
@@ -171,6 +168,13 @@ def flattening(example, structure):
 
 
 LEAF_TYPES = (float, np.ndarray, np.float64, Dual, Var)
+
+
+def check_levels(leaves, levels, where, example=""):
+    """Raise where a result is of a level that did not come in through the arguments."""
+    if not levels_of(leaves) <= levels:
+        raise TypeError(f"{where} uses a traced value that is not among its arguments (it closes over it), so its gradient would be "
+                        f"lost: pass it as a parameter{example}")
 
 
 def levels_of(values):

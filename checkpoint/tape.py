@@ -190,6 +190,8 @@ class Var(Traced):
             result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
         elif written:
             result.value = separate(result.value, args)
+        if tape.watched:
+            tape.watch(row, args, result)
         return result
 
     def _assign(self, ops, index, v):

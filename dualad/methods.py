@@ -7,6 +7,7 @@ import operator
 import numpy as np
 
 from .rules.kinds import ROWS, public_name
+from .rules.sparse import is_sparse
 from .traced import Traced
 
 __all__ = []
@@ -25,7 +26,7 @@ SAME_METHODS = (
 
 def operand(x):
     """Tell whether an operator may take `x` as the other operand; others get their turn."""
-    return isinstance(x, int | float | complex | np.ndarray | np.generic | list | Traced) or hasattr(x, "__array__")
+    return isinstance(x, int | float | complex | np.ndarray | np.generic | list | Traced) or hasattr(x, "__array__") or is_sparse(x)
 
 
 def define_operators():

@@ -16,6 +16,7 @@ from .dispatch import apply, apply_method, array, dtype_of, holds_traced, masked
 from .levels import Handle, Owner, View, new, version_of
 from .rules.indexing import cast, discretize, getitem
 from .rules.kinds import ROWS, Elementwise
+from .rules.sparse import is_sparse, sparse_matmul
 
 __all__ = ["GETITEM", "Traced", "shows", "writable"]
 
@@ -60,6 +61,8 @@ class Traced(Handle):
                 args = tuple(np.asarray(arg, dtype) if not isinstance(arg, Traced) else arg.astype(dtype) for arg in args)
             if where is not True:
                 return masked_call(ufunc, args, kwargs, where)
+        if ufunc is np.matmul and any(map(is_sparse, args)):
+            return sparse_matmul(*args)
         for arg in args:
             if (type(arg) is np.ndarray and arg.dtype == object) or type(arg) is list:
                 args = tuple(pack_operand(arg) for arg in args)

@@ -68,7 +68,7 @@ class Fake:
             if isinstance(self.answer, str):
                 return {"error": self.answer}
             np.save(rest[0], np.array(self.answer))
-            return {"seconds": 0.0}
+            return {}
         if what == "time":
             self.timed += 1
             return {"primal": 0.5, "seconds": float(self.timed)}
@@ -78,11 +78,12 @@ class Fake:
 def test_answers_are_compared_before_anything_is_timed(harness, tmp_path):
     children = {"good": Fake([1.0, 2.0]), "same": Fake([1.0, 2.0 + 1e-12]), "wrong": Fake([1.0, 2.1]), "nan": Fake([1.0, np.nan]),
                 "unable": Fake("TypeError: no")}
-    outcomes = harness.measure(["table", "row"], children, 1e-9, 3, tmp_path)
+    table = harness.Table("table", unit="s", versus=("good", "same"))
+    outcomes = {peer: harness.Outcome() for peer in children}
+    harness.measure(table, {"row": outcomes}, children, 3, tmp_path)
     assert {peer: child.timed for peer, child in children.items()} == {"good": 3, "same": 3, "wrong": 0, "nan": 0, "unable": 0}
     assert outcomes["good"].ratio == 4.0  # the median of 1, 2, 3 seconds over 0.5
     assert outcomes["wrong"].error == "disagrees with good by 5.0e-02"
-    table = harness.Table("table", unit="s", versus=("good", "same"))
     text = harness.task_table(table, {"row": outcomes}, list(children))
     head, _, row, *rest = text.splitlines()
     assert cells(head)[-1] == "good / same"

@@ -1,0 +1,32 @@
+"""Products with a constant SciPy sparse matrix. SciPy is not imported: a sparse matrix is known by its methods."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .kinds import linear, primitive
+
+__all__ = ["is_sparse", "sparse_matmul", "times_sparse"]
+
+
+def is_sparse(x) -> bool:
+    """Tell whether `x` is a SciPy sparse matrix or array."""
+    return hasattr(x, "tocsr") and hasattr(x, "nnz")
+
+
+@primitive
+def times_sparse(x, matrix):
+    """Return ``matrix @ x`` for a constant sparse matrix and an array of one or two axes."""
+    return matrix @ x
+
+
+def sparse_matmul(a, b):
+    """Return ``a @ b`` where one factor is sparse: ``np.matmul(M, x)`` and ``x @ M``."""
+    if is_sparse(a):
+        if np.ndim(b) > 2:
+            raise ValueError(f"matmul: a sparse matrix times an array of shape {np.shape(b)}: it must have one or two axes")
+        return times_sparse(b, a)
+    return np.transpose(times_sparse(np.transpose(a), b.T))
+
+
+linear(times_sparse, lambda g, x, matrix: times_sparse(g, matrix.T))
