@@ -149,6 +149,10 @@ class Assign:
 
     def pull(self, k, g, adjoints):
         """Give the written part of `g` to v, and the rest, in the same buffer, to the array before the write."""
+        if self.like.shape == ():  # of a 0-d array nothing is left
+            if self.v is not None:
+                adjoints.add(self.v, g, False)
+            return
         if self.v is not None:
             share = locate(self.ops, g)[self.index]
             stays = winners(np.shape(locate(self.ops, np.empty(self.like.shape, bool))), self.index)

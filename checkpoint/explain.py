@@ -116,8 +116,9 @@ class Explanation:
     def __str__(self):
         table = [HEADER, *self.rows()]
         widths = [max(len(row[i]) for row in table) for i in range(5)]
-        return "\n".join([f"{a:<{widths[0]}}  {b:<{min(widths[1], 60)}}{c:>{widths[2] + 1}}  {d:>{widths[3]}}  {e:>{max(widths[4], 9)}}".rstrip()
-                          for a, b, c, d, e in table] + [self.note()])
+        lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}{c:>{widths[2] + 1}}  {d:>{widths[3]}}  {e:>{max(widths[4], 9)}}".rstrip()
+                 for a, b, c, d, e in table]
+        return "\n".join([*lines, self.note()])
 
     def to_markdown(self) -> str:
         """Return the trace as a Markdown table."""
@@ -200,7 +201,7 @@ def parents_of(entry):
         return ()
     if hasattr(entry, "parents"):
         return tuple(entry.parents)
-    return tuple(node for node in (getattr(entry, "whole", None), getattr(entry, "base", None), getattr(entry, "v", None)) if node is not None)
+    return tuple(node for field in ("whole", "base", "v") if (node := getattr(entry, field, None)) is not None)
 
 
 def short(x):
@@ -215,5 +216,5 @@ def short(x):
     if isinstance(x, int | float | np.number):
         return f"{x:.6g}"
     if isinstance(x, np.ndarray):
-        return np.array2string(x, precision=4, threshold=4, edgeitems=1, separator=", ").replace("\n", "") if x.size <= 4 else f"array{x.shape}"
+        return np.array2string(x, precision=4, separator=", ").replace("\n", "") if x.size <= 4 else f"array{x.shape}"
     return str(x)

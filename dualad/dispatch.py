@@ -92,7 +92,8 @@ def no_derivative_for(row, name):
 def write_out(row, args, kwargs, out):
     """Evaluate with ``out=``: the result is assigned to a traced array; a plain one cannot hold a derivative."""
     outs = out if isinstance(out, tuple) else (out,)
-    results = apply(row.fn, args, kwargs) if highest((*args, *kwargs.values()), deep=True) else row.fn(*args, **kwargs)
+    traced = highest((*args, *kwargs.values()), deep=True)
+    results = row.fn(*args, **kwargs) if traced is None else apply(row.fn, args, kwargs)
     for target, result in zip(outs, results if len(outs) > 1 else (results,), strict=True):
         if target is None:
             continue

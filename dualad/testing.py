@@ -80,9 +80,9 @@ def differences(f, leaves, directions, step=None):
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
 def shifted(x, step):
-    """Return x + step in the dtype of `x`; an array of shape () stays an array."""
-    moved = x + cast(np.asarray(step), dtype_of(x))[()]
-    return np.asarray(moved) if isinstance(x, np.ndarray) else moved
+    """Return x + step in the dtype and memory layout of `x`."""
+    step = cast(np.asarray(step), dtype_of(x))[()]
+    return np.add(x, step, out=np.empty_like(x)) if isinstance(x, np.ndarray) else x + step
 
 
 def precision(leaves):

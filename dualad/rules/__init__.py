@@ -1,6 +1,20 @@
 """The table of rules: the only place where a derivative is written. One room a family of functions."""
 
-from . import batching, indexing, joins, linalg, reductions, shapes, sparse, ufuncs  # noqa: F401
+from . import (  # noqa: F401
+    batching,
+    constants,
+    creation,
+    fft,
+    indexing,
+    joins,
+    linalg,
+    reductions,
+    shapes,
+    sparse,
+    ufunc_methods,
+    ufuncs,
+    writing,
+)
 from .kinds import ROWS, bilinear, composite, constant, elementwise, explicit, joined, linear, real_linear, refused, trust_rows
 
 __all__ = ["ROWS", "bilinear", "composite", "constant", "elementwise", "explicit", "joined", "linear", "real_linear",

@@ -12,7 +12,7 @@ __all__ = ["cast", "discretize", "getitem", "is_basic", "scatter", "winners"]
 @primitive
 def getitem(x, index):
     """Return ``x[index]``."""
-    return x[index]
+    return x[index] if type(x) is not float else np.float64(x)[index]
 
 
 @primitive

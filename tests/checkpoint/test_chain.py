@@ -160,7 +160,7 @@ def test_steps_that_write_into_their_state(schedule):
     def pure(k, x, c):
         return np.concatenate([x[:1], x[1:] + c * x[:-1]]) * 1.01
     x = np.array([1.0, 2.0, 3.0])
-    f = lambda step: lambda x, c: np.sum(chain(step, x, c, steps=11, schedule=schedule) ** 2)  # noqa: E731
+    f = lambda step: lambda x, c: np.sum(chain(step, x, c, steps=11, schedule=schedule) ** 2)
     for ours, theirs in zip(grad(f(in_place), argnums=(0, 1))(x, 0.3), grad(f(pure), argnums=(0, 1))(x, 0.3), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     assert x.tolist() == [1.0, 2.0, 3.0]
@@ -191,7 +191,7 @@ def test_same_function_at_new_parameters():
 def test_mixed_precision_state_keeps_its_dtypes():
     def step(k, state):
         return state[0] * np.float32(0.5), state[1] + np.sum(state[0])
-    f = lambda a, b: np.sum(chain(step, (a, b), steps=4)[1])  # noqa: E731
+    f = lambda a, b: np.sum(chain(step, (a, b), steps=4)[1])
     by_a, by_b = grad(f, argnums=(0, 1))(np.ones(3, np.float32), np.float64(1.0))
     assert by_a.dtype == np.float32
     np.testing.assert_allclose(by_a, np.full(3, 1.875))
@@ -271,7 +271,7 @@ def test_exception_in_either_sweep_releases_every_state(error):
 ])
 @pytest.mark.parametrize("mode", ["plain", "forward", "reverse"])
 def test_bad_lengths(steps, error, text, mode):
-    f = lambda x: chain(halve, x, steps=steps)  # noqa: E731
+    f = lambda x: chain(halve, x, steps=steps)
     call = {"plain": f, "forward": dualad.derivative(f), "reverse": grad(f)}[mode]
     with pytest.raises(error, match=text):
         call(1.0)
@@ -286,7 +286,7 @@ def test_bad_lengths(steps, error, text, mode):
     (lambda k, x: None, "structure"),
 ])
 def test_steps_that_change_the_state(step, text, mode):
-    f = lambda x: np.sum(np.real(chain(step, x, steps=3)))  # noqa: E731
+    f = lambda x: np.sum(np.real(chain(step, x, steps=3)))
     call = {"plain": f, "forward": dualad.gradient(f), "reverse": grad(f)}[mode]
     with pytest.raises(TypeError, match=text):
         call(np.ones(3))
@@ -296,7 +296,7 @@ def test_steps_that_change_the_state(step, text, mode):
 def test_integer_leaf_that_becomes_a_float_is_named(mode):
     def step(k, state):
         return {"x": state["x"] * 1.5, "n": state["n"] * 0.5}
-    f = lambda x: chain(step, {"x": x, "n": 3}, steps=3)["x"]  # noqa: E731
+    f = lambda x: chain(step, {"x": x, "n": 3}, steps=3)["x"]
     with pytest.raises(TypeError, match=r"state\['n'\], which was int64"):
         (f if mode == "plain" else grad(f))(1.0)
 

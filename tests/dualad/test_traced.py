@@ -630,10 +630,10 @@ def test_packing_warns_once_and_names_the_faster_spelling():
     assert len(caught) == 1
 
 
-def test_what_numpy_cannot_do_on_objects_raises():
-    for f in (np.mean, np.linalg.norm, lambda a: np.linalg.solve(np.eye(2), a)):
-        with pytest.raises((TypeError, AttributeError)):
-            jvp(lambda x, f=f: f(np.array([x[0], x[1]])), (V,), (V,))
+@pytest.mark.parametrize("f", [lambda a: np.linalg.solve(np.eye(2), a), np.fft.fft, np.linalg.inv, lambda a: np.interp(0.5, a, a)])
+def test_what_numpy_cannot_do_on_objects_raises(f):
+    with pytest.raises((TypeError, ValueError, np.linalg.LinAlgError)):
+        jvp(lambda x: f(np.array([x[0], x[1]])), (V,), (V,))
 
 
 def test_asarray_of_a_traced_array():
@@ -705,7 +705,7 @@ def test_writing_into_a_plain_array_raises_with_our_message(index):
 
 def test_a_traced_argument_where_none_is_allowed():
     with pytest.raises(TypeError, match=r"no derivative with respect to its argument"):
-        jvp(lambda n: np.reshape(np.ones((2, 3)) * n, (3, n)), (2.0,), (1.0,))
+        jvp(lambda x: np.roll(x, x[0]), (V,), (V,))
 
 
 def test_two_traced_arrays_are_unhashable_but_comparable():

@@ -314,3 +314,5 @@ CONSTANTS[np.isclose] = CONSTANTS[np.allclose] = CONSTANTS[np.array_equal] = [ca
 CONSTANTS[np.result_type] = [call(A(3), np.float32), call(A(3), Z(3))]
 CONSTANTS[np.may_share_memory] = CONSTANTS[np.shares_memory] = [call(A(3), Fixed(np.zeros(3)))]
 CONSTANTS[discretize] = [call(A(3), Fixed(np.dtype(int))), call(A(3), Fixed(np.dtype(bool)))]
+
+import samples_more  # noqa: E402, F401  (enters its samples)

@@ -1,0 +1,125 @@
+"""Fourier transforms: four linear ones with their transposes; the others are made of them, as in NumPy.
+
+A cotangent pairs as Re(sum(g * t)), without conjugation. The matrix of `fft` is symmetric, so that `fft` and `ifft` are
+their own transposes; ``n=`` cuts the input or pads it with zeros, whose transpose pads or cuts. The real transforms know half
+of a spectrum, of which all but the elements of frequency 0 and n/2 stand for two.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .kinds import composite, linear
+
+OPPOSITE = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+# --- transposes -------------------------------------------------------------------------------------------------------------
+
+def fitted(g, length, axis):
+    """Return `g` cut or padded with zeros to a length along an axis: the transpose of what ``n=`` does."""
+    now = np.shape(g)[axis]
+    if now >= length:
+        return g if now == length else g[(*(slice(None),) * (axis % np.ndim(g)), slice(length))]
+    rest = [length - now if i == axis % np.ndim(g) else n for i, n in enumerate(np.shape(g))]
+    return np.concatenate([g, np.zeros(rest, g.dtype)], axis=axis)
+
+
+def own_transpose(fn):
+    def transpose(g, x, n=None, axis=-1, norm=None, out=None):
+        return fitted(fn(g, n, axis, norm), x.shape[axis], axis)
+    return transpose
+
+
+def half_weights(n, ndim, axis, inner, dtype):
+    """Return `inner` for each frequency of a half spectrum but 0 and n/2, and 1 for those."""
+    weights = np.full(n // 2 + 1, inner, np.empty(0, dtype).real.dtype)
+    weights[0] = 1.0
+    if n % 2 == 0:
+        weights[-1] = 1.0
+    return np.reshape(weights, [-1 if i == axis % ndim else 1 for i in range(ndim)])
+
+
+def rfft_transpose(g, x, n=None, axis=-1, norm=None, out=None):
+    n = x.shape[axis] if n is None else n
+    spectrum = np.conjugate(g) * half_weights(n, len(x.shape), axis, 0.5, g.dtype)
+    return fitted(np.fft.irfft(spectrum, n, axis, OPPOSITE[norm]), x.shape[axis], axis)
+
+
+def irfft_transpose(g, x, n=None, axis=-1, norm=None, out=None):
+    n = 2 * (x.shape[axis] - 1) if n is None else n
+    spectrum = np.conjugate(np.fft.rfft(g, n, axis, OPPOSITE[norm]))
+    return fitted(spectrum * half_weights(n, len(x.shape), axis, 2.0, g.dtype), x.shape[axis], axis)
+
+
+# --- several axes, as NumPy's own -------------------------------------------------------------------------------------------
+
+def lengths(x, s, axes):
+    """Return the (length or None, axis) pairs of a transform over several axes."""
+    axes = range(-len(s), 0) if axes is None and s is not None else range(-np.ndim(x), 0) if axes is None else axes
+    return list(zip([None] * len(axes) if s is None else [None if n == -1 else n for n in s], axes, strict=True))
+
+
+def over_axes(fn):
+    def body(a, s=None, axes=None, norm=None, out=None):
+        for n, axis in reversed(lengths(a, s, axes)):
+            a = fn(a, a.shape[axis] if n is None else n, axis, norm)
+        return a
+    return body
+
+
+def rfftn(a, s=None, axes=None, norm=None, out=None):
+    *rest, (n, axis) = lengths(a, s, axes)
+    a = np.fft.rfft(a, a.shape[axis] if n is None else n, axis, norm)
+    for n, axis in reversed(rest):
+        a = np.fft.fft(a, n, axis, norm)
+    return a
+
+
+def irfftn(a, s=None, axes=None, norm=None, out=None):
+    *rest, (n, axis) = lengths(a, s, axes)
+    for m, other in rest:
+        a = np.fft.ifft(a, m, other, norm)
+    return np.fft.irfft(a, n, axis, norm)
+
+
+def in_plane(fn):
+    """Make the body of a transform over the last two axes by default."""
+    return lambda a, s=None, axes=(-2, -1), norm=None, out=None: fn(a, s, axes, norm)
+
+
+def hfft(a, n=None, axis=-1, norm=None, out=None):
+    n = 2 * (np.shape(a)[axis] - 1) if n is None else n
+    return np.fft.irfft(np.conjugate(a), n, axis, OPPOSITE[norm])
+
+
+def ihfft(a, n=None, axis=-1, norm=None, out=None):
+    return np.conjugate(np.fft.rfft(a, n, axis, OPPOSITE[norm]))
+
+
+def shifted(sign):
+    """Make the body of ``fftshift`` (sign 1) or ``ifftshift`` (sign -1)."""
+    def body(x, axes=None):
+        axes = tuple(range(np.ndim(x))) if axes is None else (axes,) if isinstance(axes, int | np.integer) else tuple(axes)
+        return np.roll(x, tuple(sign * (np.shape(x)[axis] // 2) for axis in axes), axes)
+    return body
+
+
+# --- the table --------------------------------------------------------------------------------------------------------------
+
+linear(np.fft.fft,   own_transpose(np.fft.fft))
+linear(np.fft.ifft,  own_transpose(np.fft.ifft))
+linear(np.fft.rfft,  rfft_transpose)
+linear(np.fft.irfft, irfft_transpose)
+composite(np.fft.hfft,      hfft)
+composite(np.fft.ihfft,     ihfft)
+composite(np.fft.fftn,      over_axes(np.fft.fft))
+composite(np.fft.ifftn,     over_axes(np.fft.ifft))
+composite(np.fft.rfftn,     rfftn)
+composite(np.fft.irfftn,    irfftn)
+composite(np.fft.fft2,      in_plane(np.fft.fftn))
+composite(np.fft.ifft2,     in_plane(np.fft.ifftn))
+composite(np.fft.rfft2,     in_plane(np.fft.rfftn))
+composite(np.fft.irfft2,    in_plane(np.fft.irfftn))
+composite(np.fft.fftshift,  shifted(1))
+composite(np.fft.ifftshift, shifted(-1))

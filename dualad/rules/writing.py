@@ -1,0 +1,128 @@
+"""Functions that write into an array: into a traced one by assignment; a plain one cannot hold a derivative."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .indexing import scatter
+from .kinds import Abstract, composite, public_name
+
+__all__ = ["at"]
+
+
+def written(instead):
+    """Make a body that writes into its first argument, and raises where that is a plain array, saying what to write instead."""
+    def decorate(write):
+        def body(x, *args, **kwargs):
+            check_destination(x, public_name(getattr(np, write.__name__)), instead)
+            write(x, *args, **kwargs)
+        return body
+    return decorate
+
+
+def check_destination(x, name, instead):
+    """Raise where the array to write into is a plain one."""
+    if not hasattr(x, "__dualad_apply__"):
+        raise TypeError(f"{name}: the array to write into is a plain {type(x).__name__}, which cannot hold derivatives. Make it with "
+                        f"np.zeros_like(x) of a traced x, or use {instead}")
+
+
+def places(ind, size, mode="raise"):
+    """Return flat positions as non-negative integers."""
+    ind = np.ravel(ind)
+    if mode != "raise":
+        return ind % size if mode == "wrap" else np.clip(ind, 0, size - 1)
+    if ind.size and (ind.max() >= size or ind.min() < -size):
+        raise IndexError(f"index {ind[np.argmax(np.abs(ind))]} is out of bounds for an array of {size} elements")
+    return ind % size if size else ind
+
+
+def cycled(values, count):
+    """Return `count` of the values, from the first again after the last."""
+    values = np.ravel(values)
+    return values[np.arange(count) % np.size(values)]
+
+
+@written("np.where(mask, src, dst) (np.full and np.full_like of a traced value come here too: np.ones_like(a) * v)")
+def copyto(dst, src, casting="same_kind", where=True):
+    if where is True:
+        dst[...] = src
+    else:
+        dst[...] = np.where(where, src, dst)
+
+
+@written("x[ind] = v, or np.where")
+def put(a, ind, v, mode="raise"):
+    flat = places(ind, a.size, mode)
+    if flat.size:
+        a[np.unravel_index(flat, a.shape)] = cycled(v, flat.size)
+
+
+@written("np.where(mask, values, x)")
+def putmask(a, mask, values):
+    mask = np.broadcast_to(np.asarray(mask, bool), a.shape)
+    a[mask] = cycled(values, a.size)[np.ravel(mask)]
+
+
+@written("np.where(mask, vals, x)")
+def place(arr, mask, vals):
+    mask = np.reshape(np.asarray(mask, bool), arr.shape)
+    count = int(np.sum(mask))
+    if count:
+        arr[mask] = cycled(vals, count)
+
+
+@written("np.where(np.eye(n, dtype=bool), val, x)")
+def fill_diagonal(a, val, wrap=False):
+    inside = np.zeros(a.shape, bool)
+    np.fill_diagonal(inside, True, wrap)
+    a[inside] = cycled(val, int(np.sum(inside)))
+
+
+@written("np.where")
+def put_along_axis(arr, indices, values, axis):
+    if axis is None:
+        put(arr, indices, values)
+        return
+    axis %= arr.ndim
+    grid = np.ogrid[tuple(slice(n) for n in np.shape(indices))] if np.ndim(indices) else ()
+    spread = np.ogrid[tuple(slice(n) for n in arr.shape)]
+    arr[tuple(indices if i == axis else grid[i] if np.shape(indices)[i] > 1 else spread[i] for i in range(arr.ndim))] = values
+
+
+# --- ufunc.at ---------------------------------------------------------------------------------------------------------------
+
+def at(ufunc):
+    """Return ``ufunc.at``: ``x[index] = ufunc(x[index], b)``, once more for each time that a position repeats."""
+    def body(x, index, *b):
+        check_destination(x, f"numpy.{ufunc.__name__}.at", "np.bincount, or x[index] = ... without repeated positions")
+        position = np.arange(x.size).reshape(x.shape)[index]
+        if ufunc in (np.add, np.subtract) and np.ndim(position):
+            share = scatter(np.broadcast_to(b[0], position.shape) + np.zeros_like(x, shape=()), index, Abstract(x))
+            x[...] = ufunc(x, share)
+            return
+        flat = np.ravel(position)
+        b = [np.ravel(np.broadcast_to(v, np.shape(position))) for v in b]
+        for turn in turns(flat):
+            where = np.unravel_index(flat[turn], x.shape)
+            x[where] = ufunc(x[where], *(v[turn] for v in b))
+    return body
+
+
+def turns(flat):
+    """Return, for each repetition, the places in `flat` where a position stands for the first, second, ... time."""
+    order = np.argsort(flat, kind="stable")
+    fresh = np.concatenate([[True], np.diff(flat[order]) != 0]) if flat.size else np.zeros(0, bool)
+    rank = np.empty(flat.size, int)
+    rank[order] = np.arange(flat.size) - np.maximum.accumulate(np.where(fresh, np.arange(flat.size), 0))
+    return [np.flatnonzero(rank == k) for k in range(int(rank.max(initial=-1)) + 1)]
+
+
+# --- the table --------------------------------------------------------------------------------------------------------------
+
+composite(np.copyto,         copyto)
+composite(np.put,            put)
+composite(np.putmask,        putmask)
+composite(np.place,          place)
+composite(np.fill_diagonal,  fill_diagonal)
+composite(np.put_along_axis, put_along_axis)

@@ -1,0 +1,232 @@
+"""One state, one file: what goes in comes out, and no altered byte passes."""
+
+import errno
+import io
+import json
+import math
+import os
+import pickle
+import resource
+import struct
+from zlib import crc32
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from checkpoint.storage import DamagedState
+from checkpoint.storage import files as module
+from checkpoint.storage.files import check_leaves, read_leaves, write_leaves
+
+RECORD = np.dtype([("a", "<f4"), ("b", "<i8", (2,))])
+LEAVES = [
+    np.arange(6.0).reshape(2, 3),
+    np.array(2.5),
+    np.zeros((0, 3), np.float32),
+    np.array([1 + 2j]),
+    np.array([True, False]),
+    np.array(["a", "bcd"]),
+    np.array(["2024-01-01"], "datetime64[D]"),
+    np.zeros(3, RECORD),
+    np.arange(3, dtype=">i4"),
+    np.float64(0.1),
+    np.float32(0.1),
+    np.int8(-3),
+    np.bool_(True),
+    np.datetime64("2024-01-01"),
+    0.1,
+    -0.0,
+    math.inf,
+    7,
+    -(10**30),
+    10**5000,
+    True,
+    None,
+    "text \ud800 é",
+    b"\x00\xff",
+    1.5 - 0.0j,
+]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "0.state"
+
+
+def same(a, b):
+    if type(a) is np.ndarray:
+        return type(b) is np.ndarray and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return type(a) is type(b) and (a == b or a != a) and repr(a) == repr(b)
+
+
+def test_leaves_come_back_as_they_were(path):
+    check_leaves(LEAVES)
+    write_leaves(path, 3, LEAVES)
+    back = read_leaves(path, 3)
+    assert len(back) == len(LEAVES)
+    for was, is_ in zip(LEAVES[:-7] + LEAVES[-5:], back[:-7] + back[-5:], strict=True):
+        assert same(was, is_)
+    assert back[-7:-5] == LEAVES[-7:-5] and all(type(leaf) is int for leaf in back[-7:-5] if leaf is not True)
+    assert all(leaf.flags.carray for leaf in back if type(leaf) is np.ndarray)
+
+
+def test_nan_comes_back(path):
+    write_leaves(path, 0, [math.nan, np.array([math.nan]), complex(math.nan, 1)])
+    number, array, both = read_leaves(path, 0)
+    assert math.isnan(number) and np.isnan(array[0]) and math.isnan(both.real) and both.imag == 1
+
+
+def test_any_layout_is_written(path):
+    x = np.arange(24.0).reshape(4, 6)
+    layouts = [x.T, x[::2, ::-1], np.asfortranarray(x), np.broadcast_to(1.0, (3, 2))]
+    write_leaves(path, 0, layouts)
+    assert all(np.array_equal(a, b) for a, b in zip(layouts, read_leaves(path, 0), strict=True))
+
+
+@pytest.mark.parametrize("leaf", [{1}, object(), np.array([None]), np.ma.zeros(3), range(3), float])
+def test_other_leaves_are_refused(leaf):
+    with pytest.raises(TypeError, match="Disk: a state has .* which is not written to disk; use arrays"):
+        check_leaves([1.0, leaf])
+
+
+# ------------------------------------------------------------------------------------------------------------ damage
+
+SMALL = [np.arange(3.0), 1.5, "text", np.float32(2)]
+
+
+@given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+def test_any_altered_byte_is_found(path, place, flip):
+    write_leaves(path, 0, SMALL)
+    data = bytearray(path.read_bytes())
+    data[int(place * len(data))] ^= flip
+    path.write_bytes(data)
+    with pytest.raises(DamagedState, match=r"state 0 cannot be read back from .*0\.state: "):
+        read_leaves(path, 0)
+
+
+def test_any_cut_is_found(path):
+    write_leaves(path, 0, SMALL)
+    data = path.read_bytes()
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
+        with pytest.raises(DamagedState, match=r"0\.state"):
+            read_leaves(path, 0)
+    path.write_bytes(data + b"x")
+    with pytest.raises(DamagedState, match="behind its end"):
+        read_leaves(path, 0)
+
+
+def test_another_state_and_no_file(path):
+    write_leaves(path, 4, SMALL)
+    with pytest.raises(DamagedState, match="it holds state 4"):
+        read_leaves(path, 0)
+    path.unlink()
+    with pytest.raises(DamagedState, match="No such file"):
+        read_leaves(path, 4)
+
+
+def plant(path, entry, block=b""):
+    """A file that is consistent in itself, as somebody with bad intentions would write it."""
+    header = json.dumps({"index": 0, "leaves": [entry]}).encode()
+    path.write_bytes(struct.pack("<4sHII", b"CKPT", 1, len(header), crc32(header)) + header + block)
+
+
+def npy(array, **options):
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, (2, 0), **options)
+    return buffer.getvalue()
+
+
+RUN = []
+
+
+class Bomb:
+    def __reduce__(self):
+        return RUN.append, ("run",)
+
+
+def planted_files():
+    bomb = np.array([Bomb()], object)
+    block = npy(bomb, allow_pickle=True)
+    entry = {"shape": [1], "dtype": "object", "bytes": len(block), "crc32": crc32(block)}
+    yield "an object array", {"array": entry}, block
+    block = npy(np.zeros(3)).replace(b"(3,)", b"(10**15,)")
+    yield "an expression in the header", {"array": {**entry, "bytes": len(block), "crc32": crc32(block)}}, block
+    block = npy(np.zeros((3, 1))).replace(b"(3, 1), }      ", b"(999999999,), }")
+    yield "a huge array", {"array": {"shape": [999999999], "bytes": 128 + 8 * 999999999, "crc32": crc32(block)}}, block
+    block = npy(np.asfortranarray(np.zeros((2, 3))))
+    yield "another layout", {"array": {"shape": [2, 3], "bytes": len(block), "crc32": crc32(block)}}, block
+    yield "a pickle", {"pickle": pickle.dumps(Bomb()).hex()}, b""
+    yield "an unknown kind", {"eval": "RUN.append('run')"}, b""
+    yield "two kinds", {"value": 1, "int": "1"}, b""
+    yield "no hexadecimal", {"int": "zz"}, b""
+    yield "no block", {"array": None}, b""
+
+
+@pytest.mark.parametrize(("entry", "block"), [pytest.param(*case, id=name) for name, *case in planted_files()])
+def test_a_planted_file_runs_nothing(path, entry, block):
+    plant(path, entry, block)
+    with pytest.raises(DamagedState):
+        read_leaves(path, 0)
+    assert RUN == []
+
+
+def test_a_planted_file_without_a_header(path):
+    for content in (b"", b"[]", b"{}", b'{"index": 0}', b"[" * 100_000, b"\xff"):
+        path.write_bytes(struct.pack("<4sHII", b"CKPT", 1, len(content), crc32(content)) + content)
+        with pytest.raises(DamagedState):
+            read_leaves(path, 0)
+
+
+# ----------------------------------------------------------------------------------------------------------- writing
+
+
+def test_it_is_written_whole_or_not_at_all(path, monkeypatch):
+    write_leaves(path, 0, SMALL)
+    before = path.read_bytes()
+
+    def interrupted(*names):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_leaves(path, 0, [np.zeros(1000)])
+    assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
+
+
+def test_a_file_is_private(path):
+    write_leaves(path, 0, SMALL)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_sync_only_where_asked_for(path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    write_leaves(path, 0, SMALL)
+    assert synced == []
+    write_leaves(path, 0, SMALL, sync=True)
+    assert len(synced) == 2, "the file, and the folder with its name"
+
+
+def test_no_room_on_the_disk(path, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module, "_write", full)
+    with pytest.raises(OSError, match=r"cannot write state 7, which takes 8\.\d+ kB: No space left on device.*0\.state") as caught:
+        write_leaves(path, 7, [np.zeros(1000)])
+    assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(path)
+
+
+def test_a_limit_of_the_system_is_met_in_the_middle(path):
+    """A real failure of a write, half of the file being there already."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(OSError, match=r"cannot write state 7, which takes 8 MB: File too large"):
+            write_leaves(path, 7, [np.zeros(10**6)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert os.listdir(path.parent) == []
