@@ -213,11 +213,11 @@ def recorded(small, gradient, quick):
 PEERS = {
     "complex steps": Peer(complex_step),
     "closed form": Peer(closed_form),
-    "chain, CTZ": Peer(checkpointed("ctz"), ours=True),
-    "chain, CTZ bisect": Peer(checkpointed("ctz:bisect"), ours=True),
-    "chain, Revolve(20)": Peer(checkpointed("revolve:20"), ours=True),
-    "chain, StoreAll": Peer(checkpointed("store_all"), ours=True),
-    "checkpoint.grad, no chain": Peer(eager, ours=True),
+    "CTZ": Peer(checkpointed("ctz"), ours=True),
+    "CTZ bisect": Peer(checkpointed("ctz:bisect"), ours=True),
+    "Revolve(20)": Peer(checkpointed("revolve:20"), ours=True),
+    "StoreAll": Peer(checkpointed("store_all"), ours=True),
+    "no chain": Peer(eager, ours=True),
     "autograd": Peer(autograd, "autograd"),
     "torch": Peer(torch, "torch"),
 }

@@ -8,12 +8,11 @@ import numpy as np
 import optree
 
 from dualad.dispatch import highest
-from dualad.rules.kinds import Abstract
 from dualad.seeding import check_function, pack_leaf
 from dualad.traced import Traced
 
-from .chain import check_levels, is_floating, levels_of, one_level_down, read_only
 from .entries import Part
+from .leaves import check_levels, is_floating, levels_of, one_level_down, read_only
 from .tape import Tape, Var, make_var
 
 __all__ = ["checkpoint"]
@@ -64,7 +63,6 @@ def checkpoint(f):
         outs, out_structure = optree.tree_flatten(entry.evaluate(entry.values))
         outs = [pack_leaf(leaf) for leaf in outs]
         check_levels(outs, entry.below, "checkpoint: the function")
-        entry.likes = [Abstract(leaf) if is_floating(leaf) else None for leaf in outs]
         whole = tape.record(entry)
         return optree.tree_unflatten(out_structure, [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf
                                                      for i, leaf in enumerate(outs)])
@@ -83,7 +81,6 @@ class Recomputed:
         self.below = levels_of(self.values)
         self.weak = not any(hasattr(value, "dtype") for value in self.values)
         self.active = [i for i, node in enumerate(self.nodes) if node is not None]
-        self.likes = None
 
     def evaluate(self, leaves):
         """Return what f returns for these leaves of its arguments."""

@@ -12,7 +12,8 @@ from .units import format_bytes, parse_bytes
 __all__ = ["Row", "Tradeoff", "compare"]
 
 LONGEST = 10**7  # one action after another: a few seconds for a million steps
-HEADINGS = ("schedule", "saved states", "memory", "advances", "work")
+HEADINGS = ("schedule", "saved states", "memory", "disk", "advances", "work")
+DISK = HEADINGS.index("disk")
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,15 @@ class Row:
     states : int
         Most states saved at one moment.
     bytes : int
-        Bytes of those.
+        Bytes of those that are in memory.
     advances : int
         Plain steps, first sweep to x_{N-1} and recomputations.
     work : float
         (advances + 1 + N) / N: all evaluations of the step as a multiple of one simulation, which is N of them. Besides
         the advances these are the step to x_N and the evaluation inside each pull. The arithmetic of the adjoints
         comes on top; it is the same for every schedule.
+    disk_bytes : int
+        Bytes of saved states that the schedule puts on disk.
     """
 
     schedule: str
@@ -40,12 +43,14 @@ class Row:
     bytes: int
     advances: int
     work: float
+    disk_bytes: int = 0
 
     def _cells(self) -> tuple[str, ...]:
         return (
             self.schedule,
             f"{self.states:,}",
             format_bytes(self.bytes),
+            format_bytes(self.disk_bytes),
             f"{self.advances:,}",
             f"{self.work:.2f}x",
         )
@@ -70,7 +75,7 @@ class Tradeoff:
     rows: tuple[Row, ...]
 
     def __str__(self) -> str:
-        cells = [HEADINGS, *(row._cells() for row in self.rows)]
+        cells = self._cells()
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [f"{self.steps:,} steps, a state of {format_bytes(self.state_bytes)}"]
         for name, *numbers in cells:
@@ -85,9 +90,9 @@ class Tradeoff:
         -------
         str
         """
-        rules = ("---", *["---:"] * (len(HEADINGS) - 1))
-        table = [HEADINGS, rules, *(row._cells() for row in self.rows)]
-        return "\n".join(f"| {' | '.join(cells)} |" for cells in table)
+        headings, *rows = self._cells()
+        rules = ("---", *["---:"] * (len(headings) - 1))
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, rules, *rows))
 
     def to_dict(self) -> dict[str, Any]:
         """The table in plain Python values, for JSON and the like.
@@ -98,6 +103,13 @@ class Tradeoff:
             ``steps``, ``state_bytes`` and ``rows``, a list of one dict a row.
         """
         return asdict(self) | {"rows": [asdict(row) for row in self.rows]}
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """Headings and rows; the column of the disk only if something is there."""
+        table = [HEADINGS, *(row._cells() for row in self.rows)]
+        if any(row.disk_bytes for row in self.rows):
+            return table
+        return [cells[:DISK] + cells[DISK + 1 :] for cells in table]
 
 
 def compare(*, steps: int, state_bytes: int | str, schedules: Iterable[Schedule] | None = None) -> Tradeoff:
@@ -150,4 +162,6 @@ def _row(schedule: Schedule, steps: int, size: int) -> Row:
         raise TypeError(f"compare: schedules must be Schedule values such as CTZ(), got {schedule!r}")
     counts = simulate(schedule, steps)
     work = (counts.advances + 1 + counts.pulls) / steps
-    return Row(str(schedule), counts.peak_states, counts.peak_states * size, counts.advances, work)
+    on_disk = len(schedule.on_disk(steps))
+    in_memory = counts.peak_states - on_disk
+    return Row(str(schedule), counts.peak_states, in_memory * size, counts.advances, work, on_disk * size)

@@ -33,6 +33,8 @@ def power_singular(x, y):
 
 def power_exponent(ans, x, y):
     """Return x**y * log(x): for x = 0 the limit, 0 for y > 0 and -inf below."""
+    if type(x) in (int, float) and x > 0:
+        return ans * math.log(x)
     flat = np.logical_and(np.equal(x, 0), np.greater(np.real(y), 0))
     return np.where(flat, 0.0, ans * np.log(np.where(flat, 1.0, x)))
 

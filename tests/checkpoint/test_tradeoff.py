@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from checkpoint.schedules import CTZ, Revolve, StoreAll
+from checkpoint.schedules import CTZ, Revolve, StoreAll, Tiered
 from checkpoint.tradeoff import compare
 
 
@@ -49,8 +49,14 @@ def test_dict_is_plain_data():
     assert json.loads(json.dumps(data)) == {
         "steps": 10,
         "state_bytes": 8,
-        "rows": [{"schedule": "Revolve(slots=3)", "states": 3, "bytes": 24, "advances": 15, "work": 2.6}],
+        "rows": [{"schedule": "Revolve(slots=3)", "states": 3, "bytes": 24, "advances": 15, "work": 2.6, "disk_bytes": 0}],
     }
+
+
+def test_what_is_on_disk_has_a_column_of_its_own():
+    table = compare(steps=30, state_bytes="1 MB", schedules=[Tiered(2, 2), Revolve(4)])
+    assert [(row.bytes, row.disk_bytes, row.states) for row in table.rows] == [(2 * 10**6, 2 * 10**6, 4), (4 * 10**6, 0, 4)]
+    assert "memory  disk  advances" in str(table) and "| memory | disk | advances |" in table.to_markdown()
 
 
 def test_errors():

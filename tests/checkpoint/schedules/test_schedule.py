@@ -3,10 +3,10 @@
 import pytest
 
 from checkpoint.machine import simulate
-from checkpoint.schedules import CTZ, Online, Periodic, Revolve, Schedule, StoreAll, parse
+from checkpoint.schedules import CTZ, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, parse
 
 ALL = [CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(100), StoreAll()]
-ALL += [Periodic(), Periodic(3), Periodic(segments=3), Online(1), Online(4)]
+ALL += [Periodic(), Periodic(3), Periodic(segments=3), Online(1), Online(4), Tiered(2, 1)]
 
 
 @pytest.mark.parametrize("schedule", ALL, ids=repr)
@@ -35,7 +35,7 @@ def test_errors_name_the_schedule_at_once(schedule, steps, error):
         schedule.limit(steps)
 
 
-@pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), Periodic(), Online(3)], ids=repr)
+@pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), Periodic(), Online(3), Tiered(2, 1)], ids=repr)
 @pytest.mark.parametrize("saved", [[], [1, 2], [0, 5], [0, 2, 1], [0, 0]])
 def test_reverse_checks_what_is_saved(schedule, saved):
     with pytest.raises(ValueError, match=f"{type(schedule).__name__}: saved must be ascending"):
@@ -62,6 +62,7 @@ def test_all_are_schedules():
         ("online:4", Online(4)),
         ("periodic", Periodic()),
         ("periodic:10", Periodic(every=10)),
+        ("tiered:4+20", Tiered(4, 20)),
         ("store_all", StoreAll()),
     ],
 )
@@ -69,7 +70,10 @@ def test_parse(text, schedule):
     assert parse(text) == schedule
 
 
-@pytest.mark.parametrize("text", ["", "ctx", "revolve", "revolve:", "revolve:x", "revolve:-1", "online", "periodic:", "store_all:3"])
+NONE = ["", "ctx", "revolve", "revolve:", "revolve:x", "revolve:-1", "online", "periodic:", "tiered:4", "tiered:4+x", "store_all:3"]
+
+
+@pytest.mark.parametrize("text", NONE)
 def test_parse_lists_the_forms(text):
     with pytest.raises(ValueError, match=r"parse: no schedule is written.*ctz:bisect.*store_all"):
         parse(text)

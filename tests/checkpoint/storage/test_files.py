@@ -86,7 +86,7 @@ def test_any_layout_is_written(path):
 
 @pytest.mark.parametrize("leaf", [{1}, object(), np.array([None]), np.ma.zeros(3), range(3), float])
 def test_other_leaves_are_refused(leaf):
-    with pytest.raises(TypeError, match="Disk: a state has .* which is not written to disk; use arrays"):
+    with pytest.raises(TypeError, match=r"Disk: a state has .* which is not written to disk; use arrays"):
         check_leaves([1.0, leaf])
 
 
@@ -139,6 +139,11 @@ def npy(array, **options):
     return buffer.getvalue()
 
 
+def altered(block, old, new):
+    assert block.count(old) == 1 and len(old) == len(new)
+    return block.replace(old, new)
+
+
 RUN = []
 
 
@@ -152,9 +157,9 @@ def planted_files():
     block = npy(bomb, allow_pickle=True)
     entry = {"shape": [1], "dtype": "object", "bytes": len(block), "crc32": crc32(block)}
     yield "an object array", {"array": entry}, block
-    block = npy(np.zeros(3)).replace(b"(3,)", b"(10**15,)")
+    block = altered(npy(np.zeros(3)), b"(3,), }       ", b"(10**15,), }  ")
     yield "an expression in the header", {"array": {**entry, "bytes": len(block), "crc32": crc32(block)}}, block
-    block = npy(np.zeros((3, 1))).replace(b"(3, 1), }      ", b"(999999999,), }")
+    block = altered(npy(np.zeros(3)), b"(3,), }        ", b"(999999999,), }")
     yield "a huge array", {"array": {"shape": [999999999], "bytes": 128 + 8 * 999999999, "crc32": crc32(block)}}, block
     block = npy(np.asfortranarray(np.zeros((2, 3))))
     yield "another layout", {"array": {"shape": [2, 3], "bytes": len(block), "crc32": crc32(block)}}, block

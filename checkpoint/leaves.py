@@ -1,0 +1,112 @@
+"""Leaves of states, parameters and results: what a step must keep, and what comes from which level."""
+
+from __future__ import annotations
+
+import numpy as np
+import optree
+
+from dualad.dispatch import dtype_of, primal
+from dualad.dual import Dual
+from dualad.seeding import FLOAT
+from dualad.traced import Traced
+
+from .tape import Var
+
+__all__ = ["added", "check_levels", "differs", "flattening", "is_floating", "kind_of", "levels_of", "on_primals", "one_level_down",
+           "read_only"]
+
+
+def flattening(example, structure):
+    """Return the functions that take trees like `example` apart (None for another structure) and put them together.
+
+    Single leaves and plain tuples of leaves, the states of small systems, do without optree's general ones.
+    """
+    def flatten(tree):
+        leaves, found = optree.tree_flatten(tree)
+        return leaves if found == structure else None
+
+    if structure == optree.tree_structure(0.0):
+        return (lambda tree: [tree] if isinstance(tree, LEAF_TYPES) else flatten(tree)), lambda leaves: leaves[0]
+    if type(example) is tuple and structure == optree.tree_structure((0.0,) * len(example)):
+        def flatten_tuple(tree):
+            if type(tree) is tuple and len(tree) == len(example) and all(map(LEAF_TYPES.__contains__, map(type, tree))):
+                return list(tree)
+            return flatten(tree)
+        return flatten_tuple, tuple
+    return flatten, lambda leaves: optree.tree_unflatten(structure, leaves)
+
+
+LEAF_TYPES = (float, np.ndarray, np.float64, Dual, Var)
+
+
+def check_levels(leaves, levels, where, example=""):
+    """Raise where a result is of a level that did not come in through the arguments."""
+    if not levels_of(leaves) <= levels:
+        raise TypeError(f"{where} uses a traced value that is not among its arguments (it closes over it), so its gradient would be "
+                        f"lost: pass it as a parameter{example}")
+
+
+def levels_of(values):
+    """Return the levels of traced values, and of what they are made of."""
+    levels = set()
+    for value in values:
+        while isinstance(value, Traced):
+            levels.add(value.level)
+            value = value.value
+    return levels
+
+
+def is_floating(leaf):
+    return isinstance(leaf, float | complex) or getattr(leaf, "dtype", INTEGER).kind in "fc"
+
+
+INTEGER = np.dtype(int)
+
+
+def kind_of(leaf):
+    """Return the shape and dtype that a leaf must keep; (None, None) for what is no number."""
+    if type(leaf) is float:
+        return (), FLOAT
+    if isinstance(leaf, int | complex | np.ndarray | np.generic | Traced):
+        return getattr(leaf, "shape", ()), dtype_of(leaf)
+    return None, None
+
+
+def differs(leaf, kind):
+    if type(leaf) is float or (type(leaf) is Var and type(leaf.value) is float):
+        return kind[1] is not FLOAT or kind[0] != ()
+    return kind_of(leaf) != kind
+
+
+def on_primals(until):
+    """Return the predicate as a function of plain values."""
+    return None if until is None else lambda k, state: until(k, optree.tree_map(primal, state))
+
+
+def one_level_down(leaves, tape):
+    """Return the values of the leaves as the step sees them, and their nodes on the tape (None for constants)."""
+    values, nodes = [], []
+    for leaf in leaves:
+        ours = type(leaf) is Var and leaf.level is tape
+        value = leaf._refresh().value if ours else leaf
+        values.append(np.float64(value) if ours and type(value) is float and not tape.weak else value)
+        nodes.append(leaf.node if ours else None)
+    return values, nodes
+
+
+def read_only(leaf):
+    """Return a copy of a parameter that a step cannot change: both sweeps must see the same one."""
+    if type(leaf) is np.ndarray:
+        leaf = leaf.copy()
+        leaf.flags.writeable = False
+    return leaf
+
+
+def added(total, share):
+    """Return a sum over the steps; the total is this sweep's own and takes the share in place."""
+    if total is None:
+        return share.copy() if type(share) is np.ndarray else share
+    if type(total) is np.ndarray is type(share):
+        total += share
+        return total
+    return total + share

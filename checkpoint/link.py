@@ -1,0 +1,267 @@
+"""A chain on the tape: one entry, whose pull is the reverse sweep of the chain."""
+
+from __future__ import annotations
+
+import numpy as np
+import optree
+
+from dualad.dispatch import apply
+from dualad.rules.indexing import getitem
+from dualad.seeding import pack_leaf
+from dualad.traced import Traced
+
+from .entries import Part
+from .leaves import added, check_levels, differs, flattening, is_floating, kind_of, levels_of, on_primals, one_level_down, read_only
+from .stats import Stats
+from .sweep import Sweep
+from .tape import Tape, Var, make_var
+
+__all__ = ["Link", "Links", "Stacked", "record"]
+
+
+class Links:
+    """A step with its state, inputs and parameters as lists of leaves."""
+
+    def __init__(self, step, state, params, inputs, outputs):
+        self.step, self.outputs = step, outputs
+        self.state, self.state_structure = optree.tree_flatten(state)
+        self.params, self.params_structure = optree.tree_flatten(params)
+        self.inputs, self.inputs_structure = optree.tree_flatten(inputs)
+        self.state, self.params, self.inputs = ([pack_leaf(leaf) for leaf in leaves] for leaves in (self.state, self.params, self.inputs))
+        self.given = inputs is not None
+        self.traced = [leaf for leaf in (*self.state, *self.params, *self.inputs) if isinstance(leaf, Traced)]
+        self.levels = levels_of(self.traced)
+        self.floating = [i for i, leaf in enumerate(self.state) if is_floating(leaf)]
+        self.kinds = [kind_of(leaf) for leaf in self.state]
+        self.flatten, self.tree = flattening(state, self.state_structure)
+        self.arguments = flattening(params, self.params_structure)[1]
+
+    def row(self, k, inputs):
+        """Return the leaves of row k of the inputs."""
+        return [apply(getitem, (leaf, k), {}) if isinstance(leaf, Traced) else leaf[k] for leaf in inputs]
+
+    def call(self, k, x, row, params):
+        """Return the state and the out (None without outputs) that step k makes of x."""
+        if self.given:
+            params = (optree.tree_unflatten(self.inputs_structure, row), *params)
+        result = self.step(k, x, *params)
+        if not self.outputs:
+            return result, None
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(f"chain: with outputs=True a step must return a pair (state, out); step {k} returned {type(result).__name__}")
+        return result
+
+    def leaves(self, k, state):
+        """Return the leaves of what step k returned; another structure, shape or dtype raises."""
+        leaves = self.flatten(state)
+        if leaves is None:
+            raise TypeError(f"chain: step {k} returned a state of the structure {optree.tree_structure(state)}; it was given "
+                            f"{self.state_structure}. Return the structure of the initial state")
+        if any(map(differs, leaves, self.kinds)):
+            leaves = [pack_leaf(leaf) for leaf in leaves]
+            for i, (leaf, kind) in enumerate(zip(leaves, self.kinds, strict=True)):
+                if differs(leaf, kind):
+                    raise self.changed(k, i, leaf)
+        return leaves
+
+    def changed(self, k, i, leaf):
+        path = "".join(f"[{part!r}]" for part in optree.tree_paths(self.tree(list(range(len(self.kinds)))))[i])
+        shape, dtype = self.kinds[i]
+        given = f"{dtype} of shape {shape}" if dtype is not None else f"{self.state[i]!r}"
+        shape, dtype = kind_of(leaf)
+        got = f"{dtype} of shape {shape}" if dtype is not None else f"{leaf!r}"
+        return TypeError(f"chain: step {k} returned {got} at state{path}, which was {given}. A step must keep the shape and dtype "
+                         f"of every leaf: begin with a state of the right shape and dtype (1.0, not 1)")
+
+    def check_closure(self, leaves, levels):
+        """Raise where a result is of a level that did not come in through the arguments."""
+        check_levels(leaves, levels, "chain: the step", ", chain(step, state, value, steps=N) with step(k, state, value)")
+
+
+class Stacked:
+    """Rows of pytrees, stacked on a leading axis; plain rows are written into arrays of the full length at once."""
+
+    def __init__(self, count):
+        self.count, self.structure, self.columns, self.length = count, None, None, 0
+
+    def add(self, k, tree):
+        """Take the row of step k."""
+        leaves, structure = optree.tree_flatten(tree)
+        leaves = [pack_leaf(leaf) for leaf in leaves]
+        if self.columns is None:
+            self.structure = structure
+            self.columns = [[] if self.count is None or isinstance(leaf, Traced) else
+                            np.empty((self.count, *np.shape(leaf)), np.result_type(leaf)) for leaf in leaves]
+        if structure != self.structure:
+            raise TypeError(f"chain: step {k} put out the structure {structure}, the first step {self.structure}")
+        for i, leaf in enumerate(leaves):
+            column = self.columns[i]
+            shape = np.shape(column[0]) if k else np.shape(leaf)
+            if np.shape(leaf) != shape:
+                raise TypeError(f"chain: step {k} put out an array of shape {np.shape(leaf)} as leaf {i}, the first step one of {shape}")
+            if isinstance(leaf, Traced) and type(column) is not list:
+                self.columns[i] = column = list(column[:k])
+            if type(column) is list:
+                column.append(np.copy(leaf)[()])
+            else:
+                column[k] = leaf
+        self.length = k + 1
+
+    def arrays(self):
+        """Return the stacked leaves."""
+        return [np.stack(column) if type(column) is list else column for column in self.columns or ()]
+
+    def tree(self, leaves):
+        """Return the tree of stacked leaves."""
+        if self.structure is None:
+            raise ValueError("chain: outputs=True of a chain that made no step: what a step would put out is not known")
+        return optree.tree_unflatten(self.structure, leaves)
+
+
+def record(links, tape, schedule, storage, stats, **length):
+    """Run the chain in a sweep and record it as one operation on the tape."""
+    tape.check()
+    below = links.levels - {tape}
+    if any(isinstance(level, Tape) for level in below):
+        raise TypeError("chain: reverse mode over reverse mode through a chain would keep every state of the inner sweep. For "
+                        "second derivatives use hvp (forward over reverse), or dualad.jacobian(grad(f))")
+    link = Link(links, tape, below, length["steps"])
+    length["until"] = on_primals(length["until"])
+    sweep = Sweep(link.advance, links.tree(link.state), schedule=schedule, storage=storage,
+                  stats=Stats() if stats is None else stats, **length)
+    final = sweep.forward()
+    leaves = links.leaves("the last", final) if sweep.stats.steps else link.state
+    links.check_closure(leaves, below)
+    link.sweep = sweep
+    whole = tape.record(link)
+    traced = [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(leaves)]
+    if not links.outputs:
+        return links.tree(traced)
+    outs = [make_var(leaf, tape.record(Part(whole, len(leaves) + i)), tape) if is_floating(leaf) else leaf
+            for i, leaf in enumerate(link.outs.arrays())]
+    return links.tree(traced), link.outs.tree(outs)
+
+
+class Link:
+    """A chain's entry on a tape: pulls shares to the nodes of its state, parameters and inputs."""
+
+    def __init__(self, links, tape, below, steps):
+        self.links, self.below, self.nan_safe = links, below, tape.nan_safe
+        self.state, self.state_nodes = one_level_down(links.state, tape)
+        params, self.param_nodes = one_level_down(links.params, tape)
+        inputs, self.input_nodes = one_level_down(links.inputs, tape)
+        self.params, self.inputs = [read_only(leaf) for leaf in params], [read_only(leaf) for leaf in inputs]
+        self.active = [i for i, node in enumerate(self.param_nodes) if node is not None]
+        self.active_inputs = [i for i, node in enumerate(self.input_nodes) if node is not None]
+        self.arguments = links.arguments(self.params)
+        self.weak = not any(hasattr(leaf, "dtype") for leaf in (*self.state, *self.params, *self.inputs))
+        self.outs = Stacked(steps)
+        self.direct = not links.given and not links.outputs
+        self.sweep = None
+        self.out_cotangents, self.rows = [], []
+
+    def advance(self, k, x):
+        """Evaluate step k on values one level down; the first time also keep what it puts out."""
+        links = self.links
+        if k and self.direct:
+            return links.step(k, x, *self.arguments)
+        x, out = links.call(k, x, links.row(k, self.inputs), self.arguments)
+        if links.outputs and k == self.outs.length:
+            links.check_closure([pack_leaf(leaf) for leaf in optree.tree_leaves(out)], self.below)
+            self.outs.add(k, out)
+        if not k:
+            links.check_closure(links.leaves(0, x), self.below)
+        return x
+
+    def pull_step(self, k, x, cotangent):
+        """Pull the cotangent of the state back through step k, and add the parameters' shares to their sums."""
+        links, (gs, sums) = self.links, cotangent
+        with Tape(self.nan_safe, self.weak) as tape:
+            state, nodes = links.flatten(x), []
+            make_variables(tape, state, links.floating, nodes)
+            params, row = self.arguments, links.row(k, self.inputs)
+            if self.active:
+                params = list(self.params)
+                make_variables(tape, params, self.active, nodes)
+                params = links.arguments(params)
+            make_variables(tape, row, self.active_inputs, nodes)
+            final, out = links.call(k, links.tree(state), row, params)
+            final = links.leaves(k, final)
+            results = [(final[i], g) for i, g in zip(links.floating, gs, strict=True)]
+            if self.out_cotangents:
+                results += [(pack_leaf(leaf), None if g is None else g[k])
+                            for leaf, g in zip(optree.tree_leaves(out), self.out_cotangents, strict=True)]
+            seeds = [seed for leaf, g in results if (seed := self.seed_of(leaf, g, tape)) is not None]
+            pulled = tape.sweep_back(seeds, nodes)
+        n, m = len(links.floating), len(self.active)
+        for j, share in enumerate(pulled[n:n + m]):
+            if share is not None:
+                sums[j] = added(sums[j], share)
+        for rows, share in zip(self.rows, pulled[n + m:], strict=True):
+            if share is not None:
+                rows.put(k, share)
+        return pulled[:n], sums
+
+    def seed_of(self, leaf, g, tape):
+        """Return the node of a result and its cotangent, None where there is none; a value of a foreign level raises."""
+        if type(leaf) is Var and leaf.level is tape:
+            if leaf.alias is not None:
+                leaf._refresh()
+            if type(leaf.value) is not float and isinstance(leaf.value, Traced):
+                self.links.check_closure([leaf.value], self.below)
+            return None if leaf.node is None or g is None else (leaf.node, g)
+        if isinstance(leaf, Traced):
+            self.links.check_closure([leaf], self.below)
+        return None
+
+    def pull(self, k, g, adjoints):
+        """Run the reverse sweep, for the cotangents `g` of the final state's leaves and of the outs."""
+        floating, count = self.links.floating, len(self.links.state)
+        g = [*g, *[None] * (count - len(g))]
+        self.out_cotangents = [*g[count:], *[None] * (len(self.outs.columns or ()) - len(g[count:]))] if len(g) > count else []
+        self.rows = [Rows(self.inputs[i]) for i in self.active_inputs]
+        with np.errstate(all="ignore"):  # once, not at every step; the steps have warned in the first sweep
+            gs, sums = self.sweep.backward(self.pull_step, ([g[i] for i in floating], [None] * len(self.active)))
+        shares = [*zip([self.state_nodes[i] for i in floating], gs, strict=True),
+                  *zip([self.param_nodes[i] for i in self.active], sums, strict=True),
+                  *zip([self.input_nodes[i] for i in self.active_inputs], [rows.array() for rows in self.rows], strict=True)]
+        self.out_cotangents, self.rows = [], []
+        for node, share in shares:
+            if node is not None and share is not None:
+                adjoints.add(node, share, False)
+
+    def push(self, pushed):
+        """Raise: a chain's tangents need its states again."""
+        raise TypeError("linearize: f runs a chain, whose states are not kept for many JVPs: use dualad.jvp, which runs the chain in "
+                        "forward mode")
+
+
+class Rows:
+    """The cotangent of an array that is used row by row."""
+
+    def __init__(self, like):
+        self.like, self.buffer, self.rows = like, None, {}
+
+    def put(self, k, share):
+        """Write the share of row k."""
+        if isinstance(share, Traced):
+            self.rows[k] = share
+            return
+        if self.buffer is None:
+            self.buffer = np.zeros(np.shape(self.like), self.like.dtype)
+        self.buffer[k] = share
+
+    def array(self):
+        """Return the whole cotangent, None where it is zero."""
+        if not self.rows:
+            return self.buffer
+        zero = np.zeros_like(next(iter(self.rows.values())))
+        plain = [zero if self.buffer is None else zero + self.buffer[k] for k in range(np.shape(self.like)[0])]
+        return np.stack([self.rows.get(k, plain[k]) for k in range(len(plain))])
+
+
+def make_variables(tape, leaves, positions, nodes):
+    """Put variables in the place of leaves, and note their nodes."""
+    for i in positions:
+        leaves[i] = tape.variable(leaves[i])
+        nodes.append(leaves[i].node)

@@ -1,0 +1,306 @@
+"""Disk: states in files, written and read in the background; nothing is left behind."""
+
+import gc
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import namedtuple
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from checkpoint.storage import DamagedState, Disk, Session, Storage
+from checkpoint.storage import disk as module
+
+Pair = namedtuple("Pair", "u v")
+STATE = {"u": np.arange(6.0).reshape(2, 3), "pair": Pair(1.5, None), "list": [1, True, "name"], "x": np.float32(2)}
+
+
+@pytest.fixture
+def session(tmp_path):
+    session = Disk(tmp_path).open()
+    yield session
+    session.clear()
+    assert os.listdir(tmp_path) == []
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("checkpoint-")]
+
+
+def written(session):
+    """Wait until the thread has written everything."""
+    for file in session._files.values():
+        file.written.result(timeout=10)
+
+
+def test_states_come_back_as_they_were(session):
+    session.save(0, STATE)
+    for _ in range(2):
+        back = session.load(0)
+        assert np.array_equal(back["u"], STATE["u"]) and back["u"].flags.carray
+        assert type(back["pair"]) is Pair and back["pair"] == (1.5, None)
+        assert back["list"] == [1, True, "name"] and back["list"][1] is True and type(back["x"]) is np.float32
+        back["u"].fill(-1)
+        back["list"].clear()
+        written(session)
+
+
+@pytest.mark.parametrize("state", [2.5, 3, None, "text", np.zeros((2, 2)), (), [], {"a": ()}, (None, [None])], ids=repr)
+def test_any_pytree(session, state):
+    session.save(0, state)
+    written(session)
+    session._ahead = None
+    back = session.load(0)
+    assert type(back) is type(state) and np.array_equal(back, state) if isinstance(state, np.ndarray) else back == state
+
+
+def test_copies_on_save(session):
+    x = np.arange(3.0)
+    session.save(0, x)
+    x[:] = -1
+    assert session.load(0).tolist() == [0, 1, 2]
+
+
+def test_one_private_file_a_state_in_a_private_folder(session, tmp_path):
+    session.save(0, STATE)
+    session.save(17, STATE)
+    written(session)
+    (folder,) = tmp_path.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert sorted(os.listdir(folder)) == ["000000000000.state", "000000000017.state"]
+    session.drop(0)
+    assert os.listdir(folder) == ["000000000017.state"]
+
+
+def test_a_new_parent_is_private_too(tmp_path):
+    session = Disk(str(tmp_path / "a" / "b")).open()
+    assert not (tmp_path / "a").exists(), "made when something is saved"
+    session.save(0, 1.0)
+    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
+    session.clear()
+    assert os.listdir(tmp_path / "a" / "b") == []
+
+
+def test_counts(session):
+    session.save(0, np.zeros(10))
+    session.save(5, (np.zeros(5), 1.0))
+    session.load(5)
+    assert len(session) == 2 and 5 in session and 3 not in session and session.indices() == [0, 5]
+    assert (session.nbytes(0), session.nbytes(5), session.nbytes()) == (80, 48, 128)
+    session.drop(0)
+    session.save(7, 1.0)
+    assert session.nbytes() == 56
+    session.clear()
+    session.clear()
+    assert len(session) == 0 and session.nbytes() == 0
+    assert (session.saves, session.loads, session.peak_states, session.peak_bytes) == (3, 1, 2, 128)
+
+
+def test_it_can_be_used_again_after_clear(session):
+    for value in (1.0, 2.0):
+        session.save(0, value)
+        assert session.load(0) == value
+        session.clear()
+
+
+def test_misuse_is_an_error(session):
+    session.save(0, 1.0)
+    with pytest.raises(ValueError, match="Disk: state 0 is saved already"):
+        session.save(0, 1.0)
+    for verb in (session.load, session.drop, session.nbytes, session.prefetch):
+        with pytest.raises(KeyError, match=r"state 3: saved are \[0\]"):
+            verb(3)
+
+
+def test_a_leaf_that_cannot_be_written_is_refused_at_once(session):
+    with pytest.raises(TypeError, match="leaf of type set"):
+        session.save(0, {"a": {1, 2}})
+    assert len(session) == 0
+
+
+# -------------------------------------------------------------------------------------------------- in the background
+
+
+class Gate:
+    """Stands in for a function of files: it is entered, and waits until it may go on."""
+
+    def __init__(self, monkeypatch, name):
+        self.real = getattr(module, name)
+        self.entered, self.open, self.calls = threading.Semaphore(0), threading.Event(), []
+        monkeypatch.setattr(module, name, self)
+
+    def __call__(self, path, index, *rest):
+        self.calls.append(index)
+        self.entered.release()
+        assert self.open.wait(timeout=10)
+        return self.real(path, index, *rest)
+
+
+def test_saving_does_not_wait_for_the_disk(session, monkeypatch):
+    gate = Gate(monkeypatch, "write_leaves")
+    session.save(0, np.zeros(3))
+    session.save(1, np.ones(3))
+    assert gate.entered.acquire(timeout=10)
+    assert session.load(1).tolist() == [1, 1, 1], "a state that is not written yet is in main memory"
+    third = threading.Thread(target=session.save, args=(2, 2.0))
+    third.start()
+    third.join(timeout=0.1)
+    assert third.is_alive(), "the queue is bounded"
+    gate.open.set()
+    third.join(timeout=10)
+    assert session.indices() == [0, 1, 2] and gate.calls[:2] == [0, 1]
+
+
+def test_a_state_that_is_dropped_before_it_is_written_is_never_written(session, monkeypatch):
+    gate = Gate(monkeypatch, "write_leaves")
+    session.save(0, 0.0)
+    session.save(1, 1.0)
+    assert gate.entered.acquire(timeout=10)
+    session.drop(1)
+    gate.open.set()
+    session.drop(0)
+    assert gate.calls == [0] and len(session) == 0
+
+
+def test_the_next_state_is_read_ahead(session, monkeypatch):
+    for k in range(4):
+        session.save(k, float(k))
+    written(session)
+    gate = Gate(monkeypatch, "read_leaves")
+    gate.open.set()
+    assert session.load(3) == 3 and gate.calls == [3]
+    assert session.load(3) == 3 and gate.calls == [3], "the newest stays in main memory"
+    assert gate.entered.acquire(timeout=10)
+    session.drop(3)
+    assert gate.entered.acquire(timeout=10), "nobody has asked for it yet"
+    assert gate.calls == [3, 2] and session.load(2) == 2
+    session.save(5, 5.0)
+    written(session)
+    assert session.load(5) == 5 and gate.calls == [3, 2], "what was just saved is the newest"
+    session.prefetch(0)
+    assert gate.entered.acquire(timeout=10) and session.load(0) == 0 and gate.calls == [3, 2, 0]
+    assert session.load(1) == 1
+
+
+def test_an_error_of_the_thread_reaches_the_caller(session, monkeypatch):
+    def fail(path, index, leaves):
+        raise OSError(28, f"cannot write {index}")
+
+    monkeypatch.setattr(module, "write_leaves", fail)
+    session.save(0, 0.0)
+    with pytest.raises(OSError, match="cannot write 0"):
+        written(session)
+    with pytest.raises(OSError, match="cannot write 0"):
+        session.save(1, 1.0)
+    session.clear()
+    session.save(0, 0.0)
+    with pytest.raises(OSError, match="cannot write 0"):
+        session.drop(0)
+
+
+# ------------------------------------------------------------------------------------------------------------- damage
+
+
+def test_a_damaged_file_is_named(session, tmp_path):
+    session.save(0, STATE)
+    written(session)
+    (file,) = tmp_path.glob("*/*.state")
+    file.write_bytes(file.read_bytes()[:-1])
+    for _ in range(2):
+        with pytest.raises(DamagedState, match=f"state 0 cannot be read back from {file}: it is cut off"):
+            session.load(0)
+    assert 0 in session and session.loads == 0
+    session.drop(0)
+    session.save(0, 1.0)
+    assert session.load(0) == 1.0
+
+
+# ------------------------------------------------------------------------------------------------------------ cleaning
+
+
+def test_a_lost_session_removes_its_folder(tmp_path):
+    session = Disk(tmp_path).open()
+    session.save(0, np.zeros(1000))
+    del session
+    gc.collect()
+    assert os.listdir(tmp_path) == []
+
+
+def test_sessions_do_not_meet(tmp_path):
+    storage = Disk(tmp_path)
+    first, second = storage.open(), storage.open()
+    first.save(0, 1.0)
+    second.save(0, 2.0)
+    assert first.load(0) == 1.0 and second.load(0) == 2.0
+    assert len(os.listdir(tmp_path)) == 2
+    first.clear()
+    assert second.load(0) == 2.0
+    second.clear()
+
+
+SCRIPT = """
+import os, sys, numpy as np
+from checkpoint.storage import Disk
+sessions = [Disk(sys.argv[1]).open() for _ in range(3)]
+for session in sessions:
+    session.save(0, np.zeros(100_000))
+    session.save(1, np.zeros(100_000))
+if sys.argv[2] == "raise":
+    raise SystemExit(3)
+if sys.argv[2] == "fork" and not os.fork():
+    sys.exit(0)
+if sys.argv[2] == "fork":
+    os.wait()
+    assert len(os.listdir(sys.argv[1])) == 3, "a forked process leaves the folders of its parent alone"
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(("how", "code"), [("end", 0), ("raise", 3), ("fork", 0)])
+def test_the_interpreter_removes_the_folders_when_it_exits(tmp_path, how, code):
+    root = Path(module.__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path, how], cwd=root, capture_output=True, timeout=60)
+    assert done.returncode == code, done.stderr.decode()
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_default_is_the_folder_for_temporary_files(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    session = Disk().open()
+    session.save(0, 1.0)
+    assert len(os.listdir(tmp_path)) == 1
+    session.clear()
+    assert os.listdir(tmp_path) == []
+
+
+def test_hundreds_of_sessions_leave_no_thread_and_no_open_file(tmp_path):
+    threads, files = threading.active_count(), len(os.listdir("/dev/fd"))
+    for k in range(200):
+        session = Disk(tmp_path).open()
+        session.save(0, np.zeros(10))
+        session.load(0)
+        if k % 2:
+            session.clear()
+    del session
+    gc.collect()
+    assert os.listdir(tmp_path) == []
+    assert (threading.active_count(), len(os.listdir("/dev/fd"))) == (threads, files)
+
+
+# --------------------------------------------------------------------------------------------------------------- value
+
+
+def test_value():
+    assert Disk() == Disk() != Disk("a") and hash(Disk("a")) == hash(Disk(Path("a")))
+    assert isinstance(Disk(), Storage) and isinstance(Disk().open(), Session)
+    with pytest.raises(AttributeError):
+        Disk().path = "a"
+
+
+def test_bad_arguments():
+    with pytest.raises(TypeError, match="Disk: path must be the name of a folder, got 3"):
+        Disk(3)
+    with pytest.raises(ValueError, match="Disk: queue must be at least 1"):
+        Disk(queue=0)

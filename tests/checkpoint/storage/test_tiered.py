@@ -1,0 +1,70 @@
+"""Tiers: two storages, by place in the stack of saved states."""
+
+import numpy as np
+import pytest
+
+from checkpoint.storage import Disk, Memory, Session, Storage, Tiers
+from checkpoint.storage.tiered import tiers
+
+
+@pytest.fixture
+def session(tmp_path):
+    session = Tiers(Memory(), Disk(tmp_path), on_disk={0, 2}).open()
+    yield session
+    session.clear()
+
+
+def test_a_place_is_the_number_of_states_saved_before(session):
+    for k in (0, 5, 9, 11):
+        session.save(k, float(k))
+    assert (session.disk.indices(), session.memory.indices()) == ([0, 9], [5, 11])
+    session.drop(11)
+    session.drop(9)
+    session.save(6, 6.0)
+    assert (session.disk.indices(), session.memory.indices()) == ([0, 6], [5])
+    assert session.indices() == [0, 5, 6] and len(session) == 3 and 6 in session and 9 not in session
+    assert [session.load(k) for k in (0, 5, 6)] == [0.0, 5.0, 6.0]
+
+
+def test_counts(session):
+    session.save(0, np.zeros(10))
+    session.save(1, np.zeros(3))
+    session.load(0)
+    assert (session.saves, session.loads, session.peak_states, session.peak_bytes) == (2, 1, 2, 104)
+    assert (session.nbytes(0), session.nbytes(1), session.nbytes()) == (80, 24, 104)
+    session.clear()
+    assert len(session) == len(session.disk) == len(session.memory) == session.nbytes() == 0
+
+
+def test_the_next_state_on_disk_is_read_ahead(session):
+    session.save(0, 0.0)
+    session.save(1, 1.0)
+    session.load(1)
+    assert session.disk._ahead is None
+    session.drop(1)
+    assert session.disk._ahead[0] == 0
+
+
+def test_misuse_is_an_error(session):
+    session.save(0, 1.0)
+    with pytest.raises(ValueError, match="Disk: state 0 is saved already"):
+        session.save(0, 1.0)
+    for verb in (session.load, session.drop, session.nbytes):
+        with pytest.raises(KeyError, match="state 3"):
+            verb(3)
+
+
+def test_what_a_user_chose_becomes_one_tier():
+    places = frozenset({0})
+    assert tiers(Memory(), places) == Tiers(Memory(), Disk(), places)
+    assert tiers(Memory(compress="zlib"), places) == Tiers(Memory(compress="zlib"), Disk(), places)
+    assert tiers(Disk("a"), places) == Tiers(Memory(), Disk("a"), places)
+    assert tiers(Tiers(Memory(), Disk("a")), places) == Tiers(Memory(), Disk("a"), places)
+    assert tiers(Disk("a"), frozenset()) == Disk("a")
+
+
+def test_value():
+    assert Tiers(on_disk=[1, 0]) == Tiers(on_disk={0, 1}) and hash(Tiers()) == hash(Tiers())
+    assert isinstance(Tiers(), Storage) and isinstance(Tiers().open(), Session)
+    with pytest.raises(TypeError, match="Tiers: disk must be a Storage"):
+        Tiers(disk="folder")
