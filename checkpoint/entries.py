@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dualad.batch import Batch
+from dualad.batch import Batch, wrap
 from dualad.levels import locate
 from dualad.rules.indexing import is_basic, scatter, winners
 from dualad.rules.kinds import MINUS_ONE, ONE, Elementwise, unbroadcast
@@ -158,14 +158,20 @@ class Assign:
             stays = winners(np.shape(locate(self.ops, np.empty(self.like.shape, bool))), self.index)
             if stays is not None:
                 share = np.where(stays, share, 0.0)
+            if sum(op[0] is np.imag for op in self.ops) % 2:  # Re(g * 1j dv) = -Im(g) dv
+                share = -share
             share = unbroadcast(np.copy(share) if np.ndim(share) else share, self.v_like)
             adjoints.add(self.v, share, True)
         if self.base is None:
             return
         if isinstance(g, Batch):
-            hidden = np.zeros(self.like.shape, bool)
-            locate(self.ops, hidden)[self.index] = True
-            adjoints.add(self.base, np.where(hidden, 0.0, g), False)
+            rest = np.copy(g.value)
+            if not self.ops and is_basic(self.index):
+                rest[(slice(None), *(self.index if type(self.index) is tuple else (self.index,)))] = 0.0
+            else:
+                for direction in rest:
+                    locate(self.ops, direction)[self.index] = 0.0
+            adjoints.add(self.base, wrap(rest, g.level), False)
             return
         rest = adjoints.buffer(k, self.like)
         locate(self.ops, rest)[self.index] = 0.0

@@ -11,7 +11,7 @@ from dualad.batch import unwrap, wrap
 from dualad.derivative import jvp, zero_like
 from dualad.dispatch import dtype_of
 from dualad.gradient import check_scalar
-from dualad.jacobian import CACHE, FEWEST, check_chunk
+from dualad.jacobian import CACHE, FEWEST, check_chunk, check_holomorphic
 from dualad.levels import Level
 from dualad.rules.kinds import like_primal
 from dualad.seeding import (
@@ -138,7 +138,7 @@ def value_and_grad(f, argnums=0, *, nan_safe=False, has_aux=False, where="value_
     return differentiated
 
 
-def jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
+def jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=False, has_aux=False):
     """Return a function that computes the Jacobian of `f` in reverse mode, K rows at a time; for few outputs.
 
     Parameters
@@ -146,6 +146,7 @@ def jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
     f : function of numbers, arrays or pytrees of them; it returns one too.
     argnums : position of the argument to differentiate, or a tuple of positions.
     chunk : how many rows (cotangents) to pull back at once; by default as many as stay in the cache.
+    holomorphic : f is complex-differentiable: needed where an input is complex, see `dualad.jacobian`.
     nan_safe, has_aux : see `grad`.
 
     Returns
@@ -169,6 +170,7 @@ def jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
         positions, single = chosen(args, argnums, "jacobian")
         recording = Recording(with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian",
                               nan_safe, has_aux)
+        check_holomorphic(recording.leaves, holomorphic, "jacobian")
         results = []
         for k, value in enumerate(recording.values):
             tree = unflatten_arguments(recording.structure, recording.rows(k, value, chunk))
@@ -283,7 +285,8 @@ class Recording:
         """Return the Jacobian of output leaf k by each input leaf, pulling back K unit cotangents at a time."""
         shape, size = shape_of(value), int(np.prod(shape_of(value), dtype=int))
         dtype = dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(float)
-        blocks = [np.zeros((size, *shape_of(leaf)), dtype_of(leaf)) for leaf in self.leaves]
+        blocks = [np.zeros((size, *shape_of(leaf)), np.result_type(dtype, dtype_of(leaf)) if dtype.kind == "c" else dtype_of(leaf))
+                  for leaf in self.leaves]
         if self.nodes[k] is not None and size:
             largest = max(size * dtype.itemsize, *(dtype_of(leaf).itemsize * int(np.prod(shape_of(leaf), dtype=int))
                                                    for leaf in self.leaves))
@@ -293,15 +296,27 @@ class Recording:
                 units = np.zeros((stop - start, size), dtype)
                 units[np.arange(stop - start), np.arange(start, stop)] = 1.0
                 with Level(stop - start) as level:
-                    seed = wrap(units.reshape(stop - start, *shape), level)
-                    pulled = self.tape.pull([(self.nodes[k], seed)], self.inputs)
-                    for i, (g, leaf) in enumerate(zip(pulled, self.leaves, strict=True)):
-                        if g is not None:
-                            rows = unwrap(like_primal(g, leaf), level, shape_of(leaf))
+                    pulled = self.pull_units(k, units.reshape(stop - start, *shape), level)
+                    for i, rows in enumerate(pulled):
+                        if rows is not None:
                             if type(rows) is not np.ndarray and type(blocks[i]) is np.ndarray:
                                 blocks[i] = np.zeros_like(rows[:1]) + blocks[i]
                             blocks[i][start:stop] = rows
         return [np.reshape(block, (*shape, *shape_of(leaf)))[()] for block, leaf in zip(blocks, self.leaves, strict=True)]
+
+    def pull_units(self, k, units, level):
+        """Return the cotangents of the inputs for K unit cotangents of output leaf k, as plain (K, ...) buffers.
+
+        A complex output of a real input takes two sweeps: Re(1 dy) and Re(-1j dy) = Im(dy).
+        """
+        sweeps = []
+        mixed = units.dtype.kind == "c" and any(dtype_of(leaf).kind != "c" for leaf in self.leaves)
+        for factor in (1.0, -1j)[:2 if mixed else 1]:
+            pulled = self.tape.pull([(self.nodes[k], wrap(units * factor, level))], self.inputs)
+            sweeps.append([None if g is None else unwrap(like_primal(g, leaf), level, shape_of(leaf))
+                           for g, leaf in zip(pulled, self.leaves, strict=True)])
+        return [first if not mixed or first is None or dtype_of(leaf).kind == "c" else first + 1j * sweeps[1][i]
+                for i, (first, leaf) in enumerate(zip(sweeps[0], self.leaves, strict=True))]
 
     def push(self, tangents):
         """Return the tangent of the value along tangents of the arguments."""

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from .actions import Action, Advance, Drop, Load, Reverse, Save
 from .checks import whole_number
+from .fingerprint import ReplayCheck
+from .progress import Bar
 from .schedules import CTZ, Schedule
 from .stats import Stats
 from .storage import DamagedState, Memory, Storage
@@ -68,6 +70,11 @@ class Sweep:
         first sweep only, never again on a replay.
     max_steps : int, optional
         With `until`: raise if it is still not true after so many steps.
+    progress : bool
+        Show a bar for each phase; needs tqdm.
+    check : bool
+        Take checksums of all states in the first sweep, four bytes each, and raise in the reverse sweep, naming the first
+        step whose replay gives another result, where the gradient would be silently wrong.
 
     Raises
     ------
@@ -98,6 +105,8 @@ class Sweep:
         stats: Stats | None = None,
         until: Until | None = None,
         max_steps: int | None = None,
+        progress: bool = False,
+        check: bool = False,
     ) -> None:
         if (steps is None) == (until is None):
             raise TypeError("sweep: give either steps=N or, if N is not known before, until=predicate")
@@ -110,6 +119,7 @@ class Sweep:
         self._steps = None if steps is None else _length(steps, "steps")
         self._max_steps = None if max_steps is None else _length(max_steps, "max_steps")
         self._step, self._until = step, until
+        self._progress, self._check = progress, ReplayCheck() if check else None
         self._schedule = schedule
         self._session = tiers(storage, schedule.on_disk(self._steps)).open()
         self._finalizer = weakref.finalize(self, self._session.clear)
@@ -134,7 +144,9 @@ class Sweep:
         self.release()
         started = perf_counter()
         try:
-            final = self._run_until() if self._steps is None else self._run_known(self._steps)
+            with Bar(self._progress, "first sweep", self._steps) as bar:
+                step = bar.counting(self._step if self._check is None else self._check.first(self._step))
+                final = self._run_until(step) if self._steps is None else self._run_known(step, self._steps)
             final = self._session.copy(final)
             self._ready = True
             return final
@@ -171,7 +183,11 @@ class Sweep:
                 saved, last = self._session.indices(), self._steps - 1
                 self._session.prefetch(saved[-1])
                 x = self._last.pop() if self._last else self._load(last)
-                g = self._play(self._schedule.reverse(self._steps, saved), last, None, x, pull, g)[1]
+                if self._check is not None:
+                    pull = self._check.pull(pull)
+                with Bar(self._progress, "reverse sweep", self._steps) as bar:
+                    actions = self._schedule.reverse(self._steps, saved)
+                    g = self._play(self._again(), actions, last, None, x, bar.counting(pull), g)[1]
             return g
         finally:
             self.release()
@@ -192,20 +208,20 @@ class Sweep:
 
     # ------------------------------------------------------------------------------------------------- the machinery
 
-    def _run_known(self, steps: int) -> Any:
+    def _run_known(self, step: Step, steps: int) -> Any:
         x = self._session.copy(self._initial)
         if not steps:
             return x
         last = steps - 1
-        x = self._play(self._schedule.forward(steps), 0, last, x)[0]
+        x = self._play(step, self._schedule.forward(steps), 0, last, x)[0]
         if last not in self._session:  # a copy is kept: the step may write into x, or own it as a buffer it uses again
             self._last.append(self._session.copy(x))
         self._advances += 1
-        return self._step(last, canonical(x))
+        return step(last, canonical(x))
 
-    def _run_until(self) -> Any:
+    def _run_until(self, step: Step) -> Any:
         """The first sweep of a chain of unknown length, one step at a time; a newest state that is not saved is held."""
-        until, step, session = self._until, self._step, self._session
+        until, session = self._until, self._session
         assert until is not None
         actions = self._schedule.forward(None)
         held = self._last
@@ -243,6 +259,7 @@ class Sweep:
 
     def _play(
         self,
+        step: Step,
         actions: Iterable[Action],
         at: int,
         goal: int | None,
@@ -256,7 +273,7 @@ class Sweep:
         Indices are checked throughout. That costs little, and a schedule that is wrong is an error, never a wrong
         gradient.
         """
-        step, session, arrays = self._step, self._session, self._arrays
+        session, arrays = self._session, self._arrays
         save, load, drop = session.save, self._load, session.drop
         position: int | None = at  # None while there is no working state
         left = 0 if pull is None else at + 1  # steps still to reverse
@@ -306,6 +323,10 @@ class Sweep:
             self._pulls += pulls
         return x, g
 
+    def _again(self) -> Step:
+        """The step, for replays."""
+        return self._step if self._check is None else self._check.replay(self._step)
+
     def _load(self, index: int) -> Any:
         """Load x_index. If it cannot be read back, compute it again from the newest state before it that can be."""
         session = self._session
@@ -320,7 +341,7 @@ class Sweep:
                 base, x = earlier, session.load(earlier)
                 break
         if base < index:
-            x = self._play((Advance(base, index),), base, index, x)[0]
+            x = self._play(self._again(), (Advance(base, index),), base, index, x)[0]
         session.save(index, x)
         return x
 
@@ -345,6 +366,8 @@ def reverse(
     stats: Stats | None = None,
     until: Until | None = None,
     max_steps: int | None = None,
+    progress: bool = False,
+    check: bool = False,
 ) -> Result:
     """Run a chain and pull a cotangent back through it, with a step and a pull that may be anybody's.
 
@@ -361,7 +384,7 @@ def reverse(
         x_0.
     seed : pytree or callable
         The cotangent of x_N, or a function of x_N that gives it.
-    steps, schedule, storage, stats, until, max_steps
+    steps, schedule, storage, stats, until, max_steps, progress, check
         As in `Sweep`.
 
     Returns
@@ -384,6 +407,8 @@ def reverse(
         stats=stats,
         until=until,
         max_steps=max_steps,
+        progress=progress,
+        check=check,
     )
     with sweep:
         final = sweep.forward()

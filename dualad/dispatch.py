@@ -54,6 +54,8 @@ def highest(args, deep=False):
     top = None
     for arg in args:
         if isinstance(arg, Handle):
+            if arg.alias is not None:
+                arg._refresh()  # a view may have been promoted to a higher level through its base
             if top is None or arg.level.id > top.level.id:
                 top = arg
         elif deep and type(arg) in (list, tuple):

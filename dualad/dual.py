@@ -11,7 +11,7 @@ import numpy as np
 
 from . import methods as _methods  # noqa: F401  (gives Traced its operators)
 from .batch import unwrap, wrap
-from .dispatch import apply, dtype_of, no_derivative_for, strengthen
+from .dispatch import apply, dtype_of, no_derivative_for, primal, strengthen
 from .levels import Handle, Level, Owner, View, locate, new, shared_view, version_of
 from .rules.batching import aligned
 from .rules.indexing import is_basic
@@ -232,17 +232,17 @@ def separate(buffer, args):
 
 def laid_out_like(value, directions, fill):
     """Return a fresh tangent buffer of `value`'s shape and memory layout (so views of one are views of the other)."""
-    if isinstance(value, Traced):
-        return np.zeros((() if directions is None else (directions,)) + value.shape) + fill
+    model = primal(value)
     if directions is None:
-        buffer = np.empty_like(value)
+        buffer = np.empty_like(model)
     else:
-        order = sorted(range(value.ndim), key=lambda axis: -abs(value.strides[axis]))
-        buffer = np.empty((directions, *(value.shape[axis] for axis in order)), value.dtype)
-        buffer = buffer.transpose(0, *(1 + order.index(axis) for axis in range(value.ndim)))
+        order = sorted(range(model.ndim), key=lambda axis: -abs(model.strides[axis]))
+        buffer = np.empty((directions, *(model.shape[axis] for axis in order)), model.dtype)
+        buffer = buffer.transpose(0, *(1 + order.index(axis) for axis in range(model.ndim)))
+    buffer[...] = 0.0 if isinstance(fill, Traced) else fill
     if isinstance(fill, Traced):
-        return np.zeros_like(buffer) + fill
-    buffer[...] = fill
+        buffer = writable(buffer, fill)
+        buffer[...] = fill
     return buffer
 
 

@@ -33,7 +33,7 @@ FEWEST = 4       # directions to a chunk even where n is large: f itself is eval
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
-def jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
+def jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=False, has_aux=False):
     """Return a function that computes the Jacobian of `f` in forward mode, K columns at a time.
 
     Parameters
@@ -41,6 +41,8 @@ def jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
     f : function of numbers, arrays or pytrees of them; it returns one too.
     argnums : position of the argument to differentiate, or a tuple of positions.
     chunk : how many columns (directions) to compute at once; by default as many as stay in the cache.
+    holomorphic : f is complex-differentiable, so that one complex number is its derivative by a complex input. Without it a complex
+        input raises: its derivative would take two numbers, by the real and by the imaginary part.
     nan_safe : see `jvp`.
     has_aux : `f` returns ``(result, aux)``; the Jacobian function returns ``(jacobian, aux)``.
 
@@ -62,7 +64,7 @@ def jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
     array([[2., 0.],
            [1., 0.]])
     """
-    pair = value_and_jacobian(f, argnums, chunk, nan_safe=nan_safe, has_aux=has_aux, where="jacobian")
+    pair = value_and_jacobian(f, argnums, chunk, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux, where="jacobian")
 
     @wraps(f)
     def differentiated(*args, **kwargs):
@@ -71,7 +73,7 @@ def jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
     return differentiated
 
 
-def value_and_jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False, where="value_and_jacobian"):
+def value_and_jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=False, has_aux=False, where="value_and_jacobian"):
     """Return a function that computes ``(f(x), jacobian)``; see `jacobian`.
 
     Examples
@@ -91,6 +93,7 @@ def value_and_jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=Fals
         g = with_arguments(f, args, kwargs, positions)
         primals = tuple(args[i] for i in positions)
         seeds = Seeds(primals, where, chunk)
+        check_holomorphic(seeds.leaves, holomorphic, where)
         blocks = None
         for start, stop, values, tangents, out_structure, aux in push_chunks(g, seeds, nan_safe, has_aux, where):  # noqa: B007
             if blocks is None:  # rows are columns of the Jacobian: chunks are written contiguously
@@ -119,7 +122,7 @@ def value_and_jacobian(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=Fals
     return differentiated
 
 
-def jacobian_columns(f, x, chunk=None, *, nan_safe=False):
+def jacobian_columns(f, x, chunk=None, *, holomorphic=False, nan_safe=False):
     """Iterate over the columns of the Jacobian of `f` at `x`, without ever holding the whole matrix.
 
     Peak memory is O(K * (n + m)) for K directions at a time, besides f's own temporaries.
@@ -129,7 +132,7 @@ def jacobian_columns(f, x, chunk=None, *, nan_safe=False):
     f : function of one array, returning one array.
     x : number or array of floats.
     chunk : how many columns to compute at once; by default as many as stay in the cache.
-    nan_safe : see `jvp`.
+    holomorphic, nan_safe : see `jacobian`.
 
     Yields
     ------
@@ -152,6 +155,7 @@ def jacobian_columns(f, x, chunk=None, *, nan_safe=False):
     check_function(f, "jacobian_columns")
     check_chunk(chunk, "jacobian_columns")
     seeds = Seeds((x,), "jacobian_columns", chunk)
+    check_holomorphic(seeds.leaves, holomorphic, "jacobian_columns")
     if len(seeds.leaves) != 1 or isinstance(x, tuple | list | dict):
         raise TypeError("jacobian_columns: x is a pytree, whose columns have no single number: use jacobian, or one array")
     return columns_of(f, seeds, nan_safe)
@@ -226,6 +230,13 @@ def inexact(value, seeds):
     if dtype.kind in "fc":
         return dtype
     return np.result_type(*(dtype_of(leaf) for leaf in seeds.leaves))
+
+
+def check_holomorphic(leaves, holomorphic, where):
+    """Raise where a complex input is differentiated without saying how."""
+    if not holomorphic and any(dtype_of(leaf).kind == "c" for leaf in leaves):
+        raise TypeError(f"{where}: an input is complex: give holomorphic=True if f is complex-differentiable; else differentiate by the "
+                        f"real and imaginary parts (f of two real arrays), along directions (jvp), or a real f with checkpoint.grad")
 
 
 def check_chunk(chunk, where):

@@ -61,7 +61,7 @@ def {method}(self, other):
                     {left_float}
                 except ArithmeticError:
                     pass
-        elif type(a) is ndarray and ((alias := self.alias) is None or alias.base.alias is None):
+        elif type(a) is ndarray and a.shape and ((alias := self.alias) is None or alias.base.alias is None):
             t = self.tangent
             if kind is Dual:
                 b = other.value
@@ -94,7 +94,7 @@ def {method}(self, other):
                     {right_float}
                 except ArithmeticError:
                     pass
-        elif (type(b) is ndarray and (kind is float or kind is int or kind is ndarray and b.shape == other.shape and b.dtype == other.dtype)
+        elif (type(b) is ndarray and b.shape and (kind is float or kind is int or kind is ndarray and b.shape == other.shape and b.dtype == other.dtype)
                 and ((alias := self.alias) is None or alias.base.alias is None)):
             a = other
             u = self.tangent
@@ -179,10 +179,12 @@ def general_operator(method, row, operate):
 
     def general(self, other):
         kind = type(other)
-        if type(self.value) is np.ndarray and ((kind is Dual and other.level is self.level and type(other.value) is np.ndarray)
-                                               or kind is float or kind is int or (kind is np.ndarray and other.dtype != object)):
+        if type(self.value) is np.ndarray and self.alias is None and (
+                (kind is Dual and other.level is self.level and type(other.value) is np.ndarray and other.alias is None)
+                or kind is float or kind is int or (kind is np.ndarray and other.dtype != object)):
             return self._interpret(row, (other, self) if reflected else (self, other), {}, operate)
         return slow(self, other)
+
     return general
 
 
@@ -222,7 +224,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
             if t is None or (t.shape[-v.ndim:] == v.shape and t.dtype == v.dtype and v.ndim):
                 return r
             return self._interpret(row, args, kwargs)
-    if len(args) == 2 and type(args[0]) is np.float64 and ufunc in REFLECTED_METHODS and not kwargs and type(self.value) is float:
+    if len(args) == 2 and type(args[0]) is np.float64 and self.level.plain and ufunc in REFLECTED_METHODS and not kwargs and type(self.value) is float:
         return REFLECTED_METHODS[ufunc](self, args[0])
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 

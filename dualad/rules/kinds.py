@@ -293,7 +293,7 @@ def evaluated(partial, ans, args):
         return partial(ans, *args)
     except (ZeroDivisionError, OverflowError):
         with np.errstate(all="ignore"):
-            return partial(*(np.float64(v) if type(v) is float else v for v in (ans, *args)))
+            return partial(*(np.float64(v) if type(v) in (float, int) else v for v in (ans, *args)))
 
 
 def isfinite(x):

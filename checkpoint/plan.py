@@ -1,0 +1,152 @@
+"""From a budget to a schedule: how much memory there is, and what a step and a write to disk cost."""
+
+from math import isfinite
+from typing import NamedTuple
+
+from .checks import whole_number
+from .schedules import Online, Revolve, Schedule, StoreAll, Tiered, advances
+from .schedules.tiered import traffic
+from .storage import Disk, Memory, Storage, Tiers
+from .units import format_bytes, parse_bytes
+
+__all__ = ["Plan", "plan"]
+
+HELD = 3  # copies of a state besides the saved ones: x_0, x_{N-1} between the sweeps, the working state
+WAITING = Disk().queue + 1  # more of them if there is a disk: waiting to be written, and read ahead
+DEEPEST = 4096  # most slots of a schedule with two tiers
+
+
+class Plan(NamedTuple):
+    """What `plan` chose.
+
+    Attributes
+    ----------
+    schedule : Schedule
+        Which states are saved.
+    storage : Storage
+        Where.
+    reason : str
+        Why, in numbers.
+    """
+
+    schedule: Schedule
+    storage: Storage
+    reason: str
+
+
+def plan(
+    steps: int | None,
+    state_bytes: int | str,
+    memory: int | str,
+    step_seconds: float | None = None,
+    save_seconds: float | None = None,
+) -> Plan:
+    """Choose the schedule and storage of the shortest predicted time that a budget of memory allows.
+
+    The budget is for all copies of states that a sweep holds: the saved ones and three more (x_0, x_{N-1} between the two
+    sweeps, the working state), with a disk another three (waiting to be written, or read ahead). What one step and its pull
+    need for themselves comes on top.
+
+    Predicted is: one `step_seconds` for each of the A advances, for the step to x_N, and for the evaluation inside each of
+    the N pulls; one `save_seconds` for each state written to disk or read from it, as if nothing of that overlapped with
+    the steps. Without the two times only memory is used, where the fewest advances take the shortest time.
+
+    Parameters
+    ----------
+    steps : int or None
+        N, or None if it is not known before.
+    state_bytes : int or str
+        Size of one state, for instance ``8_000_000`` or ``"8 MB"``.
+    memory : int or str
+        The budget.
+    step_seconds : float, optional
+        Time of one step.
+    save_seconds : float, optional
+        Time to write one state to disk, or to read it. Only if this is given, the disk may be used; it needs `step_seconds`
+        and `steps`.
+
+    Returns
+    -------
+    Plan
+        ``schedule``, ``storage`` and ``reason``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument cannot be used, or the budget does not hold four states.
+
+    Examples
+    --------
+    >>> schedule, storage, reason = plan(100_000, "8 MB", "2 GB")
+    >>> schedule
+    Revolve(slots=247)
+    >>> print(reason)
+    2 GB holds 250 states of 8 MB, 247 of them saved: 268,875 advances, 3.69 evaluations of every step
+    >>> plan(100_000, "8 MB", "2 GB", step_seconds=0.1, save_seconds=0.01).schedule
+    Tiered(memory_slots=244, disk_slots=215)
+    """
+    if steps is not None:
+        steps = whole_number(steps, where="plan", argument="steps", least=0, hint="give the length of the chain, or None")
+    size, budget = max(parse_bytes(state_bytes), 1), parse_bytes(memory)
+    step, save = _seconds(step_seconds, "step_seconds"), _seconds(save_seconds, "save_seconds")
+    if save is not None and (step is None or steps is None):
+        raise TypeError("plan: save_seconds, with which the disk may be used, needs step_seconds and steps too")
+    slots = budget // size - HELD
+    if slots < 1:
+        raise ValueError(
+            f"plan: a budget of {format_bytes(budget)} is too small for states of {format_bytes(size)}: at least "
+            f"{format_bytes((1 + HELD) * size)} are needed, for one that is saved and {HELD} that are in use"
+        )
+    room = f"{format_bytes(budget)} holds {budget // size:,} states of {format_bytes(size)}, {slots:,} of them saved"
+    if steps is None:
+        return Plan(Online(slots), Memory(), f"{room}; the length is not known before")
+    if slots >= steps:
+        return Plan(StoreAll(), Memory(), f"{room}: all {steps:,} fit, and no step is computed again")
+    best = Plan(Revolve(slots), Memory(), _reason(room, steps, advances(steps, slots), step))
+    if step is None or save is None:
+        return best
+    seconds = _predicted(steps, advances(steps, slots), step)
+    for schedule in _with_disk(steps, slots - WAITING):
+        again, moved = advances(steps, schedule.slots), _moved(schedule, steps)
+        time = _predicted(steps, again, step) + moved * save
+        if time < seconds:
+            seconds = time
+            reason = f"{_reason(room, steps, again, step)} and {moved * save:.3g} s for {moved:,} states to and from disk"
+            best = Plan(schedule, Tiers(Memory(), Disk()), reason)
+    return best
+
+
+def _with_disk(steps: int, slots: int) -> list[Tiered]:
+    """Schedules of two tiers to try: twice as many places on disk in four tries."""
+    if slots < 1:
+        return []
+    most = min(steps - 1, DEEPEST) - slots
+    tried = {min(round(2 ** (power / 4)), most) for power in range(4 * max(most, 1).bit_length() + 1)}
+    return [Tiered(slots, places) for places in sorted(tried) if places > 0]
+
+
+def _moved(schedule: Tiered, steps: int) -> int:
+    """States written to disk or read from it."""
+    use = traffic(steps, schedule.limit(steps))
+    return sum(use[place].total for place in schedule.on_disk(steps))
+
+
+def _predicted(steps: int, again: int, step_seconds: float) -> float:
+    return (again + 1 + steps) * step_seconds
+
+
+def _reason(room: str, steps: int, again: int, step_seconds: float | None) -> str:
+    text = f"{room}: {again:,} advances, {(again + 1 + steps) / steps:.2f} evaluations of every step"
+    return text if step_seconds is None else f"{text}, {_predicted(steps, again, step_seconds):.3g} s"
+
+
+def _seconds(value: float | None, argument: str) -> float | None:
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"plan: {argument} must be a number of seconds, got {value!r}") from None
+    if not (isfinite(seconds) and seconds >= 0):
+        raise ValueError(f"plan: {argument} must be finite and not negative, got {value!r}")
+    return seconds

@@ -1,0 +1,73 @@
+"""Bars that show how far a sweep is."""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+__all__ = ["Bar"]
+
+
+class Bar:
+    """A bar of tqdm around one phase of a sweep; nothing at all if it is not shown.
+
+    Parameters
+    ----------
+    shown : bool
+        Whether there is one.
+    label : str
+        What stands in front of it.
+    total : int or None
+        Calls expected, or None if that is not known.
+
+    Raises
+    ------
+    ImportError
+        If it is to be shown and tqdm is not installed.
+
+    Examples
+    --------
+    >>> with Bar(False, "first sweep", 3) as bar:
+    ...     bar.counting(abs) is abs
+    True
+    """
+
+    def __init__(self, shown: bool, label: str, total: int | None) -> None:
+        self._bar = _tqdm()(total=total, desc=label, unit="step") if shown else None
+
+    def counting(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, every call of which moves the bar by one when it returns.
+
+        Parameters
+        ----------
+        function : callable
+
+        Returns
+        -------
+        callable
+            `function` itself if no bar is shown.
+        """
+        if self._bar is None:
+            return function
+        update = self._bar.update
+
+        def counted(*arguments: Any) -> Any:
+            result = function(*arguments)
+            update()
+            return result
+
+        return counted
+
+    def __enter__(self) -> "Bar":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _tqdm() -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise ImportError('sweep: progress=True needs tqdm; install it with: pip install "dualad[progress]"') from error
+    return tqdm

@@ -1,0 +1,188 @@
+"""jacobian, jacobian_columns, value_and_jacobian: shapes, trees, chunks, memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+from dualad import derivative, jacobian, jacobian_columns, value_and_jacobian
+
+X = np.array([0.5, -1.5, 2.0])
+
+
+def f(x):
+    return np.stack([x[0] * x[1], np.sin(x[2]), np.sum(x * x), x[0] - x[2]])
+
+
+EXPECTED = np.array([[-1.5, 0.5, 0.0], [0.0, 0.0, np.cos(2.0)], [1.0, -3.0, 4.0], [1.0, 0.0, -1.0]])
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 50, None, np.int64(2)])
+def test_chunks(chunk):
+    np.testing.assert_allclose(jacobian(f, chunk=chunk)(X), EXPECTED, rtol=1e-15)
+
+
+@pytest.mark.parametrize("chunk", [0, -1, 1.5, "3", True])
+def test_wrong_chunks(chunk):
+    with pytest.raises(ValueError, match="chunk is .*: give how many directions"):
+        jacobian(f, chunk=chunk)
+    with pytest.raises(ValueError, match="chunk is"):
+        jacobian_columns(f, X, chunk=chunk)
+
+
+@pytest.mark.parametrize("out", [(), (1,), (2,), (2, 3), (0,)])
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (3, 2), (0,)])
+def test_shapes(out, shape):
+    x = np.full(shape, 0.5)
+    jac = jacobian(lambda x: np.ones(out) * np.sum(x))(x)
+    assert np.shape(jac) == (*out, *shape) and np.all(jac == 1.0)
+
+
+def test_python_scalars():
+    assert jacobian(lambda x: x * x)(3.0) == 6.0
+    assert jacobian(lambda x: [x, x * x])(3.0) == [1.0, 6.0]
+
+
+def test_trees_of_trees():
+    g = lambda p, q: {"a": p["x"] * q, "b": (np.sum(p["x"]), p["y"] ** 2)}
+    p = {"x": np.array([1.0, 2.0]), "y": 3.0}
+    jac = jacobian(g)(p, 5.0)
+    assert set(jac) == {"a", "b"} and set(jac["a"]) == {"x", "y"}
+    assert jac["a"]["x"].tolist() == [[5.0, 0.0], [0.0, 5.0]] and jac["a"]["y"].tolist() == [0.0, 0.0]
+    assert jac["b"][0]["x"].tolist() == [1.0, 1.0] and jac["b"][1]["y"] == 6.0 and jac["b"][1]["x"].tolist() == [0.0, 0.0]
+    both = jacobian(g, (0, 1))(p, 5.0)
+    assert type(both["a"]) is tuple and both["a"][1].tolist() == [1.0, 2.0]
+    for chunk in (1, 2, 3):
+        assert jacobian(g, chunk=chunk)(p, 5.0)["b"][1]["y"] == 6.0
+
+
+def test_value_and_jacobian():
+    value, jac = value_and_jacobian(f)(X)
+    np.testing.assert_array_equal(value, f(X))
+    np.testing.assert_array_equal(jac, jacobian(f)(X))
+    value, jac, aux = value_and_jacobian(lambda x: (x * 2, "note"), has_aux=True)(X)
+    assert aux == "note" and value.tolist() == (2 * X).tolist() and jac.tolist() == (2 * np.eye(3)).tolist()
+    assert jacobian(lambda x: (x * 2, "note"), has_aux=True)(X)[1] == "note"
+
+
+def test_dtypes():
+    assert jacobian(f)(X.astype(np.float32)).dtype == np.float32
+    assert jacobian(lambda x: np.exp(1j * x))(X).dtype == complex
+    np.testing.assert_allclose(np.diag(jacobian(lambda x: np.exp(1j * x))(X)), 1j * np.exp(1j * X))
+    np.testing.assert_allclose(np.diag(jacobian(lambda z: z * z)(X + 1j)), 2 * (X + 1j))
+    assert jacobian(lambda n: n * n)(np.arange(3)).dtype == float
+
+
+def test_the_chunk_size_follows_the_bytes():
+    counts = []
+    g = lambda x: counts.append(1) or x * 2.0
+    jacobian(g)(np.ones(100))
+    assert len(counts) == 1
+    counts.clear()
+    jacobian(g)(np.ones(3000))
+    assert 1 < len(counts) <= 750
+
+
+def test_results_are_contiguous_enough_and_own_their_memory():
+    jac = jacobian(f)(X)
+    jac[0] = 9.0
+    np.testing.assert_allclose(jacobian(f)(X), EXPECTED)
+
+
+# --- columns ------------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("chunk", [1, 2, None])
+def test_columns(chunk):
+    pairs = list(jacobian_columns(f, X, chunk=chunk))
+    assert [j for j, _ in pairs] == [0, 1, 2]
+    np.testing.assert_allclose(np.stack([column for _, column in pairs], axis=1), EXPECTED)
+
+
+def test_columns_of_matrices_and_scalars():
+    m = np.arange(6.0).reshape(2, 3)
+    for j, column in jacobian_columns(lambda x: x * x, m):
+        expected = np.zeros(6)
+        expected[j] = 2 * m.flat[j]
+        assert column.shape == (2, 3) and column.ravel().tolist() == expected.tolist()
+    assert list(jacobian_columns(lambda x: x * x, 3.0)) == [(0, 6.0)]
+    assert list(jacobian_columns(lambda x: 5.0, np.ones(2))) == [(0, 0.0), (1, 0.0)]
+
+
+def test_columns_are_the_callers_own():
+    columns = []
+    for _, column in jacobian_columns(f, X):
+        column += 1.0
+        columns.append(column)
+    np.testing.assert_allclose(np.stack(columns, axis=1), EXPECTED + 1.0)
+
+
+def test_columns_are_lazy():
+    calls = []
+    columns = jacobian_columns(lambda x: calls.append(1) or x, np.ones(4), chunk=1)
+    assert calls == []
+    next(columns)
+    assert len(calls) == 1
+
+
+def test_columns_never_hold_the_matrix():
+    n = 800
+    tracemalloc.start()
+    for _, column in jacobian_columns(lambda x: np.cumsum(x) * 2.0, np.ones(n)):
+        assert column.shape == (n,)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < n * n * 8 / 2
+
+
+def test_columns_refuse_trees():
+    with pytest.raises(TypeError, match="x is a pytree.*use jacobian"):
+        jacobian_columns(f, [1.0, 2.0])
+    with pytest.raises(TypeError, match="f returned a pytree: use jacobian"):
+        next(jacobian_columns(lambda x: (x, x), X))
+
+
+# --- use ----------------------------------------------------------------------------------------------------------------------
+
+def test_scipy_takes_it_as_jac():
+    g = lambda x: np.stack([x[0] + x[1] ** 2 - 4.0, np.exp(x[0]) - x[1]])
+    result = scipy.optimize.root(g, np.array([0.5, 1.0]), jac=jacobian(g))
+    assert result.success and np.allclose(g(result.x), 0.0, atol=1e-9)
+    t, y = np.linspace(0, 1, 20), 2.0 * np.exp(-1.5 * np.linspace(0, 1, 20))
+    residual = lambda p, t, y: p[0] * np.exp(-p[1] * t) - y
+    fit = scipy.optimize.least_squares(residual, [1.0, 1.0], jac=jacobian(residual), args=(t, y))
+    np.testing.assert_allclose(fit.x, [2.0, 1.5], rtol=1e-8)
+
+
+def test_lists_of_floats_become_trees_of_floats():
+    assert jacobian(lambda p: p[0] * p[1])([2.0, 3.0]) == [3.0, 2.0]
+
+
+def test_inside_a_derivative():
+    got = derivative(lambda a: jacobian(lambda x: a * x * x)(X))(3.0)
+    np.testing.assert_allclose(got, np.diag(2 * X))
+    got = derivative(lambda a: sum(column @ column for _, column in jacobian_columns(lambda x: a * x, X)))(3.0)
+    assert got == pytest.approx(18.0)
+    assert derivative(lambda a: np.sum(jacobian(lambda x: a * 2.0)(X)))(3.0) == 0.0
+
+
+def test_errors_of_the_function_pass_through():
+    with pytest.raises(ZeroDivisionError):
+        jacobian(lambda x: 1 // 0)(X)
+    with pytest.raises(TypeError, match="jacobian: the first argument is"):
+        jacobian(X)
+    with pytest.raises(TypeError, match=r"jacobian: the argument\[0\] is 'a'"):
+        jacobian(f)("a")
+
+
+def test_a_function_evaluated_once_a_chunk_sees_the_same_values():
+    seen = []
+    jacobian(lambda x: seen.append(float(np.sum(np.asarray(x > 0)))) or x, chunk=1)(X)
+    assert len(set(seen)) == 1
+
+
+def test_aux_is_that_of_the_last_chunk_with_plain_values():
+    _, aux = jacobian(lambda x: (x, x), chunk=1, has_aux=True)(X)
+    assert type(aux) is np.ndarray and aux.tolist() == X.tolist()

@@ -1,0 +1,116 @@
+"""The house: a room imports only from lower floors, dualad never imports checkpoint, and no room grows too large."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+#: rooms from the ground up; a room imports from floors below its own. A package (`rules`) is one room: what is in it has an
+#: order of its own, without circles.
+FLOORS = {
+    "dualad": ["rules levels", "dispatch", "traced", "methods batch", "dual", "operators seeding", "derivative jacobian",
+               "gradient implicit explain_nan testing", "hessian", "__init__"],
+    "checkpoint": ["actions checks progress adjoints", "units", "stats", "schedules storage", "fingerprint machine entries",
+                   "sweep tape draw tradeoff plan", "leaves operators", "gradient explain recompute link", "chain", "__init__",
+                   "__main__"],
+}
+
+#: rooms that know no derivative engine: anybody's steps can be swept
+ENGINE_FREE = "actions checks progress units stats schedules storage fingerprint machine sweep draw tradeoff plan".split()
+
+MOST_LINES = 500
+#: longer rooms, with the reason
+LONG = {"dualad/rules/kinds.py": "all kinds of rows and what they share: one vocabulary, read together"}
+
+FILES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts)
+
+
+def imported(path):
+    """The modules of the two packages that a file imports, also inside functions."""
+    name = module_name(path)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = name.split(".")[:-node.level] if node.level else []
+            base = ".".join([*base, *([node.module] if node.module else [])])
+            names = [f"{base}.{alias.name}" if (ROOT / base.replace(".", "/") / f"{alias.name}.py").exists()
+                     or (ROOT / base.replace(".", "/") / alias.name).is_dir() else base for alias in node.names]
+        else:
+            continue
+        yield from (n for n in names if n.split(".")[0] in FLOORS)
+
+
+def room(name):
+    """The package and the room of a module: ``dualad.rules.kinds`` is in the room ``rules``."""
+    package, first, *_ = [*name.split("."), "__init__"]
+    return package, first
+
+
+def floor(name):
+    package, first = room(name)
+    for number, rooms in enumerate(FLOORS[package]):
+        if first in rooms.split():
+            return number
+    pytest.fail(f"{name} stands on no floor: enter it in FLOORS")
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_imports_come_from_lower_floors(path):
+    name = module_name(path)
+    for other in imported(path):
+        if room(other) == room(name):
+            continue
+        assert not (room(name)[0] == "dualad" and room(other)[0] == "checkpoint"), f"{name} imports {other}: dualad never imports checkpoint"
+        assert room(other)[0] != room(name)[0] or floor(other) < floor(name), f"{name} imports {other}, which is not below it"
+
+
+def test_there_are_no_circles():
+    graph = {module_name(path).removesuffix(".__init__"): {n for n in imported(path)} for path in FILES}
+    done, path = set(), []
+
+    def visit(name):
+        assert name not in path, f"circle: {' -> '.join([*path[path.index(name):], name])}"
+        if name in done or name not in graph:
+            return
+        path.append(name)
+        for other in graph[name]:
+            if other != name and not name.startswith(f"{other}."):  # a module may name its own package
+                visit(other)
+        path.pop()
+        done.add(name)
+    for name in graph:
+        visit(name)
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if room(module_name(path)) in {("checkpoint", first) for first in ENGINE_FREE}], ids=module_name)
+def test_the_sweep_knows_no_engine(path):
+    assert not [name for name in imported(path) if name.startswith("dualad")]
+
+
+def test_every_floor_is_inhabited():
+    rooms = {room(module_name(path)) for path in FILES}
+    assert not [(package, first) for package in FLOORS for names in FLOORS[package] for first in names.split() if (package, first) not in rooms]
+
+
+def test_no_room_is_too_large():
+    lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in FILES}
+    assert not {name: n for name, n in lines.items() if n > MOST_LINES and name not in LONG}
+    assert not [name for name in LONG if lines.get(name, 0) <= MOST_LINES], "no longer long: strike it from LONG"
+
+
+def test_package_files_only_re_export():
+    for path in FILES:
+        if path.name == "__init__.py":
+            body = ast.parse(path.read_text()).body
+            kinds = {type(node) for node in body} - {ast.Import, ast.ImportFrom, ast.Assign, ast.Expr, ast.Delete}
+            assert not kinds, f"{path}: {kinds}"
