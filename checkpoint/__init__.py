@@ -12,10 +12,11 @@ from .chain import chain
 from .draw import draw
 from .explain import Explanation, explain
 from .gradient import grad, hvp, jacobian, linearize, value_and_grad, vjp
+from .plan import Plan, plan
 from .recompute import checkpoint
-from .schedules import CTZ, Revolve, Schedule, StoreAll
+from .schedules import CTZ, Online, Periodic, Revolve, Schedule, StoreAll, Tiered
 from .stats import Stats
-from .storage import Memory, Storage
+from .storage import Disk, Memory, Storage, Tiers
 from .sweep import Result, Sweep
 from .tradeoff import Tradeoff, compare
 
@@ -23,10 +24,14 @@ __all__ = [
            "CTZ",
            "Action",
            "Advance",
+           "Disk",
            "Drop",
            "Explanation",
            "Load",
            "Memory",
+           "Online",
+           "Periodic",
+           "Plan",
            "Result",
            "Reverse",
            "Revolve",
@@ -36,6 +41,8 @@ __all__ = [
            "Storage",
            "StoreAll",
            "Sweep",
+           "Tiered",
+           "Tiers",
            "Tradeoff",
            "chain",
            "checkpoint",
@@ -46,6 +53,7 @@ __all__ = [
            "hvp",
            "jacobian",
            "linearize",
+           "plan",
            "sweep",
            "value_and_grad",
            "vjp",

@@ -15,9 +15,11 @@ from dualad.seeding import check_function
 from .checks import whole_number
 from .leaves import on_primals
 from .link import Links, Stacked, record
+from .plan import plan
 from .schedules import CTZ
+from .stats import Stats
 from .storage import Memory
-from .storage.states import copy_state
+from .storage.states import copy_state, nbytes
 from .tape import Var
 
 __all__ = ["chain"]
@@ -25,8 +27,8 @@ __all__ = ["chain"]
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
-def chain(step, state, *params, steps=None, inputs=None, outputs=False, schedule=None, storage=None, stats=None, until=None,
-          max_steps=None):
+def chain(step, state, *params, steps=None, inputs=None, outputs=False, schedule=None, storage=None, memory=None, stats=None,
+          until=None, max_steps=None, progress=False, check=False):
     """Repeat a step, so that derivatives of long loops need only O(log N) saved states.
 
     An ordinary loop on plain values and a loop in forward mode on Duals. In reverse mode it is one operation, whose states are
@@ -53,13 +55,19 @@ def chain(step, state, *params, steps=None, inputs=None, outputs=False, schedule
     schedule : Schedule, optional
         What is saved; by default ``CTZ()``: at most ceil(log2 N) + 1 states.
     storage : Storage, optional
-        Where saved states live; by default ``Memory()``.
+        Where saved states live: ``Memory()``, the default, or ``Disk()``; two tiers with ``Tiered``.
+    memory : int or str, optional
+        Instead of a schedule: a budget such as ``"2 GB"``, for which `plan` chooses one from the state's size (see ``stats.reason``).
     stats : Stats, optional
         Filled in place in reverse mode: steps, advances, pulls, saves, loads, peak_states, peak_bytes, seconds.
     until : function ``until(k, state) -> bool``, optional
         Asked before step k, on plain values and in the first sweep only; True ends the loop.
     max_steps : int, optional
         With `until`: raise if it is still not true after so many steps.
+    progress : bool
+        Show a bar for both sweeps (needs tqdm).
+    check : bool
+        Compare fingerprints of recomputed states: a step that is not deterministic raises, and its index is named.
 
     Returns
     -------
@@ -103,11 +111,13 @@ def chain(step, state, *params, steps=None, inputs=None, outputs=False, schedule
             raise TypeError("chain: max_steps goes with until; with a known length give steps only")
     if outputs and steps == 0:
         raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
-    schedule, storage = CTZ() if schedule is None else schedule, Memory() if storage is None else storage
     links = Links(step, state, params, inputs, bool(outputs))
     top = highest(links.traced)
     if type(top) is Var:
-        return record(links, top.level, schedule, storage, stats, steps=steps, until=until, max_steps=max_steps)
+        stats = Stats() if stats is None else stats
+        schedule, storage = chosen_schedule(links, steps, schedule, storage, memory, stats)
+        return record(links, top.level, schedule=schedule, storage=storage, stats=stats, steps=steps, until=until, max_steps=max_steps,
+                      progress=progress, check=check)
     return run(links, steps, until, max_steps)
 
 
@@ -145,6 +155,17 @@ def known_length(steps, layers, inputs, until):
     if until is not None and lengths:
         raise TypeError(f"chain: until goes with a length that is not known before, but {next(iter(lengths))} says it")
     return next(iter(lengths.values()), None)
+
+
+def chosen_schedule(links, steps, schedule, storage, memory, stats):
+    """Return the schedule and storage: those given, those planned for a budget, or the defaults."""
+    if memory is None:
+        return CTZ() if schedule is None else schedule, Memory() if storage is None else storage
+    if schedule is not None:
+        raise TypeError(f"chain: schedule={schedule!r} and memory={memory!r} are both given: memory= chooses the schedule")
+    size = sum(nbytes(leaf) for leaf in links.state)
+    schedule, planned, stats.reason = plan(steps, size, memory)
+    return schedule, planned if storage is None else storage
 
 
 def run(links, steps, until, max_steps):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dualad.batch import Batch, wrap
-from dualad.levels import locate
+from dualad.levels import View, locate
 from dualad.rules.indexing import is_basic, scatter, winners
 from dualad.rules.kinds import MINUS_ONE, ONE, Elementwise, unbroadcast
 from dualad.traced import Traced, writable
@@ -165,20 +165,25 @@ class Assign:
         if self.base is None:
             return
         if isinstance(g, Batch):
-            rest = np.copy(g.value)
-            if not self.ops and is_basic(self.index):
-                rest[(slice(None), *(self.index if type(self.index) is tuple else (self.index,)))] = 0.0
-            else:
-                for direction in rest:
-                    locate(self.ops, direction)[self.index] = 0.0
+            rest = np.stack([self.cleared(np.copy(direction)) for direction in g.value])
             adjoints.add(self.base, wrap(rest, g.level), False)
             return
-        rest = adjoints.buffer(k, self.like)
-        locate(self.ops, rest)[self.index] = 0.0
+        rest = self.cleared(adjoints.buffer(k, self.like))
         adjoints.owned.discard(k)
         adjoints.add(self.base, rest, True)
         if adjoints.values[self.base] is rest:
             adjoints.owned.add(self.base)
+
+    def cleared(self, buffer):
+        """Return the buffer with the written part set to 0, in place where the view ops give views of it."""
+        part = locate(self.ops, buffer)
+        if not self.ops or (np.may_share_memory(part, buffer) if type(part) is np.ndarray else type(part.alias) is View):
+            part[self.index] = 0.0
+            return buffer
+        places = locate(self.ops, np.arange(self.like.size).reshape(self.like.shape))[self.index]  # reshape copied: another layout
+        flat = np.copy(np.ravel(buffer))
+        flat[places] = 0.0
+        return np.reshape(flat, self.like.shape)
 
     def push(self, pushed):
         """Return the tangent of the array after the write."""

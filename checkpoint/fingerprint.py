@@ -9,6 +9,7 @@ import numpy as np
 import optree
 
 from .storage.files import NAMESPACE
+from .storage.states import raw
 
 __all__ = ["ReplayCheck", "checksum"]
 
@@ -53,8 +54,7 @@ def checksum(state: Any) -> int:
             kind = type(leaf).__name__
             raise TypeError(f"check=True: a state has a leaf of type {kind}, whose data cannot be compared ({error})") from error
         total = crc32(f"{data.dtype.str} {data.shape}".encode(), total)
-        if data.nbytes:
-            total = crc32(np.ascontiguousarray(data).reshape(-1).view(np.uint8), total)
+        total = crc32(raw(data), total)
     return total
 
 
@@ -145,6 +145,6 @@ class ReplayCheck:
     def _same(self, k: int, x: Any) -> None:
         if checksum(x) != self._seen[k]:
             raise RuntimeError(
-                f"sweep: the storage gave back another x_{k} than was saved; check=True goes with storages without loss only, and "
-                "with a copy= that copies everything"
+                f"sweep: the storage gave back another x_{k} than was saved; check=True goes with storages without loss only, "
+                "and with a copy= that copies everything"
             )

@@ -6,14 +6,19 @@ import numpy as np
 import optree
 
 from dualad.dispatch import dtype_of, primal
-from dualad.dual import Dual
+from dualad.dual import Dual, make_dual
 from dualad.seeding import FLOAT
 from dualad.traced import Traced
 
+from .storage.files import NAMESPACE
 from .tape import Var
 
 __all__ = ["added", "check_levels", "differs", "flattening", "is_floating", "kind_of", "levels_of", "on_primals", "one_level_down",
            "read_only"]
+
+# a Dual in a state is written to disk, and fingerprinted, as what it is made of
+optree.register_pytree_node(Dual, lambda dual: ((dual._refresh().value, dual.tangent), dual.level),
+                            lambda level, parts: make_dual(*parts, level), namespace=NAMESPACE)
 
 
 def flattening(example, structure):

@@ -12,7 +12,6 @@ from dualad.traced import Traced
 
 from .entries import Part
 from .leaves import added, check_levels, differs, flattening, is_floating, kind_of, levels_of, on_primals, one_level_down, read_only
-from .stats import Stats
 from .sweep import Sweep
 from .tape import Tape, Var, make_var
 
@@ -118,17 +117,16 @@ class Stacked:
         return optree.tree_unflatten(self.structure, leaves)
 
 
-def record(links, tape, schedule, storage, stats, **length):
-    """Run the chain in a sweep and record it as one operation on the tape."""
+def record(links, tape, **options):
+    """Run the chain in a sweep with these options and record it as one operation on the tape."""
     tape.check()
     below = links.levels - {tape}
     if any(isinstance(level, Tape) for level in below):
         raise TypeError("chain: reverse mode over reverse mode through a chain would keep every state of the inner sweep. For "
                         "second derivatives use hvp (forward over reverse), or dualad.jacobian(grad(f))")
-    link = Link(links, tape, below, length["steps"])
-    length["until"] = on_primals(length["until"])
-    sweep = Sweep(link.advance, links.tree(link.state), schedule=schedule, storage=storage,
-                  stats=Stats() if stats is None else stats, **length)
+    link = Link(links, tape, below, options["steps"])
+    options["until"] = on_primals(options["until"])
+    sweep = Sweep(link.advance, links.tree(link.state), **options)
     final = sweep.forward()
     leaves = links.leaves("the last", final) if sweep.stats.steps else link.state
     links.check_closure(leaves, below)

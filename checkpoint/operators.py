@@ -233,7 +233,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                 tape.nodes.append((self.node, p))
                 return r
         elif len(args) == 2 and type(args[0]) is np.float64 and ufunc in REFLECTED_METHODS:
-            return REFLECTED_METHODS[ufunc](self, args[0])
+            return REFLECTED_METHODS[ufunc](self, float(args[0]))
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 
 

@@ -51,6 +51,10 @@ class Batch(Traced):
                 type(ans)(*(wrap(part, level) for part in ans))
         return wrap(ans, level)
 
+    def _in_place(self, operate, other):
+        """Return NotImplemented: rules do not write, and adjoints may share a Batch."""
+        return NotImplemented
+
     def _constant(self, row, args, kwargs):
         if row.fn in METADATA:
             return row.fn(*(Abstract(arg) if type(arg) is Batch else arg for arg in args), **kwargs)

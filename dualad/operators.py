@@ -16,7 +16,7 @@ from .dispatch import apply
 from .dual import Dual
 from .levels import new, shared_view
 from .rules.indexing import getitem
-from .rules.kinds import ANS, FIRST, MINUS_ONE, ONE, ROWS, SECOND, Elementwise, scale, strong_multiply
+from .rules.kinds import ANS, FIRST, MINUS_ONE, ONE, ROWS, SECOND, Elementwise, evaluated, scale, strong_multiply
 from .traced import Traced
 
 __all__ = []
@@ -94,7 +94,8 @@ def {method}(self, other):
                     {right_float}
                 except ArithmeticError:
                     pass
-        elif (type(b) is ndarray and b.shape and (kind is float or kind is int or kind is ndarray and b.shape == other.shape and b.dtype == other.dtype)
+        elif (type(b) is ndarray and b.shape
+                and (kind is float or kind is int or kind is ndarray and b.shape == other.shape and b.dtype == other.dtype)
                 and ((alias := self.alias) is None or alias.base.alias is None)):
             a = other
             u = self.tangent
@@ -123,8 +124,14 @@ def term(partial, name, t, scalar, singular):
         return MARKED[partial].format(t=t), partial is not ONE
     if scalar:
         return (f"strong_scalar({name}(v, a, b), {t})" if singular else f"{name}(v, a, b) * {t}"), True
-    plain = f"scale({name}(v, a, b), {t}, v, (a, b))"
-    return f"(row.multiply({0 if name == 'p' else 1}, {t}, v, (a, b)) if row.singular(a, b) else {plain})" if singular else plain, True
+    plain = f"scale(evaluated({name}, v, (a, b)), {t}, v, (a, b))"
+    strong = f"row.multiply({0 if name == 'p' else 1}, {t}, v, (a, b))"
+    return f"of_dtype({strong} if row.singular(a, b) else {plain}, v)" if singular else f"of_dtype({plain}, v)", True
+
+
+def of_dtype(t, v):
+    """Return a tangent in the dtype of its value."""
+    return t if t.dtype is v.dtype else t.astype(v.dtype)
 
 
 MARKED = {ONE: "{t}", MINUS_ONE: "-{t}", FIRST: "a * {t}", SECOND: "b * {t}"}
@@ -166,7 +173,7 @@ def define_binary(name, symbol, ufunc, operate):
         texts[f"left_{suffix}"] = result(f"None if t is None else {left[0]}", deep[f"left_{suffix}"])
         texts[f"right_{suffix}"] = result(f"None if u is None else {right[0]}", deep[f"right_{suffix}"])
     space = {"Dual": Dual, "new": new, "float64": np.float64, "ndarray": np.ndarray, "p": first, "q": second, "row": row,
-             "strong_scalar": strong_scalar, "scale": scale, "add_into": add_into, "not_real": not_real}
+             "strong_scalar": strong_scalar, "scale": scale, "evaluated": evaluated, "of_dtype": of_dtype, "add_into": add_into, "not_real": not_real}
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         general = general_operator(method, row, operate)
         setattr(Dual, method, compile_function(method, source.format(method=method, **texts), general=general, **space))
@@ -224,8 +231,9 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
             if t is None or (t.shape[-v.ndim:] == v.shape and t.dtype == v.dtype and v.ndim):
                 return r
             return self._interpret(row, args, kwargs)
-    if len(args) == 2 and type(args[0]) is np.float64 and self.level.plain and ufunc in REFLECTED_METHODS and not kwargs and type(self.value) is float:
-        return REFLECTED_METHODS[ufunc](self, args[0])
+    if (len(args) == 2 and type(args[0]) is np.float64 and type(self.value) is float and self.level.plain and not kwargs
+            and ufunc in REFLECTED_METHODS):
+        return REFLECTED_METHODS[ufunc](self, float(args[0]))
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 
 

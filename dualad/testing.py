@@ -72,7 +72,8 @@ def differences(f, leaves, directions, step=None):
     A direction of None leaves its leaf where it is. Results have the dtypes of f's.
     """
     h = (precision(leaves)**0.2 if step is None else step) * max(1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in leaves))
-    moved = {k: f([x if v is None else shifted(x, k * h * v) for x, v in zip(leaves, directions, strict=True)]) for k in (-2, -1, 1, 2)}
+    moved = {k: f([x if v is None else shifted(x, k * h * v) for x, v in zip(leaves, directions, strict=True)]) for k in (-2, -1,
+                                                                                                                          1, 2)}
     return [(8.0 * (above - below) - (further - before)) / (12.0 * h)
             for before, below, above, further in zip(*(map(np.asarray, moved[k]) for k in (-2, -1, 1, 2)), strict=True)]
 
@@ -137,7 +138,8 @@ class Check:
             for i, name in enumerate(self.names):
                 v = self.direction(self.leaves[i])
                 pushed = self.flat(self.along(f, self.alone(i, v)))(self.leaves)
-                expected = differences(self.flat(f), self.leaves, [v if k == i else None for k in range(len(self.leaves))], self.step)
+                expected = differences(self.flat(f), self.leaves, [v if k == i else None for k in range(len(self.leaves))],
+                                       self.step)
                 for k, (a, b) in enumerate(zip(pushed, expected, strict=True)):
                     self.compare(a, b, f"forward mode, order {n}: the derivative of output{place(k, len(pushed))} by {name}")
 
@@ -151,7 +153,8 @@ class Check:
             v = self.direction(self.leaves[i])
             alone = [v if k == i else None for k in range(len(self.leaves))]
             expected = differences(self.flat(self.f), self.leaves, alone, self.step)
-            wanted = sum(paired(h, t) for h, t in zip((h for h, ok in zip(g, self.inexact, strict=True) if ok), expected, strict=True))
+            wanted = sum(paired(h, t) for h, t in zip((h for h, ok in zip(g, self.inexact, strict=True) if ok), expected,
+                                                      strict=True))
             what = f"reverse mode, order 1: the derivative of output{{}} by {name}"
             if not self.close(paired(pulled[i], v), wanted):
                 self.localise(outs, pull, i, v, expected, what)
@@ -160,7 +163,8 @@ class Check:
                 pushed = self.flat(self.along(pull(g), self.alone(i, v)), every)(self.leaves)
                 expected = differences(self.flat(pull(g), every), self.leaves, alone, self.step)
                 for k, (a, b) in enumerate(zip(pushed, expected, strict=True)):
-                    self.compare(a, b, f"forward over reverse mode, order 2: the derivative by {name} of the cotangent of {self.names[k]}")
+                    self.compare(a, b,
+                                 f"forward over reverse mode, order 2: the derivative by {name} of the cotangent of {self.names[k]}")
 
     def localise(self, outs, pull, i, v, expected, what):
         """Find the output element whose cotangent is wrong, by unit cotangents."""
@@ -173,7 +177,10 @@ class Check:
                 g = [np.zeros_like(h, dtype=None if ok else float) for h, ok in zip(outs, self.inexact, strict=True)]
                 g[k][index] = 1.0
                 got = paired(self.flat(pull([h[()] for h in g]), [True] * len(self.leaves))(self.leaves)[i], v)
-                self.compare(got, np.real(numbers[index]), what.format(place(k, len(outs)) + (str(list(map(int, index))) if index else "")))
+                self.compare(got, np.real(numbers[index]), what.format(place(k,
+                                                                             len(outs)) + (str(list(map(int,
+                                                                                                        index))) if index
+                                                                                           else "")))
 
     def allowed(self, expected):
         return self.atol + self.noise + self.rtol * float(np.max(np.abs(expected), initial=0.0))

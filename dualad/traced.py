@@ -237,7 +237,7 @@ class Traced(Handle):
                              f"{np.shape(result)}")
         if not np.can_cast(dtype_of(result), self.dtype, "same_kind"):
             raise TypeError(f"cannot cast the result from {dtype_of(result)} to {self.dtype} in place: write x = x op y")
-        if type(result) is type(self) and result.level is self.level and type(self.alias) is not View \
+        if self.ndim and type(result) is type(self) and result.level is self.level and type(self.alias) is not View \
                 and result.dtype == self.dtype:
             self.alias = Owner(version_of(self) + 1, False)
             self.value, self.payload = result.value, result.payload

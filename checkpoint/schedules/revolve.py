@@ -79,4 +79,4 @@ class Revolve(Schedule):
             return binomial.split
         if len(self.costs) != steps:
             raise ValueError(f"Revolve: costs are those of {len(self.costs)} steps, but the chain has {steps}; give one a step")
-        return cheapest_split(self.costs, self.slots)
+        return cheapest_split(tuple(self.costs), self.slots)

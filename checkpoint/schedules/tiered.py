@@ -126,7 +126,8 @@ def traffic(steps: int, slots: int) -> list[Traffic]:
     gaps = Counter({steps: 1})
     writes = 1
     for free in range(slots, 0, -1):
-        reads, inner = 0, Counter()
+        reads = 0
+        inner: Counter[int] = Counter()
         while gaps:
             n = max(gaps)
             times = gaps.pop(n)

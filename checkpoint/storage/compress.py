@@ -7,7 +7,7 @@ from zlib import compress, decompress
 import numpy as np
 import optree
 
-from .states import copy_state, nbytes
+from .states import copy_state, nbytes, raw
 
 __all__ = ["PACKERS", "Packed"]
 
@@ -124,12 +124,10 @@ PACKERS: dict[str, tuple[Callable[[Any], Packed], Callable[[Packed], Any]]] = {
 
 
 def _deflate(array: np.ndarray) -> _Deflated:
-    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8) if array.nbytes else b""
-    return _Deflated(compress(flat, level=1), array.dtype, array.shape)
+    return _Deflated(compress(raw(array), level=1), array.dtype, array.shape)
 
 
 def _inflate(leaf: _Deflated) -> np.ndarray:
     array = np.empty(leaf.shape, leaf.dtype)
-    if array.nbytes:
-        array.reshape(-1).view(np.uint8)[:] = np.frombuffer(decompress(leaf.data, bufsize=array.nbytes), np.uint8)
+    raw(array)[:] = decompress(leaf.data, bufsize=max(array.nbytes, 1))
     return array

@@ -77,7 +77,7 @@ class Disk(Storage):
         -------
         DiskSession
         """
-        return DiskSession(self.path, self.queue)
+        return DiskSession(None if self.path is None else Path(self.path), self.queue)
 
 
 class DiskSession(Session):

@@ -19,6 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from ..units import format_bytes
+from .states import raw
 from .storage import DamagedState
 
 __all__ = ["NAMESPACE", "check_leaves", "read_leaves", "write_leaves"]
@@ -166,10 +167,10 @@ def _encode(leaf: Any) -> tuple[dict[str, Any], list[Any]]:
     array = np.ascontiguousarray(leaf).reshape(np.shape(leaf))
     buffer = io.BytesIO()
     np.lib.format.write_array_header_2_0(buffer, np.lib.format.header_data_from_array_1_0(array))
-    block = [buffer.getvalue(), _bytes(array)]
-    check = crc32(block[1], crc32(block[0]))
-    entry = {"shape": array.shape, "dtype": str(array.dtype), "bytes": sum(map(len, block)), "crc32": check}
-    return {"scalar" if isinstance(leaf, np.generic) else "array": entry}, block
+    header, data = buffer.getvalue(), raw(array)
+    check = crc32(data, crc32(header))
+    entry = {"shape": array.shape, "dtype": str(array.dtype), "bytes": len(header) + len(data), "crc32": check}
+    return {"scalar" if isinstance(leaf, np.generic) else "array": entry}, [header, data]
 
 
 def _decode(entry: dict[str, Any], file: BinaryIO) -> Any:
@@ -187,11 +188,6 @@ def _decode(entry: dict[str, Any], file: BinaryIO) -> Any:
             array = _read_array(file, value)
             return array if kind == "array" else array[()]
     raise ValueError(f"a leaf of kind {kind!r} is unknown")
-
-
-def _bytes(array: np.ndarray) -> memoryview:
-    """The data of a C-contiguous array, not copied."""
-    return memoryview(array.reshape(-1).view(np.uint8) if array.nbytes else b"")
 
 
 def _write(path: Path, blocks: Sequence[Any], sync: bool) -> None:
@@ -234,13 +230,13 @@ def _read_array(file: Any, entry: dict[str, Any]) -> np.ndarray:
     if nbytes > os.fstat(file.fileno()).st_size - file.tell():
         raise ValueError("it is cut off")
     array = np.empty(shape, dtype)
-    rest = _bytes(array)
+    rest = raw(array)
     while rest:
         read = file.readinto(rest)
         if not read:
             raise ValueError("it is cut off")
         rest = rest[read:]
-    if crc32(_bytes(array), check) != entry["crc32"]:
+    if crc32(raw(array), check) != entry["crc32"]:
         raise ValueError("an array in it has been altered")
     return array
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import optree
 
-__all__ = ["canonical", "copy_state", "has_arrays", "nbytes"]
+__all__ = ["canonical", "copy_state", "has_arrays", "nbytes", "raw"]
 
 ATOMS = frozenset({float, int, bool, complex, str, bytes, type(None), np.float64, np.float32, np.complex128, np.int64})
 SIZES = {float: 8, int: 8, bool: 8, complex: 16}
@@ -134,3 +134,23 @@ def nbytes(state: Any) -> int:
 def _leaf_nbytes(leaf: Any) -> int:
     size = getattr(leaf, "nbytes", None)
     return int(size) if size is not None else SIZES.get(type(leaf), 0)
+
+
+def raw(array: np.ndarray) -> memoryview:
+    """The bytes of an array, not copied if it is C-contiguous.
+
+    Parameters
+    ----------
+    array : ndarray
+        Without Python objects.
+
+    Returns
+    -------
+    memoryview
+
+    Examples
+    --------
+    >>> bytes(raw(np.array([[1, 256]], np.int16)))
+    b'\\x01\\x00\\x00\\x01'
+    """
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.nbytes else memoryview(bytearray())

@@ -12,7 +12,6 @@ import numpy as np
 from .indexing import cast, getitem, is_basic, scatter
 from .kinds import Abstract, signature, strong_multiply
 from .shapes import blank, select
-from .ufunc_methods import add_reduceat
 
 __all__ = ["FORMS", "aligned", "elementwise_form"]
 
@@ -205,8 +204,6 @@ FORMS = {
     np.broadcast_to: broadcast_to_form, np.tril: last_two, np.triu: last_two,
     np.diagonal: over_axes("axis1", "axis2"),
     np.concatenate: joined_form, np.stack: joined_form,
-    add_reduceat: over_axes("axis"),
     np.matmul: matmul_form, np.einsum: einsum_form, getitem: getitem_form, scatter: scatter_form,
-    np.fft.fft: over_axes("axis"), np.fft.ifft: over_axes("axis"), np.fft.rfft: over_axes("axis"), np.fft.irfft: over_axes("axis"),
     np.linalg.solve: solve_form, np.linalg.inv: natural, np.linalg.det: natural,
 }

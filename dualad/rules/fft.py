@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .batching import FORMS, over_axes
 from .kinds import composite, linear
 
 OPPOSITE = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
@@ -60,7 +61,7 @@ def lengths(x, s, axes):
     return list(zip([None] * len(axes) if s is None else [None if n == -1 else n for n in s], axes, strict=True))
 
 
-def over_axes(fn):
+def several(fn):
     def body(a, s=None, axes=None, norm=None, out=None):
         for n, axis in reversed(lengths(a, s, axes)):
             a = fn(a, a.shape[axis] if n is None else n, axis, norm)
@@ -113,8 +114,8 @@ linear(np.fft.rfft,  rfft_transpose)
 linear(np.fft.irfft, irfft_transpose)
 composite(np.fft.hfft,      hfft)
 composite(np.fft.ihfft,     ihfft)
-composite(np.fft.fftn,      over_axes(np.fft.fft))
-composite(np.fft.ifftn,     over_axes(np.fft.ifft))
+composite(np.fft.fftn,      several(np.fft.fft))
+composite(np.fft.ifftn,     several(np.fft.ifft))
 composite(np.fft.rfftn,     rfftn)
 composite(np.fft.irfftn,    irfftn)
 composite(np.fft.fft2,      in_plane(np.fft.fftn))
@@ -123,3 +124,4 @@ composite(np.fft.rfft2,     in_plane(np.fft.rfftn))
 composite(np.fft.irfft2,    in_plane(np.fft.irfftn))
 composite(np.fft.fftshift,  shifted(1))
 composite(np.fft.ifftshift, shifted(-1))
+FORMS.update(dict.fromkeys((np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft), over_axes("axis")))

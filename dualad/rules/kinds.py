@@ -530,7 +530,8 @@ def like_primal(g, x):
         dtype = COMPLEX if isinstance(x, complex) else FLOAT
     now = getattr(g, "dtype", None)
     if now is None:  # a Python number
-        return g.real if type(g) is complex and dtype.kind != "c" else complex(g) if type(g) is float and dtype.kind == "c" else g
+        g = g.real if type(g) is complex and dtype.kind != "c" else g
+        return g if dtype is FLOAT or dtype.kind not in "fc" else dtype.type(g)
     if now != dtype:
         if now.kind == "c" and dtype.kind != "c":
             g = np.real(g)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .batching import FORMS, over_axes
 from .indexing import scatter
 from .kinds import ROWS, Abstract, Elementwise, constant, linear, primitive
 from .writing import at
@@ -112,6 +113,7 @@ def add_reduceat_transpose(g, x, indices, axis=0, dtype=None):
 
 constant(leader)
 linear(add_reduceat, add_reduceat_transpose)
+FORMS[add_reduceat] = over_axes("axis")
 
 METHODS = {
     (np.logaddexp,  "reduce"): log_sum(np.logaddexp, np.exp, np.log),

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .kinds import ANS, FIRST, MINUS_ONE, ONE, SECOND, composite, constant, elementwise, primitive, real_linear, refused
+from .kinds import ANS, FIRST, MINUS_ONE, ONE, SECOND, composite, constant, elementwise, is_complex, primitive, real_linear, refused
 
 LOG2, LOG10, DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
 
@@ -33,8 +33,10 @@ def power_singular(x, y):
 
 def power_exponent(ans, x, y):
     """Return x**y * log(x): for x = 0 the limit, 0 for y > 0 and -inf below."""
-    if type(x) in (int, float) and x > 0:
-        return ans * math.log(x)
+    if type(x) in (int, float) and not is_complex(y):  # a Python scalar leaves single precision as it is
+        if x:
+            return ans * (math.log(x) if x > 0 else math.nan)
+        return np.where(np.greater(y, 0), 0.0, ans * -math.inf)
     flat = np.logical_and(np.equal(x, 0), np.greater(np.real(y), 0))
     return np.where(flat, 0.0, ans * np.log(np.where(flat, 1.0, x)))
 

@@ -7,7 +7,24 @@ import optree
 import pytest
 
 import dualad
-from checkpoint import CTZ, Memory, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian, linearize, value_and_grad, vjp
+from checkpoint import (
+    CTZ,
+    Disk,
+    Memory,
+    Online,
+    Periodic,
+    Revolve,
+    Stats,
+    StoreAll,
+    Tiered,
+    chain,
+    grad,
+    hvp,
+    jacobian,
+    linearize,
+    value_and_grad,
+    vjp,
+)
 from checkpoint.schedules import advances
 
 SCHEDULES = [CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(50), StoreAll()]
@@ -232,6 +249,55 @@ def test_bad_inputs_and_outputs(options, error, text):
             call(1.0)
 
 
+# --- schedules and storages of every kind --------------------------------------------------------------------------------
+
+EVERYTHING = [
+    {"schedule": Periodic()}, {"schedule": Periodic(every=4)}, {"schedule": Online(3)}, {"schedule": Tiered(2, 3)}, {"storage": Disk()},
+    {"storage": Memory(compress="zlib")}, {"check": True}, {"memory": 1000}, {"schedule": Revolve(2, costs=[1 + k % 3 for k in range(13)])},
+]
+
+
+@pytest.mark.parametrize("options", EVERYTHING, ids=str)
+def test_same_bits_under_every_option(options):
+    reference = grad(wave_loss, argnums=(0, 1))(FLOATS, 0.1, schedule=StoreAll())
+    ours = grad(wave_loss, argnums=(0, 1))(FLOATS, 0.1, **options)
+    for a, b in zip(optree.tree_leaves(ours), optree.tree_leaves(reference), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("options", EVERYTHING, ids=str)
+def test_second_order_under_every_option(options):
+    f = lambda x: wave_loss({"field": x, "energy": 0.3}, 0.1, **options)
+    x = FLOATS["field"]
+    np.testing.assert_allclose(hvp(f, x, x), hvp(lambda x: wave_loss({"field": x, "energy": 0.3}, 0.1), x, x), rtol=1e-13)
+
+
+def test_budget_chooses_the_schedule_and_says_why():
+    stats = Stats()
+    grad(lambda x: np.sum(chain(lambda k, x: x * 1.01, x, steps=100, memory="8 kB", stats=stats)))(np.ones(100))
+    assert stats.schedule == "Revolve(slots=7)"
+    assert stats.reason.startswith("8 kB holds 10 states of 800 B, 7 of them saved")
+    assert stats.peak_bytes <= 8000
+    with pytest.raises(TypeError, match="both given"):
+        grad(lambda x: chain(halve, x, steps=3, memory="1 kB", schedule=CTZ()))(1.0)
+    with pytest.raises(ValueError, match="too small"):
+        grad(lambda x: np.sum(chain(lambda k, x: x * 1.01, x, steps=100, memory="1 kB")))(np.ones(100))
+
+
+def test_step_that_is_not_deterministic_is_named():
+    rng = np.random.default_rng(0)
+    f = lambda x: chain(lambda k, x: x * (1.0 + (rng.random() if k == 5 else 0.0)), x, steps=20, check=True)
+    with pytest.raises(RuntimeError, match="step 5"):
+        grad(f)(1.0)
+
+
+def test_progress_is_shown_in_both_sweeps(capsys):
+    pytest.importorskip("tqdm")
+    grad(lambda x: chain(halve, x, steps=10, progress=True))(1.0)
+    shown = capsys.readouterr().err
+    assert "10/10" in shown
+
+
 # --- traps ----------------------------------------------------------------------------------------------------------------
 
 
@@ -338,7 +404,7 @@ def test_exception_in_either_sweep_releases_every_state(error):
         if len(calls) == fail_at:
             raise error("stop")
         return x * 1.1
-    for fail_at in (5, 30):
+    for fail_at in (5, 30):  # noqa: B007  (read by the step)
         calls.clear()
         storage = Memory()
         sessions = []
@@ -402,7 +468,7 @@ def test_closure_over_a_traced_value_raises():
 
     def g(x, c):
         return chain(lambda k, x: x * c if k == 2 else x, x, steps=4)
-    with pytest.raises((TypeError, RuntimeError), match="closes over|derivative call"):
+    with pytest.raises((TypeError, RuntimeError), match=r"closes over|derivative call"):
         grad(g, argnums=(0, 1))(1.0, 2.0)
 
 

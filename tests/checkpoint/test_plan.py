@@ -12,6 +12,12 @@ from checkpoint.storage import Memory, Tiers
 from checkpoint.sweep import reverse
 
 
+def sweep(chosen, x, steps):
+    """Do what was chosen."""
+    where = {"schedule": chosen.schedule, "storage": chosen.storage}
+    return reverse(lambda k, x: x + 1, lambda k, x, g: g, x, x, steps=steps, **where).stats
+
+
 def test_all_states_if_they_fit():
     schedule, storage, reason = plan(50, "8 MB", "2 GB")
     assert (schedule, storage) == (StoreAll(), Memory())
@@ -39,7 +45,7 @@ def test_the_budget_holds(steps, states):
     """Counted in a real sweep: what is saved, and the three copies that come on top."""
     x = np.zeros(10)
     chosen = plan(steps, x.nbytes, states * x.nbytes)
-    stats = reverse(lambda k, x: x + 1, lambda k, x, g: g, x, x, steps=steps, schedule=chosen.schedule, storage=chosen.storage).stats
+    stats = sweep(chosen, x, steps)
     assert stats.peak_bytes + HELD * x.nbytes <= states * x.nbytes
     assert stats.advances == advances(steps, states - HELD) + 1
 
@@ -77,8 +83,7 @@ def test_a_fast_disk_holds_all_and_a_slow_one_nothing():
     fast, slow = (plan(1000, "8 MB", "200 MB", step_seconds=1.0, save_seconds=save) for save in (0.001, 100.0))
     assert fast.schedule.slots == 999 and fast.storage == Tiers() and "states to and from disk" in fast.reason
     assert slow.schedule == Revolve(22) and slow.storage == Memory()
-    stats = reverse(lambda k, x: x + 1, lambda k, x, g: g, 0.0, 1.0, steps=1000, schedule=fast.schedule, storage=fast.storage).stats
-    assert stats.advances == 1000
+    assert sweep(fast, 0.0, 1000).advances == 1000
 
 
 # -------------------------------------------------------------------------------------------------------------- misuse

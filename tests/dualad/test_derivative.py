@@ -27,7 +27,8 @@ def test_results_have_the_types_of_numpys():
     assert [type(part) for part in jvp(lambda x: x * 2, (1.0,), (1.0,))] == [float, float]
     assert [type(part) for part in jvp(lambda x: x * 2, (np.float64(1.0),), (1.0,))] == [np.float64, np.float64]
     assert [type(part) for part in jvp(np.sum, (np.ones(3),), (np.ones(3),))] == [np.float64, np.float64]
-    assert [type(part) for part in jvp(lambda x: x[0], (np.ones(3, np.float32),), (np.ones(3, np.float32),))] == [np.float32, np.float32]
+    assert [type(part) for part in jvp(lambda x: x[0], (np.ones(3, np.float32),), (np.ones(3, np.float32),))] == [np.float32,
+                                                                                                                  np.float32]
     assert [type(part) for part in jvp(lambda x: x, (1,), (1,))] == [float, float]
 
 
@@ -68,7 +69,8 @@ def test_a_list_output_is_a_pytree_never_a_zero():
 
 
 def test_constant_functions_give_zeros_of_the_right_shape_and_dtype():
-    for constant in (5.0, np.ones(3), np.ones((2, 0)), np.float32(1.0), np.ones(2, np.complex64), [1.0, np.ones(2)], np.arange(3), 7):
+    for constant in (5.0, np.ones(3), np.ones((2, 0)), np.float32(1.0), np.ones(2, np.complex64), [1.0, np.ones(2)], np.arange(3),
+                     7):
         value, tangent = jvp(lambda x, c=constant: c, (np.ones(2),), (np.ones(2),))
         for a, t in zip(optree.tree_leaves(value), optree.tree_leaves(tangent), strict=True):
             assert np.shape(t) == np.shape(a) and not np.any(t)
@@ -104,21 +106,31 @@ def test_aux_of_an_inner_derivative_keeps_the_outer_level():
 
 
 @pytest.mark.parametrize(("primals", "tangents", "error", "match"), [
-    (1.0, 1.0, TypeError, r"primals is float, tangents is float: give tuples .* such as jvp\(f, \(x,\), \(v,\)\)"), ((1.0,), 1.0, TypeError, "tangents is float"),
-    ((1.0,), (1.0, 2.0), TypeError, "primals and tangents differ in structure"), (({"a": 1.0},), ({"b": 1.0},), TypeError, "differ in structure"),
-    ((np.ones(2),), (np.ones(3),), ValueError, r"a tangent has shape \(3,\), its primal \(2,\): they must be equal"), ((np.ones(2),), (1.0,), ValueError, "they must be equal"),
-    ((1.0,), (np.ones(1),), ValueError, "they must be equal"), (("a",), ("a",), TypeError, r"primals\[0\] is 'a', which is not a number"), ((None,), (1.0,), TypeError, "differ in structure|primals"),
-    (([1.0, "b"],), ([1.0, 1.0],), TypeError, r"primals\[0\]\[1\] is 'b'"), ((True,), (1.0,), TypeError, r"primals\[0\] is True"), ((np.array([True]),), (np.ones(1),), TypeError, "dtype bool"),
-    (({"k": np.array(["x"])},), ({"k": np.ones(1)},), TypeError, r"primals\[0\]\['k'\] has dtype <U1"), ((1.0,), ("t",), TypeError, r"tangents\[0\] is 't'"),
-    ((np.array([1.0, None]),), (np.ones(2),), TypeError, "dtype object"), ((np.array(["2020-01-01"], "M8[D]"),), (np.ones(1),), TypeError, "has no derivative"),
+    (1.0, 1.0, TypeError, r"primals is float, tangents is float: give tuples .* such as jvp\(f, \(x,\), \(v,\)\)"),
+    ((1.0,), 1.0, TypeError, "tangents is float"),
+    ((1.0,), (1.0, 2.0), TypeError, "primals and tangents differ in structure"),
+    (({"a": 1.0},), ({"b": 1.0},), TypeError, "differ in structure"),
+    ((np.ones(2),), (np.ones(3),), ValueError, r"a tangent has shape \(3,\), its primal \(2,\): they must be equal"),
+    ((np.ones(2),), (1.0,), ValueError, "they must be equal"),
+    ((1.0,), (np.ones(1),), ValueError, "they must be equal"), (("a",), ("a",), TypeError,
+                                                                r"primals\[0\] is 'a', which is not a number"),
+    ((None,), (1.0,), TypeError, "differ in structure|primals"),
+    (([1.0, "b"],), ([1.0, 1.0],), TypeError, r"primals\[0\]\[1\] is 'b'"), ((True,), (1.0,), TypeError, r"primals\[0\] is True"),
+    ((np.array([True]),), (np.ones(1),), TypeError, "dtype bool"),
+    (({"k": np.array(["x"])},), ({"k": np.ones(1)},), TypeError, r"primals\[0\]\['k'\] has dtype <U1"),
+    ((1.0,), ("t",), TypeError, r"tangents\[0\] is 't'"),
+    ((np.array([1.0, None]),), (np.ones(2),), TypeError, "dtype object"),
+    ((np.array(["2020-01-01"], "M8[D]"),), (np.ones(1),), TypeError, "has no derivative"),
 ])
 def test_wrong_calls(primals, tangents, error, match):
     with pytest.raises(error, match=match):
         jvp(lambda *args: args[0], primals, tangents)
 
 
-@pytest.mark.parametrize(("out", "match"), [(None, "holds no number or array"), ("text", "the function returned str 'text'"), ([], "holds no number"), ([1.0, "b"], r"at output\[1\]"),
-                                            ({"k": object()}, r"at output\['k'\]"), (np.array(["a"]), "returned ndarray"), (len, "returned builtin_function")])
+@pytest.mark.parametrize(("out", "match"), [(None, "holds no number or array"), ("text", "the function returned str 'text'"),
+                                            ([], "holds no number"), ([1.0, "b"], r"at output\[1\]"),
+                                            ({"k": object()}, r"at output\['k'\]"), (np.array(["a"]), "returned ndarray"),
+                                            (len, "returned builtin_function")])
 def test_wrong_results(out, match):
     with pytest.raises(TypeError, match=match):
         jvp(lambda x: out, (1.0,), (1.0,))
@@ -148,7 +160,7 @@ def test_orders():
 
 @pytest.mark.parametrize("order", [-1, 1.0, "2", True, None])
 def test_wrong_orders(order):
-    with pytest.raises(ValueError, match="derivative: order is .*: give a non-negative integer"):
+    with pytest.raises(ValueError, match=r"derivative: order is .*: give a non-negative integer"):
         derivative(np.sin, order)
 
 
@@ -166,7 +178,9 @@ def test_types_of_derivatives():
     assert derivative(lambda z: z * z)(1 + 1j) == 2 + 2j
 
 
-@pytest.mark.parametrize(("x", "match"), [(np.ones(3), r"x has shape \(3,\).*use gradient"), ([1.0], "x is a list"), ((1.0, 2.0), "jacobian"), ({"a": 1.0}, "jvp along one direction"), (np.ones((1,)), "has shape")])
+@pytest.mark.parametrize(("x", "match"), [(np.ones(3), r"x has shape \(3,\).*use gradient"), ([1.0], "x is a list"),
+                                          ((1.0, 2.0), "jacobian"), ({"a": 1.0}, "jvp along one direction"),
+                                          (np.ones((1,)), "has shape")])
 def test_an_array_is_answered_with_the_verb_to_use(x, match):
     for verb in (derivative, value_and_derivative):
         with pytest.raises(TypeError, match=match):

@@ -24,7 +24,8 @@ def test_against_the_closed_form(chunk):
 
 def test_all_ways_to_a_hessian_agree():
     expected = scipy.optimize.rosen_hess(X)
-    for way in (jacobian(gradient(rosen)), jacobian(grad(rosen)), reverse_jacobian(gradient(rosen)), reverse_jacobian(grad(rosen))):
+    for way in (jacobian(gradient(rosen)), jacobian(grad(rosen)), reverse_jacobian(gradient(rosen)),
+                reverse_jacobian(grad(rosen))):
         np.testing.assert_allclose(way(X), expected, rtol=1e-13, atol=1e-12)
     np.testing.assert_allclose(np.stack([hvp(rosen, X, unit) for unit in np.eye(4)]), expected, rtol=1e-13, atol=1e-12)
 
@@ -45,7 +46,8 @@ def test_shapes():
 def test_trees_of_trees():
     f = lambda p: p["a"] ** 2 * np.sum(p["b"])
     h = hessian(f)({"a": 3.0, "b": np.array([1.0, 2.0])})
-    assert h["a"]["a"] == 6.0 and h["a"]["b"].tolist() == [6.0, 6.0] and h["b"]["a"].tolist() == [6.0, 6.0] and h["b"]["b"].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert h["a"]["a"] == 6.0 and h["a"]["b"].tolist() == [6.0, 6.0] and h["b"]["a"].tolist() == [6.0,
+                                                                                                  6.0] and h["b"]["b"].tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
 def test_argnums():
@@ -60,9 +62,11 @@ def test_precision():
 
 
 def test_scipy_takes_it_as_hess():
-    result = scipy.optimize.minimize(rosen, np.zeros(4), jac=gradient(rosen), hess=hessian(rosen), method="trust-ncg", options={"gtol": 1e-9})
+    result = scipy.optimize.minimize(rosen, np.zeros(4), jac=gradient(rosen), hess=hessian(rosen), method="trust-ncg",
+                                     options={"gtol": 1e-9})
     np.testing.assert_allclose(result.x, np.ones(4), atol=1e-7)
-    result = scipy.optimize.minimize(rosen, np.zeros(4), jac=gradient(rosen), hessp=lambda x, v: hvp(rosen, x, v), method="newton-cg")
+    result = scipy.optimize.minimize(rosen, np.zeros(4), jac=gradient(rosen), hessp=lambda x, v: hvp(rosen, x, v),
+                                     method="newton-cg")
     np.testing.assert_allclose(result.x, np.ones(4), atol=1e-3)
 
 

@@ -72,8 +72,14 @@ def test_dtypes():
     assert jacobian(f)(X.astype(np.float32)).dtype == np.float32
     assert jacobian(lambda x: np.exp(1j * x))(X).dtype == complex
     np.testing.assert_allclose(np.diag(jacobian(lambda x: np.exp(1j * x))(X)), 1j * np.exp(1j * X))
-    np.testing.assert_allclose(np.diag(jacobian(lambda z: z * z)(X + 1j)), 2 * (X + 1j))
+    np.testing.assert_allclose(np.diag(jacobian(lambda z: z * z, holomorphic=True)(X + 1j)), 2 * (X + 1j))
     assert jacobian(lambda n: n * n)(np.arange(3)).dtype == float
+
+
+def test_complex_inputs_are_differentiated_only_where_the_caller_says_how():
+    with pytest.raises(TypeError, match="an input is complex: give holomorphic=True if f is complex-differentiable"):
+        jacobian(lambda z: z * z)(X + 1j)
+    np.testing.assert_allclose(np.diag(jacobian(np.exp, holomorphic=True)(X + 1j)), np.exp(X + 1j))
 
 
 def test_the_chunk_size_follows_the_bytes():

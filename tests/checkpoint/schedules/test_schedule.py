@@ -70,7 +70,8 @@ def test_parse(text, schedule):
     assert parse(text) == schedule
 
 
-NONE = ["", "ctx", "revolve", "revolve:", "revolve:x", "revolve:-1", "online", "periodic:", "tiered:4", "tiered:4+x", "store_all:3"]
+NONE = ["", "ctx", "revolve", "revolve:", "revolve:x", "revolve:-1", "online", "periodic:", "tiered:4", "tiered:4+x"]
+NONE += ["store_all:3"]
 
 
 @pytest.mark.parametrize("text", NONE)

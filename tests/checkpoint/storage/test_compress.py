@@ -5,7 +5,8 @@ import pytest
 
 from checkpoint.storage import Memory
 
-MIXED = {"u": np.linspace(0, 1, 500).reshape(20, 25), "i": np.arange(5), "z": np.full((2, 3), 1 + 2j), "n": 3, "x": 0.1, "none": None}
+MIXED = {"u": np.linspace(0, 1, 500).reshape(20, 25), "i": np.arange(5), "z": np.full((2, 3), 1 + 2j)}
+MIXED |= {"n": 3, "x": 0.1, "none": None}
 MIXED |= {"s": np.float64(0.1), "empty": np.zeros((0, 4)), "zero": np.array(2.0), "day": np.array(["2024-01-01"], "M8[D]")}
 
 

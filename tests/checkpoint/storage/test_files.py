@@ -220,7 +220,8 @@ def test_no_room_on_the_disk(path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(module, "_write", full)
-    with pytest.raises(OSError, match=r"cannot write state 7, which takes 8\.\d+ kB: No space left on device.*0\.state") as caught:
+    reason = r"cannot write state 7, which takes 8\.\d+ kB: No space left on device.*0\.state"
+    with pytest.raises(OSError, match=reason) as caught:
         write_leaves(path, 7, [np.zeros(1000)])
     assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(path)
 

@@ -1,0 +1,444 @@
+"""Decompositions of matrices, and stacks of them: ``numpy.linalg`` beyond products and solving (see `linalg`, `products`).
+
+Sources: Giles 2008 (NA-08/01) and Townsend 2016 ("Differentiating the singular value decomposition") for real matrices; Wan & Zhang
+2019 (arXiv:1909.02659) for complex ones; Golub & Pereyra 1973 for the pseudo-inverse; Seeger et al. 2017 (arXiv:1710.08717) for
+QR and Cholesky. Where a basis is free (the phase of a complex vector, the basis of a null space), its derivative is the one
+that turns the least; functions that do not depend on that choice get their exact derivatives.
+
+Where NumPy reads one triangle of a matrix, so does the derivative: the other triangle has derivative 0.
+Below, ``n = u^H t v`` is the tangent in the basis of the decomposition; its cotangent is called `x`.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from .batching import FORMS, natural
+from .constants import evaluate
+from .indexing import cast
+from .kinds import composite, constant, explicit, primitive, strong_multiply
+from .linalg import mT
+
+__all__ = ["adjoint", "conj", "eigenvalues", "singular_values"]
+
+SVD_RESULT = type(np.linalg.svd(np.zeros((1, 1))))
+
+
+# --- what the decompositions share ------------------------------------------------------------------------------------------
+
+def conj(a):
+    return np.conjugate(a) if np.iscomplexobj(a) else a
+
+
+def adjoint(a):
+    """Return the conjugate transpose."""
+    return conj(mT(a))
+
+
+def diagonal(a):
+    return np.diagonal(a, 0, -2, -1)
+
+
+def eye(n):
+    return np.eye(n, dtype=bool)
+
+
+def on_diagonal(x):
+    """Return diagonal matrices of the vectors `x`."""
+    return np.where(eye(np.shape(x)[-1]), x[..., None], 0.0)
+
+
+def triangle(a, upper=False):
+    """Return the Hermitian matrix of which `a` holds the lower or upper triangle; an imaginary diagonal is ignored, as in LAPACK."""
+    strict = np.triu(a, 1) if upper else np.tril(a, -1)
+    return strict + adjoint(strict) + np.where(eye(np.shape(a)[-1]), np.real(a), 0.0)
+
+
+@primitive
+def close_pairs(w):
+    """Return which pairs of values coincide within rounding: by n * eps of the largest."""
+    tolerance = np.shape(w)[-1] * np.finfo(w.dtype).eps * np.max(np.abs(w), axis=-1, keepdims=True, initial=0.0)
+    near = np.less_equal(np.abs(w[..., None, :] - w[..., :, None]), tolerance[..., None])
+    return np.logical_and(near, np.logical_not(eye(np.shape(w)[-1])))
+
+
+def over_gaps(w, gap, n, name):
+    """Return n / gap off the diagonal. Where values coincide it is NaN, with a warning, but 0 where n is 0."""
+    close = close_pairs(w)
+    warn_close(name, np.logical_and(close, np.not_equal(n, 0)))
+    hidden = np.logical_or(close, eye(np.shape(w)[-1]))
+    factors = np.where(close, np.nan, np.where(hidden, 0.0, 1.0 / np.where(hidden, 1.0, gap)))
+    return strong_multiply(factors, n)
+
+
+@primitive
+def warn_close(name, close):
+    """Warn where vectors of coinciding values are differentiated."""
+    if np.any(close):
+        warnings.warn(f"{name}: some of its values coincide (within rounding); their vectors have no derivatives there, which are "
+                      f"NaN. The values themselves have derivatives: eigvalsh, eigvals, svdvals", RuntimeWarning, stacklevel=2)
+    return close
+
+
+def divided(a, s):
+    """Return a / s, and 0 wherever a is 0, even where s is."""
+    zero = np.equal(s, 0)
+    return strong_multiply(np.where(zero, np.inf, 1.0 / np.where(zero, 1.0, s)), a)
+
+
+@primitive
+def complement(q, basis):
+    """Return `basis`, orthonormal columns orthogonal to those of `q`; it turns with `q` as little as it can."""
+    return basis
+
+
+def complement_jvp(t, ans, q, basis):
+    return -q @ (adjoint(t) @ ans)
+
+
+def complement_vjp(g, ans, q, basis):
+    return -conj(ans) @ (adjoint(g) @ conj(q))
+
+
+# --- Cholesky ---------------------------------------------------------------------------------------------------------------
+
+@primitive
+def cholesky_factor(a):
+    """Return the Cholesky factor of a matrix of which both triangles are given."""
+    return np.linalg.cholesky(a)
+
+
+def half_lower(a):
+    """Return the lower triangle with half the diagonal."""
+    return np.tril(a, -1) + np.where(eye(np.shape(a)[-1]), 0.5 * np.real(a), 0.0)
+
+
+def cholesky_jvp(t, ans, a):
+    return ans @ half_lower(np.linalg.solve(ans, adjoint(np.linalg.solve(ans, adjoint(t)))))
+
+
+def cholesky_vjp(g, ans, a):
+    x = np.linalg.solve(mT(ans), half_lower(mT(ans) @ g))
+    return mT(np.linalg.solve(adjoint(ans), mT(x)))
+
+
+def cholesky(a, /, *, upper=False):
+    factor = cholesky_factor(triangle(a, upper))
+    return adjoint(factor) if upper else factor
+
+
+# --- eigenvalues ------------------------------------------------------------------------------------------------------------
+
+@primitive
+def eigh_factors(a, UPLO="L"):
+    """Return the eigenvalues and vectors of a matrix of which both triangles are given."""
+    return np.linalg.eigh(a, UPLO)
+
+
+def eigh_jvp(t, ans, a, UPLO):
+    w, v = ans
+    n = adjoint(v) @ (t @ v)
+    return np.real(diagonal(n)), v @ over_gaps(w, w[..., None, :] - w[..., :, None], n, "numpy.linalg.eigh")
+
+
+def eigh_vjp(g, ans, a, UPLO):
+    (gw, gv), (w, v) = g, ans
+    x = over_gaps(w, w[..., None, :] - w[..., :, None], mT(v) @ gv, "numpy.linalg.eigh") + on_diagonal(gw)
+    return conj(v) @ (x @ mT(v))
+
+
+@primitive
+def eigenvalues(a, UPLO="L"):
+    """Return the eigenvalues of a matrix of which both triangles are given."""
+    return np.linalg.eigvalsh(a, UPLO)
+
+
+def eigenvalues_jvp(t, ans, a, UPLO):
+    v = eigh_factors(a, UPLO)[1]
+    return np.real(np.sum(conj(v) * (t @ v), axis=-2))
+
+
+def eigenvalues_vjp(g, ans, a, UPLO):
+    v = eigh_factors(a, UPLO)[1]
+    return (conj(v) * g[..., None, :]) @ mT(v)
+
+
+@primitive
+def eig_factors(a):
+    """Return the eigenvalues of a square matrix, and vectors whose tangents are not normalised."""
+    return np.linalg.eig(a)
+
+
+def eig_jvp(t, ans, a):
+    w, v = ans
+    n = np.linalg.solve(v, t @ v)
+    return diagonal(n), v @ over_gaps(w, w[..., None, :] - w[..., :, None], n, "numpy.linalg.eig")
+
+
+def eig_vjp(g, ans, a):
+    (gw, gv), (w, v) = g, ans
+    x = over_gaps(w, w[..., None, :] - w[..., :, None], mT(v) @ gv, "numpy.linalg.eig") + on_diagonal(gw)
+    return np.linalg.solve(mT(v), x @ mT(v))
+
+
+def eig(a):
+    """Normalise as LAPACK does: length 1, and the largest component real."""
+    factors = eig_factors(a)
+    w, v = factors
+    if np.iscomplexobj(v):
+        largest = np.take_along_axis(v, evaluate(np.argmax, np.abs(v), axis=-2, keepdims=True), -2)
+        v = v * (np.conjugate(largest) / np.abs(largest) * evaluate(np.copysign, 1.0, np.real(largest)))
+    return type(factors)(w, v / np.sqrt(np.sum(np.square(np.real(v)) + np.square(np.imag(v)), axis=-2, keepdims=True)))
+
+
+@primitive
+def general_eigenvalues(a):
+    """Return the eigenvalues of a square matrix, in the order of ``np.linalg.eig``."""
+    return np.linalg.eig(a)[0]
+
+
+def general_eigenvalues_jvp(t, ans, a):
+    v = eig_factors(a)[1]
+    return diagonal(np.linalg.solve(v, t @ v))
+
+
+def general_eigenvalues_vjp(g, ans, a):
+    v = eig_factors(a)[1]
+    return np.linalg.solve(mT(v), g[..., :, None] * mT(v))
+
+
+# --- singular values --------------------------------------------------------------------------------------------------------
+
+@primitive
+def svd_factors(a, full=False):
+    """Return ``np.linalg.svd(a, full_matrices=full)``."""
+    return np.linalg.svd(a, full_matrices=full)
+
+
+def thin(ans):
+    """Return the factors of the thin decomposition, the singular values also as a row and as a column."""
+    u, s, vh = ans
+    k = np.shape(s)[-1]
+    return u[..., :k], s, vh[..., :k, :], s[..., None, :], s[..., :, None]
+
+
+def svd_gaps(s, n):
+    """Return n_ij / (s_j^2 - s_i^2)."""
+    row, column = s[..., None, :], s[..., :, None]
+    return over_gaps(s, (row - column) * (row + column), n, "numpy.linalg.svd")
+
+
+def svd_jvp(t, ans, a, full=False):
+    u, s, vh, row, column = thin(ans)
+    n = adjoint(u) @ (t @ adjoint(vh))
+    turn = svd_gaps(s, n * row + column * adjoint(n))
+    if np.iscomplexobj(n):
+        turn = turn + 1j * on_diagonal(divided(np.imag(diagonal(n)), s))
+    du = u @ turn
+    dvh = -svd_gaps(s, column * n + adjoint(n) * row) @ vh
+    if np.shape(u)[-2] > np.shape(u)[-1]:
+        du = du + divided(t @ adjoint(vh) - u @ n, row)
+    if np.shape(vh)[-1] > np.shape(vh)[-2]:
+        dvh = dvh + divided(adjoint(u) @ t - n @ vh, column)
+    if full:
+        du, dvh = with_complements(du, dvh, ans)
+    return du, np.real(diagonal(n)), dvh
+
+
+def svd_vjp(g, ans, a, full=False):
+    u, s, vh, row, column = thin(ans)
+    gu, gs, gvh = without_complements(g, ans) if full else g
+    left, right = mT(u) @ gu, gvh @ mT(vh)
+    turn, counter = svd_gaps(s, left), svd_gaps(s, right)
+    x = on_diagonal(gs) + (turn + adjoint(turn)) * row - column * (counter + adjoint(counter))
+    if np.iscomplexobj(left):
+        x = x + 1j * on_diagonal(divided(np.imag(diagonal(left)), s))
+    total = 0.0
+    if np.shape(u)[-2] > np.shape(u)[-1]:
+        x, total = x - divided(left, row), divided(gu, row) @ conj(vh)
+    if np.shape(vh)[-1] > np.shape(vh)[-2]:
+        x, total = x - divided(right, column), conj(u) @ divided(gvh, column)
+    return conj(u) @ (x @ conj(vh)) + total
+
+
+def with_complements(du, dvh, ans):
+    """Return the tangents of the thin factors with those of the null spaces' bases."""
+    u, s, vh, _, _ = thin(ans)
+    k = np.shape(s)[-1]
+    rest, others = ans[0][..., k:], ans[2][..., k:, :]
+    return (np.concatenate([du, complement_jvp(du, rest, u, rest)], axis=-1),
+            np.concatenate([dvh, -others @ (adjoint(dvh) @ vh)], axis=-2))
+
+
+def without_complements(g, ans):
+    """Return the cotangents of the thin factors, with the shares of the null spaces' bases."""
+    u, s, vh, _, _ = thin(ans)
+    k = np.shape(s)[-1]
+    gu = g[0][..., :k] + complement_vjp(g[0][..., k:], ans[0][..., k:], u, None)
+    gvh = g[2][..., :k, :] - conj(vh) @ (adjoint(g[2][..., k:, :]) @ conj(ans[2][..., k:, :]))
+    return gu, g[1], gvh
+
+
+@primitive
+def singular_values(a):
+    """Return the singular values."""
+    return np.linalg.svd(a, compute_uv=False)
+
+
+def singular_values_jvp(t, ans, a):
+    u, _, vh = svd_factors(a)
+    return np.real(np.sum(conj(u) * (t @ adjoint(vh)), axis=-2))
+
+
+def singular_values_vjp(g, ans, a):
+    u, _, vh = svd_factors(a)
+    return (conj(u) * g[..., None, :]) @ conj(vh)
+
+
+def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
+    if hermitian:
+        return hermitian_svd(a) if compute_uv else np.flip(np.sort(np.abs(np.linalg.eigvalsh(a))), -1)
+    if not compute_uv:
+        return singular_values(a)
+    return svd_factors(a, full_matrices and np.shape(a)[-1] != np.shape(a)[-2])
+
+
+def hermitian_svd(a):
+    """Return the SVD of a Hermitian matrix from its eigenvalues, as NumPy does."""
+    w, u = np.linalg.eigh(a)
+    order = np.flip(np.argsort(np.abs(w)), -1)
+    w = np.take_along_axis(w, order, -1)
+    u = np.take_along_axis(u, order[..., None, :], -1)
+    return SVD_RESULT(u, np.abs(w), adjoint(u * np.sign(w)[..., None, :]))
+
+
+# --- QR ---------------------------------------------------------------------------------------------------------------------
+
+@primitive
+def qr_factors(a):
+    """Return the reduced QR factors of a matrix with at least as many rows as columns."""
+    return np.linalg.qr(a)
+
+
+def mirrored(c):
+    """Return c - w, upper triangular with a real diagonal, where w is antihermitian: what turns R."""
+    return np.triu(c, 1) + adjoint(np.tril(c, -1)) + np.where(eye(np.shape(c)[-1]), np.real(c), 0.0)
+
+
+def mirrored_transpose(m):
+    strict = np.triu(m, 1)
+    return strict + adjoint(strict) + np.where(eye(np.shape(m)[-1]), np.real(m), 0.0)
+
+
+def qr_jvp(t, ans, a):
+    q, r = ans
+    w = mT(np.linalg.solve(mT(r), mT(t)))
+    y = mirrored(adjoint(q) @ w)
+    return w - q @ y, y @ r
+
+
+def qr_vjp(g, ans, a):
+    (gq, gr), (q, r) = g, ans
+    back = gq + conj(q) @ mirrored_transpose(gr @ mT(r) - mT(q) @ gq)
+    return mT(np.linalg.solve(r, mT(back)))
+
+
+def qr(a, mode="reduced"):
+    if mode not in ("reduced", "complete", "r"):
+        raise TypeError(f"numpy.linalg.qr: mode={mode!r} has no derivative rule in dualad: use 'reduced', 'complete' or 'r'")
+    m, n = np.shape(a)[-2:]
+    k = min(m, n)
+    factors = qr_factors(a[..., :k])
+    q, r = factors
+    if n > k:
+        r = np.concatenate([r, adjoint(q) @ a[..., k:]], axis=-1)
+    if mode == "complete" and m > k:
+        q = np.concatenate([q, complement(q, evaluate(null_basis, a, k))], axis=-1)
+        r = np.concatenate([r, np.zeros((*np.shape(a)[:-2], m - k, n), r.dtype)], axis=-2)
+    return r if mode == "r" else type(factors)(q, r)
+
+
+def null_basis(a, k):
+    return np.linalg.qr(a, mode="complete")[0][..., k:]
+
+
+# --- determinants, pseudo-inverse, least squares ----------------------------------------------------------------------------
+
+def slogdet_jvp(t, ans, a):
+    trace = np.sum(mT(np.linalg.inv(a)) * t, axis=(-1, -2))
+    return (1j * np.imag(trace) * ans[0] if np.iscomplexobj(a) else np.zeros_like(trace)), np.real(trace)
+
+
+def slogdet_vjp(g, ans, a):
+    weight = g[1] + 1j * np.imag(g[0] * ans[0]) if np.iscomplexobj(a) else g[1]
+    return np.expand_dims(weight, (-1, -2)) * mT(np.linalg.inv(a))
+
+
+@primitive
+def pseudo_inverse(a, rcond, hermitian):
+    """Return ``np.linalg.pinv(a, rcond, hermitian)``."""
+    return np.linalg.pinv(a, hermitian=hermitian) if rcond is None else np.linalg.pinv(a, rcond, hermitian)
+
+
+def pinv_jvp(t, p, a, rcond, hermitian):
+    """Return the derivative at constant rank (Golub & Pereyra 1973, eq. 4.12)."""
+    back = adjoint(t)
+    kernel = (p @ adjoint(p)) @ (back - (back @ a) @ p)
+    return kernel - p @ (t @ p) + (back - p @ (a @ back)) @ (adjoint(p) @ p)
+
+
+def pinv_vjp(g, p, a, rcond, hermitian):
+    back = adjoint(g)
+    kernel = (back - conj(a) @ (conj(p) @ back)) @ conj(p @ adjoint(p))
+    return kernel - mT(p) @ (g @ mT(p)) + conj(adjoint(p) @ p) @ (back - back @ conj(p) @ conj(a))
+
+
+def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
+    rcond = rcond if rtol is np._NoValue or rtol is None else rtol
+    if rtol is None:
+        rcond = max(np.shape(a)[-2:]) * np.finfo(a.dtype).eps
+    return pseudo_inverse(triangle(a) if hermitian else a, rcond, hermitian)
+
+
+def lstsq(a, b, rcond=None):
+    a, b = (x if hasattr(x, "shape") else np.asarray(x) for x in (a, b))
+    a, b = (x if x.dtype == kind else cast(x, kind) for kind in [np.result_type(a, b)] for x in (a, b))
+    m, n = np.shape(a)
+    rcond = np.finfo(a.dtype).eps * (max(m, n) if rcond is None else 1) if rcond in (None, -1) else rcond
+    x = pseudo_inverse(a, rcond, False) @ b
+    rank = evaluate(np.linalg.lstsq, a, b, rcond)[2]
+    rest = b - a @ x
+    square = np.square(np.real(rest)) + np.square(np.imag(rest))
+    residuals = np.sum(np.reshape(square, (m, -1)), axis=0) if rank == n and m > n else np.zeros(0, square.dtype)
+    return x, residuals, rank, singular_values(a)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------------
+
+constant(close_pairs, warn_close)
+explicit(complement,      complement_jvp, complement_vjp)
+explicit(cholesky_factor, cholesky_jvp, cholesky_vjp)
+explicit(eigh_factors,    eigh_jvp, eigh_vjp)
+explicit(eigenvalues,     eigenvalues_jvp, eigenvalues_vjp)
+explicit(eig_factors,     eig_jvp, eig_vjp)
+explicit(general_eigenvalues, general_eigenvalues_jvp, general_eigenvalues_vjp)
+explicit(svd_factors,     svd_jvp, svd_vjp)
+explicit(singular_values, singular_values_jvp, singular_values_vjp)
+explicit(qr_factors,      qr_jvp, qr_vjp)
+explicit(pseudo_inverse,  pinv_jvp, pinv_vjp)
+explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp)
+composite(np.linalg.cholesky, cholesky)
+composite(np.linalg.eigh,     lambda a, UPLO="L": eigh_factors(triangle(a, UPLO.upper() == "U"), UPLO))
+composite(np.linalg.eigvalsh, lambda a, UPLO="L": eigenvalues(triangle(a, UPLO.upper() == "U"), UPLO))
+composite(np.linalg.eig,      eig)
+composite(np.linalg.eigvals,  lambda a: general_eigenvalues(a))
+composite(np.linalg.svd,      svd)
+composite(np.linalg.qr,       qr)
+composite(np.linalg.pinv,     pinv)
+composite(np.linalg.lstsq,    lstsq, value_dependent=True)
+if hasattr(np.linalg, "svdvals"):
+    composite(np.linalg.svdvals, lambda x: singular_values(x))
+FORMS.update(dict.fromkeys((cholesky_factor, eigh_factors, eigenvalues, eig_factors, general_eigenvalues, svd_factors, singular_values,
+                            qr_factors, pseudo_inverse, np.linalg.slogdet), natural))
