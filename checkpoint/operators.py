@@ -184,7 +184,7 @@ def array_function(self, fn, types, args, kwargs):
             and ((alias := self.alias) is None or alias.base.alias is None)):
         v = row.call(a)
         return recorded(Record, row, (0,), (self.node,), (abstract(a),), None, v.item() if type(v) is np.float64 else v, self.level)
-    return apply(fn, args, kwargs)
+    return Traced.__array_function__(self, fn, types, args, kwargs)
 
 
 def get(self, index):

@@ -11,6 +11,7 @@ import optree
 
 from .levels import Handle
 from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex, public_name, signature
+from .rules.ufunc_methods import method as method_of
 
 __all__ = ["apply", "apply_method", "array", "dtype_of", "highest", "holds_traced", "masked_call", "no_derivative_for", "primal",
            "stop_gradient", "strengthen"]
@@ -122,21 +123,27 @@ def apply_method(ufunc, method, args, kwargs):
     if method == "outer":
         a, b = args
         return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
-    same = METHODS.get((ufunc, method))
-    if same is not None:
-        if "axis" not in kwargs and len(args) < 2:
-            kwargs = {**kwargs, "axis": 0}
-        if type(kwargs.get("out")) is tuple:
-            kwargs = {**kwargs, "out": kwargs["out"][0]}
-        return same(*args, **{key: value for key, value in kwargs.items() if value is not None or key == "axis"})
     row = ROWS.get(ufunc)
     if isinstance(row, Constant) and method in ("reduce", "accumulate", "reduceat"):
         return getattr(ufunc, method)(*(primal(arg) for arg in args), **kwargs)
-    raise TypeError(f"{public_name(ufunc)}.{method} has no derivative rule in dualad: write it as a loop or with functions "
-                    f"that have one")
+    same = SAME.get((ufunc, method)) or method_of(ufunc, method)
+    if same is None:
+        raise TypeError(f"{public_name(ufunc)}.{method} has no derivative rule in dualad: write it as a loop or with functions "
+                        f"that have one")
+    if method in ("reduce", "accumulate") and "axis" not in kwargs and len(args) < 2:
+        kwargs = {**kwargs, "axis": 0}
+    out = kwargs.pop("out", None)
+    result = same(*args, **{key: value for key, value in kwargs.items() if value is not None or key == "axis"})
+    out = out[0] if type(out) is tuple else out
+    if out is None:
+        return result
+    if not isinstance(out, Handle):
+        raise TypeError(f"{public_name(ufunc)}.{method}: out= is a plain array, which cannot hold derivatives. Use the returned value")
+    out[...] = result
+    return out
 
 
-METHODS = {
+SAME = {
     (np.add, "reduce"): np.sum, (np.multiply, "reduce"): np.prod, (np.maximum, "reduce"): np.max,
     (np.minimum, "reduce"): np.min, (np.add, "accumulate"): np.cumsum, (np.multiply, "accumulate"): np.cumprod,
 }

@@ -250,7 +250,7 @@ def array_function(self, fn, types, args, kwargs):
             r = new(Dual)
             r.value, r.tangent, r.level, r.alias = v.item() if type(v) is np.float64 else v, t, level, None
             return r
-    return apply(fn, args, kwargs)
+    return Traced.__array_function__(self, fn, types, args, kwargs)
 
 
 #: functions linear in their only argument that return no view

@@ -70,7 +70,8 @@ class Traced(Handle):
         return apply(ufunc, args, kwargs)
 
     def __array_function__(self, fn, types, args, kwargs):
-        return apply(fn, args, kwargs)
+        row = ROWS.get(fn)
+        return apply(fn, (self, *args) if row is not None and row.like else args, kwargs)
 
     @classmethod
     def __dualad_apply__(cls, fn, args, kwargs):

@@ -70,6 +70,8 @@ class Row:
     canonical: Callable | None = None
     #: "always" or "maybe": the result is a view of the first argument, as in NumPy
     view: str | None = None
+    #: makes an array ``like=`` a traced one, which its body gets first
+    like: bool = False
     #: only a shape depends on values (so no interpreter without values can run it)
     value_dependent: bool = False
     #: written in this package: its results may be used as scratch

@@ -236,6 +236,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
         ans = (np.max if ord > 0 else np.min)(sums, axis=second, keepdims=True)
     elif ord in (2, -2, "nuc"):
         values = np.linalg.svd(np.moveaxis(x, (row, column), (-2, -1)), compute_uv=False)
+        values = np.where(np.equal(values, 0), 0.0, values)  # norm'(0) = 0
         ans = np.sum(values, axis=-1) if ord == "nuc" else (np.max if ord == 2 else np.min)(values, axis=-1)
         return np.expand_dims(ans, axes) if keepdims else ans
     else:

@@ -138,7 +138,7 @@ def test_wrong_results(out, match):
 
 def test_what_is_no_function():
     for verb in (jvp, lambda f: derivative(f), lambda f: value_and_derivative(f)):
-        with pytest.raises(TypeError, match="the first argument is float 2.0, not a function"):
+        with pytest.raises(TypeError, match=r"the first argument is float 2\.0, not a function"):
             verb(2.0, (1.0,), (1.0,)) if verb is jvp else verb(2.0)
 
 

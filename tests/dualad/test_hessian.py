@@ -46,8 +46,9 @@ def test_shapes():
 def test_trees_of_trees():
     f = lambda p: p["a"] ** 2 * np.sum(p["b"])
     h = hessian(f)({"a": 3.0, "b": np.array([1.0, 2.0])})
-    assert h["a"]["a"] == 6.0 and h["a"]["b"].tolist() == [6.0, 6.0] and h["b"]["a"].tolist() == [6.0,
-                                                                                                  6.0] and h["b"]["b"].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert h["a"]["a"] == 6.0
+    assert h["a"]["b"].tolist() == h["b"]["a"].tolist() == [6.0, 6.0]
+    assert h["b"]["b"].tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
 def test_argnums():

@@ -27,7 +27,7 @@ def test_chunks(chunk):
 
 @pytest.mark.parametrize("chunk", [0, -1, 1.5, "3", True])
 def test_wrong_chunks(chunk):
-    with pytest.raises(ValueError, match="chunk is .*: give how many directions"):
+    with pytest.raises(ValueError, match=r"chunk is .*: give how many directions"):
         jacobian(f, chunk=chunk)
     with pytest.raises(ValueError, match="chunk is"):
         jacobian_columns(f, X, chunk=chunk)
@@ -144,7 +144,7 @@ def test_columns_never_hold_the_matrix():
 
 
 def test_columns_refuse_trees():
-    with pytest.raises(TypeError, match="x is a pytree.*use jacobian"):
+    with pytest.raises(TypeError, match=r"x is a pytree.*use jacobian"):
         jacobian_columns(f, [1.0, 2.0])
     with pytest.raises(TypeError, match="f returned a pytree: use jacobian"):
         next(jacobian_columns(lambda x: (x, x), X))

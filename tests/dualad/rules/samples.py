@@ -334,8 +334,9 @@ MATRIX_NORMS = [Sample((D(3, 3) + np.eye(3),), {"ord": o}) for o in (2, -2, "nuc
                                                                                               {"ord": 2, "axis": (0, 2),
                                                                                                "keepdims": True})]
 
-SPARSE = scipy.sparse.csr_array(A(4, 3) * B(4, 3))
-sample(times_sparse)(call(A(3), SPARSE), call(A(3, 2), SPARSE), call(Z(3), SPARSE))
+V = np.array([0.5, -1.5, 2.5])
+SPARSE = scipy.sparse.csr_array(np.arange(12.0).reshape(4, 3) % 5)
+sample(times_sparse)(call(V, SPARSE), call(np.outer(V, V[:2]), SPARSE), call(V * 1j, SPARSE))
 
 # --- indexing and casts -----------------------------------------------------------------------------------------------------
 

@@ -153,7 +153,8 @@ def test_vjp_against_jvp_and_differences(fn):
         g = [like(case.random, out) for out in case(case.leaves)]
         cotangents = case.pull(g)
         for x, c in zip(case.leaves, cotangents, strict=True):
-            assert np.shape(c) == np.shape(x) and dtype_of(c) == dtype_of(x), f"{case.sample}: {dtype_of(c)}{np.shape(c)} of {dtype_of(x)}{np.shape(x)}"
+            now, wanted = (np.shape(c), dtype_of(c)), (np.shape(x), dtype_of(x))
+            assert now == wanted, f"{case.sample}: {now} of {wanted}"
         rtol, atol = tolerance(case)
         exact = {"rel": 1e-11, "abs": 1e-12} if rtol < 1e-6 else {"rel": 1e-5, "abs": 1e-6}
         assert paired(cotangents, v) == pytest.approx(paired(g, case.push(v)), **exact), str(case.sample)
