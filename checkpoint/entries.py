@@ -38,8 +38,11 @@ class Record:
             else:
                 share = row.vjp(i, g, self.ans, args, self.kwargs)
             if share is not None:
-                fresh = (type(share) is np.ndarray and share is not g and share.base is None and row.trusted
-                         and not any(share is held for held in (self.ans, *args)))
+                fresh = type(share) is np.ndarray and share is not g and share.base is None and row.trusted and share is not self.ans
+                if fresh:
+                    for held in args:
+                        if share is held:
+                            fresh = False
                 adjoints.add(parent, share, fresh)
 
     def push(self, pushed):

@@ -1,7 +1,11 @@
-"""Checksums of states: is a state that was computed again the one of the first sweep?"""
+"""Checksums: is a state that was computed again that of the first sweep, and is a call that is made again the same call?"""
 
+import inspect
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from hashlib import blake2b
+from types import CodeType
 from typing import Any
 from zlib import crc32
 
@@ -11,7 +15,7 @@ import optree
 from .storage.files import NAMESPACE
 from .storage.states import raw
 
-__all__ = ["ReplayCheck", "checksum"]
+__all__ = ["ReplayCheck", "checksum", "digest"]
 
 PLAIN = (float, int, bool, complex, str, bytes, type(None), np.generic)
 
@@ -40,11 +44,56 @@ def checksum(state: Any) -> int:
     >>> checksum((x, 1)) == checksum((np.asfortranarray(x), 1)), checksum((x, 1)) == checksum((x, 1.0))
     (True, False)
     """
-    leaves, structure = optree.tree_flatten(state, none_is_leaf=True, namespace=NAMESPACE)
-    total = crc32(str(structure).encode())
+    total = 0
+    for piece in _pieces(state, "check=True: a state"):
+        total = crc32(piece, total)
+    return total
+
+
+def digest(value: Any, what: str) -> str:
+    """Name a value by what it consists of, the same in every process: 128 bits of BLAKE2b in hexadecimal digits.
+
+    Functions count by their source, or, where that cannot be read, by their qualified name and compiled code. What they
+    close over is not looked at.
+
+    Parameters
+    ----------
+    value : pytree
+        Its leaves may be functions too.
+    what : str
+        What it is; errors begin with it.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    TypeError
+        If a leaf is neither plain data nor an array nor a function, nor can be made an array.
+
+    Examples
+    --------
+    >>> digest((1.0, None), "token") == digest((1.0, None), "token") != digest((1.0, 0), "token")
+    True
+    """
+    total = blake2b(digest_size=16)
+    for piece in _pieces(value, what):
+        total.update(len(piece).to_bytes(8))
+        total.update(piece)
+    return total.hexdigest()
+
+
+def _pieces(value: Any, what: str) -> Iterator[Any]:
+    """All there is to a value, as bytes."""
+    leaves, structure = optree.tree_flatten(value, none_is_leaf=True, namespace=NAMESPACE)
+    yield str(structure).encode()
     for leaf in leaves:
         if isinstance(leaf, PLAIN):
-            total = crc32(f"{type(leaf).__name__} {leaf!r}".encode("utf-8", "surrogatepass"), total)
+            yield f"{type(leaf).__name__} {leaf!r}".encode("utf-8", "surrogatepass")
+            continue
+        if callable(leaf):
+            yield from _source(leaf, what)
             continue
         try:
             data = np.asarray(leaf)
@@ -52,10 +101,36 @@ def checksum(state: Any) -> int:
                 raise TypeError("its dtype is object")
         except Exception as error:
             kind = type(leaf).__name__
-            raise TypeError(f"check=True: a state has a leaf of type {kind}, whose data cannot be compared ({error})") from error
-        total = crc32(f"{data.dtype.str} {data.shape}".encode(), total)
-        total = crc32(raw(data), total)
-    return total
+            raise TypeError(f"{what} has a leaf of type {kind}, whose data cannot be compared ({error})") from error
+        yield f"{data.dtype.str} {data.shape}".encode()
+        yield raw(data)
+
+
+def _source(function: Callable[..., Any], what: str) -> Iterator[Any]:
+    """What a function is: its source, else its name and compiled code."""
+    if isinstance(function, partial):
+        yield from _source(function.func, what)
+        yield from _pieces((function.args, function.keywords), what)
+        return
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None)
+    kind = function if hasattr(function, "__qualname__") else type(function)
+    try:
+        yield inspect.getsource(function if code else kind).encode()
+    except (OSError, TypeError):
+        yield f"{kind.__module__}.{kind.__qualname__}".encode()
+        if code:
+            yield from _compiled(code)
+
+
+def _compiled(code: CodeType) -> Iterator[bytes]:
+    yield code.co_code
+    yield repr((code.co_names, code.co_varnames)).encode()
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _compiled(constant)
+        else:
+            yield repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant).encode()
 
 
 class ReplayCheck:

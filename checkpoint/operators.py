@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dualad.dispatch import apply
+from dualad.dual import shows_memory
 from dualad.levels import new, shared_view
 from dualad.operators import BASIC, OPERATORS, compile_function, not_real
 from dualad.rules.indexing import getitem
@@ -177,14 +178,24 @@ def abstract(array):
 
 
 def array_function(self, fn, types, args, kwargs):
-    """Evaluate an array function; one linear in its only argument directly."""
-    row = ROWS.get(fn)
-    if (len(args) == 1 and not kwargs and row is not None and row.kind == "linear" and row.view is None and row.canonical is None
-            and type(a := self.value) is np.ndarray and self.level.plain and self.node is not None
-            and ((alias := self.alias) is None or alias.base.alias is None)):
-        v = row.call(a)
-        return recorded(Record, row, (0,), (self.node,), (abstract(a),), None, v.item() if type(v) is np.float64 else v, self.level)
+    """Evaluate an array function; one linear in its first argument, on an array that was never written, directly."""
+    row = LINEAR.get(fn)
+    if (row is not None and args and args[0] is self and type(a := self.value) is np.ndarray and self.level.plain
+            and self.node is not None and ((alias := self.alias) is None or alias.base.alias is None)
+            and not (len(args) > 1 and any(isinstance(arg, Traced) for arg in args[1:]))
+            and not (kwargs and ("out" in kwargs or any(isinstance(value, Traced) for value in kwargs.values())))):
+        v = row.call(a, *args[1:], **kwargs)
+        r = recorded(Record, row, (0,), (self.node,), (abstract(a), *args[1:]), None, v.item() if type(v) is np.float64 else v,
+                     self.level)
+        r.level.nodes[-1].kwargs = kwargs
+        if row.view is not None and shows_memory(v, a):
+            r.alias = shared_view(self, alias, fn, args[1:], kwargs)
+        return r
     return Traced.__array_function__(self, fn, types, args, kwargs)
+
+
+#: functions linear in their first argument alone
+LINEAR = {row.fn: row for row in ROWS.values() if row.kind == "linear" and row.canonical is None and getattr(row, "argnums", None) == (0,)}
 
 
 def get(self, index):

@@ -178,7 +178,10 @@ class Var(Traced):
         if parents:
             saved = row.saved(values, active)
             if not row.shape_only:
-                saved = [tape.freeze(v) if v is args[i] and not isinstance(v, float) else v for i, v in enumerate(saved)]
+                for i, v in enumerate(saved):
+                    if v is args[i] and type(v) is not float:
+                        saved = list(saved) if saved is values else saved
+                        saved[i] = tape.freeze(v)
             record = (Get if row.fn is getitem else Record)(row, active, parents, saved, kwargs, ans if row.uses_ans else None)
             node = tape.record(record)
         if isinstance(ans, tuple | list):

@@ -182,6 +182,9 @@ def chosen(args, argnums, where):
 
 def with_arguments(f: Callable, args, kwargs, positions):
     """Return ``f`` as a function of the arguments at `positions` alone."""
+    if not kwargs and positions == [0] and len(args) == 1:
+        return f
+
     def call(*chosen_args):
         filled = list(args)
         for i, arg in zip(positions, chosen_args, strict=True):

@@ -36,6 +36,13 @@ class Disk(Storage):
     The folder (mode 0700) is removed when the reverse sweep ends, when anything raises, when the sweep is lost, and when the
     interpreter exits.
 
+    With `resume`, `path` itself is the folder, and what is in it outlives the process: kill it at any moment, make the same
+    call again, and only what was not yet on the disk is computed again, to the same bits. The folder also takes x_N and the
+    cotangent after every pull; each file is forced onto the disk (fsync), which costs some milliseconds in the background. A
+    call that differs in the step's source, in the token, in x_0, in the schedule or in the number of steps is refused; so is
+    a second process. The files are removed when the reverse sweep has ended. *Danger:* what a step closes over is not
+    compared; hand it in as the token.
+
     Parameters
     ----------
     path : str or Path, optional
@@ -43,11 +50,13 @@ class Disk(Storage):
         folder for temporary files; mind that this may be in main memory.
     queue : int
         Most states waiting to be written, at least 1: beyond that, saving waits.
+    resume : bool
+        Keep the files when the sweep is interrupted, and go on from those that are found in `path`, which has to be given.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind.
+        If an argument is of the wrong kind, or `resume` goes without `path`.
 
     Examples
     --------
@@ -60,6 +69,7 @@ class Disk(Storage):
 
     path: str | os.PathLike[str] | None = None
     queue: int = 2
+    resume: bool = False
 
     def __post_init__(self) -> None:
         if self.path is not None:
@@ -69,6 +79,8 @@ class Disk(Storage):
                 raise TypeError(f"Disk: path must be the name of a folder, got {self.path!r}") from None
         hint = "give the number of states that may wait to be written"
         object.__setattr__(self, "queue", whole_number(self.queue, where="Disk", argument="queue", least=1, hint=hint))
+        if self.resume and self.path is None:
+            raise ValueError("Disk: resume=True needs a path: the folder to go on from, one for each sweep")
 
     def open(self) -> "DiskSession":
         """A new, empty session. Its folder is made when something is saved.
@@ -77,6 +89,10 @@ class Disk(Storage):
         -------
         DiskSession
         """
+        if self.resume:
+            from .kept import KeptSession  # which is made of this one
+
+            return KeptSession(Path(self.path), self.queue)
         return DiskSession(None if self.path is None else Path(self.path), self.queue)
 
 
@@ -128,15 +144,7 @@ class DiskSession(Session):
         if index in self._files:
             raise ValueError(f"Disk: state {index} is saved already; drop it before saving it again")
         state = copy_state(state)
-        leaves, structure = optree.tree_flatten(state, none_is_leaf=True, namespace=NAMESPACE)
-        check_leaves(leaves)
-        while self._writing and (len(self._writing) == self._queue or self._writing[0].written.done()):
-            self._writing.popleft().written.result()
-        folder = self._open()
-        file = _File(index, folder.path / f"{index:012d}.state", leaves, structure)
-        file.written = folder.writer.submit(file.write)
-        self._writing.append(file)
-        self._files[index] = file
+        file = self._files[index] = self._write(index, state, "state")
         self._bytes += file.nbytes
         self.saves += 1
         self.peak_states = max(self.peak_states, len(self._files))
@@ -199,6 +207,18 @@ class DiskSession(Session):
 
     def __contains__(self, index: object) -> bool:
         return index in self._files
+
+    def _write(self, index: int, state: Any, kind: str) -> "_File":
+        """Have a state, the caller's own, written as soon as the queue has room."""
+        leaves, structure = optree.tree_flatten(state, none_is_leaf=True, namespace=NAMESPACE)
+        check_leaves(leaves)
+        while self._writing and (len(self._writing) == self._queue or self._writing[0].written.done()):
+            self._writing.popleft().written.result()
+        folder = self._open()
+        file = _File(index, folder.path / f"{index:012d}.{kind}", leaves, structure)
+        file.written = folder.writer.submit(file.write)
+        self._writing.append(file)
+        return file
 
     def _get(self, index: int, verb: str) -> "_File":
         try:

@@ -15,14 +15,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
 from typing import ClassVar
 
 import numpy as np
 
+from .cotangents import Abstract, is_complex, like_primal, restore_axes, spread_out, unbroadcast
+from .primitives import isfinite, primitive, strong_multiply
+
 __all__ = ["ANS", "FIRST", "MINUS_ONE", "ONE", "ROWS", "SECOND", "Abstract", "Composite", "Constant", "Differentiable",
            "Elementwise", "Refused", "Row", "bilinear", "composite", "constant", "elementwise", "explicit", "is_complex",
-           "joined", "linear", "multilinear", "primitive", "real_linear", "refused", "restore_axes", "strong_multiply", "unbroadcast"]
+           "joined", "linear", "multilinear", "primitive", "real_linear", "refused", "restore_axes", "spread_out", "strong_multiply",
+           "unbroadcast"]
 
 ROWS: dict[Callable, Row] = {}
 
@@ -298,11 +301,6 @@ def evaluated(partial, ans, args):
             return partial(*(np.float64(v) if type(v) in (float, int) else v for v in (ans, *args)))
 
 
-def isfinite(x):
-    """Tell whether a number, real or complex, is finite."""
-    return x - x == 0
-
-
 def scale(p, t, ans, args):
     """Return p * t, in the buffer of the partial `p` where it is a fresh array that nobody else holds."""
     if (type(p) is np.ndarray and type(t) is np.ndarray and p.base is None and p is not ans
@@ -444,127 +442,6 @@ def signature(fn) -> inspect.Signature:
         return inspect.signature(fn)
     except (TypeError, ValueError):
         return inspect.Signature()
-
-
-# --- functions of our own that dispatch on traced arguments as NumPy's do ------------------------------------------------
-
-def primitive(fn):
-    """Make `fn` dispatch on traced arguments, so that a rule can be entered for it.
-
-    Parameters
-    ----------
-    fn : function of positional arrays (and keywords that are no arrays) on plain values; its rule is entered with one of the
-        kinds in `dualad.rules` (`elementwise`, `linear`, `explicit`, ...). One rule serves forward mode, reverse mode and chains.
-
-    Returns
-    -------
-    function ``fn``, which on traced arguments follows its rule, and raises where it has none.
-
-    Examples
-    --------
-    >>> import dualad
-    >>> @dualad.primitive
-    ... def cube(x):
-    ...     return x**3
-    >>> _ = dualad.rules.elementwise(cube, lambda ans, x: 3 * x**2)
-    >>> dualad.derivative(cube)(2.0), dualad.derivative(cube, order=2)(2.0)
-    (12.0, 12.0)
-    """
-    @wraps(fn)
-    def call(*args, **kwargs):
-        for arg in args:
-            apply = getattr(type(arg), "__dualad_apply__", None)
-            if apply is not None:
-                return apply(call, args, kwargs)
-        return fn(*args, **kwargs)
-    return call
-
-
-@primitive
-def strong_multiply(p, t):
-    """Return p * t, and 0 wherever t is 0, even where p is infinite or NaN."""
-    with np.errstate(all="ignore"):
-        r = p * t
-        if isfinite(np.sum(r)):  # one cheap pass decides for the whole array
-            return r
-        return np.where(np.equal(t, 0), 0.0, r)[()]
-
-
-FLOAT, COMPLEX = np.dtype(float), np.dtype(complex)
-
-
-# --- shapes of cotangents ---------------------------------------------------------------------------------------------
-
-class Abstract:
-    """The shape and dtype of an array without its values: all that the transpose of a linear function may see."""
-
-    __slots__ = ("dtype", "shape")
-
-    def __init__(self, array):
-        if type(array) is float:
-            self.shape, self.dtype = (), FLOAT
-        else:
-            shape = getattr(array, "shape", None)
-            self.shape = np.shape(array) if shape is None else shape
-            self.dtype = getattr(array, "dtype", None) or np.dtype(type(array))
-
-    @property
-    def ndim(self):
-        return len(self.shape)
-
-    @property
-    def size(self):
-        return int(np.prod(self.shape, dtype=int))
-
-
-def is_complex(x) -> bool:
-    """Tell whether `x` (number, array, traced or `Abstract`) has a complex dtype."""
-    dtype = getattr(x, "dtype", None)
-    return isinstance(x, complex) if dtype is None else dtype.kind == "c"
-
-
-def like_primal(g, x):
-    """Return the cotangent `g` as one of the primal `x`: real where x is real, complex where it is, and of its precision."""
-    if g is None or (type(g) is float and type(x) is float):
-        return g
-    dtype = getattr(x, "dtype", None)
-    if dtype is None:
-        dtype = COMPLEX if isinstance(x, complex) else FLOAT
-    now = getattr(g, "dtype", None)
-    if now is None:  # a Python number
-        g = g.real if type(g) is complex and dtype.kind != "c" else g
-        return g if dtype is FLOAT or dtype.kind not in "fc" else dtype.type(g)
-    if now != dtype:
-        if now.kind == "c" and dtype.kind != "c":
-            g = np.real(g)
-        if g.dtype != dtype and dtype.kind in "fc":
-            g = g.astype(dtype)
-    return g
-
-
-def unbroadcast(g, x):
-    """Return the cotangent of `x`, where `g` is that of `x` broadcast to a larger shape."""
-    shape = getattr(x, "shape", None)
-    if shape is None:
-        shape = np.shape(x)
-    now = getattr(g, "shape", ())
-    if now != shape:
-        lead = len(now) - len(shape)
-        if lead < 0 or 0 in now or any(n != m and n != 1 for n, m in zip(shape, now[lead:], strict=True)):
-            g = np.broadcast_to(g, np.broadcast_shapes(now, shape))
-            now, lead = g.shape, len(g.shape) - len(shape)
-        axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and now[lead + i] != 1))
-        g = np.reshape(np.sum(g, axis=axes), shape)
-    return like_primal(g, x)
-
-
-def restore_axes(g, x, axis=None, keepdims=False):
-    """Return `g`, the cotangent of a reduction of `x` over `axis`, with the reduced axes back as axes of length 1."""
-    shape = np.shape(x)
-    if axis is None:
-        return np.reshape(g, (1,) * len(shape))
-    axes = {a % len(shape) for a in ((axis,) if isinstance(axis, int | np.integer) else axis)}
-    return np.reshape(g, tuple(1 if i in axes else n for i, n in enumerate(shape)))
 
 
 register(Elementwise(strong_multiply, SECOND, FIRST, singular=True))

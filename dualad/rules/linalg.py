@@ -6,8 +6,7 @@ import string
 
 import numpy as np
 
-from .kinds import bilinear, composite, explicit, multilinear, unbroadcast
-from .reductions import flat_sqrt
+from .kinds import bilinear, composite, explicit, multilinear, primitive, restore_axes, unbroadcast
 
 
 def mT(a):
@@ -24,12 +23,16 @@ def as_matrix_cotangent(g, a, b):
 
 
 def matmul_first(g, a, b):
+    if np.ndim(a) == 1 and np.ndim(b) == 1:
+        return g * b
     g = as_matrix_cotangent(g, a, b)
     back = np.matmul(g, mT(np.reshape(b, (-1, 1)) if np.ndim(b) == 1 else b))
     return unbroadcast(back[..., 0, :] if np.ndim(a) == 1 else back, a)
 
 
 def matmul_second(g, a, b):
+    if np.ndim(a) == 1 and np.ndim(b) == 1:
+        return g * a
     g = as_matrix_cotangent(g, a, b)
     back = np.matmul(mT(np.reshape(a, (1, -1)) if np.ndim(a) == 1 else a), g)
     return unbroadcast(back[..., 0] if np.ndim(b) == 1 else back, b)
@@ -197,9 +200,32 @@ def square_of(x):
     return np.square(np.real(x)) + np.square(np.imag(x)) if np.iscomplexobj(x) else x * x
 
 
+@primitive
+def euclidean(x, axis, keepdims):
+    """Return the root of the sum of squares over one axis, or a tuple of them."""
+    if np.ndim(x) == 1 or axis == tuple(range(np.ndim(x))):
+        return np.linalg.norm(x, keepdims=keepdims)
+    return np.sqrt(np.sum(square_of(x), axis=axis, keepdims=keepdims))
+
+
+def unit(ans, x, axis):
+    """Return x / ans, and 0 where ans is 0: norm'(0) = 0."""
+    ans = restore_axes(ans, x, axis)
+    zero = np.equal(ans, 0)
+    return np.where(zero, 0.0, np.conjugate(x) / np.where(zero, 1.0, ans))
+
+
+def euclidean_jvp(t, ans, x, axis, keepdims):
+    return np.sum(np.real(unit(ans, x, axis) * t), axis=axis, keepdims=keepdims)
+
+
+def euclidean_vjp(g, ans, x, axis, keepdims):
+    return restore_axes(g, x, axis) * unit(ans, x, axis)
+
+
 def vector_norm(x, ord, axis, keepdims):
     if ord is None or ord == 2:
-        return flat_sqrt(np.sum(square_of(x), axis=axis, keepdims=keepdims))  # norm'(0) = 0
+        return euclidean(x, axis, keepdims)
     size = np.abs(x)
     if ord == np.inf:
         return np.max(size, axis=axis, keepdims=keepdims)
@@ -257,4 +283,5 @@ composite(np.vdot,       lambda a, b: np.matmul(np.conjugate(np.ravel(a)), np.ra
 explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp))
 explicit(np.linalg.inv,   inv_jvp, inv_vjp)
 explicit(np.linalg.det,   det_jvp, det_vjp, value_dependent=True)
+explicit(euclidean,       euclidean_jvp, euclidean_vjp)
 composite(np.linalg.norm, norm)

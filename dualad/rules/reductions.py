@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .kinds import composite, explicit, linear, restore_axes
+from .kinds import composite, explicit, linear, restore_axes, spread_out
 
 NO = np._NoValue
 
@@ -12,7 +12,7 @@ NO = np._NoValue
 # --- sums -----------------------------------------------------------------------------------------------------------------
 
 def sum_transpose(g, x, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True):
-    g = np.broadcast_to(restore_axes(g, x, axis), x.shape)
+    g = spread_out(g, x, axis)
     return g if where is True or where is NO else np.where(where, g, 0.0)
 
 
@@ -49,23 +49,45 @@ def divided(total, n):
     return total / (n if isinstance(n, int | float) else n.astype(total.dtype))
 
 
-def mean(x, axis=None, dtype=None, out=None, keepdims=NO, *, where=NO):
-    total = np.sum(x, axis=axis, dtype=dtype, keepdims=given(keepdims), where=where)
-    return divided(total, count(x, axis, where, given(keepdims)))
+def mean_transpose(g, x, axis=None, dtype=None, out=None, keepdims=NO, *, where=NO):
+    g = spread_out(g / count(x, axis, where, given(keepdims)), x, axis)
+    return g if where is NO or where is True else np.where(where, g, 0.0)
 
 
-def var(x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, mean=NO, correction=NO):
-    ddof = ddof if correction is NO else correction
-    center = np.mean(x, axis=axis, dtype=dtype, keepdims=True, where=where) if mean is NO else mean
-    deviation = x - center
-    square = np.square(np.real(deviation)) + np.square(np.imag(deviation)) if np.iscomplexobj(x) else deviation * deviation
-    n = count(x, axis, where, given(keepdims))
-    free = max(n - ddof, 0) if isinstance(n, int) else np.maximum(n - ddof, 0)
-    return divided(np.sum(square, axis=axis, dtype=dtype, keepdims=given(keepdims), where=where), free)
+def spread(x, axis, where, ddof, correction):
+    """Return the deviations from the mean and the degrees of freedom."""
+    n = count(x, axis, where)
+    free = n - (ddof if correction is NO else correction)
+    deviation = x - np.mean(x, axis=axis, keepdims=True, where=where)
+    return deviation, np.maximum(free, 0) if isinstance(free, np.ndarray) else max(free, 0)
 
 
-def std(x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, **options):
-    return flat_sqrt(np.var(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, **options))  # std' = 0 of a constant
+def var_jvp(t, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, mean=NO, correction=NO):
+    deviation, free = spread(x, axis, where, ddof, correction)
+    slope = np.real(np.conjugate(deviation) * t) if np.iscomplexobj(x) else deviation * t
+    total = np.sum(slope, axis=axis, keepdims=given(keepdims), where=where)
+    return np.divide(2.0 * total, np.reshape(free, np.shape(total)) if np.ndim(free) else free)
+
+
+def var_vjp(g, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, mean=NO, correction=NO):
+    deviation, free = spread(x, axis, where, ddof, correction)
+    g = restore_axes(np.divide(2.0 * g, np.reshape(free, np.shape(g)) if np.ndim(free) else free), x, axis)
+    share = g * (np.conjugate(deviation) if np.iscomplexobj(x) else deviation)
+    return share if where is NO or where is True else np.where(where, share, 0.0)
+
+
+def half_inverse(ans):
+    """Return 1 / (2 ans), and 0 where ans is 0: std' = 0 of a constant."""
+    zero = np.equal(ans, 0)
+    return np.where(zero, 0.0, 0.5 / np.where(zero, 1.0, ans))
+
+
+def std_jvp(t, ans, x, *args, **kwargs):
+    return half_inverse(ans) * var_jvp(t, None, x, *args, **kwargs)
+
+
+def std_vjp(g, ans, x, *args, **kwargs):
+    return var_vjp(g * half_inverse(ans), None, x, *args, **kwargs)
 
 
 def flat_sqrt(v):
@@ -102,6 +124,8 @@ def exclusive(x):
 
 def other_products(x, axis, where):
     """Return for each element the product of all others in its reduction; exact where elements are zero."""
+    if type(x) is np.ndarray and where is NO and np.all(np.not_equal(x, 0)):  # plain values only: the quotient has no second derivative
+        return restore_axes(np.prod(x, axis=axis), x, axis) / x
     folded = fold(x if where is NO or where is True else np.where(where, x, 1.0), axis)
     others = exclusive(folded) * np.flip(exclusive(np.flip(folded, -1)), -1)
     others = unfold(others, x, axis)
@@ -195,9 +219,9 @@ def diff(x, n=1, axis=-1, prepend=NO, append=NO):
 
 linear(np.sum,     sum_transpose, affine=("initial",), call=add_reduce)
 linear(np.cumsum,  cumsum_transpose)
-composite(np.mean, mean)
-composite(np.var,  var)
-composite(np.std,  std)
+linear(np.mean,    mean_transpose)
+explicit(np.var,   var_jvp, var_vjp)
+explicit(np.std,   std_jvp, std_vjp)  # std' = 0 of a constant
 explicit(np.prod,    prod_jvp, prod_vjp)
 explicit(np.cumprod, cumprod_jvp, cumprod_vjp)
 explicit(np.max, extremum_jvp, extremum_vjp)  # ties share equally

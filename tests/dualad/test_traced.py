@@ -217,9 +217,17 @@ def test_other_ufunc_methods_are_refused_or_right(f):
         assert "has no derivative rule in dualad" in str(error)
 
 
-def test_ufunc_at_is_refused():
-    with pytest.raises(TypeError, match=r"numpy\.add\.at"):
-        jvp(lambda x: np.add.at(x, [0, 0], 1.0), (V,), (V,))
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.multiply, np.maximum, np.minimum])
+def test_ufunc_at(ufunc):
+    def f(x):
+        y = x * 1.0
+        ufunc.at(y, [0, 0, 2], x[1:] * 0.7)
+        ufunc.at(y, 3, x[0])
+        return y
+    check(f, V)
+
+
+def test_ufunc_at_of_a_plain_array_is_refused():
     with pytest.raises(TypeError, match=r"numpy\.add\.at"):
         jvp(lambda x: np.add.at(np.zeros(4), [0, 0], x[0]), (V,), (V,))
 
@@ -495,6 +503,24 @@ def test_reading_diagonals_and_broadcasts_after_a_write():
         y += 1.0
         return d * 1.0, b * 1.0
     check(f, X)
+
+
+def test_elements_taken_as_arrays_of_shape_zero():
+    """``x[..., 1]`` of a vector is a 0-d array and a view, unlike ``x[1]``."""
+    x, v = np.array([2.0, 3.0, 5.0]), np.array([1.0, 10.0, 100.0])
+    f = lambda x: x[..., 1] * x[..., 2]
+    np.testing.assert_array_equal(grad(f)(x), [0.0, 5.0, 3.0])
+    for first in (grad, gradient):
+        for second in (grad, gradient):
+            np.testing.assert_array_equal(first(lambda x, second=second: np.sum(second(f)(x) * v))(x), [0.0, 100.0, 10.0])
+
+    def g(x):
+        y = x * 1.0
+        t = y[..., 1]
+        t += 7.0 * x[0]
+        y[..., 2] *= t
+        return y
+    check(g, x)
 
 
 def test_the_callers_arrays_are_never_touched():

@@ -1,0 +1,90 @@
+"""Shapes and dtypes of cotangents: what a rule may know of an array without its values, and how a cotangent fits its primal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["FLOAT", "Abstract", "is_complex", "like_primal", "restore_axes", "spread_out", "unbroadcast"]
+
+FLOAT, COMPLEX = np.dtype(float), np.dtype(complex)
+
+
+class Abstract:
+    """The shape and dtype of an array without its values: all that the transpose of a linear function may see."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, array):
+        if type(array) is float:
+            self.shape, self.dtype = (), FLOAT
+        else:
+            shape = getattr(array, "shape", None)
+            self.shape = np.shape(array) if shape is None else shape
+            self.dtype = getattr(array, "dtype", None) or np.dtype(type(array))
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def size(self):
+        return int(np.prod(self.shape, dtype=int))
+
+
+def is_complex(x) -> bool:
+    """Tell whether `x` (number, array, traced or `Abstract`) has a complex dtype."""
+    dtype = getattr(x, "dtype", None)
+    return isinstance(x, complex) if dtype is None else dtype.kind == "c"
+
+
+def like_primal(g, x):
+    """Return the cotangent `g` as one of the primal `x`: real where x is real, complex where it is, and of its precision."""
+    if g is None or (type(g) is float and type(x) is float):
+        return g
+    dtype = getattr(x, "dtype", None)
+    if dtype is None:
+        dtype = COMPLEX if isinstance(x, complex) else FLOAT
+    now = getattr(g, "dtype", None)
+    if now is None:  # a Python number
+        g = g.real if type(g) is complex and dtype.kind != "c" else g
+        return g if dtype is FLOAT or dtype.kind not in "fc" else dtype.type(g)
+    if now != dtype:
+        if now.kind == "c" and dtype.kind != "c":
+            g = np.real(g)
+        if g.dtype != dtype and dtype.kind in "fc":
+            g = g.astype(dtype)
+    return g
+
+
+def unbroadcast(g, x):
+    """Return the cotangent of `x`, where `g` is that of `x` broadcast to a larger shape."""
+    shape = getattr(x, "shape", None)
+    if shape is None:
+        shape = np.shape(x)
+    now = getattr(g, "shape", ())
+    if now != shape:
+        lead = len(now) - len(shape)
+        if lead < 0 or 0 in now or any(n != m and n != 1 for n, m in zip(shape, now[lead:], strict=True)):
+            g = np.broadcast_to(g, np.broadcast_shapes(now, shape))
+            now, lead = g.shape, len(g.shape) - len(shape)
+        axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and now[lead + i] != 1))
+        g = np.reshape(np.sum(g, axis=axes), shape)
+    return like_primal(g, x)
+
+
+def spread_out(g, x, axis=None):
+    """Return `g`, the cotangent of a reduction of `x` over `axis`, broadcast back to the shape of `x`."""
+    if type(g) is float and axis is None:  # what np.broadcast_to gives, at a tenth of its cost
+        whole = np.ndarray(x.shape, FLOAT, np.array(g), 0, (0,) * len(x.shape))
+        whole.flags.writeable = False
+        return whole
+    return np.broadcast_to(restore_axes(g, x, axis), x.shape)
+
+
+def restore_axes(g, x, axis=None, keepdims=False):
+    """Return `g`, the cotangent of a reduction of `x` over `axis`, with the reduced axes back as axes of length 1."""
+    shape = np.shape(x)
+    if axis is None:
+        return np.reshape(g, (1,) * len(shape))
+    axes = {a % len(shape) for a in ((axis,) if isinstance(axis, int | np.integer) else axis)}
+    return np.reshape(g, tuple(1 if i in axes else n for i, n in enumerate(shape)))
