@@ -31,13 +31,17 @@ class Record:
         """Add each active argument's share of the cotangent `g` to its adjoint."""
         row, args = self.row, self.args
         if type(g) is list:
-            g = [np.zeros(shape.shape, shape.dtype) if part is None else part for part, shape in zip(g, self.shapes, strict=True)]
+            g = [np.zeros(shape.shape, shape.dtype) if part is None else part
+                 for part, shape in zip(g + [None] * (len(self.shapes) - len(g)), self.shapes, strict=True)]
         for i, parent in zip(self.active, self.parents, strict=True):
             if isinstance(row, Elementwise):
                 share = row.vjp(i, g, self.ans, args, self.kwargs, adjoints.nan_safe)
             else:
                 share = row.vjp(i, g, self.ans, args, self.kwargs)
             if share is not None:
+                if not row.trusted and np.shape(share) != np.shape(args[i]):
+                    raise ValueError(f"the rule of {row.name} gave a cotangent of shape {np.shape(share)}, its argument {i} has shape "
+                                     f"{np.shape(args[i])}: they must be equal")
                 fresh = type(share) is np.ndarray and share is not g and share.base is None and row.trusted and share is not self.ans
                 if fresh:
                     for held in args:
@@ -163,7 +167,9 @@ class Assign:
                 share = np.where(stays, share, 0.0)
             if sum(op[0] is np.imag for op in self.ops) % 2:  # Re(g * 1j dv) = -Im(g) dv
                 share = -share
-            share = unbroadcast(np.copy(share) if np.ndim(share) else share, self.v_like)
+            if isinstance(share, np.ndarray | Traced):
+                share = np.copy(share)[()]  # of shape (), too: it may show the buffer that is cleared below
+            share = unbroadcast(share, self.v_like)
             adjoints.add(self.v, share, True)
         if self.base is None:
             return

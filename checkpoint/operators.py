@@ -36,15 +36,7 @@ def {method}(self, other):
                     try:
                         v = a {symbol} b
                         {guard}
-                        entry = (i, {p}, j, {q})
-                        nodes = tape.nodes
-                        r = new(Var)
-                        r.value = v
-                        r.node = len(nodes)
-                        r.level = tape
-                        r.alias = None
-                        nodes.append(entry)
-                        return r
+                        {two}
                     except ArithmeticError:
                         pass
             elif (kind is float or kind is int or kind is float64) and i is not None:
@@ -52,15 +44,7 @@ def {method}(self, other):
                 try:
                     v = a {symbol} b
                     {guard}
-                    entry = (i, {p})
-                    nodes = tape.nodes
-                    r = new(Var)
-                    r.value = v
-                    r.node = len(nodes)
-                    r.level = tape
-                    r.alias = None
-                    nodes.append(entry)
-                    return r
+                    {left}
                 except ArithmeticError:
                     pass
     return general(self, other)
@@ -78,20 +62,14 @@ def {method}(self, other):
             try:
                 v = a {symbol} b
                 {guard}
-                entry = (j, {q})
-                nodes = tape.nodes
-                r = new(Var)
-                r.value = v
-                r.node = len(nodes)
-                r.level = tape
-                r.alias = None
-                nodes.append(entry)
-                return r
+                {right}
             except ArithmeticError:
                 pass
     return general(self, other)
 """
 
+RECORDED = "entry = {entry}; nodes = tape.nodes; r = new(Var); r.value = v; r.node = len(nodes); r.level = tape; r.alias = None; " \
+    "nodes.append(entry); return r"
 MARKED = {ONE: "1.0", MINUS_ONE: "-1.0", FIRST: "a", SECOND: "b"}
 
 
@@ -105,8 +83,10 @@ def finite(p):
 def define_binary(name, symbol, ufunc, operate):
     row = ROWS[ufunc]
     first, second = row.partials
+    p, q = MARKED.get(first, "finite(p(v, a, b))"), MARKED.get(second, "finite(q(v, a, b))")
     texts = {"symbol": symbol, "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass",
-             "p": MARKED.get(first, "finite(p(v, a, b))"), "q": MARKED.get(second, "finite(q(v, a, b))")}
+             "two": RECORDED.format(entry=f"(i, {p}, j, {q})"), "left": RECORDED.format(entry=f"(i, {p})"),
+             "right": RECORDED.format(entry=f"(j, {q})")}
     space = {"Var": Var, "new": new, "float64": np.float64, "p": first, "q": second, "finite": finite, "not_real": not_real}
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         text = source.format(method=method, **texts)

@@ -2,7 +2,7 @@
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
@@ -11,9 +11,11 @@ from .actions import Action, Advance, Drop, Load, Reverse, Save
 from .checks import whole_number
 from .fingerprint import ReplayCheck
 from .progress import Bar
+from .resume import Journal, Rest
 from .schedules import CTZ, Schedule
 from .stats import Stats
 from .storage import DamagedState, Memory, Storage
+from .storage.kept import KeptSession
 from .storage.states import canonical, copy_state, has_arrays
 from .storage.tiered import tiers
 
@@ -75,6 +77,9 @@ class Sweep:
     check : bool
         Take checksums of all states in the first sweep, four bytes each, and raise in the reverse sweep, naming the first
         step whose replay gives another result, where the gradient would be silently wrong.
+    token : pytree
+        With ``Disk(path, resume=True)``: what the step depends on besides its state, such as parameters. A sweep goes on only
+        from one with the same token. Functions in it count by their source.
 
     Raises
     ------
@@ -107,6 +112,7 @@ class Sweep:
         max_steps: int | None = None,
         progress: bool = False,
         check: bool = False,
+        token: Any = None,
     ) -> None:
         if (steps is None) == (until is None):
             raise TypeError("sweep: give either steps=N or, if N is not known before, until=predicate")
@@ -124,6 +130,11 @@ class Sweep:
         self._session = tiers(storage, schedule.on_disk(self._steps)).open()
         self._finalizer = weakref.finalize(self, self._session.clear)
         self._initial = self._session.copy(state)
+        self._journal: Journal | None = None
+        if isinstance(self._session, KeptSession):
+            if check:
+                raise ValueError("sweep: check=True compares the sweeps of one process; it does not go with resume=True")
+            self._journal = Journal(self._session, self._initial, step, token, schedule)
         self._arrays = has_arrays(self._initial)
         self._last: list[Any] = []  # x_{N-1} between the phases, if it is not among the saved states
         self._ready = False
@@ -146,7 +157,7 @@ class Sweep:
         try:
             with Bar(self._progress, "first sweep", self._steps) as bar:
                 step = bar.counting(self._step if self._check is None else self._check.first(self._step))
-                final = self._run_until(step) if self._steps is None else self._run_known(step, self._steps)
+                final = self._first(step)
             final = self._session.copy(final)
             self._ready = True
             return final
@@ -180,14 +191,9 @@ class Sweep:
         try:
             g = copy_state(cotangent)
             if self._steps:
-                saved, last = self._session.indices(), self._steps - 1
-                self._session.prefetch(saved[-1])
-                x = self._last.pop() if self._last else self._load(last)
-                if self._check is not None:
-                    pull = self._check.pull(pull)
                 with Bar(self._progress, "reverse sweep", self._steps) as bar:
-                    actions = self._schedule.reverse(self._steps, saved)
-                    g = self._play(self._again(), actions, last, None, x, bar.counting(pull), g)[1]
+                    g = self._second(bar.counting(pull), g, self._steps)
+            self._session.finish()
             return g
         finally:
             self.release()
@@ -208,12 +214,54 @@ class Sweep:
 
     # ------------------------------------------------------------------------------------------------- the machinery
 
+    def _first(self, step: Step) -> Any:
+        """The first sweep, or what is left of it."""
+        done = None if self._journal is None else self._journal.begin(self._steps)
+        if done is not None:
+            final, self._last, self._steps = done
+            self._arrays = has_arrays(final)
+            return final
+        final = self._run_until(step) if self._steps is None else self._run_known(step, self._steps)
+        if self._journal is not None:
+            self._journal.turn(final, self._last, self._steps)  # type: ignore[arg-type]  # known by now
+        return final
+
+    def _second(self, pull: Pull, g: Any, steps: int) -> Any:
+        """The reverse sweep, or what is left of it."""
+        session, last = self._session, steps - 1
+        if self._journal is None:
+            rest = Rest(self._schedule.reverse(steps, session.indices()), session.indices(), last, steps)
+        else:
+            rest, g = self._journal.reverse(self._schedule, steps, g)
+            pull = self._journal.noting(pull)
+        if rest.saved:
+            session.prefetch(rest.saved[-1])
+        if self._check is not None:
+            pull = self._check.pull(pull)
+        x = None
+        if rest.position is not None:
+            x = self._last[0] if self._last and rest.left == steps and rest.position == last else self._load(rest.position)
+        self._last.clear()
+        return self._play(self._again(), rest.actions, rest.position, None, x, pull, g, rest.left)[1]
+
+    def _begin(self, actions: Iterator[Action]) -> tuple[Iterator[Action], int, int, Any]:
+        """What is left of the first sweep, where it begins and how many steps were made, and the state there."""
+        index: int | None = None
+        made = 0
+        if self._journal is not None:
+            actions, index, made = self._journal.forward(actions)
+        if index is None:
+            return actions, 0, 0, self._session.copy(self._initial)
+        x = self._load(index)
+        self._arrays = has_arrays(x)
+        return actions, index, made, x
+
     def _run_known(self, step: Step, steps: int) -> Any:
-        x = self._session.copy(self._initial)
         if not steps:
-            return x
+            return self._session.copy(self._initial)
         last = steps - 1
-        x = self._play(step, self._schedule.forward(steps), 0, last, x)[0]
+        actions, at, _, x = self._begin(self._schedule.forward(steps))
+        x = self._play(step, actions, at, last, x)[0]
         if last not in self._session:  # a copy is kept: the step may write into x, or own it as a buffer it uses again
             self._last.append(self._session.copy(x))
         self._advances += 1
@@ -223,10 +271,12 @@ class Sweep:
         """The first sweep of a chain of unknown length, one step at a time; a newest state that is not saved is held."""
         until, session = self._until, self._session
         assert until is not None
-        actions = self._schedule.forward(None)
         held = self._last
-        x = canonical(session.copy(self._initial))
-        k = 0
+        actions, k, made, x = self._begin(self._schedule.forward(None))
+        x = canonical(x)
+        if k < made:  # x_{made - 1} was saved when the step to the working state had been made
+            self._advances += 1
+            x, k = canonical(step(k, x)), made
         while not until(k, x):
             if k == self._max_steps:
                 raise RuntimeError(
@@ -261,22 +311,22 @@ class Sweep:
         self,
         step: Step,
         actions: Iterable[Action],
-        at: int,
+        at: int | None,
         goal: int | None,
         x: Any,
         pull: Pull | None = None,
         g: Any = None,
+        left: int = 0,
     ) -> tuple[Any, Any]:
         """Execute actions from the working state x = x_at to x_goal; give back the working state and the cotangent.
 
-        With a pull, every step from `at` down to 0 is reversed, and there is no working state in the end (goal None).
+        With a pull, the `left` first steps are reversed, and there is no working state in the end (goal None).
         Indices are checked throughout. That costs little, and a schedule that is wrong is an error, never a wrong
         gradient.
         """
         session, arrays = self._session, self._arrays
         save, load, drop = session.save, self._load, session.drop
-        position: int | None = at  # None while there is no working state
-        left = 0 if pull is None else at + 1  # steps still to reverse
+        position = at  # None while there is no working state
         advances = pulls = 0
         try:
             for action in actions:
@@ -368,6 +418,7 @@ def reverse(
     max_steps: int | None = None,
     progress: bool = False,
     check: bool = False,
+    token: Any = None,
 ) -> Result:
     """Run a chain and pull a cotangent back through it, with a step and a pull that may be anybody's.
 
@@ -384,7 +435,7 @@ def reverse(
         x_0.
     seed : pytree or callable
         The cotangent of x_N, or a function of x_N that gives it.
-    steps, schedule, storage, stats, until, max_steps, progress, check
+    steps, schedule, storage, stats, until, max_steps, progress, check, token
         As in `Sweep`.
 
     Returns
@@ -409,6 +460,7 @@ def reverse(
         max_steps=max_steps,
         progress=progress,
         check=check,
+        token=token,
     )
     with sweep:
         final = sweep.forward()

@@ -119,6 +119,9 @@ class Dual(Traced):
             if level.directions is not None:
                 tangent = unwrap(tangent, level, shape) if not isinstance(row, Elementwise) else tangent
             elif getattr(tangent, "shape", ()) != shape:
+                if not row.trusted and not isinstance(row, Elementwise):
+                    raise ValueError(f"the rule of {row.name} gave a tangent of shape {np.shape(tangent)}, its value has shape {shape}: "
+                                     f"they must be equal")
                 tangent = np.broadcast_to(tangent, shape)
             dtype = dtype_of(ans)
             if type(tangent) is np.float64 and dtype is FLOAT:

@@ -24,14 +24,7 @@ __all__ = []
 OPERATORS = (("add", "+", np.add, operator.add), ("sub", "-", np.subtract, operator.sub), ("mul", "*", np.multiply, operator.mul),
              ("truediv", "/", np.divide, operator.truediv), ("pow", "**", np.power, operator.pow))
 
-RESULT = """
-{indent}r = new(Dual)
-{indent}r.tangent = {tangent}
-{indent}r.value = v
-{indent}r.level = level
-{indent}r.alias = None
-{indent}return r
-"""
+RESULT = "r = new(Dual); r.tangent = {tangent}; r.value = v; r.level = level; r.alias = None; return r"
 
 BINARY = """
 def {method}(self, other):
@@ -113,11 +106,6 @@ def compile_function(name, source, **space):
     return space[name]
 
 
-def result(tangent, depth):
-    """Return the source that makes the resulting Dual, at an indentation."""
-    return RESULT.format(indent="    " * depth, tangent=tangent).strip()
-
-
 def term(partial, name, t, scalar, singular):
     """Return the source of partial times tangent, and whether its value is a fresh buffer."""
     if partial in MARKED:
@@ -168,12 +156,12 @@ def define_binary(name, symbol, ufunc, operate):
         both = total(left, right)
         if not scalar and left[1] and not right[0].startswith("-"):
             both = f"add_into({left[0]}, {right[0]})"
-        deep = {"both_floats": 7, "left_float": 5, "both_arrays": 6, "left_array": 4, "right_float": 5, "right_array": 3}
-        texts[f"both_{suffix}s"] = result(both, deep[f"both_{suffix}s"])
-        texts[f"left_{suffix}"] = result(f"None if t is None else {left[0]}", deep[f"left_{suffix}"])
-        texts[f"right_{suffix}"] = result(f"None if u is None else {right[0]}", deep[f"right_{suffix}"])
+        texts[f"both_{suffix}s"] = RESULT.format(tangent=both)
+        texts[f"left_{suffix}"] = RESULT.format(tangent=f"None if t is None else {left[0]}")
+        texts[f"right_{suffix}"] = RESULT.format(tangent=f"None if u is None else {right[0]}")
     space = {"Dual": Dual, "new": new, "float64": np.float64, "ndarray": np.ndarray, "p": first, "q": second, "row": row,
-             "strong_scalar": strong_scalar, "scale": scale, "evaluated": evaluated, "of_dtype": of_dtype, "add_into": add_into, "not_real": not_real}
+             "strong_scalar": strong_scalar, "scale": scale, "evaluated": evaluated, "of_dtype": of_dtype, "add_into": add_into,
+             "not_real": not_real}
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         general = general_operator(method, row, operate)
         setattr(Dual, method, compile_function(method, source.format(method=method, **texts), general=general, **space))

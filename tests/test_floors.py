@@ -14,18 +14,18 @@ ROOT = Path(__file__).parents[1]
 FLOORS = {
     "dualad": ["rules levels", "dispatch", "traced", "methods batch", "dual", "operators seeding", "derivative jacobian",
                "gradient implicit explain_nan testing", "hessian", "__init__"],
-    "checkpoint": ["actions checks progress adjoints", "units", "stats", "schedules storage", "fingerprint machine entries",
+    "checkpoint": ["actions checks progress adjoints", "units", "stats", "schedules storage", "fingerprint machine entries", "resume",
                    "sweep tape draw tradeoff plan", "leaves operators", "gradient explain recompute link", "chain", "__init__",
                    "__main__"],
 }
 
 #: rooms that know no derivative engine: anybody's steps can be swept
-ENGINE_FREE = ["actions", "checks", "progress", "units", "stats", "schedules", "storage", "fingerprint", "machine", "sweep", "draw",
+ENGINE_FREE = ["actions", "checks", "progress", "units", "stats", "schedules", "storage", "fingerprint", "machine", "resume", "sweep", "draw",
                "tradeoff", "plan"]
 
 MOST_LINES = 500
 #: longer rooms, with the reason
-LONG = {"dualad/rules/kinds.py": "all kinds of rows and what they share: one vocabulary, read together"}
+LONG: dict[str, str] = {}  # file: why it may be longer
 
 FILES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))
 

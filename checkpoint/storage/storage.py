@@ -71,6 +71,10 @@ class Session(ABC):
     def clear(self) -> None:
         """Free everything; the counts stay. May be called twice."""
 
+    def finish(self) -> None:
+        """Hear that the sweep is done, and free everything for good, also what outlives the process."""
+        self.clear()
+
     def prefetch(self, index: int) -> None:  # noqa: B027  (a hint)
         """Hear that x_index, which is saved, will be loaded soon. Nothing has to come of it."""
 

@@ -197,7 +197,7 @@ reduce_form, scan_form = over_axes("axis"), over_axes("axis", flatten=True)
 FORMS = {
     strong_multiply: elementwise_form, select: elementwise_form, blank: natural,
     cast: natural, np.real: natural, np.imag: natural, np.conjugate: natural, np.copy: natural,
-    np.sum: reduce_form, np.prod: reduce_form, np.max: reduce_form, np.min: reduce_form,
+    np.sum: reduce_form, np.prod: reduce_form, np.max: reduce_form, np.min: reduce_form, np.mean: reduce_form,
     np.cumsum: scan_form, np.cumprod: scan_form, np.flip: over_axes("axis"), np.roll: roll_form,
     np.reshape: reshape_form, np.ravel: reshape_form, np.transpose: transpose_form, np.swapaxes: over_axes("axis1", "axis2"),
     np.moveaxis: over_axes("source", "destination"), np.expand_dims: expand_dims_form, np.squeeze: squeeze_form,

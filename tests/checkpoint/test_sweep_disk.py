@@ -10,7 +10,7 @@ import pytest
 from checkpoint.actions import Save
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.storage import Disk, Memory, Tiers
-from checkpoint.storage import disk as disk_module
+from checkpoint.storage import background as disk_module
 from checkpoint.sweep import Sweep, reverse
 
 SCHEDULES = [StoreAll(), CTZ(), CTZ("bisect"), Revolve(3), Periodic(), Online(3), Tiered(1, 0), Tiered(2, 2)]

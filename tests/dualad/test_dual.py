@@ -150,13 +150,11 @@ def test_levels_are_fresh_and_closed():
 
 # --- escaped values -----------------------------------------------------------------------------------------------------------
 
-ESCAPES = {
-    "+": lambda x: x + 1.0, "*": lambda x: x * x, "ufunc": np.sin, "function": np.sum, "getitem": lambda x: x[0],
-    "setitem": lambda x: x.__setitem__(0, 1.0), "bool": lambda x: bool(x[0] > 0),
-    "comparison": lambda x: x > 0, "negative": lambda x: -x, "matmul": lambda x: x @ x, "augmented": lambda x: x.__iadd__(1.0),
-    "method": lambda x: x.sum(), "inner": lambda x: D(lambda y: np.sum(y * x))(1.0),
-    "plain first": lambda x: np.ones(3) * x, "list": lambda x: np.stack([x, x]), "constant": lambda x: np.argmax(x),
-}
+ESCAPES = {"+": lambda x: x + 1.0, "*": lambda x: x * x, "ufunc": np.sin, "function": np.sum, "getitem": lambda x: x[0],
+           "setitem": lambda x: x.__setitem__(0, 1.0), "bool": lambda x: bool(x[0] > 0), "comparison": lambda x: x > 0,
+           "negative": lambda x: -x, "matmul": lambda x: x @ x, "augmented": lambda x: x.__iadd__(1.0),
+           "method": lambda x: x.sum(), "inner": lambda x: D(lambda y: np.sum(y * x))(1.0),
+           "plain first": lambda x: np.ones(3) * x, "list": lambda x: np.stack([x, x]), "constant": lambda x: np.argmax(x), }
 
 
 @pytest.mark.parametrize("use", ESCAPES)
@@ -249,16 +247,13 @@ def test_integers_become_floats():
 
 # --- small random programs -----------------------------------------------------------------------------------------------------
 
-STEPS = [
-    lambda x, y: np.sin(x) + y, lambda x, y: x * y, lambda x, y: x / (2.0 + y * y), lambda x, y: np.tanh(x - y), lambda x,
-    y: np.exp(-x * x) * y, lambda x, y: np.sqrt(1.0 + x * x) - y,
-    lambda x, y: x @ np.ones((3, 3)) * 0.3 + y, lambda x, y: np.cumsum(x) * 0.2 + y, lambda x, y: np.roll(x, 1) * y, lambda x,
-    y: np.sum(x) * y * 0.3, lambda x, y: x[::-1] + y, lambda x, y: np.outer(x, y) @ x * 0.2,
-    lambda x, y: np.concatenate([x[1:], y[:1]]), lambda x, y: np.linalg.solve(3.0 * np.eye(3) + np.outer(x, y) * 0.1, y),
-    lambda x, y: written(x, y), lambda x, y: np.where(np.arange(3) > 0, x, y) * 0.7,
-    lambda x, y: np.stack([x, y]).mean(axis=0), lambda x, y: np.einsum("i,j->j", x, y) * 0.3, lambda x, y: np.logaddexp(x, y),
-    lambda x, y: np.arctan2(y, 2.0 + x * x),
-]
+STEPS = [lambda x, y: np.sin(x) + y, lambda x, y: x * y, lambda x, y: x / (2.0 + y * y), lambda x, y: np.tanh(x - y), lambda x,
+         y: np.exp(-x * x) * y, lambda x, y: np.sqrt(1.0 + x * x) - y, lambda x, y: x @ np.ones((3, 3)) * 0.3 + y, lambda x,
+         y: np.cumsum(x) * 0.2 + y, lambda x, y: np.roll(x, 1) * y, lambda x, y: np.sum(x) * y * 0.3, lambda x, y: x[::-1] + y,
+         lambda x, y: np.outer(x, y) @ x * 0.2, lambda x, y: np.concatenate([x[1:], y[:1]]), lambda x,
+         y: np.linalg.solve(3.0 * np.eye(3) + np.outer(x, y) * 0.1, y), lambda x, y: written(x, y), lambda x,
+         y: np.where(np.arange(3) > 0, x, y) * 0.7, lambda x, y: np.stack([x, y]).mean(axis=0), lambda x,
+         y: np.einsum("i,j->j", x, y) * 0.3, lambda x, y: np.logaddexp(x, y), lambda x, y: np.arctan2(y, 2.0 + x * x), ]
 
 
 def written(x, y):
@@ -283,9 +278,8 @@ def test_random_programs_against_differences(steps, seed):
 
 
 SCALARS = [lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x / (1.5 + y * y), lambda x,
-           y: (1.0 + x * x)**y, lambda x, y: 2.0 - x, lambda x, y: 3.0 / (2.0 + x * x) + y,
-           lambda x, y: np.sin(x) * y, lambda x, y: -x, lambda x, y: abs(x + 3.0) * y, lambda x, y: np.hypot(x, 1.0), lambda x,
-           y: x**2 - y**3, lambda x, y: 2.0**x]
+           y: (1.0 + x * x)**y, lambda x, y: 2.0 - x, lambda x, y: 3.0 / (2.0 + x * x) + y, lambda x, y: np.sin(x) * y, lambda x,
+           y: -x, lambda x, y: abs(x + 3.0) * y, lambda x, y: np.hypot(x, 1.0), lambda x, y: x**2 - y**3, lambda x, y: 2.0**x]
 
 
 @given(steps=st.lists(st.sampled_from(range(len(SCALARS))), min_size=1, max_size=5), x=st.floats(-1, 1), y=st.floats(-1, 1))

@@ -9,6 +9,7 @@ import pytest
 
 import dualad
 from checkpoint import vjp
+from checkpoint.operators import LINEAR
 from dualad.rules import ROWS
 from dualad.rules.kinds import (
     ANS,
@@ -35,6 +36,12 @@ T3 = random.uniform(0.3, 0.9, (2, 3, 4))
 
 # --- planted errors ---------------------------------------------------------------------------------------------------------
 
+def plant(monkeypatch, fn, row):
+    """Put a row into the table, and the short path that was made of the old one aside."""
+    monkeypatch.setitem(ROWS, fn, row)
+    monkeypatch.delitem(LINEAR, fn, raising=False)
+
+
 def mT(a):
     return np.swapaxes(a, -1, -2)
 
@@ -52,77 +59,68 @@ def explicit(name, fn, jvps, vjps, f, args):
     return pytest.param(fn, Differentiable(fn, jvps, vjps), f, args, id=f"{fn.__name__}: {name}")
 
 
-PLANTED = [
-    elementwise("sign flipped", np.sin, lambda ans, x: -np.cos(x)),
-    elementwise("factor 2", np.sin, lambda ans, x: 2.0 * np.cos(x)),
-    elementwise("a small error", np.sin, lambda ans, x: 1.00001 * np.cos(x)),
-    elementwise("wrong at one element", np.sin, lambda ans, x: np.where(np.equal(x, X[1, 2]), 0.0, np.cos(x))),
-    elementwise("second derivative lost", np.sin, lambda ans, x: np.cos(dualad.primal(x))),
-    elementwise("missing term", np.expm1, ANS),
-    elementwise("wrong sign inside", np.tanh, lambda ans, x: 1.0 + ans * ans),
-    elementwise("missing 1/2", np.sqrt, lambda ans, x: 1.0 / ans),
-    elementwise("wrong power", np.log, lambda ans, x: 1.0 / (x * x)),
-    elementwise("zero", np.arctan, lambda ans, x: 0.0),
-    elementwise("missing log 2", np.exp2, ANS),
-    elementwise("sign of the second partial", np.divide, lambda ans, x, y: 1.0 / y, lambda ans, x, y: ans / y, args=(X, Y)),
-    elementwise("second partial by the wrong argument", np.divide, lambda ans, x, y: 1.0 / y, lambda ans, x, y: -ans / x,
-                args=(X, Y)),
-    elementwise("marks swapped", np.multiply, FIRST, SECOND, args=(X, Y)),
-    elementwise("mark of subtraction", np.subtract, ONE, ONE, args=(X, Y)),
-    elementwise("marks swapped", np.subtract, MINUS_ONE, ONE, args=(X, Y)),
-    elementwise("missing log", np.power, lambda ans, x, y: y * x ** (y - 1.0), ANS, args=(X, Y)),
-    elementwise("exponent not lowered", np.power, lambda ans, x, y: y * x ** y, lambda ans, x, y: ans * np.log(x), args=(X, Y)),
-    elementwise("arguments swapped", np.arctan2, lambda ans, y, x: y / (x * x + y * y), lambda ans, y, x: -x / (x * x + y * y),
-                args=(X, Y)),
-    elementwise("not normalised", np.hypot, lambda ans, x, y: x, lambda ans, x, y: y, args=(X, Y)),
-    elementwise("both shares the same", np.logaddexp, lambda ans, x, y: np.exp(x - ans), lambda ans, x, y: np.exp(x - ans),
-                args=(X, Y)),
-    elementwise("the smaller", np.maximum, lambda ans, x, y: np.where(x > y, 0.0, 1.0), lambda ans, x,
-                y: np.where(x > y, 1.0, 0.0), args=(X, Y)),
-    elementwise("conjugated", np.exp, lambda ans, x: np.conjugate(ans), args=(C,)),
-    explicit("identity", np.conjugate, (lambda t, ans, x: t,), (lambda g, ans, x: g,), np.conjugate, (C,)),
-    explicit("pulled back without conjugation", np.conjugate, (right_jvp(np.conjugate),), (lambda g, ans, x: g,), np.conjugate,
-             (C,)),
-    explicit("mean pulled back", np.sum, (right_jvp(np.sum),), (lambda g, ans, x: np.broadcast_to(g / x.size, x.shape),), np.sum,
-             (X,)),
-    explicit("wrong axis", np.sum, (lambda t, ans, x, axis: np.sum(t, axis=1 - axis),),
-             (lambda g, ans, x, axis: np.broadcast_to(g, x.shape),),
-             lambda x: np.sum(x, 0), (S,)),
-    explicit("not flipped", np.cumsum, (right_jvp(np.cumsum),), (lambda g, ans, x: np.cumsum(g),), np.cumsum, (V,)),
-    explicit("permutation not inverted", np.transpose, (right_jvp(np.transpose),),
-             (lambda g, ans, x, axes: np.transpose(g, axes),),
-             lambda x: np.transpose(x, (1, 2, 0)), (random.uniform(size=(3, 3, 3)),)),
-    explicit("shift not inverted", np.roll, (right_jvp(np.roll),), (lambda g, ans, x, shift: np.roll(g, shift),),
-             lambda x: np.roll(x, 1), (V,)),
-    explicit("not flipped", np.flip, (lambda t, ans, x: t,), (lambda g, ans, x: g,), np.flip, (V,)),
-    explicit("the element itself", np.prod, (lambda t, ans, x: np.sum(t * x),), (lambda g, ans, x: g * x,), np.prod, (V,)),
-    explicit("spread over all", np.max, (lambda t, ans, x: np.sum(t) / x.size,), (lambda g, ans, x: restore_axes(g, x) / x.size,),
-             np.max, (V,)),
-    explicit("sign", np.linalg.solve, (lambda t, ans, a, b: np.linalg.solve(a, t @ ans), lambda t, ans, a,
-                                       b: np.linalg.solve(a, t)),
-             ROWS[np.linalg.solve].vjps, np.linalg.solve, (S, V)),
-    explicit("not transposed", np.linalg.solve, ROWS[np.linalg.solve].jvps,
-             (ROWS[np.linalg.solve].vjps[0], lambda g, ans, a, b: np.linalg.solve(a, g)), np.linalg.solve, (S, V)),
-    explicit("one factor", np.linalg.inv, (lambda t, ans, a: -t @ ans,), (lambda g, ans, a: -g @ mT(ans),), np.linalg.inv, (S,)),
-    explicit("not transposed", np.linalg.det, (lambda t, ans, a: ans * np.sum(np.linalg.inv(a) * t),),
-             (lambda g, ans, a: g * ans * np.linalg.inv(a),),
-             np.linalg.det, (S,)),
-    pytest.param(np.matmul, Multilinear(np.matmul, lambda i, g, a, b: g @ b if i == 0 else a @ g), np.matmul, (S, S + 0.1),
-                 id="matmul: not transposed"),
-    pytest.param(np.matmul, Multilinear(np.matmul, lambda i, g, a, b: mT(b) @ g if i == 0 else mT(a) @ g), np.matmul,
-                 (S, S + 0.1), id="matmul: factors swapped"),
-    pytest.param(np.stack, Joint(np.stack, lambda i, g, *arrays: g[1 - i], call=ROWS[np.stack].call,
-                                 canonical=ROWS[np.stack].canonical),
-                 lambda x, y: np.stack([x, y]), (X, Y), id="stack: the other part"),
-    pytest.param(np.mean, Composite(np.mean, lambda x: np.sum(x) / (x.size - 1)), np.mean, (X,), id="mean: n - 1"),
-    pytest.param(np.trace, Composite(np.trace, lambda x: np.sum(x)), np.trace, (S,), id="trace: all elements"),
-]
+PLANTED = [elementwise("sign flipped", np.sin, lambda ans, x: -np.cos(x)),
+           elementwise("factor 2", np.sin, lambda ans, x: 2.0 * np.cos(x)),
+           elementwise("a small error", np.sin, lambda ans, x: 1.00001 * np.cos(x)),
+           elementwise("wrong at one element", np.sin, lambda ans, x: np.where(np.equal(x, X[1, 2]), 0.0, np.cos(x))),
+           elementwise("second derivative lost", np.sin, lambda ans, x: np.cos(dualad.primal(x))),
+           elementwise("missing term", np.expm1, ANS), elementwise("wrong sign inside", np.tanh, lambda ans, x: 1.0 + ans * ans),
+           elementwise("missing 1/2", np.sqrt, lambda ans, x: 1.0 / ans),
+           elementwise("wrong power", np.log, lambda ans, x: 1.0 / (x * x)), elementwise("zero", np.arctan, lambda ans, x: 0.0),
+           elementwise("missing log 2", np.exp2, ANS), elementwise("sign of the second partial", np.divide, lambda ans, x,
+                                                                   y: 1.0 / y, lambda ans, x, y: ans / y, args=(X, Y)),
+           elementwise("second partial by the wrong argument", np.divide, lambda ans, x, y: 1.0 / y, lambda ans, x, y: -ans / x,
+                       args=(X, Y)), elementwise("marks swapped", np.multiply, FIRST, SECOND, args=(X, Y)),
+           elementwise("mark of subtraction", np.subtract, ONE, ONE, args=(X, Y)),
+           elementwise("marks swapped", np.subtract, MINUS_ONE, ONE, args=(X, Y)),
+           elementwise("missing log", np.power, lambda ans, x, y: y * x ** (y - 1.0), ANS, args=(X, Y)),
+           elementwise("exponent not lowered", np.power, lambda ans, x, y: y * x ** y, lambda ans, x, y: ans * np.log(x),
+                       args=(X, Y)), elementwise("arguments swapped", np.arctan2, lambda ans, y, x: y / (x * x + y * y),
+                                                 lambda ans, y, x: -x / (x * x + y * y), args=(X, Y)),
+           elementwise("not normalised", np.hypot, lambda ans, x, y: x, lambda ans, x, y: y, args=(X, Y)),
+           elementwise("both shares the same", np.logaddexp, lambda ans, x, y: np.exp(x - ans), lambda ans, x, y: np.exp(x - ans),
+                       args=(X, Y)), elementwise("the smaller", np.maximum, lambda ans, x, y: np.where(x > y, 0.0, 1.0),
+                                                 lambda ans, x, y: np.where(x > y, 1.0, 0.0), args=(X, Y)),
+           elementwise("conjugated", np.exp, lambda ans, x: np.conjugate(ans), args=(C,)),
+           explicit("identity", np.conjugate, (lambda t, ans, x: t,), (lambda g, ans, x: g,), np.conjugate, (C,)),
+           explicit("pulled back without conjugation", np.conjugate, (right_jvp(np.conjugate),), (lambda g, ans, x: g,),
+                    np.conjugate, (C,)), explicit("mean pulled back", np.sum, (right_jvp(np.sum),),
+                                                  (lambda g, ans, x: np.broadcast_to(g / x.size, x.shape),), np.sum, (X,)),
+           explicit("wrong axis", np.sum, (lambda t, ans, x, axis: np.sum(t, axis=1 - axis),),
+                    (lambda g, ans, x, axis: np.broadcast_to(g, x.shape),), lambda x: np.sum(x, 0), (S,)),
+           explicit("not flipped", np.cumsum, (right_jvp(np.cumsum),), (lambda g, ans, x: np.cumsum(g),), np.cumsum, (V,)),
+           explicit("permutation not inverted", np.transpose, (right_jvp(np.transpose),),
+                    (lambda g, ans, x, axes: np.transpose(g, axes),), lambda x: np.transpose(x, (1, 2, 0)),
+                    (random.uniform(size=(3, 3, 3)),)), explicit("shift not inverted", np.roll, (right_jvp(np.roll),),
+                                                                 (lambda g, ans, x, shift: np.roll(g, shift),),
+                                                                 lambda x: np.roll(x, 1), (V,)),
+           explicit("not flipped", np.flip, (lambda t, ans, x: t,), (lambda g, ans, x: g,), np.flip, (V,)),
+           explicit("the element itself", np.prod, (lambda t, ans, x: np.sum(t * x),), (lambda g, ans, x: g * x,), np.prod, (V,)),
+           explicit("spread over all", np.max, (lambda t, ans, x: np.sum(t) / x.size,),
+                    (lambda g, ans, x: restore_axes(g, x) / x.size,), np.max, (V,)),
+           explicit("sign", np.linalg.solve, (lambda t, ans, a, b: np.linalg.solve(a, t @ ans), lambda t, ans, a,
+                                              b: np.linalg.solve(a, t)), ROWS[np.linalg.solve].vjps, np.linalg.solve, (S, V)),
+           explicit("not transposed", np.linalg.solve, ROWS[np.linalg.solve].jvps,
+                    (ROWS[np.linalg.solve].vjps[0], lambda g, ans, a, b: np.linalg.solve(a, g)), np.linalg.solve, (S, V)),
+           explicit("one factor", np.linalg.inv, (lambda t, ans, a: -t @ ans,), (lambda g, ans, a: -g @ mT(ans),), np.linalg.inv,
+                    (S,)), explicit("not transposed", np.linalg.det, (lambda t, ans, a: ans * np.sum(np.linalg.inv(a) * t),),
+                                    (lambda g, ans, a: g * ans * np.linalg.inv(a),), np.linalg.det, (S,)),
+           pytest.param(np.matmul, Multilinear(np.matmul, lambda i, g, a, b: g @ b if i == 0 else a @ g), np.matmul, (S, S + 0.1),
+                        id="matmul: not transposed"), pytest.param(np.matmul,
+                                                                   Multilinear(np.matmul, lambda i, g, a,
+                                                                               b: mT(b) @ g if i == 0 else mT(a) @ g), np.matmul,
+                                                                   (S, S + 0.1), id="matmul: factors swapped"),
+           pytest.param(np.stack, Joint(np.stack, lambda i, g, *arrays: g[1 - i], call=ROWS[np.stack].call,
+                                        canonical=ROWS[np.stack].canonical), lambda x, y: np.stack([x, y]), (X, Y),
+                        id="stack: the other part"), pytest.param(np.mean, Composite(np.mean, lambda x: np.sum(x) / (x.size - 1)),
+                                                                  np.mean, (X,), id="mean: n - 1"),
+           pytest.param(np.trace, Composite(np.trace, lambda x: np.sum(x)), np.trace, (S,), id="trace: all elements"), ]
 
 
 @pytest.mark.parametrize(("fn", "row", "f", "args"), PLANTED)
 def test_a_wrong_rule_is_found(monkeypatch, fn, row, f, args):
     check_derivatives(f, *args, vjp=vjp)
-    monkeypatch.setitem(ROWS, fn, row)
+    plant(monkeypatch, fn, row)
     with pytest.raises(AssertionError, match=r"by the rule, .* by (central )?differences"):
         check_derivatives(f, *args, vjp=vjp)
 
@@ -130,7 +128,7 @@ def test_a_wrong_rule_is_found(monkeypatch, fn, row, f, args):
 @pytest.mark.parametrize(("fn", "row", "f", "args"), [p for p in PLANTED if isinstance(p.values[1], Elementwise)])
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 def test_each_mode_alone_finds_a_wrong_partial(monkeypatch, fn, row, f, args, mode):
-    monkeypatch.setitem(ROWS, fn, row)
+    plant(monkeypatch, fn, row)
     with pytest.raises(AssertionError, match=mode):
         check_derivatives(f, *args, modes=mode, vjp=vjp)
 
@@ -176,7 +174,7 @@ def message(*args, **kwargs):
 
 
 def test_the_message_names_mode_order_argument_and_element(monkeypatch):
-    monkeypatch.setitem(ROWS, np.sin, Elementwise(np.sin, lambda ans, x: np.where(np.equal(x, X[1, 2]), 0.0, np.cos(x))))
+    plant(monkeypatch, np.sin, Elementwise(np.sin, lambda ans, x: np.where(np.equal(x, X[1, 2]), 0.0, np.cos(x))))
     f = lambda p, q: (p * 2.0, q["u"] + np.sin(q["v"]))
     text = message(f, X, {"u": X, "v": X}, seed=3)
     assert re.match(r"check_derivatives: forward mode, order 1: the derivative of output 1 by argument 1\['v'\] at \[1, 2\] is 0\.0 "
@@ -187,7 +185,7 @@ def test_the_message_names_mode_order_argument_and_element(monkeypatch):
 
 
 def test_the_message_names_the_order(monkeypatch):
-    monkeypatch.setitem(ROWS, np.sin, Elementwise(np.sin, lambda ans, x: np.cos(dualad.primal(x))))
+    plant(monkeypatch, np.sin, Elementwise(np.sin, lambda ans, x: np.cos(dualad.primal(x))))
     check_derivatives(np.sin, X, order=1, vjp=vjp)
     assert "forward mode, order 2: the derivative of output by argument 0" in message(np.sin, X)
     text = message(np.sin, X, modes="reverse", vjp=vjp)
@@ -195,12 +193,12 @@ def test_the_message_names_the_order(monkeypatch):
 
 
 def test_the_seed_fixes_the_directions(monkeypatch):
-    monkeypatch.setitem(ROWS, np.sin, Elementwise(np.sin, MINUS_ONE))
+    plant(monkeypatch, np.sin, Elementwise(np.sin, MINUS_ONE))
     assert message(np.sin, X) == message(np.sin, X) != message(np.sin, X, seed=1)
 
 
 def test_tolerances_and_step(monkeypatch):
-    monkeypatch.setitem(ROWS, np.sin, Elementwise(np.sin, lambda ans, x: 1.001 * np.cos(x)))
+    plant(monkeypatch, np.sin, Elementwise(np.sin, lambda ans, x: 1.001 * np.cos(x)))
     message(np.sin, X)
     check_derivatives(np.sin, X, rtol=0.1)
     check_derivatives(np.sin, X, atol=0.1)
@@ -208,7 +206,7 @@ def test_tolerances_and_step(monkeypatch):
 
 
 def test_a_nan_is_an_error(monkeypatch):
-    monkeypatch.setitem(ROWS, np.sin, Elementwise(np.sin, lambda ans, x: np.cos(x) * np.nan))
+    plant(monkeypatch, np.sin, Elementwise(np.sin, lambda ans, x: np.cos(x) * np.nan))
     assert "is nan by the rule" in message(np.sin, X)
 
 

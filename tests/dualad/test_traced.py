@@ -139,25 +139,21 @@ def test_attributes():
     vjp(f, X)
 
 
-METHODS = {
-    "sum": lambda x: x.sum(0), "mean": lambda x: x.mean(axis=1, keepdims=True), "std": lambda x: x.std(ddof=1),
-    "var": lambda x: x.var(1), "prod": lambda x: x.prod(axis=0),
-    "max": lambda x: x.max(axis=1), "min": lambda x: x.min(), "cumsum": lambda x: x.cumsum(1), "cumprod": lambda x: x.cumprod(),
-    "trace": lambda x: x.trace(),
-    "diagonal": lambda x: x.diagonal(1), "dot": lambda x: x.dot(V[:3]), "clip": lambda x: x.clip(-0.5, 0.8),
-    "ravel": lambda x: x.ravel(), "flatten": lambda x: x.flatten("F"),
-    "reshape": lambda x: x.reshape(3, 2), "reshape -1": lambda x: x.reshape(-1),
-    "reshape tuple": lambda x: x.reshape((3, -1), order="F"), "swapaxes": lambda x: x.swapaxes(0, 1),
-    "squeeze": lambda x: x[None].squeeze(), "repeat": lambda x: x.repeat(2, axis=0), "take": lambda x: x.take([0, 2], axis=1),
-    "transpose": lambda x: x.transpose(1, 0), "T": lambda x: x.T,
-    "copy": lambda x: x.copy(), "astype": lambda x: x.astype(float), "conj": lambda x: x.conj(), "real": lambda x: x.real,
-    "imag": lambda x: x.imag, "item": lambda x: x.item(1, 2) + x.item(0),
-    "tolist": lambda x: np.stack([np.stack(row) for row in x.tolist()]), "fill": lambda x: filled(x),
-    "sort": lambda x: sorted_in_place(x), "flat": lambda x: np.stack(list(x.flat)),
-    "iteration": lambda x: sum(row @ row for row in x), "copy.copy": lambda x: copy.copy(x) * 2,
-    "copy.deepcopy": lambda x: copy.deepcopy([x])[0] * 2, "unpacking": lambda x: (lambda a, b: a * b)(*x),
-    "reversed": lambda x: np.stack([row * k for k, row in enumerate(reversed(x))]),
-}
+METHODS = {"sum": lambda x: x.sum(0), "mean": lambda x: x.mean(axis=1, keepdims=True), "std": lambda x: x.std(ddof=1),
+           "var": lambda x: x.var(1), "prod": lambda x: x.prod(axis=0), "max": lambda x: x.max(axis=1), "min": lambda x: x.min(),
+           "cumsum": lambda x: x.cumsum(1), "cumprod": lambda x: x.cumprod(), "trace": lambda x: x.trace(),
+           "diagonal": lambda x: x.diagonal(1), "dot": lambda x: x.dot(V[:3]), "clip": lambda x: x.clip(-0.5, 0.8),
+           "ravel": lambda x: x.ravel(), "flatten": lambda x: x.flatten("F"), "reshape": lambda x: x.reshape(3, 2),
+           "reshape -1": lambda x: x.reshape(-1), "reshape tuple": lambda x: x.reshape((3, -1), order="F"),
+           "swapaxes": lambda x: x.swapaxes(0, 1), "squeeze": lambda x: x[None].squeeze(),
+           "repeat": lambda x: x.repeat(2, axis=0), "take": lambda x: x.take([0, 2], axis=1),
+           "transpose": lambda x: x.transpose(1, 0), "T": lambda x: x.T, "copy": lambda x: x.copy(),
+           "astype": lambda x: x.astype(float), "conj": lambda x: x.conj(), "real": lambda x: x.real, "imag": lambda x: x.imag,
+           "item": lambda x: x.item(1, 2) + x.item(0), "tolist": lambda x: np.stack([np.stack(row) for row in x.tolist()]),
+           "fill": lambda x: filled(x), "sort": lambda x: sorted_in_place(x), "flat": lambda x: np.stack(list(x.flat)),
+           "iteration": lambda x: sum(row @ row for row in x), "copy.copy": lambda x: copy.copy(x) * 2,
+           "copy.deepcopy": lambda x: copy.deepcopy([x])[0] * 2, "unpacking": lambda x: (lambda a, b: a * b)(*x),
+           "reversed": lambda x: np.stack([row * k for k, row in enumerate(reversed(x))]), }
 
 
 def filled(x):
@@ -188,17 +184,15 @@ def test_every_method_with_a_numpy_function_is_there():
 
 # --- ufunc methods, out=, where=, dtype= --------------------------------------------------------------------------------------
 
-UFUNC_METHODS = {
-    "add.reduce": lambda x: np.add.reduce(x), "add.reduce axis": lambda x: np.add.reduce(x, axis=1),
-    "add.reduce None": lambda x: np.add.reduce(x, axis=None),
-    "multiply.reduce": lambda x: np.multiply.reduce(x, axis=0), "maximum.reduce": lambda x: np.maximum.reduce(x, axis=1),
-    "minimum.reduce": lambda x: np.minimum.reduce(x, keepdims=True),
-    "add.accumulate": lambda x: np.add.accumulate(x), "add.accumulate axis": lambda x: np.add.accumulate(x, 1),
-    "multiply.accumulate": lambda x: np.multiply.accumulate(x, axis=1),
-    "multiply.outer": lambda x: np.multiply.outer(x, V), "subtract.outer": lambda x: np.subtract.outer(V, x),
-    "add.outer": lambda x: np.add.outer(x[0], x[1]),
-    "power.outer": lambda x: np.power.outer(x * x, V),
-}
+UFUNC_METHODS = {"add.reduce": lambda x: np.add.reduce(x), "add.reduce axis": lambda x: np.add.reduce(x, axis=1),
+                 "add.reduce None": lambda x: np.add.reduce(x, axis=None),
+                 "multiply.reduce": lambda x: np.multiply.reduce(x, axis=0),
+                 "maximum.reduce": lambda x: np.maximum.reduce(x, axis=1),
+                 "minimum.reduce": lambda x: np.minimum.reduce(x, keepdims=True),
+                 "add.accumulate": lambda x: np.add.accumulate(x), "add.accumulate axis": lambda x: np.add.accumulate(x, 1),
+                 "multiply.accumulate": lambda x: np.multiply.accumulate(x, axis=1),
+                 "multiply.outer": lambda x: np.multiply.outer(x, V), "subtract.outer": lambda x: np.subtract.outer(V, x),
+                 "add.outer": lambda x: np.add.outer(x[0], x[1]), "power.outer": lambda x: np.power.outer(x * x, V), }
 
 
 @pytest.mark.parametrize("name", UFUNC_METHODS)
@@ -409,9 +403,8 @@ def reads_before_and_after_a_write(x):
 
 
 WRITES = [write_elements, write_through_a_name, shared_tangent_is_not_written, write_advanced, write_repeated_indices,
-          write_a_buffer, write_overlapping, write_a_constant,
-          write_with_broadcasting, write_full_like, write_in_a_loop, augmented_everything, a_copy_is_independent,
-          reads_before_and_after_a_write]
+          write_a_buffer, write_overlapping, write_a_constant, write_with_broadcasting, write_full_like, write_in_a_loop,
+          augmented_everything, a_copy_is_independent, reads_before_and_after_a_write]
 
 
 @pytest.mark.parametrize("f", WRITES)
@@ -423,27 +416,23 @@ def test_writes_of_lists_of_scalars():
     np.testing.assert_array_equal(jvp(write_scalars_in_lists, (X,), (X,))[1], [[0.3, -1.4, 0.0], [0.9, 0.9, 0.9]])
 
 
-VIEWS = {
-    "slice": lambda y: y[1:], "slice of two": lambda y: y[:, 1:], "step": lambda y: y[:, ::2],
-    "negative step": lambda y: y[:, ::-1], "row": lambda y: y[0], "column": lambda y: y[:, 1],
-    "newaxis": lambda y: y[:, None, :], "ellipsis": lambda y: y[..., 1:], "all": lambda y: y[...],
-    "reshape": lambda y: y.reshape(3, 2), "np.reshape": lambda y: np.reshape(y, -1),
-    "ravel": lambda y: y.ravel(), "np.ravel": lambda y: np.ravel(y), "T": lambda y: y.T,
-    "np.transpose": lambda y: np.transpose(y, (1, 0)), "swapaxes": lambda y: y.swapaxes(0, 1),
-    "moveaxis": lambda y: np.moveaxis(y, 0, -1), "expand_dims": lambda y: np.expand_dims(y, 1),
-    "squeeze": lambda y: np.squeeze(y[:1]), "flip": lambda y: np.flip(y), "flip axis": lambda y: np.flip(y, 0),
-    "flipud": lambda y: y[::-1], "atleast_3d": lambda y: np.atleast_3d(y), "split": lambda y: np.split(y, 3, axis=1)[1],
-    "iteration": lambda y: next(iter(y)), "mT": lambda y: y.mT,
-    "view of a view": lambda y: y[:, 1:][:, ::-1], "slice of T": lambda y: y.T[1:], "T of reshape": lambda y: y.reshape(3, 2).T,
-    "row of ravel": lambda y: y.ravel()[1:4], "ravel of row": lambda y: y[1].ravel(),
-    "flip of T of row": lambda y: np.flip(y.T[0]), "reshape of a row": lambda y: y[0].reshape(3, 1),
-    "reshape of T": lambda y: y.T.reshape(-1), "ravel of T": lambda y: np.ravel(y.T), "three deep": lambda y: y[:, 1:].T[::-1][0],
-}
-CHANGES = {
-    "+=": lambda v: v.__iadd__(1.5), "*=": lambda v: v.__imul__(v), "[...] =": lambda v: v.__setitem__(Ellipsis, np.sin(v)),
-    "[0] =": lambda v: v.__setitem__(0, 2.0 * v[-1]),
-    "out=": lambda v: np.multiply(v, 3.0, out=v), "fill": lambda v: v.fill(0.5), "nested": lambda v: v[:1].__iadd__(2.0),
-}
+VIEWS = {"slice": lambda y: y[1:], "slice of two": lambda y: y[:, 1:], "step": lambda y: y[:, ::2],
+         "negative step": lambda y: y[:, ::-1], "row": lambda y: y[0], "column": lambda y: y[:, 1],
+         "newaxis": lambda y: y[:, None, :], "ellipsis": lambda y: y[..., 1:], "all": lambda y: y[...],
+         "reshape": lambda y: y.reshape(3, 2), "np.reshape": lambda y: np.reshape(y, -1), "ravel": lambda y: y.ravel(),
+         "np.ravel": lambda y: np.ravel(y), "T": lambda y: y.T, "np.transpose": lambda y: np.transpose(y, (1, 0)),
+         "swapaxes": lambda y: y.swapaxes(0, 1), "moveaxis": lambda y: np.moveaxis(y, 0, -1),
+         "expand_dims": lambda y: np.expand_dims(y, 1), "squeeze": lambda y: np.squeeze(y[:1]), "flip": lambda y: np.flip(y),
+         "flip axis": lambda y: np.flip(y, 0), "flipud": lambda y: y[::-1], "atleast_3d": lambda y: np.atleast_3d(y),
+         "split": lambda y: np.split(y, 3, axis=1)[1], "iteration": lambda y: next(iter(y)), "mT": lambda y: y.mT,
+         "view of a view": lambda y: y[:, 1:][:, ::-1], "slice of T": lambda y: y.T[1:],
+         "T of reshape": lambda y: y.reshape(3, 2).T, "row of ravel": lambda y: y.ravel()[1:4],
+         "ravel of row": lambda y: y[1].ravel(), "flip of T of row": lambda y: np.flip(y.T[0]),
+         "reshape of a row": lambda y: y[0].reshape(3, 1), "reshape of T": lambda y: y.T.reshape(-1),
+         "ravel of T": lambda y: np.ravel(y.T), "three deep": lambda y: y[:, 1:].T[::-1][0], }
+CHANGES = {"+=": lambda v: v.__iadd__(1.5), "*=": lambda v: v.__imul__(v),
+           "[...] =": lambda v: v.__setitem__(Ellipsis, np.sin(v)), "[0] =": lambda v: v.__setitem__(0, 2.0 * v[-1]),
+           "out=": lambda v: np.multiply(v, 3.0, out=v), "fill": lambda v: v.fill(0.5), "nested": lambda v: v[:1].__iadd__(2.0), }
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -666,16 +655,13 @@ def test_a_view_of_a_promoted_buffer():
 
 # --- object arrays --------------------------------------------------------------------------------------------------------------
 
-OBJECTS = {
-    "arithmetic": lambda a, x: a * 2.0 + a, "+ scalar": lambda a, x: a + x[0], "@": lambda a, x: a @ np.arange(3.0),
-    "@ itself": lambda a, x: a @ a, "sum": lambda a, x: a.sum(),
-    "np.sum": lambda a, x: np.sum(a), "dot": lambda a, x: np.dot(a, a), "indexing": lambda a, x: a[1] * a[-1],
-    "slicing": lambda a, x: a[1:] * a[:2], "sin": lambda a, x: np.sin(a),
-    "exp": lambda a, x: np.exp(-a), "sqrt": lambda a, x: np.sqrt(a * a), "power": lambda a, x: a**2, "with a Traced": lambda a,
-    x: a * x[:3], "Traced first": lambda a, x: x[:3] - a,
-    "returned": lambda a, x: a, "reshape": lambda a, x: a.reshape(3, 1) * 2, "comparison": lambda a,
-    x: np.where(np.asarray(a > 0, bool), 1.0, 2.0) * x[:3],
-}
+OBJECTS = {"arithmetic": lambda a, x: a * 2.0 + a, "+ scalar": lambda a, x: a + x[0], "@": lambda a, x: a @ np.arange(3.0),
+           "@ itself": lambda a, x: a @ a, "sum": lambda a, x: a.sum(), "np.sum": lambda a, x: np.sum(a), "dot": lambda a,
+           x: np.dot(a, a), "indexing": lambda a, x: a[1] * a[-1], "slicing": lambda a, x: a[1:] * a[:2], "sin": lambda a,
+           x: np.sin(a), "exp": lambda a, x: np.exp(-a), "sqrt": lambda a, x: np.sqrt(a * a), "power": lambda a, x: a**2,
+           "with a Traced": lambda a, x: a * x[:3], "Traced first": lambda a, x: x[:3] - a, "returned": lambda a, x: a,
+           "reshape": lambda a, x: a.reshape(3, 1) * 2, "comparison": lambda a,
+           x: np.where(np.asarray(a > 0, bool), 1.0, 2.0) * x[:3], }
 
 
 @pytest.mark.parametrize("name", OBJECTS)

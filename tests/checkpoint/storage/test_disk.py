@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from checkpoint.storage import DamagedState, Disk, Session, Storage
-from checkpoint.storage import disk as module
+from checkpoint.storage import background as module
 
 Pair = namedtuple("Pair", "u v")
 STATE = {"u": np.arange(6.0).reshape(2, 3), "pair": Pair(1.5, None), "list": [1, True, "name"], "x": np.float32(2)}

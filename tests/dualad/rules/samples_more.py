@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import samples
-from samples import CONSTANTS, SAMPLES, A, B, D, Fixed, G, M, P, Sample, Z, call, fixed, over, sample
+from samples import APART, CONSTANTS, SAMPLES, A, B, D, Fixed, G, M, P, Sample, Z, call, fixed, over, sample
 
 from dualad.rules.constants import evaluate
 from dualad.rules.decompositions import (
@@ -116,7 +116,7 @@ sample(np.linalg.multi_dot)(call([A(2, 3), A(3, 4)]), call([A(3), A(3, 4), A(4, 
 sample(np.linalg.tensorinv)(call(A(2, 3, 6) + 3.0 * np.eye(6).reshape(2, 3, 6)), call(A(4, 2, 2) + 3.0 * np.eye(4).reshape(4, 2, 2), ind=1))
 sample(np.linalg.tensorsolve)(call(A(2, 3, 6) + 3.0 * np.eye(6).reshape(2, 3, 6), A(2, 3)), call(A(2, 2, 4) + 3.0 * np.eye(4).reshape(2, 2, 4), A(2, 2)), call(A(2, 6, 3) + 3.0 * np.eye(6).reshape(2, 3, 6).swapaxes(1, 2), A(2, 3), axes=(1,)))
 sample(np.linalg.cond)(*over({}, {"p": 2}, {"p": -2}, {"p": "fro"}, {"p": 1}, {"p": np.inf})(W(3, 3)), call(W(3, 3, 2)), call(W(3, 2)))
-sample(np.linalg.matrix_norm)(*over({}, {"ord": 1}, {"ord": -np.inf}, {"ord": 2}, {"ord": "nuc"}, {"keepdims": True})(D(2, 3, 3) + np.eye(3)))
+sample(np.linalg.matrix_norm)(*over({}, {"ord": 1}, {"ord": -np.inf}, {"ord": 2}, {"ord": "nuc"}, {"keepdims": True})(np.stack([APART, 1.0 - APART])))
 sample(np.linalg.vector_norm)(*over({}, {"ord": 1}, {"ord": 3}, {"ord": np.inf}, {"axis": 1}, {"axis": (0, 2)}, {"axis": -1, "keepdims": True}, {"keepdims": True})(D(2, 3, 4)), call(Z(3)))
 
 # --- without derivative -----------------------------------------------------------------------------------------------------

@@ -18,42 +18,32 @@ mpmath.mp.dps = 40
 NUMBERS = [-2.3, -0.7, -1e-3, 1e-6, 0.2, 0.9, 3.1]
 
 #: ufunc of one argument: (the same in mpmath, points)
-UNARY = {
-    np.negative: (lambda x: -x, NUMBERS), np.positive: (lambda x: +x, NUMBERS), np.square: (lambda x: x * x, NUMBERS),
-    np.reciprocal: (lambda x: 1 / x, NUMBERS), np.absolute: (abs, NUMBERS), np.fabs: (abs, NUMBERS),
-    np.sqrt: (mpmath.sqrt, [1e-9, 0.3, 2.0, 1e9]), np.cbrt: (lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), NUMBERS),
-    np.exp: (mpmath.exp, [*NUMBERS, -300.0, 300.0]), np.exp2: (lambda x: mpmath.mpf(2)**x, NUMBERS),
-    np.expm1: (mpmath.expm1, [*NUMBERS, 1e-12]),
-    np.log: (mpmath.log, [1e-300, 0.3, 2.0, 1e300]), np.log2: (lambda x: mpmath.log(x, 2), [0.3, 2.0, 9.0]),
-    np.log10: (mpmath.log10, [0.3, 2.0, 9.0]),
-    np.log1p: (mpmath.log1p, [-0.999, -1e-9, 1e-9, 0.5, 1e9]),
-    np.sin: (mpmath.sin, NUMBERS), np.cos: (mpmath.cos, NUMBERS), np.tan: (mpmath.tan, NUMBERS),
-    np.arcsin: (mpmath.asin, [-0.999999, -0.3, 1e-9, 0.7, 0.999999]),
-    np.arccos: (mpmath.acos, [-0.999999, -0.3, 1e-9, 0.7, 0.999999]),
-    np.arctan: (mpmath.atan, [*NUMBERS, 1e8]), np.sinh: (mpmath.sinh, NUMBERS), np.cosh: (mpmath.cosh, NUMBERS),
-    np.tanh: (mpmath.tanh, NUMBERS),
-    np.arcsinh: (mpmath.asinh, [*NUMBERS, 1e8]), np.arccosh: (mpmath.acosh, [1.000001, 1.5, 9.0, 1e8]),
-    np.arctanh: (mpmath.atanh, [-0.999999, -0.3, 1e-9, 0.7, 0.999999]),
-    np.deg2rad: (mpmath.radians, NUMBERS), np.radians: (mpmath.radians, NUMBERS), np.rad2deg: (mpmath.degrees, NUMBERS),
-    np.degrees: (mpmath.degrees, NUMBERS),
-    fraction: (lambda x: x - mpmath.floor(x), [0.3, 1.7]), np.conjugate: (lambda x: x, NUMBERS), np.real: (lambda x: x, NUMBERS),
-    np.imag: (lambda x: 0 * x, NUMBERS),
-}
+UNARY = {np.negative: (lambda x: -x, NUMBERS), np.positive: (lambda x: +x, NUMBERS), np.square: (lambda x: x * x, NUMBERS),
+         np.reciprocal: (lambda x: 1 / x, NUMBERS), np.absolute: (abs, NUMBERS), np.fabs: (abs, NUMBERS),
+         np.sqrt: (mpmath.sqrt, [1e-9, 0.3, 2.0, 1e9]), np.cbrt: (lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), NUMBERS),
+         np.exp: (mpmath.exp, [*NUMBERS, -300.0, 300.0]), np.exp2: (lambda x: mpmath.mpf(2)**x, NUMBERS),
+         np.expm1: (mpmath.expm1, [*NUMBERS, 1e-12]), np.log: (mpmath.log, [1e-300, 0.3, 2.0, 1e300]),
+         np.log2: (lambda x: mpmath.log(x, 2), [0.3, 2.0, 9.0]), np.log10: (mpmath.log10, [0.3, 2.0, 9.0]),
+         np.log1p: (mpmath.log1p, [-0.999, -1e-9, 1e-9, 0.5, 1e9]), np.sin: (mpmath.sin, NUMBERS), np.cos: (mpmath.cos, NUMBERS),
+         np.tan: (mpmath.tan, NUMBERS), np.arcsin: (mpmath.asin, [-0.999999, -0.3, 1e-9, 0.7, 0.999999]),
+         np.arccos: (mpmath.acos, [-0.999999, -0.3, 1e-9, 0.7, 0.999999]), np.arctan: (mpmath.atan, [*NUMBERS, 1e8]),
+         np.sinh: (mpmath.sinh, NUMBERS), np.cosh: (mpmath.cosh, NUMBERS), np.tanh: (mpmath.tanh, NUMBERS),
+         np.arcsinh: (mpmath.asinh, [*NUMBERS, 1e8]), np.arccosh: (mpmath.acosh, [1.000001, 1.5, 9.0, 1e8]),
+         np.arctanh: (mpmath.atanh, [-0.999999, -0.3, 1e-9, 0.7, 0.999999]), np.deg2rad: (mpmath.radians, NUMBERS),
+         np.radians: (mpmath.radians, NUMBERS), np.rad2deg: (mpmath.degrees, NUMBERS), np.degrees: (mpmath.degrees, NUMBERS),
+         fraction: (lambda x: x - mpmath.floor(x), [0.3, 1.7]), np.conjugate: (lambda x: x, NUMBERS),
+         np.real: (lambda x: x, NUMBERS), np.imag: (lambda x: 0 * x, NUMBERS), }
 PAIRS = [(0.3, 0.7), (2.5, -1.2), (1.5, 4.0), (3.0, 1e-3)]
-BINARY = {
-    np.add: (lambda x, y: x + y, PAIRS), np.subtract: (lambda x, y: x - y, PAIRS), np.multiply: (lambda x, y: x * y, PAIRS),
-    np.divide: (lambda x, y: x / y, PAIRS),
-    np.power: (lambda x, y: x**y, PAIRS), np.float_power: (lambda x, y: x**y, PAIRS),
-    np.arctan2: (mpmath.atan2, [*PAIRS, (-0.3, -2.0), (1e-9, 1.0)]),
-    np.hypot: (mpmath.hypot, [*PAIRS, (1e-9, 1.0)]), np.logaddexp: (lambda x, y: mpmath.log(mpmath.exp(x) + mpmath.exp(y)),
-                                                                    [*PAIRS, (800.0, 801.5), (-900.0, 3.0)]),
-    np.logaddexp2: (lambda x, y: mpmath.log(mpmath.mpf(2)**x + mpmath.mpf(2)**y, 2), [*PAIRS, (1000.0, 1001.5)]),
-    np.maximum: (max, PAIRS), np.minimum: (min, PAIRS), np.fmax: (max, PAIRS), np.fmin: (min, PAIRS),
-    np.remainder: (lambda x, y: x - y * mpmath.floor(x / y), [(7.3, 2.0), (-7.3, 2.0), (7.3, -2.0)]),
-    np.fmod: (lambda x, y: x - y * (mpmath.floor(x / y) if x / y > 0 else mpmath.ceil(x / y)),
-              [(7.3, 2.0), (-7.3, 2.0), (7.3, -2.0)]),
-    np.copysign: (lambda x, y: abs(x) * mpmath.sign(y), PAIRS),
-}
+BINARY = {np.add: (lambda x, y: x + y, PAIRS), np.subtract: (lambda x, y: x - y, PAIRS), np.multiply: (lambda x, y: x * y, PAIRS),
+          np.divide: (lambda x, y: x / y, PAIRS), np.power: (lambda x, y: x**y, PAIRS),
+          np.float_power: (lambda x, y: x**y, PAIRS), np.arctan2: (mpmath.atan2, [*PAIRS, (-0.3, -2.0), (1e-9, 1.0)]),
+          np.hypot: (mpmath.hypot, [*PAIRS, (1e-9, 1.0)]), np.logaddexp: (lambda x, y: mpmath.log(mpmath.exp(x) + mpmath.exp(y)),
+                                                                          [*PAIRS, (800.0, 801.5), (-900.0, 3.0)]),
+          np.logaddexp2: (lambda x, y: mpmath.log(mpmath.mpf(2)**x + mpmath.mpf(2)**y, 2), [*PAIRS, (1000.0, 1001.5)]),
+          np.maximum: (max, PAIRS), np.minimum: (min, PAIRS), np.fmax: (max, PAIRS), np.fmin: (min, PAIRS),
+          np.remainder: (lambda x, y: x - y * mpmath.floor(x / y), [(7.3, 2.0), (-7.3, 2.0), (7.3, -2.0)]),
+          np.fmod: (lambda x, y: x - y * (mpmath.floor(x / y) if x / y > 0 else mpmath.ceil(x / y)),
+                    [(7.3, 2.0), (-7.3, 2.0), (7.3, -2.0)]), np.copysign: (lambda x, y: abs(x) * mpmath.sign(y), PAIRS), }
 
 
 def name(fn):

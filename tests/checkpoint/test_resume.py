@@ -1,0 +1,367 @@
+"""Disk(path, resume=True): killed at any moment, the same call ends with the same bits and repeats only what was lost."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpoint.actions import Advance, Reverse, Save
+from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
+from checkpoint.storage import DamagedState, Disk, Memory, Tiers
+from checkpoint.storage import kept as kept_module
+from checkpoint.sweep import Sweep, reverse
+
+GRID = np.linspace(-1, 1, 12).reshape(3, 4)
+SCHEDULES = [StoreAll(), CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(3, costs=[1 + k % 3 for k in range(23)]), Periodic(5)]
+UNKNOWN = [StoreAll(), CTZ(), Online(2), Online(4), Periodic(5)]
+N = 23
+
+
+def step(k, state):
+    u, n, nothing = state
+    return u + 0.05 * np.sin(np.roll(u, 1) * (k % 3 + 1)), n + 1, nothing
+
+
+def pull(k, state, cotangent):
+    g, total = cotangent
+    wave = k % 3 + 1
+    slope = 0.05 * wave * np.cos(np.roll(state[0], 1) * wave) * g
+    return g + np.roll(slope, -1), np.sum(slope) if total is None else total + np.sum(slope)
+
+
+X0, SEED = (GRID, 0, None), (np.cos(GRID), None)
+
+
+class Interrupted(Exception):
+    pass
+
+
+class Calls:
+    """The step and the pull, counted; call number `end` fails, as if the process ended there."""
+
+    def __init__(self, end=None):
+        self.end, self.calls = end, []
+
+    def count(self, call):
+        if len(self.calls) == self.end:
+            raise Interrupted
+        self.calls.append(call)
+
+    def step(self, k, x):
+        self.count(("step", k))
+        return step(k, x)
+
+    def pull(self, k, x, g):
+        self.count(("pull", k))
+        return pull(k, x, g)
+
+    def run(self, **options):
+        options = {"token": 1.5} | options
+        if "until" not in options:
+            options = {"steps": N} | options
+        return reverse(self.step, self.pull, X0, SEED, **options)
+
+
+def bits(result):
+    return result.final[0].tobytes(), result.final[1:], result.cotangent[0].tobytes(), result.cotangent[1].hex()
+
+
+EXPECTED = bits(Calls().run())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "folder"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path):
+    yield
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("checkpoint-")]
+
+
+def durable(schedule, calls, until=False):
+    """How many of the first calls need not be repeated: those before the last Save, Reverse or end of the first sweep."""
+    actions = schedule.forward(None if until else N)
+    done = kept = working = 0
+    saved = set()
+    while working < N - 1 or until:
+        action = next(actions)
+        if type(action) is Advance:
+            if until and action.stop == N:
+                break
+            done, working = done + action.stop - action.start, action.stop
+        elif type(action) is Save:
+            saved.add(action.index)
+            if done <= calls:
+                kept = done - (working - action.index)
+        else:
+            saved.discard(action.index)
+    for action in actions if not until else ():
+        if type(action) is Save:
+            saved.add(action.index)
+            kept = done if done <= calls else kept
+    done += 1
+    kept = done if done <= calls else kept
+    for action in schedule.reverse(N, sorted(saved)):
+        if type(action) is Advance:
+            done += action.stop - action.start
+        elif type(action) is Reverse:
+            done += 1
+        if type(action) in (Save, Reverse) and done <= calls:
+            kept = done
+    return kept
+
+
+def interrupted_everywhere(schedule, end, folder, **options):
+    """Interrupt at call number `end`, run again, and compare bits and calls."""
+    clean = Calls()
+    clean.run(schedule=schedule, **options)
+    first, second = Calls(end), Calls()
+    storage = Disk(folder, resume=True)
+    with pytest.raises(Interrupted):
+        first.run(schedule=schedule, storage=storage, **options)
+    assert folder.exists()
+    result = second.run(schedule=schedule, storage=storage, **options)
+    assert bits(result) == EXPECTED
+    assert first.calls == clean.calls[:end]
+    assert second.calls == clean.calls[durable(schedule, end, "until" in options) :]
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+@given(data=st.data())
+def test_only_what_was_lost_is_repeated(tmp_path_factory, schedule, data):
+    clean = Calls()
+    clean.run(schedule=schedule)
+    end = data.draw(st.integers(0, len(clean.calls) - 1))
+    interrupted_everywhere(schedule, end, tmp_path_factory.mktemp("at") / "folder")
+
+
+@pytest.mark.parametrize("schedule", UNKNOWN, ids=repr)
+@given(data=st.data())
+def test_unknown_length(tmp_path_factory, schedule, data):
+    until = lambda k, state: k == N
+    clean = Calls()
+    clean.run(schedule=schedule, until=until)
+    end = data.draw(st.integers(0, len(clean.calls) - 1))
+    interrupted_everywhere(schedule, end, tmp_path_factory.mktemp("at") / "folder", until=until)
+
+
+@given(ends=st.lists(st.integers(0, 12), max_size=12), schedule=st.sampled_from(SCHEDULES))
+def test_interrupted_again_and_again(tmp_path_factory, ends, schedule):
+    storage = Disk(tmp_path_factory.mktemp("at") / "folder", resume=True)
+    for end in ends:
+        try:
+            assert bits(Calls(end).run(schedule=schedule, storage=storage)) == EXPECTED
+        except Interrupted:
+            continue
+    assert bits(Calls().run(schedule=schedule, storage=storage)) == EXPECTED
+
+
+def test_the_two_phases_of_a_sweep(folder):
+    """The first sweep in one process; x_N and the reverse sweep in another."""
+    def make(calls):
+        return Sweep(calls.step, X0, steps=N, storage=Disk(folder, resume=True))
+
+    first, second = Calls(), Calls()
+    sweep = make(first)
+    final = sweep.forward()
+    del sweep
+    again = make(second)
+    assert again.forward()[0].tobytes() == final[0].tobytes() and second.calls == []
+    assert again.backward(second.pull, SEED)[0].tobytes() == EXPECTED[2]
+    assert again.stats.pulls == again.stats.steps == N and not folder.exists()
+    assert again.backward(second.pull, SEED)[0].tobytes() == EXPECTED[2], "from the beginning, as ever"
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_short_chains(folder, steps):
+    result = Calls().run(steps=steps, storage=Disk(folder, resume=True))
+    plain = Calls().run(steps=steps)
+    assert result.final[0].tobytes() == plain.final[0].tobytes() and result.cotangent[0].tobytes() == plain.cotangent[0].tobytes()
+    assert not folder.exists()
+
+
+def test_other_files_in_the_folder_stay(folder):
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    (folder / "000000000000009-000000000003.state").write_text("left behind without a manifest")
+    assert bits(Calls().run(storage=Disk(folder, resume=True))) == EXPECTED
+    assert os.listdir(folder) == ["notes.txt"]
+
+
+# --------------------------------------------------------------------------------------------------------- refusals
+
+
+def interrupt(folder, **options):
+    with pytest.raises(Interrupted):
+        Calls(30).run(storage=Disk(folder, resume=True), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"steps": 24}, r"steps \(23 there, 24 here\)"),
+        ({"schedule": Revolve(4)}, r"schedule \(CTZ\(refill='binomial'\) there, Revolve\(slots=4, costs=None\) here\)"),
+        ({"token": 2.5}, "in: token"),
+        ({"token": {"rate": 1.5}}, "in: token"),
+        ({"until": lambda k, x: k == 23}, r"steps \(23 there, None here\)"),
+    ],
+    ids=str,
+)
+def test_another_call_is_refused(folder, options, named):
+    interrupt(folder)
+    with pytest.raises(ValueError, match=named):
+        Calls().run(storage=Disk(folder, resume=True), **options)
+    assert bits(Calls().run(storage=Disk(folder, resume=True))) == EXPECTED, "nothing is lost by that"
+
+
+def test_another_step_state_or_cotangent_is_refused(folder):
+    interrupt(folder)
+    storage, calls = Disk(folder, resume=True), Calls()
+    with pytest.raises(ValueError, match=r"differs in: step \("):
+        reverse(step, pull, X0, SEED, steps=N, token=1.5, storage=storage)
+    with pytest.raises(ValueError, match=r"differs in: token \(.*, initial state \("):
+        reverse(calls.step, pull, (GRID, 1, None), SEED, steps=N, storage=storage)
+    with pytest.raises(ValueError, match="another cotangent of x_N"):
+        reverse(calls.step, calls.pull, X0, (GRID, None), steps=N, token=1.5, storage=storage)
+    assert calls.calls == []
+
+
+def test_one_sweep_at_a_time(folder):
+    sweep = Sweep(step, X0, steps=N, storage=Disk(folder, resume=True))
+    sweep.forward()
+    with pytest.raises(BlockingIOError, match=f"another sweep is at work in this folder, in process {os.getpid()}"):
+        Sweep(step, X0, steps=N, storage=Disk(folder, resume=True)).forward()
+    code = """
+    import sys
+    from checkpoint.storage.kept import KeptSession
+    from pathlib import Path
+    KeptSession(Path(sys.argv[1]), 1).begin({})
+    """
+    other = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(folder)], capture_output=True, text=True)
+    assert f"BlockingIOError: [Errno 11] Disk: another sweep is at work in this folder, in process {os.getpid()}" in other.stderr
+    assert sweep.backward(pull, SEED)[0].tobytes() == EXPECTED[2]
+
+
+def test_what_does_not_go_together(folder):
+    with pytest.raises(ValueError, match="resume=True needs a path"):
+        Disk(resume=True)
+    with pytest.raises(ValueError, match="Tiers: what is in memory does not outlive the process"):
+        Tiers(Memory(), Disk(folder, resume=True))
+    with pytest.raises(ValueError, match="Tiers"):
+        Sweep(step, X0, steps=30, schedule=Tiered(2, 2), storage=Disk(folder, resume=True))
+    with pytest.raises(ValueError, match="check=True"):
+        Sweep(step, X0, steps=N, storage=Disk(folder, resume=True), check=True)
+    with pytest.raises(TypeError, match=r"Disk: state \d+ has the structure"):
+        reverse(lambda k, x: (x, x), pull, 1.0, 1.0, steps=3, storage=Disk(folder, resume=True))
+    with pytest.raises(TypeError, match="the pull of step 2 returned a cotangent of the structure"):
+        reverse(lambda k, x: x, lambda k, x, g: (g, g), 1.0, 1.0, steps=3, storage=Disk(folder / "2", resume=True))
+
+
+# ----------------------------------------------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("end", [30, 45])
+@pytest.mark.parametrize("damage", ["altered", "gone"])
+def test_damaged_states_are_computed_again(folder, end, damage):
+    with pytest.raises(Interrupted):
+        Calls(end).run(storage=Disk(folder, resume=True), schedule=Revolve(3))
+    for file in folder.glob("*.state"):
+        file.write_bytes(b"nothing") if damage == "altered" else file.unlink()
+    with pytest.warns(RuntimeWarning, match="is computed again"):
+        assert bits(Calls().run(storage=Disk(folder, resume=True), schedule=Revolve(3))) == EXPECTED
+
+
+@pytest.mark.parametrize("kind", ["manifest.json", "*.cotangent", "*.final"])
+def test_without_these_it_cannot_go_on(folder, kind):
+    interrupt(folder)
+    next(folder.glob(kind)).write_bytes(b"{")
+    with pytest.raises(DamagedState, match="remove the folder to begin again"):
+        Calls().run(storage=Disk(folder, resume=True))
+
+
+def test_after_an_error_of_the_writer_nothing_more_is_written(folder, monkeypatch):
+    """Else a later file could claim what an earlier one lacks."""
+    real, written = kept_module.write_leaves, []
+
+    def write(path, index, leaves, sync):
+        written.append(path.name)
+        if len(written) == 9:
+            raise OSError(28, "No space left on device", str(path))
+        real(path, index, leaves, sync=sync)
+
+    monkeypatch.setattr(kept_module, "write_leaves", write)
+    with pytest.raises(OSError, match="No space left"):
+        Calls().run(storage=Disk(folder, queue=20, resume=True))
+    assert len(written) == 9
+    assert bits(Calls().run(storage=Disk(folder, resume=True))) == EXPECTED
+
+
+# ------------------------------------------------------------------------------------------------------------- kills
+
+
+SCRIPT = """
+import os, random, signal, sys
+from checkpoint.schedules import Online, Revolve
+from checkpoint.storage import Disk, files, kept
+from checkpoint.sweep import reverse
+from test_resume import X0, SEED, N, bits, pull, step
+
+moment, folder, until = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "until"
+
+
+def before(function):
+    def counted(*arguments, **options):
+        global moment
+        moment -= 1
+        if not moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+    return counted
+
+
+for module, name in ((files.os, "replace"), (files.os, "fsync"), (files, "_encode"), (kept, "_remove")):
+    setattr(module, name, before(getattr(module, name)))
+steps, schedule = {"until": lambda k, x: k == N} if until else {"steps": N}, Online(3) if until else Revolve(3)
+result = reverse(before(step), before(pull), X0, SEED, storage=Disk(folder, resume=True), schedule=schedule, **steps)
+print(repr(bits(result)))
+"""
+
+
+@pytest.mark.parametrize("length", ["known", "until"])
+def test_killed(tmp_path, folder, length):
+    """At random calls of step, pull and the system; on one folder until one process comes through, then anew."""
+    script = tmp_path / "killed.py"
+    script.write_text(SCRIPT)
+    paths = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
+    chance, kills, phases = random.Random(length), 0, set()
+    while kills < 12:
+        words = [sys.executable, str(script), str(chance.randrange(1, 320)), str(folder), length]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True)
+        if done.returncode == 0:
+            assert done.stdout.strip() == repr(EXPECTED) and not folder.exists()
+        else:
+            assert done.returncode == -signal.SIGKILL, done.stderr
+            kills += 1
+            phases.add(bool(list(folder.glob("*.final"))))
+    assert phases == {False, True}, "both sweeps were hit"
+    words[2] = "0"
+    assert subprocess.run(words, env=environment, capture_output=True, text=True).stdout.strip() == repr(EXPECTED)
+
+
+def test_partial_steps_and_layers_have_a_fingerprint(folder):
+    run = partial(reverse, pull=lambda k, x, g: g, state=1.0, seed=1.0, steps=3, storage=Disk(folder, resume=True))
+    assert run(partial(lambda k, x, c: x + c, c=2.0), token=[step, pull, None]).final == 7.0

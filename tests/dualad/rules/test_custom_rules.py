@@ -1,0 +1,128 @@
+"""Rules that users give: one definition serves every mode; what is missing or wrong says so."""
+
+import numpy as np
+import pytest
+
+import dualad
+from checkpoint import chain, grad, hvp, vjp
+from checkpoint import jacobian as reverse_jacobian
+from dualad import derivative, jacobian, jvp, primitive, rules, stop_gradient
+from dualad.rules.kinds import ROWS
+from dualad.testing import check_derivatives
+
+
+@pytest.fixture(autouse=True)
+def table_as_it_was():
+    before = dict(ROWS)
+    yield
+    for fn in set(ROWS) - set(before):
+        del ROWS[fn]
+
+
+X = np.array([0.3, 1.2, -0.7])
+
+
+def make_softplus():
+    @primitive
+    def softplus(x):
+        assert not isinstance(x, dualad.Dual)
+        return np.logaddexp(x, 0.0)
+    rules.elementwise(softplus, lambda ans, x: 1.0 / (1.0 + np.exp(-x)))
+    return softplus
+
+
+def test_elementwise_rule_serves_every_mode():
+    softplus = make_softplus()
+    check_derivatives(softplus, X, vjp=vjp)
+    assert derivative(softplus, order=2)(0.0) == pytest.approx(0.25)
+    f = lambda x: np.sum(softplus(x) ** 2)  # noqa: E731
+    np.testing.assert_allclose(hvp(f, X, X), dualad.hessian(f)(X) @ X)
+    g = lambda x: np.sum(chain(lambda k, y: softplus(y) - 0.5, x, steps=5))  # noqa: E731
+    np.testing.assert_allclose(grad(g)(X), dualad.gradient(g)(X))
+
+
+def test_linear_and_explicit_rules():
+    @primitive
+    def reverse(x):
+        return x[::-1].copy()
+    rules.linear(reverse, lambda g, x: reverse(g))
+    np.testing.assert_array_equal(reverse_jacobian(reverse)(X), np.eye(3)[::-1])
+    np.testing.assert_array_equal(jacobian(reverse)(X), np.eye(3)[::-1])
+
+    @primitive
+    def scaled(x, c):
+        return x * c
+    rules.explicit(scaled, (lambda t, ans, x, c: t * c, lambda t, ans, x, c: x * t),
+                   (lambda g, ans, x, c: g * c, lambda g, ans, x, c: np.sum(g * x)))
+    check_derivatives(scaled, X, 1.5, vjp=vjp)
+
+
+def test_black_box_with_one_mode_only():
+    @primitive
+    def pushed(x):
+        return np.sin(x)
+    rules.explicit(pushed, jvp=lambda t, ans, x: np.cos(x) * t)
+    assert derivative(pushed)(0.0) == 1.0
+    with pytest.raises(TypeError, match=r"pushed has no VJP with respect to its argument 'x'"):
+        grad(pushed)(0.0)
+
+    @primitive
+    def pulled(x):
+        return np.sin(x)
+    rules.explicit(pulled, vjp=lambda g, ans, x: np.cos(x) * g)
+    assert grad(pulled)(0.0) == 1.0
+    with pytest.raises(TypeError, match=r"pulled has no JVP"):
+        derivative(pulled)(0.0)
+
+
+def test_primitive_without_a_rule_and_two_rules():
+    @primitive
+    def bare(x):
+        return x
+    assert bare(2.0) == 2.0
+    with pytest.raises(TypeError, match="bare has no derivative rule"):
+        derivative(bare)(2.0)
+    softplus = make_softplus()
+    with pytest.raises(ValueError, match="softplus has a row already"):
+        rules.elementwise(softplus, lambda ans, x: x)
+
+
+def test_rules_of_the_wrong_shape_are_named():
+    @primitive
+    def total(x):
+        return np.sum(x)
+    rules.explicit(total, lambda t, ans, x: t, lambda g, ans, x: g)
+    with pytest.raises(ValueError, match=r"rule of .*total.* tangent of shape \(3,\).*value has shape \(\)"):
+        jvp(total, (X,), (X,))
+    with pytest.raises(ValueError, match=r"rule of .*total.* cotangent of shape \(\).*argument 0 has shape \(3,\)"):
+        grad(total)(X)
+
+
+def test_buffers_that_a_rule_hands_out_are_not_written():
+    table = np.array([1.0, 2.0, 3.0])
+
+    @primitive
+    def weighted(x):
+        return x * table
+    rules.elementwise(weighted, lambda ans, x: table)
+    jvp(lambda x: weighted(weighted(x)) + weighted(x), (X,), (X,))
+    grad(lambda x: np.sum(weighted(weighted(x)) + weighted(x)))(X)
+    np.testing.assert_array_equal(table, [1.0, 2.0, 3.0])
+
+
+def test_argument_without_a_derivative():
+    @primitive
+    def order(x, n):
+        return x**n
+    rules.elementwise(order, lambda ans, x, n: n * x ** (n - 1), None)
+    assert derivative(lambda x: order(x, 3))(2.0) == 12.0
+    with pytest.raises(TypeError, match="'n'"):
+        derivative(lambda n: order(2.0, n))(3.0)
+
+
+def test_stop_gradient():
+    assert derivative(lambda x: x * stop_gradient(x))(3.0) == 3.0
+    assert grad(lambda x: x * stop_gradient({"y": x})["y"])(3.0) == 3.0
+    kept = stop_gradient(np.ones(2))
+    kept[0] = 5.0  # a plain array stays the caller's
+    np.testing.assert_array_equal(dualad.gradient(lambda x: np.sum(x * stop_gradient(x * x)))(X), X * X)

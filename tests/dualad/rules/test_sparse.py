@@ -1,0 +1,36 @@
+"""Products with SciPy's sparse matrices."""
+
+import numpy as np
+import pytest
+
+from checkpoint import grad, hvp
+from checkpoint import jacobian as reverse_jacobian
+from dualad import jacobian, jvp
+
+sparse = pytest.importorskip("scipy.sparse")
+DENSE = np.array([[0.0, 2.0, 0.0, 1.0], [3.0, 0.0, 0.0, 0.0], [0.0, -1.0, 4.0, 0.0]])
+X = np.array([1.0, -2.0, 0.5, 3.0])
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix, sparse.csr_array])
+def test_both_spellings_in_both_modes(kind):
+    matrix = kind(DENSE)
+    np.testing.assert_array_equal(X @ matrix.T, DENSE @ X)
+    for product in (lambda x: np.matmul(matrix, x), lambda x: x @ matrix.T):
+        np.testing.assert_array_equal(jvp(product, (X,), (X,))[0], DENSE @ X)
+        np.testing.assert_array_equal(jacobian(product)(X), DENSE)
+        np.testing.assert_array_equal(jacobian(product, chunk=1)(X), DENSE)
+        np.testing.assert_array_equal(reverse_jacobian(product)(X), DENSE)
+    f = lambda x: np.sum(np.sin(np.matmul(matrix, x)) ** 2)  # noqa: E731
+    g = lambda x: np.sum(np.sin(DENSE @ x) ** 2)  # noqa: E731
+    np.testing.assert_allclose(grad(f)(X), grad(g)(X))
+    np.testing.assert_allclose(hvp(f, X, X), hvp(g, X, X))
+
+
+def test_matrices_of_vectors():
+    matrix, many = sparse.csr_matrix(DENSE), np.arange(8.0).reshape(4, 2)
+    f = lambda y: np.sum(np.matmul(matrix, y) ** 3)  # noqa: E731
+    np.testing.assert_allclose(grad(f)(many), grad(lambda y: np.sum((DENSE @ y) ** 3))(many))
+    np.testing.assert_allclose(jacobian(lambda y: np.matmul(matrix, y))(many), jacobian(lambda y: DENSE @ y)(many))
+    with pytest.raises(ValueError, match="one or two axes"):
+        grad(lambda y: np.sum(np.matmul(matrix, y)))(np.ones((2, 4, 2)))

@@ -1,0 +1,67 @@
+"""implicit: derivatives of solutions by the implicit function theorem, in both modes and to second order."""
+
+import numpy as np
+import pytest
+
+import dualad
+from checkpoint import chain, grad, hvp
+from checkpoint import jacobian as reverse_jacobian
+from dualad import implicit, jacobian
+
+MATRIX = np.array([[2.0, 0.3, 0.1], [0.0, 1.5, 0.2], [0.4, 0.0, 3.0]])
+
+
+def residual(x, p):
+    return MATRIX @ x + 0.1 * x**3 - p * np.array([1.0, 2.0, 3.0]) - p[::-1] ** 2
+
+
+def newton(p):
+    assert type(p) is np.ndarray  # the solver sees plain values only
+    x = np.ones(3)
+    for _ in range(30):
+        x = x - np.linalg.solve(MATRIX + np.diag(0.3 * x**2), residual(x, p))
+    return x
+
+
+solution = implicit(residual, newton)
+P = np.array([0.5, 0.7, 0.2])
+
+
+def differences(f, p, h=1e-5):
+    return np.stack([(f(p + h * e) - f(p - h * e)) / (2 * h) for e in np.eye(3)], axis=-1)
+
+
+def test_first_order_in_both_modes():
+    expected = differences(newton, P)
+    np.testing.assert_allclose(jacobian(solution)(P), expected, atol=1e-8)
+    np.testing.assert_allclose(reverse_jacobian(solution)(P), expected, atol=1e-8)
+    np.testing.assert_array_equal(solution(P), newton(P))
+
+
+def test_second_order():
+    f = lambda p: np.sum(solution(p) ** 2)  # noqa: E731
+    hessian = dualad.hessian(f)(P)
+    np.testing.assert_allclose(hessian, differences(grad(f), P), atol=1e-7)
+    np.testing.assert_allclose(hvp(f, P, P), hessian @ P, rtol=1e-12)
+    np.testing.assert_allclose(reverse_jacobian(grad(f))(P), hessian, rtol=1e-10)
+
+
+def test_inside_a_chain():
+    f = lambda p: np.sum(chain(lambda k, x, p: x + 0.1 * implicit(residual, newton)(p + 0.1 * x), np.zeros(3), p, steps=4))  # noqa: E731
+    np.testing.assert_allclose(grad(f)(P), differences(f, P), atol=1e-7)
+    np.testing.assert_allclose(grad(f)(P), dualad.gradient(f)(P), rtol=1e-12)
+
+
+def test_numbers_and_several_parameters():
+    root = implicit(lambda x, a, b: x * x * b - a, lambda a, b: (a / b) ** 0.5)
+    assert dualad.gradient(root, argnums=(0, 1))(4.0, 1.0) == pytest.approx((0.25, -1.0))
+    assert grad(root, argnums=(0, 1))(4.0, 1.0) == pytest.approx((0.25, -1.0))
+
+
+def test_bad_problems():
+    with pytest.raises(ValueError, match=r"residual has shape \(2,\), the solution \(3,\)"):
+        jacobian(implicit(lambda x, p: x[:2] * p[0], newton))(P)
+    with pytest.raises(np.linalg.LinAlgError):
+        jacobian(implicit(lambda x, p: 0.0 * x + p - p, newton))(P)
+    with pytest.raises(TypeError, match="implicit: solve"):
+        implicit(residual, None)
