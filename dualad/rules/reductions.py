@@ -54,23 +54,23 @@ def mean_transpose(g, x, axis=None, dtype=None, out=None, keepdims=NO, *, where=
     return g if where is NO or where is True else np.where(where, g, 0.0)
 
 
-def spread(x, axis, where, ddof, correction):
-    """Return the deviations from the mean and the degrees of freedom."""
+def spread(x, axis, where, ddof, correction, mean):
+    """Return the deviations from the mean, the one that was given if any, and the degrees of freedom."""
     n = count(x, axis, where)
     free = n - (ddof if correction is NO else correction)
-    deviation = x - np.mean(x, axis=axis, keepdims=True, where=where)
+    deviation = x - (np.mean(x, axis=axis, keepdims=True, where=where) if mean is NO else mean)
     return deviation, np.maximum(free, 0) if isinstance(free, np.ndarray) else max(free, 0)
 
 
 def var_jvp(t, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, mean=NO, correction=NO):
-    deviation, free = spread(x, axis, where, ddof, correction)
+    deviation, free = spread(x, axis, where, ddof, correction, mean)
     slope = np.real(np.conjugate(deviation) * t) if np.iscomplexobj(x) else deviation * t
     total = np.sum(slope, axis=axis, keepdims=given(keepdims), where=where)
     return np.divide(2.0 * total, np.reshape(free, np.shape(total)) if np.ndim(free) else free)
 
 
 def var_vjp(g, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, mean=NO, correction=NO):
-    deviation, free = spread(x, axis, where, ddof, correction)
+    deviation, free = spread(x, axis, where, ddof, correction, mean)
     g = restore_axes(np.divide(2.0 * g, np.reshape(free, np.shape(g)) if np.ndim(free) else free), x, axis)
     share = g * (np.conjugate(deviation) if np.iscomplexobj(x) else deviation)
     return share if where is NO or where is True else np.where(where, share, 0.0)
