@@ -18,7 +18,7 @@ __all__ = ["added", "check_levels", "differs", "flattening", "is_floating", "kin
 
 # a Dual in a state is written to disk, and fingerprinted, as what it is made of
 optree.register_pytree_node(Dual, lambda dual: ((dual._refresh().value, dual.tangent), dual.level),
-                            lambda level, parts: make_dual(*parts, level), namespace=NAMESPACE)
+                            lambda level, parts: make_dual(parts[0], parts[1], level), namespace=NAMESPACE)
 
 
 def flattening(example, structure):

@@ -238,7 +238,7 @@ class Journal:
 
     def _numbered(self, actions: Iterator[Action], start: int) -> Iterator[Action]:
         session = self._session
-        for session.point, action in enumerate(actions, start + 1):  # noqa: B020
+        for session.point, action in enumerate(actions, start + 1):
             yield action
 
 

@@ -1,5 +1,7 @@
 """The numbers of the texts that this project grew from (value, tangents, adjoints), in both modes."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -75,4 +77,4 @@ def test_training_a_linear_layer_lowers_the_loss():
         losses.append(value)
         w, b = w - 0.1 * by_w, b - 0.1 * by_b
     assert losses[-1] < 0.5 * losses[0]
-    assert all(later < earlier for earlier, later in zip(losses, losses[1:], strict=False))
+    assert all(later < earlier for earlier, later in pairwise(losses))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoint.actions import Advance, Reverse, Save
@@ -140,6 +140,7 @@ def interrupted_everywhere(schedule, end, folder, **options):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+@settings(max_examples=16)
 @given(data=st.data())
 def test_only_what_was_lost_is_repeated(tmp_path_factory, schedule, data):
     clean = Calls()
@@ -149,6 +150,7 @@ def test_only_what_was_lost_is_repeated(tmp_path_factory, schedule, data):
 
 
 @pytest.mark.parametrize("schedule", UNKNOWN, ids=repr)
+@settings(max_examples=16)
 @given(data=st.data())
 def test_unknown_length(tmp_path_factory, schedule, data):
     until = lambda k, state: k == N
@@ -158,6 +160,7 @@ def test_unknown_length(tmp_path_factory, schedule, data):
     interrupted_everywhere(schedule, end, tmp_path_factory.mktemp("at") / "folder", until=until)
 
 
+@settings(max_examples=16)
 @given(ends=st.lists(st.integers(0, 12), max_size=12), schedule=st.sampled_from(SCHEDULES))
 def test_interrupted_again_and_again(tmp_path_factory, ends, schedule):
     storage = Disk(tmp_path_factory.mktemp("at") / "folder", resume=True)

@@ -138,8 +138,10 @@ def test_frozen_constants_are_copied_once_while_unchanged():
     assert tape.freeze(constant) is third  # NaN compares by its bits
 
 
-OPERATIONS = [lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / (b * b + 1.0),
-              lambda a, b: np.sin(a) * 1.0 + b * 0.0, lambda a, b: np.maximum(a, b), lambda a, b: a**2 - b, lambda a, b: np.exp(-a * a) + b, lambda a, b: np.hypot(a, b + 3.0)]
+OPERATIONS = [
+    lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / (b * b + 1.0), lambda a, b: np.sin(a) + b * 0.0,
+    lambda a, b: np.maximum(a, b), lambda a, b: a**2 - b, lambda a, b: np.exp(-a * a) + b, lambda a, b: np.hypot(a, b + 3.0),
+]
 
 
 @given(program=st.lists(st.tuples(st.integers(0, len(OPERATIONS) - 1), st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=12),

@@ -39,7 +39,7 @@ def test_first_order_in_both_modes():
 
 
 def test_second_order():
-    f = lambda p: np.sum(solution(p) ** 2)  # noqa: E731
+    f = lambda p: np.sum(solution(p) ** 2)
     hessian = dualad.hessian(f)(P)
     np.testing.assert_allclose(hessian, differences(grad(f), P), atol=1e-7)
     np.testing.assert_allclose(hvp(f, P, P), hessian @ P, rtol=1e-12)
@@ -47,7 +47,7 @@ def test_second_order():
 
 
 def test_inside_a_chain():
-    f = lambda p: np.sum(chain(lambda k, x, p: x + 0.1 * implicit(residual, newton)(p + 0.1 * x), np.zeros(3), p, steps=4))  # noqa: E731
+    f = lambda p: np.sum(chain(lambda k, x, p: x + 0.1 * implicit(residual, newton)(p + 0.1 * x), np.zeros(3), p, steps=4))
     np.testing.assert_allclose(grad(f)(P), differences(f, P), atol=1e-7)
     np.testing.assert_allclose(grad(f)(P), dualad.gradient(f)(P), rtol=1e-12)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import samples
-from samples import APART, CONSTANTS, SAMPLES, A, B, D, Fixed, G, M, P, Sample, Z, call, fixed, over, sample
+from samples import APART, CONSTANTS, A, D, Fixed, M, P, Z, call, fixed, over, sample
 
 from dualad.rules.constants import evaluate
 from dualad.rules.decompositions import (
@@ -21,12 +21,9 @@ from dualad.rules.ufunc_methods import add_reduceat, leader
 samples.random.bit_generator.state = np.random.default_rng(21).bit_generator.state  # the same samples whatever `samples` holds
 
 #: rows tested elsewhere: they write into their first argument, or make arrays
-ELSEWHERE = {f"numpy.{name}" for name in (
-    "copyto put putmask place fill_diagonal put_along_axis zeros ones empty full eye identity tri arange array asarray asanyarray "
-    "ascontiguousarray asfortranarray require fromfunction frombuffer fromfile fromiter fromstring loadtxt genfromtxt save savez "
-    "savez_compressed savetxt einsum_path").split()}
+ELSEWHERE = {f"numpy.{name}" for name in ["copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis", "zeros", "ones", "empty", "full", "eye", "identity", "tri", "arange", "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "fromfunction", "frombuffer", "fromfile", "fromiter", "fromstring", "loadtxt", "genfromtxt", "save", "savez", "savez_compressed", "savetxt", "einsum_path"]}
 #: rows of functions that only see Hermitian matrices, or a fixed basis: tested by what calls them
-ELSEWHERE |= {f"dualad.rules.decompositions.{name}" for name in "cholesky_factor eigh_factors eigenvalues complement".split()}
+ELSEWHERE |= {f"dualad.rules.decompositions.{name}" for name in ["cholesky_factor", "eigh_factors", "eigenvalues", "complement"]}
 
 
 def existing(names, space=np):

@@ -35,9 +35,9 @@ def test_elementwise_rule_serves_every_mode():
     softplus = make_softplus()
     check_derivatives(softplus, X, vjp=vjp)
     assert derivative(softplus, order=2)(0.0) == pytest.approx(0.25)
-    f = lambda x: np.sum(softplus(x) ** 2)  # noqa: E731
+    f = lambda x: np.sum(softplus(x) ** 2)
     np.testing.assert_allclose(hvp(f, X, X), dualad.hessian(f)(X) @ X)
-    g = lambda x: np.sum(chain(lambda k, y: softplus(y) - 0.5, x, steps=5))  # noqa: E731
+    g = lambda x: np.sum(chain(lambda k, y: softplus(y) - 0.5, x, steps=5))
     np.testing.assert_allclose(grad(g)(X), dualad.gradient(g)(X))
 
 

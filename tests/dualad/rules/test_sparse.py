@@ -21,15 +21,15 @@ def test_both_spellings_in_both_modes(kind):
         np.testing.assert_array_equal(jacobian(product)(X), DENSE)
         np.testing.assert_array_equal(jacobian(product, chunk=1)(X), DENSE)
         np.testing.assert_array_equal(reverse_jacobian(product)(X), DENSE)
-    f = lambda x: np.sum(np.sin(np.matmul(matrix, x)) ** 2)  # noqa: E731
-    g = lambda x: np.sum(np.sin(DENSE @ x) ** 2)  # noqa: E731
+    f = lambda x: np.sum(np.sin(np.matmul(matrix, x)) ** 2)
+    g = lambda x: np.sum(np.sin(DENSE @ x) ** 2)
     np.testing.assert_allclose(grad(f)(X), grad(g)(X))
     np.testing.assert_allclose(hvp(f, X, X), hvp(g, X, X))
 
 
 def test_matrices_of_vectors():
     matrix, many = sparse.csr_matrix(DENSE), np.arange(8.0).reshape(4, 2)
-    f = lambda y: np.sum(np.matmul(matrix, y) ** 3)  # noqa: E731
+    f = lambda y: np.sum(np.matmul(matrix, y) ** 3)
     np.testing.assert_allclose(grad(f)(many), grad(lambda y: np.sum((DENSE @ y) ** 3))(many))
     np.testing.assert_allclose(jacobian(lambda y: np.matmul(matrix, y))(many), jacobian(lambda y: DENSE @ y)(many))
     with pytest.raises(ValueError, match="one or two axes"):
