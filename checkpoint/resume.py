@@ -121,7 +121,9 @@ class Journal:
             if mark.kind == "final":
                 *leaves, saved = self._session.read(mark)
                 n = self._structure.num_leaves
-                states = [self._structure.unflatten(leaves[i : i + n]) for i in range(0, len(leaves), n)] if n else [self._initial] * 2
+                if not n:
+                    leaves, n = [self._initial] * 2, 1
+                states = [self._structure.unflatten(leaves[i : i + n]) for i in range(0, len(leaves), n)]
                 self._turn, self._saved = mark.point, saved.tolist()
                 return states[0], states[1:], mark.index
         return None

@@ -20,8 +20,8 @@ FLOORS = {
 }
 
 #: rooms that know no derivative engine: anybody's steps can be swept
-ENGINE_FREE = ["actions", "checks", "progress", "units", "stats", "schedules", "storage", "fingerprint", "machine", "resume", "sweep", "draw",
-               "tradeoff", "plan"]
+ENGINE_FREE = ["actions", "checks", "progress", "units", "stats", "schedules", "storage", "fingerprint", "machine", "resume", "sweep",
+               "draw", "tradeoff", "plan"]
 
 MOST_LINES = 500
 #: longer rooms, with the reason

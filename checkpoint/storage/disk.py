@@ -80,6 +80,5 @@ class Disk(Storage):
         -------
         DiskSession
         """
-        if self.resume:
-            return KeptSession(Path(self.path), self.queue)
-        return DiskSession(None if self.path is None else Path(self.path), self.queue)
+        path = None if self.path is None else Path(self.path)
+        return KeptSession(path, self.queue) if self.resume and path is not None else DiskSession(path, self.queue)

@@ -110,8 +110,7 @@ class KeptSession(DiskSession):
             If a sweep is at work in this folder.
         """
         folder = self._open().path
-        for file in folder.glob("*.tmp"):
-            file.unlink()
+        _remove(folder.glob("*.tmp"))
         manifest = folder / MANIFEST
         marks = sorted(_marks(folder))
         if manifest.exists():
@@ -120,10 +119,10 @@ class KeptSession(DiskSession):
             _remove(mark.path for mark in marks)
             marks = []
             temporary = manifest.with_suffix(".tmp")
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                json.dump(dict(call), file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+                json.dump(dict(call), opened, indent=1)
+                opened.flush()
+                os.fsync(opened.fileno())
             os.replace(temporary, manifest)
             sync_folder(folder)
         self.point = 0
@@ -228,8 +227,9 @@ class KeptSession(DiskSession):
         file.written.set_result(None)
         return file
 
-    def _remove(self, file: "_KeptFile") -> None:
+    def _remove(self, file: File) -> None:
         """Remove a file once the next one is on the disk, or see to it that it is not written."""
+        assert isinstance(file, _KeptFile)
         if file.written.cancel():
             self._writing.remove(file)
             self._superseded += file.superseded
@@ -237,6 +237,7 @@ class KeptSession(DiskSession):
             self._superseded.append(file.path)
 
     def _make_folder(self) -> "_KeptFolder":
+        assert self._path is not None
         return _KeptFolder(self._path)
 
 
@@ -337,7 +338,9 @@ def _locked(path: Path) -> int:
         owner = os.pread(descriptor, 20, 0).decode(errors="replace")
         os.close(descriptor)
         raise BlockingIOError(
-            error.errno, f"Disk: another sweep is at work in this folder, in process {owner}; one folder is for one sweep", str(path.parent)
+            error.errno,
+            f"Disk: another sweep is at work in this folder, in process {owner}; one folder is for one sweep",
+            str(path.parent),
         ) from None
 
 

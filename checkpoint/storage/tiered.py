@@ -81,7 +81,7 @@ def tiers(storage: Storage, on_disk: frozenset[int]) -> Storage:
     Examples
     --------
     >>> tiers(Memory(slots=4), frozenset({0}))
-    Tiers(memory=Memory(copy=None, slots=4, compress=None), disk=Disk(path=None, queue=2), on_disk=frozenset({0}))
+    Tiers(memory=Memory(copy=None, slots=4, compress=None), disk=Disk(path=None, queue=2, resume=False), on_disk=frozenset({0}))
     """
     if not on_disk:
         return storage
