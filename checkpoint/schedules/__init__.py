@@ -2,6 +2,7 @@
 
 from .binomial import advances, beta
 from .ctz import CTZ
+from .foreign import from_checkpoint_schedules
 from .online import Online
 from .parse import parse
 from .periodic import Periodic
@@ -10,4 +11,16 @@ from .schedule import Schedule
 from .store_all import StoreAll
 from .tiered import Tiered
 
-__all__ = ["CTZ", "Online", "Periodic", "Revolve", "Schedule", "StoreAll", "Tiered", "advances", "beta", "parse"]
+__all__ = [
+    "CTZ",
+    "Online",
+    "Periodic",
+    "Revolve",
+    "Schedule",
+    "StoreAll",
+    "Tiered",
+    "advances",
+    "beta",
+    "from_checkpoint_schedules",
+    "parse",
+]

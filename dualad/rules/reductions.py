@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .kinds import composite, explicit, linear, restore_axes, spread_out
+from .kinds import composite, explicit, linear, primitive, restore_axes, spread_out
 
 NO = np._NoValue
 
@@ -54,25 +54,52 @@ def mean_transpose(g, x, axis=None, dtype=None, out=None, keepdims=NO, *, where=
     return g if where is NO or where is True else np.where(where, g, 0.0)
 
 
-def spread(x, axis, where, ddof, correction, mean):
-    """Return the deviations from the mean, the one that was given if any, and the degrees of freedom."""
+def spread(x, axis, where, ddof, correction):
+    """Return the deviations from the mean, and the degrees of freedom."""
     n = count(x, axis, where)
     free = n - (ddof if correction is NO else correction)
-    deviation = x - (np.mean(x, axis=axis, keepdims=True, where=where) if mean is NO else mean)
-    return deviation, np.maximum(free, 0) if isinstance(free, np.ndarray) else max(free, 0)
+    return x - np.mean(x, axis=axis, keepdims=True, where=where), np.maximum(free, 0) if isinstance(free, np.ndarray) else max(free, 0)
 
 
-def var_jvp(t, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, mean=NO, correction=NO):
-    deviation, free = spread(x, axis, where, ddof, correction, mean)
-    slope = np.real(np.conjugate(deviation) * t) if np.iscomplexobj(x) else deviation * t
+@primitive
+def variance(x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
+    """Return ``np.var(x)`` about the mean of `x` itself."""
+    return np.var(x, axis, dtype, out, ddof, keepdims, where=where, correction=correction)
+
+
+@primitive
+def deviation(x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
+    """Return ``np.std(x)`` about the mean of `x` itself."""
+    return np.std(x, axis, dtype, out, ddof, keepdims, where=where, correction=correction)
+
+
+def about_given_mean(x, mean, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
+    """Return ``np.var(x, mean=mean)``."""
+    square = np.square(np.real(x - mean)) + np.square(np.imag(x - mean)) if np.iscomplexobj(x) else np.square(x - mean)
+    total = np.sum(square, axis=axis, dtype=dtype, keepdims=given(keepdims), where=where)
+    free = count(x, axis, where, given(keepdims)) - (ddof if correction is NO else correction)
+    return np.divide(total, np.maximum(free, 0))
+
+
+def var(x, *args, mean=NO, **options):
+    return variance(x, *args, **options) if mean is NO else about_given_mean(x, mean, *args, **options)
+
+
+def std(x, *args, mean=NO, **options):
+    return deviation(x, *args, **options) if mean is NO else flat_sqrt(about_given_mean(x, mean, *args, **options))
+
+
+def variance_jvp(t, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
+    apart, free = spread(x, axis, where, ddof, correction)
+    slope = np.real(np.conjugate(apart) * t) if np.iscomplexobj(x) else apart * t
     total = np.sum(slope, axis=axis, keepdims=given(keepdims), where=where)
     return np.divide(2.0 * total, np.reshape(free, np.shape(total)) if np.ndim(free) else free)
 
 
-def var_vjp(g, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, mean=NO, correction=NO):
-    deviation, free = spread(x, axis, where, ddof, correction, mean)
+def variance_vjp(g, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
+    apart, free = spread(x, axis, where, ddof, correction)
     g = restore_axes(np.divide(2.0 * g, np.reshape(free, np.shape(g)) if np.ndim(free) else free), x, axis)
-    share = g * (np.conjugate(deviation) if np.iscomplexobj(x) else deviation)
+    share = g * (np.conjugate(apart) if np.iscomplexobj(x) else apart)
     return share if where is NO or where is True else np.where(where, share, 0.0)
 
 
@@ -82,12 +109,12 @@ def half_inverse(ans):
     return np.where(zero, 0.0, 0.5 / np.where(zero, 1.0, ans))
 
 
-def std_jvp(t, ans, x, *args, **kwargs):
-    return half_inverse(ans) * var_jvp(t, None, x, *args, **kwargs)
+def deviation_jvp(t, ans, x, *args, **kwargs):
+    return half_inverse(ans) * variance_jvp(t, None, x, *args, **kwargs)
 
 
-def std_vjp(g, ans, x, *args, **kwargs):
-    return var_vjp(g * half_inverse(ans), None, x, *args, **kwargs)
+def deviation_vjp(g, ans, x, *args, **kwargs):
+    return variance_vjp(g * half_inverse(ans), None, x, *args, **kwargs)
 
 
 def flat_sqrt(v):
@@ -220,8 +247,10 @@ def diff(x, n=1, axis=-1, prepend=NO, append=NO):
 linear(np.sum,     sum_transpose, affine=("initial",), call=add_reduce)
 linear(np.cumsum,  cumsum_transpose)
 linear(np.mean,    mean_transpose)
-explicit(np.var,   var_jvp, var_vjp)
-explicit(np.std,   std_jvp, std_vjp)  # std' = 0 of a constant
+explicit(variance,  variance_jvp, variance_vjp)
+explicit(deviation, deviation_jvp, deviation_vjp)  # std' = 0 of a constant
+composite(np.var,  var)
+composite(np.std,  std)
 explicit(np.prod,    prod_jvp, prod_vjp)
 explicit(np.cumprod, cumprod_jvp, cumprod_vjp)
 explicit(np.max, extremum_jvp, extremum_vjp)  # ties share equally

@@ -23,7 +23,7 @@ samples.random.bit_generator.state = np.random.default_rng(21).bit_generator.sta
 #: rows tested elsewhere: they write into their first argument, or make arrays
 ELSEWHERE = {f"numpy.{name}" for name in ["copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis", "zeros", "ones", "empty", "full", "eye", "identity", "tri", "arange", "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "fromfunction", "frombuffer", "fromfile", "fromiter", "fromstring", "loadtxt", "genfromtxt", "save", "savez", "savez_compressed", "savetxt", "einsum_path"]}
 #: rows of functions that only see Hermitian matrices, or a fixed basis: tested by what calls them
-ELSEWHERE |= {f"dualad.rules.decompositions.{name}" for name in ["cholesky_factor", "eigh_factors", "eigenvalues", "complement"]}
+ELSEWHERE |= {f"dualad.rules.decompositions.{name}" for name in ["cholesky_factor", "eigh_factors", "eigenvalues", "eig_factors", "complement"]}
 
 
 def existing(names, space=np):
