@@ -5,13 +5,13 @@ import sys
 from collections.abc import Sequence
 
 from .draw import draw
+from .plot import plot_schedule
 from .schedules import parse
 from .schedules.parse import FORMS
 from .tradeoff import compare
 from .units import parse_count
 
 __all__ = ["main"]
-
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,19 +39,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         print(options.run(options))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, ImportError, OSError) as error:
         print(f"checkpoint: error: {error}", file=sys.stderr)
         return 2
     return 0
 
 
 def _draw(options: argparse.Namespace) -> str:
-    return draw(parse(options.schedule), parse_count(options.steps))
+    schedule, steps = parse(options.schedule), parse_count(options.steps)
+    if options.plot is None:
+        return draw(schedule, steps)
+    plot_schedule(schedule, steps, options.plot)
+    return options.plot
 
 
 def _compare(options: argparse.Namespace) -> str:
     schedules = None if options.schedules is None else [parse(text) for text in options.schedules.split(",")]
-    table = compare(steps=parse_count(options.steps), state_bytes=options.state, schedules=schedules)
+    table = compare(steps=parse_count(options.steps), state_bytes=options.state, schedules=schedules, memory=options.memory)
+    if options.plot is not None:
+        table.plot(options.plot)
     return table.to_markdown() if options.markdown else str(table)
 
 
@@ -63,12 +69,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     steps = argparse.ArgumentParser(add_help=False)
     steps.add_argument("--steps", required=True, metavar="N", help="length of the chain, for instance 1000 or 1e6")
+    steps.add_argument("--plot", metavar="FILE", help="write a picture: .png, .svg or .pdf (needs matplotlib)")
 
     command = commands.add_parser(
         "draw",
         parents=[steps],
         help="picture of a schedule: states across, time downwards",
-        description="Draw what a schedule does with a short chain (at most 120 steps).",
+        description="Draw what a schedule does with a short chain (at most 120 steps, with --plot 2000).",
     )
     command.add_argument("--schedule", default="ctz", metavar="S", help=f"{FORMS} (default: ctz)")
     command.set_defaults(run=_draw)
@@ -81,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         "step as a multiple of one simulation. Takes some seconds for a million steps.",
     )
     command.add_argument("--state", required=True, metavar="SIZE", help='size of one state: 8MB, "1.5 GiB", 4096')
+    command.add_argument("--memory", metavar="SIZE", help='compare also the best schedule for this budget: "2 GB"')
     command.add_argument("--schedules", metavar="S,S,...", help=f"each {FORMS} (default: a selection)")
     command.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     command.set_defaults(run=_compare)

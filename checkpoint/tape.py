@@ -160,7 +160,7 @@ class Var(Traced):
                 if shared:
                     written = True
                     if not row.shape_only and type(value) is np.ndarray:
-                        value = value.copy()
+                        value = value.copy("K")
                     elif not row.shape_only and isinstance(value, Traced):
                         value = np.copy(value)
                 values[i] = value

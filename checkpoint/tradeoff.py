@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from os import PathLike
 from typing import Any
 
 from .checks import whole_number
 from .machine import simulate
+from .plan import plan
+from .plot import plot_tradeoff
 from .schedules import CTZ, Revolve, Schedule, StoreAll
 from .units import format_bytes, parse_bytes
 
@@ -68,11 +71,14 @@ class Tradeoff:
         Bytes of one state.
     rows : tuple of Row
         One a schedule.
+    memory : int or None
+        The budget in bytes, if there is one.
     """
 
     steps: int
     state_bytes: int
     rows: tuple[Row, ...]
+    memory: int | None = None
 
     def __str__(self) -> str:
         cells = self._cells()
@@ -100,9 +106,31 @@ class Tradeoff:
         Returns
         -------
         dict
-            ``steps``, ``state_bytes`` and ``rows``, a list of one dict a row.
+            ``steps``, ``state_bytes``, ``memory`` and ``rows``, a list of one dict a row.
         """
         return asdict(self) | {"rows": [asdict(row) for row in self.rows]}
+
+    def plot(self, path: str | PathLike[str] | None = None) -> Any:
+        """Draw memory against work, both logarithmic: a point a row, a curve for what its schedule does with other slots.
+
+        The grey area below the binomial curve is what no schedule can reach whose saved states are all in memory (Griewank &
+        Walther 2000).
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Where to write the picture; the ending says the format (png, svg, pdf).
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        return plot_tradeoff(self, path)
 
     def _cells(self) -> list[tuple[str, ...]]:
         """Headings and rows; the column of the disk only if something is there."""
@@ -112,7 +140,9 @@ class Tradeoff:
         return [cells[:DISK] + cells[DISK + 1 :] for cells in table]
 
 
-def compare(*, steps: int, state_bytes: int | str, schedules: Iterable[Schedule] | None = None) -> Tradeoff:
+def compare(
+    *, steps: int, state_bytes: int | str, schedules: Iterable[Schedule] | None = None, memory: int | str | None = None
+) -> Tradeoff:
     """Count what schedules need for a chain, by executing them on integers.
 
     Parameters
@@ -124,6 +154,8 @@ def compare(*, steps: int, state_bytes: int | str, schedules: Iterable[Schedule]
     schedules : iterable of Schedule, optional
         What to compare. The default is StoreAll(), CTZ(), and Revolve with as many, and with twice as many, states as
         CTZ() saves.
+    memory : int or str, optional
+        A budget, for instance ``"2 GB"``: the schedule that `plan` chooses for it is compared too.
 
     Returns
     -------
@@ -154,7 +186,13 @@ def compare(*, steps: int, state_bytes: int | str, schedules: Iterable[Schedule]
     if schedules is None:
         slots = CTZ().limit(steps)
         schedules = (StoreAll(), CTZ(), Revolve(slots), Revolve(2 * slots))
-    return Tradeoff(steps, size, tuple(_row(schedule, steps, size) for schedule in schedules))
+    schedules = list(schedules)
+    if memory is not None:
+        memory = parse_bytes(memory)
+        chosen = plan(steps, size, memory).schedule
+        if chosen not in schedules:
+            schedules.append(chosen)
+    return Tradeoff(steps, size, tuple(_row(schedule, steps, size) for schedule in schedules), memory)
 
 
 def _row(schedule: Schedule, steps: int, size: int) -> Row:

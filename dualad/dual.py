@@ -218,7 +218,7 @@ def shows_memory(ans, x):
     """Tell whether `ans` is a view of the memory of `x`."""
     if type(ans) is np.ndarray:
         base = ans.base
-        return base is not None and type(x) is np.ndarray and (base is x or base is x.base)
+        return ans is x or base is not None and type(x) is np.ndarray and (base is x or base is x.base)
     return isinstance(ans, Traced) and type(ans.alias) is View
 
 
@@ -229,7 +229,7 @@ def separate(buffer, args):
     for arg in args:
         if isinstance(arg, Traced) and any(type(part) is np.ndarray and np.may_share_memory(buffer, part)
                                            for part in (arg.value, arg.payload)):
-            return buffer.copy()
+            return buffer.copy("K")
     return buffer
 
 

@@ -24,6 +24,17 @@ def test_compare_in_markdown(capsys):
     assert capsys.readouterr().out == compare(steps=50, state_bytes=8).to_markdown() + "\n"
 
 
+def test_plots(capsys, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    for command in ("compare --steps 1e3 --state 8MB --memory 2GB", "draw --schedule revolve:3 --steps 10"):
+        picture = tmp_path / f"{command[:4]}.png"
+        assert main([*command.split(), "--plot", str(picture)]) == 0
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert capsys.readouterr().out
+    assert main(["draw", "--steps", "10", "--plot", str(tmp_path / "no" / "folder.png")]) == 2
+    assert main(["draw", "--steps", "10", "--plot", str(tmp_path / "picture.nope")]) == 2
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -33,6 +44,7 @@ def test_compare_in_markdown(capsys):
         ("draw --steps 16 --schedule revolve:0", "Revolve: slots must be at least 1"),
         ("compare --steps 10 --state 8XB", "cannot read '8XB'"),
         ("compare --steps 0 --state 8", "at least 1"),
+        ("compare --steps 100 --state 8MB --memory 9MB", "too small"),
     ],
 )
 def test_errors_go_to_stderr(words, reason, capsys):

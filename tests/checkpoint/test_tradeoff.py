@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from checkpoint.plan import plan
 from checkpoint.schedules import CTZ, Revolve, StoreAll, Tiered
 from checkpoint.tradeoff import compare
 
@@ -49,6 +50,7 @@ def test_dict_is_plain_data():
     assert json.loads(json.dumps(data)) == {
         "steps": 10,
         "state_bytes": 8,
+        "memory": None,
         "rows": [{"schedule": "Revolve(slots=3)", "states": 3, "bytes": 24, "advances": 15, "work": 2.6, "disk_bytes": 0}],
     }
 
@@ -57,6 +59,13 @@ def test_what_is_on_disk_has_a_column_of_its_own():
     table = compare(steps=30, state_bytes="1 MB", schedules=[Tiered(2, 2), Revolve(4)])
     assert [(row.bytes, row.disk_bytes, row.states) for row in table.rows] == [(2 * 10**6, 2 * 10**6, 4), (4 * 10**6, 0, 4)]
     assert "memory  disk  advances" in str(table) and "| memory | disk | advances |" in table.to_markdown()
+
+
+def test_a_budget_adds_the_schedule_that_is_planned_for_it():
+    table = compare(steps=1000, state_bytes="8 MB", memory="200 MB")
+    assert table.memory == 200_000_000 and table.rows[-1].schedule == str(plan(1000, "8 MB", "200 MB").schedule)
+    assert table.rows[-1].bytes <= table.memory
+    assert len(compare(steps=1000, state_bytes="8 MB", memory="200 MB", schedules=[Revolve(22)]).rows) == 1
 
 
 def test_errors():

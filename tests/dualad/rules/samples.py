@@ -17,6 +17,7 @@ import scipy.sparse
 from dualad.rules.indexing import cast, discretize, getitem, scatter
 from dualad.rules.kinds import Abstract, strong_multiply
 from dualad.rules.linalg import euclidean
+from dualad.rules.reductions import deviation, variance
 from dualad.rules.shapes import blank, clamp, filled, select, surround
 from dualad.rules.sparse import times_sparse
 from dualad.rules.ufuncs import exponent, fraction
@@ -321,6 +322,7 @@ sample(np.linalg.norm)(call(A(3)), call(A(2, 3)), call(A(2, 3, 4)),
 APART = np.diag([4.0, 2.5, 1.0]) + np.arange(9.0).reshape(3, 3) * 0.05  # its singular values are well apart
 sample(np.linalg.norm)(*over({"ord": 2}, {"ord": -2}, {"ord": "nuc"})(APART),
                        *over({"ord": 2, "axis": (0, 2), "keepdims": True})(np.stack([APART, 1.0 - APART], axis=1)))
+sample(variance, deviation)(call(A(3)), call(A(2, 3), axis=0, ddof=1), call(A(2, 3), axis=(0, 1), keepdims=True))
 sample(euclidean)(call(A(3), 0, False), call(A(2, 3), (0, 1), True), call(A(2, 3, 4), (0, 2), False), call(Z(2, 3), -1, True))
 V = np.array([0.5, -1.5, 2.5])
 SPARSE = scipy.sparse.csr_array(np.arange(12.0).reshape(4, 3) % 5)
