@@ -111,12 +111,21 @@ def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
         star = family == "CTZ"
         axes.plot([row.bytes], [row.work], MARKERS.get(family, "o"), color=colour, ms=11 if star else 7, mec="white", mew=0.6,
                   label=label, zorder=5 if star else 4)
+        if row.measured is not None:
+            at = row.measured.peak_bytes, row.measured.work
+            axes.plot([row.bytes, at[0]], [row.work, at[1]], color=colour, lw=0.6, ls=":", zorder=3)
+            axes.plot(*at, MARKERS.get(family, "o"), mfc="white", mec=colour, ms=9 if star else 6, zorder=4)
     if table.memory is not None:
         axes.axvline(table.memory, color="black", lw=0.8, ls="--", zorder=1, label=f"budget: {format_bytes(table.memory)}")
-    works = [row.work for row in table.rows]
-    axes.set(xlim=(0.8 * size, 1.3 * size * steps), ylim=(1.6, max(10, 2.5 * max(works))))
+    measured = [row.measured for row in table.rows if row.measured is not None]
+    if measured:
+        axes.plot([], [], "o", mfc="white", mec="black", ms=6, label="measured: peak memory, time of both sweeps")
+    works = [row.work for row in (*table.rows, *measured)]
+    furthest = max(size * steps, *(result.peak_bytes for result in measured), 0)
+    axes.set(xlim=(0.8 * size, 1.3 * furthest), ylim=(1.6, max(10, 2.5 * max(works))))
     _ticks(axes, size)
-    axes.set(xlabel="memory for saved states", ylabel="evaluations of the step, in simulations")
+    axes.set(xlabel="memory for saved states", ylabel="evaluations of the step, or time, in simulations" if measured else
+             "evaluations of the step, in simulations")
     axes.set_title(f"{steps:,} steps, a state of {format_bytes(table.state_bytes)}", fontsize=10)
     axes.grid(which="major", color="0.9", lw=0.6)
     axes.legend(loc="upper right", fontsize=8, framealpha=0.95)

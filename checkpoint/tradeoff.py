@@ -1,7 +1,7 @@
 """Memory against recomputation: what each schedule needs for a given chain."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import Any
 
@@ -12,11 +12,53 @@ from .plot import plot_tradeoff
 from .schedules import CTZ, Revolve, Schedule, StoreAll
 from .units import format_bytes, parse_bytes
 
-__all__ = ["Row", "Tradeoff", "compare"]
+__all__ = ["Measured", "Row", "Tradeoff", "compare"]
 
 LONGEST = 10**7  # one action after another: a few seconds for a million steps
 HEADINGS = ("schedule", "saved states", "memory", "disk", "advances", "work")
+MEASURED = ("first sweep", "reverse sweep", "time", "peak memory", "saves", "loads")
 DISK = HEADINGS.index("disk")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one schedule took in a real run, from `profile`.
+
+    Attributes
+    ----------
+    first_seconds, reverse_seconds : float
+        Times of the two sweeps.
+    work : float
+        Both together, as a multiple of the time of one simulation. Unlike `Row.work` this includes the adjoints.
+    peak_bytes : int
+        The most that Python and NumPy had allocated at one moment, beyond what was there before: saved states, the working
+        state, the cotangent, and what a step and a pull need.
+    advances : int
+        Plain calls of the step, that to x_N included, which `Row.advances` leaves out.
+    saves, loads : int
+        States copied into, and out of, the storage.
+    peak_states : int
+        The most that was saved at one moment.
+    """
+
+    first_seconds: float
+    reverse_seconds: float
+    work: float
+    peak_bytes: int
+    advances: int
+    saves: int
+    loads: int
+    peak_states: int
+
+    def _cells(self) -> tuple[str, ...]:
+        return (
+            f"{self.first_seconds:.3g} s",
+            f"{self.reverse_seconds:.3g} s",
+            f"{self.work:.2f}x",
+            format_bytes(self.peak_bytes),
+            f"{self.saves:,}",
+            f"{self.loads:,}",
+        )
 
 
 @dataclass(frozen=True)
@@ -39,6 +81,8 @@ class Row:
         comes on top; it is the same for every schedule.
     disk_bytes : int
         Bytes of saved states that the schedule puts on disk.
+    measured : Measured or None
+        What it took in a real run, from `profile`.
     """
 
     schedule: str
@@ -47,6 +91,7 @@ class Row:
     advances: int
     work: float
     disk_bytes: int = 0
+    measured: Measured | None = None
 
     def _cells(self) -> tuple[str, ...]:
         return (
@@ -56,12 +101,13 @@ class Row:
             format_bytes(self.disk_bytes),
             f"{self.advances:,}",
             f"{self.work:.2f}x",
+            *(self.measured._cells() if self.measured is not None else ()),
         )
 
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """A table of schedules, from `compare`; ``str()`` gives it as aligned text.
+    """A table of schedules, from `compare` or `profile`; ``str()`` gives it as aligned text.
 
     Attributes
     ----------
@@ -73,17 +119,25 @@ class Tradeoff:
         One a schedule.
     memory : int or None
         The budget in bytes, if there is one.
+    simulation_seconds : float or None
+        Time of N plain steps, if that was measured.
+    schedules : tuple of Schedule
+        The schedules of the rows.
     """
 
     steps: int
     state_bytes: int
     rows: tuple[Row, ...]
     memory: int | None = None
+    simulation_seconds: float | None = None
+    schedules: tuple[Schedule, ...] = field(default=(), repr=False, compare=False)
 
     def __str__(self) -> str:
         cells = self._cells()
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [f"{self.steps:,} steps, a state of {format_bytes(self.state_bytes)}"]
+        if self.simulation_seconds is not None:
+            lines[0] += f"; one simulation takes {self.simulation_seconds:.3g} s"
         for name, *numbers in cells:
             numbers = [number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True)]
             lines.append("  ".join([name.ljust(widths[0]), *numbers]))
@@ -106,14 +160,15 @@ class Tradeoff:
         Returns
         -------
         dict
-            ``steps``, ``state_bytes``, ``memory`` and ``rows``, a list of one dict a row.
+            ``steps``, ``state_bytes``, ``memory``, ``simulation_seconds``, and ``rows``, a list of one dict a row.
         """
-        return asdict(self) | {"rows": [asdict(row) for row in self.rows]}
+        table = {name: getattr(self, name) for name in ("steps", "state_bytes", "memory", "simulation_seconds")}
+        return table | {"rows": [asdict(row) for row in self.rows]}
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Draw memory against work, both logarithmic: a point a row, a curve for what its schedule does with other slots.
 
-        The grey area below the binomial curve is what no schedule can reach whose saved states are all in memory (Griewank &
+        What was measured is hollow: peak memory against time. The grey area below the binomial curve is what no schedule can reach whose saved states are all in memory (Griewank &
         Walther 2000).
 
         Parameters
@@ -134,7 +189,8 @@ class Tradeoff:
 
     def _cells(self) -> list[tuple[str, ...]]:
         """Headings and rows; the column of the disk only if something is there."""
-        table = [HEADINGS, *(row._cells() for row in self.rows)]
+        measured = MEASURED if any(row.measured for row in self.rows) else ()
+        table: list[tuple[str, ...]] = [(*HEADINGS, *measured), *(row._cells() for row in self.rows)]
         if any(row.disk_bytes for row in self.rows):
             return table
         return [cells[:DISK] + cells[DISK + 1 :] for cells in table]
@@ -192,7 +248,7 @@ def compare(
         chosen = plan(steps, size, memory).schedule
         if chosen not in schedules:
             schedules.append(chosen)
-    return Tradeoff(steps, size, tuple(_row(schedule, steps, size) for schedule in schedules), memory)
+    return Tradeoff(steps, size, tuple(_row(schedule, steps, size) for schedule in schedules), memory, schedules=tuple(schedules))
 
 
 def _row(schedule: Schedule, steps: int, size: int) -> Row:

@@ -60,10 +60,11 @@ def check_derivatives(f, *args, order=2, modes=None, vjp=None, rtol=None, atol=N
     if "reverse" in modes and vjp is None:
         raise TypeError("check_derivatives: reverse mode needs vjp=: pass checkpoint.vjp")
     check = Check(f, args, rtol, atol, step, seed)
-    if "forward" in modes:
-        check.forward(order)
-    if "reverse" in modes:
-        check.reverse(order, vjp)
+    for n in range(1, order + 1):
+        if "forward" in modes:
+            check.forward(n)
+        if "reverse" in modes:
+            check.reverse(n, vjp)
 
 
 def differences(f, leaves, directions, step=None):
@@ -71,11 +72,11 @@ def differences(f, leaves, directions, step=None):
 
     A direction of None leaves its leaf where it is. Results have the dtypes of f's.
     """
-    h = (precision(leaves)**0.2 if step is None else step) * max(1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in leaves))
-    moved = {k: f([x if v is None else shifted(x, k * h * v) for x, v in zip(leaves, directions, strict=True)]) for k in (-2, -1,
-                                                                                                                          1, 2)}
+    largest = max((float(np.max(np.abs(x), initial=0.0)) for x in leaves), default=0.0)
+    h = (precision(leaves)**0.2 if step is None else step) * max(1.0, largest)
+    moved = [f([x if v is None else shifted(x, k * h * v) for x, v in zip(leaves, directions, strict=True)]) for k in (-2, -1, 1, 2)]
     return [(8.0 * (above - below) - (further - before)) / (12.0 * h)
-            for before, below, above, further in zip(*(map(np.asarray, moved[k]) for k in (-2, -1, 1, 2)), strict=True)]
+            for before, below, above, further in zip(*(map(np.asarray, outs) for outs in moved), strict=True)]
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
@@ -88,32 +89,57 @@ def shifted(x, step):
 
 def precision(leaves):
     """Return the machine epsilon of the lowest precision among the inexact leaves."""
-    return max((float(np.finfo(dtype_of(x)).eps) for x in leaves if dtype_of(x).kind in "fc"), default=2.0**-52)
+    return max((float(np.finfo(dtype_of(x)).eps) for x in leaves if is_inexact(x)), default=2.0**-52)
+
+
+def is_inexact(x):
+    return dtype_of(x).kind in "fc"
 
 
 class Check:
-    """One function at one point, with its leaves numbered through all arguments."""
+    """One function at one point, its leaves numbered through all arguments; a leaf at a time is varied."""
 
     def __init__(self, f, args, rtol, atol, step, seed):
         self.f, self.step = f, step
         self.leaves, self.structure = flatten_input(args, "check_derivatives")
         self.names = [f"argument {first}" + "".join(f"[{part!r}]" for part in rest)
                       for first, *rest in optree.treespec_paths(self.structure)]
-        outs, _ = flatten_output(f(*args), "check_derivatives")
-        self.inexact = [dtype_of(out).kind in "fc" for out in outs]
-        self.size = max((float(np.max(np.abs(out), initial=0.0)) for out in outs), default=0.0)
-        eps = precision([*self.leaves, *outs])
-        self.noise = 8 * eps**0.8 * self.size if step is None else 8 * eps * self.size / step
+        self.outs, self.out_structure = flatten_output(f(*self.tree(self.leaves)), "check_derivatives")
+        size = max((float(np.max(np.abs(out), initial=0.0)) for out in self.outs), default=0.0)
+        eps = precision([*self.leaves, *self.outs])
         self.rtol = eps**0.4 if rtol is None else rtol
-        self.atol = eps**0.4 if atol is None else atol
+        self.atol = (eps**0.4 if atol is None else atol) + 8.0 * eps * size / (eps**0.2 if step is None else step)  # rounding
         self.random = np.random.default_rng(seed)
 
-    def flat(self, f, keep=None):
-        """Return a function of trees as one of lists of leaves; of `keep`, by default f's inexact results, only."""
-        def call(leaves):
-            outs, _ = flatten_output(f(*self.tree(leaves)), "check_derivatives")
-            return [out for out, kept in zip(outs, self.inexact if keep is None else keep, strict=True) if kept]
-        return call
+    # --- the function, between lists of leaves ----------------------------------------------------------------------------
+
+    def tree(self, leaves):
+        """Return the arguments; f gets arrays of its own, which it may write into."""
+        return optree.tree_unflatten(self.structure, [np.array(x) if type(x) is np.ndarray else x for x in leaves])
+
+    def value(self, leaves):
+        """Return the inexact results."""
+        return self.inexact(self.f(*self.tree(leaves)))
+
+    def inexact(self, tree):
+        """Return the leaves that belong to inexact results."""
+        leaves, _ = flatten_output(tree, "check_derivatives")
+        return [leaf for leaf, out in zip(leaves, self.outs, strict=True) if is_inexact(out)]
+
+    def push(self, leaves, tangents):
+        """Return the tangents of the inexact results."""
+        return self.inexact(jvp(self.f, self.tree(leaves), optree.tree_unflatten(self.structure, tangents))[1])
+
+    def pull(self, vjp, leaves, cotangents):
+        """Return the cotangents of the leaves."""
+        pullback = vjp(self.f, *self.tree(leaves))[1]
+        return optree.tree_leaves(pullback(optree.tree_unflatten(self.out_structure, cotangents)))
+
+    def along(self, g, tangents):
+        """Return the tangents of `g`, between lists of leaves, at the point."""
+        return jvp(lambda leaves: g(leaves), (self.leaves,), (tangents,))[1]
+
+    # --- directions -------------------------------------------------------------------------------------------------------
 
     def direction(self, like):
         """Return random numbers of the shape and dtype of a leaf."""
@@ -122,68 +148,64 @@ class Check:
             numbers = numbers + 1j * self.random.standard_normal(shape_of(like))
         return np.asarray(numbers).astype(dtype_of(like))[()]
 
-    def tree(self, leaves):
-        return optree.tree_unflatten(self.structure, leaves)
-
-    def along(self, f, directions):
-        """Return a function of the arguments that computes the tangent of `f` along fixed directions."""
-        return lambda *args: jvp(f, args, self.tree(directions))[1]
-
-    def alone(self, i, v):
-        return [v if k == i else np.zeros_like(x)[()] for k, x in enumerate(self.leaves)]
-
-    def forward(self, order):
-        for n in range(1, order + 1):
-            f = self.f if n == 1 else self.along(self.f, [self.direction(x) for x in self.leaves])
-            for i, name in enumerate(self.names):
-                v = self.direction(self.leaves[i])
-                pushed = self.flat(self.along(f, self.alone(i, v)))(self.leaves)
-                expected = differences(self.flat(f), self.leaves, [v if k == i else None for k in range(len(self.leaves))],
-                                       self.step)
-                for k, (a, b) in enumerate(zip(pushed, expected, strict=True)):
-                    self.compare(a, b, f"forward mode, order {n}: the derivative of output{place(k, len(pushed))} by {name}")
-
-    def reverse(self, order, vjp):
-        outs, structure = flatten_output(self.f(*self.tree(self.leaves)), "check_derivatives")
-        g = [self.direction(out) if dtype_of(out).kind in "fc" else np.zeros_like(out, dtype=float) for out in outs]
-        pull = lambda g: lambda *args: vjp(self.f, *args)[1](optree.tree_unflatten(structure, g))
-        every = [True] * len(self.leaves)
-        pulled = self.flat(pull(g), every)(self.leaves)
+    def each(self):
+        """Yield, for each leaf, its name, a direction of it alone, and that with None for the others."""
         for i, name in enumerate(self.names):
             v = self.direction(self.leaves[i])
-            alone = [v if k == i else None for k in range(len(self.leaves))]
-            expected = differences(self.flat(self.f), self.leaves, alone, self.step)
-            wanted = sum(paired(h, t) for h, t in zip((h for h, ok in zip(g, self.inexact, strict=True) if ok), expected,
-                                                      strict=True))
-            what = f"reverse mode, order 1: the derivative of output{{}} by {name}"
-            if not self.close(paired(pulled[i], v), wanted):
-                self.localise(outs, pull, i, v, expected, what)
-            self.compare(paired(pulled[i], v), wanted, what.format(""))
-            if order == 2:
-                pushed = self.flat(self.along(pull(g), self.alone(i, v)), every)(self.leaves)
-                expected = differences(self.flat(pull(g), every), self.leaves, alone, self.step)
-                for k, (a, b) in enumerate(zip(pushed, expected, strict=True)):
-                    self.compare(a, b,
-                                 f"forward over reverse mode, order 2: the derivative by {name} of the cotangent of {self.names[k]}")
+            yield (i, name, [v if k == i else np.zeros_like(x)[()] for k, x in enumerate(self.leaves)],
+                   [v if k == i else None for k in range(len(self.leaves))])
 
-    def localise(self, outs, pull, i, v, expected, what):
-        """Find the output element whose cotangent is wrong, by unit cotangents."""
-        expected = iter(expected)
-        for k, out in enumerate(outs):
-            if not self.inexact[k]:
+    def cotangents(self, of):
+        """Return a cotangent for each result; zeros for what is no inexact number."""
+        return [of(out) if is_inexact(out) else np.zeros(shape_of(out))[()] for out in self.outs]
+
+    # --- the two modes ----------------------------------------------------------------------------------------------------
+
+    def forward(self, order):
+        """Compare the tangents of each result by each leaf, of f or of its tangent along one direction."""
+        v = [self.direction(x) for x in self.leaves]
+        g = self.value if order == 1 else lambda leaves: self.push(leaves, v)
+        for _, name, tangents, alone in self.each():
+            pushed = self.push(self.leaves, tangents) if order == 1 else self.along(g, tangents)
+            for k, (got, wanted) in enumerate(zip(pushed, differences(g, self.leaves, alone, self.step), strict=True)):
+                self.compare(got, wanted, f"forward mode, order {order}: the derivative of output{place(k, pushed)} by {name}")
+
+    def reverse(self, order, vjp):
+        """Compare the cotangents of each leaf, or their tangents by each leaf."""
+        g = self.cotangents(self.direction)
+        pulled = self.pull(vjp, self.leaves, g)
+        for i, name, tangents, alone in self.each():
+            if order == 1:
+                wanted = differences(self.value, self.leaves, alone, self.step)
+                shares = (h for h, out in zip(g, self.outs, strict=True) if is_inexact(out))
+                sums = paired(pulled[i], tangents[i]), sum(map(paired, shares, wanted))
+                what = f"reverse mode, order 1: the derivative of output{{}} by {name}"
+                if not self.close(*sums):
+                    self.localise(vjp, i, tangents[i], wanted, what)
+                self.compare(*sums, what.format(""))
                 continue
-            numbers = next(expected)
-            for index in np.ndindex(shape_of(out)):
-                g = [np.zeros_like(h, dtype=None if ok else float) for h, ok in zip(outs, self.inexact, strict=True)]
-                g[k][index] = 1.0
-                got = paired(self.flat(pull([h[()] for h in g]), [True] * len(self.leaves))(self.leaves)[i], v)
-                self.compare(got, np.real(numbers[index]), what.format(place(k,
-                                                                             len(outs)) + (str(list(map(int,
-                                                                                                        index))) if index
-                                                                                           else "")))
+            cotangents = lambda leaves: self.pull(vjp, leaves, g)
+            pushed, wanted = self.along(cotangents, tangents), differences(cotangents, self.leaves, alone, self.step)
+            for got, expected, other in zip(pushed, wanted, self.names, strict=True):
+                self.compare(got, expected, f"forward over reverse mode, order 2: the derivative by {name} of the cotangent of {other}")
+
+    def localise(self, vjp, i, v, wanted, what):
+        """Raise for the first element of a result whose cotangent is wrong, found by unit cotangents."""
+        numbers = iter(wanted)
+        for k, out in enumerate(self.outs):
+            expected = next(numbers) if is_inexact(out) else None
+            for index in np.ndindex(shape_of(out)) if is_inexact(out) else ():
+                g = self.cotangents(np.zeros_like)
+                g[k] = unit = np.array(g[k])
+                unit[index] = 1.0
+                pulled = self.pull(vjp, self.leaves, [h[()] for h in g])
+                element = str(list(map(int, index))) if index else ""
+                self.compare(paired(pulled[i], v), np.real(expected[index]), what.format(place(k, self.outs) + element))
+
+    # --- numbers ----------------------------------------------------------------------------------------------------------
 
     def allowed(self, expected):
-        return self.atol + self.noise + self.rtol * float(np.max(np.abs(expected), initial=0.0))
+        return self.atol + self.rtol * float(np.max(np.abs(expected), initial=0.0))
 
     def close(self, got, expected):
         return bool(np.all(np.abs(np.asarray(got) - expected) <= self.allowed(expected)))
@@ -207,5 +229,6 @@ def paired(g, t):
     return float(np.real(np.sum(np.multiply(g, t))))
 
 
-def place(k, count):
-    return f" {k}" if count > 1 else ""
+def place(k, outs):
+    """Return the number of a result where there are several."""
+    return f" {k}" if len(outs) > 1 else ""

@@ -94,3 +94,9 @@ def test_answers_are_compared_before_anything_is_timed(harness, tmp_path):
 
 def cells(line):
     return [cell.strip() for cell in line.split("|")[1:-1]]
+
+
+def test_large_state_agrees_with_the_adjoint_by_hand():
+    run = quick("large_state")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("| agrees |") == 4 and "DISAGREES" not in run.stdout

@@ -51,7 +51,18 @@ def test_dict_is_plain_data():
         "steps": 10,
         "state_bytes": 8,
         "memory": None,
-        "rows": [{"schedule": "Revolve(slots=3)", "states": 3, "bytes": 24, "advances": 15, "work": 2.6, "disk_bytes": 0}],
+        "simulation_seconds": None,
+        "rows": [
+            {
+                "schedule": "Revolve(slots=3)",
+                "states": 3,
+                "bytes": 24,
+                "advances": 15,
+                "work": 2.6,
+                "disk_bytes": 0,
+                "measured": None,
+            }
+        ],
     }
 
 

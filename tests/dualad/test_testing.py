@@ -153,6 +153,16 @@ def test_right_rules_pass(f, args):
     check_derivatives(f, *args, order=1)
 
 
+def test_a_function_may_write_into_its_argument():
+    def f(x):
+        x[0] *= x[1]
+        x += 1.0
+        return x
+    x = X.copy()
+    check_derivatives(f, x, vjp=vjp)
+    np.testing.assert_array_equal(x, X)
+
+
 def test_differences_against_closed_forms():
     for f, df in ((np.exp, np.exp), (np.sin, np.cos), (lambda x: x**4, lambda x: 4 * x**3),
                   (lambda x: 1 / x, lambda x: -1 / x**2)):

@@ -1,0 +1,85 @@
+"""profile: what is counted in a real run is what was predicted; bytes are those of the arrays that are alive."""
+
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from checkpoint.profile import profile
+from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
+from checkpoint.storage import Disk
+from checkpoint.tradeoff import compare
+
+SCHEDULES = [StoreAll(), CTZ(), CTZ("bisect"), Revolve(3), Periodic(), Online(3), Tiered(1, 2)]
+X = np.linspace(-1, 1, 50_000)
+
+
+def step(k, x):
+    return x + 0.1 * np.sin(x)
+
+
+def pull(k, x, g):
+    return g + 0.1 * np.cos(x) * g
+
+
+TABLE = profile(step, pull, X, X, steps=40, schedules=SCHEDULES, memory="2 MB")
+
+
+def test_counts_are_those_of_the_prediction():
+    predicted = compare(steps=40, state_bytes=X.nbytes, schedules=SCHEDULES, memory="2 MB")
+    assert [row.schedule for row in TABLE.rows] == [row.schedule for row in predicted.rows] and TABLE.memory == 2_000_000
+    for row, before in zip(TABLE.rows, predicted.rows, strict=True):
+        assert (row.advances, row.bytes, row.work) == (before.advances, before.bytes, before.work)
+        assert row.measured.advances == row.advances + 1 and row.measured.peak_states == row.states
+        assert row.measured.loads <= row.measured.advances + 40 and row.measured.saves >= row.states
+
+
+def test_peak_memory_is_that_of_the_saved_states_and_a_few_more():
+    for row in TABLE.rows:
+        if not row.disk_bytes:
+            assert row.bytes < row.measured.peak_bytes < row.bytes + 9 * X.nbytes
+    assert TABLE.rows[0].measured.peak_bytes > 3 * TABLE.rows[1].measured.peak_bytes
+    assert not tracemalloc.is_tracing()
+
+
+def test_times_are_consistent():
+    assert TABLE.simulation_seconds > 0
+    for row in TABLE.rows:
+        measured = row.measured
+        assert measured.first_seconds > 0 and measured.reverse_seconds > 0
+        assert measured.work == (measured.first_seconds + measured.reverse_seconds) / TABLE.simulation_seconds
+
+
+def test_shown_beside_the_prediction():
+    lines = str(TABLE).splitlines()
+    assert "one simulation takes" in lines[0] and len({len(line) for line in lines[1:]}) == 1
+    assert TABLE.to_markdown().splitlines()[0].split(" | ")[-7:] == [
+        "work", "first sweep", "reverse sweep", "time", "peak memory", "saves", "loads |"
+    ]  # fmt: skip
+    assert json.loads(json.dumps(TABLE.to_dict()))["rows"][1]["measured"]["saves"] == TABLE.rows[1].measured.saves
+
+
+def test_plot(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    (axes,) = TABLE.plot(tmp_path / "picture.png").axes
+    points = {(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 1}
+    assert points >= {(row.measured.peak_bytes, row.measured.work) for row in TABLE.rows}
+    assert any("measured" in label for label in axes.get_legend_handles_labels()[1])
+
+
+def test_seeds_storages_and_a_trace_that_is_on_already(tmp_path):
+    tracemalloc.start()
+    try:
+        table = profile(step, pull, X, lambda x: 2 * x, steps=9, schedules=iter([Revolve(2)]), storage=Disk(tmp_path))
+        assert tracemalloc.is_tracing()
+    finally:
+        tracemalloc.stop()
+    assert table.rows[0].measured.peak_states == 2 and list(tmp_path.iterdir()) == []
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="profile: steps must be at least 1"):
+        profile(step, pull, X, X, steps=0)
+    with pytest.raises(TypeError, match="compare: schedules must be Schedule values"):
+        profile(step, pull, X, X, steps=3, schedules=["ctz"])
