@@ -70,10 +70,10 @@ def measure(name, n, steps):
 
     def gradient():
         if name == "by hand":
-            seed = lambda x: (np.zeros((n, n)), 2.0 * x[1], 0.0, 0.0)  # noqa: E731
+            seed = lambda x: (np.zeros((n, n)), 2.0 * x[1], 0.0, 0.0)
             return sweep.reverse(lambda k, x: step(k, x, FEED, KILL), adjoint, state, seed, steps=steps, schedule=Revolve(12),
                                  stats=stats).cotangent
-        loss = lambda u, v, feed, kill: np.sum(chain(step, (u, v), feed, kill, steps=steps, stats=stats, **options)[1] ** 2)  # noqa: E731
+        loss = lambda u, v, feed, kill: np.sum(chain(step, (u, v), feed, kill, steps=steps, stats=stats, **options)[1] ** 2)
         return grad(loss, argnums=(0, 1, 2, 3))(*state, FEED, KILL)
 
     started = time.perf_counter()

@@ -13,8 +13,10 @@ from .draw import draw
 from .explain import Explanation, explain
 from .gradient import grad, hvp, jacobian, linearize, value_and_grad, vjp
 from .plan import Plan, plan
+from .plot import plot_schedule
+from .profile import profile
 from .recompute import checkpoint
-from .schedules import CTZ, Online, Periodic, Revolve, Schedule, StoreAll, Tiered
+from .schedules import CTZ, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, from_checkpoint_schedules
 from .stats import Stats
 from .storage import Disk, Memory, Storage, Tiers
 from .sweep import Result, Sweep
@@ -49,11 +51,14 @@ __all__ = [
            "compare",
            "draw",
            "explain",
+           "from_checkpoint_schedules",
            "grad",
            "hvp",
            "jacobian",
            "linearize",
            "plan",
+           "plot_schedule",
+           "profile",
            "sweep",
            "value_and_grad",
            "vjp",

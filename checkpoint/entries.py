@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dualad.batch import Batch, wrap
+from dualad.dual import vanishes
 from dualad.levels import View, locate
 from dualad.rules.indexing import is_basic, scatter, winners
 from dualad.rules.kinds import MINUS_ONE, ONE, Elementwise, unbroadcast
@@ -30,6 +31,8 @@ class Record:
     def pull(self, k, g, adjoints):
         """Add each active argument's share of the cotangent `g` to its adjoint."""
         row, args = self.row, self.args
+        if adjoints.nan_safe and vanishes(g):
+            return
         if type(g) is list:
             g = [np.zeros(shape.shape, shape.dtype) if part is None else part
                  for part, shape in zip(g + [None] * (len(self.shapes) - len(g)), self.shapes, strict=True)]

@@ -168,8 +168,8 @@ class Tradeoff:
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Draw memory against work, both logarithmic: a point a row, a curve for what its schedule does with other slots.
 
-        What was measured is hollow: peak memory against time. The grey area below the binomial curve is what no schedule can reach whose saved states are all in memory (Griewank &
-        Walther 2000).
+        What was measured is hollow: peak memory against time. The grey area below the binomial curve is what no schedule can
+        reach whose saved states are all in memory (Griewank & Walther 2000).
 
         Parameters
         ----------

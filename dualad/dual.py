@@ -90,6 +90,9 @@ class Dual(Traced):
             strengthen(values, args)
         if not isinstance(row, Elementwise):
             refuse_traced_metadata(row, values, kwargs, level)
+            if level.nan_safe and active:
+                tangents = [None if vanishes(t) else t for t in tangents]
+                active = any(t is not None for t in tangents)
         ans = (evaluate or row.call)(*values, **kwargs)
         if not active:
             tangent = None
@@ -204,6 +207,11 @@ def elementwise_tangent(row, ans, values, kwargs, tangents, level):
     return tangent
 
 
+def vanishes(t):
+    """Tell whether a plain tangent or cotangent is zero throughout."""
+    return t is None or (isinstance(t, float | np.ndarray | np.generic) and not np.any(t))
+
+
 def refuse_traced_metadata(row, values, kwargs, level):
     """Raise where a traced value of this level stands in an argument that the row does not differentiate."""
     for i, value in enumerate(values):
@@ -218,7 +226,7 @@ def shows_memory(ans, x):
     """Tell whether `ans` is a view of the memory of `x`."""
     if type(ans) is np.ndarray:
         base = ans.base
-        return ans is x or base is not None and type(x) is np.ndarray and (base is x or base is x.base)
+        return ans is x or (base is not None and type(x) is np.ndarray and (base is x or base is x.base))
     return isinstance(ans, Traced) and type(ans.alias) is View
 
 

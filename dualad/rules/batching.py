@@ -11,7 +11,8 @@ import numpy as np
 
 from .indexing import cast, getitem, is_basic, scatter
 from .kinds import Abstract, signature, strong_multiply
-from .shapes import blank, select
+from .shapes import blank, select, surround
+from .sparse import times_sparse
 
 __all__ = ["FORMS", "aligned", "elementwise_form"]
 
@@ -81,7 +82,7 @@ def reshape_form(fn, args, kwargs, batched):
     x = args[0]
     if call["order"] not in ("C", None):
         return NotImplemented
-    shape = call.get("shape", -1)
+    shape = call.get("shape", call.get("newshape", -1))  # NumPy 2.0 calls it newshape
     shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
     size = int(np.prod(x.shape[1:], dtype=int))
     known = int(np.prod([n for n in shape if n != -1], dtype=int))
@@ -192,6 +193,20 @@ def solve_form(fn, args, kwargs, batched):
     return fn(a, b)
 
 
+def surround_form(fn, args, kwargs, batched):
+    x, widths = args
+    return fn(x, ((0, 0), *widths), **kwargs)
+
+
+def times_sparse_form(fn, args, kwargs, batched):
+    x, matrix = args
+    if np.ndim(x) == 2:
+        return np.transpose(fn(np.transpose(x), matrix))
+    count, n, m = x.shape
+    wide = fn(np.reshape(np.moveaxis(x, 0, 1), (n, count * m)), matrix)
+    return np.moveaxis(np.reshape(wide, (-1, count, m)), 1, 0)
+
+
 reduce_form, scan_form = over_axes("axis"), over_axes("axis", flatten=True)
 
 FORMS = {
@@ -204,6 +219,6 @@ FORMS = {
     np.broadcast_to: broadcast_to_form, np.tril: last_two, np.triu: last_two,
     np.diagonal: over_axes("axis1", "axis2"),
     np.concatenate: joined_form, np.stack: joined_form,
-    np.matmul: matmul_form, np.einsum: einsum_form, getitem: getitem_form, scatter: scatter_form,
+    np.matmul: matmul_form, np.einsum: einsum_form, getitem: getitem_form, scatter: scatter_form, surround: surround_form, times_sparse: times_sparse_form,
     np.linalg.solve: solve_form, np.linalg.inv: natural, np.linalg.det: natural,
 }

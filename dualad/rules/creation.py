@@ -9,6 +9,7 @@ import numpy as np
 
 from .constants import existing
 from .kinds import composite
+from .layout import as_array
 from .shapes import filled
 
 
@@ -36,19 +37,10 @@ def full(like, shape, fill_value, dtype=None, order="C", **options):
 
 def array(like, x, dtype=None, *, ndmin=0, **options):
     """Return `x`, a number, array or nested lists of them, plain or traced, as an array traced like `like`."""
-    x = stacked(x)
+    x = as_array(x)
     x = lift(like, x) if isinstance(x, np.ndarray) else np.copy(x) if options.get("copy", True) else x
     x = x if dtype is None else x.astype(dtype)
     return np.reshape(x, (1,) * (ndmin - x.ndim) + x.shape) if ndmin > x.ndim else x
-
-
-def stacked(x):
-    """Return nested lists (or an object array) with traced numbers in them as one traced array."""
-    x = list(x) if isinstance(x, np.ndarray) and x.dtype == object and x.ndim else x
-    if hasattr(x, "__dualad_apply__") or not isinstance(x, list | tuple):
-        return x if hasattr(x, "__dualad_apply__") else np.asarray(x)
-    rows = [stacked(row) for row in x]
-    return np.stack(rows) if any(hasattr(row, "__dualad_apply__") for row in rows) else np.asarray(x)
 
 
 def same_array(like, x, dtype=None, *args, **options):

@@ -11,6 +11,7 @@ from .decompositions import conj
 from .kinds import composite
 from .linalg import mT, norm, vector_norm
 
+
 # --- vectors ----------------------------------------------------------------------------------------------------------------
 
 def vecdot(a, b, /, *, axis=-1):

@@ -6,15 +6,16 @@ import math
 
 import numpy as np
 import pytest
+import samples_more
 from samples import SAMPLES
 from shadow import Shadow, ValueTouched, embodied, shadow, shadowed
 
 from dualad.rules import ROWS
-from dualad.rules.kinds import Abstract, Composite, Differentiable, Elementwise, public_name
+from dualad.rules.kinds import Abstract, Composite, Differentiable, Elementwise, primitive, public_name
 
 #: rows that look at values, because only then they are exact or know a shape; no program without values can run them
 VALUE_DEPENDENT = {"numpy.linalg.lstsq": "its results have other shapes where the rank is smaller",
-                   "numpy.linalg.det": "the cofactors of a singular matrix come from its minors"}
+                   "numpy.linalg.det": "the cofactors of a singular matrix come from its minors", **samples_more.VALUE_DEPENDENT}
 
 rows = pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for fn in SAMPLES
                                       if isinstance(ROWS[fn], Differentiable | Composite)])
@@ -121,9 +122,10 @@ def test_a_partial_that_looks_at_values_is_caught(partial):
 
 
 def test_a_rule_that_uses_a_function_without_a_row_is_caught():
-    row, record = Elementwise(np.sin, lambda ans, x: np.i0(x)), []
+    rowless = primitive(lambda x: x)
+    row, record = Elementwise(np.sin, lambda ans, x: rowless(x)), []
     x = shadow(np.ones(3), record)
-    with pytest.raises(TypeError, match=r"i0 has no derivative rule"):
+    with pytest.raises(TypeError, match="has no derivative rule"):
         row.jvp(x, (x,), {}, [x])
 
 

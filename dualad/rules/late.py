@@ -1,0 +1,60 @@
+"""Rows for packages that only some users import: entered when the first function without a row is met, at no cost before."""
+
+from __future__ import annotations
+
+import sys
+
+from .kinds import ROWS, composite, refused
+
+__all__ = ["late_row"]
+
+#: packages whose rows are entered, and the functions they brought
+entered: set[str] = set()
+brought: set = set()
+
+
+def enter_structured():
+    """Enter the functions on structured arrays, as refused ones."""
+    from numpy.lib import recfunctions
+
+    fns = {getattr(recfunctions, name) for name in recfunctions.__all__}
+    refused("it is defined on structured arrays, which hold no derivatives: take single fields",
+            *(fn for fn in fns if hasattr(fn, "__wrapped__")))
+
+
+def enter_strings():
+    """Enter the functions of ``numpy.strings`` and ``numpy.char``, as refused ones."""
+    for module in (sys.modules.get("numpy._core.strings"), sys.modules.get("numpy._core.defchararray")):
+        fns = {fn for fn in vars(module or object).values() if hasattr(fn, "__wrapped__") and fn not in ROWS}
+        refused("it is defined on strings", *(fn for fn in fns if fn.__module__ in ("numpy.strings", "numpy.char")))
+
+
+def enter_polynomials():
+    """Enter the functions of ``numpy.polynomial`` that dispatch on their arguments."""
+    from numpy.polynomial import polynomial
+
+    from .polynomials import polygrid2d, polyval2d
+
+    for fn, body in ((polynomial.polyval2d, polyval2d), (polynomial.polygrid2d, polygrid2d)):
+        composite(fn, body)
+
+
+def enter_special():
+    """Enter the functions of ``scipy.special``."""
+    from . import special  # noqa: F401
+
+
+PACKAGES = {"numpy.char": enter_strings, "numpy.strings": enter_strings, "numpy.polynomial.polynomial": enter_polynomials, "scipy.special": enter_special, "numpy.lib.recfunctions": enter_structured}
+
+
+def late_row(fn):
+    """Return the row of a function that had none so far, None if there is none: call where ``ROWS.get(fn)`` found nothing."""
+    fresh = [name for name in PACKAGES if name in sys.modules and name not in entered]
+    before = set(ROWS)
+    for name in fresh:
+        entered.add(name)
+        PACKAGES[name]()
+    for key in set(ROWS) - before:
+        ROWS[key].trusted = True
+        brought.add(key)
+    return ROWS.get(fn)

@@ -1,0 +1,326 @@
+"""Rearranging, selecting and making arrays, beyond `shapes`; all made of other rows.
+
+Where NumPy only moves elements about, the rule asks it to move their positions, and takes the elements there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .constants import evaluate, existing
+from .indexing import cast
+from .kinds import composite, elementwise
+from .shapes import clamp_high, clamp_inside, clamp_low
+
+NO = np._NoValue
+
+
+def as_array(x):
+    """Return numbers, nested lists or object arrays of numbers, plain or traced, as one array."""
+    x = list(x) if isinstance(x, np.ndarray) and x.dtype == object and x.ndim else x
+    if not isinstance(x, list | tuple):
+        return x if hasattr(x, "ndim") else np.asarray(x)
+    rows = [as_array(row) for row in x]
+    return np.stack(rows) if any(hasattr(row, "__dualad_apply__") for row in rows) else np.asarray(x)
+
+
+def positions(x):
+    """Return the flat position of each element, in the shape of `x`."""
+    return np.arange(np.size(x)).reshape(np.shape(x))
+
+
+def gathered(fn):
+    """Make the body of a function that moves elements about: ``fn`` moves their positions."""
+    return lambda x, *args, **kwargs: np.ravel(x)[fn(positions(x), *args, **kwargs)]
+
+
+# --- turning and splitting --------------------------------------------------------------------------------------------------
+
+def rot90(m, k=1, axes=(0, 1)):
+    first, second = (axis % np.ndim(m) for axis in axes)
+    if first == second:
+        raise ValueError(f"numpy.rot90: axes={axes!r} are one axis: give two")
+    order = list(range(np.ndim(m)))
+    order[first], order[second] = second, first
+    k %= 4
+    if k == 0:
+        return m[...]
+    if k == 2:
+        return np.flip(np.flip(m, first), second)
+    return np.transpose(np.flip(m, second), order) if k == 1 else np.flip(np.transpose(m, order), second)
+
+
+def rollaxis(a, axis, start=0):
+    ndim = np.ndim(a)
+    axis, start = axis % ndim, start + ndim if start < 0 else start
+    return np.moveaxis(a, axis, start - 1 if axis < start else start)
+
+
+def split_along(axis, fewest):
+    def body(ary, indices_or_sections):
+        if np.ndim(ary) < fewest:
+            raise ValueError(f"the array has {np.ndim(ary)} axes, which cannot be split along axis {axis}")
+        return np.split(ary, indices_or_sections, axis if np.ndim(ary) > 1 else 0)
+    return body
+
+
+def unstack(x, /, *, axis=0):
+    x = np.moveaxis(x, axis, 0)
+    return tuple(x[i] for i in range(np.shape(x)[0]))
+
+
+def broadcast_arrays(*args, subok=False):
+    shape = np.broadcast_shapes(*map(np.shape, args))
+    return tuple(np.broadcast_to(arg, shape) for arg in args)
+
+
+def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    axes = list(range(len(xi)))
+    if indexing == "xy" and len(xi) > 1:
+        axes[:2] = 1, 0
+    grid = [np.reshape(x, [-1 if k == axis else 1 for k in range(len(xi))]) for x, axis in zip(xi, axes, strict=True)]
+    grid = grid if sparse else np.broadcast_arrays(*grid)
+    return tuple(np.copy(x) for x in grid) if copy else tuple(grid)
+
+
+def ix_(*args):
+    return tuple(np.reshape(x, [-1 if k == i else 1 for k in range(len(args))]) for i, x in enumerate(args))
+
+
+def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
+    sizes = (window_shape,) if isinstance(window_shape, int | np.integer) else tuple(window_shape)
+    axes = tuple(range(np.ndim(x))) if axis is None else (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
+    if len(sizes) != len(axes):
+        raise ValueError(f"sliding_window_view: {len(sizes)} sizes of the window for {len(axes)} axes: give one for each")
+    for axis, size in zip((a % np.ndim(x) for a in axes), sizes, strict=True):
+        starts = np.arange(np.shape(x)[axis] - size + 1)
+        x = np.moveaxis(np.take(x, starts[:, None] + np.arange(size), axis), axis + 1, -1)
+    return x
+
+
+# --- joining, inserting, leaving out ----------------------------------------------------------------------------------------
+
+def block(arrays):
+    ndim = max(depth(arrays), *(np.ndim(leaf) for leaf in leaves(arrays)))
+
+    def join(arrays, levels):
+        if not isinstance(arrays, list):
+            return np.reshape(arrays, (1,) * (ndim - np.ndim(arrays)) + np.shape(arrays))
+        return np.concatenate([join(part, levels - 1) for part in arrays], axis=-levels)
+    return join(arrays, depth(arrays)) if depth(arrays) else np.copy(arrays)
+
+
+def depth(arrays):
+    """Return how deep lists are nested."""
+    return 1 + max(map(depth, arrays)) if isinstance(arrays, list) else 0
+
+
+def leaves(arrays):
+    return [leaf for part in arrays for leaf in leaves(part)] if isinstance(arrays, list) else [arrays]
+
+
+def append(arr, values, axis=None):
+    arr, values = as_array(arr), as_array(values)
+    if axis is None:
+        arr, values, axis = np.ravel(arr), np.ravel(values), 0
+    return np.concatenate([arr, values], axis=axis)
+
+
+def insert(arr, obj, values, axis=None):
+    pool = np.concatenate([np.ravel(arr), np.ravel(values)])
+    if np.shape(arr) and pool.dtype != as_array(arr).dtype:
+        pool = cast(pool, as_array(arr).dtype)
+    return pool[np.insert(positions(arr), obj, np.size(arr) + positions(values), axis)]
+
+
+def resize(a, new_shape):
+    if not np.size(a):
+        return np.zeros_like(a, shape=new_shape)
+    return np.ravel(a)[np.resize(np.arange(np.size(a)), new_shape)]
+
+
+def trim_zeros(filt, trim="fb", axis=None):
+    trim = trim.lower()
+    if set(trim) - {"f", "b"} or not trim:
+        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
+    axes = range(np.ndim(filt)) if axis is None else [i % np.ndim(filt) for i in np.atleast_1d(axis)]
+    filled = evaluate(np.argwhere, filt)
+    index = [slice(None)] * np.ndim(filt)
+    for i in axes:
+        first, last = (np.min(filled[:, i]), np.max(filled[:, i]) + 1) if len(filled) else (0, 0)
+        index[i] = slice(int(first) if "f" in trim or not len(filled) else None, int(last) if "b" in trim or not len(filled) else None)
+    return filt[tuple(index)]
+
+
+# --- choosing ---------------------------------------------------------------------------------------------------------------
+
+def compress(condition, a, axis=None, out=None):
+    return np.take(a, np.flatnonzero(condition), axis)
+
+
+def choose(a, choices, out=None, mode="raise"):
+    choices = [choices[i] for i in range(len(choices))]
+    a = np.asarray(a)
+    if mode != "raise":
+        a = a % len(choices) if mode == "wrap" else np.clip(a, 0, len(choices) - 1)
+    elif np.any((a < 0) | (a >= len(choices))):
+        raise ValueError("invalid entry in choice array")
+    ans = choices[0]
+    for i, choice in enumerate(choices[1:], 1):
+        ans = np.where(a == i, choice, ans)
+    return np.broadcast_to(ans, np.broadcast_shapes(np.shape(a), *map(np.shape, choices)))
+
+
+def select(condlist, choicelist, default=0):
+    if len(condlist) != len(choicelist) or not len(condlist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    ans = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        ans = np.where(condition, choice, ans)
+    return ans
+
+
+def piecewise(x, condlist, funclist, *args, **kw):
+    """Evaluate each function only where its condition holds, so that no other branch spoils the derivative."""
+    ndim = np.ndim(x)
+    conditions = [condlist] if np.isscalar(condlist) or (not isinstance(condlist[0], list | np.ndarray) and ndim) else list(condlist)
+    conditions = [np.asarray(c, bool) for c in conditions]
+    if len(funclist) == len(conditions) + 1:
+        conditions.append(~np.any(conditions, axis=0))
+    if len(funclist) != len(conditions):
+        raise ValueError(f"with {len(conditions)} condition(s), either {len(conditions)} or {len(conditions) + 1} functions are expected")
+    y = np.zeros_like(x) if ndim else np.zeros_like(x, shape=(1,))
+    rows = x if ndim else np.reshape(x, (1,))
+    for condition, fn in zip(conditions, funclist, strict=True):
+        place = condition if ndim else np.reshape(condition, (1,))
+        if np.any(place):
+            y[place] = fn(rows[place], *args, **kw) if callable(fn) else fn
+    return y if ndim else np.reshape(y, ())
+
+
+def partition(a, kth, axis=-1, kind="introselect", order=None):
+    if axis is None:
+        a, axis = np.ravel(a), -1
+    return np.take_along_axis(a, np.argpartition(a, kth, axis, kind), axis)
+
+
+def sort_complex(a):
+    ans = np.sort(a)
+    return ans if np.iscomplexobj(ans) else cast(ans, np.dtype(complex))
+
+
+# --- along axes -------------------------------------------------------------------------------------------------------------
+
+def apply_along_axis(func1d, axis, arr, *args, **kwargs):
+    axis %= np.ndim(arr)
+    moved = np.moveaxis(arr, axis, -1)
+    outer = np.shape(moved)[:-1]
+    rows = np.reshape(moved, (-1, np.shape(moved)[-1]))
+    if not np.shape(rows)[0]:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    results = [func1d(rows[i], *args, **kwargs) for i in range(np.shape(rows)[0])]
+    inner = np.shape(results[0])
+    ans = np.reshape(np.stack(results), (*outer, *inner))
+    return np.moveaxis(ans, tuple(range(len(outer), len(outer) + len(inner))), tuple(range(axis, axis + len(inner))))
+
+
+def apply_over_axes(func, a, axes):
+    for axis in (axes,) if isinstance(axes, int | np.integer) else axes:
+        axis %= np.ndim(a)
+        ans = func(a, axis)
+        a = ans if np.ndim(ans) == np.ndim(a) else np.expand_dims(ans, axis)
+    return a
+
+
+# --- sequences --------------------------------------------------------------------------------------------------------------
+
+def shares(num, endpoint, like):
+    """Return k / (number of steps), for each k, on a leading axis; in the precision of `like`."""
+    if num < 0:
+        raise ValueError(f"Number of samples, {num}, must be non-negative.")
+    steps = max(num - 1 if endpoint else num, 1)
+    return np.reshape((np.arange(num) / steps).astype(np.empty(0, like.dtype).real.dtype), (-1, *(1,) * np.ndim(like)))
+
+
+def together(*ends):
+    """Return the ends as arrays of floats of one shape and dtype; Python's numbers take the others' dtype."""
+    kind = np.result_type(*(end if hasattr(end, "dtype") or np.isscalar(end) else np.asarray(end) for end in ends), 1.0)
+    ends = [cast(end if hasattr(end, "dtype") else np.asarray(end), kind) for end in ends]
+    return np.broadcast_arrays(*ends)
+
+
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
+    num = int(num)
+    start, stop = together(start, stop)
+    ans = start + shares(num, endpoint, start) * (stop - start)
+    if endpoint and num > 1:
+        ans = np.concatenate([ans[:-1], np.expand_dims(stop, 0)], axis=0)
+    ans = np.moveaxis(ans, 0, axis)
+    ans = ans if dtype is None else (np.floor(ans) if np.dtype(dtype).kind in "iu" else ans).astype(dtype)
+    return (ans, (stop - start) / max(num - 1 if endpoint else num, 1)) if retstep else ans
+
+
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    start, stop, base = together(start, stop, base)
+    ans = np.moveaxis(np.power(base, linspace(start, stop, num, endpoint)), 0, axis)
+    return ans if dtype is None else ans.astype(dtype)
+
+
+def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+    start, stop = together(start, stop, np.float64(0.0))[:2]
+    evaluate(check_no_zero, start, stop)
+    ans = start * np.power(stop / start, shares(num, endpoint, start))
+    ans = np.moveaxis(ans, 0, axis)
+    return ans if dtype is None else ans.astype(dtype)
+
+
+def check_no_zero(start, stop):
+    if np.any(start == 0) or np.any(stop == 0):
+        raise ValueError("Geometric sequence cannot include zero")
+    return start
+
+
+def astype(x, dtype, /, *, copy=True, device=None):
+    return x if not copy and x.dtype == np.dtype(dtype) else x.astype(dtype)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------------
+
+composite(np.rot90,     rot90)
+composite(np.fliplr,    lambda m: m[:, ::-1])
+composite(np.flipud,    lambda m: m[::-1, ...])
+composite(np.rollaxis,  rollaxis)
+composite(np.hsplit,    lambda ary, indices_or_sections: np.split(ary, indices_or_sections, 1 if np.ndim(ary) > 1 else 0))
+composite(np.vsplit,    split_along(0, 2))
+composite(np.dsplit,    split_along(2, 3))
+composite(np.broadcast_arrays, broadcast_arrays)
+composite(np.meshgrid,  meshgrid)
+composite(np.ix_,       ix_)
+composite(np.lib.stride_tricks.sliding_window_view, sliding_window_view)
+composite(np.block,     block)
+composite(np.append,    append)
+composite(np.insert,    insert)
+composite(np.delete,    gathered(np.delete))
+composite(np.resize,    resize)
+composite(np.trim_zeros, trim_zeros, value_dependent=True)
+composite(np.diagflat,  lambda v, k=0: np.diag(np.ravel(v), k))
+composite(np.compress,  compress)
+composite(np.extract,   lambda condition, arr: np.ravel(arr)[np.flatnonzero(condition)])
+composite(np.choose,    choose)
+composite(np.select,    select)
+composite(np.piecewise, piecewise, value_dependent=True)
+composite(np.partition, partition)
+composite(np.sort_complex, sort_complex)
+composite(np.apply_along_axis, apply_along_axis)
+composite(np.apply_over_axes,  apply_over_axes)
+composite(np.linspace,  linspace)
+composite(np.logspace,  logspace)
+composite(np.geomspace, geomspace)
+elementwise(np._core.umath.clip, clamp_inside, clamp_low, clamp_high, name="numpy._core.umath.clip")  # what the method x.clip of plain arrays calls
+composite(np._core.umath._ones_like, lambda x: np.ones_like(x))
+for fn in existing(np, "astype"):
+    composite(fn, astype)
+for fn in existing(np, "unstack"):
+    composite(fn, unstack)

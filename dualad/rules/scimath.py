@@ -1,0 +1,71 @@
+"""``numpy.lib.scimath``: complex results where real ones do not exist. The dtype depends on the values."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.lib import scimath
+
+from .constants import evaluate
+from .kinds import composite, elementwise, primitive
+from .layout import as_array
+
+
+def widened(fn, outside):
+    """Make the body of a function that becomes complex where some of its arguments lie outside its real domain."""
+    def body(*args):
+        args = tuple(map(as_array, args))
+        if not any(np.iscomplexobj(x) for x in args) and bool(evaluate(np.any, outside(*args))):
+            args = (args[0] + 0j, *args[1:])
+        return fn(*args)
+    return body
+
+
+@primitive
+def arcsin_above(z):
+    """Return arcsin of complex numbers; those on the real axis stand for the limit from above."""
+    return np.arcsin(z)
+
+
+@primitive
+def arccos_above(z):
+    """Return arccos of complex numbers; those on the real axis stand for the limit from above."""
+    return np.arccos(z)
+
+
+def slope(z):
+    """Return sqrt(1 - z^2), on its cuts as the limit from above the real axis."""
+    cut = np.logical_and(np.equal(np.imag(z), 0), np.greater(np.abs(np.real(z)), 1))
+    inside, outside = np.where(cut, 0.0, z), np.where(cut, z, 2.0)
+    return np.where(cut, -1j * np.sign(np.real(z)) * np.sqrt(outside * outside - 1.0), np.sqrt((1.0 - inside) * (1.0 + inside)))
+
+
+def inverse(real, above):
+    """Return an inverse function on real numbers within [-1, 1], or on complex ones."""
+    return lambda x: above(x) if np.iscomplexobj(x) else real(x)
+
+
+def negative(x, *rest):
+    return np.less(x, 0)
+
+
+def beyond_one(x):
+    return np.greater(np.abs(x), 1)
+
+
+def logn(n, x):
+    return scimath.log(x) / scimath.log(n)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------------
+
+elementwise(arcsin_above, lambda ans, z: 1.0 / slope(z), singular=True)
+elementwise(arccos_above, lambda ans, z: -1.0 / slope(z), singular=True)
+composite(scimath.sqrt,    widened(np.sqrt, negative), value_dependent=True)
+composite(scimath.log,     widened(np.log, negative), value_dependent=True)
+composite(scimath.log2,    widened(np.log2, negative), value_dependent=True)
+composite(scimath.log10,   widened(np.log10, negative), value_dependent=True)
+composite(scimath.power,   widened(np.power, negative), value_dependent=True)
+composite(scimath.arccos,  widened(inverse(np.arccos, arccos_above), beyond_one), value_dependent=True)
+composite(scimath.arcsin,  widened(inverse(np.arcsin, arcsin_above), beyond_one), value_dependent=True)
+composite(scimath.arctanh, widened(np.arctanh, beyond_one), value_dependent=True)
+composite(scimath.logn,    logn, value_dependent=True)

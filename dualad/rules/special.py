@@ -1,0 +1,278 @@
+"""``scipy.special``: entered when SciPy's functions are first met (see `late`).
+
+Sources: the numbered formulas of the NIST Digital Library of Mathematical Functions (DLMF). An order or a shape argument without a
+closed form has no partial: differentiating by it raises. Functions without a row raise by name.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import special as sp
+
+from .kinds import ROWS, composite, constant, elementwise, primitive
+
+ROOT_PI, ROOT_2PI, DEGREE = math.sqrt(math.pi), math.sqrt(2.0 * math.pi), math.pi / 180.0
+
+
+# --- how rows are entered ---------------------------------------------------------------------------------------------------
+
+def rule(name, *partials, **options):
+    """Enter an elementwise function of this name, where this version of SciPy has it and no other name entered it."""
+    fn = getattr(sp._ufuncs, name, None)
+    if fn is not None and fn not in ROWS:
+        elementwise(fn, *partials, name=f"scipy.special.{name}", **options)
+
+
+def several(name, *partials):
+    """Enter a function of one argument with several results: a partial ``(x, results)`` for each."""
+    fn = getattr(sp, name)
+    parts = [part(fn, i) for i in range(len(partials))]
+    for one, partial in zip(parts, partials, strict=True):
+        elementwise(one, lambda ans, x, partial=partial: partial(x, lambda i: parts[i](x)), singular=True)
+    composite(fn, lambda x: tuple(one(x) for one in parts), name=f"scipy.special.{name}")
+
+
+def part(fn, i):
+    """Return the function that gives result i of another."""
+    def one(x):
+        return fn(x)[i]
+    one.__name__, one.__qualname__ = f"{fn.__name__}_{i}", f"{fn.__name__}_{i}"
+    return primitive(one)
+
+
+# --- partials that do not fit on one line -----------------------------------------------------------------------------------
+
+def lower(polynomial, n, x, *rest):
+    """Return a polynomial of degree n - 1, 0 for n = 0."""
+    none = np.equal(n, 0)
+    return np.where(none, 0.0, polynomial(np.where(none, 1, n) - 1, *rest, x))
+
+
+def neighbours(bessel, sign, scale=0.5):
+    """Make the derivative of a Bessel function from the orders above and below (DLMF 10.6.1, 10.29.1)."""
+    return lambda ans, v, x: scale * (bessel(v - 1, x) + sign * bessel(v + 1, x))
+
+
+def gamma_pdf(a, x):
+    return np.exp(sp.xlogy(a - 1.0, x) - x - sp.gammaln(a))
+
+
+def beta_pdf(a, b, x):
+    return np.exp(sp.xlogy(a - 1.0, x) + sp.xlog1py(b - 1.0, -x) - sp.betaln(a, b))
+
+
+def student_pdf(df, t):
+    return np.exp(-0.5 * (df + 1.0) * np.log1p(t * t / df) - sp.betaln(0.5, 0.5 * df)) / np.sqrt(df)
+
+
+def normal_pdf(x):
+    return np.exp(-0.5 * x * x) / ROOT_2PI
+
+
+def near_zero(x, series, away, bound=0.1):
+    """Return a function with a removable singularity at 0, by the coefficients of its power series within `bound`."""
+    near = np.less(np.abs(x), bound)
+    small, total = np.where(near, x, 0.0), 0.0
+    for c in reversed(series):
+        total = total * small + c
+    return np.where(near, total, away(np.where(near, 1.0, x)))
+
+
+def no_trigamma(x):
+    raise TypeError("scipy.special.psi has no derivative with respect to a complex argument: SciPy has no complex trigamma function")
+
+
+def ellipkinc_modulus(ans, phi, m):
+    """Return dF/dm (DLMF 19.4.5)."""
+    root = np.sqrt(1.0 - m * np.square(np.sin(phi)))
+    return (sp.ellipeinc(phi, m) / m - np.sin(2.0 * phi) / (2.0 * root)) / (2.0 * (1.0 - m)) - ans / (2.0 * m)
+
+
+def expn_partial(ans, n, x):
+    """Return -E_{n-1}(x), and for n = 0 the derivative of exp(-x) / x (DLMF 8.19.13)."""
+    none = np.equal(n, 0)
+    return np.where(none, -ans * (1.0 + 1.0 / x), -sp.expn(np.where(none, 1, n) - 1, x))
+
+
+EXPREL = [k / math.factorial(k + 1) for k in range(1, 16)]
+SPENCE = [(-1.0) ** (k + 1) / (k + 1) for k in range(22)]
+
+
+def exprel_partial(ans, x):
+    """Return the derivative of (exp(x) - 1) / x."""
+    return near_zero(x, EXPREL, lambda x: (np.exp(x) - sp.exprel(x)) / x)
+
+
+def boxcox_power(ans, x, lmbda):
+    """Return the derivative of (x**lmbda - 1) / lmbda by lmbda."""
+    return lambda_partial(np.log(x), lmbda)
+
+
+def lambda_partial(log, lmbda):
+    """Return the derivative of (exp(l * log) - 1) / l by l, which is log**2 * exprel'(l * log)."""
+    return log * log * exprel_partial(sp.exprel(lmbda * log), lmbda * log)
+
+
+def pseudo_huber_delta(ans, delta, r):
+    root = np.sqrt(1.0 + np.square(r / delta))
+    return 2.0 * delta * (root - 1.0) - r * r / (delta * root)
+
+
+def sine_over(x):
+    return np.sinc(x / math.pi)
+
+
+# --- gamma and beta ---------------------------------------------------------------------------------------------------------
+
+constant(sp.gammasgn, name="scipy.special.gammasgn")
+constant(sp.round, name="scipy.special.round")
+rule("gamma",          lambda ans, x: ans * sp.psi(x))
+rule("gammaln",        lambda ans, x: sp.psi(x))
+rule("loggamma",       lambda ans, x: sp.psi(x))
+rule("rgamma",         lambda ans, x: -ans * sp.psi(x))
+rule("psi",            lambda ans, x: sp.zeta(2.0, x), complex_body=no_trigamma)                                       # DLMF 25.11.12
+rule("_zeta",          None, lambda ans, s, a: -s * sp.zeta(s + 1.0, a))                     # DLMF 25.11.17
+rule("gammainc",       None, lambda ans, a, x: gamma_pdf(a, x))
+rule("gammaincc",      None, lambda ans, a, x: -gamma_pdf(a, x))
+rule("gammaincinv",    None, lambda ans, a, y: 1.0 / gamma_pdf(a, ans))
+rule("gammainccinv",   None, lambda ans, a, y: -1.0 / gamma_pdf(a, ans))
+rule("beta",           lambda ans, a, b: ans * (sp.psi(a) - sp.psi(a + b)), lambda ans, a, b: ans * (sp.psi(b) - sp.psi(a + b)))
+rule("betaln",         lambda ans, a, b: sp.psi(a) - sp.psi(a + b), lambda ans, a, b: sp.psi(b) - sp.psi(a + b))
+rule("betainc",        None, None, lambda ans, a, b, x: beta_pdf(a, b, x))
+rule("betaincc",       None, None, lambda ans, a, b, x: -beta_pdf(a, b, x))
+rule("betaincinv",     None, None, lambda ans, a, b, y: 1.0 / beta_pdf(a, b, ans))
+rule("betainccinv",    None, None, lambda ans, a, b, y: -1.0 / beta_pdf(a, b, ans))
+rule("poch",           lambda ans, z, m: ans * (sp.psi(z + m) - sp.psi(z)), lambda ans, z, m: ans * sp.psi(z + m))
+rule("binom",          lambda ans, n, k: ans * (sp.psi(n + 1.0) - sp.psi(n - k + 1.0)),
+                       lambda ans, n, k: ans * (sp.psi(n - k + 1.0) - sp.psi(k + 1.0)))
+
+# --- errors and distributions -----------------------------------------------------------------------------------------------
+
+rule("erf",        lambda ans, x: 2.0 / ROOT_PI * np.exp(-x * x))
+rule("erfc",       lambda ans, x: -2.0 / ROOT_PI * np.exp(-x * x))
+rule("erfcx",      lambda ans, x: 2.0 * x * ans - 2.0 / ROOT_PI)
+rule("erfi",       lambda ans, x: 2.0 / ROOT_PI * np.exp(x * x))
+rule("erfinv",     lambda ans, y: 0.5 * ROOT_PI * np.exp(ans * ans), singular=True)          # erfinv'(+-1) = inf
+rule("erfcinv",    lambda ans, y: -0.5 * ROOT_PI * np.exp(ans * ans), singular=True)
+rule("dawsn",      lambda ans, x: 1.0 - 2.0 * x * ans)
+rule("wofz",       lambda ans, z: 2j / ROOT_PI - 2.0 * z * ans)                              # DLMF 7.10.1
+rule("ndtr",       lambda ans, x: normal_pdf(x))
+rule("ndtri",      lambda ans, p: 1.0 / normal_pdf(ans), singular=True)
+rule("log_ndtr",   lambda ans, x: np.exp(-0.5 * x * x - ans) / ROOT_2PI)
+rule("ndtri_exp",  lambda ans, y: ROOT_2PI * np.exp(y + 0.5 * ans * ans))
+rule("owens_t",    lambda ans, h, a: -0.5 * normal_pdf(h) * sp.erf(a * h / math.sqrt(2.0)),
+                   lambda ans, h, a: np.exp(-0.5 * h * h * (1.0 + a * a)) / (2.0 * math.pi * (1.0 + a * a)))
+rule("chdtr",      None, lambda ans, v, x: 0.5 * gamma_pdf(0.5 * v, 0.5 * x))
+rule("chdtrc",     None, lambda ans, v, x: -0.5 * gamma_pdf(0.5 * v, 0.5 * x))
+rule("chdtri",     None, lambda ans, v, p: -2.0 / gamma_pdf(0.5 * v, 0.5 * ans))
+rule("gdtr",       lambda ans, a, b, x: x * gamma_pdf(b, a * x), None, lambda ans, a, b, x: a * gamma_pdf(b, a * x))
+rule("gdtrc",      lambda ans, a, b, x: -x * gamma_pdf(b, a * x), None, lambda ans, a, b, x: -a * gamma_pdf(b, a * x))
+rule("pdtr",       None, lambda ans, k, m: -gamma_pdf(np.floor(k) + 1.0, m))
+rule("pdtrc",      None, lambda ans, k, m: gamma_pdf(np.floor(k) + 1.0, m))
+rule("stdtr",      None, lambda ans, df, t: student_pdf(df, t))
+rule("stdtrit",    None, lambda ans, df, p: 1.0 / student_pdf(df, ans))
+several("fresnel", lambda x, part: np.sin(0.5 * math.pi * x * x), lambda x, part: np.cos(0.5 * math.pi * x * x))
+
+# --- elementary -------------------------------------------------------------------------------------------------------------
+
+rule("expit",        lambda ans, x: ans * (1.0 - ans))
+rule("log_expit",    lambda ans, x: sp.expit(-x))
+rule("logit",        lambda ans, p: 1.0 / (p * (1.0 - p)), singular=True)
+rule("cbrt",         lambda ans, x: 1.0 / (3.0 * ans * ans), singular=True)
+rule("exp2",         lambda ans, x: math.log(2.0) * ans)
+rule("exp10",        lambda ans, x: math.log(10.0) * ans)
+rule("expm1",        lambda ans, x: ans + 1.0)
+rule("log1p",        lambda ans, x: 1.0 / (1.0 + x), singular=True)
+rule("cosm1",        lambda ans, x: -np.sin(x))
+rule("exprel",       exprel_partial)
+rule("sindg",        lambda ans, x: DEGREE * sp.cosdg(x))
+rule("cosdg",        lambda ans, x: -DEGREE * sp.sindg(x))
+rule("tandg",        lambda ans, x: DEGREE * (1.0 + ans * ans))
+rule("cotdg",        lambda ans, x: -DEGREE * (1.0 + ans * ans))
+rule("radian",       lambda ans, d, m, s: DEGREE, lambda ans, d, m, s: DEGREE / 60.0, lambda ans, d, m, s: DEGREE / 3600.0)
+rule("xlogy",        lambda ans, x, y: np.log(y), lambda ans, x, y: x / y, singular=True)
+rule("xlog1py",      lambda ans, x, y: np.log1p(y), lambda ans, x, y: x / (1.0 + y), singular=True)
+rule("entr",         lambda ans, x: -np.log(x) - 1.0, singular=True)                         # entr'(0) = inf
+rule("rel_entr",     lambda ans, x, y: np.log(x / y) + 1.0, lambda ans, x, y: -x / y, singular=True)
+rule("kl_div",       lambda ans, x, y: np.log(x / y), lambda ans, x, y: 1.0 - x / y, singular=True)
+rule("huber",        lambda ans, delta, r: np.maximum(np.abs(r) - delta, 0.0), lambda ans, delta, r: np.clip(r, -delta, delta))
+rule("pseudo_huber", pseudo_huber_delta, lambda ans, delta, r: r / np.sqrt(1.0 + np.square(r / delta)))
+rule("boxcox",       lambda ans, x, lmbda: np.power(x, lmbda - 1.0), boxcox_power)
+rule("boxcox1p",     lambda ans, x, lmbda: np.power(1.0 + x, lmbda - 1.0), lambda ans, x, lmbda: lambda_partial(np.log1p(x), lmbda))
+rule("inv_boxcox",   lambda ans, y, lmbda: np.power(ans, 1.0 - lmbda), None)
+rule("inv_boxcox1p", lambda ans, y, lmbda: np.power(1.0 + ans, 1.0 - lmbda), None)
+rule("_lambertw",    lambda ans, z, k, tol: np.exp(-ans) / (1.0 + ans), None, None)          # DLMF 4.13.4
+rule("wrightomega",  lambda ans, z: ans / (1.0 + ans))
+
+# --- integrals --------------------------------------------------------------------------------------------------------------
+
+rule("exp1",   lambda ans, x: -np.exp(-x) / x)
+rule("expi",   lambda ans, x: np.exp(x) / x)
+rule("expn",   None, expn_partial)
+rule("spence", lambda ans, z: near_zero(z - 1.0, SPENCE, lambda w: -np.log1p(w) / w), singular=True)  # spence'(0) = -inf
+several("sici",   lambda x, part: sine_over(x), lambda x, part: np.cos(x) / x)
+several("shichi", lambda x, part: 0.5 * (sp.exprel(x) + sp.exprel(-x)), lambda x, part: np.cosh(x) / x)
+
+# --- Bessel functions (DLMF 10) ---------------------------------------------------------------------------------------------
+
+for name, sign in (("jv", -1.0), ("yv", -1.0), ("hankel1", -1.0), ("hankel2", -1.0), ("iv", 1.0), ("yn", -1.0)):
+    rule(name, None, neighbours(getattr(sp, name), sign))
+rule("kv",  None, neighbours(sp.kv, 1.0, -0.5))
+rule("kn",  None, neighbours(sp.kn, 1.0, -0.5))
+rule("ive", None, lambda ans, v, x: 0.5 * (sp.ive(v - 1, x) + sp.ive(v + 1, x)) - np.sign(np.real(x)) * ans)
+rule("kve", None, lambda ans, v, x: ans - 0.5 * (sp.kve(v - 1, x) + sp.kve(v + 1, x)))
+rule("hankel1e", None, lambda ans, v, x: 0.5 * (sp.hankel1e(v - 1, x) - sp.hankel1e(v + 1, x)) - 1j * ans)
+rule("hankel2e", None, lambda ans, v, x: 0.5 * (sp.hankel2e(v - 1, x) - sp.hankel2e(v + 1, x)) + 1j * ans)
+rule("j0",  lambda ans, x: -sp.j1(x))
+rule("j1",  lambda ans, x: 0.5 * (sp.j0(x) - sp.jv(2, x)))
+rule("y0",  lambda ans, x: -sp.y1(x))
+rule("y1",  lambda ans, x: 0.5 * (sp.y0(x) - sp.yn(2, x)))
+rule("i0",  lambda ans, x: sp.i1(x))
+rule("i1",  lambda ans, x: 0.5 * (sp.i0(x) + sp.iv(2, x)))
+rule("k0",  lambda ans, x: -sp.k1(x))
+rule("k1",  lambda ans, x: -0.5 * (sp.k0(x) + sp.kn(2, x)))
+rule("i0e", lambda ans, x: sp.i1e(x) - np.sign(x) * ans)
+rule("i1e", lambda ans, x: 0.5 * (sp.i0e(x) + sp.ive(2, x)) - np.sign(x) * ans)
+rule("k0e", lambda ans, x: ans - sp.k1e(x))
+rule("k1e", lambda ans, x: ans - 0.5 * (sp.k0e(x) + sp.kve(2, x)))
+rule("struve",    None, lambda ans, v, x: sp.struve(v - 1.0, x) - v / x * ans)                # DLMF 11.4.27
+rule("modstruve", None, lambda ans, v, x: sp.modstruve(v - 1.0, x) - v / x * ans)             # DLMF 11.4.29
+for plain, slope in (("ber", "berp"), ("bei", "beip"), ("ker", "kerp"), ("kei", "keip")):
+    rule(plain, lambda ans, x, slope=slope: getattr(sp, slope)(x))
+rule("berp", lambda ans, x: -sp.bei(x) - ans / x)                                            # DLMF 10.61.3
+rule("beip", lambda ans, x: sp.ber(x) - ans / x)
+rule("kerp", lambda ans, x: -sp.kei(x) - ans / x)
+rule("keip", lambda ans, x: sp.ker(x) - ans / x)
+several("airy", lambda x, part: part(1), lambda x, part: x * part(0), lambda x, part: part(3), lambda x, part: x * part(2))
+several("itj0y0", lambda x, part: sp.j0(x), lambda x, part: sp.y0(x))
+several("iti0k0", lambda x, part: sp.i0(x), lambda x, part: sp.k0(x))
+
+# --- elliptic and hypergeometric ----------------------------------------------------------------------------------------------
+
+rule("ellipk",    lambda ans, m: math.pi / 8.0 * sp.hyp2f1(1.5, 1.5, 2.0, m))                        # DLMF 19.5.1 and 15.5.1
+rule("ellipe",    lambda ans, m: -math.pi / 8.0 * sp.hyp2f1(0.5, 1.5, 2.0, m))                       # DLMF 19.5.2
+rule("ellipkm1",  lambda ans, p: -(sp.ellipe(1.0 - p) / p - ans) / (2.0 * (1.0 - p)))
+rule("ellipkinc", lambda ans, phi, m: 1.0 / np.sqrt(1.0 - m * np.square(np.sin(phi))), ellipkinc_modulus, singular=True)
+rule("ellipeinc", lambda ans, phi, m: np.sqrt(1.0 - m * np.square(np.sin(phi))), lambda ans, phi, m: (ans - sp.ellipkinc(phi, m)) / (2.0 * m), singular=True)
+rule("elliprf",   *(lambda ans, *x, i=i: -sp.elliprd(x[i - 2], x[i - 1], x[i]) / 6.0 for i in range(3)))       # DLMF 19.18.1
+rule("hyp0f1",    None, lambda ans, b, z: sp.hyp0f1(b + 1.0, z) / b)
+rule("hyp1f1",    None, None, lambda ans, a, b, x: a / b * sp.hyp1f1(a + 1.0, b + 1.0, x))                      # DLMF 13.3.15
+rule("hyp2f1",    None, None, None, lambda ans, a, b, c, z: a * b / c * sp.hyp2f1(a + 1.0, b + 1.0, c + 1.0, z))  # DLMF 15.5.1
+rule("hyperu",    None, None, lambda ans, a, b, x: -a * sp.hyperu(a + 1.0, b + 1.0, x))                         # DLMF 13.3.22
+
+# --- orthogonal polynomials (DLMF 18.9) ---------------------------------------------------------------------------------------
+
+rule("eval_jacobi",      None, None, None, lambda ans, n, a, b, x: 0.5 * (n + a + b + 1.0) * lower(sp.eval_jacobi, n, x, a + 1.0, b + 1.0))
+rule("eval_gegenbauer",  None, None, lambda ans, n, a, x: 2.0 * a * lower(sp.eval_gegenbauer, n, x, a + 1.0))
+rule("eval_legendre",    None, lambda ans, n, x: lower(sp.eval_gegenbauer, n, x, 1.5))
+rule("eval_chebyt",      None, lambda ans, n, x: n * lower(sp.eval_chebyu, n, x))
+rule("eval_chebyu",      None, lambda ans, n, x: 2.0 * lower(sp.eval_gegenbauer, n, x, 2.0))
+rule("eval_sh_legendre", None, lambda ans, n, x: 2.0 * lower(sp.eval_gegenbauer, n, 2.0 * x - 1.0, 1.5))
+rule("eval_sh_chebyt",   None, lambda ans, n, x: 2.0 * n * lower(sp.eval_chebyu, n, 2.0 * x - 1.0))
+rule("eval_sh_chebyu",   None, lambda ans, n, x: 4.0 * lower(sp.eval_gegenbauer, n, 2.0 * x - 1.0, 2.0))
+rule("eval_hermite",     None, lambda ans, n, x: 2.0 * n * lower(sp.eval_hermite, n, x))
+rule("eval_hermitenorm", None, lambda ans, n, x: n * lower(sp.eval_hermitenorm, n, x))
+rule("eval_laguerre",    None, lambda ans, n, x: -lower(sp.eval_genlaguerre, n, x, 1.0))
+rule("eval_genlaguerre", None, None, lambda ans, n, a, x: -lower(sp.eval_genlaguerre, n, x, a + 1.0))

@@ -1,0 +1,338 @@
+"""Statistics: moments and order statistics with and without NaN, weights, counts, covariances."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .constants import evaluate, existing
+from .indexing import cast, scatter
+from .kinds import Abstract, composite
+from .layout import as_array
+from .reductions import flat_sqrt, fold, given
+
+NO = np._NoValue
+
+
+def inexact(x):
+    """Return `x` as an array of floats or complex numbers, plain or traced."""
+    x = as_array(x)
+    return x if x.dtype.kind in "fc" else x.astype(float)
+
+
+# --- without NaN ------------------------------------------------------------------------------------------------------------
+
+def counted(x, where):
+    """Return the mask of the elements that count, and `x` with zeros for the others."""
+    mask = np.logical_not(np.isnan(x))
+    mask = mask if where is NO or where is True else np.logical_and(mask, where)
+    return mask, np.where(mask, x, 0.0)
+
+
+def nansum(a, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
+    return np.sum(np.where(np.isnan(a), 0.0, a), axis=axis, dtype=dtype, keepdims=given(keepdims), initial=initial, where=where)
+
+
+def nanprod(a, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
+    return np.prod(np.where(np.isnan(a), 1.0, a), axis=axis, dtype=dtype, keepdims=given(keepdims), initial=initial, where=where)
+
+
+def nanmean(a, axis=None, dtype=None, out=None, keepdims=NO, *, where=NO):
+    mask, a = counted(a, where)
+    count = np.sum(mask, axis=axis, keepdims=given(keepdims))
+    return np.sum(a, axis=axis, dtype=dtype, keepdims=given(keepdims)) / precise(count, a)
+
+
+def precise(count, like):
+    """Return counts as floats of the precision of `like`."""
+    return cast(count, np.empty(0, like.dtype).real.dtype)
+
+
+def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, mean=NO, correction=NO):
+    mask, a = counted(a, where)
+    ddof = ddof if correction is NO else correction
+    center = nanmean(np.where(mask, a, np.nan), axis, dtype, keepdims=True) if mean is NO else mean
+    deviation = np.where(mask, a - center, 0.0)
+    square = np.square(np.real(deviation)) + np.square(np.imag(deviation)) if np.iscomplexobj(a) else deviation * deviation
+    free = np.sum(mask, axis=axis, keepdims=given(keepdims)) - ddof
+    few = np.less_equal(free, 0)
+    total = np.sum(square, axis=axis, dtype=dtype, keepdims=given(keepdims))
+    return np.where(few, np.nan, total / precise(np.where(few, 1, free), square))[()]
+
+
+def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, **options):
+    return flat_sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, **options))
+
+
+def nan_extremum(extremum, worst):
+    """Make the body of ``nanmax`` or ``nanmin``: NaN where all elements are."""
+    def body(a, axis=None, out=None, keepdims=NO, initial=NO, where=NO):
+        missing = np.isnan(a)
+        ans = extremum(np.where(missing, worst, a), axis=axis, keepdims=given(keepdims), initial=initial, where=where)
+        alone = np.all(missing, axis=axis, keepdims=given(keepdims))
+        return np.where(alone, np.nan, ans)[()]
+    return body
+
+
+def nan_scan(scan, neutral):
+    return lambda a, axis=None, dtype=None, out=None: scan(np.where(np.isnan(a), neutral, a), axis=axis, dtype=dtype)
+
+
+def standard_scan(scan, neutral):
+    """Make the body of ``cumulative_sum`` or ``cumulative_prod``."""
+    def body(x, /, *, axis=None, dtype=None, out=None, include_initial=False):
+        if axis is None and np.ndim(x) != 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = 0 if axis is None else axis
+        ans = scan(x, axis=axis, dtype=dtype)
+        if not include_initial:
+            return ans
+        first = np.full_like(np.take(ans, [0], axis), neutral) if np.shape(x)[axis] else None
+        return np.concatenate([first, ans], axis=axis) if first is not None else np.full(np.shape(x)[:axis] + (1,), neutral)
+    return body
+
+
+# --- order statistics -------------------------------------------------------------------------------------------------------
+
+#: positions between order statistics (Hyndman & Fan 1996, table 1): n * q + alpha + q * (1 - alpha - beta) - 1
+CONTINUOUS = {"linear": (1.0, 1.0), "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0),
+              "median_unbiased": (1.0 / 3.0, 1.0 / 3.0), "normal_unbiased": (3.0 / 8.0, 3.0 / 8.0)}
+
+
+#: the results are elements
+CHOOSING = {"inverted_cdf", "closest_observation", "lower", "higher", "nearest"}
+
+
+def positions(n, q, method):
+    """Return where the quantiles stand among n sorted elements, counted from 0, between two where a fraction is left."""
+    if method in CONTINUOUS:
+        alpha, beta = CONTINUOUS[method]
+        return np.clip(n * q + (alpha + q * (1.0 - alpha - beta)) - 1.0, 0.0, np.maximum(n - 1.0, 0.0))
+    return evaluate(discrete_positions, n, q, method)
+
+
+def discrete_positions(n, q, method):
+    """Return where NumPy finds the quantiles of 0, 1, 2, ..., for each n and q."""
+    n, q = np.broadcast_arrays(n, q)
+    found = [np.quantile(np.arange(max(m, 1.0)), p, method=method) for m, p in zip(n.ravel(), q.ravel(), strict=True)]
+    return np.reshape(found, n.shape)
+
+
+def quantiles(a, q, axis, method, keepdims, skip_nan=False):
+    """Return quantiles: between two sorted elements, in the shape that NumPy gives."""
+    rows = np.sort(fold(a, axis), axis=-1)
+    n = np.sum(np.logical_not(np.isnan(rows)), axis=-1, keepdims=True) if skip_nan else float(np.shape(rows)[-1])
+    place = positions(n * 1.0, np.reshape(q, -1) * 1.0, method)
+    place = np.broadcast_to(place, (*np.shape(rows)[:-1], np.shape(place)[-1]))
+    before = evaluate(whole, place, np.shape(rows)[-1])
+    low = np.take_along_axis(rows, before, -1)
+    high = np.take_along_axis(rows, np.minimum(before + 1, np.shape(rows)[-1] - 1), -1)
+    share = place - before
+    weak = method in CHOOSING or (np.ndim(q) == 0 and not isinstance(q, np.ndarray | np.generic))  # a Python number
+    share = cast(share, rows.dtype if weak else np.result_type(rows.dtype, q.dtype))
+    ans = low + np.where(np.equal(share, 0), 0.0, share * (high - low))
+    if not skip_nan:
+        ans = np.where(np.isnan(rows[..., -1:]), np.nan, ans)
+    return np.reshape(np.moveaxis(ans, -1, 0), (*np.shape(q), *kept_shape(a, axis, keepdims)))[()]
+
+
+def whole(place, n):
+    return np.clip(np.floor(place), 0, n - 1).astype(int)
+
+
+def kept_shape(a, axis, keepdims):
+    """Return the shape of a reduction of `a`."""
+    shape, ndim = np.shape(a), np.ndim(a)
+    axes = set(range(ndim)) if axis is None else {i % ndim for i in ((axis,) if isinstance(axis, int | np.integer) else axis)}
+    return tuple(1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes)
+
+
+def quantile(skip_nan, scale):
+    """Make the body of ``quantile`` and its kin; a percentage is divided by `scale`."""
+    def body(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None, interpolation=None):
+        if weights is not None:
+            raise TypeError("numpy.quantile and its kin: weights= has no derivative rule in dualad")
+        q = as_array(q) if isinstance(q, list | tuple) else q
+        return quantiles(inexact(a), q if scale == 1 else q / scale, axis, interpolation or method, given(keepdims), skip_nan)
+    return body
+
+
+def median(skip_nan):
+    def body(a, axis=None, out=None, overwrite_input=False, keepdims=False):
+        return quantiles(inexact(a), 0.5, axis, "linear", given(keepdims), skip_nan)
+    return body
+
+
+def ptp(a, axis=None, out=None, keepdims=NO):
+    return np.max(a, axis=axis, keepdims=given(keepdims)) - np.min(a, axis=axis, keepdims=given(keepdims))
+
+
+# --- weights and counts -----------------------------------------------------------------------------------------------------
+
+def average(a, axis=None, weights=None, returned=False, *, keepdims=NO):
+    keepdims, a_dtype = given(keepdims), as_array(a).dtype
+    a = inexact(a)
+    if weights is None:
+        ans = np.mean(a, axis=axis, keepdims=keepdims)
+        total = np.asarray(np.size(a) / max(np.size(ans), 1), dtype=ans.dtype)[()]
+    else:
+        kind = np.result_type(weights, a_dtype, *([] if a_dtype.kind in "fc" else [float]))
+        weights = spread(cast(as_array(weights), kind), a, axis)
+        total = np.sum(weights, axis=axis, keepdims=keepdims)
+        ans = np.sum(a * weights, axis=axis, keepdims=keepdims) / total
+    return (ans, np.broadcast_to(total, np.shape(ans)) + 0.0) if returned else ans
+
+
+def spread(weights, a, axis):
+    """Return weights, given along some axes of `a` or for all its elements, in a shape that broadcasts to that of `a`."""
+    if np.shape(weights) == np.shape(a):
+        return weights
+    if axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    axes = [i % np.ndim(a) for i in ((axis,) if isinstance(axis, int | np.integer) else axis)]
+    weights = np.transpose(weights, tuple(np.argsort(axes)))
+    full = np.reshape(weights, [np.shape(a)[i] if i in axes else 1 for i in range(np.ndim(a))])
+    return np.broadcast_to(full, np.shape(a))
+
+
+def bincount(x, /, weights=None, minlength=0):
+    if hasattr(x, "__dualad_apply__"):
+        raise TypeError("numpy.bincount: x counts integers, which have no derivative: pass plain ones (dualad.primal(x).astype(int)); "
+                        "its weights may be traced")
+    size = max(int(np.max(x, initial=-1)) + 1, minlength)
+    return scatter(inexact(weights), np.asarray(x), shaped((size,), float))
+
+
+def shaped(shape, dtype):
+    """Return a shape and dtype for `scatter`."""
+    like = Abstract.__new__(Abstract)
+    like.shape, like.dtype = tuple(shape), np.dtype(dtype)
+    return like
+
+
+def bin_edges(a, bins=10, range=None, weights=None):
+    """Return the edges of bins: of a number of bins, between the least and the largest element, they have derivatives."""
+    if np.ndim(bins) == 1:
+        return as_array(bins)
+    count = bins if isinstance(bins, int | np.integer) else np.size(evaluate(np.histogram_bin_edges, a, bins, range)) - 1
+    low, high = (np.min(a), np.max(a)) if range is None else range
+    if evaluate(np.equal, low, high):
+        low, high = low - 0.5, high + 0.5
+    ans = np.linspace(low, high, count + 1)
+    kind = np.result_type(ans if range is None else 0.0, a)
+    return ans if ans.dtype == kind else cast(ans, kind)
+
+
+def histogram(a, bins=10, range=None, density=None, weights=None):
+    edges = bin_edges(a, bins, range)
+    counts, edges = histogramdd_counts([np.ravel(a)], [edges], weights, density, int if weights is None else None)
+    return counts, edges[0]
+
+
+def histogram2d(x, y, bins=10, range=None, density=None, weights=None):
+    several = np.iterable(bins) and len(bins) == 2
+    bins = list(bins) if several else [bins, bins]
+    counts, edges = histogramdd([x, y], bins, range, density, weights)
+    return counts, edges[0], edges[1]
+
+
+def histogramdd(sample, bins=10, range=None, density=None, weights=None):
+    columns = list(np.transpose(sample)) if hasattr(sample, "ndim") else list(sample)
+    bins = [bins] * len(columns) if isinstance(bins, int | np.integer) else list(bins)
+    ranges = [None] * len(columns) if range is None else range
+    edges = [bin_edges(x, b, r) for x, b, r in zip(columns, bins, ranges, strict=True)]
+    return histogramdd_counts(columns, edges, weights, density, float)
+
+
+def histogramdd_counts(columns, edges, weights, density, dtype):
+    """Return the sums of the weights in each bin, and the edges; counts have no derivative, weights are summed linearly."""
+    shape = [np.shape(e)[0] - 1 for e in edges]
+    inside, places = evaluate(bin_places, len(columns), *columns, *edges)
+    if weights is None:
+        counts = np.bincount(np.ravel_multi_index(places, shape), minlength=int(np.prod(shape))).reshape(shape).astype(dtype)
+    else:
+        weights = np.ravel(as_array(weights))
+        counts = scatter(weights[inside], places, shaped(shape, dtype or weights.dtype))
+    if density:
+        counts = counts / np.sum(counts)
+        for i, e in enumerate(edges):
+            counts = counts / np.reshape(np.diff(e), [-1 if k == i else 1 for k in range(len(edges))])
+    return counts, edges
+
+
+def bin_places(count, *both):
+    """Return which samples lie in some bin, and their bins along each axis; the last bin holds its right edge."""
+    columns, edges = both[:count], both[count:]
+    places = [np.searchsorted(e, np.ravel(x), side="right") - 1 - (np.ravel(x) == e[-1]) for x, e in zip(columns, edges, strict=True)]
+    inside = np.all([(p >= 0) & (p < len(e) - 1) for p, e in zip(places, edges, strict=True)], axis=0)
+    return inside, tuple(p[inside] for p in places)
+
+
+# --- covariances ------------------------------------------------------------------------------------------------------------
+
+def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
+    x = variables(m, rowvar, np.ndim(m) != 1, dtype)
+    if y is not None:
+        x = np.concatenate([x, variables(y, rowvar, np.ndim(y) > 1 and np.shape(y)[0] != 1, dtype)], axis=0)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    w = fweights if aweights is None else aweights if fweights is None else np.multiply(fweights, aweights)
+    total = np.shape(x)[1] if w is None else np.sum(w)
+    mean = np.mean(x, axis=1, keepdims=True) if w is None else np.sum(x * w, axis=1, keepdims=True) / total
+    free = total - ddof if w is None or aweights is None else total if ddof == 0 else total - ddof * np.sum(w * aweights) / total
+    x = x - mean
+    conjugate = np.conjugate(x) if np.iscomplexobj(x) else x
+    ans = np.matmul(x, np.transpose(conjugate if w is None else conjugate * w)) / (np.maximum(free, 0.0) * 1.0)
+    return np.squeeze(ans)[()]
+
+
+def variables(m, rowvar, flip, dtype):
+    """Return the variables as rows, in double precision as NumPy does."""
+    m = as_array(m)
+    kind = np.result_type(m, np.float64) if dtype is None else np.dtype(dtype)
+    m = m if m.dtype == kind else cast(m, kind)
+    m = np.reshape(m, (1, -1)) if np.ndim(m) < 2 else m
+    return np.transpose(m) if flip and not rowvar else m
+
+
+def corrcoef(x, y=None, rowvar=True, *, dtype=None, **old):
+    c = np.cov(x, y, rowvar, dtype=dtype)
+    if np.ndim(c) == 0:
+        return c / c
+    deviation = np.sqrt(np.real(np.diagonal(c)))
+    c = c / deviation[:, None] / deviation[None, :]
+    if np.iscomplexobj(c):
+        return np.clip(np.real(c), -1.0, 1.0) + 1j * np.clip(np.imag(c), -1.0, 1.0)
+    return np.clip(c, -1.0, 1.0)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------------
+
+composite(np.nansum,      nansum)
+composite(np.nanprod,     nanprod)
+composite(np.nanmean,     nanmean)
+composite(np.nanvar,      nanvar)
+composite(np.nanstd,      nanstd)
+composite(np.nanmax,      nan_extremum(np.max, -np.inf))
+composite(np.nanmin,      nan_extremum(np.min, np.inf))
+composite(np.nancumsum,   nan_scan(np.cumsum, 0.0))
+composite(np.nancumprod,  nan_scan(np.cumprod, 1.0))
+composite(np.median,        median(False))
+composite(np.nanmedian,     median(True))
+composite(np.quantile,      quantile(False, 1))
+composite(np.percentile,    quantile(False, 100))
+composite(np.nanquantile,   quantile(True, 1))
+composite(np.nanpercentile, quantile(True, 100))
+composite(np.ptp,           ptp)
+composite(np.average,       average)
+composite(np.bincount,      bincount)
+composite(np.histogram,     histogram, value_dependent=True)
+composite(np.histogram2d,   histogram2d, value_dependent=True)
+composite(np.histogramdd,   histogramdd, value_dependent=True)
+composite(np.histogram_bin_edges, bin_edges, value_dependent=True)
+composite(np.cov,           cov)
+composite(np.corrcoef,      corrcoef)
+composite(np.amax,          lambda a, *args, **kwargs: np.max(a, *args, **kwargs))
+composite(np.amin,          lambda a, *args, **kwargs: np.min(a, *args, **kwargs))
+for fn in existing(np, "cumulative_sum"):
+    composite(fn, standard_scan(np.cumsum, 0.0))
+for fn in existing(np, "cumulative_prod"):
+    composite(fn, standard_scan(np.cumprod, 1.0))

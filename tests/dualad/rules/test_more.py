@@ -1,0 +1,313 @@
+"""Rows that the table of samples cannot hold: writing in place, like=, methods of ufuncs, kinks, closed forms, degenerate cases."""
+
+from __future__ import annotations
+
+import io
+import warnings
+
+import mpmath
+import numpy as np
+import pytest
+
+from checkpoint import grad, vjp
+from dualad import derivative, jacobian, jvp
+from dualad.dispatch import primal
+from dualad.dual import Dual
+from dualad.testing import check_derivatives
+
+X = np.array([0.7, -1.3, 2.1])
+A = np.random.default_rng(5).standard_normal((4, 3))
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------------
+
+def written(write):
+    """A function that writes `x` into a traced copy of the numbers 0, 1, 2, ..., and returns that."""
+    def f(x):
+        y = np.zeros_like(x, shape=(2, 3)) + np.arange(6.0).reshape(2, 3)
+        write(y, x)
+        return y
+    return f
+
+
+WRITES = {
+    "copyto": lambda y, x: np.copyto(y, x * x), "copyto where": lambda y, x: np.copyto(y, x * x, where=np.array([True, False, True])),
+    "put": lambda y, x: np.put(y, [0, 4, -1], x * x), "put cycles": lambda y, x: np.put(y, [0, 1, 2, 3], x[:2] * x[1:]), "put wraps": lambda y, x: np.put(y, [7, 9], x[:2] ** 2, mode="wrap"),
+    "putmask": lambda y, x: np.putmask(y, np.eye(2, 3, dtype=bool), x * x), "place": lambda y, x: np.place(y, np.eye(2, 3, 1, dtype=bool), x * x),
+    "fill_diagonal": lambda y, x: np.fill_diagonal(y, x[:2] ** 2), "fill_diagonal one": lambda y, x: np.fill_diagonal(y, x[0] ** 2),
+    "put_along_axis": lambda y, x: np.put_along_axis(y, np.array([[2], [0]]), x[:2, None] ** 2, 1), "put_along_axis flat": lambda y, x: np.put_along_axis(y, np.array([1, 4]), x[:2] ** 2, None),
+    "add.at": lambda y, x: np.add.at(y, ([0, 0, 1], [1, 1, 2]), x * x), "subtract.at": lambda y, x: np.subtract.at(y, (slice(None), [0, 0]), x[:2] ** 2),
+    "multiply.at": lambda y, x: np.multiply.at(y, ([0, 0, 1], [1, 1, 2]), x * x), "maximum.at": lambda y, x: np.maximum.at(y, ([0, 0, 1], [1, 1, 2]), x * x),
+    "exp.at": lambda y, x: np.exp.at(y, ([0, 0], [1, 1])),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writing_into_a_traced_array(name):
+    f = written(WRITES[name])
+    plain = np.arange(6.0).reshape(2, 3)
+    WRITES[name](plain, X)
+    np.testing.assert_allclose(jvp(f, (X,), (X,))[0], plain, rtol=1e-15)
+    check_derivatives(lambda x: f(x) * np.arange(1.0, 7.0).reshape(2, 3), X, vjp=vjp)
+
+
+@pytest.mark.parametrize("name", [name for name in WRITES if name != "exp.at" and "diagonal" not in name])
+def test_writing_into_a_plain_array_says_what_to_write(name):
+    with pytest.raises(TypeError, match=r"numpy\.\w+(\.at)?: the array to write into is a plain ndarray, which cannot hold derivatives\. Make it with np\.zeros_like"):
+        jvp(lambda x: WRITES[name](np.zeros((2, 3)), x), (X,), (X,))
+
+
+def test_full_like_of_a_plain_array_says_what_to_write():
+    with pytest.raises(TypeError, match=r"np\.ones_like\(a\) \* v"):
+        derivative(lambda x: np.sum(np.full_like(np.zeros(3), x)))(1.0)
+
+
+# --- like= ------------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("make", [
+    lambda x: np.zeros(3, like=x), lambda x: np.ones((2, 3), like=x), lambda x: np.empty(3, like=x) * 0.0, lambda x: np.full(3, 2.5, like=x), lambda x: np.full((2,), x[0], like=x),
+    lambda x: np.eye(3, like=x), lambda x: np.identity(3, like=x), lambda x: np.tri(3, like=x), lambda x: np.arange(3.0, like=x), lambda x: np.asarray([1.0, 2.0], like=x),
+    lambda x: np.array([x[0], 2.0, x[1] * x[2]], like=x), lambda x: np.array([[x[0], 1.0], [x[1], x[2]]], like=x), lambda x: np.asarray(x, like=x), lambda x: np.asanyarray(x, like=x),
+    lambda x: np.ascontiguousarray(x[0], like=x), lambda x: np.array(x, ndmin=2, like=x), lambda x: np.require(x, like=x), lambda x: np.fromfunction(lambda i: i * 2.0, (3,), like=x),
+    lambda x: np.fromiter(iter([1.0, 2.0]), float, like=x), lambda x: np.fromstring("1 2 3", sep=" ", like=x), lambda x: np.frombuffer(np.ones(3).tobytes(), like=x),
+    lambda x: np.loadtxt(io.StringIO("1.0 2.0"), like=x), lambda x: np.genfromtxt(io.StringIO("1.0 2.0"), like=x), lambda x: np.asfortranarray(np.ones((2, 2)), like=x)])
+def test_arrays_like_a_traced_one(make):
+    def f(x):
+        made = make(x)
+        assert isinstance(made, Dual) or not isinstance(x, Dual)
+        return made * x[0]
+    value, tangent = jvp(f, (X,), (np.ones(3),))
+    plain = make(X) * X[0]
+    assert value.dtype == plain.dtype and value.shape == plain.shape
+    np.testing.assert_array_equal(value, plain)
+    check_derivatives(f, X, vjp=vjp)
+
+
+def test_integers_like_a_traced_array_are_plain():
+    made = []
+    jvp(lambda x: made.append((np.arange(3, like=x), np.zeros(2, int, like=x), np.eye(2, dtype=bool, like=x))) or x, (X,), (X,))
+    assert all(type(a) is np.ndarray for a in made[0])
+
+
+def test_saving_writes_the_values(tmp_path):
+    def f(x):
+        np.save(tmp_path / "x.npy", x)
+        np.savetxt(tmp_path / "x.txt", x)
+        np.savez(tmp_path / "x.npz", x)
+        np.savez_compressed(tmp_path / "y.npz", x)
+        return np.sum(x)
+    jvp(f, (X,), (X,))
+    assert np.array_equal(np.load(tmp_path / "x.npy"), X) and np.array_equal(np.loadtxt(tmp_path / "x.txt"), X)
+
+
+def test_the_path_of_einsum_is_constant():
+    seen = []
+    grad(lambda a: seen.append(np.einsum_path("ij,jk,k->i", a, a.T, a[:, 0])[0]) or np.sum(a))(A)
+    assert seen == [np.einsum_path("ij,jk,k->i", A, A.T, A[:, 0])[0]]
+
+
+# --- methods of ufuncs ------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.maximum, np.minimum, np.logaddexp, np.logaddexp2, np.subtract, np.hypot])
+def test_methods(ufunc, axis):
+    calls = [lambda x: ufunc.reduce(x, axis=axis), lambda x: ufunc.reduce(x, axis=axis, keepdims=True), lambda x: ufunc.accumulate(x, axis=axis),
+             lambda x: ufunc.reduceat(x, [0, 2, 1], axis=axis), lambda x: ufunc.outer(x, X[:2]), lambda x: ufunc.reduce(x)]
+    for f in calls:
+        value, expected = jvp(f, (A,), (A,))[0], f(A)
+        np.testing.assert_allclose(value, expected, rtol=1e-13)
+        assert np.shape(value) == np.shape(expected)
+        check_derivatives(f, A, vjp=vjp)
+
+
+def test_logaddexp_reduce_of_nothing_but_minus_infinity():
+    x = np.full(3, -np.inf)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        value, tangent = jvp(np.logaddexp.reduce, (x,), (np.ones(3),))
+    assert value == -np.inf and tangent == 0.0
+
+
+def test_running_maximum_past_nan():
+    value, tangent = jvp(np.maximum.accumulate, (np.array([1.0, 3.0, 2.0, np.nan, 5.0]),), (np.arange(1.0, 6.0),))
+    np.testing.assert_array_equal(value, [1.0, 3.0, 3.0, np.nan, np.nan])
+    np.testing.assert_array_equal(tangent, [1.0, 2.0, 2.0, 4.0, 4.0])
+
+
+# --- closed forms -----------------------------------------------------------------------------------------------------------
+
+def test_sinc_at_zero():
+    expected = [1.0, 0.0, -np.pi**2 / 3, 0.0, np.pi**4 / 5, 0.0, -np.pi**6 / 7]
+    assert [derivative(np.sinc, order=n)(0.0) for n in range(1, 7)] == pytest.approx(expected[1:], rel=1e-12)
+
+
+@pytest.mark.parametrize("x", [0.3, 0.999, 1.001, 4.2])
+def test_sinc_against_mpmath(x):
+    for n in (1, 2, 5):
+        exact = float(mpmath.diff(lambda x: mpmath.sincpi(x), x, n))
+        assert derivative(np.sinc, order=n)(x) == pytest.approx(exact, rel=1e-8)
+
+
+@pytest.mark.parametrize("x", [0.0, 1e-3, 2.5, -7.0, 60.0, 600.0])
+def test_i0_against_mpmath(x):
+    for n in (1, 2):
+        assert derivative(np.i0, order=n)(x) == pytest.approx(float(mpmath.besseli(0, x, derivative=n)), rel=1e-13)
+
+
+def test_fft_of_a_real_signal_has_a_real_gradient():
+    gradient = grad(lambda x: np.sum(np.abs(np.fft.rfft(x)) ** 2))(X)
+    assert gradient.dtype == float
+    full = 2 * 3 * X  # Parseval, with the half spectrum: frequency 0 counts once
+    assert gradient == pytest.approx((full + 2 * np.sum(X)) / 2)
+
+
+def test_complex_fft_is_linear():
+    z, v = X + 1j * X[::-1], 1j * X - 0.5
+    assert np.array_equal(jvp(np.fft.fft, (z,), (v,))[1], np.fft.fft(v))
+    assert vjp(np.fft.fft, z)[1](v)[0] == pytest.approx(np.fft.fft(v))
+
+
+# --- decompositions ---------------------------------------------------------------------------------------------------------
+
+def hermitian(z):
+    return z + np.conjugate(np.swapaxes(z, -1, -2))
+
+
+C = np.random.default_rng(8).standard_normal((3, 3)) + 1j * np.random.default_rng(9).standard_normal((3, 3))
+
+
+@pytest.mark.parametrize(("f", "x"), [
+    (lambda z: np.abs(np.linalg.eigh(hermitian(z))[1]) ** 2, C), (lambda z: np.abs(np.linalg.eig(z)[1]) ** 2, C),
+    (lambda z: np.abs(np.linalg.svd(z, full_matrices=False)[0]) ** 2, C[:, :2]), (lambda z: np.abs(np.linalg.svd(z, full_matrices=False)[2]) ** 2, C[:2]),
+    (lambda z: np.linalg.svd(z)[0][:, :2] @ np.linalg.svd(z)[2], C[:, :2])], ids=["eigh", "eig", "svd left", "svd right", "polar factor"])
+def test_complex_vectors_up_to_their_phases(f, x):
+    check_derivatives(f, x, vjp=vjp)
+
+
+def test_a_full_basis_turns_with_the_matrix():
+    def projector(a):
+        rest = np.linalg.svd(a)[0][:, 2:]
+        return rest @ np.conjugate(rest.T)
+    check_derivatives(projector, np.ascontiguousarray(A[:, :2]), vjp=vjp)
+    check_derivatives(lambda a: np.linalg.svd(a.T)[2][2:].T @ np.linalg.svd(a.T)[2][2:], np.ascontiguousarray(A[:, :2]), vjp=vjp)
+    check_derivatives(lambda a: np.linalg.qr(a, "complete")[0][:, 2:] @ np.linalg.qr(a, "complete")[0][:, 2:].T, np.ascontiguousarray(A[:, :2]), vjp=vjp)
+
+
+def test_repeated_eigenvalues_have_derivatives_their_vectors_do_not():
+    t = hermitian(np.array([[1.0, 2.0], [3.0, 4.0]])) / 2
+    assert jvp(np.linalg.eigvalsh, (np.eye(2),), (np.diag([1.0, 2.0]),))[1] == pytest.approx([1.0, 2.0])
+    assert grad(lambda a: np.sum(np.linalg.eigh(a)[0] ** 2))(np.eye(2)) == pytest.approx(2 * np.eye(2))
+    assert grad(lambda a: np.sum(np.linalg.svd(a, compute_uv=False)))(np.eye(2)) == pytest.approx(np.eye(2))
+    for f in (np.linalg.eigh, np.linalg.svd):
+        with pytest.warns(RuntimeWarning, match="some of its values coincide"):
+            parts = jvp(f, (np.eye(2),), (t if f is np.linalg.eigh else np.array([[1.0, 2.0], [3.0, 4.0]]),))[1]
+        assert np.isnan(parts[1 if f is np.linalg.eigh else 0]).any()
+    with pytest.warns(RuntimeWarning, match="some of its values coincide"):
+        gradient = grad(lambda a: np.sum(np.linalg.eigh(a)[1] * A[:2, :2]))(np.eye(2))
+    assert np.isnan(gradient).any()
+
+
+def test_only_one_triangle_is_read():
+    s = hermitian(A[:3]) + 6 * np.eye(3)
+    for f in (np.linalg.cholesky, np.linalg.eigvalsh):
+        assert np.triu(grad(lambda a, f=f: np.sum(f(a)))(s), 1) == pytest.approx(0.0)
+    assert np.tril(grad(lambda a: np.sum(np.linalg.eigvalsh(a, "U")))(s), -1) == pytest.approx(0.0)
+
+
+def test_log_determinants():
+    s = hermitian(A[:3]) + 6 * np.eye(3)
+    inverse = np.linalg.inv(s)
+    assert grad(lambda a: np.linalg.slogdet(a)[1])(s) == pytest.approx(inverse)
+    lower = grad(lambda a: 2 * np.sum(np.log(np.diagonal(np.linalg.cholesky(a)))))(s)
+    assert (lower + lower.T) / 2 == pytest.approx(inverse)
+
+
+def test_least_squares_of_a_matrix_without_full_rank():
+    a = np.outer(X, [1.0, 2.0])
+    check_derivatives(lambda b: np.linalg.lstsq(a, b)[0], X[::-1].copy(), vjp=vjp)
+    assert jvp(lambda b: np.linalg.lstsq(a, b), (X,), (X,))[0][1].shape == (0,)
+
+
+def test_qr_refuses_raw():
+    with pytest.raises(TypeError, match="mode='raw' has no derivative rule"):
+        jvp(lambda a: np.linalg.qr(a, mode="raw"), (A,), (A,))
+
+
+# --- statistics, sets, sequences --------------------------------------------------------------------------------------------
+
+def test_nan_gives_no_gradient():
+    x = np.array([1.0, np.nan, 3.0])
+    assert grad(np.nansum)(x).tolist() == [1.0, 0.0, 1.0]
+    assert grad(np.nanmean)(x).tolist() == [0.5, 0.0, 0.5]
+    assert grad(np.nanmax)(x).tolist() == [0.0, 0.0, 1.0]
+    assert grad(np.nanmedian)(x).tolist() == [0.5, 0.0, 0.5]
+    assert grad(lambda x: np.sum(np.nan_to_num(x)))(x).tolist() == [1.0, 0.0, 1.0]
+    assert grad(np.nanstd)(np.array([2.0, np.nan, 2.0])).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_all_nan():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert np.isnan(jvp(np.nanmax, (np.full(2, np.nan),), (np.ones(2),))[0])
+        assert np.isnan(jvp(np.median, (np.array([1.0, np.nan]),), (np.ones(2),))[0])
+
+
+def test_weights_of_quantiles_are_refused():
+    with pytest.raises(TypeError, match="weights= has no derivative rule"):
+        jvp(lambda x: np.quantile(x, 0.5, weights=np.ones(3), method="inverted_cdf"), (X,), (X,))
+
+
+def test_the_gradient_of_a_quantile_is_its_weights():
+    assert grad(lambda x: np.quantile(x, 0.3))(np.array([3.0, 1.0, 2.0])).tolist() == pytest.approx([0.0, 0.4, 0.6])
+    assert derivative(lambda q: np.quantile(np.array([3.0, 1.0, 2.0]), q))(0.3) == pytest.approx(2.0)
+
+
+def test_bins_move_with_the_data():
+    edges = jvp(lambda x: np.histogram(x, 4)[1], (X,), (np.array([1.0, 0.0, 0.0]),))[1]
+    assert edges.tolist() == [0.0] * 5
+    assert jvp(lambda x: np.histogram(x, 4)[1], (X,), (np.array([0.0, 0.0, 4.0]),))[1] == pytest.approx([0.0, 1.0, 2.0, 3.0, 4.0])
+
+
+def test_counts_need_integers():
+    with pytest.raises(TypeError, match=r"numpy\.bincount: x counts integers"):
+        jvp(np.bincount, (X,), (X,))
+
+
+def test_repeated_elements_of_a_set_are_the_first_of_them():
+    x = np.array([2.0, 1.0, 2.0])
+    assert jacobian(np.unique)(x).tolist() == [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
+
+
+def test_piecewise_evaluates_each_function_where_it_holds():
+    f = lambda x: np.sum(np.piecewise(x, [x > 0], [np.log, lambda x: x * x]))  # noqa: E731
+    assert grad(f)(np.array([2.0, 0.0, -3.0])).tolist() == [0.5, 0.0, -6.0]
+
+
+def test_select_passes_no_derivative_of_other_branches():
+    f = lambda x: np.sum(np.select([x > 0, x <= 0], [np.sqrt(np.abs(x)), x]))  # noqa: E731
+    assert grad(f)(np.array([4.0, 0.0])).tolist() == [0.25, 1.0]
+
+
+def test_polynomials_in_two_variables():
+    from numpy.polynomial import polynomial
+    c, x, y = A[:3, :2], X[:2], X[1:]
+    if hasattr(polynomial.polyval2d, "__wrapped__"):
+        for f in (polynomial.polyval2d, polynomial.polygrid2d):
+            assert jvp(f, (x, y, c), (x, y, c))[0] == pytest.approx(f(x, y, c))
+            check_derivatives(f, x, y, c, vjp=vjp)
+
+
+def test_arcsine_on_its_cut():
+    for f, exact in ((np.emath.arcsin, mpmath.asin), (np.emath.arccos, mpmath.acos)):
+        for x in (1.5, -2.5):
+            # just above the cut, where NumPy's value is the limit
+            assert jvp(f, (x,), (1.0,))[1] == pytest.approx(complex(mpmath.diff(exact, mpmath.mpc(x, 1e-12))), rel=1e-6)
+
+
+def test_trim_and_roots_see_values():
+    x = np.array([0.0, 2.0, -3.0, 1.0, 0.0])
+    assert jvp(np.trim_zeros, (x,), (x,))[1].tolist() == [2.0, -3.0, 1.0]
+    roots, slopes = jvp(np.roots, (x,), (np.array([0.0, 0.0, 0.0, 1.0, 0.0]),))
+    assert sorted(primal(roots)) == pytest.approx([0.0, 0.5, 1.0])
+    order = np.argsort(roots)
+    assert slopes[order] == pytest.approx([0.0, 1.0, -1.0])  # dr = -1 / (4 r - 3)
