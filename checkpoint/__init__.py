@@ -7,7 +7,7 @@ what it costs.
 
 from . import operators as _operators  # noqa: F401  (compiles the fast paths)
 from . import sweep
-from .actions import Action, Advance, Drop, Load, Reverse, Save
+from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .chain import chain
 from .draw import draw
 from .explain import Explanation, explain
@@ -16,7 +16,7 @@ from .plan import Plan, plan
 from .plot import plot_schedule
 from .profile import profile
 from .recompute import checkpoint
-from .schedules import CTZ, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, from_checkpoint_schedules
+from .schedules import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, from_checkpoint_schedules
 from .stats import Stats
 from .storage import Disk, Memory, Storage, Tiers
 from .sweep import Result, Sweep
@@ -31,9 +31,11 @@ __all__ = [
            "Explanation",
            "Load",
            "Memory",
+           "Mixed",
            "Online",
            "Periodic",
            "Plan",
+           "Record",
            "Result",
            "Reverse",
            "Revolve",

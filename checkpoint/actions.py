@@ -1,4 +1,4 @@
-"""The five things a schedule can ask for. A schedule is a stream of these; a driver executes them.
+"""The six things a schedule can ask for. A schedule is a stream of these; a driver executes them.
 
 They are named tuples, not frozen dataclasses, because a long chain makes millions of them: a named tuple is as
 immutable and hashable, and is created several times faster. Mind that tuples of different kinds compare by content
@@ -7,7 +7,7 @@ immutable and hashable, and is created several times faster. Mind that tuples of
 
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["Action", "Advance", "Drop", "Load", "Reverse", "Save"]
+__all__ = ["Action", "Advance", "Drop", "Load", "Record", "Reverse", "Save"]
 
 
 class Save(NamedTuple):
@@ -80,8 +80,25 @@ class Advance(NamedTuple):
     stop: int
 
 
+class Record(NamedTuple):
+    """Run step ``index`` from the working state x_index to x_{index+1}, keeping what its pull needs, in a slot like a state's.
+
+    Attributes
+    ----------
+    index : int
+        The step to run.
+
+    Examples
+    --------
+    >>> Record(9)
+    Record(index=9)
+    """
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which no one needs here
+
+
 class Reverse(NamedTuple):
-    """Pull the cotangent of x_{index+1} back through step ``index``; uses up the working state, which is x_index.
+    """Pull the cotangent of x_{index+1} back through step ``index``; uses up its record or the working state, x_index.
 
     Attributes
     ----------
@@ -97,4 +114,4 @@ class Reverse(NamedTuple):
     index: int  # type: ignore[assignment]  # hides tuple.index, which no one needs here
 
 
-Action: TypeAlias = Save | Load | Drop | Advance | Reverse
+Action: TypeAlias = Save | Load | Drop | Advance | Record | Reverse

@@ -1,14 +1,15 @@
 """A schedule as a picture in text: states across, time downwards."""
 
-from .actions import Action, Advance, Drop, Load, Reverse, Save
+from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .checks import whole_number
 from .machine import simulate
-from .schedules import Schedule
+from .schedules import Mixed, Schedule
 
 __all__ = ["draw"]
 
 WIDEST = 120
 LEGEND = "X saved   + loaded   - advanced over   ^ working state"
+RECORDED = "   R recorded"
 
 
 def draw(schedule: Schedule, steps: int) -> str:
@@ -60,7 +61,8 @@ def draw(schedule: Schedule, steps: int) -> str:
     for action in schedule.reverse(steps, sorted(picture.saved)):
         picture.add(action)
     title = f"{schedule}, {steps} steps: {counts.advances} advances, at most {counts.peak_states} states saved"
-    return "\n".join([title, LEGEND, "", *_scale(steps), *picture.rows])
+    legend = LEGEND + RECORDED if isinstance(schedule, Mixed) else LEGEND
+    return "\n".join([title, legend, "", *_scale(steps), *picture.rows])
 
 
 def _label(text: str) -> str:
@@ -80,6 +82,7 @@ class _Picture:
     def __init__(self, steps: int) -> None:
         self.steps = steps
         self.saved: set[int] = set()
+        self.recorded: set[int] = set()
         self.rows: list[str] = []
         self.loaded: int | None = None
         self.path: set[int] = set()  # columns advanced over; state k stands in column 2k
@@ -94,7 +97,11 @@ class _Picture:
                 self.loaded = action.index
             case Advance():
                 self.path.update(range(2 * action.start, 2 * action.stop))
+            case Record():
+                self.recorded.add(action.index)
+                self.path.add(2 * action.index + 1)
             case Reverse():
+                self.recorded.discard(action.index)
                 self.end_row(f"reverse {action.index}", action.index)
 
     def end_row(self, label: str, here: int) -> None:
@@ -104,6 +111,8 @@ class _Picture:
         cells[2 * here] = "^"
         for k in self.saved:
             cells[2 * k] = "X"
+        for k in self.recorded:
+            cells[2 * k] = "R"
         if self.loaded is not None and self.path:
             cells[2 * self.loaded] = "+"
         self.rows.append((_label(label) + "".join(cells)).rstrip())

@@ -16,9 +16,13 @@ from .tape import Var
 __all__ = ["added", "check_levels", "differs", "flattening", "is_floating", "kind_of", "levels_of", "on_primals", "one_level_down",
            "read_only"]
 
+def rebuild(level, parts):
+    value, tangent = parts
+    return make_dual(value, tangent, level)
+
+
 # a Dual in a state is written to disk, and fingerprinted, as what it is made of
-optree.register_pytree_node(Dual, lambda dual: ((dual._refresh().value, dual.tangent), dual.level),
-                            lambda level, parts: make_dual(parts[0], parts[1], level), namespace=NAMESPACE)
+optree.register_pytree_node(Dual, lambda dual: ((dual._refresh().value, dual.tangent), dual.level), rebuild, namespace=NAMESPACE)
 
 
 def flattening(example, structure):

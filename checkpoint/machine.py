@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .actions import Action, Advance, Drop, Load, Reverse, Save
+from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .checks import whole_number
 from .schedules import Schedule
 
@@ -23,11 +23,11 @@ class Counts(NamedTuple):
         Times a state is saved, and made the working state again.
     advances : int
         Plain steps: the first sweep to x_{N-1} and every recomputation, but neither the step to x_N nor the evaluation
-        inside each pull.
+        inside each pull, nor steps that are recorded, for whose pulls that is the evaluation.
     pulls : int
         Steps reversed.
     peak_states : int
-        The most states saved at one moment.
+        The most states saved at one moment, records included.
     """
 
     saves: int
@@ -40,9 +40,9 @@ class Counts(NamedTuple):
 def simulate(schedule: Schedule, steps: int, *, known: bool = True) -> Counts:
     """Execute a schedule on integers and count, checking that every action is legal.
 
-    Legal means: a Save, Advance or Reverse finds the working state it names, a Load or Drop a saved one; nothing is
-    saved twice; the schedule's own limit holds; the first sweep ends at x_{N-1}; steps are reversed once each, last to
-    first; and nothing is left saved.
+    Legal means: a Save, Advance, Record or Reverse finds the working state it names, a Load or Drop a saved one, a Reverse
+    perhaps a record instead; nothing is saved twice; the schedule's own limit holds; the first sweep ends at x_{N-1}; steps
+    are reversed once each, last to first; and nothing is left saved.
 
     Parameters
     ----------
@@ -83,6 +83,7 @@ class _Machine:
         self.schedule, self.steps = schedule, steps
         self.limit = schedule.limit(steps)
         self.saved: set[int] = set()
+        self.recorded: set[int] = set()
         self.working: int | None = 0 if steps else None
         self.next = steps  # all steps from here on are reversed
         self.held: int | None = None
@@ -97,7 +98,9 @@ class _Machine:
                 index = action[0]
                 if index != self.next - 1 or not self.turned:
                     raise self.illegal(action, f"steps from {self.next} on are reversed")
-                if index != self.working:
+                if index in self.recorded:
+                    self.recorded.remove(index)
+                elif index != self.working:
                     raise self.elsewhere(action)
                 self.next = index
                 self.working = None
@@ -121,12 +124,18 @@ class _Machine:
                     raise self.elsewhere(action)
                 if index in saved:
                     raise self.illegal(action, "it is saved already")
-                if len(saved) >= self.limit:
-                    raise self.illegal(action, f"the limit of {self.limit} saved states is reached")
                 saved.add(index)
                 self.saves += 1
-                if len(saved) > self.peak:
-                    self.peak = len(saved)
+                self.count(action)
+            elif kind is Record:
+                index = action[0]
+                if index != self.working or index in self.recorded:
+                    raise self.elsewhere(action)
+                if index + 1 >= self.next:
+                    raise self.illegal(action, f"the state needed next is x_{self.next - 1}")
+                self.recorded.add(index)
+                self.working = index + 1
+                self.count(action)
             elif kind is Drop:
                 index = action[0]
                 if index not in saved:
@@ -134,6 +143,14 @@ class _Machine:
                 saved.remove(index)
             else:
                 raise self.illegal(action, "it is not an action")
+
+    def count(self, action: Action) -> None:
+        """One more state or record is held."""
+        held = len(self.saved) + len(self.recorded)
+        if held > self.limit:
+            raise self.illegal(action, f"the limit of {self.limit} saved states is reached")
+        if held > self.peak:
+            self.peak = held
 
     def until_end(self, actions: Iterable[Action]) -> Iterator[Action]:
         """An endless first sweep, cut where the chain turns out to end; the step to x_N is the driver's."""
@@ -154,7 +171,7 @@ class _Machine:
         self.turned = True
 
     def counts(self) -> Counts:
-        if self.next or self.saved:
+        if self.next or self.saved or self.recorded:
             left = f"steps below {self.next} are not reversed" if self.next else f"{sorted(self.saved)} are left saved"
             raise ScheduleError(f"{self.schedule}: at the end of {self.steps} steps, {left}")
         return Counts(self.saves, self.loads, self.advances, self.steps, self.peak)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
-from .actions import Advance, Drop, Load, Reverse, Save
+from .actions import Advance, Drop, Load, Record, Reverse, Save
 from .checks import whole_number
 from .machine import simulate
 from .schedules import Online, Periodic, Schedule, advances
@@ -16,12 +16,12 @@ LONGEST = 2000  # steps in a picture over time
 EXECUTED = 2_000_000  # steps of all chains that are run through on integers for one curve
 GREY, SWEEP, AGAIN, PULL = "0.55", "#1f77b4", "#ff7f0e", "#d62728"
 COLOURS = {"CTZ": "#d62728", "Revolve": "#1f77b4", "Online": "#2ca02c", "Periodic": "#9467bd", "Tiered": "#8c564b",
-           "StoreAll": "0.25"}
-MARKERS = {"CTZ": "*", "Revolve": "o", "Online": "s", "Periodic": "^", "Tiered": "D", "StoreAll": "P"}
+           "Mixed": "#17becf", "StoreAll": "0.25"}
+MARKERS = {"CTZ": "*", "Revolve": "o", "Online": "s", "Periodic": "^", "Tiered": "D", "Mixed": "v", "StoreAll": "P"}
 
 
 def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | None = None) -> Any:
-    """Draw what a schedule does with a chain over time: which state is worked on, and which states are saved.
+    """Draw what a schedule does with a chain over time: which state is worked on, and which states (or records) are saved.
 
     Parameters
     ----------
@@ -138,6 +138,7 @@ class _History:
     def __init__(self) -> None:
         self.now = 0
         self.saved: dict[int, int] = {}  # since when
+        self.recorded: set[int] = set()
         self.furthest = 0
         self.first: list[tuple[int, int, int, int]] = []
         self.again: list[tuple[int, int, int, int]] = []
@@ -157,11 +158,18 @@ class _History:
                 (self.first if action.start >= self.furthest else self.again).append(line)
                 self.furthest = max(self.furthest, action.stop)
                 self.now = line[1]
+            case Record():
+                self.add(Save(action.index))
+                self.add(Advance(action.index, action.index + 1))
+                self.recorded.add(action.index)
             case Reverse():
+                if action.index in self.recorded:
+                    self.recorded.remove(action.index)
+                    self.add(Drop(action.index))
                 self.pulled.append((self.now, self.now + 1, action.index + 1, action.index))
                 self.now += 1
             case Load():
-                pass
+                pass  # takes no evaluation
 
     def columns(self, name: str) -> list[tuple[int, ...]]:
         return list(zip(*getattr(self, name), strict=True))

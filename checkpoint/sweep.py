@@ -7,22 +7,23 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
-from .actions import Action, Advance, Drop, Load, Reverse, Save
+from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .checks import whole_number
 from .fingerprint import ReplayCheck
 from .progress import Bar
 from .resume import Journal, Rest
-from .schedules import CTZ, Schedule
+from .schedules import CTZ, Mixed, Schedule
 from .stats import Stats
 from .storage import DamagedState, Memory, Storage
 from .storage.kept import KeptSession
 from .storage.states import canonical, copy_state, has_arrays
 from .storage.tiered import tiers
 
-__all__ = ["Pull", "Result", "Step", "Sweep", "Until", "reverse"]
+__all__ = ["Pull", "Recorder", "Result", "Step", "Sweep", "Until", "reverse"]
 
 Step: TypeAlias = Callable[[int, Any], Any]
 Pull: TypeAlias = Callable[[int, Any, Any], Any]
+Recorder: TypeAlias = Callable[[int, Any], tuple[Any, Callable[[Any], Any]]]
 Until: TypeAlias = Callable[[int, Any], Any]
 
 
@@ -80,6 +81,8 @@ class Sweep:
     token : pytree
         With ``Disk(path, resume=True)``: what the step depends on besides its state, such as parameters. A sweep goes on only
         from one with the same token. Functions in it count by their source.
+    record : callable, optional
+        ``record(k, x) -> (x_{k+1}, pullback)``, with ``pullback(g)`` instead of the later ``pull(k, x, g)``: for ``Mixed(slots)``.
 
     Raises
     ------
@@ -113,6 +116,7 @@ class Sweep:
         progress: bool = False,
         check: bool = False,
         token: Any = None,
+        record: Recorder | None = None,
     ) -> None:
         if (steps is None) == (until is None):
             raise TypeError("sweep: give either steps=N or, if N is not known before, until=predicate")
@@ -130,6 +134,10 @@ class Sweep:
         self._session = tiers(storage, schedule.on_disk(self._steps)).open()
         self._finalizer = weakref.finalize(self, self._session.clear)
         self._initial = self._session.copy(state)
+        self._record, self._records = record, dict[int, Callable[[Any], Any]]()
+        if isinstance(schedule, Mixed) and (record is None or check or isinstance(self._session, KeptSession)):
+            raise TypeError("sweep: Mixed needs record=, a function of k and x, and goes neither with check nor with resume")
+        self._peak = 0  # of states and records together
         self._journal: Journal | None = None
         if isinstance(self._session, KeptSession):
             if check:
@@ -192,7 +200,7 @@ class Sweep:
             g = copy_state(cotangent)
             if self._steps:
                 with Bar(self._progress, "reverse sweep", self._steps) as bar:
-                    g = self._second(bar.counting(pull), g, self._steps)
+                    g = self._second(bar, pull, g, self._steps)
             self._session.finish()
             return g
         finally:
@@ -204,6 +212,7 @@ class Sweep:
         """Free every saved state. The sweep stays usable: the next `backward` runs forward again."""
         self._ready = False
         self._last.clear()
+        self._records.clear()
         self._session.clear()
 
     def __enter__(self) -> "Sweep":
@@ -226,7 +235,7 @@ class Sweep:
             self._journal.turn(final, self._last, self._steps)  # type: ignore[arg-type]  # known by now
         return final
 
-    def _second(self, pull: Pull, g: Any, steps: int) -> Any:
+    def _second(self, bar: Bar, pull: Pull, g: Any, steps: int) -> Any:
         """The reverse sweep, or what is left of it."""
         session, last = self._session, steps - 1
         if self._journal is None:
@@ -238,18 +247,18 @@ class Sweep:
             session.prefetch(rest.saved[-1])
         if self._check is not None:
             pull = self._check.pull(pull)
+        if self._record is not None:
+            records, unrecorded = self._records, pull
+            pull = lambda k, x, g: records.pop(k)(g) if k in records else unrecorded(k, x, g)
         x = None
         if rest.position is not None:
             x = self._last[0] if self._last and rest.left == steps and rest.position == last else self._load(rest.position)
         self._last.clear()
-        return self._play(self._again(), rest.actions, rest.position, None, x, pull, g, rest.left)[1]
+        return self._play(self._again(), rest.actions, rest.position, None, x, bar.counting(pull), g, rest.left)[1]
 
     def _begin(self, actions: Iterator[Action]) -> tuple[Iterator[Action], int, int, Any]:
         """What is left of the first sweep, where it begins and how many steps were made, and the state there."""
-        index: int | None = None
-        made = 0
-        if self._journal is not None:
-            actions, index, made = self._journal.forward(actions)
+        actions, index, made = (actions, None, 0) if self._journal is None else self._journal.forward(actions)
         if index is None:
             return actions, 0, 0, self._session.copy(self._initial)
         x = self._load(index)
@@ -325,7 +334,7 @@ class Sweep:
         gradient.
         """
         session, arrays = self._session, self._arrays
-        save, load, drop = session.save, self._load, session.drop
+        save, load, drop, records = session.save, self._load, session.drop, self._records
         position = at  # None while there is no working state
         advances = pulls = 0
         try:
@@ -333,7 +342,7 @@ class Sweep:
                 kind = type(action)
                 if kind is Reverse:
                     k = action[0]
-                    if k != position or k != left - 1:
+                    if (k != position and k not in records) or k != left - 1:
                         raise _misplaced(action, position, left)
                     g = pull(k, canonical(x) if arrays else x, g)  # type: ignore[misc]  # left > 0: there is a pull
                     pulls += 1
@@ -362,8 +371,17 @@ class Sweep:
                     if action[0] != position:
                         raise _misplaced(action, position, left)
                     save(position, x)
+                    if records:
+                        self._peak = max(self._peak, len(records) + len(session))
                 elif kind is Drop:
                     drop(action[0])
+                elif kind is Record:
+                    if action[0] != position or self._record is None:
+                        raise _misplaced(action, position, left)
+                    x, records[position] = self._record(position, canonical(x))
+                    position += 1
+                    arrays = self._arrays = arrays or has_arrays(x)
+                    self._peak = max(self._peak, len(records) + len(session))
                 else:
                     raise TypeError(f"sweep: the schedule yielded {action!r}, which is not an action")
             if position != goal or left:
@@ -400,7 +418,7 @@ class Sweep:
         stats.steps = self._steps or 0
         stats.advances, stats.pulls, stats.seconds = self._advances, self._pulls, self._seconds
         stats.saves, stats.loads = session.saves, session.loads
-        stats.peak_states, stats.peak_bytes = session.peak_states, session.peak_bytes
+        stats.peak_states, stats.peak_bytes = max(session.peak_states, self._peak), session.peak_bytes
         stats.schedule = str(self._schedule)
 
 
@@ -419,6 +437,7 @@ def reverse(
     progress: bool = False,
     check: bool = False,
     token: Any = None,
+    record: Recorder | None = None,
 ) -> Result:
     """Run a chain and pull a cotangent back through it, with a step and a pull that may be anybody's.
 
@@ -435,7 +454,7 @@ def reverse(
         x_0.
     seed : pytree or callable
         The cotangent of x_N, or a function of x_N that gives it.
-    steps, schedule, storage, stats, until, max_steps, progress, check, token
+    steps, schedule, storage, stats, until, max_steps, progress, check, token, record
         As in `Sweep`.
 
     Returns
@@ -461,6 +480,7 @@ def reverse(
         progress=progress,
         check=check,
         token=token,
+        record=record,
     )
     with sweep:
         final = sweep.forward()

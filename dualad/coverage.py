@@ -39,7 +39,9 @@ def table() -> str:
 def treatment(fn) -> str:
     """Return how a function is treated: "ruled", "constant", "refused" or "unknown" (a ``TypeError`` that names it)."""
     row = ROWS.get(fn) or late_row(fn)
-    return "unknown" if row is None else "refused" if isinstance(row, Refused) else "constant" if isinstance(row, Constant) else "ruled"
+    if row is None:
+        return "unknown"
+    return "refused" if isinstance(row, Refused) else "constant" if isinstance(row, Constant) else "ruled"
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
@@ -70,7 +72,8 @@ def special_ufuncs() -> list:
         from scipy import special
     except ImportError:
         return []
-    return list({fn.__name__: fn for name, fn in vars(special).items() if isinstance(fn, np.ufunc) and not name.startswith("_")}.values())
+    fns = (fn for name, fn in vars(special).items() if isinstance(fn, np.ufunc) and not name.startswith("_"))
+    return list({fn.__name__: fn for fn in fns}.values())
 
 
 def namespace(fn) -> str:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 #: order of its own, without circles.
 FLOORS = {
     "dualad": ["rules levels", "dispatch", "traced", "methods batch", "dual", "operators seeding", "derivative jacobian",
-               "gradient implicit explain_nan testing", "hessian", "__init__"],
+               "gradient implicit explain_nan testing coverage", "hessian", "__init__", "__main__"],
     "checkpoint": ["actions checks progress adjoints", "units", "stats", "schedules storage", "fingerprint machine entries", "resume plot",
                    "sweep tape draw plan", "tradeoff", "leaves operators profile", "gradient explain recompute link", "chain", "__init__",
                    "__main__"],

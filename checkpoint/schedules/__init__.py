@@ -3,6 +3,7 @@
 from .binomial import advances, beta
 from .ctz import CTZ
 from .foreign import from_checkpoint_schedules
+from .mixed import Mixed
 from .online import Online
 from .parse import parse
 from .periodic import Periodic
@@ -13,6 +14,7 @@ from .tiered import Tiered
 
 __all__ = [
     "CTZ",
+    "Mixed",
     "Online",
     "Periodic",
     "Revolve",

@@ -1,6 +1,7 @@
 """Schedules by name, for the command line."""
 
 from .ctz import CTZ
+from .mixed import Mixed
 from .online import Online
 from .periodic import Periodic
 from .revolve import Revolve
@@ -10,7 +11,7 @@ from .tiered import Tiered
 
 __all__ = ["parse"]
 
-FORMS = "ctz, ctz:bisect, ctz:binomial, revolve:SLOTS, online:SLOTS, periodic, periodic:EVERY, tiered:MEMORY+DISK, store_all"
+FORMS = "ctz, ctz:bisect, ctz:binomial, revolve:SLOTS, online:SLOTS, periodic, periodic:EVERY, tiered:MEMORY+DISK, mixed:SLOTS, store_all"
 
 
 def parse(text: str) -> Schedule:
@@ -20,7 +21,7 @@ def parse(text: str) -> Schedule:
     ----------
     text : str
         ``ctz``, ``ctz:bisect``, ``ctz:binomial``, ``revolve:SLOTS``, ``online:SLOTS``, ``periodic``, ``periodic:EVERY``,
-        ``tiered:MEMORY+DISK`` (slots) or ``store_all``.
+        ``tiered:MEMORY+DISK`` (slots), ``mixed:SLOTS`` or ``store_all``.
 
     Returns
     -------
@@ -44,6 +45,8 @@ def parse(text: str) -> Schedule:
             return Revolve(int(argument))
         case "online" if argument.isdecimal():
             return Online(int(argument))
+        case "mixed" if argument.isdecimal():
+            return Mixed(int(argument))
         case "periodic" if argument.isdecimal() or not colon:
             return Periodic(every=int(argument)) if colon else Periodic()
         case "tiered" if len(slots := argument.split("+")) == 2 and all(map(str.isdecimal, slots)):

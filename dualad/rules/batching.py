@@ -219,6 +219,7 @@ FORMS = {
     np.broadcast_to: broadcast_to_form, np.tril: last_two, np.triu: last_two,
     np.diagonal: over_axes("axis1", "axis2"),
     np.concatenate: joined_form, np.stack: joined_form,
-    np.matmul: matmul_form, np.einsum: einsum_form, getitem: getitem_form, scatter: scatter_form, surround: surround_form, times_sparse: times_sparse_form,
+    np.matmul: matmul_form, np.einsum: einsum_form, getitem: getitem_form, scatter: scatter_form,
+    surround: surround_form, times_sparse: times_sparse_form,
     np.linalg.solve: solve_form, np.linalg.inv: natural, np.linalg.det: natural,
 }

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .constants import evaluate
+from .constants import evaluate, existing
 from .indexing import cast
 from .kinds import bilinear, composite, elementwise, primitive
 
@@ -98,7 +98,7 @@ def along_axis(f, axis, h, edge_order):
     """Return the derivative along one axis, from a spacing or from coordinates."""
     n = np.shape(f)[axis]
     if n < edge_order + 1:
-        raise ValueError("Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required.")
+        raise ValueError(f"numpy.gradient: {n} elements along axis {axis}: edge_order={edge_order} needs at least {edge_order + 1}")
     f = np.moveaxis(f, axis, -1)
     even = np.ndim(h) == 0
     h = h if even else np.diff(h)
@@ -148,7 +148,7 @@ def bessel_i0(x):
 
 
 def i0_partial(ans, x):
-    """Return the Bessel function I1: the integral DLMF 10.32.3 by the trapezoidal rule, of error I_256(x) (Trefethen & Weideman 2014)."""
+    """Return the Bessel function I1: the integral DLMF 10.32.3 by the trapezoidal rule of error I_255(x)."""  # Trefethen & Weideman 2014
     total = 0.0
     for c in COSINES:
         total = total + c * np.sinh(c * x)
@@ -199,5 +199,5 @@ composite(np.unwrap,     unwrap)
 composite(np.nan_to_num, nan_to_num)
 composite(np.real_if_close, real_if_close, value_dependent=True)
 composite(np.angle,      angle)
-if hasattr(np, "trapz"):
-    composite(np.trapz,  trapezoid)
+for fn in existing(np, "trapz"):
+    composite(fn,        trapezoid)

@@ -23,9 +23,9 @@ def existing(namespace, names):
     return [getattr(namespace, name) for name in names.split() if hasattr(namespace, name)]
 
 
-TEXT = """str_len count find rfind index rindex startswith endswith isalnum isalpha isdecimal isdigit islower isnumeric isspace istitle
-          isupper _center _expandtabs _expandtabs_length _ljust _rjust _zfill _slice _replace _partition _partition_index _rpartition
-          _rpartition_index _lstrip_chars _lstrip_whitespace _rstrip_chars _rstrip_whitespace _strip_chars _strip_whitespace"""
+TEXT = """str_len count find rfind index rindex startswith endswith isalnum isalpha isdecimal isdigit islower isnumeric isspace
+          istitle isupper _center _expandtabs _expandtabs_length _ljust _rjust _zfill _slice _replace _partition _partition_index
+          _rpartition _rpartition_index _lstrip_chars _lstrip_whitespace _rstrip_chars _rstrip_whitespace _strip_chars _strip_whitespace"""
 
 
 # --- the table --------------------------------------------------------------------------------------------------------------

@@ -53,7 +53,8 @@ def row_like(like, x, dtype=None, **options):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
-for fn in existing(np, "zeros ones empty eye identity tri arange fromfunction frombuffer fromfile fromiter fromstring loadtxt genfromtxt"):
+for fn in existing(np, "zeros ones empty eye identity tri arange fromfunction frombuffer fromfile fromiter fromstring loadtxt "
+                       "genfromtxt"):
     composite(fn, made(fn), like=True)
 composite(np.full,              full, like=True)
 composite(np.array,             array, like=True)

@@ -1,9 +1,9 @@
 """Decompositions of matrices, and stacks of them: ``numpy.linalg`` beyond products and solving (see `linalg`, `products`).
 
-Sources: Giles 2008 (NA-08/01) and Townsend 2016 ("Differentiating the singular value decomposition") for real matrices; Wan & Zhang
-2019 (arXiv:1909.02659) for complex ones; Golub & Pereyra 1973 for the pseudo-inverse; Seeger et al. 2017 (arXiv:1710.08717) for
-QR and Cholesky. Where a basis is free (the phase of a complex vector, the basis of a null space), its derivative is the one
-that turns the least; functions that do not depend on that choice get their exact derivatives.
+Sources: Giles 2008 (NA-08/01) and Townsend 2016 ("Differentiating the singular value decomposition") for real matrices; Wan &
+Zhang 2019 (arXiv:1909.02659) for complex ones; Golub & Pereyra 1973 for the pseudo-inverse; Seeger et al. 2017
+(arXiv:1710.08717) for QR and Cholesky. Where a basis is free (the phase of a complex vector, the basis of a null space), its
+derivative is the one that turns the least; functions that do not depend on that choice get their exact derivatives.
 
 Where NumPy reads one triangle of a matrix, so does the derivative: the other triangle has derivative 0.
 Below, ``n = u^H t v`` is the tangent in the basis of the decomposition; its cotangent is called `x`.
@@ -51,7 +51,7 @@ def on_diagonal(x):
 
 
 def triangle(a, upper=False):
-    """Return the Hermitian matrix of which `a` holds the lower or upper triangle; an imaginary diagonal is ignored, as in LAPACK."""
+    """Return the Hermitian matrix of which `a` holds one triangle; an imaginary diagonal is ignored, as in LAPACK."""
     strict = np.triu(a, 1) if upper else np.tril(a, -1)
     return strict + adjoint(strict) + np.where(eye(np.shape(a)[-1]), np.real(a), 0.0)
 
@@ -77,8 +77,8 @@ def over_gaps(w, gap, n, name):
 def warn_close(name, close):
     """Warn where vectors of coinciding values are differentiated."""
     if np.any(close):
-        warnings.warn(f"{name}: some of its values coincide (within rounding); their vectors have no derivatives there, which are "
-                      f"NaN. The values themselves have derivatives: eigvalsh, eigvals, svdvals", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{name}: some of its values coincide (within rounding); their vectors have no derivatives there, which "
+                      f"are NaN. The values themselves have derivatives: eigvalsh, eigvals, svdvals", RuntimeWarning, stacklevel=2)
     return close
 
 
@@ -440,5 +440,5 @@ composite(np.linalg.pinv,     pinv)
 composite(np.linalg.lstsq,    lstsq, value_dependent=True)
 if hasattr(np.linalg, "svdvals"):
     composite(np.linalg.svdvals, lambda x: singular_values(x))
-FORMS.update(dict.fromkeys((cholesky_factor, eigh_factors, eigenvalues, eig_factors, general_eigenvalues, svd_factors, singular_values,
-                            qr_factors, pseudo_inverse, np.linalg.slogdet), natural))
+FORMS.update(dict.fromkeys((cholesky_factor, eigh_factors, eigenvalues, eig_factors, general_eigenvalues, svd_factors,
+                            singular_values, qr_factors, pseudo_inverse, np.linalg.slogdet), natural))

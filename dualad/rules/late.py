@@ -44,7 +44,8 @@ def enter_special():
     from . import special  # noqa: F401
 
 
-PACKAGES = {"numpy.char": enter_strings, "numpy.strings": enter_strings, "numpy.polynomial.polynomial": enter_polynomials, "scipy.special": enter_special, "numpy.lib.recfunctions": enter_structured}
+PACKAGES = {"numpy.char": enter_strings, "numpy.strings": enter_strings, "numpy.polynomial.polynomial": enter_polynomials,
+            "scipy.special": enter_special, "numpy.lib.recfunctions": enter_structured}
 
 
 def late_row(fn):

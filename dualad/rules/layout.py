@@ -149,8 +149,8 @@ def trim_zeros(filt, trim="fb", axis=None):
     filled = evaluate(np.argwhere, filt)
     index = [slice(None)] * np.ndim(filt)
     for i in axes:
-        first, last = (np.min(filled[:, i]), np.max(filled[:, i]) + 1) if len(filled) else (0, 0)
-        index[i] = slice(int(first) if "f" in trim or not len(filled) else None, int(last) if "b" in trim or not len(filled) else None)
+        first, last = (int(np.min(filled[:, i])), int(np.max(filled[:, i])) + 1) if len(filled) else (0, 0)
+        index[i] = slice(first if "f" in trim or not last else None, last if "b" in trim or not last else None)
     return filt[tuple(index)]
 
 
@@ -185,12 +185,12 @@ def select(condlist, choicelist, default=0):
 def piecewise(x, condlist, funclist, *args, **kw):
     """Evaluate each function only where its condition holds, so that no other branch spoils the derivative."""
     ndim = np.ndim(x)
-    conditions = [condlist] if np.isscalar(condlist) or (not isinstance(condlist[0], list | np.ndarray) and ndim) else list(condlist)
-    conditions = [np.asarray(c, bool) for c in conditions]
+    single = np.isscalar(condlist) or (not isinstance(condlist[0], list | np.ndarray) and ndim)
+    conditions = [np.asarray(c, bool) for c in ([condlist] if single else condlist)]
     if len(funclist) == len(conditions) + 1:
         conditions.append(~np.any(conditions, axis=0))
     if len(funclist) != len(conditions):
-        raise ValueError(f"with {len(conditions)} condition(s), either {len(conditions)} or {len(conditions) + 1} functions are expected")
+        raise ValueError(f"numpy.piecewise: {len(funclist)} functions for {len(conditions)} conditions: give as many, or one more")
     y = np.zeros_like(x) if ndim else np.zeros_like(x, shape=(1,))
     rows = x if ndim else np.reshape(x, (1,))
     for condition, fn in zip(conditions, funclist, strict=True):
@@ -318,7 +318,7 @@ composite(np.apply_over_axes,  apply_over_axes)
 composite(np.linspace,  linspace)
 composite(np.logspace,  logspace)
 composite(np.geomspace, geomspace)
-elementwise(np._core.umath.clip, clamp_inside, clamp_low, clamp_high, name="numpy._core.umath.clip")  # what the method x.clip of plain arrays calls
+elementwise(np._core.umath.clip, clamp_inside, clamp_low, clamp_high, name="numpy._core.umath.clip")  # the method of plain arrays
 composite(np._core.umath._ones_like, lambda x: np.ones_like(x))
 for fn in existing(np, "astype"):
     composite(fn, astype)

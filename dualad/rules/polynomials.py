@@ -84,12 +84,12 @@ def polydiv(u, v):
     u, v = coefficients(u), coefficients(v)
     m, n = np.shape(u)[0] - 1, np.shape(v)[0] - 1
     if m < n:
-        return np.zeros(1, u.dtype), u + 0.0 * v[0]
-    quotient, rest = [], u
+        return np.zeros(1, u.dtype), without_zeros(u + 0.0 * v[0])
+    quotient, rest, scale = [], u, 1.0 / v[:1]
     for k in range(m - n + 1):
-        quotient.append(rest[k:k + 1] / v[:1])
+        quotient.append(scale * rest[k:k + 1])
         rest = rest - np.concatenate([np.zeros(k, u.dtype), quotient[-1] * v, np.zeros(m - n - k, u.dtype)])
-    return np.concatenate(quotient), without_zeros(rest[m - n + 1:] if n else rest[-1:] * 0.0)
+    return np.concatenate(quotient), without_zeros(rest)
 
 
 def without_zeros(rest):

@@ -1,4 +1,4 @@
-"""Products of vectors and matrices beyond `linalg`, all made of others: ``numpy.linalg``'s newer names, chains, tensors, norms."""
+"""Products of vectors and matrices beyond `linalg`, all made of others: newer names, chains, tensors, norms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from .constants import existing
 from .decompositions import conj
 from .kinds import composite
 from .linalg import mT, norm, vector_norm
-
 
 # --- vectors ----------------------------------------------------------------------------------------------------------------
 
@@ -46,7 +45,7 @@ def linalg_cross(x1, x2, /, *, axis=-1):
 
 def linalg_outer(x1, x2, /):
     if np.ndim(x1) != 1 or np.ndim(x2) != 1:
-        raise ValueError(f"numpy.linalg.outer: both arrays must have one axis; their shapes are {np.shape(x1)} and {np.shape(x2)}")
+        raise ValueError(f"numpy.linalg.outer: shapes {np.shape(x1)} and {np.shape(x2)}: both arrays must have one axis")
     return np.outer(x1, x2)
 
 
@@ -126,7 +125,8 @@ composite(np.linalg.tensorinv,    tensorinv)
 composite(np.linalg.tensorsolve,  tensorsolve)
 composite(np.linalg.cond,         cond)
 composite(np.linalg.matrix_norm,  lambda x, /, *, keepdims=False, ord="fro": norm(x, ord, (-2, -1), keepdims))
-composite(np.linalg.vector_norm,  lambda x, /, *, axis=None, keepdims=False, ord=2: vector_norm(x, ord, all_axes(x, axis), keepdims))
+composite(np.linalg.vector_norm,  lambda x, /, *, axis=None, keepdims=False, ord=2:
+                                  vector_norm(x, ord, all_axes(x, axis), keepdims))
 for fn in {np.matrix_transpose, np.linalg.matrix_transpose}:
     composite(fn, lambda x, /: mT(x))
 for fn in existing(np, "vecdot"):

@@ -1,7 +1,7 @@
 """``scipy.special``: entered when SciPy's functions are first met (see `late`).
 
-Sources: the numbered formulas of the NIST Digital Library of Mathematical Functions (DLMF). An order or a shape argument without a
-closed form has no partial: differentiating by it raises. Functions without a row raise by name.
+Sources: the numbered formulas of the NIST Digital Library of Mathematical Functions (DLMF). An order or a shape argument
+without a closed form has no partial: differentiating by it raises. Functions without a row raise by name.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def near_zero(x, series, away, bound=0.1):
 
 
 def no_trigamma(x):
-    raise TypeError("scipy.special.psi has no derivative with respect to a complex argument: SciPy has no complex trigamma function")
+    raise TypeError("scipy.special.psi has no derivative by a complex argument: SciPy has no complex trigamma function")
 
 
 def ellipkinc_modulus(ans, phi, m):
@@ -132,7 +132,7 @@ rule("gamma",          lambda ans, x: ans * sp.psi(x))
 rule("gammaln",        lambda ans, x: sp.psi(x))
 rule("loggamma",       lambda ans, x: sp.psi(x))
 rule("rgamma",         lambda ans, x: -ans * sp.psi(x))
-rule("psi",            lambda ans, x: sp.zeta(2.0, x), complex_body=no_trigamma)                                       # DLMF 25.11.12
+rule("psi",            lambda ans, x: sp.zeta(2.0, x), complex_body=no_trigamma)                      # DLMF 25.11.12
 rule("_zeta",          None, lambda ans, s, a: -s * sp.zeta(s + 1.0, a))                     # DLMF 25.11.17
 rule("gammainc",       None, lambda ans, a, x: gamma_pdf(a, x))
 rule("gammaincc",      None, lambda ans, a, x: -gamma_pdf(a, x))
@@ -200,7 +200,8 @@ rule("kl_div",       lambda ans, x, y: np.log(x / y), lambda ans, x, y: 1.0 - x 
 rule("huber",        lambda ans, delta, r: np.maximum(np.abs(r) - delta, 0.0), lambda ans, delta, r: np.clip(r, -delta, delta))
 rule("pseudo_huber", pseudo_huber_delta, lambda ans, delta, r: r / np.sqrt(1.0 + np.square(r / delta)))
 rule("boxcox",       lambda ans, x, lmbda: np.power(x, lmbda - 1.0), boxcox_power)
-rule("boxcox1p",     lambda ans, x, lmbda: np.power(1.0 + x, lmbda - 1.0), lambda ans, x, lmbda: lambda_partial(np.log1p(x), lmbda))
+rule("boxcox1p",     lambda ans, x, lmbda: np.power(1.0 + x, lmbda - 1.0),
+                     lambda ans, x, lmbda: lambda_partial(np.log1p(x), lmbda))
 rule("inv_boxcox",   lambda ans, y, lmbda: np.power(ans, 1.0 - lmbda), None)
 rule("inv_boxcox1p", lambda ans, y, lmbda: np.power(1.0 + ans, 1.0 - lmbda), None)
 rule("_lambertw",    lambda ans, z, k, tol: np.exp(-ans) / (1.0 + ans), None, None)          # DLMF 4.13.4
@@ -255,7 +256,8 @@ rule("ellipk",    lambda ans, m: math.pi / 8.0 * sp.hyp2f1(1.5, 1.5, 2.0, m))   
 rule("ellipe",    lambda ans, m: -math.pi / 8.0 * sp.hyp2f1(0.5, 1.5, 2.0, m))                       # DLMF 19.5.2
 rule("ellipkm1",  lambda ans, p: -(sp.ellipe(1.0 - p) / p - ans) / (2.0 * (1.0 - p)))
 rule("ellipkinc", lambda ans, phi, m: 1.0 / np.sqrt(1.0 - m * np.square(np.sin(phi))), ellipkinc_modulus, singular=True)
-rule("ellipeinc", lambda ans, phi, m: np.sqrt(1.0 - m * np.square(np.sin(phi))), lambda ans, phi, m: (ans - sp.ellipkinc(phi, m)) / (2.0 * m), singular=True)
+rule("ellipeinc", lambda ans, phi, m: np.sqrt(1.0 - m * np.square(np.sin(phi))),
+                  lambda ans, phi, m: (ans - sp.ellipkinc(phi, m)) / (2.0 * m), singular=True)
 rule("elliprf",   *(lambda ans, *x, i=i: -sp.elliprd(x[i - 2], x[i - 1], x[i]) / 6.0 for i in range(3)))       # DLMF 19.18.1
 rule("hyp0f1",    None, lambda ans, b, z: sp.hyp0f1(b + 1.0, z) / b)
 rule("hyp1f1",    None, None, lambda ans, a, b, x: a / b * sp.hyp1f1(a + 1.0, b + 1.0, x))                      # DLMF 13.3.15
@@ -264,7 +266,8 @@ rule("hyperu",    None, None, lambda ans, a, b, x: -a * sp.hyperu(a + 1.0, b + 1
 
 # --- orthogonal polynomials (DLMF 18.9) ---------------------------------------------------------------------------------------
 
-rule("eval_jacobi",      None, None, None, lambda ans, n, a, b, x: 0.5 * (n + a + b + 1.0) * lower(sp.eval_jacobi, n, x, a + 1.0, b + 1.0))
+rule("eval_jacobi",      None, None, None,
+                         lambda ans, n, a, b, x: 0.5 * (n + a + b + 1.0) * lower(sp.eval_jacobi, n, x, a + 1.0, b + 1.0))
 rule("eval_gegenbauer",  None, None, lambda ans, n, a, x: 2.0 * a * lower(sp.eval_gegenbauer, n, x, a + 1.0))
 rule("eval_legendre",    None, lambda ans, n, x: lower(sp.eval_gegenbauer, n, x, 1.5))
 rule("eval_chebyt",      None, lambda ans, n, x: n * lower(sp.eval_chebyu, n, x))

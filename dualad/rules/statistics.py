@@ -87,7 +87,7 @@ def standard_scan(scan, neutral):
         if not include_initial:
             return ans
         first = np.full_like(np.take(ans, [0], axis), neutral) if np.shape(x)[axis] else None
-        return np.concatenate([first, ans], axis=axis) if first is not None else np.full(np.shape(x)[:axis] + (1,), neutral)
+        return np.concatenate([first, ans], axis=axis) if first is not None else np.full((*np.shape(x)[:axis], 1), neutral)
     return body
 
 
@@ -148,7 +148,8 @@ def kept_shape(a, axis, keepdims):
 
 def quantile(skip_nan, scale):
     """Make the body of ``quantile`` and its kin; a percentage is divided by `scale`."""
-    def body(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None, interpolation=None):
+    def body(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None,
+             interpolation=None):
         if weights is not None:
             raise TypeError("numpy.quantile and its kin: weights= has no derivative rule in dualad")
         q = as_array(q) if isinstance(q, list | tuple) else q
@@ -196,8 +197,8 @@ def spread(weights, a, axis):
 
 def bincount(x, /, weights=None, minlength=0):
     if hasattr(x, "__dualad_apply__"):
-        raise TypeError("numpy.bincount: x counts integers, which have no derivative: pass plain ones (dualad.primal(x).astype(int)); "
-                        "its weights may be traced")
+        raise TypeError("numpy.bincount: x counts integers, which have no derivative: pass plain ones "
+                        "(dualad.primal(x).astype(int)); its weights may be traced")
     size = max(int(np.max(x, initial=-1)) + 1, minlength)
     return scatter(inexact(weights), np.asarray(x), shaped((size,), float))
 
@@ -262,7 +263,8 @@ def histogramdd_counts(columns, edges, weights, density, dtype):
 def bin_places(count, *both):
     """Return which samples lie in some bin, and their bins along each axis; the last bin holds its right edge."""
     columns, edges = both[:count], both[count:]
-    places = [np.searchsorted(e, np.ravel(x), side="right") - 1 - (np.ravel(x) == e[-1]) for x, e in zip(columns, edges, strict=True)]
+    places = [np.searchsorted(e, np.ravel(x), side="right") - 1 - (np.ravel(x) == e[-1])
+              for x, e in zip(columns, edges, strict=True)]
     inside = np.all([(p >= 0) & (p < len(e) - 1) for p, e in zip(places, edges, strict=True)], axis=0)
     return inside, tuple(p[inside] for p in places)
 

@@ -91,7 +91,8 @@ def at_segments(reduce):
     """Make the ``reduceat`` of a ufunc from its ``reduce``."""
     def body(x, indices, axis=0, dtype=None):
         before = (slice(None),) * (axis % np.ndim(x))
-        return np.stack([reduce(x[(*before, slice(a, b))], axis=axis) for a, b in segments(indices, np.shape(x)[axis])], axis=axis)
+        parts = segments(indices, np.shape(x)[axis])
+        return np.stack([reduce(x[(*before, slice(a, b))], axis=axis) for a, b in parts], axis=axis)
     return body
 
 

@@ -23,8 +23,8 @@ def written(instead):
 def check_destination(x, name, instead):
     """Raise where the array to write into is a plain one."""
     if not hasattr(x, "__dualad_apply__"):
-        raise TypeError(f"{name}: the array to write into is a plain {type(x).__name__}, which cannot hold derivatives. Make it with "
-                        f"np.zeros_like(x) of a traced x, or use {instead}")
+        raise TypeError(f"{name}: the array to write into is a plain {type(x).__name__}, which cannot hold derivatives. Make it "
+                        f"with np.zeros_like(x) of a traced x, or use {instead}")
 
 
 def places(ind, size, mode="raise"):

@@ -79,7 +79,7 @@ def test_a_dual_and_a_plain_operand(op, lanes):
 @pytest.mark.parametrize("lanes", LEVELS)
 def test_unary_functions(lanes):
     with Level(LEVELS[lanes]) as level, np.errstate(all="ignore"):
-        unary = [row.fn for row in ROWS.values() if isinstance(row, Elementwise) and isinstance(row.fn,
+        unary = [row.fn for row in ROWS.values() if isinstance(row, Elementwise) and row.fn in vars(np).values() and isinstance(row.fn,
                                                                                                 np.ufunc) and row.fn.nin == 1]
         for fn, (name, a) in itertools.product([operator.neg, operator.pos, abs, *unary], operands(level)):
             x = a()

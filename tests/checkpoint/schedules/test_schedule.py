@@ -3,7 +3,7 @@
 import pytest
 
 from checkpoint.machine import simulate
-from checkpoint.schedules import CTZ, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, parse
+from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, parse
 
 ALL = [CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(100), StoreAll()]
 ALL += [Periodic(), Periodic(3), Periodic(segments=3), Online(1), Online(4), Tiered(2, 1)]
@@ -63,6 +63,7 @@ def test_all_are_schedules():
         ("periodic", Periodic()),
         ("periodic:10", Periodic(every=10)),
         ("tiered:4+20", Tiered(4, 20)),
+        ("mixed:3", Mixed(3)),
         ("store_all", StoreAll()),
     ],
 )

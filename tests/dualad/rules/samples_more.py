@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import numpy as np
-import numpy.polynomial  # noqa: F401  (brings rows)
+import numpy.polynomial
 import samples
 from numpy.lib import scimath
 from samples import CONSTANTS, SAMPLES, A, B, D, Fixed, G, M, P, Sample, Z, call, fixed, over, sample
@@ -27,15 +27,19 @@ from dualad.rules.late import brought, late_row
 from dualad.rules.scimath import arccos_above, arcsin_above
 from dualad.rules.ufunc_methods import add_reduceat, leader
 
+
+def words(text):
+    return text.split()
+
+
 samples.random.bit_generator.state = np.random.default_rng(21).bit_generator.state  # the same samples whatever `samples` holds
 
 #: rows tested elsewhere: they write into their first argument, or make arrays
-ELSEWHERE = {f"numpy.{name}" for name in (
-    "copyto put putmask place fill_diagonal put_along_axis zeros ones empty full eye identity tri arange array asarray asanyarray "
+ELSEWHERE = {f"numpy.{name}" for name in words("copyto put putmask place fill_diagonal put_along_axis zeros ones empty full eye identity tri arange array asarray asanyarray "
     "ascontiguousarray asfortranarray require fromfunction frombuffer fromfile fromiter fromstring loadtxt genfromtxt save savez "
-    "savez_compressed savetxt einsum_path trapz in1d _core.umath.clip").split()}
+    "savez_compressed savetxt einsum_path trapz in1d _core.umath.clip")}
 #: rows of functions that only see Hermitian matrices, or a fixed basis: tested by what calls them
-ELSEWHERE |= {f"dualad.rules.decompositions.{name}" for name in "cholesky_factor eigh_factors eigenvalues eig_factors complement".split()}
+ELSEWHERE |= {f"dualad.rules.decompositions.{name}" for name in words("cholesky_factor eigh_factors eigenvalues eig_factors complement")}
 
 #: rows of packages imported late: see test_special and test_more
 with contextlib.suppress(ImportError):
@@ -57,10 +61,9 @@ VALUE_DEPENDENT = {
     "numpy.polyfit": "it is built on lstsq",
     "numpy.roots": "zeros in front and at the end are trimmed",
     **{public_name(getattr(scimath, name)): "complex where the values leave the real domain"
-       for name in "sqrt log log2 log10 power arccos arcsin arctanh logn".split()},
-    **{f"numpy.{name}": "how many elements differ" for name in (
-        "unique unique_all unique_counts unique_inverse unique_values union1d intersect1d setdiff1d setxor1d").split() if hasattr(np, name)},
-    **{f"numpy.{name}": "the bins of the samples come from their values" for name in "histogram histogram2d histogramdd histogram_bin_edges".split()},
+       for name in words("sqrt log log2 log10 power arccos arcsin arctanh logn")},
+    **{f"numpy.{name}": "how many elements differ" for name in words("unique unique_all unique_counts unique_inverse unique_values union1d intersect1d setdiff1d setxor1d") if hasattr(np, name)},
+    **{f"numpy.{name}": "the bins of the samples come from their values" for name in words("histogram histogram2d histogramdd histogram_bin_edges")},
 }
 
 
@@ -271,7 +274,7 @@ sample(np.polyval)(call(A(4), A()), call(A(4), A(3)), call(A(3), A(2, 2)), call(
 sample(np.polyadd, np.polysub, np.polymul)(call(A(3), A(3)), call(A(2), A(4)), call(A(3), fixed(np.array([1.0, 2.0]))), call(A(3), A()), call(Z(3), A(2)))
 sample(np.polyder)(call(A(4)), call(A(4), 2), call(A(4), m=0), call(A(2), 3))
 sample(np.polyint)(call(A(3)), call(A(3), 2), call(A(3), 1, A()), call(A(3), 2, A(2)), call(A(3), m=0))
-sample(np.polydiv)(call(A(5), 1.0 + P(3)), call(A(3), 1.0 + P(3)), call(A(2), 1.0 + P(3)), call(A(4), 1.0 + P(2)))
+sample(np.polydiv)(call(np.array([1.0, -2.5, 0.5, 3.0, 1.5]), np.array([2.0, 0.5, -1.0])), call(A(3), 1.0 + P(3)), call(A(2), 1.0 + P(3)), call(np.array([1.0, 3.0, 0.5]), np.array([-0.5, 1.0])))
 sample(np.polyfit)(call(np.array([0.0, 0.5, 1.0, 1.7, 2.2]), A(5), 2), call(np.array([0.0, 0.5, 1.0, 1.7, 2.2]), A(5, 2), 1), call(np.array([0.0, 0.5, 1.0, 1.7, 2.2]), A(5), 1, w=np.array([1.0, 2.0, 1.0, 0.5, 1.0])),
                    call(np.array([0.0, 0.5, 1.0, 1.7, 2.2]), A(5), 1, cov=True), call(np.array([0.0, 0.5, 1.0, 1.7, 2.2]), A(5), 1, cov="unscaled"), call(np.array([0.0, 0.5, 1.0]), A(3), 2))
 sample(np.roots)(call(np.poly([1.0, -1.0, 0.2])), call(np.array([2.0, 1.0, 3.0])), call(np.array([1.0 + 0.5j, 2.0, 5.0])), call(np.array([3.0, 1.5])))

@@ -21,23 +21,34 @@ A = np.random.default_rng(5).standard_normal((4, 3))
 
 # --- writing ----------------------------------------------------------------------------------------------------------------
 
+
 def written(write):
     """A function that writes `x` into a traced copy of the numbers 0, 1, 2, ..., and returns that."""
+
     def f(x):
         y = np.zeros_like(x, shape=(2, 3)) + np.arange(6.0).reshape(2, 3)
         write(y, x)
         return y
+
     return f
 
 
 WRITES = {
-    "copyto": lambda y, x: np.copyto(y, x * x), "copyto where": lambda y, x: np.copyto(y, x * x, where=np.array([True, False, True])),
-    "put": lambda y, x: np.put(y, [0, 4, -1], x * x), "put cycles": lambda y, x: np.put(y, [0, 1, 2, 3], x[:2] * x[1:]), "put wraps": lambda y, x: np.put(y, [7, 9], x[:2] ** 2, mode="wrap"),
-    "putmask": lambda y, x: np.putmask(y, np.eye(2, 3, dtype=bool), x * x), "place": lambda y, x: np.place(y, np.eye(2, 3, 1, dtype=bool), x * x),
-    "fill_diagonal": lambda y, x: np.fill_diagonal(y, x[:2] ** 2), "fill_diagonal one": lambda y, x: np.fill_diagonal(y, x[0] ** 2),
-    "put_along_axis": lambda y, x: np.put_along_axis(y, np.array([[2], [0]]), x[:2, None] ** 2, 1), "put_along_axis flat": lambda y, x: np.put_along_axis(y, np.array([1, 4]), x[:2] ** 2, None),
-    "add.at": lambda y, x: np.add.at(y, ([0, 0, 1], [1, 1, 2]), x * x), "subtract.at": lambda y, x: np.subtract.at(y, (slice(None), [0, 0]), x[:2] ** 2),
-    "multiply.at": lambda y, x: np.multiply.at(y, ([0, 0, 1], [1, 1, 2]), x * x), "maximum.at": lambda y, x: np.maximum.at(y, ([0, 0, 1], [1, 1, 2]), x * x),
+    "copyto": lambda y, x: np.copyto(y, x * x),
+    "copyto where": lambda y, x: np.copyto(y, x * x, where=np.array([True, False, True])),
+    "put": lambda y, x: np.put(y, [0, 4, -1], x * x),
+    "put cycles": lambda y, x: np.put(y, [0, 1, 2, 3], x[:2] * x[1:]),
+    "put wraps": lambda y, x: np.put(y, [7, 9], x[:2] ** 2, mode="wrap"),
+    "putmask": lambda y, x: np.putmask(y, np.eye(2, 3, dtype=bool), x * x),
+    "place": lambda y, x: np.place(y, np.eye(2, 3, 1, dtype=bool), x * x),
+    "fill_diagonal": lambda y, x: np.fill_diagonal(y, x[:2] ** 2),
+    "fill_diagonal one": lambda y, x: np.fill_diagonal(y, x[0] ** 2),
+    "put_along_axis": lambda y, x: np.put_along_axis(y, np.array([[2], [0]]), x[:2, None] ** 2, 1),
+    "put_along_axis flat": lambda y, x: np.put_along_axis(y, np.array([1, 4]), x[:2] ** 2, None),
+    "add.at": lambda y, x: np.add.at(y, ([0, 0, 1], [1, 1, 2]), x * x),
+    "subtract.at": lambda y, x: np.subtract.at(y, (slice(None), [0, 0]), x[:2] ** 2),
+    "multiply.at": lambda y, x: np.multiply.at(y, ([0, 0, 1], [1, 1, 2]), x * x),
+    "maximum.at": lambda y, x: np.maximum.at(y, ([0, 0, 1], [1, 1, 2]), x * x),
     "exp.at": lambda y, x: np.exp.at(y, ([0, 0], [1, 1])),
 }
 
@@ -53,7 +64,10 @@ def test_writing_into_a_traced_array(name):
 
 @pytest.mark.parametrize("name", [name for name in WRITES if name != "exp.at" and "diagonal" not in name])
 def test_writing_into_a_plain_array_says_what_to_write(name):
-    with pytest.raises(TypeError, match=r"numpy\.\w+(\.at)?: the array to write into is a plain ndarray, which cannot hold derivatives\. Make it with np\.zeros_like"):
+    with pytest.raises(
+        TypeError,
+        match=r"numpy\.\w+(\.at)?: the array to write into is a plain ndarray, which cannot hold derivatives\. Make it with np\.zeros_like",
+    ):
         jvp(lambda x: WRITES[name](np.zeros((2, 3)), x), (X,), (X,))
 
 
@@ -64,19 +78,43 @@ def test_full_like_of_a_plain_array_says_what_to_write():
 
 # --- like= ------------------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("make", [
-    lambda x: np.zeros(3, like=x), lambda x: np.ones((2, 3), like=x), lambda x: np.empty(3, like=x) * 0.0, lambda x: np.full(3, 2.5, like=x), lambda x: np.full((2,), x[0], like=x),
-    lambda x: np.eye(3, like=x), lambda x: np.identity(3, like=x), lambda x: np.tri(3, like=x), lambda x: np.arange(3.0, like=x), lambda x: np.asarray([1.0, 2.0], like=x),
-    lambda x: np.array([x[0], 2.0, x[1] * x[2]], like=x), lambda x: np.array([[x[0], 1.0], [x[1], x[2]]], like=x), lambda x: np.asarray(x, like=x), lambda x: np.asanyarray(x, like=x),
-    lambda x: np.ascontiguousarray(x[0], like=x), lambda x: np.array(x, ndmin=2, like=x), lambda x: np.require(x, like=x), lambda x: np.fromfunction(lambda i: i * 2.0, (3,), like=x),
-    lambda x: np.fromiter(iter([1.0, 2.0]), float, like=x), lambda x: np.fromstring("1 2 3", sep=" ", like=x), lambda x: np.frombuffer(np.ones(3).tobytes(), like=x),
-    lambda x: np.loadtxt(io.StringIO("1.0 2.0"), like=x), lambda x: np.genfromtxt(io.StringIO("1.0 2.0"), like=x), lambda x: np.asfortranarray(np.ones((2, 2)), like=x)])
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: np.zeros(3, like=x),
+        lambda x: np.ones((2, 3), like=x),
+        lambda x: np.empty(3, like=x) * 0.0,
+        lambda x: np.full(3, 2.5, like=x),
+        lambda x: np.full((2,), x[0], like=x),
+        lambda x: np.eye(3, like=x),
+        lambda x: np.identity(3, like=x),
+        lambda x: np.tri(3, like=x),
+        lambda x: np.arange(3.0, like=x),
+        lambda x: np.asarray([1.0, 2.0], like=x),
+        lambda x: np.array([x[0], 2.0, x[1] * x[2]], like=x),
+        lambda x: np.array([[x[0], 1.0], [x[1], x[2]]], like=x),
+        lambda x: np.asarray(x, like=x),
+        lambda x: np.asanyarray(x, like=x),
+        lambda x: np.ascontiguousarray(x[0], like=x),
+        lambda x: np.array(x, ndmin=2, like=x),
+        lambda x: np.require(x, like=x),
+        lambda x: np.fromfunction(lambda i: i * 2.0, (3,), like=x),
+        lambda x: np.fromiter(iter([1.0, 2.0]), float, like=x),
+        lambda x: np.fromstring("1 2 3", sep=" ", like=x),
+        lambda x: np.frombuffer(np.ones(3).tobytes(), like=x),
+        lambda x: np.loadtxt(io.StringIO("1.0 2.0"), like=x),
+        lambda x: np.genfromtxt(io.StringIO("1.0 2.0"), like=x),
+        lambda x: np.asfortranarray(np.ones((2, 2)), like=x),
+    ],
+)
 def test_arrays_like_a_traced_one(make):
     def f(x):
         made = make(x)
         assert isinstance(made, Dual) or not isinstance(x, Dual)
         return made * x[0]
-    value, tangent = jvp(f, (X,), (np.ones(3),))
+
+    value, _ = jvp(f, (X,), (np.ones(3),))
     plain = make(X) * X[0]
     assert value.dtype == plain.dtype and value.shape == plain.shape
     np.testing.assert_array_equal(value, plain)
@@ -96,6 +134,7 @@ def test_saving_writes_the_values(tmp_path):
         np.savez(tmp_path / "x.npz", x)
         np.savez_compressed(tmp_path / "y.npz", x)
         return np.sum(x)
+
     jvp(f, (X,), (X,))
     assert np.array_equal(np.load(tmp_path / "x.npy"), X) and np.array_equal(np.loadtxt(tmp_path / "x.txt"), X)
 
@@ -108,11 +147,20 @@ def test_the_path_of_einsum_is_constant():
 
 # --- methods of ufuncs ------------------------------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.maximum, np.minimum, np.logaddexp, np.logaddexp2, np.subtract, np.hypot])
+@pytest.mark.parametrize(
+    "ufunc", [np.add, np.multiply, np.maximum, np.minimum, np.logaddexp, np.logaddexp2, np.subtract, np.hypot]
+)
 def test_methods(ufunc, axis):
-    calls = [lambda x: ufunc.reduce(x, axis=axis), lambda x: ufunc.reduce(x, axis=axis, keepdims=True), lambda x: ufunc.accumulate(x, axis=axis),
-             lambda x: ufunc.reduceat(x, [0, 2, 1], axis=axis), lambda x: ufunc.outer(x, X[:2]), lambda x: ufunc.reduce(x)]
+    calls = [
+        lambda x: ufunc.reduce(x, axis=axis),
+        lambda x: ufunc.reduce(x, axis=axis, keepdims=True),
+        lambda x: ufunc.accumulate(x, axis=axis),
+        lambda x: ufunc.reduceat(x, [0, 2, 1], axis=axis),
+        lambda x: ufunc.outer(x, X[:2]),
+        lambda x: ufunc.reduce(x),
+    ]
     for f in calls:
         value, expected = jvp(f, (A,), (A,))[0], f(A)
         np.testing.assert_allclose(value, expected, rtol=1e-13)
@@ -136,8 +184,9 @@ def test_running_maximum_past_nan():
 
 # --- closed forms -----------------------------------------------------------------------------------------------------------
 
+
 def test_sinc_at_zero():
-    expected = [1.0, 0.0, -np.pi**2 / 3, 0.0, np.pi**4 / 5, 0.0, -np.pi**6 / 7]
+    expected = [1.0, 0.0, -(np.pi**2) / 3, 0.0, np.pi**4 / 5, 0.0, -(np.pi**6) / 7]
     assert [derivative(np.sinc, order=n)(0.0) for n in range(1, 7)] == pytest.approx(expected[1:], rel=1e-12)
 
 
@@ -148,10 +197,12 @@ def test_sinc_against_mpmath(x):
         assert derivative(np.sinc, order=n)(x) == pytest.approx(exact, rel=1e-8)
 
 
-@pytest.mark.parametrize("x", [0.0, 1e-3, 2.5, -7.0, 60.0, 600.0])
+@pytest.mark.parametrize("x", [1e-3, 2.5, 7.0, 60.0, 600.0])
 def test_i0_against_mpmath(x):
     for n in (1, 2):
         assert derivative(np.i0, order=n)(x) == pytest.approx(float(mpmath.besseli(0, x, derivative=n)), rel=1e-13)
+        assert derivative(np.i0, order=n)(-x) == (-1.0) ** n * derivative(np.i0, order=n)(x)
+    assert derivative(np.i0, order=2)(0.0) == pytest.approx(0.5)
 
 
 def test_fft_of_a_real_signal_has_a_real_gradient():
@@ -169,6 +220,7 @@ def test_complex_fft_is_linear():
 
 # --- decompositions ---------------------------------------------------------------------------------------------------------
 
+
 def hermitian(z):
     return z + np.conjugate(np.swapaxes(z, -1, -2))
 
@@ -176,10 +228,17 @@ def hermitian(z):
 C = np.random.default_rng(8).standard_normal((3, 3)) + 1j * np.random.default_rng(9).standard_normal((3, 3))
 
 
-@pytest.mark.parametrize(("f", "x"), [
-    (lambda z: np.abs(np.linalg.eigh(hermitian(z))[1]) ** 2, C), (lambda z: np.abs(np.linalg.eig(z)[1]) ** 2, C),
-    (lambda z: np.abs(np.linalg.svd(z, full_matrices=False)[0]) ** 2, C[:, :2]), (lambda z: np.abs(np.linalg.svd(z, full_matrices=False)[2]) ** 2, C[:2]),
-    (lambda z: np.linalg.svd(z)[0][:, :2] @ np.linalg.svd(z)[2], C[:, :2])], ids=["eigh", "eig", "svd left", "svd right", "polar factor"])
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (lambda z: np.abs(np.linalg.eigh(hermitian(z))[1]) ** 2, C),
+        (lambda z: np.abs(np.linalg.eig(z)[1]) ** 2, C),
+        (lambda z: np.abs(np.linalg.svd(z, full_matrices=False)[0]) ** 2, C[:, :2]),
+        (lambda z: np.abs(np.linalg.svd(z, full_matrices=False)[2]) ** 2, C[:2]),
+        (lambda z: np.linalg.svd(z)[0][:, :2] @ np.linalg.svd(z)[2], C[:, :2]),
+    ],
+    ids=["eigh", "eig", "svd left", "svd right", "polar factor"],
+)
 def test_complex_vectors_up_to_their_phases(f, x):
     check_derivatives(f, x, vjp=vjp)
 
@@ -188,9 +247,14 @@ def test_a_full_basis_turns_with_the_matrix():
     def projector(a):
         rest = np.linalg.svd(a)[0][:, 2:]
         return rest @ np.conjugate(rest.T)
+
     check_derivatives(projector, np.ascontiguousarray(A[:, :2]), vjp=vjp)
     check_derivatives(lambda a: np.linalg.svd(a.T)[2][2:].T @ np.linalg.svd(a.T)[2][2:], np.ascontiguousarray(A[:, :2]), vjp=vjp)
-    check_derivatives(lambda a: np.linalg.qr(a, "complete")[0][:, 2:] @ np.linalg.qr(a, "complete")[0][:, 2:].T, np.ascontiguousarray(A[:, :2]), vjp=vjp)
+    check_derivatives(
+        lambda a: np.linalg.qr(a, "complete")[0][:, 2:] @ np.linalg.qr(a, "complete")[0][:, 2:].T,
+        np.ascontiguousarray(A[:, :2]),
+        vjp=vjp,
+    )
 
 
 def test_repeated_eigenvalues_have_derivatives_their_vectors_do_not():
@@ -234,6 +298,7 @@ def test_qr_refuses_raw():
 
 
 # --- statistics, sets, sequences --------------------------------------------------------------------------------------------
+
 
 def test_nan_gives_no_gradient():
     x = np.array([1.0, np.nan, 3.0])
@@ -279,17 +344,18 @@ def test_repeated_elements_of_a_set_are_the_first_of_them():
 
 
 def test_piecewise_evaluates_each_function_where_it_holds():
-    f = lambda x: np.sum(np.piecewise(x, [x > 0], [np.log, lambda x: x * x]))  # noqa: E731
+    f = lambda x: np.sum(np.piecewise(x, [x > 0], [np.log, lambda x: x * x]))
     assert grad(f)(np.array([2.0, 0.0, -3.0])).tolist() == [0.5, 0.0, -6.0]
 
 
 def test_select_passes_no_derivative_of_other_branches():
-    f = lambda x: np.sum(np.select([x > 0, x <= 0], [np.sqrt(np.abs(x)), x]))  # noqa: E731
+    f = lambda x: np.sum(np.select([x > 0, x <= 0], [np.sqrt(np.abs(x)), x]))
     assert grad(f)(np.array([4.0, 0.0])).tolist() == [0.25, 1.0]
 
 
 def test_polynomials_in_two_variables():
     from numpy.polynomial import polynomial
+
     c, x, y = A[:3, :2], X[:2], X[1:]
     if hasattr(polynomial.polyval2d, "__wrapped__"):
         for f in (polynomial.polyval2d, polynomial.polygrid2d):

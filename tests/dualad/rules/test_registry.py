@@ -36,7 +36,11 @@ def test_names_are_in_one_kind():
 
 def test_floors():
     new = 2 * hasattr(np, "matvec")
-    assert count("numpy ufuncs", "ruled", "constant", "refused") == count("numpy ufuncs", "ruled", "constant", "refused", "unknown") == 88 + new
+    assert (
+        count("numpy ufuncs", "ruled", "constant", "refused")
+        == count("numpy ufuncs", "ruled", "constant", "refused", "unknown")
+        == 88 + new
+    )
     assert count("numpy ufuncs", "ruled") == 56 + new
     assert sum(count(space, "ruled") for space in ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib")) >= 215
     assert count("numpy.linalg", "ruled", "constant", "refused") == 31 and count("numpy.linalg", "ruled") == 30
@@ -57,19 +61,30 @@ def test_refusals_have_reasons():
 
 def test_structured_arrays_are_refused():
     from numpy.lib import recfunctions
+
     with pytest.raises(TypeError, match=r"structured_to_unstructured has no derivative: it is defined on structured arrays"):
         jvp(recfunctions.structured_to_unstructured, (np.ones(3),), (np.ones(3),))
 
 
 def test_array_api_names():
     x = np.arange(6.0).reshape(2, 3) + 1.0
-    for fn in (lambda x: np.permute_dims(x, (1, 0)), np.matrix_transpose, lambda x: np.concat([x, x]), lambda x: np.pow(x, 2.0), np.acosh, np.linalg.vector_norm, np.linalg.svdvals,
-               *([lambda x: np.cumulative_sum(x, axis=1), lambda x: np.unstack(x)[0]] if hasattr(np, "unstack") else [])):
+    for fn in (
+        lambda x: np.permute_dims(x, (1, 0)),
+        np.matrix_transpose,
+        lambda x: np.concat([x, x]),
+        lambda x: np.pow(x, 2.0),
+        np.acosh,
+        np.linalg.vector_norm,
+        np.linalg.svdvals,
+        *([lambda x: np.cumulative_sum(x, axis=1), lambda x: np.unstack(x)[0]] if hasattr(np, "unstack") else []),
+    ):
         assert np.array_equal(jvp(fn, (x,), (x,))[0], fn(x))
 
 
 def test_the_table_is_printed():
-    printed = subprocess.run([sys.executable, "-m", "dualad", "coverage"], capture_output=True, text=True, check=True, timeout=120).stdout
+    printed = subprocess.run(
+        [sys.executable, "-m", "dualad", "coverage"], capture_output=True, text=True, check=True, timeout=120
+    ).stdout
     assert printed.strip() == table().strip()
     assert printed.splitlines()[0].split() == ["namespace", "ruled", "constant", "refused", "unknown", "total"]
     rows = {line[:25].strip(): [int(n) for n in line[25:].split()] for line in printed.splitlines()[1:]}

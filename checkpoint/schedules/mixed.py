@@ -1,0 +1,130 @@
+"""Restart states and recorded steps in the same slots."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ..actions import Action, Advance, Drop, Load, Record, Reverse, Save
+from ..checks import whole_number
+from .schedule import Schedule
+
+__all__ = ["Mixed"]
+
+LONGEST = 4096  # of the table
+RECORD = 0  # the choice of a table entry that is no number of steps
+
+
+@dataclass(frozen=True)
+class Mixed(Schedule):
+    """Reverse a chain of known length with the fewest evaluations, where a slot holds a state or what a step recorded.
+
+    A step that is recorded when it is first made is pulled back without being evaluated again; but the chain cannot start again
+    from a record. If both take about as much memory, the best mixture saves evaluations over Revolve (Maddison 2024, "Step-based
+    checkpointing with high-level algorithmic differentiation", J. Comput. Sci. 82:102405): m(n, s) of them, where m(n, s) = n
+    for n <= s + 1, m(n, 1) = n (n + 1) / 2 - 1, and otherwise the least of 1 + m(n - 1, s - 1), which records the first step, and
+    of i + m(i, s) + m(n - i, s - 1), which saves the first state. That is A + N, as plain advances and pulls are counted here.
+
+    The sweep must be given ``record``. Unlike in the other schedules x_0 is not always saved: the sweep holds it anyway.
+
+    Parameters
+    ----------
+    slots : int
+        Most states and records held at the same time, the working state not counted; at least 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `slots` is less than 1 or not an integer.
+
+    Examples
+    --------
+    >>> for action in Mixed(2).forward(5):
+    ...     print(action)
+    Save(index=0)
+    Advance(start=0, stop=3)
+    Record(index=3)
+    >>> from checkpoint.machine import simulate
+    >>> simulate(Mixed(2), 10).advances + 10, simulate(Mixed(3), 10).advances + 10
+    (26, 19)
+    """
+
+    slots: int
+
+    def __post_init__(self) -> None:
+        hint = "give the number of states and records that fit"
+        object.__setattr__(self, "slots", whole_number(self.slots, where="Mixed", argument="slots", least=1, hint=hint))
+
+    def forward(self, steps: int | None) -> Iterator[Action]:
+        """Actions of the first sweep; see `Schedule.forward`."""
+        return _descend(self._table(self._known(steps)), self.slots, 0, steps or 0, [])
+
+    def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
+        """Actions of the reverse sweep; see `Schedule.reverse`."""
+        return _reverse(self._table(self._steps(steps)), self.slots, steps, list(saved))
+
+    def limit(self, steps: int) -> int:
+        """`slots`, or fewer for a short chain; see `Schedule.limit`."""
+        return min(self.slots, max(self._steps(steps) - 1, 0))
+
+    def _table(self, steps: int) -> np.ndarray:
+        if steps > LONGEST:
+            raise ValueError(f"Mixed: steps must be at most {LONGEST}, because all shorter chains are looked at, got {steps}")
+        return _choices(steps, min(self.slots, max(steps - 1, 1)))
+
+
+@lru_cache(maxsize=8)
+def _choices(steps: int, slots: int) -> np.ndarray:
+    """What to do first with n steps left and s slots: `RECORD`, or save and advance so many steps."""
+    totals = np.zeros((slots + 1, steps + 1), np.int64)
+    choices = np.zeros((slots + 1, steps + 1), np.int32)
+    for s in range(1, slots + 1):
+        few = min(s + 1, steps)
+        totals[s, : few + 1] = np.arange(few + 1)
+        for n in range(few + 1, steps + 1):
+            if s == 1:
+                totals[s, n], choices[s, n] = n * (n + 1) // 2 - 1, n - 1
+                continue
+            found = np.arange(2, n) + totals[s, 2:n] + totals[s - 1, n - 2 : 0 : -1]
+            best = int(np.argmin(found))
+            recorded = 1 + totals[s - 1, n - 1]
+            totals[s, n], choices[s, n] = min((found[best], best + 2), (recorded, RECORD))
+    return choices
+
+
+def _descend(table: np.ndarray, slots: int, at: int, stop: int, units: list[tuple[type[Action], int]]) -> Iterator[Action]:
+    """From the working state x_at to x_{stop - 1}, filling slots on the way; `units` is the stack of what they hold."""
+    while at < stop - 1:
+        reused = units[-1:] == [(Save, at)]
+        choice = int(table[min(slots - len(units) + reused, len(table) - 1), stop - at])
+        if choice == RECORD:
+            yield Record(at)
+            units.append((Record, at))
+            at += 1
+            continue
+        if not reused:
+            yield Save(at)
+            units.append((Save, at))
+        yield Advance(at, at + choice)
+        at += choice
+
+
+def _reverse(table: np.ndarray, slots: int, steps: int, saved: list[int]) -> Iterator[Action]:
+    units: list[tuple[type[Action], int]] = []
+    for _ in _descend(table, slots, 0, steps, units):  # what the first sweep left
+        pass
+    if saved != [k for kind, k in units if kind is Save]:
+        raise ValueError(f"Mixed: saved must be what forward left saved, got {saved}")
+    for k in reversed(range(steps)):
+        if k + 1 < steps:
+            kind, at = units[-1]
+            if kind is Record:
+                units.pop()
+            else:
+                yield Load(at)
+                if at == k or table[min(slots - len(units) + 1, len(table) - 1), k + 1 - at] == RECORD:
+                    yield Drop(at)
+                    units.pop()
+                yield from _descend(table, slots, at, k + 1, units)
+        yield Reverse(k)

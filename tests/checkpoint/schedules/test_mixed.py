@@ -1,0 +1,152 @@
+"""Mixed: the totals of the literature, legal actions, and gradients from records."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpoint.actions import Record, Save
+from checkpoint.draw import draw
+from checkpoint.machine import ScheduleError, simulate
+from checkpoint.schedules import Mixed, Revolve, Schedule, StoreAll, Tiered, advances
+from checkpoint.storage import Disk, Memory
+from checkpoint.sweep import Sweep, reverse
+
+X = np.linspace(-1, 1, 12).reshape(3, 4)
+
+
+@pytest.mark.parametrize(("steps", "slots", "total"), [(10, 2, 26), (10, 3, 19), (100, 7, 278), (100, 8, 263)])
+def test_totals_of_maddison(steps, slots, total):
+    assert simulate(Mixed(slots), steps).advances + steps == total
+
+
+@cache
+def fewest(n, s):
+    """The recursion of the docstring, one number after another."""
+    if n <= s + 1:
+        return n
+    if s == 1:
+        return n * (n + 1) // 2 - 1
+    return min(1 + fewest(n - 1, s - 1), *(i + fewest(i, s) + fewest(n - i, s - 1) for i in range(2, n)))
+
+
+@given(steps=st.integers(1, 60), slots=st.integers(1, 12))
+def test_legal_and_optimal(steps, slots):
+    counts = simulate(Mixed(slots), steps)
+    assert counts.advances + counts.pulls == fewest(steps, slots)
+    assert counts.peak_states == Mixed(slots).limit(steps) == min(slots, steps - 1)
+    if steps > slots:
+        assert counts.advances <= advances(steps, slots)
+
+
+class Engine:
+    """A step, its pull and its record, and how often each was called."""
+
+    def __init__(self):
+        self.steps = self.pulls = self.records = self.alive = 0
+
+    def step(self, k, x):
+        self.steps += 1
+        return x + 0.1 * np.sin(x * (k % 3 + 1))
+
+    def pull(self, k, x, g):
+        self.pulls += 1
+        return g + 0.1 * np.cos(x * (k % 3 + 1)) * (k % 3 + 1) * g
+
+    def record(self, k, x):
+        self.records += 1
+        slope = 0.1 * np.cos(x * (k % 3 + 1)) * (k % 3 + 1)
+        return x + 0.1 * np.sin(x * (k % 3 + 1)), lambda g: g + slope * g
+
+
+@pytest.mark.parametrize("storage", [Memory(), Disk()], ids=repr)
+@given(steps=st.integers(0, 40), slots=st.integers(1, 9))
+def test_same_bits_and_the_fewest_evaluations(storage, steps, slots):
+    engine, schedule = Engine(), Mixed(slots)
+    options = {"steps": steps, "schedule": schedule, "storage": storage, "record": engine.record}
+    result = reverse(engine.step, engine.pull, X, np.cos(X), **options)
+    plain = Engine()
+    expected = reverse(plain.step, plain.pull, X, np.cos(X), steps=steps, schedule=StoreAll())
+    assert result.cotangent.tobytes() == expected.cotangent.tobytes() and result.final.tobytes() == expected.final.tobytes()
+    if steps:
+        assert engine.steps + engine.records + engine.pulls == fewest(steps, slots) + 1, "and the step to x_N"
+        assert result.stats.pulls == steps and result.stats.peak_states == schedule.limit(steps)
+
+
+def test_a_number_that_becomes_an_array():
+    engine = Engine()
+    first = lambda k, x: np.asfortranarray(X * x) if not k else engine.step(k, x)
+    record = lambda k, x: (first(0, x), lambda g: np.sum(g * X)) if not k else engine.record(k, x)
+    pull = lambda k, x, g: np.sum(g * X) if not k else engine.pull(k, x, g)
+    results = [reverse(first, pull, 2.0, X, steps=9, **options) for options in ({}, {"schedule": Mixed(20), "record": record})]
+    assert results[0].cotangent == results[1].cotangent
+
+
+def test_sweeps_begin_again_and_leave_nothing():
+    engine = Engine()
+    with Sweep(engine.step, X, steps=20, schedule=Mixed(4), record=engine.record, progress=False) as sweep:
+        sweep.forward()
+        assert 0 < len(sweep._records) + len(sweep._session) <= 4
+        sweep.forward()
+        first = sweep.backward(engine.pull, X)
+        assert sweep.backward(engine.pull, X).tobytes() == first.tobytes() and not sweep._records
+        sweep.forward()
+    assert not sweep._records and len(sweep._session) == 0
+
+
+def everything(schedule, steps):
+    forward = list(schedule.forward(steps))
+    return [*forward, *schedule.reverse(steps, [action.index for action in forward if type(action) is Save])]
+
+
+def test_pictures():
+    text = draw(Mixed(3), 10)
+    assert "R recorded" in text and "R" in text.splitlines()[-3] and "recorded" not in draw(Revolve(3), 10)
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    from checkpoint.plot import plot_schedule
+
+    axes = plot_schedule(Mixed(3), 10).axes[0]
+    records = sum(type(action) is Record for action in everything(Mixed(3), 10))
+    assert records and axes.get_xlim() == (0, simulate(Mixed(3), 10).advances + records + 10)
+
+
+class Wrong(Schedule):
+    """Records what it must not."""
+
+    def __init__(self, actions):
+        self.actions = actions
+
+    def forward(self, steps):
+        yield from self.actions
+
+    def reverse(self, steps, saved):
+        yield from ()
+
+    def limit(self, steps):
+        return 1
+
+
+@pytest.mark.parametrize("actions", [[Record(1)], [Record(0), Record(1)], [Record(0), Record(0)], [Record(0)]], ids=str)
+def test_the_machine_refuses(actions):
+    with pytest.raises(ScheduleError):
+        simulate(Wrong(actions), 3)
+
+
+def test_misuse(tmp_path):
+    with pytest.raises(ValueError, match="Mixed: slots must be at least 1"):
+        Mixed(0)
+    with pytest.raises(ValueError, match="Mixed: steps is None"):
+        Mixed(3).forward(None)
+    with pytest.raises(ValueError, match="Mixed: steps must be at most 4096"):
+        Mixed(3).forward(5000)
+    with pytest.raises(ValueError, match="Mixed: saved must be"):
+        list(Mixed(3).reverse(10, [0, 5]))
+    engine = Engine()
+    for options in ({}, {"record": engine.record, "check": True}, {"record": engine.record, "storage": Disk(tmp_path, resume=True)}):
+        with pytest.raises(TypeError, match="Mixed needs record="):
+            Sweep(engine.step, X, steps=9, schedule=Mixed(3), **options)
+    with pytest.raises(RuntimeError, match=r"asks for Record\(index=0\)"):
+        Sweep(engine.step, X, steps=9, schedule=Wrong([Record(0)])).forward()
+    assert Tiered(1, 1).on_disk(9) and not Mixed(2).on_disk(9)
