@@ -92,6 +92,11 @@ class Journal:
     """
 
     def __init__(self, session: KeptSession, state: Any, step: Callable[..., Any], token: Any, schedule: Schedule) -> None:
+        if hasattr(step, "__self__") and token is None:
+            raise ValueError(
+                f"resume: the step is the method {step.__qualname__}, and what it is bound to is not compared with an earlier call; "
+                "hand in as the token what the step depends on, or an empty tuple for nothing"
+            )
         self._session, self._initial = session, state
         self._call = {
             "step": digest(step, "resume: step"),

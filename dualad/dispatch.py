@@ -11,6 +11,7 @@ import optree
 
 from .levels import Handle
 from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex, public_name, signature
+from .rules.late import late_row
 from .rules.ufunc_methods import method as method_of
 
 __all__ = ["apply", "apply_method", "array", "dtype_of", "highest", "holds_traced", "masked_call", "no_derivative_for", "primal",
@@ -46,6 +47,8 @@ def apply(fn, args, kwargs):
         return fn(*args, **kwargs) if top is None else top._constant(row, args, kwargs)
     if isinstance(row, Refused):
         raise TypeError(f"{row.name} has no derivative: {row.reason}")
+    if row is None and late_row(fn) is not None:  # of a package that the user imported since
+        return apply(fn, args, kwargs)
     raise TypeError(f"{public_name(fn)} has no derivative rule in dualad. Write it with functions that have one, give it "
                     f"a rule (dualad.primitive), or pass plain values (dualad.primal) if no derivative is needed")
 

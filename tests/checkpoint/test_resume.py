@@ -176,7 +176,7 @@ def test_interrupted_again_and_again(tmp_path_factory, ends, schedule):
 def test_the_two_phases_of_a_sweep(folder):
     """The first sweep in one process; x_N and the reverse sweep in another."""
     def make(calls):
-        return Sweep(calls.step, X0, steps=N, storage=Disk(folder, resume=True))
+        return Sweep(calls.step, X0, steps=N, storage=Disk(folder, resume=True), token=())
 
     first, second = Calls(), Calls()
     sweep = make(first)
@@ -237,7 +237,7 @@ def test_another_step_state_or_cotangent_is_refused(folder):
     with pytest.raises(ValueError, match=r"differs in: step \("):
         reverse(step, pull, X0, SEED, steps=N, token=1.5, storage=storage)
     with pytest.raises(ValueError, match=r"differs in: token \(.*, initial state \("):
-        reverse(calls.step, pull, (GRID, 1, None), SEED, steps=N, storage=storage)
+        reverse(calls.step, pull, (GRID, 1, None), SEED, steps=N, storage=storage, token=())
     with pytest.raises(ValueError, match="another cotangent of x_N"):
         reverse(calls.step, calls.pull, X0, (GRID, None), steps=N, token=1.5, storage=storage)
     assert calls.calls == []
@@ -268,6 +268,8 @@ def test_what_does_not_go_together(folder):
         Sweep(step, X0, steps=30, schedule=Tiered(2, 2), storage=Disk(folder, resume=True))
     with pytest.raises(ValueError, match="check=True"):
         Sweep(step, X0, steps=N, storage=Disk(folder, resume=True), check=True)
+    with pytest.raises(ValueError, match="the step is the method Calls.step"):
+        Calls().run(storage=Disk(folder, resume=True), token=None)
     with pytest.raises(TypeError, match=r"Disk: state \d+ has the structure"):
         reverse(lambda k, x: (x, x), pull, 1.0, 1.0, steps=3, storage=Disk(folder, resume=True))
     with pytest.raises(TypeError, match="the pull of step 2 returned a cotangent of the structure"):

@@ -190,7 +190,8 @@ def test_constants_give_plain_results(fn, verb):
 
 @pytest.mark.parametrize("fn", [pytest.param(row.fn, id=row.name) for row in ROWS.values() if isinstance(row, Refused)])
 def test_refused_functions_say_why(fn):
-    needed = sum(p.default is p.empty for p in signature(fn).parameters.values())
+    parameters = signature(fn).parameters.values()
+    needed = sum(p.default is p.empty for p in parameters) if parameters else 2  # NumPy 2.0 does not tell those of C functions
     args = (np.ones(3),) * (getattr(fn, "nin", None) or max(needed, 1))
     with pytest.raises(TypeError, match=rf"^{public_name(fn)} has no derivative: .{{10}}"):
         jvp(lambda *args: fn(*args), args, args)
