@@ -1,6 +1,7 @@
 """Checksums: is a state that was computed again that of the first sweep, and is a call that is made again the same call?"""
 
 import inspect
+import re
 from array import array
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,6 +19,7 @@ from .storage.states import raw
 __all__ = ["ReplayCheck", "checksum", "digest"]
 
 PLAIN = (float, int, bool, complex, str, bytes, type(None), np.generic)
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object in the structure: another one in every process
 
 
 def checksum(state: Any) -> int:
@@ -87,7 +89,7 @@ def digest(value: Any, what: str) -> str:
 def _pieces(value: Any, what: str) -> Iterator[Any]:
     """All there is to a value, as bytes."""
     leaves, structure = optree.tree_flatten(value, none_is_leaf=True, namespace=NAMESPACE)
-    yield str(structure).encode()
+    yield ADDRESS.sub("", str(structure)).encode()
     for leaf in leaves:
         if isinstance(leaf, PLAIN):
             yield f"{type(leaf).__name__} {leaf!r}".encode("utf-8", "surrogatepass")

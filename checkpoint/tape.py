@@ -10,6 +10,8 @@ floats, where p and q are the partials by nodes i and j; and a `Record` (or anot
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from dualad.dispatch import strengthen
@@ -132,8 +134,11 @@ class Tape(Level):
 
 
 def same_bits(a, b):
-    return a.shape == b.shape and a.dtype == b.dtype and (a.view(f"V{a.itemsize}") == b.view(f"V{b.itemsize}")).all() \
-        if a.flags.c_contiguous and b.flags.c_contiguous and a.ndim and a.size else False
+    """Tell whether two contiguous arrays hold the same bits (NaN included); arrays of other layouts are taken for different."""
+    if a.shape != b.shape or a.dtype != b.dtype or not (a.flags.c_contiguous and b.flags.c_contiguous) or not a.size:
+        return False
+    word = np.dtype(f"u{math.gcd(a.itemsize, 8)}")
+    return bool((a.reshape(-1).view(word) == b.reshape(-1).view(word)).all())
 
 
 class Var(Traced):

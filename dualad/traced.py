@@ -61,8 +61,11 @@ class Traced(Handle):
                 args = tuple(np.asarray(arg, dtype) if not isinstance(arg, Traced) else arg.astype(dtype) for arg in args)
             if where is not True:
                 return masked_call(ufunc, args, kwargs, where)
-        if ufunc is np.matmul and any(map(is_sparse, args)):
-            return sparse_matmul(*args)
+        if ufunc is np.matmul:
+            if "axes" in kwargs or "axis" in kwargs:
+                raise TypeError("numpy.matmul: axes= has no derivative rule in dualad: move the axes first (np.moveaxis), or use np.einsum")
+            if any(map(is_sparse, args)):
+                return sparse_matmul(*args)
         for arg in args:
             if (type(arg) is np.ndarray and arg.dtype == object) or type(arg) is list:
                 args = tuple(pack_operand(arg) for arg in args)

@@ -14,6 +14,7 @@ The pairing of cotangents is Re(g * t), without conjugation, as in autograd and 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
@@ -424,9 +425,14 @@ def as_tuple(rules):
 
 def public_name(fn) -> str:
     """Return the name users know a function by, such as ``numpy.linalg.solve``."""
-    module = "numpy" if isinstance(fn, np.ufunc) else getattr(fn, "__module__", None)
     name = getattr(fn, "__name__", repr(fn))
-    return f"{module}.{name}" if module else name
+    if not isinstance(fn, np.ufunc):
+        module = getattr(fn, "__module__", None)
+        return f"{module}.{name}" if module else name
+    for module in ("numpy", "scipy.special"):
+        if getattr(sys.modules.get(module), name, None) is fn:
+            return f"{module}.{name}"
+    return name
 
 
 def missing_rule(row, mode, i):

@@ -210,13 +210,14 @@ def euclidean(x, axis, keepdims):
 
 def unit(ans, x, axis):
     """Return x / ans, and 0 where ans is 0: norm'(0) = 0."""
-    ans = restore_axes(ans, x, axis)
     zero = np.equal(ans, 0)
-    return np.where(zero, 0.0, np.conjugate(x) / np.where(zero, 1.0, ans))
+    inverse = restore_axes(np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, ans)), x, axis)
+    return (np.conjugate(x) if np.iscomplexobj(x) else x) * inverse
 
 
 def euclidean_jvp(t, ans, x, axis, keepdims):
-    return np.sum(np.real(unit(ans, x, axis) * t), axis=axis, keepdims=keepdims)
+    slope = unit(ans, x, axis) * t
+    return np.sum(np.real(slope) if np.iscomplexobj(x) else slope, axis=axis, keepdims=keepdims)
 
 
 def euclidean_vjp(g, ans, x, axis, keepdims):

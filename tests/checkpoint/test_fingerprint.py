@@ -1,14 +1,17 @@
 """check=True: the first step whose replay differs is named; right steps pass under every schedule."""
 
 import copy
+import functools
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoint.fingerprint import checksum
+from checkpoint.fingerprint import checksum, digest
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll
 from checkpoint.storage import Disk, Memory
 from checkpoint.sweep import reverse
@@ -108,3 +111,30 @@ def test_a_storage_with_loss_is_noticed():
         reverse(step, pull, X, X, steps=30, storage=Memory(compress="float32"), check=True)
     with pytest.raises(RuntimeError, match="another x_"):
         reverse(lambda k, x: np.add(x, 1, out=x), pull, X, X, steps=30, storage=Memory(copy=lambda x: x), check=True)
+
+
+# ----------------------------------------------------------------------------------------------------------- digests
+
+
+NAMES = """
+import functools, sys
+import numpy as np
+from checkpoint.fingerprint import digest
+exec("def made(k, x):\\n    return [y in {'a', 'b', 'c'} for y in x]")
+print(digest([made, functools.partial(made, 1), len, np.arange(3), {"a": None, "b": 1.5}, functools.cache(made), print], "token"))
+"""
+
+
+def test_digests_are_the_same_in_every_process():
+    run = lambda: subprocess.run([sys.executable, "-c", NAMES], capture_output=True, text=True, check=True).stdout
+    assert len({run() for _ in range(3)}) == 1
+
+
+def test_different_values_have_different_digests():
+    values = [*DIFFERENT, step, pull, len, functools.partial(step, 1), functools.partial(step, 2), lambda k, x: x]
+    assert len({digest(value, "token") for value in values}) == len(values)
+
+
+def test_a_digest_needs_data():
+    with pytest.raises(TypeError, match="resume: the token has a leaf of type object, whose data cannot be compared"):
+        digest([object()], "resume: the token")

@@ -268,7 +268,7 @@ def test_what_does_not_go_together(folder):
         Sweep(step, X0, steps=30, schedule=Tiered(2, 2), storage=Disk(folder, resume=True))
     with pytest.raises(ValueError, match="check=True"):
         Sweep(step, X0, steps=N, storage=Disk(folder, resume=True), check=True)
-    with pytest.raises(ValueError, match="the step is the method Calls.step"):
+    with pytest.raises(ValueError, match=r"the step is the method Calls\.step"):
         Calls().run(storage=Disk(folder, resume=True), token=None)
     with pytest.raises(TypeError, match=r"Disk: state \d+ has the structure"):
         reverse(lambda k, x: (x, x), pull, 1.0, 1.0, steps=3, storage=Disk(folder, resume=True))

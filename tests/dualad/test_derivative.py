@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
 
@@ -227,3 +228,14 @@ def test_stop_gradient():
         return x * y
     assert dualad.jacobian(f)(np.array([2.0, 3.0])).tolist() == [[7.0, 0.0], [0.0, 3.0]]
     assert dualad.stop_gradient(5.0) == 5.0
+
+
+@pytest.mark.parametrize(("f", "tenth"), [
+    (np.exp, lambda x: math.exp(x)), (np.sin, lambda x: -math.sin(x)), (np.cos, lambda x: -math.cos(x)),
+    (np.log, lambda x: -math.factorial(9) / x**10), (lambda x: 1.0 / x, lambda x: math.factorial(10) / x**11),
+    (lambda x: x**10, lambda x: float(math.factorial(10))), (lambda x: x**9, lambda x: 0.0), (np.sinh, math.sinh), (np.cosh, math.cosh),
+    (np.exp2, lambda x: math.log(2.0) ** 10 * 2.0**x),
+    (np.sqrt, lambda x: math.prod(0.5 - k for k in range(10)) * x**-9.5), (np.expm1, math.exp),
+])
+def test_tenth_derivatives_of_elementary_functions(f, tenth):
+    assert derivative(f, order=10)(1.3) == pytest.approx(tenth(1.3), rel=1e-11, abs=1e-9)

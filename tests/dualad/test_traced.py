@@ -372,6 +372,7 @@ def into_plain(write):
     (into_plain(lambda a, x: np.add.at(a, [0], x[0])), r"numpy\.add\.at"),
     (lambda x: dualad.rules.kinds.primitive(math.gamma)(x), "math.gamma has no derivative rule in dualad"),
     (lambda x: np.left_shift(x, 1), "integers and bits"),
+    (lambda x: np.matmul(x, np.ones((3, 2)), axes=[(0,), (0, 1), (0,)]), "axes= has no derivative rule"),
     (lambda x: x << 1, "integers and bits"), (lambda x: ~x, "integers and bits"),
     (lambda x: np.clip(x, 0.0, 1.0, out=np.zeros(4)), "out= is a plain array"),
     (lambda x: np.sum(np.ones((4, 4)), axis=x), "axis|integer"),
