@@ -101,6 +101,7 @@ def chain(step, state, *params, steps=None, inputs=None, outputs=False, schedule
     >>> grad(loss, argnums=(0, 1))(1.0, np.zeros(3))
     (np.float64(2.625), array([1.25, 0.5 , 0.  ]))
     """
+    source = tuple(step) if isinstance(step, list | tuple) else step
     step, layers = as_step(step)
     if until is not None:
         check_function(until, "chain: until")
@@ -116,8 +117,8 @@ def chain(step, state, *params, steps=None, inputs=None, outputs=False, schedule
     if type(top) is Var:
         stats = Stats() if stats is None else stats
         schedule, storage = chosen_schedule(links, steps, schedule, storage, memory, stats)
-        return record(links, top.level, schedule=schedule, storage=storage, stats=stats, steps=steps, until=until, max_steps=max_steps,
-                      progress=progress, check=check)
+        return record(links, top.level, source, schedule=schedule, storage=storage, stats=stats, steps=steps, until=until,
+                      max_steps=max_steps, progress=progress, check=check)
     return run(links, steps, until, max_steps)
 
 

@@ -117,8 +117,8 @@ class Stacked:
         return optree.tree_unflatten(self.structure, leaves)
 
 
-def record(links, tape, **options):
-    """Run the chain in a sweep with these options and record it as one operation on the tape."""
+def record(links, tape, source, **options):
+    """Run the chain in a sweep with these options and record it as one operation on the tape; `source` is the user's step."""
     tape.check()
     below = links.levels - {tape}
     if any(isinstance(level, Tape) for level in below):
@@ -126,6 +126,11 @@ def record(links, tape, **options):
                         "second derivatives use hvp (forward over reverse), or dualad.jacobian(grad(f))")
     link = Link(links, tape, below, options["steps"])
     options["until"] = on_primals(options["until"])
+    if getattr(options["storage"], "resume", False):
+        if links.outputs or link.active_inputs:
+            raise ValueError("chain: a storage with resume=True keeps states and the cotangent of the state, not what rides beside them: "
+                             "outputs=True and the gradient by inputs= are not resumed. Put them into the state, or use Disk(path)")
+        options["token"] = (source, link.params, link.inputs)
     sweep = Sweep(link.advance, links.tree(link.state), **options)
     final = sweep.forward()
     leaves = links.leaves("the last", final) if sweep.stats.steps else link.state

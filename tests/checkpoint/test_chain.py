@@ -298,6 +298,55 @@ def test_progress_is_shown_in_both_sweeps(capsys):
     assert "10/10" in shown
 
 
+# --- resume ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fail_at", [3, 20, 24, 40, 55])
+def test_chain_goes_on_where_it_was_interrupted(tmp_path, fail_at):
+    calls = []
+
+    def step(k, x, c):
+        calls.append(k)
+        if len(calls) == fail_at:
+            raise KeyboardInterrupt
+        return np.sin(x) * c
+
+    def gradient(storage):
+        return grad(lambda x, c: np.sum(chain(step, x, c, steps=20, storage=storage)), argnums=(0, 1))(np.array([0.3, 0.8]), 1.1)
+    with pytest.raises(KeyboardInterrupt):
+        gradient(Disk(tmp_path / "states", resume=True))
+    before = len(calls)
+    resumed = gradient(Disk(tmp_path / "states", resume=True))
+    repeated = len(calls) - before
+    calls.clear()
+    fail_at = -1
+    reference = gradient(Memory())
+    for a, b in zip(resumed, reference, strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    assert repeated <= len(calls) - before + 12  # no more than the lost part again
+    assert not (tmp_path / "states").exists() or not list((tmp_path / "states").iterdir())
+
+
+def test_other_parameters_do_not_resume(tmp_path):
+    def step(k, x, c):
+        if k == 7 and c == 1.1:
+            raise KeyboardInterrupt
+        return np.sin(x) * c
+    gradient = grad(lambda x, c: chain(step, x, c, steps=20, storage=Disk(tmp_path / "states", resume=True)))
+    with pytest.raises(KeyboardInterrupt):
+        gradient(0.3, 1.1)
+    with pytest.raises(ValueError, match="differ"):
+        gradient(0.3, 1.2)
+
+
+def test_what_rides_beside_the_state_is_not_resumed(tmp_path):
+    storage = Disk(tmp_path / "states", resume=True)
+    with pytest.raises(ValueError, match=r"outputs=True and the gradient by inputs= are not resumed"):
+        grad(lambda x: chain(lambda k, x: (x, x), x, steps=3, outputs=True, storage=storage)[0])(1.0)
+    with pytest.raises(ValueError, match=r"are not resumed"):
+        grad(lambda u: chain(lambda k, x, u: x * u, 1.0, inputs=u, storage=storage))(np.ones(3))
+
+
 # --- traps ----------------------------------------------------------------------------------------------------------------
 
 
