@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 
 from .rules.kinds import ROWS, Constant, Refused, public_name
@@ -89,8 +87,3 @@ def namespace(fn) -> str:
     if module in ("numpy.lib.recfunctions", "numpy.strings", "numpy.char"):
         return "numpy strings and records"
     return "numpy" if module == "numpy" else "numpy.lib"
-
-
-def main() -> None:
-    """Print the table."""
-    print(table(), file=sys.stdout)

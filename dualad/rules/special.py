@@ -11,9 +11,10 @@ import math
 import numpy as np
 from scipy import special as sp
 
-from .kinds import ROWS, composite, constant, elementwise, primitive
+from .kinds import ROWS, composite, constant, elementwise, is_complex, primitive
 
-ROOT_PI, ROOT_2PI, DEGREE = math.sqrt(math.pi), math.sqrt(2.0 * math.pi), math.pi / 180.0
+ROOT_PI, ROOT_2PI, ROOT_2 = math.sqrt(math.pi), math.sqrt(2.0 * math.pi), math.sqrt(2.0)
+DEGREE = math.pi / 180.0
 
 
 # --- how rows are entered ---------------------------------------------------------------------------------------------------
@@ -36,8 +37,8 @@ def several(name, *partials):
 
 def part(fn, i):
     """Return the function that gives result i of another."""
-    def one(x):
-        return fn(x)[i]
+    def one(*args):
+        return fn(*args)[i]
     one.__name__, one.__qualname__ = f"{fn.__name__}_{i}", f"{fn.__name__}_{i}"
     return primitive(one)
 
@@ -71,23 +72,22 @@ def normal_pdf(x):
     return np.exp(-0.5 * x * x) / ROOT_2PI
 
 
+def power_series(x, coefficients):
+    """Return the sum of ``coefficients[k] * x**k``."""
+    total = 0.0
+    for c in reversed(coefficients):
+        total = total * x + c
+    return total
+
+
 def near_zero(x, series, away, bound=0.1):
     """Return a function with a removable singularity at 0, by the coefficients of its power series within `bound`."""
     near = np.less(np.abs(x), bound)
-    small, total = np.where(near, x, 0.0), 0.0
-    for c in reversed(series):
-        total = total * small + c
-    return np.where(near, total, away(np.where(near, 1.0, x)))
+    return np.where(near, power_series(np.where(near, x, 0.0), series), away(np.where(near, 1.0, x)))
 
 
 def no_trigamma(x):
     raise TypeError("scipy.special.psi has no derivative by a complex argument: SciPy has no complex trigamma function")
-
-
-def ellipkinc_modulus(ans, phi, m):
-    """Return dF/dm (DLMF 19.4.5)."""
-    root = np.sqrt(1.0 - m * np.square(np.sin(phi)))
-    return (sp.ellipeinc(phi, m) / m - np.sin(2.0 * phi) / (2.0 * root)) / (2.0 * (1.0 - m)) - ans / (2.0 * m)
 
 
 def expn_partial(ans, n, x):
@@ -97,6 +97,7 @@ def expn_partial(ans, n, x):
 
 
 EXPREL = [k / math.factorial(k + 1) for k in range(1, 16)]
+INV_BOXCOX = [(-1.0) ** (k + 1) * (k + 1) / (k + 2) for k in range(9)]
 SPENCE = [(-1.0) ** (k + 1) / (k + 1) for k in range(22)]
 
 
@@ -115,9 +116,108 @@ def lambda_partial(log, lmbda):
     return log * log * exprel_partial(sp.exprel(lmbda * log), lmbda * log)
 
 
+def ratio(x, y):
+    """Return x / y, and 0 for 0 / 0."""
+    flat = np.logical_and(np.equal(x, 0), np.equal(y, 0))
+    return np.where(flat, 0.0, x / np.where(flat, 1.0, y))
+
+
+def rgamma_partial(ans, x):
+    """Return the derivative of 1/gamma: by reflection on the left, where digamma has poles and 1/gamma has none."""
+    left = np.less(np.real(x), 0.5)
+    y = np.where(left, 1.0 - x, 1.0)
+    reflected = sp.gamma(y) * (np.cos(math.pi * x) - np.sin(math.pi * x) * sp.psi(y) / math.pi)
+    return np.where(left, reflected, -ans * sp.psi(np.where(left, 1.0, x)))
+
+
+def far_out(x, sign, near):
+    """Return `near`, but its asymptotic series where it cancels: ``1 - 2 x dawsn(x)`` (sign 1), and the same of erfcx (-1)."""
+    if is_complex(x):
+        return near
+    far = np.greater(x if sign < 0 else np.absolute(x), 30.0)
+    s = sign / np.square(np.where(far, x, 30.0))
+    return np.where(far, -sign * s * power_series(s, (0.5, 0.75, 1.875, 6.5625, 29.53125, 162.421875)), near)
+
+
+def dawsn_partial(ans, x):
+    return far_out(x, 1.0, 1.0 - 2.0 * x * ans)
+
+
+def erfcx_partial(ans, x):
+    return (2.0 / ROOT_PI) * far_out(x, -1.0, ROOT_PI * x * ans - 1.0)
+
+
+def log_ndtr_partial(ans, x):
+    left = np.less(np.real(x), 0)
+    tail = (2.0 / ROOT_2PI) / sp.erfcx(np.where(left, x, 0.0) * (-1.0 / ROOT_2))
+    return np.where(left, tail, np.exp(-0.5 * x * x) / (ROOT_2PI * sp.ndtr(np.where(left, 0.0, x))))
+
+
+def inv_boxcox_slope(u):
+    """Return the derivative of ``log1p(u)/u``."""
+    return near_zero(u, INV_BOXCOX, lambda u: (u / (1.0 + u) - np.log1p(u)) / (u * u), 1e-2)
+
+
+def k_slope(k, m, p):
+    """Return the derivative of ellipk at m = 1 - p, with its value k."""
+    near = np.less(np.absolute(m), 0.25)
+    series = (math.pi / 8.0) * sp.hyp2f1(1.5, 1.5, 2.0, np.where(near, m, 0.0))
+    m, p = np.where(near, 0.5, m), np.where(near, 0.5, p)
+    return np.where(near, series, (sp.ellipe(m) / p - k) / (2.0 * m))
+
+
+def ellipe_partial(ans, m):
+    near = np.less(np.absolute(m), 0.25)
+    series = (-math.pi / 8.0) * sp.hyp2f1(0.5, 1.5, 2.0, np.where(near, m, 0.0))
+    m = np.where(near, 0.5, m)
+    return np.where(near, series, (ans - sp.ellipk(m)) / (2.0 * m))
+
+
+def legendre_root(phi, m):
+    return np.sqrt(1.0 - m * np.square(np.sin(phi)))
+
+
+def small_m(phi, m, power):
+    """Return the derivative in m of the integral of ``(1 - m sin(t)**2)**power`` from 0 to phi, as a series in m."""
+    s, c = np.sin(phi), np.cos(phi)
+    integral, odd, coefficient, total, mk = phi, s, 1.0, 0.0, 1.0
+    for k in range(1, 9):
+        integral = ((2 * k - 1) * integral - c * odd) / (2 * k)
+        odd = odd * s * s
+        coefficient *= (k - 1 - power) / k
+        total = total + (k * coefficient) * mk * integral
+        mk = mk * m
+    return total
+
+
+def ellipkinc_m(ans, phi, m):
+    near = np.less(np.absolute(m), 1e-2)
+    series = small_m(phi, np.where(near, m, 0.0), -0.5)
+    m = np.where(near, 0.5, m)
+    rest = np.sin(2.0 * phi) / (4.0 * (1.0 - m) * legendre_root(phi, m))
+    return np.where(near, series, sp.ellipeinc(phi, m) / (2.0 * m * (1.0 - m)) - ans / (2.0 * m) - rest)
+
+
+def ellipeinc_m(ans, phi, m):
+    near = np.less(np.absolute(m), 1e-2)
+    series = small_m(phi, np.where(near, m, 0.0), 0.5)
+    m = np.where(near, 0.5, m)
+    return np.where(near, series, (ans - sp.ellipkinc(phi, m)) / (2.0 * m))
+
+
+def struve_term(v, x):
+    return np.power(0.5 * x, v) * sp.rgamma(v + 1.5) / ROOT_PI
+
+
+def f_density(m, n, x):
+    """Return the derivative of fdtr in x."""
+    return beta_pdf(0.5 * m, 0.5 * n, m * x / (n + m * x)) * m * n / (n + m * x)**2
+
+
 def pseudo_huber_delta(ans, delta, r):
-    root = np.sqrt(1.0 + np.square(r / delta))
-    return 2.0 * delta * (root - 1.0) - r * r / (delta * root)
+    u = r / delta
+    root = np.sqrt(1.0 + u * u)
+    return delta * u**4 / (root * np.square(root + 1.0))
 
 
 def sine_over(x):
@@ -131,7 +231,7 @@ constant(sp.round, name="scipy.special.round")
 rule("gamma",          lambda ans, x: ans * sp.psi(x))
 rule("gammaln",        lambda ans, x: sp.psi(x))
 rule("loggamma",       lambda ans, x: sp.psi(x))
-rule("rgamma",         lambda ans, x: -ans * sp.psi(x))
+rule("rgamma",         rgamma_partial)
 rule("psi",            lambda ans, x: sp.zeta(2.0, x), complex_body=no_trigamma)                      # DLMF 25.11.12
 rule("_zeta",          None, lambda ans, s, a: -s * sp.zeta(s + 1.0, a))                     # DLMF 25.11.17
 rule("gammainc",       None, lambda ans, a, x: gamma_pdf(a, x))
@@ -152,16 +252,16 @@ rule("binom",          lambda ans, n, k: ans * (sp.psi(n + 1.0) - sp.psi(n - k +
 
 rule("erf",        lambda ans, x: 2.0 / ROOT_PI * np.exp(-x * x))
 rule("erfc",       lambda ans, x: -2.0 / ROOT_PI * np.exp(-x * x))
-rule("erfcx",      lambda ans, x: 2.0 * x * ans - 2.0 / ROOT_PI)
+rule("erfcx",      erfcx_partial)
 rule("erfi",       lambda ans, x: 2.0 / ROOT_PI * np.exp(x * x))
 rule("erfinv",     lambda ans, y: 0.5 * ROOT_PI * np.exp(ans * ans), singular=True)          # erfinv'(+-1) = inf
 rule("erfcinv",    lambda ans, y: -0.5 * ROOT_PI * np.exp(ans * ans), singular=True)
-rule("dawsn",      lambda ans, x: 1.0 - 2.0 * x * ans)
+rule("dawsn",      dawsn_partial)
 rule("wofz",       lambda ans, z: 2j / ROOT_PI - 2.0 * z * ans)                              # DLMF 7.10.1
 rule("ndtr",       lambda ans, x: normal_pdf(x))
 rule("ndtri",      lambda ans, p: 1.0 / normal_pdf(ans), singular=True)
-rule("log_ndtr",   lambda ans, x: np.exp(-0.5 * x * x - ans) / ROOT_2PI)
-rule("ndtri_exp",  lambda ans, y: ROOT_2PI * np.exp(y + 0.5 * ans * ans))
+rule("log_ndtr",   log_ndtr_partial)
+rule("ndtri_exp",  lambda ans, y: 1.0 / log_ndtr_partial(y, ans))
 rule("owens_t",    lambda ans, h, a: -0.5 * normal_pdf(h) * sp.erf(a * h / math.sqrt(2.0)),
                    lambda ans, h, a: np.exp(-0.5 * h * h * (1.0 + a * a)) / (2.0 * math.pi * (1.0 + a * a)))
 rule("chdtr",      None, lambda ans, v, x: 0.5 * gamma_pdf(0.5 * v, 0.5 * x))
@@ -172,12 +272,15 @@ rule("gdtrc",      lambda ans, a, b, x: -x * gamma_pdf(b, a * x), None, lambda a
 rule("pdtr",       None, lambda ans, k, m: -gamma_pdf(np.floor(k) + 1.0, m))
 rule("pdtrc",      None, lambda ans, k, m: gamma_pdf(np.floor(k) + 1.0, m))
 rule("stdtr",      None, lambda ans, df, t: student_pdf(df, t))
+rule("fdtr",       None, None, lambda ans, m, n, x: f_density(m, n, x))
+rule("fdtrc",      None, None, lambda ans, m, n, x: -f_density(m, n, x))
+rule("fdtri",      None, None, lambda ans, m, n, p: 1.0 / f_density(m, n, ans))
 rule("stdtrit",    None, lambda ans, df, p: 1.0 / student_pdf(df, ans))
 several("fresnel", lambda x, part: np.sin(0.5 * math.pi * x * x), lambda x, part: np.cos(0.5 * math.pi * x * x))
 
 # --- elementary -------------------------------------------------------------------------------------------------------------
 
-rule("expit",        lambda ans, x: ans * (1.0 - ans))
+rule("expit",        lambda ans, x: ans * sp.expit(-x))
 rule("log_expit",    lambda ans, x: sp.expit(-x))
 rule("logit",        lambda ans, p: 1.0 / (p * (1.0 - p)), singular=True)
 rule("cbrt",         lambda ans, x: 1.0 / (3.0 * ans * ans), singular=True)
@@ -192,18 +295,21 @@ rule("cosdg",        lambda ans, x: -DEGREE * sp.sindg(x))
 rule("tandg",        lambda ans, x: DEGREE * (1.0 + ans * ans))
 rule("cotdg",        lambda ans, x: -DEGREE * (1.0 + ans * ans))
 rule("radian",       lambda ans, d, m, s: DEGREE, lambda ans, d, m, s: DEGREE / 60.0, lambda ans, d, m, s: DEGREE / 3600.0)
-rule("xlogy",        lambda ans, x, y: np.log(y), lambda ans, x, y: x / y, singular=True)
-rule("xlog1py",      lambda ans, x, y: np.log1p(y), lambda ans, x, y: x / (1.0 + y), singular=True)
+rule("xlogy",        lambda ans, x, y: np.log(y), lambda ans, x, y: ratio(x, y), singular=True)
+rule("xlog1py",      lambda ans, x, y: np.log1p(y), lambda ans, x, y: ratio(x, 1.0 + y), singular=True)
 rule("entr",         lambda ans, x: -np.log(x) - 1.0, singular=True)                         # entr'(0) = inf
-rule("rel_entr",     lambda ans, x, y: np.log(x / y) + 1.0, lambda ans, x, y: -x / y, singular=True)
-rule("kl_div",       lambda ans, x, y: np.log(x / y), lambda ans, x, y: 1.0 - x / y, singular=True)
+rule("rel_entr",     lambda ans, x, y: np.log(x / y) + 1.0, lambda ans, x, y: -ratio(x, y), singular=True)
+rule("kl_div",       lambda ans, x, y: np.log(x / y), lambda ans, x, y: 1.0 - ratio(x, y), singular=True)
+rule("powm1",        lambda ans, x, y: y * np.power(x, y - 1.0), lambda ans, x, y: (ans + 1.0) * np.log(x), singular=True)
 rule("huber",        lambda ans, delta, r: np.maximum(np.abs(r) - delta, 0.0), lambda ans, delta, r: np.clip(r, -delta, delta))
 rule("pseudo_huber", pseudo_huber_delta, lambda ans, delta, r: r / np.sqrt(1.0 + np.square(r / delta)))
 rule("boxcox",       lambda ans, x, lmbda: np.power(x, lmbda - 1.0), boxcox_power)
 rule("boxcox1p",     lambda ans, x, lmbda: np.power(1.0 + x, lmbda - 1.0),
                      lambda ans, x, lmbda: lambda_partial(np.log1p(x), lmbda))
-rule("inv_boxcox",   lambda ans, y, lmbda: np.power(ans, 1.0 - lmbda), None)
-rule("inv_boxcox1p", lambda ans, y, lmbda: np.power(1.0 + ans, 1.0 - lmbda), None)
+rule("inv_boxcox",   lambda ans, y, lmbda: ans / (1.0 + lmbda * y),
+                     lambda ans, y, lmbda: ans * y * y * inv_boxcox_slope(lmbda * y))
+rule("inv_boxcox1p", lambda ans, y, lmbda: (ans + 1.0) / (1.0 + lmbda * y),
+                     lambda ans, y, lmbda: (ans + 1.0) * y * y * inv_boxcox_slope(lmbda * y))
 rule("_lambertw",    lambda ans, z, k, tol: np.exp(-ans) / (1.0 + ans), None, None)          # DLMF 4.13.4
 rule("wrightomega",  lambda ans, z: ans / (1.0 + ans))
 
@@ -222,7 +328,10 @@ for name, sign in (("jv", -1.0), ("yv", -1.0), ("hankel1", -1.0), ("hankel2", -1
     rule(name, None, neighbours(getattr(sp, name), sign))
 rule("kv",  None, neighbours(sp.kv, 1.0, -0.5))
 rule("kn",  None, neighbours(sp.kn, 1.0, -0.5))
-rule("ive", None, lambda ans, v, x: 0.5 * (sp.ive(v - 1, x) + sp.ive(v + 1, x)) - np.sign(np.real(x)) * ans)
+rule("ive", None, lambda ans, v, x: 0.5 * (sp.ive(v - 1, x) + sp.ive(v + 1, x)) - np.sign(x) * ans,
+     complex_body=lambda v, z: sp.iv(v, z) * np.exp(-np.abs(np.real(z))))                     # not holomorphic
+rule("jve", None, neighbours(sp.jve, -1.0), complex_body=lambda v, z: sp.jv(v, z) * np.exp(-np.abs(np.imag(z))))
+rule("yve", None, neighbours(sp.yve, -1.0), complex_body=lambda v, z: sp.yv(v, z) * np.exp(-np.abs(np.imag(z))))
 rule("kve", None, lambda ans, v, x: ans - 0.5 * (sp.kve(v - 1, x) + sp.kve(v + 1, x)))
 rule("hankel1e", None, lambda ans, v, x: 0.5 * (sp.hankel1e(v - 1, x) - sp.hankel1e(v + 1, x)) - 1j * ans)
 rule("hankel2e", None, lambda ans, v, x: 0.5 * (sp.hankel2e(v - 1, x) - sp.hankel2e(v + 1, x)) + 1j * ans)
@@ -238,8 +347,9 @@ rule("i0e", lambda ans, x: sp.i1e(x) - np.sign(x) * ans)
 rule("i1e", lambda ans, x: 0.5 * (sp.i0e(x) + sp.ive(2, x)) - np.sign(x) * ans)
 rule("k0e", lambda ans, x: ans - sp.k1e(x))
 rule("k1e", lambda ans, x: ans - 0.5 * (sp.k0e(x) + sp.kve(2, x)))
-rule("struve",    None, lambda ans, v, x: sp.struve(v - 1.0, x) - v / x * ans)                # DLMF 11.4.27
-rule("modstruve", None, lambda ans, v, x: sp.modstruve(v - 1.0, x) - v / x * ans)             # DLMF 11.4.29
+rule("struve",    None, lambda ans, v, x: 0.5 * (sp.struve(v - 1.0, x) - sp.struve(v + 1.0, x) + struve_term(v, x)))
+rule("modstruve", None,
+                  lambda ans, v, x: 0.5 * (sp.modstruve(v - 1.0, x) + sp.modstruve(v + 1.0, x) + struve_term(v, x)))
 for plain, slope in (("ber", "berp"), ("bei", "beip"), ("ker", "kerp"), ("kei", "keip")):
     rule(plain, lambda ans, x, slope=slope: getattr(sp, slope)(x))
 rule("berp", lambda ans, x: -sp.bei(x) - ans / x)                                            # DLMF 10.61.3
@@ -252,12 +362,17 @@ several("iti0k0", lambda x, part: sp.i0(x), lambda x, part: sp.k0(x))
 
 # --- elliptic and hypergeometric ----------------------------------------------------------------------------------------------
 
-rule("ellipk",    lambda ans, m: math.pi / 8.0 * sp.hyp2f1(1.5, 1.5, 2.0, m))                        # DLMF 19.5.1 and 15.5.1
-rule("ellipe",    lambda ans, m: -math.pi / 8.0 * sp.hyp2f1(0.5, 1.5, 2.0, m))                       # DLMF 19.5.2
-rule("ellipkm1",  lambda ans, p: -(sp.ellipe(1.0 - p) / p - ans) / (2.0 * (1.0 - p)))
-rule("ellipkinc", lambda ans, phi, m: 1.0 / np.sqrt(1.0 - m * np.square(np.sin(phi))), ellipkinc_modulus, singular=True)
-rule("ellipeinc", lambda ans, phi, m: np.sqrt(1.0 - m * np.square(np.sin(phi))),
-                  lambda ans, phi, m: (ans - sp.ellipkinc(phi, m)) / (2.0 * m), singular=True)
+rule("ellipk",    lambda ans, m: k_slope(ans, m, 1.0 - m))                                           # DLMF 19.4.1, near 0 15.5.1
+rule("ellipe",    ellipe_partial, singular=True)                                                      # ellipe'(1) = -inf
+rule("ellipkm1",  lambda ans, p: -k_slope(ans, 1.0 - p, p))
+rule("ellipkinc", lambda ans, phi, m: 1.0 / legendre_root(phi, m), ellipkinc_m, singular=True)               # DLMF 19.4.5
+rule("ellipeinc", lambda ans, phi, m: legendre_root(phi, m), ellipeinc_m, singular=True)
+SN, CN, DN, PH = (part(sp.ellipj, i) for i in range(4))                                      # DLMF 22.13
+elementwise(SN, lambda ans, u, m: CN(u, m) * DN(u, m), None)
+elementwise(CN, lambda ans, u, m: -SN(u, m) * DN(u, m), None)
+elementwise(DN, lambda ans, u, m: -m * SN(u, m) * CN(u, m), None)
+elementwise(PH, lambda ans, u, m: DN(u, m), None)
+composite(sp.ellipj, lambda u, m: tuple(one(u, m) for one in (SN, CN, DN, PH)), name="scipy.special.ellipj")
 rule("elliprf",   *(lambda ans, *x, i=i: -sp.elliprd(x[i - 2], x[i - 1], x[i]) / 6.0 for i in range(3)))       # DLMF 19.18.1
 rule("hyp0f1",    None, lambda ans, b, z: sp.hyp0f1(b + 1.0, z) / b)
 rule("hyp1f1",    None, None, lambda ans, a, b, x: a / b * sp.hyp1f1(a + 1.0, b + 1.0, x))                      # DLMF 13.3.15

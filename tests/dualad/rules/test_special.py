@@ -43,13 +43,15 @@ SAMPLES = {
     **{
         name: [(X, U)]
         for name in words(
-            "beta betaln poch binom owens_t xlogy xlog1py rel_entr kl_div boxcox boxcox1p pseudo_huber ellipeinc ellipkinc"
+            "beta betaln poch binom owens_t xlogy xlog1py rel_entr kl_div boxcox boxcox1p pseudo_huber ellipeinc ellipkinc "
+            "powm1 inv_boxcox inv_boxcox1p"
         )
     },
     **{
         name: [((1.7,), X)]
         for name in words(
-            "gammainc gammaincc jv yv iv kv ive kve hankel1 hankel2 hankel1e hankel2e struve modstruve chdtr chdtrc stdtr hyp0f1"
+            "gammainc gammaincc jv yv jve yve iv kv ive kve "
+            "hankel1 hankel2 hankel1e hankel2e struve modstruve chdtr chdtrc stdtr hyp0f1"
         )
     },
     **{name: [((1.7,), U)] for name in words("gammaincinv gammainccinv chdtri stdtrit")},
@@ -72,8 +74,10 @@ SAMPLES = {
     "radian": [(X, U, X)],
     "huber": [(U, 3.0 * X), (X + 2.0, U)],
     "elliprf": [(X, U, X + 1.0)],
-    "inv_boxcox": [(U, (0.7,))],
-    "inv_boxcox1p": [(U, (0.7,))],
+    "ellipj": [(X, (0.3,))],
+    "fdtr": [((3.0,), (4.0,), X)],
+    "fdtrc": [((3.0,), (4.0,), X)],
+    "fdtri": [((3.0,), (4.0,), U)],
     "eval_gegenbauer": [(N, (0.8,), U)],
     "eval_genlaguerre": [(N, (0.8,), U)],
     "eval_jacobi": [(N, (0.8,), (0.3,), U)],
