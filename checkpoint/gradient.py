@@ -21,14 +21,13 @@ from dualad.seeding import (
     flatten_input,
     flatten_output,
     made_own,
-    only_python_scalars,
     plain,
+    scalar_kinds,
     shape_of,
     strip_level,
     take_aux,
     unflatten_arguments,
     unflatten_output,
-    weak_inputs,
     with_arguments,
 )
 
@@ -237,8 +236,8 @@ class Recording:
     def __init__(self, f, primals, where, nan_safe, has_aux, check=None):
         self.where = where
         self.leaves, self.structure = flatten_arguments(primals, where, "the argument")
-        self.python_scalars = only_python_scalars(primals)
-        self.tape = Tape(nan_safe, weak_inputs(primals))
+        self.python_scalars, weak = scalar_kinds(primals)
+        self.tape = Tape(nan_safe, weak)
         with self.tape as tape:
             inputs = [tape.input(leaf) for leaf in self.leaves]
             self.inputs = [var.node for var in inputs]

@@ -16,15 +16,14 @@ from .seeding import (
     flatten_input,
     flatten_output,
     made_own,
-    only_python_scalars,
     plain,
+    scalar_kinds,
     shape_of,
     split_value,
     strip_level,
     take_aux,
     unflatten_arguments,
     unflatten_output,
-    weak_inputs,
 )
 
 __all__ = ["derivative", "jvp", "value_and_derivative"]
@@ -78,8 +77,8 @@ def jvp(f, primals, tangents, *, nan_safe=False, has_aux=False):
         directions, other = flatten_input(tangents, "jvp", "tangents")
     if other != structure:
         raise TypeError(f"jvp: primals and tangents differ in structure: {structure} and {other}")
-    python_scalars = only_python_scalars(primals)
-    with Level(None, nan_safe, python_scalars or weak_inputs(primals)) as level:
+    python_scalars, weak = scalar_kinds(primals)
+    with Level(None, nan_safe, weak) as level:
         duals = [make_dual(leaf, direction_for(leaf, direction), level)
                  for leaf, direction in zip(leaves, directions, strict=True)]
         out, aux = take_aux(f(*unflatten_arguments(structure, duals)), has_aux, "jvp")

@@ -15,13 +15,12 @@ from .seeding import (
     chosen,
     flatten_input,
     flatten_output,
-    only_python_scalars,
     plain,
+    scalar_kinds,
     shape_of,
     split_value,
     strip_level,
     take_aux,
-    weak_inputs,
     with_arguments,
 )
 
@@ -168,7 +167,7 @@ class Seeds:
 
     def __init__(self, primals, where, chunk):
         self.leaves, self.structure = flatten_input(primals, where)
-        self.python_scalars, self.weak = only_python_scalars(primals), weak_inputs(primals)
+        self.python_scalars, self.weak = scalar_kinds(primals)
         self.slots, start = [], 0
         for leaf in self.leaves:
             shape = shape_of(leaf)

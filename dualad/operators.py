@@ -16,7 +16,7 @@ from .dispatch import apply
 from .dual import Dual
 from .levels import new, shared_view
 from .rules.indexing import getitem
-from .rules.kinds import ANS, FIRST, MINUS_ONE, ONE, ROWS, SECOND, Elementwise, evaluated, scale, strong_multiply
+from .rules.kinds import ANS, FIRST, MINUS_ONE, ONE, ROWS, SECOND, Elementwise, scale, strong_multiply
 from .traced import Traced
 
 __all__ = []
@@ -67,7 +67,10 @@ def {method}(self, other):
             elif kind is float or kind is int or kind is ndarray and a.shape == other.shape and a.dtype == other.dtype:
                 b = other
                 v = a {symbol} b
-                {left_array}
+                try:
+                    {left_array}
+                except ArithmeticError:  # of a Python float: the general path has NumPy's inf
+                    pass
     return general(self, other)
 """
 
@@ -93,7 +96,10 @@ def {method}(self, other):
             a = other
             u = self.tangent
             v = a {symbol} b
-            {right_array}
+            try:
+                {right_array}
+            except ArithmeticError:
+                pass
     return general(self, other)
 """
 
@@ -112,7 +118,7 @@ def term(partial, name, t, scalar, singular):
         return MARKED[partial].format(t=t), partial is not ONE
     if scalar:
         return (f"strong_scalar({name}(v, a, b), {t})" if singular else f"{name}(v, a, b) * {t}"), True
-    plain = f"scale(evaluated({name}, v, (a, b)), {t}, v, (a, b))"
+    plain = f"scale({name}(v, a, b), {t}, v, (a, b))"
     strong = f"row.multiply({0 if name == 'p' else 1}, {t}, v, (a, b))"
     return f"of_dtype({strong} if row.singular(a, b) else {plain}, v)" if singular else f"of_dtype({plain}, v)", True
 
@@ -160,7 +166,7 @@ def define_binary(name, symbol, ufunc, operate):
         texts[f"left_{suffix}"] = RESULT.format(tangent=f"None if t is None else {left[0]}")
         texts[f"right_{suffix}"] = RESULT.format(tangent=f"None if u is None else {right[0]}")
     space = {"Dual": Dual, "new": new, "float64": np.float64, "ndarray": np.ndarray, "p": first, "q": second, "row": row,
-             "strong_scalar": strong_scalar, "scale": scale, "evaluated": evaluated, "of_dtype": of_dtype, "add_into": add_into,
+             "strong_scalar": strong_scalar, "scale": scale, "of_dtype": of_dtype, "add_into": add_into,
              "not_real": not_real}
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         general = general_operator(method, row, operate)

@@ -69,12 +69,17 @@ def only_python_scalars(args):
     return True
 
 
-def weak_inputs(args):
-    """Tell whether no input is a float64 array or NumPy scalar, so that values of shape () yield to the dtype of arrays (NEP 50)."""
+def scalar_kinds(args):
+    """Tell of inputs whether they are Python numbers only, and whether values of shape () yield to the dtype of arrays (NEP 50).
+
+    They do where no input is a float64 array or NumPy scalar.
+    """
     for arg in args:
         if type(arg) is np.ndarray and arg.dtype is FLOAT:
-            return False
-    return not any(getattr(leaf, "dtype", WEAK).char in "dDgGbhilqpBHILQP" for leaf in optree.tree_leaves(args))
+            return False, False
+    python_scalars = only_python_scalars(args)
+    return python_scalars, python_scalars or not any(getattr(leaf, "dtype", WEAK).char in "dDgGbhilqpBHILQP"
+                                                     for leaf in optree.tree_leaves(args))
 
 
 WEAK = np.dtype(np.float32)
@@ -82,6 +87,11 @@ WEAK = np.dtype(np.float32)
 
 def made_own(results, given):
     """Return results whose buffers are their own: neither views, nor given by the caller, nor one another."""
+    if len(results) == 1:
+        leaf = results[0]
+        if type(leaf) is np.ndarray and (leaf.base is not None or any(leaf is other for other in given)):
+            return [leaf.copy()]
+        return results
     seen = {id(leaf) for leaf in given}
     for i, leaf in enumerate(results):
         if type(leaf) is np.ndarray:
