@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -44,6 +45,94 @@ def adjoint(k, state, cotangent):
             by_feed, by_kill)
 
 
+# --- peers: each returns a function that gives the gradient by u, v, feed and kill, and is called once before it is timed ----------
+
+def by_torch(state, steps):
+    """``torch.utils.checkpoint`` over sqrt(N) segments."""
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    torch.set_num_threads(1)
+
+    def spread(a):
+        return torch.roll(a, 1, 0) + torch.roll(a, -1, 0) + torch.roll(a, 1, 1) + torch.roll(a, -1, 1) - 4.0 * a
+
+    def segment(u, v, feed, kill, count):
+        for _ in range(count):
+            r = u * v * v
+            u, v = u + DU * spread(u) - r + feed * (1.0 - u), v + DV * spread(v) + r - (feed + kill) * v
+        return u, v
+
+    def gradient():
+        leaves = [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (*state, FEED, KILL)]
+        u, v = leaves[:2]
+        for count in segments(steps):
+            u, v = checkpoint(segment, u, v, *leaves[2:], count, use_reentrant=False)
+        (v**2).sum().backward()
+        return [leaf.grad.numpy() for leaf in leaves]
+    return gradient
+
+
+def by_jax(state, steps):
+    """Two nested scans, the inner one under ``jax.checkpoint`` (remat); compiled."""
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+
+    def spread(a):
+        return jnp.roll(a, 1, 0) + jnp.roll(a, -1, 0) + jnp.roll(a, 1, 1) + jnp.roll(a, -1, 1) - 4.0 * a
+
+    inner = max(d for d in range(1, steps + 1) if steps % d == 0 and d * d <= steps)
+
+    def loss(u, v, feed, kill):
+        def one(x, _):
+            u, v = x
+            r = u * v * v
+            return (u + DU * spread(u) - r + feed * (1.0 - u), v + DV * spread(v) + r - (feed + kill) * v), None
+
+        @jax.checkpoint
+        def segment(x, _):
+            return jax.lax.scan(one, x, None, length=inner)[0], None
+        return jnp.sum(jax.lax.scan(segment, (u, v), None, length=steps // inner)[0][1] ** 2)
+    gradient = jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)))
+    return lambda: [np.asarray(g) for g in gradient(*state, FEED, KILL)]
+
+
+def by_autograd(state, steps):
+    """autograd's ``checkpoint`` over sqrt(N) segments."""
+    import autograd
+    import autograd.numpy as anp
+    from autograd.differential_operators import checkpoint
+
+    def spread(a):
+        return anp.roll(a, 1, 0) + anp.roll(a, -1, 0) + anp.roll(a, 1, 1) + anp.roll(a, -1, 1) - 4.0 * a
+
+    def segment(fields, feed, kill, count):
+        u, v = fields[0], fields[1]
+        for _ in range(count):
+            r = u * v * v
+            u, v = u + DU * spread(u) - r + feed * (1.0 - u), v + DV * spread(v) + r - (feed + kill) * v
+        return anp.stack([u, v])
+
+    def loss(u, v, feed, kill):
+        fields = anp.stack([u, v])
+        for count in segments(steps):
+            fields = checkpoint(segment)(fields, feed, kill, count)
+        return anp.sum(fields[1] ** 2)
+    gradient = autograd.grad(loss, argnum=(0, 1, 2, 3))
+    return lambda: gradient(*state, FEED, KILL)
+
+
+def segments(steps):
+    """Return the lengths of about sqrt(N) segments."""
+    length = max(1, round(steps**0.5))
+    return [length] * (steps // length) + ([steps % length] if steps % length else [])
+
+
+PEERS = {"torch": by_torch, "jax": by_jax, "autograd": by_autograd}
+
+
 def initial(n):
     u, v = np.ones((n, n)), np.zeros((n, n))
     middle = slice(2 * n // 5, 3 * n // 5)
@@ -68,7 +157,11 @@ def measure(name, n, steps):
             x = step(k, x, FEED, KILL)
         return np.sum(x[1] ** 2)
 
+    peer = PEERS[name](state, steps) if name in PEERS else None
+
     def gradient():
+        if peer is not None:
+            return peer()
         if name == "by hand":
             seed = lambda x: (np.zeros((n, n)), 2.0 * x[1], 0.0, 0.0)
             return sweep.reverse(lambda k, x: step(k, x, FEED, KILL), adjoint, state, seed, steps=steps, schedule=Revolve(12),
@@ -81,6 +174,10 @@ def measure(name, n, steps):
     middle, before = time.perf_counter(), resident()
     result = gradient()
     seconds = time.perf_counter() - middle
+    if name == "jax":  # the first call has compiled
+        again = time.perf_counter()
+        result = gradient()
+        seconds = time.perf_counter() - again
     check = [float(np.sum(result[0] * state[0])), float(np.sum(result[1] * state[1])), float(result[2]), float(result[3])]
     print(repr((middle - started, seconds, resident() - before, check, stats.advances, stats.peak_states, stats.schedule)))
 
@@ -102,14 +199,19 @@ def main():
         print("| | primal, s | gradient, s | ratio | memory, MB | advances | saved states | gradient |")
         print("|---|---:|---:|---:|---:|---:|---:|---|")
         reference = None
-        for case in ("by hand", "revolve", "ctz", "budget"):
+        for case in ("by hand", "revolve", "ctz", "budget", *PEERS):
+            if case in PEERS and find_spec(case) is None:
+                print(f"| {case} | not installed |")
+                continue
             runs = [run_apart(case, n, steps) for _ in range(1 if arguments.quick else arguments.repeats)]
             primal, gradient, memory = (statistics.median(run[i] for run in runs) for i in range(3))
             check, advances, peak, schedule = runs[0][3:]
             reference = check if reference is None else reference
             agrees = np.allclose(check, reference, rtol=1e-9)
             status |= not agrees
-            name = "by hand, Revolve(12)" if case == "by hand" else f"chain, {schedule}"
+            name = {"by hand": "by hand, Revolve(12)", "torch": "torch.utils.checkpoint", "jax": "JAX, nested remat, compiled",
+                    "autograd": "autograd's checkpoint"}.get(case, f"chain, {schedule}")
+            advances, peak = (advances, peak) if case not in PEERS else ("", "")
             times = f"{primal:.2f} | {gradient:.2f} | {gradient / primal:.1f}x" if agrees else "| | DISAGREES"
             print(f"| {name} | {times} | {memory:.0f} | {advances} | {peak} | {'agrees' if agrees else check} |")
     return status

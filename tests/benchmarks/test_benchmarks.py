@@ -99,4 +99,4 @@ def cells(line):
 def test_large_state_agrees_with_the_adjoint_by_hand():
     run = quick("large_state")
     assert run.returncode == 0, run.stderr
-    assert run.stdout.count("| agrees |") == 4 and "DISAGREES" not in run.stdout
+    assert run.stdout.count("| agrees |") >= 4 and "DISAGREES" not in run.stdout
