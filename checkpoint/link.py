@@ -182,19 +182,30 @@ class Link:
         with Tape(self.nan_safe, self.weak) as tape:
             state, nodes = links.flatten(x), []
             make_variables(tape, state, links.floating, nodes)
-            params, row = self.arguments, links.row(k, self.inputs)
+            params = self.arguments
             if self.active:
                 params = list(self.params)
                 make_variables(tape, params, self.active, nodes)
                 params = links.arguments(params)
-            make_variables(tape, row, self.active_inputs, nodes)
-            final, out = links.call(k, links.tree(state), row, params)
-            final = links.leaves(k, final)
-            results = [(final[i], g) for i, g in zip(links.floating, gs, strict=True)]
+            if self.direct:
+                final = links.leaves(k, links.step(k, links.tree(state), *params))
+            else:
+                row = links.row(k, self.inputs)
+                make_variables(tape, row, self.active_inputs, nodes)
+                final, out = links.call(k, links.tree(state), row, params)
+                final = links.leaves(k, final)
+            seeds = []
+            for i, g in zip(links.floating, gs, strict=True):
+                leaf = final[i]
+                if type(leaf) is Var and leaf.level is tape and type(leaf.value) is float:  # what `seed_of` does, without its questions
+                    if g is not None and leaf.node is not None:
+                        seeds.append((leaf.node, g))
+                elif (seed := self.seed_of(leaf, g, tape)) is not None:
+                    seeds.append(seed)
             if self.out_cotangents:
-                results += [(pack_leaf(leaf), None if g is None else g[k])
-                            for leaf, g in zip(optree.tree_leaves(out), self.out_cotangents, strict=True)]
-            seeds = [seed for leaf, g in results if (seed := self.seed_of(leaf, g, tape)) is not None]
+                for leaf, g in zip(optree.tree_leaves(out), self.out_cotangents, strict=True):
+                    if (seed := self.seed_of(pack_leaf(leaf), None if g is None else g[k], tape)) is not None:
+                        seeds.append(seed)
             pulled = tape.sweep_back(seeds, nodes)
         n, m = len(links.floating), len(self.active)
         for j, share in enumerate(pulled[n:n + m]):
