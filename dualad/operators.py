@@ -244,7 +244,31 @@ def array_function(self, fn, types, args, kwargs):
             r = new(Dual)
             r.value, r.tangent, r.level, r.alias = v.item() if type(v) is np.float64 else v, t, level, None
             return r
+    elif fn in JOINS and len(args) == 1 and type(args[0]) is list and self.level.plain:
+        joined = join(fn, self.level, args[0], **kwargs)
+        if joined is not None:
+            return joined
     return Traced.__array_function__(self, fn, types, args, kwargs)
+
+
+JOINS = {np.concatenate, np.stack}
+
+
+def join(fn, level, parts, axis=0, **options):
+    """Join arrays of one dtype that were never written, values and tangents alike; None where the general path is needed."""
+    values, tangents = [], []
+    for part in parts:
+        if (type(part) is not Dual or part.level is not level or type(part.value) is not np.ndarray or part.tangent is None
+                or part.value.dtype != parts[0].dtype or (part.alias is not None and part.alias.base.alias is not None)):
+            return None
+        values.append(part.value)
+        tangents.append(part.tangent)
+    if options or type(axis) is not int:
+        return None
+    r = new(Dual)
+    r.value, r.level, r.alias = fn(values, axis=axis), level, None
+    r.tangent = fn(tangents, axis=axis if level.directions is None or axis < 0 else axis + 1)
+    return r
 
 
 #: functions linear in their only argument that return no view
