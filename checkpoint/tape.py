@@ -204,11 +204,6 @@ class Var(Traced):
 
     def _assign(self, ops, index, v):
         tape = self.level
-        tape.check()
-        if isinstance(v, Traced) and v.level.id > tape.id:
-            self._promote(v)
-            self._assign(ops, index, v)
-            return
         v_value, v_node = v, None
         if type(v) is Var and v.level is tape:
             shared = v._shares_written()

@@ -23,12 +23,12 @@ __all__ = ["apply", "apply_method", "array", "dtype_of", "highest", "holds_trace
 def apply(fn, args, kwargs):
     """Evaluate `fn` where at least one argument is traced."""
     row = ROWS.get(fn)
+    if kwargs and "out" in kwargs and isinstance(row, Differentiable | Composite):
+        kwargs = dict(kwargs)
+        return write_out(row, args, kwargs, kwargs.pop("out"))
     if isinstance(row, Differentiable):
         if row.canonical is not None:
             args, kwargs = row.canonical(args, kwargs)
-        if kwargs and "out" in kwargs:
-            kwargs = dict(kwargs)
-            return write_out(row, args, kwargs, kwargs.pop("out"))
         top = highest(args)
         if top is None:
             return apply_by_keyword(row, args, kwargs)
@@ -36,9 +36,6 @@ def apply(fn, args, kwargs):
             return row.complex_body(*args, **kwargs)
         return top._interpret(row, args, kwargs)
     if isinstance(row, Composite):
-        if kwargs and "out" in kwargs:
-            kwargs = dict(kwargs)
-            return write_out(row, args, kwargs, kwargs.pop("out"))
         return row.body(*args, **kwargs)
     if isinstance(row, Constant):
         if row.complex_body is not None and any(map(is_complex, args)):

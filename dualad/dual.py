@@ -54,9 +54,9 @@ class Dual(Traced):
     tangent = Handle.__dict__["payload"]
 
     def __init__(self, value, tangent=None, level=MANUAL):
-        self.value = np.copy(seedable(value, "Dual", "value"))[()] if np.ndim(value) else seedable(value, "Dual", "value")
+        self.value = own(seedable(value, "Dual", "value"))
         if tangent is not None:
-            tangent = np.copy(seedable(tangent, "Dual", "tangent"))[()] if np.ndim(tangent) else seedable(tangent, "Dual", "tangent")
+            tangent = own(seedable(tangent, "Dual", "tangent"))
             if np.shape(tangent) != np.shape(self.value):
                 raise ValueError(f"Dual: tangent has shape {np.shape(tangent)}, value has shape {np.shape(self.value)}: "
                                  f"give a tangent of the value's shape")
@@ -139,11 +139,6 @@ class Dual(Traced):
 
     def _assign(self, ops, index, v):
         level = self.level
-        level.check()
-        if isinstance(v, Traced) and v.level.id > level.id:
-            self._promote(v)
-            self._assign(ops, index, v)
-            return
         v_value, v_tangent = v, None
         if type(v) is Dual and v.level is level:
             shared = v._shares_written()
@@ -205,6 +200,11 @@ def elementwise_tangent(row, ans, values, kwargs, tangents, level):
         if tangent.shape != shape:
             tangent = np.broadcast_to(tangent, shape)
     return tangent
+
+
+def own(x):
+    """Return a copy of an array; a number is its own."""
+    return np.copy(x) if np.ndim(x) else x
 
 
 def vanishes(t):

@@ -213,7 +213,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
             r = new(Dual)
             r.value, r.tangent, r.level, r.alias = v, t, level, None
             return r
-        if (type(row) is Elementwise and level.plain and type(a) is np.ndarray and row.complex_body is None
+        if (type(row) is Elementwise and level.plain and type(a) is np.ndarray and a.shape and row.complex_body is None
                 and ((alias := self.alias) is None or alias.base.alias is None)):
             v = ufunc(a)
             t = self.tangent
@@ -222,7 +222,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                     row.multiply(0, t, v, (a,))
             r = new(Dual)
             r.value, r.tangent, r.level, r.alias = v, t, level, None
-            if t is None or (t.shape[-v.ndim:] == v.shape and t.dtype == v.dtype and v.ndim):
+            if t is None or (t.shape[-v.ndim:] == v.shape and t.dtype == v.dtype):
                 return r
             return self._interpret(row, args, kwargs)
     if (len(args) == 2 and type(args[0]) is np.float64 and type(self.value) is float and self.level.plain and not kwargs

@@ -46,7 +46,7 @@ class Traced(Handle):
         return row.fn(*lower(args, level), **{key: lower_one(value, level) for key, value in kwargs.items()})
 
     def _assign(self, ops, index, v):
-        """Replace the part of this handle that `ops` and then `index` show."""
+        """Replace the part of this handle that `ops` and then `index` show by `v`, which is of no higher level."""
         raise NotImplementedError
 
     # --- NumPy's protocols ------------------------------------------------------------------------------------------------
@@ -229,6 +229,9 @@ class Traced(Handle):
         v = array(v) if holds_traced(v) else v
         base, ops = (self.alias.base, self.alias.ops) if type(self.alias) is View else (self, ())
         if not shows(v, base, ops, index):  # x[1:] += w updates the view x[1:], then assigns it to itself
+            base.level.check()
+            if isinstance(v, Traced) and v.level.id > base.level.id:
+                base._promote(v)
             base._assign(ops, index, v)
 
     def _in_place(self, operate, other):

@@ -9,35 +9,18 @@ import pickle
 
 import numpy as np
 import pytest
+from agreement import check
 
 import dualad
 from checkpoint import grad, vjp
 from checkpoint import jacobian as reverse_jacobian
 from dualad import derivative, gradient, jacobian, jvp, primal
-from dualad.testing import check_derivatives
 from dualad.traced import Traced
 
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
 V = np.array([0.5, -1.5, 2.0, 0.25])
 both = pytest.mark.parametrize("differentiate", [lambda f: jacobian(f), lambda f: reverse_jacobian(f)],
                                ids=["forward", "reverse"])
-
-
-def check(f, *args):
-    """Derivatives of both modes and orders against differences of the same function on plain arrays; all K agree."""
-    check_derivatives(f, *args, vjp=vjp)
-    if any(isinstance(x, np.ndarray) for x in args):
-        argnums = tuple(range(len(args)))
-        expected = flat(jacobian(f, argnums, chunk=1)(*args))
-        for chunk in {n for x in args for n in np.shape(x)} - {0, 1}:
-            for a, b in zip(flat(jacobian(f, argnums, chunk=chunk)(*args)), expected, strict=True):
-                np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-14)
-        for a, b in zip(flat(reverse_jacobian(f, argnums)(*args)), expected, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
-
-
-def flat(tree):
-    return [leaf for part in tree for leaf in flat(part)] if isinstance(tree, tuple | list) else [tree]
 
 
 # --- operators and protocols ------------------------------------------------------------------------------------------------
@@ -429,3 +412,8 @@ def test_printing():
     jvp(lambda x: texts.append(repr(x)) or x, (np.array([1.0, 2.0]),), (np.array([0.0, 1.0]),))
     assert texts == ["Dual(2.0, tangent=1.0)", "Dual(2.0, tangent=1.0) 2.0", "Var(2.0, node=0)",
                      "Dual([1., 2.], tangent=[0., 1.])"]
+
+
+def test_out_of_a_function_of_a_list():
+    value, tangent = jvp(lambda x: np.concatenate([x, 2.0 * x], out=np.zeros(4, like=x)), (np.ones(2),), (np.ones(2),))
+    assert value.tolist() == tangent.tolist() == [1.0, 1.0, 2.0, 2.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from agreement import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,22 +16,6 @@ from dualad.testing import check_derivatives
 
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
 V = np.array([0.5, -1.5, 2.0, 0.25])
-
-
-def check(f, *args):
-    """Derivatives of both modes and orders against differences of the same function on plain arrays; all K agree."""
-    check_derivatives(f, *args, vjp=vjp)
-    argnums = tuple(range(len(args)))
-    expected = flat(jacobian(f, argnums, chunk=1)(*args))
-    for chunk in {n for x in args for n in np.shape(x)} - {0, 1}:
-        for a, b in zip(flat(jacobian(f, argnums, chunk=chunk)(*args)), expected, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-14)
-    for a, b in zip(flat(reverse_jacobian(f, argnums)(*args)), expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
-
-
-def flat(tree):
-    return [leaf for part in tree for leaf in flat(part)] if isinstance(tree, tuple | list) else [tree]
 
 
 # --- writing ------------------------------------------------------------------------------------------------------------------
