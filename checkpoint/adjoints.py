@@ -12,40 +12,57 @@ ZERO = 0.0  # this very object stands for an adjoint that nothing was added to
 
 
 class Adjoints:
-    """The adjoints of one sweep; `owned` are the nodes whose adjoint buffer nobody else holds."""
+    """The adjoints of one sweep, by place on the tape; `owned` are the places whose buffer nobody else holds.
 
-    __slots__ = ("nan_safe", "owned", "values")
+    `entries` begins with those that the tape holds itself; the others come in with the first share that reaches them, which is
+    always before the sweep does, because an entry stands behind those that it came from.
+    """
 
-    def __init__(self, count, nan_safe=False):
-        self.values = [ZERO] * count
+    __slots__ = ("entries", "nan_safe", "owned", "values")
+
+    def __init__(self, entries, nan_safe=False):
+        self.values = [ZERO] * len(entries)
+        self.entries = entries
         self.owned = set()
         self.nan_safe = nan_safe
 
+    def place(self, node):
+        """Return the place of a node on the tape, where its entry is known from now on."""
+        if type(node) is int:
+            return node
+        self.entries[node.place] = node
+        return node.place
+
     def add(self, node, share, fresh):
         """Add a share to the adjoint of a node; `fresh` tells that nobody else holds the share's buffer."""
+        if type(node) is int:
+            k = node
+        else:
+            k = node.place
+            self.entries[k] = node
         values, owned = self.values, self.owned
-        now = values[node]
+        now = values[k]
         if now is ZERO:
-            values[node] = share
+            values[k] = share
             if fresh and type(share) is np.ndarray:
-                owned.add(node)
-        elif node in owned and type(now) is np.ndarray is type(share) and share.shape == now.shape and share.dtype == now.dtype:
+                owned.add(k)
+        elif k in owned and type(now) is np.ndarray is type(share) and share.shape == now.shape and share.dtype == now.dtype:
             np.add(now, share, now)
         else:
-            values[node] = total = now + share
-            owned.discard(node)
+            values[k] = total = now + share
+            owned.discard(k)
             if type(total) is np.ndarray:
-                owned.add(node)
+                owned.add(k)
 
-    def buffer(self, node, like):
-        """Return the adjoint of a node as an array that may be written; None where it cannot be (a Batch)."""
-        now = self.values[node]
+    def buffer(self, k, like):
+        """Return the adjoint at a place as an array that may be written; None where it cannot be (a Batch)."""
+        now = self.values[k]
         if now is ZERO:
             now = np.zeros(like.shape, like.dtype)
         elif isinstance(now, Batch):
             return None
-        elif node not in self.owned:
+        elif k not in self.owned:
             now = np.array(now) if isinstance(now, float | np.generic | np.ndarray) else np.copy(now)
-        self.values[node] = now
-        self.owned.add(node)
+        self.values[k] = now
+        self.owned.add(k)
         return now

@@ -1,7 +1,7 @@
 """What stands on a tape: each entry says how one node came from earlier ones.
 
-``pull(k, g, adjoints)`` adds the shares of the cotangent g of node k to the adjoints of its parents; ``push(pushed)`` returns the
-tangent of the node from those of its parents.
+``pull(k, g, adjoints)`` adds the shares of the cotangent g of node k to the adjoints of its `parents`; ``push(pushed)`` returns
+the tangent of the node from those of its parents.
 """
 
 from __future__ import annotations
@@ -17,10 +17,21 @@ from dualad.traced import Traced, writable
 
 from .adjoints import ZERO
 
-__all__ = ["Assign", "Get", "Part", "Record", "Same"]
+__all__ = ["Assign", "Entry", "Get", "Pair", "Part", "Record", "Single", "place_of"]
 
 
-class Record:
+class Entry:
+    """An entry is held by the values that it made and by the entries that came from it; `place` is its index on the tape."""
+
+    __slots__ = ("place",)
+
+
+def place_of(node):
+    """Return the index of a node on its tape."""
+    return node if type(node) is int else node.place
+
+
+class Record(Entry):
     """One evaluation of a row: what its VJP needs, and the nodes of its active arguments."""
 
     __slots__ = ("active", "ans", "args", "kwargs", "parents", "row", "shapes")
@@ -56,45 +67,72 @@ class Record:
         """Return the tangent of the result."""
         tangents = [None] * len(self.args)
         for i, parent in zip(self.active, self.parents, strict=True):
-            tangents[i] = pushed[parent]
+            tangents[i] = pushed[place_of(parent)]
         if all(t is None for t in tangents):
             return None
         return self.row.jvp(self.ans, self.args, self.kwargs, tangents)
 
 
-class Same(Record):
-    """An elementwise row of arrays of one shape and dtype (or with a number): nothing to un-broadcast, no keywords.
+class Single(Entry):
+    """An elementwise row, by one array argument of the result's shape and dtype: nothing to un-broadcast, no keywords.
 
-    A cotangent that nobody else holds is overwritten by the last share computed from it.
+    A cotangent that nobody else holds is overwritten by the share computed from it.
     """
 
-    __slots__ = ()
+    __slots__ = ("ans", "args", "i", "parent", "row")
 
     def pull(self, k, g, adjoints):
-        """Add partial times `g` to the adjoint of each parent."""
-        row, args, ans, last = self.row, self.args, self.ans, self.active[-1]
-        plain = type(g) is np.ndarray and not adjoints.nan_safe
-        mine = plain and k in adjoints.owned
-        for i, parent in zip(self.active, self.parents, strict=True):
-            partial = row.partials[i]
-            mine_now = mine and i == last
-            if partial is ONE:
-                share, fresh = g, mine_now
-                mine = False  # from here on another adjoint is this buffer
-            elif partial is MINUS_ONE:
-                share, fresh = np.negative(g, g if mine_now else None), True
-            elif not plain or (row.singular and (row.singular is True or row.singular(*args))):
-                share, fresh = row.multiply(i, g, ans, args, adjoints.nan_safe), True
-            else:
-                p = partial(ans, *args)
-                if mine_now:
-                    share = np.multiply(p, g, g)
-                elif type(p) is np.ndarray and p.base is None and p is not ans and not any(p is arg for arg in args):
-                    share = np.multiply(p, g, p)
-                else:
-                    share = p * g
-                fresh = True
-            adjoints.add(parent, share, fresh)
+        """Add partial times `g` to the adjoint of the parent."""
+        share, fresh = times_partial(self.row, self.i, g, self.ans, self.args, k in adjoints.owned)
+        adjoints.add(self.parent, share, fresh)
+
+    @property
+    def parents(self):
+        return (self.parent,)
+
+    def push(self, pushed):
+        """Return the tangent of the result."""
+        t = pushed[place_of(self.parent)]
+        return None if t is None else self.row.jvp(self.ans, self.args, {}, (t, None) if self.i == 0 else (None, t))
+
+
+class Pair(Entry):
+    """An elementwise row of two array arguments of the result's shape and dtype; see `Single`."""
+
+    __slots__ = ("ans", "args", "parents", "row")
+
+    def pull(self, k, g, adjoints):
+        """Add partial times `g` to the adjoints of both parents."""
+        row, args, ans, parents = self.row, self.args, self.ans, self.parents
+        first, last = row.order
+        share, fresh = times_partial(row, first, g, ans, args, False)
+        adjoints.add(parents[first], share, fresh)
+        share, fresh = times_partial(row, last, g, ans, args, share is not g and k in adjoints.owned)
+        adjoints.add(parents[last], share, fresh)
+
+    def push(self, pushed):
+        """Return the tangent of the result."""
+        t, u = (pushed[place_of(parent)] for parent in self.parents)
+        return None if t is u is None else self.row.jvp(self.ans, self.args, {}, (t, u))
+
+
+def times_partial(row, i, g, ans, args, mine):
+    """Return partial i times `g`, and whether it is a buffer that nobody else holds; `mine` tells that `g` is one to write into."""
+    partial = row.partials[i]
+    if partial is ONE:
+        return g, mine
+    if type(g) is not np.ndarray:
+        return row.multiply(i, g, ans, args), True
+    if partial is MINUS_ONE:
+        return np.negative(g, g if mine else None), True
+    if row.singular and (row.singular is True or row.singular(*args)):
+        return row.multiply(i, g, ans, args), True
+    p = partial(ans, *args)
+    if mine:
+        return np.multiply(p, g, g), True
+    if type(p) is np.ndarray and p.base is None and p is not ans and p is not args[0] and p is not args[-1]:
+        return np.multiply(p, g, p), True
+    return p * g, True
 
 
 class Get(Record):
@@ -105,20 +143,22 @@ class Get(Record):
     def pull(self, k, g, adjoints):
         """Add `g` at the index."""
         (like, index), node = self.args, self.parents[0]
-        if adjoints.values[node] is ZERO and type(g) in (np.ndarray, float) and is_basic(index):
+        at = adjoints.place(node)
+        if adjoints.values[at] is ZERO and type(g) in (np.ndarray, float) and is_basic(index):
             buffer = np.zeros(like.shape, like.dtype)
             buffer[index] = g
-            adjoints.add(node, buffer, True)
+            adjoints.values[at] = buffer
+            adjoints.owned.add(at)
             return
-        buffer = adjoints.buffer(node, like) if not isinstance(g, Batch) else None
+        buffer = adjoints.buffer(at, like) if not isinstance(g, Batch) else None
         if buffer is None or (isinstance(g, Traced) and not isinstance(buffer, Traced)) or (np.iscomplexobj(g) and like.dtype.kind != "c"):
             adjoints.add(node, self.row.vjp(0, g, None, self.args, self.kwargs), True)
-            if isinstance(adjoints.values[node], Traced):
-                adjoints.owned.add(node)
+            if isinstance(adjoints.values[at], Traced):
+                adjoints.owned.add(at)
         elif is_basic(index) or (isinstance(buffer, Traced) and not has_repeats(index, like.shape)):
             buffer[index] += g
         elif isinstance(buffer, Traced):
-            adjoints.values[node] = buffer + scatter(g, index, like)
+            adjoints.values[at] = buffer + scatter(g, index, like)
         else:
             np.add.at(buffer, index, g)
 
@@ -127,7 +167,7 @@ def has_repeats(index, shape):
     return winners(shape, index) is not None
 
 
-class Part:
+class Part(Entry):
     """One of the results of a function that returns several."""
 
     __slots__ = ("index", "whole")
@@ -137,19 +177,24 @@ class Part:
 
     def pull(self, k, g, adjoints):
         """Put `g` into its place among the cotangents of the results."""
-        parts = adjoints.values[self.whole]
+        at = adjoints.place(self.whole)
+        parts = adjoints.values[at]
         if parts is ZERO:
-            adjoints.values[self.whole] = parts = [None] * (self.index + 1)
+            adjoints.values[at] = parts = [None] * (self.index + 1)
         parts.extend([None] * (self.index + 1 - len(parts)))
         parts[self.index] = g
 
+    @property
+    def parents(self):
+        return (self.whole,)
+
     def push(self, pushed):
         """Return the tangent of this result."""
-        whole = pushed[self.whole]
+        whole = pushed[place_of(self.whole)]
         return None if whole is None else whole[self.index]
 
 
-class Assign:
+class Assign(Entry):
     """A write into an array: ``base[ops][index] = v``; nodes of the array before the write and of v, None for constants."""
 
     __slots__ = ("base", "index", "like", "ops", "v", "v_like")
@@ -183,8 +228,8 @@ class Assign:
         rest = self.cleared(adjoints.buffer(k, self.like))
         adjoints.owned.discard(k)
         adjoints.add(self.base, rest, True)
-        if adjoints.values[self.base] is rest:
-            adjoints.owned.add(self.base)
+        if adjoints.values[at := place_of(self.base)] is rest:
+            adjoints.owned.add(at)
 
     def cleared(self, buffer):
         """Return the buffer with the written part set to 0, in place where the view ops give views of it."""
@@ -197,10 +242,14 @@ class Assign:
         flat[places] = 0.0
         return np.reshape(flat, self.like.shape)
 
+    @property
+    def parents(self):
+        return tuple(node for node in (self.base, self.v) if node is not None)
+
     def push(self, pushed):
         """Return the tangent of the array after the write."""
-        before = None if self.base is None else pushed[self.base]
-        written = None if self.v is None else pushed[self.v]
+        before = None if self.base is None else pushed[place_of(self.base)]
+        written = None if self.v is None else pushed[place_of(self.v)]
         if before is None and written is None:
             return None
         after = np.zeros(self.like.shape, self.like.dtype) if before is None else np.copy(before)

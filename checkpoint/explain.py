@@ -151,6 +151,10 @@ class Trace(Tape):
         self.plain = False
         self.values, self.names = {}, {}
 
+    def record(self, entry):
+        """Hold every entry, also those that nothing needs."""
+        return self.keep(super().record(entry))
+
     def watch(self, row, args, result):
         """Keep the value and the spelling of an operation."""
         if result.node is not None:
@@ -160,10 +164,10 @@ class Trace(Tape):
 
 
 def trace_lines(tape, inputs, output, seed):
-    nodes = tape.nodes
+    nodes = tape.entries
     ones = np.ones_like(tape.values[seed])[()]
     tangents = tape.push([(seed, ones)], range(len(nodes)))
-    adjoints, kept, needed = Adjoints(len(nodes)), {}, set()
+    adjoints, kept, needed = Adjoints(nodes.copy()), {}, set()
     if output is not None:
         adjoints.add(output, 1.0, False)
         needed.add(output)
@@ -197,11 +201,7 @@ def seeded(tangent, k, seed, ones):
 
 def parents_of(entry):
     """Return the nodes that an entry comes from."""
-    if entry is None:
-        return ()
-    if hasattr(entry, "parents"):
-        return tuple(entry.parents)
-    return tuple(node for field in ("whole", "base", "v") if (node := getattr(entry, field, None)) is not None)
+    return () if entry is None else tuple(entry.parents)
 
 
 def short(x):

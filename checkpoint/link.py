@@ -10,7 +10,7 @@ from dualad.rules.indexing import getitem
 from dualad.seeding import pack_leaf
 from dualad.traced import Traced
 
-from .entries import Part
+from .entries import Entry, Part
 from .leaves import added, check_levels, differs, flattening, is_floating, kind_of, levels_of, on_primals, one_level_down, read_only
 from .sweep import Sweep
 from .tape import Tape, Var, make_var
@@ -145,7 +145,7 @@ def record(links, tape, source, **options):
     return links.tree(traced), link.outs.tree(outs)
 
 
-class Link:
+class Link(Entry):
     """A chain's entry on a tape: pulls shares to the nodes of its state, parameters and inputs."""
 
     def __init__(self, links, tape, below, steps):
@@ -243,6 +243,10 @@ class Link:
         for node, share in shares:
             if node is not None and share is not None:
                 adjoints.add(node, share, False)
+
+    @property
+    def parents(self):
+        return [node for node in (*self.state_nodes, *self.param_nodes, *self.input_nodes) if node is not None]
 
     def push(self, pushed):
         """Raise: a chain's tangents need its states again."""

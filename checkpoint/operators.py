@@ -13,10 +13,10 @@ from dualad.dual import shows_memory
 from dualad.levels import new, shared_view
 from dualad.operators import BASIC, OPERATORS, compile_function, not_real
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import FIRST, MINUS_ONE, ONE, ROWS, SECOND, USED_BY_MARK, Abstract, Elementwise, evaluated
+from dualad.rules.kinds import FIRST, MINUS_ONE, ONE, ROWS, SECOND, Abstract, evaluated
 from dualad.traced import GETITEM, Traced
 
-from .entries import Get, Record, Same
+from .entries import Entry, Get, Pair, Record, Single
 from .tape import Var
 
 __all__ = []
@@ -26,27 +26,40 @@ def {method}(self, other):
     tape = self.level
     if tape.plain:
         a = self.value
+        i = self.node
+        kind = type(other)
         if type(a) is float:
-            kind = type(other)
-            i = self.node
-            if kind is Var:
-                b = other.value
-                j = other.node
-                if other.level is tape and type(b) is float and i is not None and j is not None:
+            if type(i) is int:
+                if kind is Var:
+                    b = other.value
+                    j = other.node
+                    if type(b) is float and type(j) is int and other.level is tape:
+                        try:
+                            v = a {symbol} b
+                            {guard}
+                            {both_floats}
+                        except ArithmeticError:
+                            pass
+                elif kind is float or kind is int or kind is float64:
+                    b = float(other) if kind is float64 else other
                     try:
                         v = a {symbol} b
                         {guard}
-                        {two}
+                        {left_float}
                     except ArithmeticError:
                         pass
-            elif (kind is float or kind is int or kind is float64) and i is not None:
-                b = float(other) if kind is float64 else other
-                try:
+        elif type(a) is ndarray and i is not None and a.ndim and ((alias := self.alias) is None or alias.base.alias is None):
+            if kind is Var:
+                b = other.value
+                j = other.node
+                if (type(b) is ndarray and b.shape == a.shape and b.dtype == a.dtype and other.level is tape and j is not None
+                        and ((alias := other.alias) is None or alias.base.alias is None)):
                     v = a {symbol} b
-                    {guard}
-                    {left}
-                except ArithmeticError:
-                    pass
+                    {both_arrays}
+            elif kind is float or kind is int or kind is ndarray and other.shape == a.shape and other.dtype == a.dtype:
+                b = {left_frozen}
+                v = a {symbol} b
+                {left_array}
     return general(self, other)
 """
 
@@ -54,22 +67,31 @@ REFLECTED = """
 def {method}(self, other):
     tape = self.level
     kind = type(other)
-    if tape.plain and (kind is float or kind is int or kind is float64):
+    if tape.plain:
         b = self.value
         j = self.node
-        if type(b) is float and j is not None:
-            a = float(other)
-            try:
-                v = a {symbol} b
-                {guard}
-                {right}
-            except ArithmeticError:
-                pass
+        if type(b) is float:
+            if type(j) is int and (kind is float or kind is int or kind is float64):
+                a = float(other)
+                try:
+                    v = a {symbol} b
+                    {guard}
+                    {right_float}
+                except ArithmeticError:
+                    pass
+        elif (type(b) is ndarray and j is not None and b.ndim and ((alias := self.alias) is None or alias.base.alias is None)
+                and (kind is float or kind is int or kind is ndarray and other.shape == b.shape and other.dtype == b.dtype)):
+            a = {right_frozen}
+            v = a {symbol} b
+            {right_array}
     return general(self, other)
 """
 
-RECORDED = "entry = {entry}; nodes = tape.nodes; r = new(Var); r.value = v; r.node = len(nodes); r.level = tape; r.alias = None; " \
-    "nodes.append(entry); return r"
+NUMBER = "entry = {entry}; entries = tape.entries; r = new(Var); r.value = v; r.node = len(entries); r.level = tape; r.alias = None; " \
+    "entries.append(entry); return r"
+ARRAY = "entry = new({kind}); entry.row = row; entry.args = {args}; entry.ans = {ans}; {nodes}; entries = tape.entries; " \
+    "entry.place = len(entries); entries.append(None); " \
+    "r = new(Var); r.value = v; r.node = entry; r.level = tape; r.alias = None; return r"
 MARKED = {ONE: "1.0", MINUS_ONE: "-1.0", FIRST: "a", SECOND: "b"}
 
 
@@ -80,74 +102,49 @@ def finite(p):
     return float(p)
 
 
+def array_entry(row, i, ans):
+    """Return the source that records an operation by argument i of two, or by both if i is None, holding what its partials need."""
+    used = set(row.uses[i]) if i is not None else {*row.uses[0], *row.uses[1]}
+    return ARRAY.format(kind="Pair" if i is None else "Single", ans=ans,
+                        args=f"({'a' if 0 in used else None}, {'b' if 1 in used else None})",
+                        nodes="entry.parents = (i, j)" if i is None else f"entry.i = {i}; entry.parent = {'ij'[i]}")
+
+
 def define_binary(name, symbol, ufunc, operate):
     row = ROWS[ufunc]
     first, second = row.partials
     p, q = MARKED.get(first, "finite(p(v, a, b))"), MARKED.get(second, "finite(q(v, a, b))")
+    ans = "v" if row.uses_ans else "None"
     texts = {"symbol": symbol, "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass",
-             "two": RECORDED.format(entry=f"(i, {p}, j, {q})"), "left": RECORDED.format(entry=f"(i, {p})"),
-             "right": RECORDED.format(entry=f"(j, {q})")}
-    space = {"Var": Var, "new": new, "float64": np.float64, "p": first, "q": second, "finite": finite, "not_real": not_real}
+             "both_floats": NUMBER.format(entry=f"(i, {p}, j, {q})"), "left_float": NUMBER.format(entry=f"(i, {p})"),
+             "right_float": NUMBER.format(entry=f"(j, {q})"),
+             "both_arrays": array_entry(row, None, ans), "left_array": array_entry(row, 0, ans), "right_array": array_entry(row, 1, ans),
+             "left_frozen": "tape.freeze(other) if kind is ndarray else other" if 1 in row.uses[0] else "other",
+             "right_frozen": "tape.freeze(other) if kind is ndarray else other" if 0 in row.uses[1] else "other"}
+    space = {"Var": Var, "new": new, "float64": np.float64, "ndarray": np.ndarray, "p": first, "q": second, "finite": finite,
+             "not_real": not_real, "row": row, "Single": Single, "Pair": Pair}
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         text = source.format(method=method, **texts)
-        general = general_operator(row, operate, getattr(Traced, method), method.startswith("__r"))
+        general = general_operator(operate, getattr(Traced, method), method.startswith("__r"))
         setattr(Var, method, compile_function(method, text, general=general, **space))
 
 
-# --- arrays that were never written -----------------------------------------------------------------------------------------------
-
-def general_operator(row, operate, slow, reflected):
-    """Return the operator for arrays of one shape and dtype, or with a number; all else goes to the general one."""
-    used = [USED_BY_MARK.get(partial, (0, 1)) for partial in row.partials]
-    uses_ans = row.uses_ans
-
+def general_operator(operate, slow, reflected):
+    """Return the operator for all else. A number whose entry is held by its Var only, such as a sum, is given to the tape first."""
     def general(self, other):
-        tape, a, i = self.level, self.value, self.node
-        if (tape.plain and type(a) is np.ndarray and i is not None and a.ndim
-                and ((alias := self.alias) is None or alias.base.alias is None)):
-            kind = type(other)
-            j = None
-            if kind is float or kind is int:
-                b = other
-            elif kind is Var:
-                b, j = other.value, other.node
-                if not (other.level is tape and type(b) is np.ndarray and b.shape == a.shape and b.dtype == a.dtype and j is not None
-                        and ((alias := other.alias) is None or alias.base.alias is None)):
-                    return slow(self, other)
-            elif kind is np.ndarray and other.shape == a.shape and other.dtype == a.dtype:
-                b = tape.freeze(other) if 1 - reflected in used[reflected] else other
-            else:
-                return slow(self, other)
-            args = (b, a) if reflected else (a, b)
-            v = operate(*args)
-            if v.dtype != a.dtype:
-                return slow(self, other)
-            if j is None:
-                active, parents, needed = ((1,), (i,), used[1]) if reflected else ((0,), (i,), used[0])
-            else:
-                active, parents, needed = (0, 1), (i, j), (*used[0], *used[1])
-            if not needed:
-                args = NOTHING
-            elif j is None and len(needed) == 1:
-                args = (args[0], None) if needed[0] == 0 else (None, args[1])
-            return recorded(Same, row, active, parents, args, v if uses_ans else None, v, tape)
+        kept = False
+        for x in (self, other):
+            if type(x) is Var and type(x.value) is float and isinstance(x.node, Entry) and x.level.plain:
+                x.node, kept = x.level.keep(x.node), True
+        if kept:
+            return operate(other, self) if reflected else operate(self, other)
         return slow(self, other)
     return general
 
 
-NOTHING = (None, None)
+# --- arrays that were never written -----------------------------------------------------------------------------------------------
+
 NO_KEYWORDS: dict = {}
-
-
-def recorded(kind, row, active, parents, args, ans, v, tape):
-    """Record an entry and return its variable."""
-    entry = new(kind)
-    entry.row, entry.active, entry.parents, entry.args, entry.kwargs, entry.ans = row, active, parents, args, NO_KEYWORDS, ans
-    nodes = tape.nodes
-    r = new(Var)
-    r.value, r.node, r.level, r.alias = v, len(nodes), tape, None
-    nodes.append(entry)
-    return r
 
 
 def abstract(array):
@@ -159,23 +156,29 @@ def abstract(array):
 
 def array_function(self, fn, types, args, kwargs):
     """Evaluate an array function; one linear in its first argument, on an array that was never written, directly."""
-    row = LINEAR.get(fn)
-    if (row is not None and args and args[0] is self and type(a := self.value) is np.ndarray and self.level.plain
+    row = ROWS.get(fn)
+    if (row is not None and row.short and args and args[0] is self and type(a := self.value) is np.ndarray and self.level.plain
             and self.node is not None and ((alias := self.alias) is None or alias.base.alias is None)
             and not (len(args) > 1 and any(isinstance(arg, Traced) for arg in args[1:]))
             and not (kwargs and ("out" in kwargs or any(isinstance(value, Traced) for value in kwargs.values())))):
         v = row.call(a, *args[1:], **kwargs)
-        r = recorded(Record, row, (0,), (self.node,), (abstract(a), *args[1:]), None, v.item() if type(v) is np.float64 else v,
-                     self.level)
-        r.level.nodes[-1].kwargs = kwargs
+        r = linear(Record, row, (abstract(a), *args[1:]), kwargs, self.node, v, self.level)
         if row.view is not None and shows_memory(v, a):
             r.alias = shared_view(self, alias, fn, args[1:], kwargs)
         return r
     return Traced.__array_function__(self, fn, types, args, kwargs)
 
 
-#: functions linear in their first argument alone
-LINEAR = {row.fn: row for row in ROWS.values() if row.kind == "linear" and row.canonical is None and getattr(row, "argnums", None) == (0,)}
+def linear(kind, row, args, kwargs, node, v, tape):
+    """Record an entry of a function that is linear in its first argument, and return its variable."""
+    entry = new(kind)
+    entry.row, entry.active, entry.parents, entry.args, entry.kwargs, entry.ans = row, (0,), (node,), args, kwargs, None
+    entries = tape.entries
+    entry.place = len(entries)
+    entries.append(None)
+    r = new(Var)
+    r.value, r.node, r.level, r.alias = v.item() if type(v) is np.float64 else v, entry, tape, None
+    return r
 
 
 def get(self, index):
@@ -186,11 +189,11 @@ def get(self, index):
             and ((alias := self.alias) is None or alias.base.alias is None)
             and (kind is int or kind is slice or (kind is tuple and BASIC.issuperset(map(type, index))))):
         v = value[index]
-        is_array = type(v) is np.ndarray
-        r = recorded(Get, GETITEM, (0,), (self.node,), (abstract(value), index), None,
-                     v if is_array or type(v) is not np.float64 else v.item(), tape)
-        if is_array:
+        r = linear(Get, GETITEM, (abstract(value), index), NO_KEYWORDS, self.node, v, tape)
+        if type(v) is np.ndarray:
             r.alias = shared_view(self, alias, getitem, (index,))
+        else:
+            r.node = tape.keep(r.node)
         return r
     return apply(getitem, (self, index), {})
 
@@ -204,26 +207,36 @@ def negative(self):
 
 def array_ufunc(self, ufunc, method, *args, **kwargs):
     """Evaluate a ufunc; one of one argument on a float, or of two with a NumPy scalar, directly."""
-    if method == "__call__" and not kwargs and self.level.plain and self.node is not None:
+    tape, a = self.level, self.value
+    if method == "__call__" and not kwargs and tape.plain and self.node is not None:
         row = ROWS.get(ufunc)
-        if type(self.value) is not float:
-            if (len(args) == 1 and type(row) is Elementwise and row.complex_body is None and type(a := self.value) is np.ndarray and a.ndim
-                    and ((alias := self.alias) is None or alias.base.alias is None)):
+        if len(args) == 1:
+            if row is None or not row.short:
+                pass
+            elif type(a) is np.ndarray and a.ndim and ((alias := self.alias) is None or alias.base.alias is None):
                 v = ufunc(a)
                 if v.dtype == a.dtype:
-                    needed = USED_BY_MARK.get(row.partials[0], (0,))
-                    return recorded(Same, row, (0,), (self.node,), (a,) if needed else (None,), v if row.uses_ans else None, v, self.level)
-        elif len(args) == 1 and type(row) is Elementwise and not self.level.nan_safe:
-            tape, a = self.level, self.value
-            v = float(ufunc(a))
-            with np.errstate(all="ignore"):
-                p = float(evaluated(row.partials[0], v, (a,)))
-            if p - p == 0.0:
-                r = new(Var)
-                r.value, r.node, r.level, r.alias = v, len(tape.nodes), tape, None
-                tape.nodes.append((self.node, p))
-                return r
-        elif len(args) == 2 and type(args[0]) is np.float64 and ufunc in REFLECTED_METHODS:
+                    entry = new(Single)
+                    entry.row, entry.i, entry.parent = row, 0, self.node
+                    entry.args, entry.ans = (a if row.uses[0] else None,), v if row.uses_ans else None
+                    entries = tape.entries
+                    entry.place = len(entries)
+                    entries.append(None)
+                    r = new(Var)
+                    r.value, r.node, r.level, r.alias = v, entry, tape, None
+                    return r
+            elif type(a) is float:
+                if type(self.node) is not int:
+                    self.node = tape.keep(self.node)
+                v = float(ufunc(a))
+                with np.errstate(all="ignore"):
+                    p = float(evaluated(row.partials[0], v, (a,)))
+                if p - p == 0.0:
+                    r = new(Var)
+                    r.value, r.node, r.level, r.alias = v, len(tape.entries), tape, None
+                    tape.entries.append((self.node, p))
+                    return r
+        elif len(args) == 2 and type(args[0]) is np.float64 and type(a) is float and ufunc in REFLECTED_METHODS:
             return REFLECTED_METHODS[ufunc](self, float(args[0]))
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 

@@ -11,7 +11,7 @@ from dualad.dispatch import highest
 from dualad.seeding import check_function, pack_leaf
 from dualad.traced import Traced
 
-from .entries import Part
+from .entries import Entry, Part, place_of
 from .leaves import check_levels, is_floating, levels_of, one_level_down, read_only
 from .tape import Tape, Var, make_var
 
@@ -71,7 +71,7 @@ def checkpoint(f):
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
-class Recomputed:
+class Recomputed(Entry):
     """The entry of a function that is evaluated again."""
 
     def __init__(self, f, leaves, structure, tape):
@@ -101,6 +101,10 @@ class Recomputed:
             if share is not None:
                 adjoints.add(self.nodes[i], share, False)
 
+    @property
+    def parents(self):
+        return [self.nodes[i] for i in self.active]
+
     def push(self, pushed):
         """Return the tangents of the results, by evaluating f again in forward mode."""
         with Tape(self.nan_safe, self.weak) as tape:
@@ -108,7 +112,7 @@ class Recomputed:
             tangents = []
             for i in self.active:
                 leaves[i] = tape.variable(leaves[i])
-                t = pushed[self.nodes[i]]
+                t = pushed[place_of(self.nodes[i])]
                 tangents.append((leaves[i].node, np.zeros_like(self.values[i])[()] if t is None else t))
             outs = [pack_leaf(leaf) for leaf in optree.tree_leaves(self.evaluate(leaves))]
             nodes = [leaf._refresh().node if type(leaf) is Var and leaf.level is tape else None for leaf in outs]

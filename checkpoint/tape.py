@@ -3,14 +3,16 @@
 Entry k says how node k came from earlier nodes, so a sweep is one loop from the end to the start: no sorting, no
 recursion. Adjoints live in the sweep, not on the tape: one recording serves any number of cotangents.
 
-Three kinds of entries stand on a tape: None for an input; a tuple ``(i, p)`` or ``(i, p, j, q)`` for arithmetic of Python
-floats, where p and q are the partials by nodes i and j; and a `Record` (or another object with its methods ``pull`` and
-``push``) for everything else.
+The tape itself holds what numbers recorded: tuples ``(i, p)`` or ``(i, p, j, q)`` for arithmetic of Python floats, where p and
+q are the partials by the nodes at i and j. What an array recorded is an `Entry`, which may hold other arrays: it is held
+by the array's Var and by the entries that came from it, not by the tape, so that a value nobody needs takes what it recorded with
+it. A sweep meets an entry through those that came from it. So a node is an index (of an input, or of a number) or an `Entry`.
 """
 
 from __future__ import annotations
 
 import math
+from weakref import ref
 
 import numpy as np
 
@@ -22,18 +24,21 @@ from dualad.rules.kinds import Abstract, Elementwise
 from dualad.traced import Traced, writable
 
 from .adjoints import ZERO, Adjoints
-from .entries import Assign, Get, Part, Record
+from .entries import Assign, Get, Part, Record, place_of
 
 __all__ = ["Tape", "Var", "make_var"]
+
+SMALL = 4096  # bytes of an array that is sooner copied than compared
+
 
 class Tape(Level):
     """A level that records: `nodes` is the Wengert list."""
 
-    __slots__ = ("frozen", "nodes")
+    __slots__ = ("entries", "frozen")
 
     def __init__(self, nan_safe=False, weak=False):
         super().__init__(None, nan_safe, weak)
-        self.nodes = []
+        self.entries = []
         self.frozen = {}
 
     def input(self, value):
@@ -42,13 +47,19 @@ class Tape(Level):
 
     def variable(self, value):
         """Return a new input variable of a value that nobody else writes."""
-        self.nodes.append(None)
-        return make_var(value.item() if type(value) is np.float64 else value, len(self.nodes) - 1, self)
+        self.entries.append(None)
+        return make_var(value.item() if type(value) is np.float64 else value, len(self.entries) - 1, self)
 
     def record(self, entry):
-        """Append an entry and return its node."""
-        self.nodes.append(entry)
-        return len(self.nodes) - 1
+        """Give an entry its place and return it, as the node of what it made."""
+        entry.place = len(self.entries)
+        self.entries.append(None)
+        return entry
+
+    def keep(self, entry):
+        """Hold an entry and return its place, as the node of the number that it made."""
+        self.entries[entry.place] = entry
+        return entry.place
 
     def freeze(self, constant):
         """Return a copy of a constant that the tape needs: its owner may change it before the pull.
@@ -56,10 +67,14 @@ class Tape(Level):
         An array met again unchanged is not copied again.
         """
         if type(constant) is np.ndarray:
+            if constant.nbytes <= SMALL:
+                return constant.copy()
             known = self.frozen.get(id(constant))
-            if known is None or not same_bits(known[1], constant):
-                known = self.frozen[id(constant)] = constant, constant.copy()
-            return known[1]
+            if known is not None and known[0]() is constant and (copy := known[1]()) is not None and same_bits(copy, constant):
+                return copy
+            copy = constant.copy()
+            self.frozen[id(constant)] = ref(constant), ref(copy)
+            return copy
         if isinstance(constant, Traced) and constant.ndim:
             return np.copy(constant)
         return constant
@@ -81,19 +96,17 @@ class Tape(Level):
 
     def sweep_back(self, seeds, inputs):
         """Do what `pull` does, under the caller's error state."""
-        nodes = self.nodes
-        adjoints = Adjoints(len(nodes), self.nan_safe)
-        values = adjoints.values
+        adjoints = Adjoints(self.entries.copy(), self.nan_safe)
+        values, entries = adjoints.values, adjoints.entries
         last = -1
         for node, g in seeds:
             adjoints.add(node, g, False)
-            if node > last:
-                last = node
+            last = max(last, place_of(node))
         for k in range(last, -1, -1):
             g = values[k]
             if g is ZERO:
                 continue
-            entry = nodes[k]
+            entry = entries[k]
             if type(entry) is tuple:
                 if len(entry) == 4:
                     i, p, j, q = entry
@@ -120,17 +133,31 @@ class Tape(Level):
         -------
         list of tangents, None for zeros.
         """
-        pushed = [None] * len(self.nodes)
+        pushed = [None] * len(self.entries)
         for node, t in tangents:
             pushed[node] = t
         with np.errstate(all="ignore"):
-            for k, entry in enumerate(self.nodes):
+            for k, entry in enumerate(self.needed(outputs)):
                 if type(entry) is tuple:
                     shares = [p * pushed[i] for i, p in zip(entry[::2], entry[1::2], strict=True) if pushed[i] is not None]
                     pushed[k] = sum(shares) if shares else None
                 elif entry is not None:
                     pushed[k] = entry.push(pushed)
-        return [pushed[node] for node in outputs]
+        return [pushed[place_of(node)] for node in outputs]
+
+    def needed(self, outputs):
+        """Return the entries in their places: the tape's own, and those that they and the outputs came from."""
+        entries = self.entries.copy()
+        waiting = [node for node in outputs if type(node) is not int]
+        for entry in filter(None, entries):
+            if type(entry) is not tuple:
+                waiting += entry.parents
+        while waiting:
+            node = waiting.pop()
+            if type(node) is not int and entries[node.place] is not node:
+                entries[node.place] = node
+                waiting += node.parents
+        return entries
 
 
 def same_bits(a, b):

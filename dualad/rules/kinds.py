@@ -80,6 +80,8 @@ class Row:
     value_dependent: bool = False
     #: written in this package: its results may be used as scratch
     trusted: bool = False
+    #: may be evaluated on plain arrays without further questions: an elementwise function, or one linear in its first argument only
+    short: bool = False
 
     def __init__(self, fn: Callable, **options):
         self.fn = self.call = fn
@@ -237,6 +239,11 @@ class Elementwise(Differentiable):
         super().__init__(fn, partials, partials, **options)
         self.partials = partials
         self.uses_ans = any(partial not in (ONE, MINUS_ONE, FIRST, SECOND) for partial in partials)
+        self.short = self.complex_body is None
+        #: for each argument, the arguments whose values its partial uses
+        self.uses = [USED_BY_MARK.get(partial, tuple(range(len(partials)))) for partial in partials]
+        #: the arguments in the order to pull back to: last one that may take over the cotangent's buffer
+        self.order = sorted(range(len(partials)), key=lambda i: partials[i] is ONE)
 
     def arrays(self, args):
         return range(len(args))
@@ -244,7 +251,7 @@ class Elementwise(Differentiable):
     def saved(self, args, active):
         used = set()
         for i in active:
-            used.update(USED_BY_MARK.get(self.partials[i], range(len(args))))
+            used.update(self.uses[i])
         return args if len(used) == len(args) else [arg if i in used else Abstract(arg) for i, arg in enumerate(args)]
 
     def jvp(self, ans, args, kwargs, tangents, strong=False):
@@ -350,13 +357,14 @@ def linear(fn, transpose, *, affine=(), argnum=0, **options):
         return transpose(g, *args, **kwargs)
 
     row = Differentiable(fn, (jvp,), (vjp,), (argnum,), kind="linear", shape_only=True, uses_ans=False, **options)
+    row.short = argnum == 0 and row.canonical is None
     return register(row)
 
 
 def real_linear(fn, transpose, **options):
     """Enter a function linear over the reals only (``real``, ``conj``); cotangents of real primals stay real."""
     row = linear(fn, transpose, **options)
-    row.kind = "real_linear"
+    row.kind, row.short = "real_linear", False
     return row
 
 

@@ -29,7 +29,7 @@ X = np.linspace(0.2, 1.4, 4)
 def test_same_gradient_with_fewer_entries():
     for ours, theirs in zip(grad(recomputed, argnums=(0, 1))(X, 2.0), grad(plain, argnums=(0, 1))(X, 2.0), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-13)
-    entries = [len(Recording(f, (X, 2.0), "test", False, False).tape.nodes) for f in (recomputed, plain)]
+    entries = [len(Recording(f, (X, 2.0), "test", False, False).tape.entries) for f in (recomputed, plain)]
     assert entries == [10, 12]  # 2 inputs, 2 x (the call and its two results), product and sum; against every operation
 
 
