@@ -7,17 +7,18 @@ the tangent of the node from those of its parents.
 from __future__ import annotations
 
 import numpy as np
+from numpy import multiply, ndarray, negative
 
 from dualad.batch import Batch, wrap
 from dualad.dual import vanishes
 from dualad.levels import View, locate
 from dualad.rules.indexing import is_basic, scatter, winners
-from dualad.rules.kinds import MINUS_ONE, ONE, Elementwise, unbroadcast
+from dualad.rules.kinds import MINUS_ONE, ONE, Elementwise, all_finite, evaluated, like_primal, unbroadcast
 from dualad.traced import Traced, writable
 
 from .adjoints import ZERO
 
-__all__ = ["Assign", "Entry", "Get", "Pair", "Part", "Record", "Single", "place_of"]
+__all__ = ["Assign", "Entry", "Get", "Linear", "Pair", "Part", "Record", "Single", "place_of"]
 
 
 class Entry:
@@ -83,8 +84,19 @@ class Single(Entry):
 
     def pull(self, k, g, adjoints):
         """Add partial times `g` to the adjoint of the parent."""
-        share, fresh = times_partial(self.row, self.i, g, self.ans, self.args, k in adjoints.owned)
-        adjoints.add(self.parent, share, fresh)
+        parent, values, owned = self.parent, adjoints.values, adjoints.owned
+        share, fresh = times_partial(self.row, self.i, g, self.ans, self.args, k in owned)
+        if type(parent) is int:
+            at = parent
+        else:
+            at = parent.place
+            adjoints.entries[at] = parent
+        if values[at] is ZERO:
+            values[at] = share
+            if fresh:
+                owned.add(at)
+        else:
+            adjoints.add(parent, share, fresh)
 
     @property
     def parents(self):
@@ -121,28 +133,56 @@ def times_partial(row, i, g, ans, args, mine):
     partial = row.partials[i]
     if partial is ONE:
         return g, mine
-    if type(g) is not np.ndarray:
+    if type(g) is not ndarray:
         return row.multiply(i, g, ans, args), True
     if partial is MINUS_ONE:
-        return np.negative(g, g if mine else None), True
-    if row.singular and (row.singular is True or row.singular(*args)):
-        return row.multiply(i, g, ans, args), True
-    p = partial(ans, *args)
-    if mine:
-        return np.multiply(p, g, g), True
-    if type(p) is np.ndarray and p.base is None and p is not ans and p is not args[0] and p is not args[-1]:
-        return np.multiply(p, g, p), True
-    return p * g, True
+        return negative(g, g) if mine else negative(g), True
+    p = evaluated(partial, ans, args)
+    singular = row.singular and (row.singular is True or row.singular(*args))
+    if mine and not singular:
+        return multiply(p, g, g), True
+    if type(p) is ndarray and p.base is None and p is not ans and p is not args[0] and p is not args[-1]:
+        share = multiply(p, g, p)
+    else:
+        share = p * g
+    if singular and not all_finite(share):
+        share = np.where(np.equal(g, 0), 0.0, share)
+    return share, True
 
 
-class Get(Record):
+class Linear(Entry):
+    """A function linear in its first argument, the only one that is active."""
+
+    __slots__ = ("args", "kwargs", "parent", "row")
+
+    def pull(self, k, g, adjoints):
+        """Add the transpose applied to `g` to the adjoint of the parent."""
+        row, like = self.row, self.args[0]
+        if adjoints.nan_safe and vanishes(g):
+            return
+        share = row.transpose(g, *self.args, **self.kwargs)
+        if type(share) is not ndarray or share.dtype is not like.dtype:
+            share = like_primal(share, like)
+        adjoints.add(self.parent, share, type(share) is ndarray and share is not g and share.base is None and row.trusted)
+
+    @property
+    def parents(self):
+        return (self.parent,)
+
+    def push(self, pushed):
+        """Return the tangent of the result."""
+        t = pushed[place_of(self.parent)]
+        return None if t is None else self.row.jvp(None, self.args, self.kwargs, (t, *self.args[1:]))
+
+
+class Get(Linear):
     """Indexing: its cotangent is added into the adjoint's own buffer, so that a loop over n elements stays O(n)."""
 
     __slots__ = ()
 
     def pull(self, k, g, adjoints):
         """Add `g` at the index."""
-        (like, index), node = self.args, self.parents[0]
+        (like, index), node = self.args, self.parent
         at = adjoints.place(node)
         if adjoints.values[at] is ZERO and type(g) in (np.ndarray, float) and is_basic(index):
             buffer = np.zeros(like.shape, like.dtype)
@@ -152,7 +192,7 @@ class Get(Record):
             return
         buffer = adjoints.buffer(at, like) if not isinstance(g, Batch) else None
         if buffer is None or (isinstance(g, Traced) and not isinstance(buffer, Traced)) or (np.iscomplexobj(g) and like.dtype.kind != "c"):
-            adjoints.add(node, self.row.vjp(0, g, None, self.args, self.kwargs), True)
+            adjoints.add(node, like_primal(self.row.transpose(g, like, index), like), True)
             if isinstance(adjoints.values[at], Traced):
                 adjoints.owned.add(at)
         elif is_basic(index) or (isinstance(buffer, Traced) and not has_repeats(index, like.shape)):

@@ -239,17 +239,19 @@ class Recording:
         self.python_scalars, weak = scalar_kinds(primals)
         self.tape = Tape(nan_safe, weak)
         with self.tape as tape:
-            inputs = [tape.input(leaf) for leaf in self.leaves]
-            self.inputs = [var.node for var in inputs]
+            inputs = list(map(tape.input, self.leaves))
+            self.inputs = list(range(len(inputs)))
             out, self.aux = take_aux(f(*unflatten_arguments(self.structure, inputs)), has_aux, where)
             if check is not None:
                 check(out, where)
             outs, self.out_structure = flatten_output(out, where)
             self.nodes, self.values = [], []
             for leaf in outs:
-                ours = type(leaf) is Var and leaf.level is tape
-                value = np.copy(leaf.value) if ours and leaf._shares_written() else leaf.value if ours else leaf
-                self.nodes.append(leaf.node if ours else None)
+                value, node = leaf, None
+                if type(leaf) is Var and leaf.level is tape:
+                    value = np.copy(leaf.value) if leaf.alias is not None and leaf._shares_written() else leaf.value
+                    node = leaf.node
+                self.nodes.append(node)
                 self.values.append(plain(value, self.python_scalars))
             self.aux = strip_level(self.aux, tape) if has_aux else None
         self.value = unflatten_output(self.out_structure, self.values)
@@ -266,9 +268,8 @@ class Recording:
         return self.pull_leaves(leaves)
 
     def pull_leaves(self, leaves):
-        seeds = [(node, g) for node, g in zip(self.nodes, leaves, strict=True) if node is not None]
-        pulled = self.tape.pull(seeds, self.inputs)
-        cotangents = [self.finish(g, leaf) for g, leaf in zip(pulled, self.leaves, strict=True)]
+        pulled = self.tape.pull(list(zip(self.nodes, leaves, strict=True)), self.inputs)
+        cotangents = list(map(self.finish, pulled, self.leaves))
         return tuple(unflatten_arguments(self.structure, made_own(cotangents, leaves)))
 
     def finish(self, g, leaf):
@@ -277,6 +278,8 @@ class Recording:
             return plain(zero_like(leaf), self.python_scalars)
         if isinstance(g, float):
             return plain(g, self.python_scalars)
+        if type(g) is np.ndarray is type(leaf) and g.dtype is leaf.dtype:
+            return g
         g = like_primal(g, leaf)
         return g[()] if type(g) is np.ndarray and g.ndim == 0 and type(leaf) is not np.ndarray else g
 

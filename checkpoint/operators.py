@@ -7,6 +7,7 @@ written here: the templates are filled with each row's partials, evaluated as th
 from __future__ import annotations
 
 import numpy as np
+from numpy import float64, ndarray
 
 from dualad.dispatch import apply
 from dualad.dual import shows_memory
@@ -16,10 +17,12 @@ from dualad.rules.indexing import getitem
 from dualad.rules.kinds import FIRST, MINUS_ONE, ONE, ROWS, SECOND, Abstract, evaluated
 from dualad.traced import GETITEM, Traced
 
-from .entries import Entry, Get, Pair, Record, Single
+from .entries import Entry, Get, Linear, Pair, Single
 from .tape import Var
 
 __all__ = []
+
+SMALL = 1024  # bytes of an array whose entry the tape may hold
 
 BINARY = """
 def {method}(self, other):
@@ -55,10 +58,14 @@ def {method}(self, other):
                 if (type(b) is ndarray and b.shape == a.shape and b.dtype == a.dtype and other.level is tape and j is not None
                         and ((alias := other.alias) is None or alias.base.alias is None)):
                     v = a {symbol} b
+                    if a.nbytes <= SMALL:
+                        {both_small}
                     {both_arrays}
             elif kind is float or kind is int or kind is ndarray and other.shape == a.shape and other.dtype == a.dtype:
                 b = {left_frozen}
                 v = a {symbol} b
+                if a.nbytes <= SMALL:
+                    {left_small}
                 {left_array}
     return general(self, other)
 """
@@ -83,15 +90,19 @@ def {method}(self, other):
                 and (kind is float or kind is int or kind is ndarray and other.shape == b.shape and other.dtype == b.dtype)):
             a = {right_frozen}
             v = a {symbol} b
+            if b.nbytes <= SMALL:
+                {right_small}
             {right_array}
     return general(self, other)
 """
 
 NUMBER = "entry = {entry}; entries = tape.entries; r = new(Var); r.value = v; r.node = len(entries); r.level = tape; r.alias = None; " \
     "entries.append(entry); return r"
+SMALL_ARRAY = "{keep}; " + NUMBER
 ARRAY = "entry = new({kind}); entry.row = row; entry.args = {args}; entry.ans = {ans}; {nodes}; entries = tape.entries; " \
     "entry.place = len(entries); entries.append(None); " \
     "r = new(Var); r.value = v; r.node = entry; r.level = tape; r.alias = None; return r"
+KEEP = {"i": "i = i if type(i) is int else tape.keep(i)", "j": "j = j if type(j) is int else tape.keep(j)"}
 MARKED = {ONE: "1.0", MINUS_ONE: "-1.0", FIRST: "a", SECOND: "b"}
 
 
@@ -110,6 +121,13 @@ def array_entry(row, i, ans):
                         nodes="entry.parents = (i, j)" if i is None else f"entry.i = {i}; entry.parent = {'ij'[i]}")
 
 
+def small_entry(row, *active):
+    """Return the source that records an operation of small arrays by its active arguments."""
+    held = {FIRST: "multiply, a", SECOND: "multiply, b"}
+    parts = ["({}, {})".format("ij"[i], held.get(row.partials[i], f"pullbacks[{i}], (v, a, b)")) for i in active]
+    return SMALL_ARRAY.format(keep="; ".join(KEEP["ij"[i]] for i in active), entry=f"[{', '.join(parts)}]")
+
+
 def define_binary(name, symbol, ufunc, operate):
     row = ROWS[ufunc]
     first, second = row.partials
@@ -118,11 +136,13 @@ def define_binary(name, symbol, ufunc, operate):
     texts = {"symbol": symbol, "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass",
              "both_floats": NUMBER.format(entry=f"(i, {p}, j, {q})"), "left_float": NUMBER.format(entry=f"(i, {p})"),
              "right_float": NUMBER.format(entry=f"(j, {q})"),
+             "both_small": small_entry(row, 0, 1), "left_small": small_entry(row, 0), "right_small": small_entry(row, 1),
              "both_arrays": array_entry(row, None, ans), "left_array": array_entry(row, 0, ans), "right_array": array_entry(row, 1, ans),
              "left_frozen": "tape.freeze(other) if kind is ndarray else other" if 1 in row.uses[0] else "other",
              "right_frozen": "tape.freeze(other) if kind is ndarray else other" if 0 in row.uses[1] else "other"}
-    space = {"Var": Var, "new": new, "float64": np.float64, "ndarray": np.ndarray, "p": first, "q": second, "finite": finite,
-             "not_real": not_real, "row": row, "Single": Single, "Pair": Pair}
+    space = {"Var": Var, "new": new, "float64": float64, "ndarray": np.ndarray, "p": first, "q": second, "finite": finite,
+             "not_real": not_real, "row": row, "Single": Single, "Pair": Pair, "SMALL": SMALL, "multiply": np.multiply,
+             "pullbacks": row.pullbacks}
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         text = source.format(method=method, **texts)
         general = general_operator(operate, getattr(Traced, method), method.startswith("__r"))
@@ -157,12 +177,13 @@ def abstract(array):
 def array_function(self, fn, types, args, kwargs):
     """Evaluate an array function; one linear in its first argument, on an array that was never written, directly."""
     row = ROWS.get(fn)
-    if (row is not None and row.short and args and args[0] is self and type(a := self.value) is np.ndarray and self.level.plain
-            and self.node is not None and ((alias := self.alias) is None or alias.base.alias is None)
+    if (row is not None and row.short and row.kind == "linear" and row.trusted and args and args[0] is self
+            and type(a := self.value) is ndarray
+            and self.level.plain and self.node is not None and ((alias := self.alias) is None or alias.base.alias is None)
             and not (len(args) > 1 and any(isinstance(arg, Traced) for arg in args[1:]))
             and not (kwargs and ("out" in kwargs or any(isinstance(value, Traced) for value in kwargs.values())))):
         v = row.call(a, *args[1:], **kwargs)
-        r = linear(Record, row, (abstract(a), *args[1:]), kwargs, self.node, v, self.level)
+        r = linear(Linear, row, (abstract(a), *args[1:]), kwargs, self.node, v, self.level)
         if row.view is not None and shows_memory(v, a):
             r.alias = shared_view(self, alias, fn, args[1:], kwargs)
         return r
@@ -171,13 +192,18 @@ def array_function(self, fn, types, args, kwargs):
 
 def linear(kind, row, args, kwargs, node, v, tape):
     """Record an entry of a function that is linear in its first argument, and return its variable."""
-    entry = new(kind)
-    entry.row, entry.active, entry.parents, entry.args, entry.kwargs, entry.ans = row, (0,), (node,), args, kwargs, None
     entries = tape.entries
+    r = new(Var)
+    r.node = entry = new(kind)
+    entry.row = row
+    entry.parent = node
+    entry.args = args
+    entry.kwargs = kwargs
     entry.place = len(entries)
     entries.append(None)
-    r = new(Var)
-    r.value, r.node, r.level, r.alias = v.item() if type(v) is np.float64 else v, entry, tape, None
+    r.value = v.item() if type(v) is float64 else v
+    r.level = tape
+    r.alias = None
     return r
 
 
@@ -207,36 +233,42 @@ def negative(self):
 
 def array_ufunc(self, ufunc, method, *args, **kwargs):
     """Evaluate a ufunc; one of one argument on a float, or of two with a NumPy scalar, directly."""
-    tape, a = self.level, self.value
-    if method == "__call__" and not kwargs and tape.plain and self.node is not None:
-        row = ROWS.get(ufunc)
+    tape = self.level
+    i = self.node
+    if tape.plain and i is not None and method == "__call__" and not kwargs:
+        a = self.value
         if len(args) == 1:
+            row = ROWS.get(ufunc)
             if row is None or not row.short:
                 pass
-            elif type(a) is np.ndarray and a.ndim and ((alias := self.alias) is None or alias.base.alias is None):
-                v = ufunc(a)
-                if v.dtype == a.dtype:
-                    entry = new(Single)
-                    entry.row, entry.i, entry.parent = row, 0, self.node
-                    entry.args, entry.ans = (a if row.uses[0] else None,), v if row.uses_ans else None
+            elif type(a) is ndarray:
+                if a.ndim and ((alias := self.alias) is None or alias.base.alias is None) and (v := ufunc(a)).dtype == a.dtype:
                     entries = tape.entries
-                    entry.place = len(entries)
-                    entries.append(None)
                     r = new(Var)
-                    r.value, r.node, r.level, r.alias = v, entry, tape, None
+                    if a.nbytes <= SMALL:
+                        i = i if type(i) is int else tape.keep(i)
+                        r.node = len(entries)
+                        entries.append([(i, row.pullbacks[0], (v, a))])
+                    else:
+                        r.node = entry = new(Single)
+                        entry.row, entry.i, entry.parent, entry.place = row, 0, i, len(entries)
+                        entry.args, entry.ans = (a if row.uses[0] else None,), v if row.uses_ans else None
+                        entries.append(None)
+                    r.value = v
+                    r.level = tape
+                    r.alias = None
                     return r
             elif type(a) is float:
-                if type(self.node) is not int:
-                    self.node = tape.keep(self.node)
+                i = i if type(i) is int else tape.keep(i)
                 v = float(ufunc(a))
                 with np.errstate(all="ignore"):
                     p = float(evaluated(row.partials[0], v, (a,)))
                 if p - p == 0.0:
                     r = new(Var)
                     r.value, r.node, r.level, r.alias = v, len(tape.entries), tape, None
-                    tape.entries.append((self.node, p))
+                    tape.entries.append((i, p))
                     return r
-        elif len(args) == 2 and type(args[0]) is np.float64 and type(a) is float and ufunc in REFLECTED_METHODS:
+        elif len(args) == 2 and type(args[0]) is float64 and type(a) is float and ufunc in REFLECTED_METHODS:
             return REFLECTED_METHODS[ufunc](self, float(args[0]))
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 

@@ -3,10 +3,11 @@
 Entry k says how node k came from earlier nodes, so a sweep is one loop from the end to the start: no sorting, no
 recursion. Adjoints live in the sweep, not on the tape: one recording serves any number of cotangents.
 
-The tape itself holds what numbers recorded: tuples ``(i, p)`` or ``(i, p, j, q)`` for arithmetic of Python floats, where p and
-q are the partials by the nodes at i and j. What an array recorded is an `Entry`, which may hold other arrays: it is held
-by the array's Var and by the entries that came from it, not by the tape, so that a value nobody needs takes what it recorded with
-it. A sweep meets an entry through those that came from it. So a node is an index (of an input, or of a number) or an `Entry`.
+The tape itself holds what is small: for arithmetic of Python floats tuples ``(i, p)`` or ``(i, p, j, q)``, where p and q are
+the partials by the nodes at i and j; for that of small arrays of one shape lists of ``(i, pullback, held)``, one for each
+parent, whose share is ``pullback(g, held)``, or g itself where the pullback is None. Everything else is an `Entry`, which may hold
+large arrays: it is held by the Var of its result and by the entries that came from it, not by the tape, so that a value nobody
+needs takes what it recorded with it. A sweep meets an entry through those that came from it. So a node is an index or an `Entry`.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Tape(Level):
 
         Parameters
         ----------
-        seeds : list of (node, cotangent)
+        seeds : list of (node, cotangent); a node None is a constant
         inputs : list of nodes
 
         Returns
@@ -97,17 +98,19 @@ class Tape(Level):
     def sweep_back(self, seeds, inputs):
         """Do what `pull` does, under the caller's error state."""
         adjoints = Adjoints(self.entries.copy(), self.nan_safe)
-        values, entries = adjoints.values, adjoints.entries
+        values, entries, zero = adjoints.values, adjoints.entries, ZERO
         last = -1
         for node, g in seeds:
-            adjoints.add(node, g, False)
-            last = max(last, place_of(node))
+            if node is not None:
+                adjoints.add(node, g, False)
+                last = max(last, place_of(node))
         for k in range(last, -1, -1):
             g = values[k]
-            if g is ZERO:
+            if g is zero:
                 continue
             entry = entries[k]
-            if type(entry) is tuple:
+            kind = type(entry)
+            if kind is tuple:
                 if len(entry) == 4:
                     i, p, j, q = entry
                     values[i] += p * g
@@ -115,10 +118,15 @@ class Tape(Level):
                 else:
                     i, p = entry
                     values[i] += p * g
-                values[k] = ZERO
+                values[k] = zero
+            elif kind is list:
+                for i, pullback, held in entry:
+                    share = g if pullback is None else pullback(g, held)
+                    now = values[i]
+                    values[i] = share if now is zero else now + share
             elif entry is not None:
                 entry.pull(k, g, adjoints)
-                values[k] = ZERO
+                values[k] = zero
         return [None if values[node] is ZERO else values[node] for node in inputs]
 
     def push(self, tangents, outputs):
@@ -138,9 +146,11 @@ class Tape(Level):
             pushed[node] = t
         with np.errstate(all="ignore"):
             for k, entry in enumerate(self.needed(outputs)):
-                if type(entry) is tuple:
-                    shares = [p * pushed[i] for i, p in zip(entry[::2], entry[1::2], strict=True) if pushed[i] is not None]
-                    pushed[k] = sum(shares) if shares else None
+                if type(entry) in (tuple, list):
+                    shares = [p * t for i, p in zip(entry[::2], entry[1::2], strict=True) if (t := pushed[i]) is not None] \
+                        if type(entry) is tuple else \
+                        [t if pullback is None else pullback(t, held) for i, pullback, held in entry if (t := pushed[i]) is not None]
+                    pushed[k] = sum(shares[1:], shares[0]) if shares else None
                 elif entry is not None:
                     pushed[k] = entry.push(pushed)
         return [pushed[place_of(node)] for node in outputs]
@@ -150,7 +160,7 @@ class Tape(Level):
         entries = self.entries.copy()
         waiting = [node for node in outputs if type(node) is not int]
         for entry in filter(None, entries):
-            if type(entry) is not tuple:
+            if type(entry) not in (tuple, list):
                 waiting += entry.parents
         while waiting:
             node = waiting.pop()
@@ -214,7 +224,11 @@ class Var(Traced):
                     if v is args[i] and type(v) is not float:
                         saved = list(saved) if saved is values else saved
                         saved[i] = tape.freeze(v)
-            record = (Get if row.fn is getitem else Record)(row, active, parents, saved, kwargs, ans if row.uses_ans else None)
+            if row.fn is getitem:
+                record = new(Get)
+                record.row, record.parent, record.args, record.kwargs = row, parents[0], saved, kwargs
+            else:
+                record = Record(row, active, parents, saved, kwargs, ans if row.uses_ans else None)
             node = tape.record(record)
         if isinstance(ans, tuple | list):
             record.shapes = [Abstract(part) for part in ans]

@@ -78,6 +78,8 @@ def value_and_gradient(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=Fals
 
 def check_scalar(out, where):
     """Raise unless the function returned one number."""
+    if isinstance(out, Traced) and type(out.value) is float:
+        return
     if isinstance(out, tuple | list | dict) or out is None:
         raise TypeError(f"{where}: the function returned {'a ' + type(out).__name__ if out is not None else None}, not a number: "
                         f"use jacobian, which takes pytrees")

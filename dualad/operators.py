@@ -235,12 +235,12 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
 
 def array_function(self, fn, types, args, kwargs):
     """Evaluate an array function; one linear in its only argument, on an array that was never written, directly."""
-    call = LINEAR.get(fn)
-    if call is not None and len(args) == 1 and not kwargs:
+    row = ROWS.get(fn)
+    if row is not None and row.short and row.kind == "linear" and row.view is None and len(args) == 1 and not kwargs:
         level, a, t = self.level, self.value, self.tangent
         if (level.plain and level.directions is None and t is not None and type(a) is np.ndarray
                 and ((alias := self.alias) is None or alias.base.alias is None)):
-            v, t = call(a), call(t)
+            v, t = row.call(a), row.call(t)
             r = new(Dual)
             r.value, r.tangent, r.level, r.alias = v.item() if type(v) is np.float64 else v, t, level, None
             return r
@@ -269,10 +269,6 @@ def join(fn, level, parts, axis=0, **options):
     r.value, r.level, r.alias = fn(values, axis=axis), level, None
     r.tangent = fn(tangents, axis=axis if level.directions is None or axis < 0 else axis + 1)
     return r
-
-
-#: functions linear in their only argument that return no view
-LINEAR = {row.fn: row.call for row in ROWS.values() if row.kind == "linear" and row.view is None and row.canonical is None}
 
 
 # --- indexing -----------------------------------------------------------------------------------------------------------------

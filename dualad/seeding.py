@@ -176,6 +176,8 @@ def chosen(args, argnums, where):
     TypeError, ValueError
         Where `argnums` is no integer or tuple of them, or names an argument that was not given.
     """
+    if type(argnums) is int and 0 <= argnums < len(args):
+        return [argnums], True
     single = isinstance(argnums, int | np.integer) and not isinstance(argnums, bool)
     if not single and not (isinstance(argnums, tuple | list) and all(isinstance(i, int | np.integer) for i in argnums)):
         raise TypeError(f"{where}: argnums is {argnums!r}: give an integer or a tuple of integers")
@@ -192,7 +194,7 @@ def chosen(args, argnums, where):
 
 def with_arguments(f: Callable, args, kwargs, positions):
     """Return ``f`` as a function of the arguments at `positions` alone."""
-    if not kwargs and positions == [0] and len(args) == 1:
+    if not kwargs and len(args) == 1 == len(positions):
         return f
 
     def call(*chosen_args):

@@ -242,6 +242,8 @@ class Elementwise(Differentiable):
         self.short = self.complex_body is None
         #: for each argument, the arguments whose values its partial uses
         self.uses = [USED_BY_MARK.get(partial, tuple(range(len(partials)))) for partial in partials]
+        #: for each argument, ``pullback(g, (ans, *args))`` of plain arrays of one shape; None where it is g itself
+        self.pullbacks = [pullback_of(self, i, partial) for i, partial in enumerate(partials)]
         #: the arguments in the order to pull back to: last one that may take over the cotangent's buffer
         self.order = sorted(range(len(partials)), key=lambda i: partials[i] is ONE)
 
@@ -300,6 +302,31 @@ class Elementwise(Differentiable):
         return scale(p, t, ans, args) if self.trusted else p * t
 
 
+def pullback_of(row, i, partial):
+    """Return the function ``(g, (ans, *args))`` that multiplies by partial i, under an error state that ignores; None for 1."""
+    if partial is ONE:
+        return None
+    if partial is MINUS_ONE:
+        return lambda g, held: -g
+
+    def pullback(g, held):
+        try:
+            return partial(*held) * g
+        except ZeroDivisionError:
+            return row.multiply(i, g, held[0], held[1:])
+
+    def strong_pullback(g, held):
+        share = pullback(g, held)
+        return share if type(share) is np.ndarray and all_finite(share) else row.multiply(i, g, held[0], held[1:])
+    return strong_pullback if row.singular or partial is None else pullback
+
+
+def all_finite(array):
+    """Tell whether no element is infinite or NaN; of very large ones it may say so though they are finite."""
+    size = np.vdot(array, array)
+    return size - size == 0.0
+
+
 def evaluated(partial, ans, args):
     """Return a partial; where Python's floats raise, as NumPy's numbers have it (inf)."""
     try:
@@ -356,7 +383,7 @@ def linear(fn, transpose, *, affine=(), argnum=0, **options):
     def vjp(g, ans, *args, **kwargs):
         return transpose(g, *args, **kwargs)
 
-    row = Differentiable(fn, (jvp,), (vjp,), (argnum,), kind="linear", shape_only=True, uses_ans=False, **options)
+    row = Differentiable(fn, (jvp,), (vjp,), (argnum,), kind="linear", shape_only=True, uses_ans=False, transpose=transpose, **options)
     row.short = argnum == 0 and row.canonical is None
     return register(row)
 

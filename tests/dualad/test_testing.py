@@ -9,7 +9,6 @@ import pytest
 
 import dualad
 from checkpoint import vjp
-from checkpoint.operators import LINEAR
 from dualad.rules import ROWS
 from dualad.rules.kinds import (
     ANS,
@@ -35,12 +34,6 @@ T3 = random.uniform(0.3, 0.9, (2, 3, 4))
 
 
 # --- planted errors ---------------------------------------------------------------------------------------------------------
-
-def plant(monkeypatch, fn, row):
-    """Put a row into the table, and the short path that was made of the old one aside."""
-    monkeypatch.setitem(ROWS, fn, row)
-    monkeypatch.delitem(LINEAR, fn, raising=False)
-
 
 def mT(a):
     return np.swapaxes(a, -1, -2)
@@ -120,7 +113,7 @@ PLANTED = [elementwise("sign flipped", np.sin, lambda ans, x: -np.cos(x)),
 @pytest.mark.parametrize(("fn", "row", "f", "args"), PLANTED)
 def test_a_wrong_rule_is_found(monkeypatch, fn, row, f, args):
     check_derivatives(f, *args, vjp=vjp)
-    plant(monkeypatch, fn, row)
+    monkeypatch.setitem(ROWS, fn, row)
     with pytest.raises(AssertionError, match=r"by the rule, .* by (central )?differences"):
         check_derivatives(f, *args, vjp=vjp)
 
@@ -128,7 +121,7 @@ def test_a_wrong_rule_is_found(monkeypatch, fn, row, f, args):
 @pytest.mark.parametrize(("fn", "row", "f", "args"), [p for p in PLANTED if isinstance(p.values[1], Elementwise)])
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 def test_each_mode_alone_finds_a_wrong_partial(monkeypatch, fn, row, f, args, mode):
-    plant(monkeypatch, fn, row)
+    monkeypatch.setitem(ROWS, fn, row)
     with pytest.raises(AssertionError, match=mode):
         check_derivatives(f, *args, modes=mode, vjp=vjp)
 
@@ -184,7 +177,7 @@ def message(*args, **kwargs):
 
 
 def test_the_message_names_mode_order_argument_and_element(monkeypatch):
-    plant(monkeypatch, np.sin, Elementwise(np.sin, lambda ans, x: np.where(np.equal(x, X[1, 2]), 0.0, np.cos(x))))
+    monkeypatch.setitem(ROWS, np.sin, Elementwise(np.sin, lambda ans, x: np.where(np.equal(x, X[1, 2]), 0.0, np.cos(x))))
     f = lambda p, q: (p * 2.0, q["u"] + np.sin(q["v"]))
     text = message(f, X, {"u": X, "v": X}, seed=3)
     assert re.match(r"check_derivatives: forward mode, order 1: the derivative of output 1 by argument 1\['v'\] at \[1, 2\] is 0\.0 "
@@ -195,7 +188,7 @@ def test_the_message_names_mode_order_argument_and_element(monkeypatch):
 
 
 def test_the_message_names_the_order(monkeypatch):
-    plant(monkeypatch, np.sin, Elementwise(np.sin, lambda ans, x: np.cos(dualad.primal(x))))
+    monkeypatch.setitem(ROWS, np.sin, Elementwise(np.sin, lambda ans, x: np.cos(dualad.primal(x))))
     check_derivatives(np.sin, X, order=1, vjp=vjp)
     assert "forward mode, order 2: the derivative of output by argument 0" in message(np.sin, X)
     text = message(np.sin, X, modes="reverse", vjp=vjp)
@@ -203,12 +196,12 @@ def test_the_message_names_the_order(monkeypatch):
 
 
 def test_the_seed_fixes_the_directions(monkeypatch):
-    plant(monkeypatch, np.sin, Elementwise(np.sin, MINUS_ONE))
+    monkeypatch.setitem(ROWS, np.sin, Elementwise(np.sin, MINUS_ONE))
     assert message(np.sin, X) == message(np.sin, X) != message(np.sin, X, seed=1)
 
 
 def test_tolerances_and_step(monkeypatch):
-    plant(monkeypatch, np.sin, Elementwise(np.sin, lambda ans, x: 1.001 * np.cos(x)))
+    monkeypatch.setitem(ROWS, np.sin, Elementwise(np.sin, lambda ans, x: 1.001 * np.cos(x)))
     message(np.sin, X)
     check_derivatives(np.sin, X, rtol=0.1)
     check_derivatives(np.sin, X, atol=0.1)
@@ -216,7 +209,7 @@ def test_tolerances_and_step(monkeypatch):
 
 
 def test_a_nan_is_an_error(monkeypatch):
-    plant(monkeypatch, np.sin, Elementwise(np.sin, lambda ans, x: np.cos(x) * np.nan))
+    monkeypatch.setitem(ROWS, np.sin, Elementwise(np.sin, lambda ans, x: np.cos(x) * np.nan))
     assert "is nan by the rule" in message(np.sin, X)
 
 
