@@ -118,7 +118,6 @@ class Tape(Level):
                 else:
                     i, p = entry
                     values[i] += p * g
-                values[k] = zero
             elif kind is list:
                 for i, pullback, held in entry:
                     share = g if pullback is None else pullback(g, held)
@@ -126,7 +125,7 @@ class Tape(Level):
                     values[i] = share if now is zero else now + share
             elif entry is not None:
                 entry.pull(k, g, adjoints)
-                values[k] = zero
+                values[k] = zero  # its buffer may be large
         return [None if values[node] is ZERO else values[node] for node in inputs]
 
     def push(self, tangents, outputs):
