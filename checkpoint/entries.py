@@ -155,6 +155,9 @@ class Linear(Entry):
 
     __slots__ = ("args", "kwargs", "parent", "row")
 
+    def __init__(self, row, parent, args, kwargs):
+        self.row, self.parent, self.args, self.kwargs = row, parent, args, kwargs
+
     def pull(self, k, g, adjoints):
         """Add the transpose applied to `g` to the adjoint of the parent."""
         row, like = self.row, self.args[0]

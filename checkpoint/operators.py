@@ -6,15 +6,18 @@ written here: the templates are filled with each row's partials, evaluated as th
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy import float64, ndarray
 
 from dualad.dispatch import apply
 from dualad.dual import shows_memory
-from dualad.levels import new, shared_view
+from dualad.levels import Handle, new, shared_view
 from dualad.operators import BASIC, OPERATORS, compile_function, not_real
+from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import FIRST, MINUS_ONE, ONE, ROWS, SECOND, Abstract, evaluated
+from dualad.rules.kinds import FIRST, MINUS_ONE, ONE, ROWS, SECOND, Abstract, Differentiable, Elementwise, evaluated, unbroadcast
 from dualad.traced import GETITEM, Traced
 
 from .entries import Entry, Get, Linear, Pair, Single
@@ -145,27 +148,119 @@ def define_binary(name, symbol, ufunc, operate):
              "pullbacks": row.pullbacks}
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         text = source.format(method=method, **texts)
-        general = general_operator(operate, getattr(Traced, method), method.startswith("__r"))
+        general = general_operator(row, operate, getattr(Traced, method), method.startswith("__r"))
         setattr(Var, method, compile_function(method, text, general=general, **space))
 
 
-def general_operator(operate, slow, reflected):
-    """Return the operator for all else. A number whose entry is held by its Var only, such as a sum, is given to the tape first."""
+def general_operator(row, operate, slow, reflected):
+    """Return the operator for all else."""
     def general(self, other):
-        kept = False
-        for x in (self, other):
-            if type(x) is Var and type(x.value) is float and isinstance(x.node, Entry) and x.level.plain:
-                x.node, kept = x.level.keep(x.node), True
-        if kept:
+        if kept(self) | kept(other):
             return operate(other, self) if reflected else operate(self, other)
-        return slow(self, other)
+        r = small(row, operate, (other, self) if reflected else (self, other), NO_KEYWORDS, self.level)
+        return slow(self, other) if r is None else r
     return general
 
 
-# --- arrays that were never written -----------------------------------------------------------------------------------------------
+def kept(x):
+    """Give the entry of a number to the tape, which alone holds what arithmetic of numbers needs; tell whether that was needed."""
+    if type(x) is Var and type(x.value) is float and isinstance(x.node, Entry) and x.level.plain:
+        x.node = x.level.keep(x.node)
+        return True
+    return False
+
+
+# --- numbers and small arrays, of any row -----------------------------------------------------------------------------------------
 
 NO_KEYWORDS: dict = {}
+NUMBERS = {float, int, float64}
 
+
+def small(row, fn, args, kwargs, tape):
+    """Evaluate a row of numbers and small arrays of double precision; None where the general path is needed."""
+    if not (tape.plain and row.trusted and row.view is None) or "out" in kwargs:
+        return None
+    arrays, values, active = row.arrays(args), list(args), []
+    for i, arg in enumerate(args):
+        kind = type(arg)
+        if kind is Var:
+            if i not in arrays or arg.level is not tape or not ((alias := arg.alias) is None or alias.base.alias is None):
+                return None
+            values[i] = value = arg.value
+            if (type(value) is not ndarray or value.nbytes > SMALL or value.dtype is not FLOAT) and type(value) is not float:
+                return None
+            if arg.node is not None:
+                active.append(i)
+                if type(arg.node) is not int:
+                    arg.node = tape.keep(arg.node)
+        elif kind is ndarray:
+            if arg.nbytes > SMALL or (arg.dtype is not FLOAT and arg.dtype.kind not in "bi"):
+                return None
+            values[i] = arg.copy()  # its owner may change it before the pull
+        elif isinstance(arg, Handle) or (i in arrays and kind not in NUMBERS):
+            return None
+    for value in kwargs.values():
+        if isinstance(value, Handle):
+            return None
+    try:
+        v = fn(*values, **kwargs)
+    except ArithmeticError:  # of Python floats, where NumPy has inf or NaN
+        return None
+    r = new(Var)
+    r.value, r.level, r.alias, r.node = v, tape, None, None
+    if type(v) is ndarray:
+        if v.nbytes > SMALL or v.dtype is not FLOAT or not v.ndim:
+            return None
+    elif type(v) in NUMBERS:
+        r.value = float(v)
+    else:
+        return None
+    if active:
+        entry = entry_of(row, v, values, kwargs, [(i, args[i].node) for i in active])
+        if entry is None:
+            return None
+        r.node = len(tape.entries)
+        tape.entries.append(entry)
+    return r
+
+
+def entry_of(row, v, values, kwargs, active):
+    """Return what the tape holds of an operation that gave `v`; None where a number has an infinite partial."""
+    if type(row) is not Elementwise:
+        values = row.saved(values, ()) if row.shape_only else values
+        return [(node, pull_row, (row, i, v, values, kwargs)) for i, node in active]
+    if type(v) is not ndarray:
+        entry = ()
+        with np.errstate(all="ignore"):
+            for i, node in active:
+                if row.partials[i] is None or not math.isfinite(p := float(evaluated(row.partials[i], v, values))):
+                    return None
+                entry += (node, p)
+        return entry if len(entry) <= 4 else None
+    held, entry = (v, *values), []
+    for i, node in active:
+        value, pullback = values[i], row.pullbacks[i]
+        same = type(value) is ndarray and value.shape == v.shape
+        entry.append((node, pullback, held) if same else (node, pull_broadcast, (pullback, held, value)))
+    return entry
+
+
+def pull_row(g, held):
+    """Return the share of one argument of any row."""
+    row, i, ans, args, kwargs = held
+    return row.vjp(i, g, ans, args, kwargs)
+
+
+def pull_broadcast(g, held):
+    """Return the share of an elementwise row's argument that was broadcast."""
+    pullback, inner, value = held
+    share = g if pullback is None else pullback(g, inner)
+    if type(share) is ndarray and type(value) is not ndarray:
+        return float(np.add.reduce(share, None))
+    return unbroadcast(share, value)
+
+
+# --- arrays that were never written -----------------------------------------------------------------------------------------------
 
 def abstract(array):
     """Return the Abstract of a plain array."""
@@ -175,18 +270,20 @@ def abstract(array):
 
 
 def array_function(self, fn, types, args, kwargs):
-    """Evaluate an array function; one linear in its first argument, on an array that was never written, directly."""
+    """Evaluate an array function of a row that is linear in its first argument, or of small arrays, directly."""
     row = ROWS.get(fn)
-    if (row is not None and row.short and row.kind == "linear" and row.trusted and args and args[0] is self
-            and type(a := self.value) is ndarray
-            and self.level.plain and self.node is not None and ((alias := self.alias) is None or alias.base.alias is None)
-            and not (len(args) > 1 and any(isinstance(arg, Traced) for arg in args[1:]))
-            and not (kwargs and ("out" in kwargs or any(isinstance(value, Traced) for value in kwargs.values())))):
-        v = row.call(a, *args[1:], **kwargs)
-        r = linear(Linear, row, (abstract(a), *args[1:]), kwargs, self.node, v, self.level)
-        if row.view is not None and shows_memory(v, a):
-            r.alias = shared_view(self, alias, fn, args[1:], kwargs)
-        return r
+    if isinstance(row, Differentiable) and self.level.plain:
+        if (row.short and row.kind == "linear" and row.trusted and args and args[0] is self
+                and type(a := self.value) is ndarray and self.node is not None and ((alias := self.alias) is None or alias.base.alias is None)
+                and not (len(args) > 1 and any(isinstance(arg, Traced) for arg in args[1:]))
+                and not (kwargs and ("out" in kwargs or any(isinstance(value, Traced) for value in kwargs.values())))):
+            v = row.call(a, *args[1:], **kwargs)
+            r = linear(Linear, row, (abstract(a), *args[1:]), kwargs, self.node, v, self.level)
+            if row.view is not None and shows_memory(v, a):
+                r.alias = shared_view(self, alias, fn, args[1:], kwargs)
+            return r
+        if row.canonical is None and (r := small(row, row.call, args, kwargs, self.level)) is not None:
+            return r
     return Traced.__array_function__(self, fn, types, args, kwargs)
 
 
@@ -194,11 +291,7 @@ def linear(kind, row, args, kwargs, node, v, tape):
     """Record an entry of a function that is linear in its first argument, and return its variable."""
     entries = tape.entries
     r = new(Var)
-    r.node = entry = new(kind)
-    entry.row = row
-    entry.parent = node
-    entry.args = args
-    entry.kwargs = kwargs
+    r.node = entry = kind(row, node, args, kwargs)
     entry.place = len(entries)
     entries.append(None)
     r.value = v.item() if type(v) is float64 else v
@@ -268,14 +361,13 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                     r.value, r.node, r.level, r.alias = v, len(tape.entries), tape, None
                     tape.entries.append((i, p))
                     return r
-        elif len(args) == 2 and type(args[0]) is float64 and type(a) is float and ufunc in REFLECTED_METHODS:
-            return REFLECTED_METHODS[ufunc](self, float(args[0]))
+        elif isinstance(row := ROWS.get(ufunc), Differentiable) and (r := small(row, ufunc, args, kwargs, tape)) is not None:
+            return r
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 
 
 for entry in OPERATORS:
     define_binary(*entry)
-REFLECTED_METHODS = {ufunc: getattr(Var, f"__r{name}__") for name, _, ufunc, _ in OPERATORS}
 Var.__neg__ = negative  # type: ignore[operator]
 Var.__array_ufunc__ = array_ufunc
 Var.__array_function__ = array_function

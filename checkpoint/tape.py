@@ -196,23 +196,19 @@ class Var(Traced):
         for i in row.arrays(args):
             arg = args[i]
             if type(arg) is Var and arg.level is tape:
-                shared = arg.alias is not None and arg._shares_written()
-                value = arg.value
-                if shared:
+                if arg.alias is not None and arg._shares_written():
                     written = True
-                    if not row.shape_only and type(value) is np.ndarray:
-                        value = value.copy("K")
-                    elif not row.shape_only and isinstance(value, Traced):
-                        value = np.copy(value)
+                    value = arg.value if row.shape_only or type(arg.value) is float else np.copy(arg.value, "K")
+                else:
+                    value = arg.value
+                    scalar = scalar or type(value) is float
                 values[i] = value
-                if type(value) is float:
-                    scalar = True
                 if arg.node is not None:
                     active.append(i)
                     parents.append(arg.node)
         if scalar and not tape.weak and len(args) > 1:
             strengthen(values, args)
-        if not isinstance(row, Elementwise):
+        if kwargs or any(type(value) is Var for value in values):
             refuse_traced_metadata(row, values, kwargs, tape)
         ans = (evaluate or row.call)(*values, **kwargs)
         node = None
@@ -223,14 +219,11 @@ class Var(Traced):
                     if v is args[i] and type(v) is not float:
                         saved = list(saved) if saved is values else saved
                         saved[i] = tape.freeze(v)
-            if row.fn is getitem:
-                record = new(Get)
-                record.row, record.parent, record.args, record.kwargs = row, parents[0], saved, kwargs
-            else:
-                record = Record(row, active, parents, saved, kwargs, ans if row.uses_ans else None)
-            node = tape.record(record)
-        if isinstance(ans, tuple | list):
-            record.shapes = [Abstract(part) for part in ans]
+            node = tape.record(Get(row, parents[0], saved, kwargs) if row.fn is getitem else
+                               Record(row, active, parents, saved, kwargs, ans if row.uses_ans else None))
+        if type(ans) is not np.ndarray and isinstance(ans, tuple | list):
+            if node is not None:
+                node.shapes = [Abstract(part) for part in ans]
             parts = [make_var(part, None if node is None else tape.record(Part(node, i)), tape) for i, part in enumerate(ans)]
             return type(ans)(parts) if type(ans) in (tuple, list) else type(ans)(*parts)
         result = make_var(ans.item() if type(ans) is np.float64 else ans, node, tape)

@@ -415,8 +415,9 @@ def multilinear(fn, transpose, *, call=None, **options):
 
 def bilinear(fn, transpose0, transpose1, **options):
     """Enter a function linear in each of its two arguments; ``transpose(g, a, b, **kwargs)``."""
-    return multilinear(fn, lambda i, *rest, **kwargs: (transpose0, transpose1)[i](*rest, **kwargs), kind="bilinear",
-                       **options)
+    def transpose(i, *rest, **kwargs):
+        return (transpose1 if i else transpose0)(*rest, **kwargs)
+    return multilinear(fn, transpose, kind="bilinear", **options)
 
 
 def explicit(fn, jvp=None, vjp=None, **options):
