@@ -20,13 +20,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from .cotangents import Abstract, is_complex, like_primal, restore_axes, spread_out, unbroadcast
+from .cotangents import Abstract, is_complex, like_primal, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
 from .primitives import all_finite, primitive, strong_multiply
 
 __all__ = ["ANS", "FIRST", "MINUS_ONE", "ONE", "ROWS", "SECOND", "Abstract", "Composite", "Constant", "Differentiable",
            "Elementwise", "Refused", "Row", "bilinear", "composite", "constant", "elementwise", "explicit", "is_complex",
-           "joined", "linear", "multilinear", "primitive", "real_linear", "refused", "restore_axes", "spread_out", "strong_multiply",
-           "unbroadcast"]
+           "joined", "linear", "multilinear", "ndim_of", "one_over", "primitive", "real_linear", "refused", "restore_axes", "shape_of",
+           "spread_out", "strong_multiply", "unbroadcast"]
 
 ROWS: dict[Callable, Row] = {}
 
@@ -328,13 +328,11 @@ def scale(p, t, ans, args):
 
 def reusable(p, t, ans, args) -> bool:
     """Tell whether `p` is a fresh array that nobody else holds, of the shape and dtype of the array `t`."""
-    if not (type(p) is np.ndarray and type(t) is np.ndarray and p.base is None and p is not ans
-            and p.shape == t.shape and p.dtype == t.dtype):
-        return False
-    for arg in args:  # any() of a generator takes as long as all of the above
-        if p is arg:
-            return False
-    return True
+    fresh = (type(p) is np.ndarray and type(t) is np.ndarray and p.base is None and p is not ans
+             and p.shape == t.shape and p.dtype == t.dtype)
+    for arg in args:  # any() of a generator takes longer than all else here
+        fresh = fresh and p is not arg
+    return fresh
 
 
 def fits(buffer, term) -> bool:
