@@ -94,8 +94,11 @@ def spread_out(g, x, axis=None):
 
 
 def restore_axes(g, x, axis=None, keepdims=False):
-    """Return `g`, the cotangent of a reduction of `x` over `axis`, with the reduced axes back as axes of length 1."""
-    if type(g) is float:  # it broadcasts as it is
+    """Return `g`, the cotangent of a reduction of `x` over `axis`, with the reduced axes back as axes of length 1.
+
+    A number stays one: it broadcasts as it is.
+    """
+    if not shape_of(g):
         return g
     shape = shape_of(x)
     if axis is None:
