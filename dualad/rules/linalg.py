@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from functools import lru_cache
 
 import numpy as np
 
@@ -98,20 +99,8 @@ def canonical_einsum(args, kwargs):
         operands = list(args[:len(args) // 2 * 2:2])
         terms = [sublist(s) for s in args[1:len(args) // 2 * 2:2]]
         subscripts = ",".join(terms) + ("->" + sublist(args[-1]) if len(args) % 2 else "")
-    inputs, arrow, output = subscripts.partition("->")
-    terms = inputs.split(",")
-    if len(terms) != len(operands):
-        raise ValueError(f"numpy.einsum: {subscripts!r} names {len(terms)} operands, {len(operands)} were given")
-    free = [c for c in string.ascii_letters if c not in subscripts]
-    spare = "".join(free[:max(ndim_of(x) for x in operands)])
-    widths = [ndim_of(x) - len(t.replace("...", "")) if "..." in t else 0 for t, x in zip(terms, operands, strict=True)]
-    terms = [t.replace("...", spare[len(spare) - w:] if w else "") for t, w in zip(terms, widths, strict=True)]
-    widest = spare[len(spare) - max(widths):] if max(widths) else ""
-    if arrow:
-        output = output.replace("...", widest)
-    else:
-        letters = "".join(terms)
-        output = widest + "".join(sorted(c for c in set(letters) if letters.count(c) == 1 and c not in widest))
+    terms, output = explicit_subscripts(subscripts, tuple(map(ndim_of, operands)))
+    terms = list(terms)
     for k, term in enumerate(terms):
         while len(set(term)) < len(term):
             letter = next(c for c in term if term.count(c) > 1)
@@ -123,6 +112,26 @@ def canonical_einsum(args, kwargs):
     return tuple(operands), {**options, "subscripts": ",".join(terms) + "->" + output}
 
 
+@lru_cache
+def explicit_subscripts(subscripts, ndims):
+    """Return the terms of the operands and of the output, without ellipsis."""
+    inputs, arrow, output = subscripts.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(ndims):
+        raise ValueError(f"numpy.einsum: {subscripts!r} names {len(terms)} operands, {len(ndims)} were given")
+    free = [c for c in string.ascii_letters if c not in subscripts]
+    spare = "".join(free[:max(ndims)])
+    widths = [ndim - len(t.replace("...", "")) if "..." in t else 0 for t, ndim in zip(terms, ndims, strict=True)]
+    terms = [t.replace("...", spare[len(spare) - w:] if w else "") for t, w in zip(terms, widths, strict=True)]
+    widest = spare[len(spare) - max(widths):] if max(widths) else ""
+    if arrow:
+        output = output.replace("...", widest)
+    else:
+        letters = "".join(terms)
+        output = widest + "".join(sorted(c for c in set(letters) if letters.count(c) == 1 and c not in widest))
+    return tuple(terms), output
+
+
 def sublist(indices):
     return "".join("..." if i is Ellipsis else string.ascii_letters[i] for i in indices)
 
@@ -132,16 +141,26 @@ def einsum_call(*operands, subscripts, **options):
 
 
 def einsum_transpose(i, g, *operands, subscripts, **options):
-    inputs, output = subscripts.split("->")
-    terms = inputs.split(",")
-    others = [(t, x) for k, (t, x) in enumerate(zip(terms, operands, strict=True)) if k != i]
-    known = set(output).union(*(t for t, _ in others))
-    alone = "".join(c for c in terms[i] if c not in known)  # summed in this operand only: the cotangent is constant there
+    swapped, alone = swapped_subscripts(subscripts, i)
+    others = [x for k, x in enumerate(operands) if k != i]
     if alone:
         shape = shape_of(operands[i])
-        others.append((alone, np.ones([shape[terms[i].index(c)] for c in alone])))
-    swapped = ",".join([output, *(t for t, _ in others)]) + "->" + terms[i]
-    return unbroadcast(np.einsum(swapped, g, *(x for _, x in others), **options), operands[i])
+        others.append(np.ones([shape[axis] for axis in alone]))
+    return unbroadcast(np.einsum(swapped, g, *others, **options), operands[i])
+
+
+@lru_cache
+def swapped_subscripts(subscripts, i):
+    """Return the subscripts that pull a cotangent back to operand i, and its axes that are summed in it alone.
+
+    The cotangent is constant along those: there is one more operand, of ones.
+    """
+    inputs, output = subscripts.split("->")
+    terms = inputs.split(",")
+    others = terms[:i] + terms[i + 1:]
+    alone = [axis for axis, c in enumerate(terms[i]) if c not in {*output, *"".join(others)}]
+    ones = ["".join(terms[i][axis] for axis in alone)] if alone else []
+    return ",".join([output, *others, *ones]) + "->" + terms[i], alone
 
 
 # --- solving ----------------------------------------------------------------------------------------------------------------
