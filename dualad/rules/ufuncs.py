@@ -21,7 +21,7 @@ from .kinds import (
     real_linear,
     refused,
 )
-from .primitives import ratio
+from .primitives import all_finite, ratio
 
 LOG2, LOG10, DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
 
@@ -95,10 +95,10 @@ def arctan2_second(ans, y, x):
 
 @primitive
 def softmax_share(x, y):
-    """Return exp(x) / (exp(x) + exp(y)) without overflow, 1/2 where both are the same infinity."""
-    with np.errstate(invalid="ignore"):
-        share = 0.5 + 0.5 * np.tanh(0.5 * (x - y))
-        return np.where(np.equal(x, y), 0.5, share)[()] if np.count_nonzero(np.isnan(share)) else share
+    """Return exp(x) / (exp(x) + exp(y)), 1/2 where both are the same infinity."""
+    with np.errstate(all="ignore"):
+        share = 1.0 / (1.0 + np.exp(y - x))
+        return share if all_finite(share) else np.where(np.equal(x, y), 0.5, share)[()]
 
 
 def magnitude(z):
@@ -154,7 +154,7 @@ elementwise(np.log,        one_over(lambda ans, x: x), singular=True)
 elementwise(np.log2,       one_over(lambda ans, x: LOG2 * x), singular=True)
 elementwise(np.log10,      one_over(lambda ans, x: LOG10 * x), singular=True)
 elementwise(np.log1p,      one_over(lambda ans, x: 1.0 + x), singular=True)
-elementwise(softmax_share, lambda ans, x, y: ans * (1.0 - ans), lambda ans, x, y: ans * (ans - 1.0))
+elementwise(softmax_share, lambda ans, x, y: ans * softmax_share(y, x), lambda ans, x, y: -ans * softmax_share(y, x))
 elementwise(np.logaddexp,  lambda ans, x, y: softmax_share(x, y), lambda ans, x, y: softmax_share(y, x))
 elementwise(np.logaddexp2, lambda ans, x, y: softmax_share(LOG2 * x, LOG2 * y),
                            lambda ans, x, y: softmax_share(LOG2 * y, LOG2 * x))
