@@ -62,7 +62,7 @@ def SECOND(ans, x, y, *args):
 USED_BY_MARK = {ONE: (), MINUS_ONE: (), ANS: (), FIRST: (0,), SECOND: (1,)}
 
 
-# --- a partial that is a quotient --------------------------------------------------------------------------------------
+# --- a partial that is a quotient -----------------------------------------------------------------------------------------
 
 def one_over(divisor):
     """Make the partial 1 / divisor; arrays are divided by it, which is one pass less than to multiply by the partial."""
@@ -234,8 +234,8 @@ class Elementwise(Differentiable):
 
     Parameters
     ----------
-    partials : callables ``partial(ans, *args)``, or the marks ONE, MINUS_ONE, ANS, FIRST, SECOND; None for an argument
-        without a derivative.
+    partials : callables ``partial(ans, *args)``, or the marks ONE, MINUS_ONE, ANS, FIRST, SECOND, or ``one_over(divisor)``;
+        None for an argument without a derivative.
     singular : True, or a predicate of the arguments: a partial may be infinite where the function is finite. Then a zero
         tangent (or cotangent) times the partial is zero, and the partial is evaluated without warnings.
     """
@@ -313,7 +313,7 @@ def evaluated(partial, ans, args):
 
 
 def product(partial, t, ans, args):
-    """Return a partial times `t`, both plain."""
+    """Return a partial times the plain array `t`, in a buffer of the partial where that may be reused."""
     divisor = getattr(partial, "divisor", None)
     if divisor is None:
         return scale(evaluated(partial, ans, args), t, ans, args)
