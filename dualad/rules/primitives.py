@@ -34,9 +34,11 @@ def primitive(fn):
     @wraps(fn)
     def call(*args, **kwargs):
         for arg in args:
-            apply = getattr(type(arg), "__dualad_apply__", None)
-            if apply is not None:
-                return apply(call, args, kwargs)
+            kind = type(arg)
+            if kind is not np.ndarray and kind is not float:
+                apply = getattr(kind, "__dualad_apply__", None)
+                if apply is not None:
+                    return apply(call, args, kwargs)
         return fn(*args, **kwargs)
     return call
 
