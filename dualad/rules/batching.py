@@ -11,6 +11,7 @@ import numpy as np
 
 from .indexing import cast, getitem, is_basic, scatter
 from .kinds import Abstract, signature, strong_multiply
+from .reductions import difference, scattered_difference
 from .shapes import blank, select, surround
 from .sparse import times_sparse
 
@@ -127,6 +128,19 @@ def joined_form(fn, args, kwargs, batched):
     return fn(*arrays, **{**kwargs, "axis": behind(axis)})
 
 
+def tile_form(fn, args, kwargs, batched):
+    call = bind(fn, args, kwargs)
+    reps = call["reps"]
+    reps = (reps,) if isinstance(reps, int | np.integer) else tuple(reps)
+    x = aligned(args[0], len(reps))
+    return fn(x, (1,) * (np.ndim(x) - len(reps)) + reps)
+
+
+def outer_form(fn, args, kwargs, batched):
+    a, b = (np.reshape(x, (x.shape[0], -1) if i in batched else -1) for i, x in enumerate(args))
+    return a[..., :, None] * b[..., None, :]
+
+
 def roll_form(fn, args, kwargs, batched):
     return np.reshape(scan_form(fn, args, kwargs, batched), args[0].shape)
 
@@ -214,12 +228,13 @@ FORMS = {
     cast: natural, np.real: natural, np.imag: natural, np.conjugate: natural, np.copy: natural,
     np.sum: reduce_form, np.prod: reduce_form, np.max: reduce_form, np.min: reduce_form, np.mean: reduce_form,
     np.cumsum: scan_form, np.cumprod: scan_form, np.flip: over_axes("axis"), np.roll: roll_form,
+    np.repeat: scan_form, np.tile: tile_form, difference: over_axes("axis"), scattered_difference: over_axes("axis"),
     np.reshape: reshape_form, np.ravel: reshape_form, np.transpose: transpose_form, np.swapaxes: over_axes("axis1", "axis2"),
     np.moveaxis: over_axes("source", "destination"), np.expand_dims: expand_dims_form, np.squeeze: squeeze_form,
     np.broadcast_to: broadcast_to_form, np.tril: last_two, np.triu: last_two,
     np.diagonal: over_axes("axis1", "axis2"),
     np.concatenate: joined_form, np.stack: joined_form,
-    np.matmul: matmul_form, np.einsum: einsum_form, getitem: getitem_form, scatter: scatter_form,
+    np.matmul: matmul_form, np.outer: outer_form, np.einsum: einsum_form, getitem: getitem_form, scatter: scatter_form,
     surround: surround_form, times_sparse: times_sparse_form,
     np.linalg.solve: solve_form, np.linalg.inv: natural, np.linalg.det: natural,
 }

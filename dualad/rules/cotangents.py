@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-__all__ = ["FLOAT", "Abstract", "is_complex", "like_primal", "restore_axes", "spread_out", "unbroadcast"]
+__all__ = ["FLOAT", "Abstract", "is_complex", "like_primal", "ndim_of", "restore_axes", "shape_of", "spread_out", "unbroadcast"]
 
 FLOAT, COMPLEX = np.dtype(float), np.dtype(complex)
 
@@ -18,8 +20,7 @@ class Abstract:
         if type(array) is float:
             self.shape, self.dtype = (), FLOAT
         else:
-            shape = getattr(array, "shape", None)
-            self.shape = np.shape(array) if shape is None else shape
+            self.shape = shape_of(array)
             self.dtype = getattr(array, "dtype", None) or np.dtype(type(array))
 
     @property
@@ -28,7 +29,18 @@ class Abstract:
 
     @property
     def size(self):
-        return int(np.prod(self.shape, dtype=int))
+        return math.prod(self.shape)
+
+
+def shape_of(x) -> tuple[int, ...]:
+    """Return the shape of a number, array, traced value or `Abstract`; ``np.shape`` of a traced value is a call through the table."""
+    shape = getattr(x, "shape", None)
+    return np.shape(x) if shape is None else shape
+
+
+def ndim_of(x) -> int:
+    """Return the number of axes of a number, array, traced value or `Abstract`."""
+    return len(shape_of(x))
 
 
 def is_complex(x) -> bool:
@@ -58,9 +70,7 @@ def like_primal(g, x):
 
 def unbroadcast(g, x):
     """Return the cotangent of `x`, where `g` is that of `x` broadcast to a larger shape."""
-    shape = getattr(x, "shape", None)
-    if shape is None:
-        shape = np.shape(x)
+    shape = shape_of(x)
     now = getattr(g, "shape", ())
     if now != shape:
         lead = len(now) - len(shape)
@@ -75,6 +85,8 @@ def unbroadcast(g, x):
 def spread_out(g, x, axis=None):
     """Return `g`, the cotangent of a reduction of `x` over `axis`, broadcast back to the shape of `x`."""
     if type(g) is float and axis is None:  # what np.broadcast_to gives, at a tenth of its cost
+        if not x.shape:
+            return g
         whole = np.ndarray(x.shape, FLOAT, np.array(g), 0, (0,) * len(x.shape))
         whole.flags.writeable = False
         return whole
@@ -82,8 +94,13 @@ def spread_out(g, x, axis=None):
 
 
 def restore_axes(g, x, axis=None, keepdims=False):
-    """Return `g`, the cotangent of a reduction of `x` over `axis`, with the reduced axes back as axes of length 1."""
-    shape = np.shape(x)
+    """Return `g`, the cotangent of a reduction of `x` over `axis`, with the reduced axes back as axes of length 1.
+
+    A number stays one: it broadcasts as it is.
+    """
+    if not shape_of(g):
+        return g
+    shape = shape_of(x)
     if axis is None:
         return np.reshape(g, (1,) * len(shape))
     axes = {a % len(shape) for a in ((axis,) if isinstance(axis, int | np.integer) else axis)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .kinds import composite, joined
+from .kinds import composite, joined, ndim_of, shape_of
 
 
 def positional(args, kwargs):
@@ -19,7 +19,7 @@ def variadic(fn):
 
 
 def concatenate_transpose(i, g, *arrays, axis=0, dtype=None, casting=None):
-    shapes = [np.shape(a) for a in arrays]
+    shapes = [shape_of(a) for a in arrays]
     if axis is None:
         sizes = [int(np.prod(shape, dtype=int)) for shape in shapes]
         return np.reshape(g[sum(sizes[:i]):sum(sizes[:i + 1])], shapes[i])
@@ -28,7 +28,7 @@ def concatenate_transpose(i, g, *arrays, axis=0, dtype=None, casting=None):
 
 
 def stack_transpose(i, g, *arrays, axis=0, dtype=None, casting=None):
-    return g[(*(slice(None),) * (axis % np.ndim(g)), i)]
+    return g[(*(slice(None),) * (axis % ndim_of(g)), i)]
 
 
 def axis_of(n):
@@ -38,11 +38,11 @@ def axis_of(n):
 
 def hstack(arrays, **options):
     arrays = [np.atleast_1d(a) for a in arrays]
-    return np.concatenate(arrays, axis=axis_of(np.ndim(arrays[0])), **options)
+    return np.concatenate(arrays, axis=axis_of(ndim_of(arrays[0])), **options)
 
 
 def column_stack(arrays):
-    return np.concatenate([a if np.ndim(a) > 1 else np.reshape(a, (-1, 1)) for a in arrays], axis=1)
+    return np.concatenate([a if ndim_of(a) > 1 else np.reshape(a, (-1, 1)) for a in arrays], axis=1)
 
 
 joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), canonical=positional)

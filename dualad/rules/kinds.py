@@ -20,13 +20,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from .cotangents import Abstract, is_complex, like_primal, restore_axes, spread_out, unbroadcast
-from .primitives import isfinite, primitive, strong_multiply
+from .cotangents import Abstract, is_complex, like_primal, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
+from .primitives import all_finite, primitive, strong_multiply
 
 __all__ = ["ANS", "FIRST", "MINUS_ONE", "ONE", "ROWS", "SECOND", "Abstract", "Composite", "Constant", "Differentiable",
            "Elementwise", "Refused", "Row", "bilinear", "composite", "constant", "elementwise", "explicit", "is_complex",
-           "joined", "linear", "multilinear", "primitive", "real_linear", "refused", "restore_axes", "spread_out", "strong_multiply",
-           "unbroadcast"]
+           "joined", "linear", "multilinear", "ndim_of", "one_over", "primitive", "real_linear", "refused", "restore_axes", "shape_of",
+           "spread_out", "strong_multiply", "unbroadcast"]
 
 ROWS: dict[Callable, Row] = {}
 
@@ -60,6 +60,16 @@ def SECOND(ans, x, y, *args):
 
 #: the arguments whose values a marked partial uses
 USED_BY_MARK = {ONE: (), MINUS_ONE: (), ANS: (), FIRST: (0,), SECOND: (1,)}
+
+
+# --- a partial that is a quotient -----------------------------------------------------------------------------------------
+
+def one_over(divisor):
+    """Make the partial 1 / divisor; arrays are divided by it, which is one pass less than to multiply by the partial."""
+    def partial(ans, *args):
+        return 1.0 / divisor(ans, *args)
+    partial.divisor = divisor  # type: ignore[attr-defined]
+    return partial
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -226,8 +236,8 @@ class Elementwise(Differentiable):
 
     Parameters
     ----------
-    partials : callables ``partial(ans, *args)``, or the marks ONE, MINUS_ONE, ANS, FIRST, SECOND; None for an argument
-        without a derivative.
+    partials : callables ``partial(ans, *args)``, or the marks ONE, MINUS_ONE, ANS, FIRST, SECOND, or ``one_over(divisor)``;
+        None for an argument without a derivative.
     singular : True, or a predicate of the arguments: a partial may be infinite where the function is finite. Then a zero
         tangent (or cotangent) times the partial is zero, and the partial is evaluated without warnings.
     """
@@ -293,13 +303,13 @@ class Elementwise(Differentiable):
             raise missing_rule(self, "derivative", i)
         if strong or (self.singular and (self.singular is True or self.singular(*args))):
             with np.errstate(all="ignore"):
-                p = evaluated(partial, ans, args)
-                if not (type(p) is np.ndarray and type(t) is np.ndarray and self.trusted):
-                    return strong_multiply(p, t)
-                r = scale(p, t, ans, args)
-                return r if isfinite(np.add.reduce(r, None)) else np.where(np.equal(t, 0), 0.0, r)
-        p = evaluated(partial, ans, args)
-        return scale(p, t, ans, args) if self.trusted else p * t
+                if type(t) is np.ndarray is type(ans) and self.trusted:
+                    r = product(partial, t, ans, args)
+                    return r if all_finite(r) else np.where(np.equal(t, 0), 0.0, r)
+                return strong_multiply(evaluated(partial, ans, args), t)
+        if type(t) is np.ndarray is type(ans) and self.trusted:
+            return product(partial, t, ans, args)
+        return evaluated(partial, ans, args) * t
 
 
 def pullback_of(row, i, partial):
@@ -336,15 +346,27 @@ def evaluated(partial, ans, args):
             return partial(*(np.float64(v) if type(v) in (float, int) else v for v in (ans, *args)))
 
 
+def product(partial, t, ans, args):
+    """Return a partial times the plain array `t`, in a buffer of the partial where that may be reused."""
+    divisor = getattr(partial, "divisor", None)
+    if divisor is None:
+        return scale(evaluated(partial, ans, args), t, ans, args)
+    d = divisor(ans, *args)
+    return np.divide(t, d, d) if reusable(d, t, ans, args) else t / d
+
+
 def scale(p, t, ans, args):
-    """Return p * t, in the buffer of the partial `p` where it is a fresh array that nobody else holds."""
-    if (type(p) is np.ndarray and type(t) is np.ndarray and p.base is None and p is not ans
-            and p.shape == t.shape and p.dtype == t.dtype):
-        for arg in args:
-            if p is arg:
-                return p * t
-        return np.multiply(p, t, p)
-    return p * t
+    """Return p * t, in the buffer of `p` where that may be reused."""
+    return np.multiply(p, t, p) if reusable(p, t, ans, args) else p * t
+
+
+def reusable(p, t, ans, args) -> bool:
+    """Tell whether `p` is a fresh array that nobody else holds, of the shape and dtype of the array `t`."""
+    fresh = (type(p) is np.ndarray and type(t) is np.ndarray and p.base is None and p is not ans
+             and p.shape == t.shape and p.dtype == t.dtype)
+    for arg in args:  # any() of a generator takes longer than all else here
+        fresh = fresh and p is not arg
+    return fresh
 
 
 def fits(buffer, term) -> bool:

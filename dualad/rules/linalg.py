@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import string
+from functools import lru_cache
 
 import numpy as np
 
-from .kinds import bilinear, composite, explicit, multilinear, primitive, restore_axes, unbroadcast
+from .kinds import bilinear, composite, explicit, is_complex, multilinear, ndim_of, primitive, restore_axes, shape_of, unbroadcast
+from .primitives import ratio
 
 
 def mT(a):
@@ -17,45 +19,49 @@ def mT(a):
 
 def as_matrix_cotangent(g, a, b):
     """Return the cotangent of a matmul with the axes that vectors among the factors lack."""
-    if np.ndim(b) == 1:
+    if ndim_of(b) == 1:
         g = np.expand_dims(g, -1)
-    return np.expand_dims(g, -2) if np.ndim(a) == 1 else g
+    return np.expand_dims(g, -2) if ndim_of(a) == 1 else g
 
 
 def matmul_first(g, a, b):
-    if np.ndim(a) == 1 and np.ndim(b) == 1:
+    if ndim_of(a) == 1 == ndim_of(b):
         return g * b
     g = as_matrix_cotangent(g, a, b)
-    back = np.matmul(g, mT(np.reshape(b, (-1, 1)) if np.ndim(b) == 1 else b))
-    return unbroadcast(back[..., 0, :] if np.ndim(a) == 1 else back, a)
+    back = np.matmul(g, mT(np.reshape(b, (-1, 1)) if ndim_of(b) == 1 else b))
+    return unbroadcast(back[..., 0, :] if ndim_of(a) == 1 else back, a)
 
 
 def matmul_second(g, a, b):
-    if np.ndim(a) == 1 and np.ndim(b) == 1:
+    if ndim_of(a) == 1 == ndim_of(b):
         return g * a
     g = as_matrix_cotangent(g, a, b)
-    back = np.matmul(mT(np.reshape(a, (1, -1)) if np.ndim(a) == 1 else a), g)
-    return unbroadcast(back[..., 0] if np.ndim(b) == 1 else back, b)
+    back = np.matmul(mT(np.reshape(a, (1, -1)) if ndim_of(a) == 1 else a), g)
+    return unbroadcast(back[..., 0] if ndim_of(b) == 1 else back, b)
 
 
 def dot(a, b, out=None):
-    if np.ndim(a) == 0 or np.ndim(b) == 0:
+    if ndim_of(a) == 0 or ndim_of(b) == 0:
         return np.multiply(a, b)
-    return np.matmul(a, b) if np.ndim(b) <= 2 else np.tensordot(a, b, ((-1,), (-2,)))
+    return np.matmul(a, b) if ndim_of(b) <= 2 else np.tensordot(a, b, ((-1,), (-2,)))
 
 
 def inner(a, b):
-    if np.ndim(a) == 0 or np.ndim(b) == 0:
+    if ndim_of(a) == 0 or ndim_of(b) == 0:
         return np.multiply(a, b)
     return np.tensordot(a, b, ((-1,), (-1,)))
 
 
-def outer(a, b, out=None):
-    return np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1))
+def outer_first(g, a, b):
+    return np.reshape(np.dot(g, np.ravel(b)), shape_of(a))
+
+
+def outer_second(g, a, b):
+    return np.reshape(np.dot(np.ravel(a), g), shape_of(b))
 
 
 def tensordot(a, b, axes=2):
-    shape_a, shape_b = np.shape(a), np.shape(b)
+    shape_a, shape_b = shape_of(a), shape_of(b)
     if isinstance(axes, int | np.integer):
         axes = (tuple(range(len(shape_a) - axes, len(shape_a))), tuple(range(axes)))
     left, right = ([x % n for x in (axis if np.iterable(axis) else (axis,))]
@@ -71,8 +77,8 @@ def tensordot(a, b, axes=2):
 
 
 def kron(a, b):
-    ndim = max(np.ndim(a), np.ndim(b))
-    shape_a, shape_b = ((1,) * (ndim - np.ndim(x)) + np.shape(x) for x in (a, b))
+    ndim = max(ndim_of(a), ndim_of(b))
+    shape_a, shape_b = ((1,) * (ndim - ndim_of(x)) + shape_of(x) for x in (a, b))
     a = np.reshape(a, tuple(m for n in shape_a for m in (n, 1)))
     b = np.reshape(b, tuple(m for n in shape_b for m in (1, n)))
     return np.reshape(a * b, tuple(n * m for n, m in zip(shape_a, shape_b, strict=True)))
@@ -93,20 +99,8 @@ def canonical_einsum(args, kwargs):
         operands = list(args[:len(args) // 2 * 2:2])
         terms = [sublist(s) for s in args[1:len(args) // 2 * 2:2]]
         subscripts = ",".join(terms) + ("->" + sublist(args[-1]) if len(args) % 2 else "")
-    inputs, arrow, output = subscripts.partition("->")
-    terms = inputs.split(",")
-    if len(terms) != len(operands):
-        raise ValueError(f"numpy.einsum: {subscripts!r} names {len(terms)} operands, {len(operands)} were given")
-    free = [c for c in string.ascii_letters if c not in subscripts]
-    spare = "".join(free[:max(np.ndim(x) for x in operands)])
-    widths = [np.ndim(x) - len(t.replace("...", "")) if "..." in t else 0 for t, x in zip(terms, operands, strict=True)]
-    terms = [t.replace("...", spare[len(spare) - w:] if w else "") for t, w in zip(terms, widths, strict=True)]
-    widest = spare[len(spare) - max(widths):] if max(widths) else ""
-    if arrow:
-        output = output.replace("...", widest)
-    else:
-        letters = "".join(terms)
-        output = widest + "".join(sorted(c for c in set(letters) if letters.count(c) == 1 and c not in widest))
+    terms, output = explicit_subscripts(subscripts, tuple(map(ndim_of, operands)))
+    terms = list(terms)
     for k, term in enumerate(terms):
         while len(set(term)) < len(term):
             letter = next(c for c in term if term.count(c) > 1)
@@ -118,6 +112,26 @@ def canonical_einsum(args, kwargs):
     return tuple(operands), {**options, "subscripts": ",".join(terms) + "->" + output}
 
 
+@lru_cache
+def explicit_subscripts(subscripts, ndims):
+    """Return the terms of the operands and of the output, without ellipsis."""
+    inputs, arrow, output = subscripts.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(ndims):
+        raise ValueError(f"numpy.einsum: {subscripts!r} names {len(terms)} operands, {len(ndims)} were given")
+    free = [c for c in string.ascii_letters if c not in subscripts]
+    spare = "".join(free[:max(ndims)])
+    widths = [ndim - len(t.replace("...", "")) if "..." in t else 0 for t, ndim in zip(terms, ndims, strict=True)]
+    terms = [t.replace("...", spare[len(spare) - w:] if w else "") for t, w in zip(terms, widths, strict=True)]
+    widest = spare[len(spare) - max(widths):] if max(widths) else ""
+    if arrow:
+        output = output.replace("...", widest)
+    else:
+        letters = "".join(terms)
+        output = widest + "".join(sorted(c for c in set(letters) if letters.count(c) == 1 and c not in widest))
+    return tuple(terms), output
+
+
 def sublist(indices):
     return "".join("..." if i is Ellipsis else string.ascii_letters[i] for i in indices)
 
@@ -127,38 +141,48 @@ def einsum_call(*operands, subscripts, **options):
 
 
 def einsum_transpose(i, g, *operands, subscripts, **options):
+    swapped, alone = swapped_subscripts(subscripts, i)
+    others = [x for k, x in enumerate(operands) if k != i]
+    if alone:
+        shape = shape_of(operands[i])
+        others.append(np.ones([shape[axis] for axis in alone]))
+    return unbroadcast(np.einsum(swapped, g, *others, **options), operands[i])
+
+
+@lru_cache
+def swapped_subscripts(subscripts, i):
+    """Return the subscripts that pull a cotangent back to operand i, and its axes that are summed in it alone.
+
+    The cotangent is constant along those: there is one more operand, of ones.
+    """
     inputs, output = subscripts.split("->")
     terms = inputs.split(",")
-    others = [(t, x) for k, (t, x) in enumerate(zip(terms, operands, strict=True)) if k != i]
-    known = set(output).union(*(t for t, _ in others))
-    alone = "".join(c for c in terms[i] if c not in known)  # summed in this operand only: the cotangent is constant there
-    if alone:
-        shape = np.shape(operands[i])
-        others.append((alone, np.ones([shape[terms[i].index(c)] for c in alone])))
-    swapped = ",".join([output, *(t for t, _ in others)]) + "->" + terms[i]
-    return unbroadcast(np.einsum(swapped, g, *(x for _, x in others), **options), operands[i])
+    others = terms[:i] + terms[i + 1:]
+    alone = [axis for axis, c in enumerate(terms[i]) if c not in {*output, *"".join(others)}]
+    ones = ["".join(terms[i][axis] for axis in alone)] if alone else []
+    return ",".join([output, *others, *ones]) + "->" + terms[i], alone
 
 
 # --- solving ----------------------------------------------------------------------------------------------------------------
 
 def solve_columns(a, b, like):
     """Return ``solve(a, b)`` where each vector of `b` is a column if `like` is a vector (NumPy takes a 2-D `b` for a matrix)."""
-    return np.linalg.solve(a, b[..., None])[..., 0] if np.ndim(like) == 1 else np.linalg.solve(a, b)
+    return np.linalg.solve(a, b[..., None])[..., 0] if ndim_of(like) == 1 else np.linalg.solve(a, b)
 
 
 def solve_first_jvp(t, ans, a, b):
-    if np.ndim(b) == 1:
+    if ndim_of(b) == 1:
         return -np.linalg.solve(a, np.matmul(t, ans[..., None]))[..., 0]
     return -np.linalg.solve(a, np.matmul(t, ans))
 
 
 def solve_second_vjp(g, ans, a, b):
-    return np.reshape(unbroadcast(solve_columns(mT(a), g, b), b), np.shape(b))
+    return np.reshape(unbroadcast(solve_columns(mT(a), g, b), b), shape_of(b))
 
 
 def solve_first_vjp(g, ans, a, b):
     back = solve_columns(mT(a), g, b)
-    if np.ndim(b) == 1:
+    if ndim_of(b) == 1:
         return unbroadcast(-back[..., :, None] * ans[..., None, :], a)
     return unbroadcast(-np.matmul(back, mT(ans)), a)
 
@@ -173,7 +197,7 @@ def inv_vjp(g, ans, a):
 
 def cofactors(ans, a):
     """Return the derivative of det(a) by the elements of a; by minors where a matrix is singular."""
-    n = np.shape(a)[-1]
+    n = shape_of(a)[-1]
     if n == 0:
         return np.zeros_like(a)
     if not np.any(np.equal(ans, 0)):
@@ -203,25 +227,18 @@ def square_of(x):
 @primitive
 def euclidean(x, axis, keepdims):
     """Return the root of the sum of squares over one axis, or a tuple of them."""
-    if np.ndim(x) == 1 or axis == tuple(range(np.ndim(x))):
+    if ndim_of(x) == 1 or axis == tuple(range(ndim_of(x))):
         return np.linalg.norm(x, keepdims=keepdims)
     return np.sqrt(np.sum(square_of(x), axis=axis, keepdims=keepdims))
 
 
-def unit(ans, x, axis):
-    """Return x / ans, and 0 where ans is 0: norm'(0) = 0."""
-    zero = np.equal(ans, 0)
-    inverse = restore_axes(np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, ans)), x, axis)
-    return (np.conjugate(x) if np.iscomplexobj(x) else x) * inverse
-
-
 def euclidean_jvp(t, ans, x, axis, keepdims):
-    slope = unit(ans, x, axis) * t
-    return np.sum(np.real(slope) if np.iscomplexobj(x) else slope, axis=axis, keepdims=keepdims)
+    slope = np.real(np.conjugate(x) * t) if is_complex(x) else x * t
+    return ratio(np.sum(slope, axis=axis, keepdims=keepdims), ans)
 
 
 def euclidean_vjp(g, ans, x, axis, keepdims):
-    return restore_axes(g, x, axis) * unit(ans, x, axis)
+    return restore_axes(ratio(g, ans), x, axis) * (np.conjugate(x) if is_complex(x) else x)
 
 
 def vector_norm(x, ord, axis, keepdims):
@@ -244,7 +261,7 @@ def vector_norm(x, ord, axis, keepdims):
 
 
 def norm(x, ord=None, axis=None, keepdims=False):
-    ndim = np.ndim(x)
+    ndim = ndim_of(x)
     if axis is None and (ord is None or ndim == 1 or (ord in ("fro", "f") and ndim == 2) or (ord == 2 and ndim == 1)):
         axes = tuple(range(ndim))
         ord = 2 if ord in (None, "fro", "f") else ord
@@ -253,7 +270,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
     if len(axes) == 1:
         return vector_norm(x, ord, axes[0], keepdims)
     if len(axes) != 2:
-        raise ValueError(f"numpy.linalg.norm: axis={axis!r} of an array of shape {np.shape(x)}: give one axis or two")
+        raise ValueError(f"numpy.linalg.norm: axis={axis!r} of an array of shape {shape_of(x)}: give one axis or two")
     if ord in (None, "fro", "f"):
         return vector_norm(x, 2, axes, keepdims)
     row, column = (a % ndim for a in axes)
@@ -274,15 +291,15 @@ def norm(x, ord=None, axis=None, keepdims=False):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 bilinear(np.matmul,      matmul_first, matmul_second)
+bilinear(np.outer,       outer_first, outer_second)
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum)
 composite(np.dot,        dot)
 composite(np.inner,      inner)
-composite(np.outer,      outer)
 composite(np.tensordot,  tensordot)
 composite(np.kron,       kron)
 composite(np.vdot,       lambda a, b: np.matmul(np.conjugate(np.ravel(a)), np.ravel(b)))
 explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp))
 explicit(np.linalg.inv,   inv_jvp, inv_vjp)
 explicit(np.linalg.det,   det_jvp, det_vjp, value_dependent=True)
-explicit(euclidean,       euclidean_jvp, euclidean_vjp)
+explicit(euclidean,       euclidean_jvp, euclidean_vjp)  # norm'(0) = 0
 composite(np.linalg.norm, norm)

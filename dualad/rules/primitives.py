@@ -6,7 +6,7 @@ from functools import wraps
 
 import numpy as np
 
-__all__ = ["isfinite", "primitive", "strong_multiply"]
+__all__ = ["all_finite", "primitive", "ratio", "strong_multiply"]
 
 
 def primitive(fn):
@@ -34,9 +34,11 @@ def primitive(fn):
     @wraps(fn)
     def call(*args, **kwargs):
         for arg in args:
-            apply = getattr(type(arg), "__dualad_apply__", None)
-            if apply is not None:
-                return apply(call, args, kwargs)
+            kind = type(arg)
+            if kind is not np.ndarray and kind is not float:
+                apply = getattr(kind, "__dualad_apply__", None)
+                if apply is not None:
+                    return apply(call, args, kwargs)
         return fn(*args, **kwargs)
     return call
 
@@ -46,11 +48,19 @@ def strong_multiply(p, t):
     """Return p * t, and 0 wherever t is 0, even where p is infinite or NaN."""
     with np.errstate(all="ignore"):
         r = p * t
-        if isfinite(np.sum(r)):  # one cheap pass decides for the whole array
-            return r
-        return np.where(np.equal(t, 0), 0.0, r)[()]
+        return r if all_finite(r) else np.where(np.equal(t, 0), 0.0, r)[()]
 
 
-def isfinite(x):
-    """Tell whether a number, real or complex, is finite."""
+def all_finite(x):
+    """Tell whether all of `x` is finite; may say no where a square overflows (one cheap pass decides for an array)."""
+    if type(x) is np.ndarray:
+        flat = x.ravel("K")
+        x = flat.dot(flat)
     return x - x == 0
+
+
+@primitive
+def ratio(x, r):
+    """Return x / r, and 0 where r is 0."""
+    zero = np.equal(r, 0.0)
+    return np.where(zero, 0.0, x / np.where(zero, 1.0, r))[()] if np.count_nonzero(zero) else x / r

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from .kinds import composite, explicit, linear, primitive, restore_axes, spread_out
+from .kinds import composite, explicit, is_complex, linear, ndim_of, primitive, restore_axes, shape_of, spread_out
+from .primitives import ratio
 
 NO = np._NoValue
 
@@ -17,8 +20,8 @@ def sum_transpose(g, x, axis=None, dtype=None, out=None, keepdims=False, initial
 
 
 def add_reduce(x, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
-    """Return ``np.sum``, without its wrappers for plain arrays."""
-    if type(x) is np.ndarray and initial is NO and where is NO:
+    """Return ``np.sum``, without its wrappers for plain arrays and numbers."""
+    if (type(x) is np.ndarray or type(x) is float) and initial is NO and where is NO:
         return np.add.reduce(x, axis, dtype, out, keepdims is not NO and keepdims)
     return np.sum(x, axis, dtype, out, keepdims, initial, where)
 
@@ -38,10 +41,11 @@ def given(keepdims):
 def count(x, axis, where, keepdims=False):
     """Return how many elements a reduction takes together: a number, or an array where a mask says so."""
     if where is not NO and where is not True:
-        return np.sum(np.broadcast_to(where, np.shape(x)), axis=axis, keepdims=keepdims)
-    shape = np.shape(x)
-    axes = range(len(shape)) if axis is None else (axis,) if isinstance(axis, int | np.integer) else axis
-    return int(np.prod([shape[a] for a in axes], dtype=int))
+        return np.sum(np.broadcast_to(where, shape_of(x)), axis=axis, keepdims=keepdims)
+    shape = shape_of(x)
+    if axis is None:
+        return math.prod(shape)
+    return math.prod(shape[a] for a in ((axis,) if isinstance(axis, int | np.integer) else axis))
 
 
 def divided(total, n):
@@ -75,7 +79,7 @@ def deviation(x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=
 
 def about_given_mean(x, mean, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
     """Return ``np.var(x, mean=mean)``."""
-    square = np.square(np.real(x - mean)) + np.square(np.imag(x - mean)) if np.iscomplexobj(x) else np.square(x - mean)
+    square = np.square(np.real(x - mean)) + np.square(np.imag(x - mean)) if is_complex(x) else np.square(x - mean)
     total = np.sum(square, axis=axis, dtype=dtype, keepdims=given(keepdims), where=where)
     free = count(x, axis, where, given(keepdims)) - (ddof if correction is NO else correction)
     return np.divide(total, np.maximum(free, 0))
@@ -91,22 +95,21 @@ def std(x, *args, mean=NO, **options):
 
 def variance_jvp(t, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
     apart, free = spread(x, axis, where, ddof, correction)
-    slope = np.real(np.conjugate(apart) * t) if np.iscomplexobj(x) else apart * t
+    slope = np.real(np.conjugate(apart) * t) if is_complex(x) else apart * t
     total = np.sum(slope, axis=axis, keepdims=given(keepdims), where=where)
-    return np.divide(2.0 * total, np.reshape(free, np.shape(total)) if np.ndim(free) else free)
+    return np.divide(2.0 * total, np.reshape(free, shape_of(total)) if ndim_of(free) else free)
 
 
 def variance_vjp(g, ans, x, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, *, where=NO, correction=NO):
     apart, free = spread(x, axis, where, ddof, correction)
-    g = restore_axes(np.divide(2.0 * g, np.reshape(free, np.shape(g)) if np.ndim(free) else free), x, axis)
-    share = g * (np.conjugate(apart) if np.iscomplexobj(x) else apart)
+    g = restore_axes(np.divide(2.0 * g, np.reshape(free, shape_of(g)) if ndim_of(free) else free), x, axis)
+    share = g * (np.conjugate(apart) if is_complex(x) else apart)
     return share if where is NO or where is True else np.where(where, share, 0.0)
 
 
 def half_inverse(ans):
     """Return 1 / (2 ans), and 0 where ans is 0: std' = 0 of a constant."""
-    zero = np.equal(ans, 0)
-    return np.where(zero, 0.0, 0.5 / np.where(zero, 1.0, ans))
+    return ratio(0.5, ans)
 
 
 def deviation_jvp(t, ans, x, *args, **kwargs):
@@ -127,7 +130,7 @@ def flat_sqrt(v):
 
 def fold(x, axis):
     """Return `x` with the axes to reduce moved to the end and merged into one."""
-    ndim = np.ndim(x)
+    ndim = ndim_of(x)
     axes = range(ndim) if axis is None else sorted({a % ndim for a in ((axis,) if isinstance(axis, int | np.integer) else axis)})
     kept = [i for i in range(ndim) if i not in axes]
     x = np.transpose(x, (*kept, *axes))
@@ -136,7 +139,7 @@ def fold(x, axis):
 
 def unfold(y, x, axis):
     """Return `y`, of the shape of ``fold(x, axis)``, in the layout of `x`."""
-    shape, ndim = np.shape(x), np.ndim(x)
+    shape, ndim = shape_of(x), ndim_of(x)
     axes = range(ndim) if axis is None else sorted({a % ndim for a in ((axis,) if isinstance(axis, int | np.integer) else axis)})
     order = [*(i for i in range(ndim) if i not in axes), *axes]
     return np.transpose(np.reshape(y, [shape[i] for i in order]), tuple(np.argsort(order)))
@@ -144,34 +147,32 @@ def unfold(y, x, axis):
 
 def exclusive(x):
     """Return the products of the elements before each one, along the last axis."""
-    if np.shape(x)[-1] == 0:
+    if shape_of(x)[-1] == 0:
         return x
     return np.concatenate([np.ones_like(x[..., :1]), np.cumprod(x[..., :-1], axis=-1)], axis=-1)
 
 
-def other_products(x, axis, where):
-    """Return for each element the product of all others in its reduction; exact where elements are zero."""
-    if type(x) is np.ndarray and where is NO and np.all(np.not_equal(x, 0)):  # plain values only: the quotient has no second derivative
-        return restore_axes(np.prod(x, axis=axis), x, axis) / x
+def times_others(g, ans, x, axis, initial, where):
+    """Return g times, for each element, the product of all others in its reduction; exact where elements are zero."""
+    if type(x) is np.ndarray and initial is NO and where is NO and np.all(np.logical_and(ans, np.isfinite(ans))):
+        return restore_axes(g * ans, x, axis) / x  # of plain values only: the quotient has no second derivative
     folded = fold(x if where is NO or where is True else np.where(where, x, 1.0), axis)
     others = exclusive(folded) * np.flip(exclusive(np.flip(folded, -1)), -1)
-    others = unfold(others, x, axis)
+    others = restore_axes(g if initial is NO else initial * g, x, axis) * unfold(others, x, axis)
     return others if where is NO or where is True else np.where(where, others, 0.0)
 
 
-def prod_jvp(t, ans, x, axis=None, dtype=None, out=None, keepdims=NO, initial=1.0, where=NO):
-    total = np.sum(t * other_products(x, axis, where), axis=axis, keepdims=given(keepdims))
-    return total if initial is NO else initial * total
+def prod_jvp(t, ans, x, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
+    return np.sum(t * times_others(1.0, ans, x, axis, initial, where), axis=axis, keepdims=given(keepdims))
 
 
-def prod_vjp(g, ans, x, axis=None, dtype=None, out=None, keepdims=NO, initial=1.0, where=NO):
-    g = restore_axes(g if initial is NO else initial * g, x, axis)
-    return g * other_products(x, axis, where)
+def prod_vjp(g, ans, x, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
+    return times_others(g, ans, x, axis, initial, where)
 
 
 def recurrence(a, b):
     """Return s with s_i = b_i + a_i * s_{i-1} along the last axis, by doubling (Hillis and Steele 1986)."""
-    n, step = np.shape(b)[-1], 1
+    n, step = shape_of(b)[-1], 1
     while step < n:
         b = np.concatenate([b[..., :step], b[..., step:] + a[..., step:] * b[..., :-step]], axis=-1)
         a = np.concatenate([a[..., :step], a[..., step:] * a[..., :-step]], axis=-1)
@@ -190,56 +191,80 @@ def cumprod_vjp(g, ans, x, axis=None, dtype=None, out=None):
     g = g if axis is None else np.moveaxis(g, axis, -1)
     later = np.concatenate([rows[..., 1:], np.ones_like(rows[..., :1])], axis=-1)
     s = np.flip(recurrence(np.flip(later, -1), np.flip(g, -1)), -1) * exclusive(rows)
-    return np.reshape(s, np.shape(x)) if axis is None else np.moveaxis(s, -1, axis)
+    return np.reshape(s, shape_of(x)) if axis is None else np.moveaxis(s, -1, axis)
 
 
 # --- extrema and order ------------------------------------------------------------------------------------------------------
 
-def winning_share(ans, x, axis, where):
-    """Return the weight of each element in an extremum: ties share equally."""
+def winners(ans, x, axis, where):
+    """Return where an extremum is taken on, and in how many places: ties share equally."""
     best = np.logical_or(np.equal(x, restore_axes(ans, x, axis)), np.isnan(x))
     if where is not NO and where is not True:
         best = np.logical_and(best, where)
-    return best / np.maximum(np.sum(best, axis=axis, keepdims=True), 1)
+    return best, restore_axes(np.maximum(np.count_nonzero(best, axis=axis), 1), x, axis)
 
 
 def extremum_jvp(t, ans, x, axis=None, out=None, keepdims=NO, initial=NO, where=NO):
-    share = winning_share(ans, x, axis, where)
-    return np.sum(np.where(np.equal(share, 0), 0.0, t * share), axis=axis, keepdims=given(keepdims))
+    best, ties = winners(ans, x, axis, where)
+    return np.sum(np.where(best, t / ties, 0.0), axis=axis, keepdims=given(keepdims))
 
 
 def extremum_vjp(g, ans, x, axis=None, out=None, keepdims=NO, initial=NO, where=NO):
-    share = winning_share(ans, x, axis, where)
-    return np.where(np.equal(share, 0), 0.0, restore_axes(g, x, axis) * share)
+    best, ties = winners(ans, x, axis, where)
+    return np.where(best, restore_axes(g, x, axis) / ties, 0.0)
 
 
 def sort(x, axis=-1, kind=None, order=None, *, stable=None):
     order = np.argsort(x, axis=axis, kind="stable")
-    return np.ravel(x)[order] if axis is None else np.take_along_axis(x, order, axis)
+    return np.ravel(x)[order] if axis is None else x[order] if ndim_of(x) == 1 else take_along_axis(x, order, axis)
 
 
 def take_along_axis(x, indices, axis=-1):
     if axis is None:
         return np.ravel(x)[np.ravel(indices)]
-    axis %= np.ndim(x)
-    shape = [1] * np.ndim(x)
+    axis %= ndim_of(x)
+    shape = [1] * ndim_of(x)
     grid = []
-    for i, n in enumerate(np.shape(x)):
+    for i, n in enumerate(shape_of(x)):
         grid.append(indices if i == axis else np.arange(n).reshape((*shape[:i], n, *shape[i + 1:])))
     return x[tuple(grid)]
+
+
+@primitive
+def difference(x, axis):
+    """Return the differences of neighbours along an axis."""
+    later, earlier = neighbours(x, axis)
+    return later - earlier
+
+
+@primitive
+def scattered_difference(g, axis):
+    """Return what the transpose of `difference` gives: g_(i-1) - g_i, with zeros beyond the ends."""
+    shape = list(g.shape)
+    shape[axis] += 1
+    back = np.zeros(shape, g.dtype)
+    later, earlier = neighbours(back, axis)
+    later[...] = g
+    earlier -= g
+    return back
+
+
+def neighbours(x, axis):
+    """Return all but the first and all but the last along an axis."""
+    before = (slice(None),) * (axis % x.ndim)
+    return x[(*before, slice(1, None))], x[(*before, slice(None, -1))]
 
 
 def diff(x, n=1, axis=-1, prepend=NO, append=NO):
     if n < 0:
         raise ValueError(f"numpy.diff: n is {n}: give a non-negative order")
-    edges = [np.broadcast_to(e, (*np.shape(x)[:axis % np.ndim(x)], 1, *np.shape(x)[axis % np.ndim(x) + 1:])) if np.ndim(e) == 0
+    edges = [np.broadcast_to(e, (*shape_of(x)[:axis % ndim_of(x)], 1, *shape_of(x)[axis % ndim_of(x) + 1:])) if ndim_of(e) == 0
              else e for e in (prepend, append) if e is not NO]
     if edges:
         x = np.concatenate([*edges[:prepend is not NO], x, *edges[prepend is not NO:]], axis=axis)
-    x = np.moveaxis(x, axis, -1) if np.ndim(x) > 1 else x
     for _ in range(n):
-        x = x[..., 1:] - x[..., :-1]
-    return np.moveaxis(x, -1, axis) if np.ndim(x) > 1 else x
+        x = difference(x, axis)
+    return x
 
 
 # --- the table --------------------------------------------------------------------------------------------------------------
@@ -257,4 +282,6 @@ explicit(np.max, extremum_jvp, extremum_vjp)  # ties share equally
 explicit(np.min, extremum_jvp, extremum_vjp)
 composite(np.sort, sort)
 composite(np.take_along_axis, take_along_axis)
+linear(difference,           lambda g, x, axis: scattered_difference(g, axis) if x.shape[axis] else g)
+linear(scattered_difference, lambda g, x, axis: difference(g, axis))
 composite(np.diff, diff)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .indexing import getitem, scatter
-from .kinds import Abstract, composite, constant, elementwise, explicit, joined, linear, primitive, unbroadcast
+from .kinds import Abstract, composite, constant, elementwise, explicit, joined, linear, ndim_of, primitive, shape_of, unbroadcast
 
 NO = np._NoValue
 
@@ -76,19 +78,19 @@ def atleast(ndim):
 
 
 def split(x, indices_or_sections, axis=0):
-    if isinstance(indices_or_sections, int | np.integer) and np.shape(x)[axis] % indices_or_sections:
+    if isinstance(indices_or_sections, int | np.integer) and shape_of(x)[axis] % indices_or_sections:
         raise ValueError("array split does not result in an equal division")
     return array_split(x, indices_or_sections, axis)
 
 
 def array_split(x, indices_or_sections, axis=0):
-    n = np.shape(x)[axis]
+    n = shape_of(x)[axis]
     if isinstance(indices_or_sections, int | np.integer):
         short, extra = divmod(n, indices_or_sections)
         cuts = np.cumsum([short + 1] * extra + [short] * (indices_or_sections - extra))[:-1].tolist()
     else:
         cuts = list(indices_or_sections)
-    before = (slice(None),) * (axis % np.ndim(x))
+    before = (slice(None),) * (axis % ndim_of(x))
     return [x[(*before, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
 
 
@@ -96,23 +98,27 @@ def array_split(x, indices_or_sections, axis=0):
 
 def diagonal_transpose(g, x, offset=0, axis1=0, axis2=1):
     index = [slice(None)] * len(x.shape)
-    n = np.shape(g)[-1]
+    n = shape_of(g)[-1]
     rows, columns = np.arange(n) + max(-offset, 0), np.arange(n) + max(offset, 0)
     axes = [axis1 % len(x.shape), axis2 % len(x.shape)]
     rest = [i for i in range(len(x.shape)) if i not in axes]
-    moved = Abstract.__new__(Abstract)
-    moved.shape, moved.dtype = tuple(x.shape[i] for i in (*rest, *axes)), x.dtype
-    full = scatter(g, (*index[:-2], rows, columns), moved)
+    full = scatter(g, (*index[:-2], rows, columns), abstract_of(tuple(x.shape[i] for i in (*rest, *axes)), x.dtype))
     return np.transpose(full, tuple(np.argsort([*rest, *axes])))
 
 
+def abstract_of(shape, dtype):
+    like = Abstract.__new__(Abstract)
+    like.shape, like.dtype = shape, dtype
+    return like
+
+
 def diag(v, k=0):
-    if np.ndim(v) == 2:
+    if ndim_of(v) == 2:
         return np.diagonal(v, k)
-    n = np.shape(v)[0] + abs(k)
+    n = shape_of(v)[0] + abs(k)
     square = np.zeros((n, n), dtype=bool)
     return np.where(np.eye(n, k=k, dtype=bool), v[:, None] if k < 0 else v[None, :], 0.0) if k == 0 else \
-        scatter(v, (np.arange(np.shape(v)[0]) + max(-k, 0), np.arange(np.shape(v)[0]) + max(k, 0)), like_square(v, square))
+        scatter(v, (np.arange(shape_of(v)[0]) + max(-k, 0), np.arange(shape_of(v)[0]) + max(k, 0)), like_square(v, square))
 
 
 def like_square(v, square):
@@ -126,27 +132,29 @@ def like_square(v, square):
 def take(x, indices, axis=None, out=None, mode="raise"):
     if axis is None:
         x, axis = np.ravel(x), 0
-    n = np.shape(x)[axis]
+    n = shape_of(x)[axis]
     indices = np.asarray(indices)
     if mode != "raise":
         indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
-    return x[(*(slice(None),) * (axis % np.ndim(x)), indices if indices.ndim else int(indices))]
+    return x[(*(slice(None),) * (axis % ndim_of(x)), indices if indices.ndim else int(indices))]
 
 
-def repeat(x, repeats, axis=None):
-    if axis is None:
-        x, axis = np.ravel(x), 0
-    return np.take(x, np.repeat(np.arange(np.shape(x)[axis]), repeats), axis)
+def repeat_transpose(g, x, repeats, axis=None):
+    shape, axis = ((math.prod(x.shape),), 0) if axis is None else (x.shape, axis % len(x.shape))
+    if isinstance(repeats, int | np.integer):
+        g = np.reshape(g, (*shape[:axis + 1], repeats, *shape[axis + 1:]))
+        last = axis + 1 == len(shape)  # np.sum is slow over a last axis this short
+        return np.reshape(np.matmul(g, np.ones(repeats, x.dtype)) if last else np.sum(g, axis=axis + 1), x.shape)
+    index = (*(slice(None),) * axis, np.repeat(np.arange(shape[axis]), repeats))
+    return np.reshape(scatter(g, index, abstract_of(shape, x.dtype)), x.shape)
 
 
-def tile(x, reps):
+def tile_transpose(g, x, reps):
     reps = (reps,) if isinstance(reps, int | np.integer) else tuple(reps)
-    ndim = max(len(reps), np.ndim(x))
-    shape = (1,) * (ndim - np.ndim(x)) + np.shape(x)
-    reps = (1,) * (ndim - len(reps)) + reps
-    spread = np.reshape(x, tuple(m for n in shape for m in (1, n)))
-    spread = np.broadcast_to(spread, tuple(m for r, n in zip(reps, shape, strict=True) for m in (r, n)))
-    return np.reshape(spread, tuple(r * n for r, n in zip(reps, shape, strict=True)))
+    ndim = max(len(reps), len(x.shape))
+    shape, reps = (1,) * (ndim - len(x.shape)) + x.shape, (1,) * (ndim - len(reps)) + reps
+    pairs = np.reshape(g, tuple(m for r, n in zip(reps, shape, strict=True) for m in (r, n)))
+    return np.reshape(np.sum(pairs, axis=tuple(range(0, 2 * ndim, 2))), x.shape)
 
 
 @primitive
@@ -160,9 +168,9 @@ def surround_transpose(g, x, pad_width, constant_values=0):
 
 
 def pad(x, pad_width, mode="constant", **options):
-    ndim = np.ndim(x)
+    ndim = ndim_of(x)
     if isinstance(pad_width, dict):
-        widths = np.array([(w, w) if np.ndim(w) == 0 else w for w in (pad_width.get(i, pad_width.get(i - ndim, 0))
+        widths = np.array([(w, w) if ndim_of(w) == 0 else w for w in (pad_width.get(i, pad_width.get(i - ndim, 0))
                                                                       for i in range(ndim))])
     else:
         widths = np.broadcast_to(pad_width, (ndim, 2))
@@ -174,7 +182,7 @@ def pad(x, pad_width, mode="constant", **options):
                         f"'reflect', 'symmetric' and 'wrap' have")
     for axis, width in enumerate(widths):
         if width != (0, 0):
-            x = np.take(x, np.pad(np.arange(np.shape(x)[axis]), width, mode=mode), axis)
+            x = np.take(x, np.pad(np.arange(shape_of(x)[axis]), width, mode=mode), axis)
     return x
 
 
@@ -205,7 +213,7 @@ def above(x, low, high):
 
 
 def clamp_inside(ans, x, low, high):
-    return np.where(np.logical_or(np.less(x, low), above(x, low, high)), 0.0, 1.0)
+    return np.logical_not(np.logical_or(np.less(x, low), np.greater(x, high)))
 
 
 def clamp_low(ans, x, low, high):
@@ -231,9 +239,9 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         xp, fp = getitem(xp, order), getitem(fp, order)
         xp = np.concatenate([xp[-1:] - period, xp, xp[:1] + period])
         fp = np.concatenate([fp[-1:], fp, fp[:1]])
-    j = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, max(np.shape(xp)[0] - 2, 0))  # the right segment at a knot
-    if np.shape(xp)[0] == 1:
-        inside = np.broadcast_to(fp[0], np.shape(x))
+    j = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, max(shape_of(xp)[0] - 2, 0))  # the right segment at a knot
+    if shape_of(xp)[0] == 1:
+        inside = np.broadcast_to(fp[0], shape_of(x))
     else:
         x0, y0 = getitem(xp, j), getitem(fp, j)  # j may be traced where xp and fp are not
         inside = (getitem(fp, j + 1) - y0) / (getitem(xp, j + 1) - x0) * (x - x0) + y0
@@ -250,7 +258,7 @@ def like(fill):
         dtype = given[0] if given else dtype
         plain = dtype is not None and np.dtype(dtype).kind not in "fc"
         if plain:
-            return np.full(np.shape(x) if shape is None else shape, value, dtype=dtype)
+            return np.full(shape_of(x) if shape is None else shape, value, dtype=dtype)
         buffer = blank(x, dtype) if shape is None else filled(x, shape, dtype)
         if not (type(value) in (int, float) and value == 0):
             buffer[...] = value
@@ -272,6 +280,8 @@ linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always")
 linear(np.diagonal,     diagonal_transpose, view="maybe")
 linear(np.copy,         lambda g, x, order="K", subok=False: g)
 linear(np.roll,         roll_transpose)
+linear(np.repeat,       repeat_transpose)
+linear(np.tile,         tile_transpose)
 linear(np.tril,         lambda g, x, k=0: unbroadcast(np.tril(g, k), x))
 linear(np.triu,         lambda g, x, k=0: unbroadcast(np.triu(g, k), x))
 linear(surround,        surround_transpose, affine=("constant_values",))
@@ -291,8 +301,6 @@ composite(np.diag,        diag)
 composite(np.trace,       lambda x, offset=0, axis1=0, axis2=1, dtype=None, out=None:
                           np.sum(np.diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype))
 composite(np.take,        take)
-composite(np.repeat,      repeat)
-composite(np.tile,        tile)
 composite(np.pad,         pad)
 composite(np.zeros_like,  like(0))
 composite(np.ones_like,   like(1))

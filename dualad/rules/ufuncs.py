@@ -6,7 +6,22 @@ import math
 
 import numpy as np
 
-from .kinds import ANS, FIRST, MINUS_ONE, ONE, SECOND, composite, constant, elementwise, is_complex, primitive, real_linear, refused
+from .kinds import (
+    ANS,
+    FIRST,
+    MINUS_ONE,
+    ONE,
+    SECOND,
+    composite,
+    constant,
+    elementwise,
+    is_complex,
+    one_over,
+    primitive,
+    real_linear,
+    refused,
+)
+from .primitives import all_finite, ratio
 
 LOG2, LOG10, DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
 
@@ -41,18 +56,28 @@ def power_exponent(ans, x, y):
     return np.where(flat, 0.0, ans * np.log(np.where(flat, 1.0, x)))
 
 
+@primitive
 def larger_share(ans, x, y):
     """Return 1 where x is the larger, 1/2 at a tie, 0 elsewhere; NaN counts as ``maximum`` and ``minimum`` count it."""
-    return share(np.logical_or(np.equal(x, ans), np.isnan(x)), np.logical_or(np.equal(y, ans), np.isnan(y)))
+    mine, other = np.equal(x, ans), np.equal(y, ans)
+    return mine if exclusive(mine, other) else halved(np.logical_or(mine, np.isnan(x)), np.logical_or(other, np.isnan(y)))
 
 
+@primitive
 def fmax_share(ans, x, y):
     """Return the share of x in fmax or fmin, which ignore NaN."""
-    return share(np.logical_or(np.equal(x, ans), np.isnan(y)), np.logical_or(np.equal(y, ans), np.isnan(x)))
+    mine, other = np.equal(x, ans), np.equal(y, ans)
+    return mine if exclusive(mine, other) else halved(np.logical_or(mine, np.isnan(y)), np.logical_or(other, np.isnan(x)))
 
 
-def share(mine, other):
-    return np.where(mine, np.where(other, 0.5, 1.0), 0.0)
+def exclusive(mine, other):
+    """Tell whether exactly one of the two is true everywhere: there is no tie, and no NaN wins."""
+    return not np.count_nonzero(np.equal(mine, other))
+
+
+def halved(mine, other):
+    """Return 1 where only the first is true, 1/2 where both are, 0 elsewhere."""
+    return mine * (1.0 - 0.5 * other)
 
 
 def second(partial):
@@ -60,22 +85,20 @@ def second(partial):
     return lambda ans, x, y: partial(ans, y, x)
 
 
-def hypot_partial(ans, x, y):
-    return np.where(np.equal(ans, 0), 0.0, x / np.where(np.equal(ans, 0), 1.0, ans))
-
-
 def arctan2_first(ans, y, x):
-    r2 = x * x + y * y
-    return np.where(np.equal(r2, 0), 0.0, x / np.where(np.equal(r2, 0), 1.0, r2))
+    return ratio(x, x * x + y * y)
 
 
 def arctan2_second(ans, y, x):
     return -arctan2_first(ans, x, y)
 
 
+@primitive
 def softmax_share(x, y):
-    """Return exp(x) / (exp(x) + exp(y)) without overflow, 1/2 where both are the same infinity."""
-    return np.where(np.equal(x, y), 0.5, 0.5 * (1.0 + np.tanh(0.5 * (x - y))))
+    """Return exp(x) / (exp(x) + exp(y)), 1/2 where both are the same infinity."""
+    with np.errstate(all="ignore"):
+        share = 1.0 / (1.0 + np.exp(y - x))
+        return share if all_finite(share) else np.where(np.equal(x, y), 0.5, share)[()]
 
 
 def magnitude(z):
@@ -83,8 +106,7 @@ def magnitude(z):
 
 
 def direction(z):
-    r = magnitude(z)
-    return np.where(np.equal(r, 0), 0.0, z / np.where(np.equal(r, 0), 1.0, r))[()]
+    return ratio(z, magnitude(z))
 
 
 @primitive
@@ -104,6 +126,7 @@ def fraction(x):
 elementwise(np.add,         ONE, ONE)
 elementwise(np.subtract,    ONE, MINUS_ONE)
 elementwise(np.multiply,    SECOND, FIRST)
+elementwise(ratio,          lambda ans, x, r: ratio(1.0, r), lambda ans, x, r: -ratio(ans, r))  # 0 where r is 0
 elementwise(np.divide,      lambda ans, x, y: 1.0 / y, lambda ans, x, y: -ans / y)
 elementwise(np.negative,    MINUS_ONE)
 elementwise(np.positive,    ONE)
@@ -123,14 +146,15 @@ composite(np.frexp,         lambda x: (np.ldexp(x, -exponent(x)), exponent(x)))
 # --- powers, exponentials, logarithms -------------------------------------------------------------------------------------
 
 elementwise(np.sqrt,       lambda ans, x: 0.5 / ans, singular=True)                # sqrt'(0) = inf
-elementwise(np.cbrt,       lambda ans, x: 1.0 / (3.0 * ans * ans), singular=True)  # cbrt'(0) = inf
+elementwise(np.cbrt,       one_over(lambda ans, x: 3.0 * ans * ans), singular=True)  # cbrt'(0) = inf
 elementwise(np.exp,        ANS)
 elementwise(np.exp2,       lambda ans, x: LOG2 * ans)
 elementwise(np.expm1,      lambda ans, x: ans + 1.0)
-elementwise(np.log,        lambda ans, x: 1.0 / x, singular=True)
-elementwise(np.log2,       lambda ans, x: (1.0 / LOG2) / x, singular=True)
-elementwise(np.log10,      lambda ans, x: (1.0 / LOG10) / x, singular=True)
-elementwise(np.log1p,      lambda ans, x: 1.0 / (1.0 + x), singular=True)
+elementwise(np.log,        one_over(lambda ans, x: x), singular=True)
+elementwise(np.log2,       one_over(lambda ans, x: LOG2 * x), singular=True)
+elementwise(np.log10,      one_over(lambda ans, x: LOG10 * x), singular=True)
+elementwise(np.log1p,      one_over(lambda ans, x: 1.0 + x), singular=True)
+elementwise(softmax_share, lambda ans, x, y: ans * softmax_share(y, x), lambda ans, x, y: -ans * softmax_share(y, x))
 elementwise(np.logaddexp,  lambda ans, x, y: softmax_share(x, y), lambda ans, x, y: softmax_share(y, x))
 elementwise(np.logaddexp2, lambda ans, x, y: softmax_share(LOG2 * x, LOG2 * y),
                            lambda ans, x, y: softmax_share(LOG2 * y, LOG2 * x))
@@ -140,17 +164,17 @@ elementwise(np.logaddexp2, lambda ans, x, y: softmax_share(LOG2 * x, LOG2 * y),
 elementwise(np.sin,     lambda ans, x: np.cos(x))
 elementwise(np.cos,     lambda ans, x: -np.sin(x))
 elementwise(np.tan,     lambda ans, x: 1.0 + ans * ans)
-elementwise(np.arcsin,  lambda ans, x: 1.0 / np.sqrt((1.0 - x) * (1.0 + x)), singular=True)   # arcsin'(+-1) = inf
-elementwise(np.arccos,  lambda ans, x: -1.0 / np.sqrt((1.0 - x) * (1.0 + x)), singular=True)  # arccos'(+-1) = -inf
-elementwise(np.arctan,  lambda ans, x: 1.0 / (1.0 + x * x))
+elementwise(np.arcsin,  one_over(lambda ans, x: np.sqrt((1.0 - x) * (1.0 + x))), singular=True)   # arcsin'(+-1) = inf
+elementwise(np.arccos,  one_over(lambda ans, x: -np.sqrt((1.0 - x) * (1.0 + x))), singular=True)  # arccos'(+-1) = -inf
+elementwise(np.arctan,  one_over(lambda ans, x: 1.0 + x * x))
 elementwise(np.arctan2, arctan2_first, arctan2_second, singular=True)                         # arctan2'(0, 0) = 0
-elementwise(np.hypot,   hypot_partial, second(hypot_partial), singular=True)                  # hypot'(0, 0) = 0
+elementwise(np.hypot,   lambda ans, x, y: ratio(x, ans), lambda ans, x, y: ratio(y, ans), singular=True)  # hypot'(0, 0) = 0
 elementwise(np.sinh,    lambda ans, x: np.cosh(x))
 elementwise(np.cosh,    lambda ans, x: np.sinh(x))
 elementwise(np.tanh,    lambda ans, x: 1.0 - ans * ans)
-elementwise(np.arcsinh, lambda ans, x: 1.0 / np.sqrt(1.0 + x * x))
-elementwise(np.arccosh, lambda ans, x: 1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)), singular=True)
-elementwise(np.arctanh, lambda ans, x: 1.0 / ((1.0 - x) * (1.0 + x)), singular=True)
+elementwise(np.arcsinh, one_over(lambda ans, x: np.sqrt(1.0 + x * x)))
+elementwise(np.arccosh, one_over(lambda ans, x: np.sqrt(x - 1.0) * np.sqrt(x + 1.0)), singular=True)
+elementwise(np.arctanh, one_over(lambda ans, x: (1.0 - x) * (1.0 + x)), singular=True)
 elementwise(np.deg2rad, lambda ans, x: DEGREE)
 elementwise(np.radians, lambda ans, x: DEGREE)
 elementwise(np.rad2deg, lambda ans, x: 1.0 / DEGREE)
@@ -166,6 +190,7 @@ elementwise(np.fmax,     fmax_share, second(fmax_share))                        
 elementwise(np.fmin,     fmax_share, second(fmax_share))
 elementwise(np.copysign, lambda ans, x, y: np.sign(x) * np.sign(ans), lambda ans, x, y: 0.0)  # copysign'(0) = 0
 elementwise(np.nextafter, ONE, lambda ans, x, y: 0.0)
+constant(larger_share, fmax_share)
 constant(np.ceil, np.floor, np.trunc, np.rint, np.heaviside, np.floor_divide, np.spacing)
 constant(np.sign, complex_body=direction)
 

@@ -17,10 +17,11 @@ import scipy.sparse
 from dualad.rules.indexing import cast, discretize, getitem, scatter
 from dualad.rules.kinds import Abstract, strong_multiply
 from dualad.rules.linalg import euclidean
-from dualad.rules.reductions import deviation, variance
+from dualad.rules.primitives import ratio
+from dualad.rules.reductions import deviation, difference, scattered_difference, variance
 from dualad.rules.shapes import blank, clamp, filled, select, surround
 from dualad.rules.sparse import times_sparse
-from dualad.rules.ufuncs import exponent, fraction
+from dualad.rules.ufuncs import exponent, fmax_share, fraction, larger_share, softmax_share
 from dualad.traced import Traced
 
 random = np.random.default_rng(7)
@@ -346,6 +347,13 @@ sample(scatter)(*(Sample((np.asarray(A(*np.zeros((2, 3, 4))[index].shape)), Fixe
 sample(cast)(Sample((A(3), complex)), Sample((A(3), float)), Sample((A(3), np.float32), casts=True),
              Sample((A().astype(np.float32), np.float64)))
 
+# --- parts of rules ---------------------------------------------------------------------------------------------------------
+
+binary(A, A, ratio, softmax_share)
+sample(ratio)(call(Z(3), A(3)))
+sample(difference)(call(A(4), 0), call(A(2, 3), -1), call(A(2, 3, 2), 1), call(Z(3), 0), call(A(1), 0), call(A(2, 0), 1))
+sample(scattered_difference)(call(A(4), 0), call(A(2, 3), -1), call(A(2, 3, 2), 1), call(Z(3), 0))
+
 # --- without derivative -----------------------------------------------------------------------------------------------------
 
 for fn in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.logical_and, np.logical_or,
@@ -355,6 +363,8 @@ for fn in (np.ceil, np.floor, np.trunc, np.rint, np.spacing, np.logical_not, np.
            np.round, np.shape, np.ndim, np.size, np.isreal,
            np.iscomplex, np.iscomplexobj, np.isrealobj, np.array2string, np.array_repr, np.array_str, exponent):
     CONSTANTS[fn] = [call(A(2, 3)), call(A(3))]
+for fn in (larger_share, fmax_share):
+    CONSTANTS[fn] = [call(A(3), A(3), A(3)), call(A(2, 3), A(2, 3), A(3)), call(A(2, 3), A(3), 0.5)]
 for fn in (np.argsort, np.argmax, np.argmin, np.all, np.any, np.count_nonzero):
     CONSTANTS[fn] = [call(A(3)), call(A(2, 3), axis=0)]
 CONSTANTS[np.nonzero] = [call(A(2, 3))]

@@ -70,6 +70,9 @@ def test_scalar_kinks(gradient, f, x, expected):
     (lambda x: np.sum(np.max(x, axis=1)), [[1.0, 1.0], [2.0, 1.0]], [[0.5, 0.5], [1.0, 0.0]]),
     (lambda x: np.sum(np.max(x, axis=0, keepdims=True)), [[1.0, 1.0], [1.0, 2.0]], [[0.5, 0.0], [0.5, 1.0]]),
     (lambda x: np.max(x, axis=(0, 1)), [[1.0, 1.0], [1.0, 0.0]], [[1 / 3, 1 / 3], [1 / 3, 0.0]]),
+    (lambda x: np.sum(np.maximum(x, [1.0, 3.0, 0.0, 2.0])), [1.0, 2.0, np.nan, 3.0], [0.5, 0.0, 1.0, 1.0]),
+    (lambda x: np.sum(np.fmin(x, [1.0, 3.0, 0.0, 2.0])), [1.0, 2.0, np.nan, 3.0], [0.5, 1.0, 0.0, 0.0]),
+    (lambda x: np.sum(np.logaddexp(x, [1.0, inf, -inf, 0.0])), [1.0, inf, -inf, -50.0], [0.5, 0.5, 0.5, np.exp(-50.0)]),
     (lambda x: np.maximum(x[0], x[1]), [2.0, 2.0], [0.5, 0.5]), (lambda x: np.hypot(x[0], x[1]), [0.0, 0.0], [0.0, 0.0]),
     (lambda x: np.prod(x), [0.0, 2.0, 3.0], [6.0, 0.0, 0.0]), (np.prod, [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]),
     (lambda x: np.sum(np.where(x > 0, np.log(x), 0.0)), [0.0, 2.0], [0.0, 0.5]),
@@ -203,6 +206,11 @@ def test_second_order_at_kinks():
     assert_same(hessian(np.linalg.norm)(np.zeros(2)), np.zeros((2, 2)))
     assert_same(hvp(np.linalg.norm, np.zeros(2), np.ones(2)), np.zeros(2))
     assert_same(hessian(np.std)(np.ones(3)), np.zeros((3, 3)))
+
+
+def test_logaddexp_has_no_kink_where_its_arguments_are_equal():
+    np.testing.assert_allclose(hessian(lambda x: np.logaddexp(x[0], x[1]))(np.array([2.0, 2.0])), [[0.25, -0.25], [-0.25, 0.25]])
+    assert derivative(lambda x: np.logaddexp2(x, 1.0), 2)(1.0) == pytest.approx(np.log(2.0) / 4.0)
 
 
 @pytest.mark.parametrize("jacobian", [jacobian, reverse_jacobian], ids=["forward", "reverse"])
