@@ -276,12 +276,13 @@ class Recording:
         """Return a cotangent as users get it: of the primal's dtype, their own; zeros where nothing depends on it."""
         if g is None:
             return plain(zero_like(leaf), self.python_scalars)
-        if isinstance(g, float):
-            return plain(g, self.python_scalars)
-        if type(g) is np.ndarray is type(leaf) and g.dtype is leaf.dtype:
-            return g
-        g = like_primal(g, leaf)
-        return g[()] if type(g) is np.ndarray and g.ndim == 0 and type(leaf) is not np.ndarray else g
+        if type(leaf) is np.ndarray:
+            if type(g) is np.ndarray and g.dtype is leaf.dtype:
+                return g
+            g = like_primal(g, leaf)
+            return np.asarray(g) if isinstance(g, np.generic | float) else g
+        g = g if isinstance(g, float) else like_primal(g, leaf)
+        return plain(g[()] if type(g) is np.ndarray and g.ndim == 0 else g, self.python_scalars)
 
     def rows(self, k, value, chunk):
         """Return the Jacobian of output leaf k by each input leaf, pulling back K unit cotangents at a time."""

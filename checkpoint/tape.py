@@ -113,11 +113,11 @@ class Tape(Level):
             if kind is tuple:
                 if len(entry) == 4:
                     i, p, j, q = entry
-                    values[i] += p * g
-                    values[j] += q * g
+                    values[i] = values[i] + p * g  # never in place: it may be a 0-d view of what the caller gave
+                    values[j] = values[j] + q * g
                 else:
                     i, p = entry
-                    values[i] += p * g
+                    values[i] = values[i] + p * g
             elif kind is list:
                 for i, pullback, held in entry:
                     share = g if pullback is None else pullback(g, held)
