@@ -7,13 +7,16 @@ the tangent of the node from those of its parents.
 from __future__ import annotations
 
 import numpy as np
-from numpy import multiply, ndarray, negative
+from numpy import ndarray, negative
 
 from dualad.batch import Batch, wrap
 from dualad.dual import vanishes
 from dualad.levels import View, locate
+from dualad.rules.cotangents import like_primal, unbroadcast
 from dualad.rules.indexing import is_basic, scatter, winners
-from dualad.rules.kinds import MINUS_ONE, ONE, Elementwise, all_finite, evaluated, like_primal, unbroadcast
+from dualad.rules.kinds import Elementwise
+from dualad.rules.partials import MINUS_ONE, ONE, product
+from dualad.rules.primitives import all_finite
 from dualad.traced import Traced, writable
 
 from .adjoints import ZERO
@@ -137,14 +140,8 @@ def times_partial(row, i, g, ans, args, mine):
         return row.multiply(i, g, ans, args), True
     if partial is MINUS_ONE:
         return negative(g, g) if mine else negative(g), True
-    p = evaluated(partial, ans, args)
     singular = row.singular and (row.singular is True or row.singular(*args))
-    if mine and not singular:
-        return multiply(p, g, g), True
-    if type(p) is ndarray and p.base is None and p is not ans and p is not args[0] and p is not args[-1]:
-        share = multiply(p, g, p)
-    else:
-        share = p * g
+    share = product(partial, g, ans, args, mine and not singular)
     if singular and not all_finite(share):
         share = np.where(np.equal(g, 0), 0.0, share)
     return share, True

@@ -17,7 +17,8 @@ from dualad.levels import Handle, new, shared_view
 from dualad.operators import BASIC, OPERATORS, compile_function, not_real
 from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import FIRST, MINUS_ONE, ONE, ROWS, SECOND, Abstract, Differentiable, Elementwise, evaluated, unbroadcast
+from dualad.rules.kinds import ROWS, Abstract, Differentiable, Elementwise, unbroadcast
+from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 from dualad.traced import GETITEM, Traced
 
 from .entries import Entry, Get, Linear, Pair, Single
@@ -107,6 +108,19 @@ ARRAY = "entry = new({kind}); entry.row = row; entry.args = {args}; entry.ans = 
     "r = new(Var); r.value = v; r.node = entry; r.level = tape; r.alias = None; return r"
 KEEP = {"i": "i = i if type(i) is int else tape.keep(i)", "j": "j = j if type(j) is int else tape.keep(j)"}
 MARKED = {ONE: "1.0", MINUS_ONE: "-1.0", FIRST: "a", SECOND: "b"}
+DIRECT = {FIRST: "multiply, a", SECOND: "multiply, b"}
+DIVIDED = {SECOND: "divide, b"}
+
+
+def divisor_of(partial):
+    """Return the divisor of a partial that is one over it."""
+    return getattr(partial, "divisor", None)
+
+
+def scalar_partial(name, partial):
+    """Return the source of a partial of numbers."""
+    divisor = MARKED.get(divisor_of(partial))
+    return MARKED.get(partial) or (f"finite(1.0 / {divisor})" if divisor else f"finite({name}(v, a, b))")
 
 
 def finite(p):
@@ -126,15 +140,17 @@ def array_entry(row, i, ans):
 
 def small_entry(row, *active):
     """Return the source that records an operation of small arrays by its active arguments."""
-    held = {FIRST: "multiply, a", SECOND: "multiply, b"}
-    parts = ["({}, {})".format("ij"[i], held.get(row.partials[i], f"pullbacks[{i}], (v, a, b)")) for i in active]
+    parts = []
+    for i in active:
+        direct = DIRECT.get(row.partials[i]) or DIVIDED.get(divisor_of(row.partials[i]))
+        parts.append(f"({'ij'[i]}, {direct or f'pullbacks[{i}], (v, a, b)'})")
     return SMALL_ARRAY.format(keep="; ".join(KEEP["ij"[i]] for i in active), entry=f"[{', '.join(parts)}]")
 
 
 def define_binary(name, symbol, ufunc, operate):
     row = ROWS[ufunc]
     first, second = row.partials
-    p, q = MARKED.get(first, "finite(p(v, a, b))"), MARKED.get(second, "finite(q(v, a, b))")
+    p, q = scalar_partial("p", first), scalar_partial("q", second)
     ans = "v" if row.uses_ans else "None"
     texts = {"symbol": symbol, "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass",
              "both_floats": NUMBER.format(entry=f"(i, {p}, j, {q})"), "left_float": NUMBER.format(entry=f"(i, {p})"),
@@ -144,7 +160,7 @@ def define_binary(name, symbol, ufunc, operate):
              "left_frozen": "tape.freeze(other) if kind is ndarray else other" if 1 in row.uses[0] else "other",
              "right_frozen": "tape.freeze(other) if kind is ndarray else other" if 0 in row.uses[1] else "other"}
     space = {"Var": Var, "new": new, "float64": float64, "ndarray": np.ndarray, "p": first, "q": second, "finite": finite,
-             "not_real": not_real, "row": row, "Single": Single, "Pair": Pair, "SMALL": SMALL, "multiply": np.multiply,
+             "not_real": not_real, "row": row, "Single": Single, "Pair": Pair, "SMALL": SMALL, "multiply": np.multiply, "divide": np.divide,
              "pullbacks": row.pullbacks}
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         text = source.format(method=method, **texts)
@@ -271,20 +287,26 @@ def abstract(array):
 
 def array_function(self, fn, types, args, kwargs):
     """Evaluate an array function of a row that is linear in its first argument, or of small arrays, directly."""
-    row = ROWS.get(fn)
-    if isinstance(row, Differentiable) and self.level.plain:
-        if (row.short and row.kind == "linear" and row.trusted and args and args[0] is self
-                and type(a := self.value) is ndarray and self.node is not None and ((alias := self.alias) is None or alias.base.alias is None)
-                and not (len(args) > 1 and any(isinstance(arg, Traced) for arg in args[1:]))
-                and not (kwargs and ("out" in kwargs or any(isinstance(value, Traced) for value in kwargs.values())))):
+    row, tape, a = ROWS.get(fn), self.level, self.value
+    if isinstance(row, Differentiable) and tape.plain:
+        if row.short and row.kind == "linear" and row.trusted and type(a) is ndarray and self.node is not None \
+                and args and args[0] is self and ((alias := self.alias) is None or alias.base.alias is None) and plain_rest(args, kwargs):
             v = row.call(a, *args[1:], **kwargs)
-            r = linear(Linear, row, (abstract(a), *args[1:]), kwargs, self.node, v, self.level)
+            r = linear(Linear, row, (abstract(a), *args[1:]), kwargs, self.node, v, tape)
             if row.view is not None and shows_memory(v, a):
                 r.alias = shared_view(self, alias, fn, args[1:], kwargs)
             return r
-        if row.canonical is None and (r := small(row, row.call, args, kwargs, self.level)) is not None:
+        canonical = (args, kwargs) if row.canonical is None or "out" in kwargs else row.canonical(args, kwargs)
+        if (r := small(row, row.call, *canonical, tape)) is not None:
             return r
     return Traced.__array_function__(self, fn, types, args, kwargs)
+
+
+def plain_rest(args, kwargs):
+    """Tell whether nothing but the first argument is traced, and no array is to be written into."""
+    if len(args) > 1 and any(isinstance(arg, Handle) for arg in args[1:]):
+        return False
+    return not kwargs or ("out" not in kwargs and not any(isinstance(value, Handle) for value in kwargs.values()))
 
 
 def linear(kind, row, args, kwargs, node, v, tape):

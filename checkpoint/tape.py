@@ -21,7 +21,7 @@ from dualad.dispatch import strengthen
 from dualad.dual import refuse_traced_metadata, separate, shows_memory
 from dualad.levels import Handle, Level, Owner, locate, new, shared_view, version_of
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import Abstract, Elementwise
+from dualad.rules.kinds import Abstract
 from dualad.traced import Traced, writable
 
 from .adjoints import ZERO, Adjoints

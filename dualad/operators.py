@@ -16,7 +16,8 @@ from .dispatch import apply
 from .dual import Dual
 from .levels import new, shared_view
 from .rules.indexing import getitem
-from .rules.kinds import ANS, FIRST, MINUS_ONE, ONE, ROWS, SECOND, Elementwise, scale, strong_multiply
+from .rules.kinds import ROWS, Elementwise, strong_multiply
+from .rules.partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, product, scale
 from .traced import Traced
 
 __all__ = []
@@ -116,6 +117,8 @@ def term(partial, name, t, scalar, singular):
     """Return the source of partial times tangent, and whether its value is a fresh buffer."""
     if partial in MARKED:
         return MARKED[partial].format(t=t), partial is not ONE
+    if getattr(partial, "divisor", None) is SECOND:
+        return f"{t} / b", True
     if scalar:
         return (f"strong_scalar({name}(v, a, b), {t})" if singular else f"{name}(v, a, b) * {t}"), True
     plain = f"scale({name}(v, a, b), {t}, v, (a, b))"
@@ -209,7 +212,8 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
         if type(a) is float and type(row) is Elementwise and level.plain and not row.singular:
             v, t = ufunc(a).item(), self.tangent
             if t is not None:
-                t = float(row.partials[0](v, a)) * t
+                t = product(row.partials[0], t, v, (a,))
+                t = t.item() if type(t) is np.float64 else t
             r = new(Dual)
             r.value, r.tangent, r.level, r.alias = v, t, level, None
             return r

@@ -21,6 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from .cotangents import Abstract, is_complex, like_primal, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
+from .partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, evaluated, fits, one_over, product, used_by
 from .primitives import all_finite, primitive, strong_multiply
 
 __all__ = ["ANS", "FIRST", "MINUS_ONE", "ONE", "ROWS", "SECOND", "Abstract", "Composite", "Constant", "Differentiable",
@@ -29,47 +30,6 @@ __all__ = ["ANS", "FIRST", "MINUS_ONE", "ONE", "ROWS", "SECOND", "Abstract", "Co
            "spread_out", "strong_multiply", "unbroadcast"]
 
 ROWS: dict[Callable, Row] = {}
-
-
-# --- marked partials: the interpreters know these by identity and save the multiplication or the call ------------------
-
-def ONE(ans, *args):
-    """Mark the partial 1."""
-    return 1.0
-
-
-def MINUS_ONE(ans, *args):
-    """Mark the partial -1."""
-    return -1.0
-
-
-def ANS(ans, *args):
-    """Mark a partial that equals the function's value, as for ``exp``."""
-    return ans
-
-
-def FIRST(ans, x, *args):
-    """Mark a partial that equals the first argument."""
-    return x
-
-
-def SECOND(ans, x, y, *args):
-    """Mark a partial that equals the second argument."""
-    return y
-
-
-#: the arguments whose values a marked partial uses
-USED_BY_MARK = {ONE: (), MINUS_ONE: (), ANS: (), FIRST: (0,), SECOND: (1,)}
-
-
-# --- a partial that is a quotient -----------------------------------------------------------------------------------------
-
-def one_over(divisor):
-    """Make the partial 1 / divisor; arrays are divided by it, which is one pass less than to multiply by the partial."""
-    def partial(ans, *args):
-        return 1.0 / divisor(ans, *args)
-    partial.divisor = divisor  # type: ignore[attr-defined]
-    return partial
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -251,7 +211,7 @@ class Elementwise(Differentiable):
         self.uses_ans = any(partial not in (ONE, MINUS_ONE, FIRST, SECOND) for partial in partials)
         self.short = self.complex_body is None
         #: for each argument, the arguments whose values its partial uses
-        self.uses = [USED_BY_MARK.get(partial, tuple(range(len(partials)))) for partial in partials]
+        self.uses = [tuple(used_by(partial, len(partials))) for partial in partials]
         #: for each argument, ``pullback(g, (ans, *args))`` of plain arrays of one shape; None where it is g itself
         self.pullbacks = [pullback_of(self, i, partial) for i, partial in enumerate(partials)]
         #: the arguments in the order to pull back to: last one that may take over the cotangent's buffer
@@ -307,9 +267,7 @@ class Elementwise(Differentiable):
                     r = product(partial, t, ans, args)
                     return r if all_finite(r) else np.where(np.equal(t, 0), 0.0, r)
                 return strong_multiply(evaluated(partial, ans, args), t)
-        if type(t) is np.ndarray is type(ans) and self.trusted:
-            return product(partial, t, ans, args)
-        return evaluated(partial, ans, args) * t
+        return product(partial, t, ans, args) if self.trusted else evaluated(partial, ans, args) * t
 
 
 def pullback_of(row, i, partial):
@@ -318,62 +276,20 @@ def pullback_of(row, i, partial):
         return None
     if partial is MINUS_ONE:
         return lambda g, held: -g
-
-    def pullback(g, held):
-        try:
-            return partial(*held) * g
-        except ZeroDivisionError:
-            return row.multiply(i, g, held[0], held[1:])
+    if divisor := getattr(partial, "divisor", None):
+        def pullback(g, held):
+            return g / divisor(*held)
+    else:
+        def pullback(g, held):
+            try:
+                return partial(*held) * g
+            except ZeroDivisionError:
+                return row.multiply(i, g, held[0], held[1:])
 
     def strong_pullback(g, held):
         share = pullback(g, held)
         return share if type(share) is np.ndarray and all_finite(share) else row.multiply(i, g, held[0], held[1:])
     return strong_pullback if row.singular or partial is None else pullback
-
-
-def all_finite(array):
-    """Tell whether no element is infinite or NaN; of very large ones it may say so though they are finite."""
-    size = np.vdot(array, array)
-    return size - size == 0.0
-
-
-def evaluated(partial, ans, args):
-    """Return a partial; where Python's floats raise, as NumPy's numbers have it (inf)."""
-    try:
-        return partial(ans, *args)
-    except (ZeroDivisionError, OverflowError):
-        with np.errstate(all="ignore"):
-            return partial(*(np.float64(v) if type(v) in (float, int) else v for v in (ans, *args)))
-
-
-def product(partial, t, ans, args):
-    """Return a partial times the plain array `t`, in a buffer of the partial where that may be reused."""
-    divisor = getattr(partial, "divisor", None)
-    if divisor is None:
-        return scale(evaluated(partial, ans, args), t, ans, args)
-    d = divisor(ans, *args)
-    return np.divide(t, d, d) if reusable(d, t, ans, args) else t / d
-
-
-def scale(p, t, ans, args):
-    """Return p * t, in the buffer of `p` where that may be reused."""
-    return np.multiply(p, t, p) if reusable(p, t, ans, args) else p * t
-
-
-def reusable(p, t, ans, args) -> bool:
-    """Tell whether `p` is a fresh array that nobody else holds, of the shape and dtype of the array `t`."""
-    fresh = (type(p) is np.ndarray and type(t) is np.ndarray and p.base is None and p is not ans
-             and p.shape == t.shape and p.dtype == t.dtype)
-    for arg in args:  # any() of a generator takes longer than all else here
-        fresh = fresh and p is not arg
-    return fresh
-
-
-def fits(buffer, term) -> bool:
-    """Tell whether `term` may be added into `buffer` in place."""
-    return (type(buffer) is np.ndarray and buffer.base is None
-            and (type(term) is float or (type(term) is np.ndarray and term.dtype == buffer.dtype
-                                         and (term.shape == buffer.shape or term.ndim == 0))))
 
 
 # --- what a row is made with ------------------------------------------------------------------------------------------

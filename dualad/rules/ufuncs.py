@@ -127,7 +127,7 @@ elementwise(np.add,         ONE, ONE)
 elementwise(np.subtract,    ONE, MINUS_ONE)
 elementwise(np.multiply,    SECOND, FIRST)
 elementwise(ratio,          lambda ans, x, r: ratio(1.0, r), lambda ans, x, r: -ratio(ans, r))  # 0 where r is 0
-elementwise(np.divide,      lambda ans, x, y: 1.0 / y, lambda ans, x, y: -ans / y)
+elementwise(np.divide,      one_over(SECOND), lambda ans, x, y: -ans / y)
 elementwise(np.negative,    MINUS_ONE)
 elementwise(np.positive,    ONE)
 elementwise(np.reciprocal,  lambda ans, x: -ans * ans)

@@ -1,0 +1,97 @@
+"""Partials of elementwise functions: how they are marked, evaluated and multiplied by."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["ANS", "FIRST", "MINUS_ONE", "ONE", "SECOND", "evaluated", "fits", "one_over", "product", "scale", "used_by"]
+
+
+# --- marked partials: the interpreters know these by identity and save the multiplication or the call ------------------
+
+def ONE(ans, *args):
+    """Mark the partial 1."""
+    return 1.0
+
+
+def MINUS_ONE(ans, *args):
+    """Mark the partial -1."""
+    return -1.0
+
+
+def ANS(ans, *args):
+    """Mark a partial that equals the function's value, as for ``exp``."""
+    return ans
+
+
+def FIRST(ans, x, *args):
+    """Mark a partial that equals the first argument."""
+    return x
+
+
+def SECOND(ans, x, y, *args):
+    """Mark a partial that equals the second argument."""
+    return y
+
+
+def used_by(partial, count):
+    """Return the arguments, of so many, whose values a partial uses."""
+    return USED_BY_MARK.get(getattr(partial, "divisor", partial), range(count))
+
+
+USED_BY_MARK = {ONE: (), MINUS_ONE: (), ANS: (), FIRST: (0,), SECOND: (1,)}
+
+
+# --- a partial that is a quotient -----------------------------------------------------------------------------------------
+
+def one_over(divisor):
+    """Make the partial 1 / divisor; arrays are divided by it, which is one pass less than to multiply by the partial."""
+    def partial(ans, *args):
+        return 1.0 / divisor(ans, *args)
+    partial.divisor = divisor  # type: ignore[attr-defined]
+    return partial
+
+
+# --- what the interpreters do with a partial --------------------------------------------------------------------------------
+
+def evaluated(partial, ans, args):
+    """Return a partial; where Python's floats raise, as NumPy's numbers have it (inf)."""
+    try:
+        return partial(ans, *args)
+    except (ZeroDivisionError, OverflowError):
+        with np.errstate(all="ignore"):
+            return partial(*(np.float64(v) if type(v) in (float, int) else v for v in (ans, *args)))
+
+
+def product(partial, t, ans, args, mine=False):
+    """Return a partial times `t`; of plain arrays in a buffer of the partial where that may be reused, or in `t` if it is `mine`."""
+    divisor = getattr(partial, "divisor", None)
+    if divisor is None:
+        p = evaluated(partial, ans, args)
+        return np.multiply(p, t, t) if mine else scale(p, t, ans, args)
+    d = divisor(ans, *args)
+    if type(d) in (float, int) and not d:
+        return evaluated(partial, ans, args) * t
+    buffer = t if mine else d if reusable(d, t, ans, args) else None
+    return t / d if buffer is None else np.divide(t, d, buffer)
+
+
+def scale(p, t, ans, args):
+    """Return p * t, in the buffer of `p` where that may be reused."""
+    return np.multiply(p, t, p) if reusable(p, t, ans, args) else p * t
+
+
+def reusable(p, t, ans, args) -> bool:
+    """Tell whether `p` is a fresh array that nobody else holds, of the shape and dtype of the array `t`."""
+    fresh = (type(p) is np.ndarray and type(t) is np.ndarray and p.base is None and p is not ans
+             and p.shape == t.shape and p.dtype == t.dtype)
+    for arg in args:  # any() of a generator takes longer than all else here
+        fresh = fresh and p is not arg
+    return fresh
+
+
+def fits(buffer, term) -> bool:
+    """Tell whether `term` may be added into `buffer` in place."""
+    return (type(buffer) is np.ndarray and buffer.base is None
+            and (type(term) is float or (type(term) is np.ndarray and term.dtype == buffer.dtype
+                                         and (term.shape == buffer.shape or term.ndim == 0))))
