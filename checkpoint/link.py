@@ -6,12 +6,14 @@ import numpy as np
 import optree
 
 from dualad.dispatch import apply
+from dualad.dual import Dual
 from dualad.rules.indexing import getitem
 from dualad.seeding import pack_leaf
 from dualad.traced import Traced
 
 from .entries import Part
 from .leaves import added, check_levels, differs, flattening, is_floating, kind_of, levels_of, on_primals, one_level_down, read_only
+from .storage.states import copy_state, nbytes
 from .sweep import Sweep
 from .tape import Tape, Var, make_var
 
@@ -131,7 +133,7 @@ def record(links, tape, source, **options):
             raise ValueError("chain: a storage with resume=True keeps states and the cotangent of the state, not what rides beside them: "
                              "outputs=True and the gradient by inputs= are not resumed. Put them into the state, or use Disk(path)")
         options["token"] = (source, link.params, link.inputs)
-    sweep = Sweep(link.advance, links.tree(link.state), **options)
+    sweep = Sweep(link.advance, links.tree(link.state), record=link.record_step, **options)
     final = sweep.forward()
     leaves = links.leaves("the last", final) if sweep.stats.steps else link.state
     links.check_closure(leaves, below)
@@ -178,7 +180,27 @@ class Link:
 
     def pull_step(self, k, x, cotangent):
         """Pull the cotangent of the state back through step k, and add the parameters' shares to their sums."""
-        links, (gs, sums) = self.links, cotangent
+        return self.pull_record(k, self.record(k, x), cotangent)
+
+    def record_step(self, k, x):
+        """Evaluate step k as `advance` does, and return x_{k+1} with the pullback of the step."""
+        links = self.links
+        record = tape, _, _, final, out = self.record(k, x)
+        state = links.tree(self.values(final, tape))
+        if links.outputs and k == self.outs.length:
+            leaves, structure = optree.tree_flatten(out)
+            self.outs.add(k, optree.tree_unflatten(structure, self.values(map(pack_leaf, leaves), tape)))
+        return copy_state(state), Pullback(self, k, record)
+
+    def values(self, leaves, tape):
+        """Return results of a record one level down; a value of a foreign level raises."""
+        values = one_level_down(leaves, tape)[0]
+        self.links.check_closure(values, self.below)
+        return values
+
+    def record(self, k, x):
+        """Evaluate step k on a tape of its own; return the tape, the nodes of inputs and of results, the final leaves, the out."""
+        links, out, results = self.links, None, []
         with Tape(self.nan_safe, self.weak) as tape:
             state, nodes = links.flatten(x), []
             make_variables(tape, state, links.floating, nodes)
@@ -194,20 +216,36 @@ class Link:
                 make_variables(tape, row, self.active_inputs, nodes)
                 final, out = links.call(k, links.tree(state), row, params)
                 final = links.leaves(k, final)
-            seeds = []
-            for i, g in zip(links.floating, gs, strict=True):
+            for i in links.floating:
                 leaf = final[i]
-                if type(leaf) is Var and leaf.level is tape and type(leaf.value) is float:  # what `seed_of` does, without its questions
-                    if g is not None and leaf.node is not None:
-                        seeds.append((leaf.node, g))
-                elif (seed := self.seed_of(leaf, g, tape)) is not None:
-                    seeds.append(seed)
-            if self.out_cotangents:
-                for leaf, g in zip(optree.tree_leaves(out), self.out_cotangents, strict=True):
-                    if (seed := self.seed_of(pack_leaf(leaf), None if g is None else g[k], tape)) is not None:
-                        seeds.append(seed)
-            pulled = tape.sweep_back(seeds, nodes)
-        n, m = len(links.floating), len(self.active)
+                if type(leaf) is Var and leaf.level is tape and type(leaf.value) is float:  # `node_of` without its questions
+                    results.append(leaf.node)
+                else:
+                    results.append(self.node_of(leaf, tape))
+            if links.outputs:
+                results += [self.node_of(pack_leaf(leaf), tape) for leaf in optree.tree_leaves(out)]
+        return tape, nodes, results, final, out
+
+    def node_of(self, leaf, tape):
+        """Return the node of a result, None where it is constant; a value of a foreign level raises."""
+        if type(leaf) is Var and leaf.level is tape:
+            if leaf.alias is not None:
+                leaf._refresh()
+            if type(leaf.value) is not float and isinstance(leaf.value, Traced):
+                self.links.check_closure([leaf.value], self.below)
+            return leaf.node
+        if isinstance(leaf, Traced):
+            self.links.check_closure([leaf], self.below)
+        return None
+
+    def pull_record(self, k, record, cotangent):
+        """Pull the cotangent of the state back through a recorded step, and add the parameters' shares to their sums."""
+        (gs, sums), (tape, nodes, results, _, _) = cotangent, record
+        if self.out_cotangents:
+            gs = [*gs, *[None if g is None else g[k] for g in self.out_cotangents]]
+        seeds = [(node, g) for node, g in zip(results, gs, strict=False) if node is not None and g is not None]
+        pulled = tape.sweep_back(seeds, nodes)
+        n, m = len(self.links.floating), len(self.active)
         for j, share in enumerate(pulled[n:n + m]):
             if share is not None:
                 sums[j] = added(sums[j], share)
@@ -215,18 +253,6 @@ class Link:
             if share is not None:
                 rows.put(k, share)
         return pulled[:n], sums
-
-    def seed_of(self, leaf, g, tape):
-        """Return the node of a result and its cotangent, None where there is none; a value of a foreign level raises."""
-        if type(leaf) is Var and leaf.level is tape:
-            if leaf.alias is not None:
-                leaf._refresh()
-            if type(leaf.value) is not float and isinstance(leaf.value, Traced):
-                self.links.check_closure([leaf.value], self.below)
-            return None if leaf.node is None or g is None else (leaf.node, g)
-        if isinstance(leaf, Traced):
-            self.links.check_closure([leaf], self.below)
-        return None
 
     def pull(self, k, g, adjoints):
         """Run the reverse sweep, for the cotangents `g` of the final state's leaves and of the outs."""
@@ -248,6 +274,35 @@ class Link:
         """Raise: a chain's tangents need its states again."""
         raise TypeError("linearize: f runs a chain, whose states are not kept for many JVPs: use dualad.jvp, which runs the chain in "
                         "forward mode")
+
+
+class Pullback:
+    """The pullback of a recorded step, which knows how much it holds."""
+
+    def __init__(self, link, k, record):
+        self.link, self.k, self.record = link, k, record
+
+    def __call__(self, cotangent):
+        return self.link.pull_record(self.k, self.record, cotangent)
+
+    @property
+    def nbytes(self):
+        """Bytes of the arrays on the tape, each counted once, and of its numbers."""
+        arrays, numbers = {}, 0
+        held = [entry[1::2] if type(entry) is tuple else (getattr(entry, "args", ()), getattr(entry, "ans", None))
+                for entry in self.record[0].nodes]
+        while held:
+            value = held.pop()
+            if isinstance(value, tuple | list):
+                held.extend(value)
+            elif isinstance(value, Dual):
+                held += [value.value, value.tangent]
+            elif isinstance(value, np.ndarray):
+                owner = value if value.base is None else value.base
+                arrays[id(owner)] = owner
+            else:
+                numbers += isinstance(value, float | np.generic)
+        return 8 * numbers + sum(nbytes(owner) for owner in arrays.values())
 
 
 class Rows:

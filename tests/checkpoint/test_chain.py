@@ -25,9 +25,9 @@ from checkpoint import (
     value_and_grad,
     vjp,
 )
-from checkpoint.schedules import advances
+from checkpoint.schedules import Mixed, advances
 
-SCHEDULES = [CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(50), StoreAll()]
+SCHEDULES = [CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(50), StoreAll(), Mixed(1), Mixed(4)]
 
 
 def halve(k, x):
@@ -254,6 +254,7 @@ def test_bad_inputs_and_outputs(options, error, text):
 EVERYTHING = [
     {"schedule": Periodic()}, {"schedule": Periodic(every=4)}, {"schedule": Online(3)}, {"schedule": Tiered(2, 3)}, {"storage": Disk()},
     {"storage": Memory(compress="zlib")}, {"check": True}, {"memory": 1000}, {"schedule": Revolve(2, costs=[1 + k % 3 for k in range(13)])},
+    {"schedule": Mixed(3)}, {"schedule": Mixed(3), "storage": Disk()}, {"schedule": Mixed(20)},
 ]
 
 
@@ -296,6 +297,74 @@ def test_progress_is_shown_in_both_sweeps(capsys):
     grad(lambda x: chain(halve, x, steps=10, progress=True))(1.0)
     shown = capsys.readouterr().err
     assert "10/10" in shown
+
+
+# --- recorded steps --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("steps", "slots", "total"), [(10, 2, 26), (10, 3, 19), (100, 7, 278), (100, 8, 263)])
+def test_mixed_makes_the_fewest_evaluations(steps, slots, total):
+    calls, stats = [], Stats()
+
+    def step(k, x, c):
+        calls.append(k)
+        return x + 0.1 * np.sin(x * c)
+    gradients = [grad(lambda x, c: np.sum(chain(step, x, c, steps=steps, schedule=schedule, stats=stats)), argnums=(0, 1))(np.ones(3), 1.1)
+                 for schedule in (StoreAll(), Mixed(slots))]
+    assert len(calls) == 2 * steps + total + 1  # and the step to x_N
+    assert (stats.pulls, stats.peak_states) == (steps, slots)
+    assert slots * 24 < stats.peak_bytes <= slots * 4 * 24 + 100, "states of 24 bytes, and records of a few such arrays"
+    for a, b in zip(*gradients, strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("slots", [1, 3, 50])
+def test_mixed_with_inputs_and_outputs_has_the_bits_of_store_all(slots):
+    f = lambda state, rows, c, schedule: trajectory_loss(with_chain, state, rows, c, schedule=schedule)
+    for mode in (grad(f, argnums=(0, 1, 2)), lambda *a: hvp(lambda c: f(STATE, ROWS, c, a[3]), 0.7, 1.0),
+                 lambda *a: hvp(lambda u: f(STATE, {**ROWS, "gain": u}, 0.7, a[3]), ROWS["gain"], ROWS["gain"]),
+                 lambda *a: jacobian(lambda u: with_chain(STATE, {**ROWS, "gain": u}, 0.7, schedule=a[3])[1]["norm"])(ROWS["gain"])):
+        for a, b in zip(*(optree.tree_leaves(mode(STATE, ROWS, 0.7, schedule)) for schedule in (Mixed(slots), StoreAll())), strict=True):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("slots", [1, 2, 12])
+def test_a_record_is_not_touched_by_the_steps_after_it(slots):
+    """Steps that hand on their state as it is, or a view of it, and the next ones write into it."""
+    def step(k, x, c):
+        if k % 3 == 0:
+            return x
+        if k % 3 == 1:
+            return x[::-1]
+        x[1:] += c * np.sin(x[:-1])
+        return x
+    x = np.array([1.0, 2.0, 3.0])
+    f = lambda schedule: grad(lambda x, c: np.sum(chain(step, x, c, steps=12, schedule=schedule) ** 2), argnums=(0, 1))(x, 0.3)
+    for a, b in zip(f(Mixed(slots)), f(StoreAll()), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_mixed_is_nan_safe_and_keeps_float32_and_python_floats():
+    ratio = lambda x: np.where(x > 0, x / np.where(x > 0, x, 0.0), 0.0)
+    guarded = lambda x, schedule: np.sum(chain(lambda k, x: ratio(x), x, steps=4, schedule=schedule))
+    x = np.array([0.0, 1.0])
+    with np.errstate(all="ignore"):
+        assert np.isnan(grad(guarded)(x, Mixed(2))[0])
+        safe = [grad(guarded, nan_safe=True)(x, schedule).tolist() for schedule in (Mixed(2), StoreAll())]
+    assert safe[0] == safe[1] and not np.isnan(safe[0]).any()
+    half = lambda x: np.sum(chain(lambda k, x: x * 0.5 + 0.1, x, steps=5, schedule=Mixed(2)))
+    assert grad(half)(np.ones(2, np.float32)).dtype == np.float32 and type(grad(half)(1.0)) is float
+
+
+def test_records_check_the_closure_and_are_released():
+    with pytest.raises(TypeError, match="closes over"):
+        grad(lambda c: chain(lambda k, x: x * c, 1.0, steps=9, schedule=Mixed(8)))(2.0)
+    _, pullback = vjp(lambda x, c: chain(lambda k, x, c: x * c, x, c, steps=10, schedule=Mixed(4)), 2.0, 1.1)
+    assert pullback(1.0) == pullback(1.0) == pytest.approx((1.1**10, 2.0 * 10 * 1.1**9))
+    with pytest.raises(ValueError, match="neither with check=True nor with resume=True"):
+        grad(lambda x: chain(halve, x, steps=3, schedule=Mixed(2), check=True))(1.0)
+    with pytest.raises(ValueError, match="Mixed: steps is None"):
+        grad(lambda x: chain(halve, x, until=lambda k, x: k == 3, schedule=Mixed(2)))(1.0)
 
 
 # --- resume ---------------------------------------------------------------------------------------------------------------
