@@ -55,7 +55,8 @@ def chain(step, state, *params, steps=None, inputs=None, outputs=False, schedule
     schedule : Schedule, optional
         What is saved; by default ``CTZ()``: at most ceil(log2 N) + 1 states.
     storage : Storage, optional
-        Where saved states live: ``Memory()``, the default, or ``Disk()``; two tiers with ``Tiered``.
+        Where saved states live: ``Memory()``, the default, or ``Disk()``; two tiers with ``Tiered``. With
+        ``Disk(path, resume=True)`` the same call goes on where a killed process stopped, also its outs and the gradients by inputs.
     memory : int or str, optional
         Instead of a schedule: a budget such as ``"2 GB"``, for which `plan` chooses one from the state's size (see ``stats.reason``).
     stats : Stats, optional

@@ -88,13 +88,16 @@ class Stacked:
     def add(self, k, tree):
         """Take the row of step k."""
         leaves, structure = optree.tree_flatten(tree)
-        leaves = [pack_leaf(leaf) for leaf in leaves]
-        if self.columns is None:
-            self.structure = structure
-            self.columns = [[] if self.count is None or isinstance(leaf, Traced) else
-                            np.empty((self.count, *np.shape(leaf)), np.result_type(leaf)) for leaf in leaves]
+        self.structure = structure if self.structure is None else self.structure
         if structure != self.structure:
             raise TypeError(f"chain: step {k} put out the structure {structure}, the first step {self.structure}")
+        self.put(k, [pack_leaf(leaf) for leaf in leaves])
+
+    def put(self, k, leaves):
+        """Take the leaves of the row of step k."""
+        if self.columns is None:
+            self.columns = [[] if self.count is None or isinstance(leaf, Traced) else
+                            np.empty((self.count, *np.shape(leaf)), np.result_type(leaf)) for leaf in leaves]
         for i, leaf in enumerate(leaves):
             column = self.columns[i]
             shape = np.shape(column[0]) if k else np.shape(leaf)
@@ -129,15 +132,14 @@ def record(links, tape, source, **options):
     link = Link(links, tape, below, options["steps"])
     options["until"] = on_primals(options["until"])
     if getattr(options["storage"], "resume", False):
-        if links.outputs or link.active_inputs:
-            raise ValueError("chain: a storage with resume=True keeps states and the cotangent of the state, not what rides beside them: "
-                             "outputs=True and the gradient by inputs= are not resumed. Put them into the state, or use Disk(path)")
-        options["token"] = (source, link.params, link.inputs)
-    sweep = Sweep(link.advance, links.tree(link.state), record=link.record_step, **options)
+        link.resumes = True
+        options |= {"token": (source, link.params, link.inputs, link.active, link.active_inputs), "beside": link.beside()}
+    link.sweep = sweep = Sweep(link.advance, links.tree(link.state), record=link.record_step, **options)
     final = sweep.forward()
     leaves = links.leaves("the last", final) if sweep.stats.steps else link.state
     links.check_closure(leaves, below)
-    link.sweep = sweep
+    if links.outputs and sweep.stats.steps:
+        link.know_outs()
     whole = tape.record(link)
     traced = [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(leaves)]
     if not links.outputs:
@@ -162,7 +164,7 @@ class Link:
         self.weak = not any(hasattr(leaf, "dtype") for leaf in (*self.state, *self.params, *self.inputs))
         self.outs = Stacked(steps)
         self.direct = not links.given and not links.outputs
-        self.sweep = None
+        self.sweep, self.resumes = None, False
         self.out_cotangents, self.rows = [], []
 
     def advance(self, k, x):
@@ -173,7 +175,7 @@ class Link:
         x, out = links.call(k, x, links.row(k, self.inputs), self.arguments)
         if links.outputs and k == self.outs.length:
             links.check_closure([pack_leaf(leaf) for leaf in optree.tree_leaves(out)], self.below)
-            self.outs.add(k, out)
+            self.put_out(k, out)
         if not k:
             links.check_closure(links.leaves(0, x), self.below)
         return x
@@ -189,8 +191,35 @@ class Link:
         state = links.tree(self.values(final, tape))
         if links.outputs and k == self.outs.length:
             leaves, structure = optree.tree_flatten(out)
-            self.outs.add(k, optree.tree_unflatten(structure, self.values(map(pack_leaf, leaves), tape)))
+            self.put_out(k, optree.tree_unflatten(structure, self.values(map(pack_leaf, leaves), tape)))
         return copy_state(state), Pullback(self, k, record)
+
+    def put_out(self, k, out):
+        """Keep what step k puts out."""
+        self.outs.add(k, out)
+        if self.resumes:
+            self.sweep.add_row(k, [column[k] for column in self.outs.columns])
+
+    def beside(self):
+        """Return the functions that take back what the steps of each sweep left behind in a process before this one."""
+        def take_outs(rows):
+            self.outs = Stacked(self.outs.count)
+            for k, leaves in rows.items():
+                self.outs.put(k, leaves)
+
+        def take_shares(rows):
+            for k, shares in rows.items():
+                for column, share in zip(self.rows, shares, strict=True):
+                    if share is not None:
+                        column.put(k, share)
+        return {"first": take_outs if self.links.outputs else None, "reverse": take_shares if self.active_inputs else None}
+
+    def know_outs(self):
+        """Make step 0 again where all outs are from another process, which has left their leaves, but not their structure."""
+        links = self.links
+        if self.outs.structure is None:
+            _, out = links.call(0, copy_state(links.tree(self.state)), links.row(0, self.inputs), self.arguments)
+            self.outs.structure = optree.tree_structure(out)
 
     def values(self, leaves, tape):
         """Return results of a record one level down; a value of a foreign level raises."""
@@ -252,6 +281,8 @@ class Link:
         for rows, share in zip(self.rows, pulled[n + m:], strict=True):
             if share is not None:
                 rows.put(k, share)
+        if self.rows and self.resumes:
+            self.sweep.add_row(k, pulled[n + m:])
         return pulled[:n], sums
 
     def pull(self, k, g, adjoints):
@@ -261,7 +292,7 @@ class Link:
         self.out_cotangents = [*g[count:], *[None] * (len(self.outs.columns or ()) - len(g[count:]))] if len(g) > count else []
         self.rows = [Rows(self.inputs[i]) for i in self.active_inputs]
         with np.errstate(all="ignore"):  # once, not at every step; the steps have warned in the first sweep
-            gs, sums = self.sweep.backward(self.pull_step, ([g[i] for i in floating], [None] * len(self.active)))
+            gs, sums = self.sweep.backward(self.pull_step, ([g[i] for i in floating], [None] * len(self.active)), self.out_cotangents)
         shares = [*zip([self.state_nodes[i] for i in floating], gs, strict=True),
                   *zip([self.param_nodes[i] for i in self.active], sums, strict=True),
                   *zip([self.input_nodes[i] for i in self.active_inputs], [rows.array() for rows in self.rows], strict=True)]

@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Callable, Iterator
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from .actions import Action, Advance, Drop, Save
@@ -10,7 +11,7 @@ from .checks import whole_number
 from .fingerprint import ReplayCheck
 from .player import Player, Pull, Recorder, Step, misplaced
 from .progress import Bar
-from .resume import Journal, Rest
+from .resume import Beside, Journal, Rest
 from .schedules import CTZ, Schedule
 from .stats import Stats
 from .storage import Memory, Storage
@@ -80,6 +81,9 @@ class Sweep:
     record : callable, optional
         ``record(k, x) -> (x_{k+1}, pullback)``, with ``pullback(g)`` instead of the later ``pull(k, x, g)``: for ``Mixed(slots)``.
         A pullback that has an attribute `nbytes` is counted with it in the stats.
+    beside : dict, optional
+        With resume=True, for each sweep (``"first"``, ``"reverse"``) that gives rows to `add_row`: a function that is told, before
+        the first call, the rows of those steps that an earlier process has made, as lists of leaves by the index of the step.
 
     Raises
     ------
@@ -114,6 +118,7 @@ class Sweep:
         check: bool = False,
         token: Any = None,
         record: Recorder | None = None,
+        beside: Beside = MappingProxyType({}),
     ) -> None:
         if (steps is None) == (until is None):
             raise TypeError("sweep: give either steps=N or, if N is not known before, until=predicate")
@@ -143,7 +148,7 @@ class Sweep:
         if isinstance(self._session, KeptSession):
             if check:
                 raise ValueError("sweep: check=True compares the sweeps of one process; it does not go with resume=True")
-            self._journal = Journal(self._session, self._initial, step, token, schedule)
+            self._journal = Journal(self._session, self._initial, step, token, schedule, beside)
         self._last: list[Any] = []  # x_{N-1} between the phases, if it is not among the saved states
         self._ready = False
         self._seconds = 0.0
@@ -174,7 +179,7 @@ class Sweep:
             self._seconds += perf_counter() - started
             self._report()
 
-    def backward(self, pull: Pull, cotangent: Any) -> Any:
+    def backward(self, pull: Pull, cotangent: Any, token: Any = None) -> Any:
         """Pull a cotangent of x_N back to x_0.
 
         The saved states are used up. Called again, it runs the chain forward again first.
@@ -185,6 +190,8 @@ class Sweep:
             ``pull(k, x_k, g) -> g'``: the cotangent of x_k, given that of x_{k+1}.
         cotangent : pytree
             Cotangent of x_N. Copied, so a pull may write into what it is handed.
+        token : pytree
+            As in `Sweep`: what the pull depends on besides.
 
         Returns
         -------
@@ -198,13 +205,26 @@ class Sweep:
             g = copy_state(cotangent)
             if self._steps:
                 with Bar(self._progress, "reverse sweep") as bar:
-                    g = self._second(bar, pull, g, self._steps)
+                    g = self._second(bar, pull, g, self._steps, token)
             self._session.finish()
             return g
         finally:
             self.release()
             self._seconds += perf_counter() - started
             self._report()
+
+    def add_row(self, k: int, leaves: list[Any]) -> None:
+        """With resume=True, keep what step k leaves behind besides its state or cotangent, for another process; see `beside`.
+
+        Parameters
+        ----------
+        k : int
+            The step under way. In a sweep there is one row for each, or for none.
+        leaves : list
+            Of numbers and arrays; copied.
+        """
+        if self._journal is not None:
+            self._journal.add_row(k, leaves)
 
     def release(self) -> None:
         """Free every saved state. The sweep stays usable: the next `backward` runs forward again."""
@@ -235,13 +255,13 @@ class Sweep:
             self._journal.turn(final, self._last, self._steps)  # type: ignore[arg-type]  # known by now
         return final
 
-    def _second(self, bar: Bar, pull: Pull, g: Any, steps: int) -> Any:
+    def _second(self, bar: Bar, pull: Pull, g: Any, steps: int, token: Any) -> Any:
         """The reverse sweep, or what is left of it."""
         session, last = self._session, steps - 1
         if self._journal is None:
             rest = Rest(self._schedule.reverse(steps, session.indices()), session.indices(), last, steps)
         else:
-            rest, g = self._journal.reverse(self._schedule, steps, g)
+            rest, g = self._journal.reverse(self._schedule, steps, g, token)
             pull = self._journal.noting(pull)
         if rest.saved:
             session.prefetch(rest.saved[-1])

@@ -408,14 +408,6 @@ def test_other_parameters_do_not_resume(tmp_path):
         gradient(0.3, 1.2)
 
 
-def test_what_rides_beside_the_state_is_not_resumed(tmp_path):
-    storage = Disk(tmp_path / "states", resume=True)
-    with pytest.raises(ValueError, match=r"outputs=True and the gradient by inputs= are not resumed"):
-        grad(lambda x: chain(lambda k, x: (x, x), x, steps=3, outputs=True, storage=storage)[0])(1.0)
-    with pytest.raises(ValueError, match=r"are not resumed"):
-        grad(lambda u: chain(lambda k, x, u: x * u, 1.0, inputs=u, storage=storage))(np.ones(3))
-
-
 # --- traps ----------------------------------------------------------------------------------------------------------------
 
 
