@@ -200,6 +200,13 @@ class Link:
         if self.resumes:
             self.sweep.add_row(k, [column[k] for column in self.outs.columns])
 
+    def put_shares(self, k, shares):
+        """Keep the shares of row k of the inputs."""
+        for rows, share in zip(self.rows, shares, strict=True):
+            rows.put(k, share)
+        if self.resumes:
+            self.sweep.add_row(k, shares)
+
     def beside(self):
         """Return the functions that take back what the steps of each sweep left behind in a process before this one."""
         def take_outs(rows):
@@ -210,8 +217,8 @@ class Link:
         def take_shares(rows):
             for k, shares in rows.items():
                 for column, share in zip(self.rows, shares, strict=True):
-                    if share is not None:
-                        column.put(k, share)
+                    column.put(k, share)
+
         return {"first": take_outs if self.links.outputs else None, "reverse": take_shares if self.active_inputs else None}
 
     def know_outs(self):
@@ -272,17 +279,17 @@ class Link:
         (gs, sums), (tape, nodes, results, _, _) = cotangent, record
         if self.out_cotangents:
             gs = [*gs, *[None if g is None else g[k] for g in self.out_cotangents]]
-        seeds = [(node, g) for node, g in zip(results, gs, strict=False) if node is not None and g is not None]
+        seeds = []
+        for node, g in zip(results, gs, strict=False):  # without cotangents of the outs, there are more results
+            if node is not None and g is not None:
+                seeds.append((node, g))
         pulled = tape.sweep_back(seeds, nodes)
         n, m = len(self.links.floating), len(self.active)
         for j, share in enumerate(pulled[n:n + m]):
             if share is not None:
                 sums[j] = added(sums[j], share)
-        for rows, share in zip(self.rows, pulled[n + m:], strict=True):
-            if share is not None:
-                rows.put(k, share)
-        if self.rows and self.resumes:
-            self.sweep.add_row(k, pulled[n + m:])
+        if self.rows:
+            self.put_shares(k, pulled[n + m:])
         return pulled[:n], sums
 
     def pull(self, k, g, adjoints):
@@ -343,7 +350,9 @@ class Rows:
         self.like, self.buffer, self.rows = like, None, {}
 
     def put(self, k, share):
-        """Write the share of row k."""
+        """Write the share of row k, None where it is zero."""
+        if share is None:
+            return
         if isinstance(share, Traced):
             self.rows[k] = share
             return
