@@ -11,8 +11,21 @@ from dualad.rules.indexing import getitem
 from dualad.seeding import pack_leaf
 from dualad.traced import Traced
 
+from .closure import Closure
 from .entries import Part
-from .leaves import added, check_levels, differs, flattening, is_floating, kind_of, levels_of, on_primals, one_level_down, read_only
+from .leaves import (
+    added,
+    check_levels,
+    differs,
+    flattening,
+    is_floating,
+    kind_of,
+    levels_of,
+    on_primals,
+    one_level_down,
+    read_only,
+    was_written,
+)
 from .storage.states import copy_state, nbytes
 from .sweep import Sweep
 from .tape import Tape, Var, make_var
@@ -134,8 +147,11 @@ def record(links, tape, source, **options):
     if getattr(options["storage"], "resume", False):
         link.resumes = True
         options |= {"token": (source, link.params, link.inputs, link.active, link.active_inputs), "beside": link.beside()}
+    link.closure = Closure([*(source if isinstance(source, tuple) else (source,)), *link.opaque])
     link.sweep = sweep = Sweep(link.advance, links.tree(link.state), record=link.record_step, **options)
     final = sweep.forward()
+    link.check_params(link.arguments, link.params)
+    link.closure.settle()
     leaves = links.leaves("the last", final) if sweep.stats.steps else link.state
     links.check_closure(leaves, below)
     if links.outputs and sweep.stats.steps:
@@ -164,7 +180,8 @@ class Link:
         self.weak = not any(hasattr(leaf, "dtype") for leaf in (*self.state, *self.params, *self.inputs))
         self.outs = Stacked(steps)
         self.direct = not links.given and not links.outputs
-        self.sweep, self.resumes = None, False
+        self.opaque = [leaf for leaf in (*self.state, *self.params) if kind_of(leaf) == (None, None) and not isinstance(leaf, str | bytes)]
+        self.sweep, self.closure, self.resumes = None, None, False
         self.out_cotangents, self.rows = [], []
 
     def advance(self, k, x):
@@ -187,12 +204,20 @@ class Link:
     def record_step(self, k, x):
         """Evaluate step k as `advance` does, and return x_{k+1} with the pullback of the step."""
         links = self.links
-        record = tape, _, _, final, out = self.record(k, x)
+        record = tape, _, _, final, out = self.record(k, x, first=True)
         state = links.tree(self.values(final, tape))
         if links.outputs and k == self.outs.length:
             leaves, structure = optree.tree_flatten(out)
             self.put_out(k, optree.tree_unflatten(structure, self.values(map(pack_leaf, leaves), tape)))
         return copy_state(state), Pullback(self, k, record)
+
+    def check_params(self, arguments, given):
+        """Raise where steps have changed the parameters or inputs that they were given, which both sweeps must see."""
+        leaves, structure = optree.tree_flatten(arguments)
+        if (structure != self.links.params_structure or any(leaf is not known for leaf, known in zip(leaves, given, strict=True))
+                or any(map(was_written, (*leaves, *self.inputs)))):
+            raise ValueError("chain: a step changed its parameters or inputs, which both sweeps must see as they were given: "
+                             "copy in the step what it changes, or put it into the state")
 
     def put_out(self, k, out):
         """Keep what step k puts out."""
@@ -234,7 +259,7 @@ class Link:
         self.links.check_closure(values, self.below)
         return values
 
-    def record(self, k, x):
+    def record(self, k, x, first=False):
         """Evaluate step k on a tape of its own; return the tape, the nodes of inputs and of results, the final leaves, the out."""
         links, out, results = self.links, None, []
         with Tape(self.nan_safe, self.weak) as tape:
@@ -242,9 +267,9 @@ class Link:
             make_variables(tape, state, links.floating, nodes)
             params = self.arguments
             if self.active:
-                params = list(self.params)
-                make_variables(tape, params, self.active, nodes)
-                params = links.arguments(params)
+                given = list(self.params)
+                make_variables(tape, given, self.active, nodes)
+                params = links.arguments(given)
             if self.direct:
                 final = links.leaves(k, links.step(k, links.tree(state), *params))
             else:
@@ -260,6 +285,8 @@ class Link:
                     results.append(self.node_of(leaf, tape))
             if links.outputs:
                 results += [self.node_of(pack_leaf(leaf), tape) for leaf in optree.tree_leaves(out)]
+            if first:
+                self.check_params(params, given if self.active else self.params)
         return tape, nodes, results, final, out
 
     def node_of(self, leaf, tape):
@@ -298,6 +325,7 @@ class Link:
         g = [*g, *[None] * (count - len(g))]
         self.out_cotangents = [*g[count:], *[None] * (len(self.outs.columns or ()) - len(g[count:]))] if len(g) > count else []
         self.rows = [Rows(self.inputs[i]) for i in self.active_inputs]
+        self.closure.check("chain: in the reverse sweep")
         with np.errstate(all="ignore"):  # once, not at every step; the steps have warned in the first sweep
             gs, sums = self.sweep.backward(self.pull_step, ([g[i] for i in floating], [None] * len(self.active)), self.out_cotangents)
         shares = [*zip([self.state_nodes[i] for i in floating], gs, strict=True),
