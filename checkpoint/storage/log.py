@@ -37,6 +37,7 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self._path, self._waiting = path, list[bytes]()
+        self._unsynced = False
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def append(self, index: int, leaves: Sequence[Any]) -> None:
@@ -70,13 +71,16 @@ class Log:
         try:
             while data:
                 data = data[os.write(self._file, data) :]
+                self._unsynced = True
         except OSError as error:
             reason = f"Disk: cannot append {format_bytes(len(data))} of rows: {error.strerror or error}"
             raise OSError(error.errno, reason, str(self._path)) from error
 
     def sync(self) -> None:
-        """Return when the disk itself has what was flushed."""
-        os.fsync(self._file)
+        """Return when the disk itself has what was flushed; for a thread beside the one that flushes."""
+        if self._unsynced:
+            self._unsynced = False  # before: what is flushed meanwhile may be too late for this call
+            os.fsync(self._file)
 
     def close(self) -> None:
         """Flush as far as that is possible, and close the file."""
