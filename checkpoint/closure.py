@@ -100,12 +100,12 @@ class _Look:
         kind = type(value)
         while place in self.found:  # of the same name, in another function
             place += "'"
-        if kind in ATOMS or isinstance(value, np.generic):
+        if kind in ATOMS or issubclass(kind, np.generic):
             self.found[place] = kind, value
             return
         if kind is FunctionType:
             self.function(value)
-        elif isinstance(value, np.ndarray):
+        elif issubclass(kind, np.ndarray):
             self.found[place] = hashed(value)
         elif kind in (list, tuple, dict):
             if len(value) <= LONGEST and self.new(value, ()):
@@ -117,7 +117,7 @@ class _Look:
         elif kind is partial:
             for number, part in enumerate((value.func, value.args, value.keywords)):
                 self.at(("func", "args", "keywords")[number], part, names)
-        elif not isinstance(value, type | ModuleType) and hasattr(value, "__dict__"):
+        elif not issubclass(kind, type | ModuleType):
             self.attributes(place, value, names)
 
     def function(self, function: FunctionType) -> None:
@@ -142,9 +142,12 @@ class _Look:
 
     def attributes(self, place: str, value: Any, names: Sequence[str] | None) -> None:
         """Look at attributes of an object, and at those that its methods name."""
+        try:
+            held = object.__getattribute__(value, "__dict__")  # of the object itself, where it stands for another one
+        except (AttributeError, TypeError):
+            return
         if not self.new(value, names):
             return
-        held = vars(value)
         for name in list(held) if names is None else names:
             if name in held:
                 self.at(f"{place}.{name}", held[name], names)

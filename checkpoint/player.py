@@ -35,6 +35,8 @@ class Player:
 
     Attributes
     ----------
+    record : callable or None
+        It may be another one in each sweep.
     records : dict
         Pullbacks of the steps that are recorded.
     arrays : bool
@@ -54,7 +56,7 @@ class Player:
     """
 
     def __init__(self, session: Session, initial: Any, again: Step, record: Recorder | None) -> None:
-        self._session, self._initial, self._again, self._record = session, initial, again, record
+        self._session, self._initial, self._again, self.record = session, initial, again, record
         self.records: dict[int, Callable[[Any], Any]] = {}
         self.arrays = has_arrays(initial)
         self.advances = self.pulls = self.peak_states = self.peak_bytes = 0
@@ -118,9 +120,9 @@ class Player:
                 elif kind is Drop:
                     drop(action[0])
                 elif kind is Record:
-                    if action[0] != position or self._record is None:
+                    if action[0] != position or self.record is None:
                         raise misplaced(action, position, left)
-                    x, records[position] = self._record(position, canonical(x))
+                    x, records[position] = self.record(position, canonical(x))
                     self._recorded += getattr(records[position], "nbytes", 0)
                     position += 1
                     arrays = self.arrays = arrays or has_arrays(x)

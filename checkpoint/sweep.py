@@ -143,7 +143,8 @@ class Sweep:
                 f"sweep: {schedule!r} goes neither with check=True nor with resume=True: records are not compared, nor written"
             )
         self._again = step if self._check is None else self._check.replay(step)
-        self._player = Player(self._session, self._initial, self._again, record if schedule.records else None)
+        self._record = record if schedule.records else None
+        self._player = Player(self._session, self._initial, self._again, self._record)
         self._journal: Journal | None = None
         if isinstance(self._session, KeptSession):
             if check:
@@ -249,6 +250,8 @@ class Sweep:
             self._player.arrays = has_arrays(final)
             bar.start(self._steps, self._steps)
             return final
+        if self._record is not None:
+            self._player.record = bar.counting(self._record)
         step = bar.counting(self._step if self._check is None else self._check.first(self._step))
         final = self._run_until(bar, step) if self._steps is None else self._run_known(bar, step, self._steps)
         if self._journal is not None:
@@ -267,7 +270,8 @@ class Sweep:
             session.prefetch(rest.saved[-1])
         if self._check is not None:
             pull = self._check.pull(pull)
-        if self._schedule.records:
+        if self._record is not None:
+            self._player.record = self._record
             pull = self._player.using_records(pull)
         x = None
         if rest.position is not None:

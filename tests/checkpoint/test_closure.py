@@ -73,6 +73,16 @@ def test_what_is_not_seen():
     later = 1.0
 
 
+def test_objects_that_answer_every_question_with_an_error():
+    class Proxy:
+        def __getattr__(self, name):
+            raise RuntimeError(name)
+        __class__ = property(__getattr__)
+
+    proxy = Proxy()
+    assert changed(lambda k, x: proxy.rate, lambda: None) is None
+
+
 def test_what_the_function_changes_itself_does_not_count():
     calls, visits, total = [], np.zeros(3), 0.0
 

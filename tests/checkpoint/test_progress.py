@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from checkpoint import progress
-from checkpoint.schedules import StoreAll
+from checkpoint.schedules import Mixed, StoreAll
 from checkpoint.storage import Disk
 from checkpoint.sweep import reverse
 
@@ -70,6 +70,12 @@ def test_after_a_resume_the_bar_begins_with_what_is_done(bars, tmp_path, options
     first, second = bars[seen:]
     assert (first.total, first.initial, first.count) == ((options.get("steps"), 11, 20) if seen == 1 else (20, 20, 20))
     assert (second.total, second.initial, second.count) == (20, 0 if seen == 1 else 9, 20)
+
+
+def test_recorded_steps_move_the_bars(bars):
+    record = lambda k, x: (step(k, x), lambda g: g / 3)
+    reverse(step, pull, 1.0, 1.0, steps=20, progress=True, schedule=Mixed(4), record=record)
+    assert [(bar.total, bar.count) for bar in bars] == [(20, 20), (20, 20)]
 
 
 def test_no_bar_by_default(bars):
