@@ -44,7 +44,8 @@ def chain(step, state, *params, steps=None, inputs=None, outputs=False, schedule
     state : pytree of numbers and arrays
         x_0. Leaves that are no floats (integers, None, texts) are handed on and have no derivative.
     params : pytrees
-        Passed to every step; their gradients are summed over the steps.
+        Passed to every step; their gradients are summed over the steps. They are copied, so that both sweeps see the same ones,
+        and a step that changes them raises.
     steps : int
         How many steps N. Leave it out if `until` says when to stop, or if `inputs` or a list of steps says how many there are.
     inputs : pytree of arrays with a leading axis of length N, optional
@@ -55,7 +56,8 @@ def chain(step, state, *params, steps=None, inputs=None, outputs=False, schedule
     schedule : Schedule, optional
         What is saved; by default ``CTZ()``: at most ceil(log2 N) + 1 states.
     storage : Storage, optional
-        Where saved states live: ``Memory()``, the default, or ``Disk()``; two tiers with ``Tiered``.
+        Where saved states live: ``Memory()``, the default, or ``Disk()``; two tiers with ``Tiered``. With
+        ``Disk(path, resume=True)`` the same call goes on where a killed process stopped, also its outs and the gradients by inputs.
     memory : int or str, optional
         Instead of a schedule: a budget such as ``"2 GB"``, for which `plan` chooses one from the state's size (see ``stats.reason``).
     stats : Stats, optional
@@ -77,7 +79,11 @@ def chain(step, state, *params, steps=None, inputs=None, outputs=False, schedule
     ------
     TypeError, ValueError
         Where an argument is of the wrong kind; where the step returns another structure, shape or dtype than it was given
-        (naming the leaf), or closes over a traced value (whose gradient would be lost).
+        (naming the leaf), or closes over a traced value (whose gradient would be lost); where a step changes its parameters.
+    RuntimeError
+        Where an array or a number that the step closes over is another in the reverse sweep than it was in the first one. What is
+        seen: variables, default values, attributes, elements of short lists and dicts, also of functions that the step calls; what
+        is not: what stands in modules, in files, in long lists. What the step itself changes (counters, logs) does not count.
 
     Examples
     --------

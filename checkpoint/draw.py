@@ -3,7 +3,7 @@
 from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .checks import whole_number
 from .machine import simulate
-from .schedules import Mixed, Schedule
+from .schedules import Schedule
 
 __all__ = ["draw"]
 
@@ -61,7 +61,7 @@ def draw(schedule: Schedule, steps: int) -> str:
     for action in schedule.reverse(steps, sorted(picture.saved)):
         picture.add(action)
     title = f"{schedule}, {steps} steps: {counts.advances} advances, at most {counts.peak_states} states saved"
-    legend = LEGEND + RECORDED if isinstance(schedule, Mixed) else LEGEND
+    legend = LEGEND + RECORDED if schedule.records else LEGEND
     return "\n".join([title, legend, "", *_scale(steps), *picture.rows])
 
 

@@ -7,6 +7,7 @@ import optree
 
 from dualad.dispatch import dtype_of, primal
 from dualad.dual import Dual, make_dual
+from dualad.levels import Owner
 from dualad.seeding import FLOAT
 from dualad.traced import Traced
 
@@ -14,7 +15,7 @@ from .storage.files import NAMESPACE
 from .tape import Var
 
 __all__ = ["added", "check_levels", "differs", "flattening", "is_floating", "kind_of", "levels_of", "on_primals", "one_level_down",
-           "read_only"]
+           "read_only", "was_written"]
 
 def rebuild(level, parts):
     value, tangent = parts
@@ -104,11 +105,18 @@ def one_level_down(leaves, tape):
 
 
 def read_only(leaf):
-    """Return a copy of a parameter that a step cannot change: both sweeps must see the same one."""
-    if type(leaf) is np.ndarray:
+    """Return a copy of a parameter that its owner cannot change, nor a step: both sweeps must see the same one."""
+    if isinstance(leaf, np.ndarray) and not isinstance(leaf, np.memmap):
         leaf = leaf.copy()
         leaf.flags.writeable = False
+    elif isinstance(leaf, Traced) and np.ndim(leaf):
+        leaf = np.copy(leaf)
     return leaf
+
+
+def was_written(leaf):
+    """Whether a traced array, which cannot be read-only, was written into."""
+    return isinstance(leaf, Traced) and type(leaf.alias) is Owner
 
 
 def added(total, share):

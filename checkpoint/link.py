@@ -6,12 +6,27 @@ import numpy as np
 import optree
 
 from dualad.dispatch import apply
+from dualad.dual import Dual
 from dualad.rules.indexing import getitem
 from dualad.seeding import pack_leaf
 from dualad.traced import Traced
 
+from .closure import Closure
 from .entries import Entry, Part
-from .leaves import added, check_levels, differs, flattening, is_floating, kind_of, levels_of, on_primals, one_level_down, read_only
+from .leaves import (
+    added,
+    check_levels,
+    differs,
+    flattening,
+    is_floating,
+    kind_of,
+    levels_of,
+    on_primals,
+    one_level_down,
+    read_only,
+    was_written,
+)
+from .storage.states import copy_state, nbytes
 from .sweep import Sweep
 from .tape import Tape, Var, make_var
 
@@ -86,13 +101,16 @@ class Stacked:
     def add(self, k, tree):
         """Take the row of step k."""
         leaves, structure = optree.tree_flatten(tree)
-        leaves = [pack_leaf(leaf) for leaf in leaves]
-        if self.columns is None:
-            self.structure = structure
-            self.columns = [[] if self.count is None or isinstance(leaf, Traced) else
-                            np.empty((self.count, *np.shape(leaf)), np.result_type(leaf)) for leaf in leaves]
+        self.structure = structure if self.structure is None else self.structure
         if structure != self.structure:
             raise TypeError(f"chain: step {k} put out the structure {structure}, the first step {self.structure}")
+        self.put(k, [pack_leaf(leaf) for leaf in leaves])
+
+    def put(self, k, leaves):
+        """Take the leaves of the row of step k."""
+        if self.columns is None:
+            self.columns = [[] if self.count is None or isinstance(leaf, Traced) else
+                            np.empty((self.count, *np.shape(leaf)), np.result_type(leaf)) for leaf in leaves]
         for i, leaf in enumerate(leaves):
             column = self.columns[i]
             shape = np.shape(column[0]) if k else np.shape(leaf)
@@ -127,15 +145,17 @@ def record(links, tape, source, **options):
     link = Link(links, tape, below, options["steps"])
     options["until"] = on_primals(options["until"])
     if getattr(options["storage"], "resume", False):
-        if links.outputs or link.active_inputs:
-            raise ValueError("chain: a storage with resume=True keeps states and the cotangent of the state, not what rides beside them: "
-                             "outputs=True and the gradient by inputs= are not resumed. Put them into the state, or use Disk(path)")
-        options["token"] = (source, link.params, link.inputs)
-    sweep = Sweep(link.advance, links.tree(link.state), **options)
+        link.resumes = True
+        options |= {"token": (source, link.params, link.inputs, link.active, link.active_inputs), "beside": link.beside()}
+    link.closure = Closure([*(source if isinstance(source, tuple) else (source,)), *link.opaque])
+    link.sweep = sweep = Sweep(link.advance, links.tree(link.state), record=link.record_step, **options)
     final = sweep.forward()
+    link.check_params(link.arguments, link.params)
+    link.closure.settle()
     leaves = links.leaves("the last", final) if sweep.stats.steps else link.state
     links.check_closure(leaves, below)
-    link.sweep = sweep
+    if links.outputs and sweep.stats.steps:
+        link.know_outs()
     whole = tape.record(link)
     traced = [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(leaves)]
     if not links.outputs:
@@ -160,7 +180,8 @@ class Link(Entry):
         self.weak = not any(hasattr(leaf, "dtype") for leaf in (*self.state, *self.params, *self.inputs))
         self.outs = Stacked(steps)
         self.direct = not links.given and not links.outputs
-        self.sweep = None
+        self.opaque = [leaf for leaf in (*self.state, *self.params) if kind_of(leaf) == (None, None) and not isinstance(leaf, str | bytes)]
+        self.sweep, self.closure, self.resumes = None, None, False
         self.out_cotangents, self.rows = [], []
 
     def advance(self, k, x):
@@ -171,22 +192,84 @@ class Link(Entry):
         x, out = links.call(k, x, links.row(k, self.inputs), self.arguments)
         if links.outputs and k == self.outs.length:
             links.check_closure([pack_leaf(leaf) for leaf in optree.tree_leaves(out)], self.below)
-            self.outs.add(k, out)
+            self.put_out(k, out)
         if not k:
             links.check_closure(links.leaves(0, x), self.below)
         return x
 
     def pull_step(self, k, x, cotangent):
         """Pull the cotangent of the state back through step k, and add the parameters' shares to their sums."""
-        links, (gs, sums) = self.links, cotangent
+        return self.pull_record(k, self.record(k, x), cotangent)
+
+    def record_step(self, k, x):
+        """Evaluate step k as `advance` does, and return x_{k+1} with the pullback of the step."""
+        links = self.links
+        record = tape, _, _, final, out = self.record(k, x, first=True)
+        state = links.tree(self.values(final, tape))
+        if links.outputs and k == self.outs.length:
+            leaves, structure = optree.tree_flatten(out)
+            self.put_out(k, optree.tree_unflatten(structure, self.values(map(pack_leaf, leaves), tape)))
+        return copy_state(state), Pullback(self, k, record)
+
+    def check_params(self, arguments, given):
+        """Raise where steps have changed the parameters or inputs that they were given, which both sweeps must see."""
+        leaves, structure = optree.tree_flatten(arguments)
+        if (structure != self.links.params_structure or any(leaf is not known for leaf, known in zip(leaves, given, strict=True))
+                or any(map(was_written, (*leaves, *self.inputs)))):
+            raise ValueError("chain: a step changed its parameters or inputs, which both sweeps must see as they were given: "
+                             "copy in the step what it changes, or put it into the state")
+
+    def put_out(self, k, out):
+        """Keep what step k puts out."""
+        self.outs.add(k, out)
+        if self.resumes:
+            self.sweep.add_row(k, [column[k] for column in self.outs.columns])
+
+    def put_shares(self, k, shares):
+        """Keep the shares of row k of the inputs."""
+        for rows, share in zip(self.rows, shares, strict=True):
+            rows.put(k, share)
+        if self.resumes:
+            self.sweep.add_row(k, shares)
+
+    def beside(self):
+        """Return the functions that take back what the steps of each sweep left behind in a process before this one."""
+        def take_outs(rows):
+            self.outs = Stacked(self.outs.count)
+            for k, leaves in rows.items():
+                self.outs.put(k, leaves)
+
+        def take_shares(rows):
+            for k, shares in rows.items():
+                for column, share in zip(self.rows, shares, strict=True):
+                    column.put(k, share)
+
+        return {"first": take_outs if self.links.outputs else None, "reverse": take_shares if self.active_inputs else None}
+
+    def know_outs(self):
+        """Make step 0 again where all outs are from another process, which has left their leaves, but not their structure."""
+        links = self.links
+        if self.outs.structure is None:
+            _, out = links.call(0, copy_state(links.tree(self.state)), links.row(0, self.inputs), self.arguments)
+            self.outs.structure = optree.tree_structure(out)
+
+    def values(self, leaves, tape):
+        """Return results of a record one level down; a value of a foreign level raises."""
+        values = one_level_down(leaves, tape)[0]
+        self.links.check_closure(values, self.below)
+        return values
+
+    def record(self, k, x, first=False):
+        """Evaluate step k on a tape of its own; return the tape, the nodes of inputs and of results, the final leaves, the out."""
+        links, out, results = self.links, None, []
         with Tape(self.nan_safe, self.weak) as tape:
             state, nodes = links.flatten(x), []
             make_variables(tape, state, links.floating, nodes)
             params = self.arguments
             if self.active:
-                params = list(self.params)
-                make_variables(tape, params, self.active, nodes)
-                params = links.arguments(params)
+                given = list(self.params)
+                make_variables(tape, given, self.active, nodes)
+                params = links.arguments(given)
             if self.direct:
                 final = links.leaves(k, links.step(k, links.tree(state), *params))
             else:
@@ -194,39 +277,47 @@ class Link(Entry):
                 make_variables(tape, row, self.active_inputs, nodes)
                 final, out = links.call(k, links.tree(state), row, params)
                 final = links.leaves(k, final)
-            seeds = []
-            for i, g in zip(links.floating, gs, strict=True):
+            for i in links.floating:
                 leaf = final[i]
-                if type(leaf) is Var and leaf.level is tape and type(leaf.value) is float:  # what `seed_of` does, without its questions
-                    if g is not None and leaf.node is not None:
-                        seeds.append((leaf.node, g))
-                elif (seed := self.seed_of(leaf, g, tape)) is not None:
-                    seeds.append(seed)
-            if self.out_cotangents:
-                for leaf, g in zip(optree.tree_leaves(out), self.out_cotangents, strict=True):
-                    if (seed := self.seed_of(pack_leaf(leaf), None if g is None else g[k], tape)) is not None:
-                        seeds.append(seed)
-            pulled = tape.sweep_back(seeds, nodes)
-        n, m = len(links.floating), len(self.active)
-        for j, share in enumerate(pulled[n:n + m]):
-            if share is not None:
-                sums[j] = added(sums[j], share)
-        for rows, share in zip(self.rows, pulled[n + m:], strict=True):
-            if share is not None:
-                rows.put(k, share)
-        return pulled[:n], sums
+                if type(leaf) is Var and leaf.level is tape and type(leaf.value) is float:  # `node_of` without its questions
+                    results.append(leaf.node)
+                else:
+                    results.append(self.node_of(leaf, tape))
+            if links.outputs:
+                results += [self.node_of(pack_leaf(leaf), tape) for leaf in optree.tree_leaves(out)]
+            if first:
+                self.check_params(params, given if self.active else self.params)
+        return tape, nodes, results, final, out
 
-    def seed_of(self, leaf, g, tape):
-        """Return the node of a result and its cotangent, None where there is none; a value of a foreign level raises."""
+    def node_of(self, leaf, tape):
+        """Return the node of a result, None where it is constant; a value of a foreign level raises."""
         if type(leaf) is Var and leaf.level is tape:
             if leaf.alias is not None:
                 leaf._refresh()
             if type(leaf.value) is not float and isinstance(leaf.value, Traced):
                 self.links.check_closure([leaf.value], self.below)
-            return None if leaf.node is None or g is None else (leaf.node, g)
+            return leaf.node
         if isinstance(leaf, Traced):
             self.links.check_closure([leaf], self.below)
         return None
+
+    def pull_record(self, k, record, cotangent):
+        """Pull the cotangent of the state back through a recorded step, and add the parameters' shares to their sums."""
+        (gs, sums), (tape, nodes, results, _, _) = cotangent, record
+        if self.out_cotangents:
+            gs = [*gs, *[None if g is None else g[k] for g in self.out_cotangents]]
+        seeds = []
+        for node, g in zip(results, gs, strict=False):  # without cotangents of the outs, there are more results
+            if node is not None and g is not None:
+                seeds.append((node, g))
+        pulled = tape.sweep_back(seeds, nodes)
+        n, m = len(self.links.floating), len(self.active)
+        for j, share in enumerate(pulled[n:n + m]):
+            if share is not None:
+                sums[j] = added(sums[j], share)
+        if self.rows:
+            self.put_shares(k, pulled[n + m:])
+        return pulled[:n], sums
 
     def pull(self, k, g, adjoints):
         """Run the reverse sweep, for the cotangents `g` of the final state's leaves and of the outs."""
@@ -234,8 +325,9 @@ class Link(Entry):
         g = [*g, *[None] * (count - len(g))]
         self.out_cotangents = [*g[count:], *[None] * (len(self.outs.columns or ()) - len(g[count:]))] if len(g) > count else []
         self.rows = [Rows(self.inputs[i]) for i in self.active_inputs]
+        self.closure.check("chain: in the reverse sweep")
         with np.errstate(all="ignore"):  # once, not at every step; the steps have warned in the first sweep
-            gs, sums = self.sweep.backward(self.pull_step, ([g[i] for i in floating], [None] * len(self.active)))
+            gs, sums = self.sweep.backward(self.pull_step, ([g[i] for i in floating], [None] * len(self.active)), self.out_cotangents)
         shares = [*zip([self.state_nodes[i] for i in floating], gs, strict=True),
                   *zip([self.param_nodes[i] for i in self.active], sums, strict=True),
                   *zip([self.input_nodes[i] for i in self.active_inputs], [rows.array() for rows in self.rows], strict=True)]
@@ -254,6 +346,37 @@ class Link(Entry):
                         "forward mode")
 
 
+class Pullback:
+    """The pullback of a recorded step, which knows how much it holds."""
+
+    def __init__(self, link, k, record):
+        self.link, self.k, self.record = link, k, record
+
+    def __call__(self, cotangent):
+        return self.link.pull_record(self.k, self.record, cotangent)
+
+    @property
+    def nbytes(self):
+        """Bytes of the arrays on the tape, each counted once, and of its numbers."""
+        arrays, numbers = {}, 0
+        tape, _, results, *_ = self.record
+        held = [entry if type(entry) is list else entry[1::2] if type(entry) is tuple else
+                (getattr(entry, "args", ()), getattr(entry, "ans", None))
+                for entry in tape.needed([node for node in results if node is not None])]
+        while held:
+            value = held.pop()
+            if isinstance(value, tuple | list):
+                held.extend(value)
+            elif isinstance(value, Dual):
+                held += [value.value, value.tangent]
+            elif isinstance(value, np.ndarray):
+                owner = value if value.base is None else value.base
+                arrays[id(owner)] = owner
+            else:
+                numbers += isinstance(value, float | np.generic)
+        return 8 * numbers + sum(nbytes(owner) for owner in arrays.values())
+
+
 class Rows:
     """The cotangent of an array that is used row by row."""
 
@@ -261,7 +384,9 @@ class Rows:
         self.like, self.buffer, self.rows = like, None, {}
 
     def put(self, k, share):
-        """Write the share of row k."""
+        """Write the share of row k, None where it is zero."""
+        if share is None:
+            return
         if isinstance(share, Traced):
             self.rows[k] = share
             return

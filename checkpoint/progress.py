@@ -16,8 +16,6 @@ class Bar:
         Whether there is one.
     label : str
         What stands in front of it.
-    total : int or None
-        Calls expected, or None if that is not known.
 
     Raises
     ------
@@ -26,13 +24,28 @@ class Bar:
 
     Examples
     --------
-    >>> with Bar(False, "first sweep", 3) as bar:
+    >>> with Bar(False, "first sweep") as bar:
+    ...     bar.start(3)
     ...     bar.counting(abs) is abs
     True
     """
 
-    def __init__(self, shown: bool, label: str, total: int | None) -> None:
-        self._bar = _tqdm()(total=total, desc=label, unit="step") if shown else None
+    def __init__(self, shown: bool, label: str) -> None:
+        self._make, self._label = _tqdm() if shown else None, label
+        self._bar: Any = None
+
+    def start(self, total: int | None, done: int = 0) -> None:
+        """Show the bar.
+
+        Parameters
+        ----------
+        total : int or None
+            Calls of the whole phase, or None if that is not known.
+        done : int
+            How many of them an earlier process made: it begins there.
+        """
+        if self._make is not None:
+            self._bar = self._make(total=total, initial=done, desc=self._label, unit="step")
 
     def counting(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same function, every call of which moves the bar by one when it returns.
@@ -46,13 +59,12 @@ class Bar:
         callable
             `function` itself if no bar is shown.
         """
-        if self._bar is None:
+        if self._make is None:
             return function
-        update = self._bar.update
 
         def counted(*arguments: Any) -> Any:
             result = function(*arguments)
-            update()
+            self._bar.update()
             return result
 
         return counted

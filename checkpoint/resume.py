@@ -1,9 +1,10 @@
 """How a sweep goes on from what a process before it left on disk."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import optree
@@ -14,7 +15,9 @@ from .schedules import Schedule
 from .storage.files import NAMESPACE
 from .storage.kept import KeptSession, Mark
 
-__all__ = ["Journal", "Rest"]
+__all__ = ["Beside", "Journal", "Rest"]
+
+Beside: TypeAlias = Mapping[str, Callable[[dict[int, list[Any]]], None] | None]
 
 
 class Rest(NamedTuple):
@@ -89,15 +92,27 @@ class Journal:
     token : pytree
         What else says that it is the same call.
     schedule : Schedule
+    beside : mapping
+        For each sweep, ``"first"`` and ``"reverse"``, whose steps have rows: a function that is told, before any of them is made
+        again, the rows of those that are done, lists of leaves by the index of the step.
     """
 
-    def __init__(self, session: KeptSession, state: Any, step: Callable[..., Any], token: Any, schedule: Schedule) -> None:
+    def __init__(
+        self,
+        session: KeptSession,
+        state: Any,
+        step: Callable[..., Any],
+        token: Any,
+        schedule: Schedule,
+        beside: Beside = MappingProxyType({}),
+    ) -> None:
         if hasattr(step, "__self__") and token is None:
             raise ValueError(
                 f"resume: the step is the method {step.__qualname__}, and what it is bound to is not compared with an earlier call; "
                 "hand in as the token what the step depends on, or an empty tuple for nothing"
             )
-        self._session, self._initial = session, state
+        self._session, self._initial, self._beside = session, state, beside
+        self._sweep = "first"
         self._call = {
             "step": digest(step, "resume: step"),
             "token": digest(token, "resume: the token"),
@@ -130,6 +145,7 @@ class Journal:
                     leaves, n = [self._initial] * 2, 1
                 states = [self._structure.unflatten(leaves[i : i + n]) for i in range(0, len(leaves), n)]
                 self._turn, self._saved = mark.point, saved.tolist()
+                self._enter("first", range(mark.index))
                 return states[0], states[1:], mark.index
         return None
 
@@ -151,8 +167,10 @@ class Journal:
             How many steps had been made.
         """
         if not self._marks:
+            self._enter("first", range(0))
             return self._numbered(actions, 0), None, 0
         newest = self._marks[-1]
+        self._enter("first", range(newest.index))
         rest = skip(actions, newest.point, Rest(actions, [], 0, 0))
         self._session.adopt(rest.saved, self._initial, self._marks)
         self._marks, self._session.point = [], newest.point
@@ -174,7 +192,7 @@ class Journal:
         saved = self._session.indices()
         self._session.note(steps, [final, *last, np.array(saved, np.int64)], "final")
 
-    def reverse(self, schedule: Schedule, steps: int, seed: Any) -> tuple[Rest, Any]:
+    def reverse(self, schedule: Schedule, steps: int, seed: Any, token: Any = None) -> tuple[Rest, Any]:
         """Skip what is done of the reverse sweep.
 
         Parameters
@@ -184,6 +202,8 @@ class Journal:
             N.
         seed : pytree
             Cotangent of x_N.
+        token : pytree
+            What else the pulls depend on.
 
         Returns
         -------
@@ -197,7 +217,7 @@ class Journal:
         ValueError
             If it was another seed.
         """
-        self._seed, g = digest(seed, "resume: the cotangent"), seed
+        self._seed, g = digest((seed, token), "resume: the cotangent"), seed
         self._pulled = structure = _structure(seed)
         saved = self._saved if self._marks else self._session.indices()
         actions = schedule.reverse(steps, saved)
@@ -214,6 +234,7 @@ class Journal:
                     "make the same call again, or remove the folder to begin a new one"
                 )
             g = structure.unflatten(leaves)
+        self._enter("reverse", range(rest.left, steps))
         if self._marks:
             self._session.adopt(rest.saved, self._initial, self._marks)
         self._marks, self._session.point = [], point
@@ -242,6 +263,23 @@ class Journal:
             return g
 
         return noted
+
+    def add_row(self, k: int, leaves: list[Any]) -> None:
+        """Keep what step k leaves behind besides its state or cotangent: there is one row for every step, or for none.
+
+        Parameters
+        ----------
+        k : int
+        leaves : list
+            What can be written to a file; copied.
+        """
+        self._session.add_row(self._sweep, k, leaves)
+
+    def _enter(self, sweep: str, done: range) -> None:
+        self._sweep = sweep
+        take = self._beside.get(sweep)
+        if take is not None:
+            take(self._session.rows(sweep, done))
 
     def _numbered(self, actions: Iterator[Action], start: int) -> Iterator[Action]:
         session = self._session

@@ -1,29 +1,26 @@
 """The driver: actions x step x pull x storage -> cotangent. It knows no engine of differentiation."""
 
-import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
+from .actions import Action, Advance, Drop, Save
 from .checks import whole_number
 from .fingerprint import ReplayCheck
+from .player import Player, Pull, Recorder, Step, misplaced
 from .progress import Bar
-from .resume import Journal, Rest
-from .schedules import CTZ, Mixed, Schedule
+from .resume import Beside, Journal, Rest
+from .schedules import CTZ, Schedule
 from .stats import Stats
-from .storage import DamagedState, Memory, Storage
+from .storage import Memory, Storage
 from .storage.kept import KeptSession
 from .storage.states import canonical, copy_state, has_arrays
 from .storage.tiered import tiers
 
 __all__ = ["Pull", "Recorder", "Result", "Step", "Sweep", "Until", "reverse"]
 
-Step: TypeAlias = Callable[[int, Any], Any]
-Pull: TypeAlias = Callable[[int, Any, Any], Any]
-Recorder: TypeAlias = Callable[[int, Any], tuple[Any, Callable[[Any], Any]]]
 Until: TypeAlias = Callable[[int, Any], Any]
 
 
@@ -83,6 +80,10 @@ class Sweep:
         from one with the same token. Functions in it count by their source.
     record : callable, optional
         ``record(k, x) -> (x_{k+1}, pullback)``, with ``pullback(g)`` instead of the later ``pull(k, x, g)``: for ``Mixed(slots)``.
+        A pullback that has an attribute `nbytes` is counted with it in the stats.
+    beside : dict, optional
+        With resume=True, for each sweep (``"first"``, ``"reverse"``) that gives rows to `add_row`: a function that is told, before
+        the first call, the rows of those steps that an earlier process has made, as lists of leaves by the index of the step.
 
     Raises
     ------
@@ -117,6 +118,7 @@ class Sweep:
         check: bool = False,
         token: Any = None,
         record: Recorder | None = None,
+        beside: Beside = MappingProxyType({}),
     ) -> None:
         if (steps is None) == (until is None):
             raise TypeError("sweep: give either steps=N or, if N is not known before, until=predicate")
@@ -134,19 +136,22 @@ class Sweep:
         self._session = tiers(storage, schedule.on_disk(self._steps)).open()
         self._finalizer = weakref.finalize(self, self._session.clear)
         self._initial = self._session.copy(state)
-        self._record, self._records = record, dict[int, Callable[[Any], Any]]()
-        if isinstance(schedule, Mixed) and (record is None or check or isinstance(self._session, KeptSession)):
-            raise TypeError("sweep: Mixed needs record=, a function of k and x, and goes neither with check nor with resume")
-        self._peak = 0  # of states and records together
+        if schedule.records and record is None:
+            raise TypeError(f"sweep: {schedule!r} needs record=, a function of k and x; chain has one of its own")
+        if schedule.records and (check or isinstance(self._session, KeptSession)):
+            raise ValueError(
+                f"sweep: {schedule!r} goes neither with check=True nor with resume=True: records are not compared, nor written"
+            )
+        self._again = step if self._check is None else self._check.replay(step)
+        self._record = record if schedule.records else None
+        self._player = Player(self._session, self._initial, self._again, self._record)
         self._journal: Journal | None = None
         if isinstance(self._session, KeptSession):
             if check:
                 raise ValueError("sweep: check=True compares the sweeps of one process; it does not go with resume=True")
-            self._journal = Journal(self._session, self._initial, step, token, schedule)
-        self._arrays = has_arrays(self._initial)
+            self._journal = Journal(self._session, self._initial, step, token, schedule, beside)
         self._last: list[Any] = []  # x_{N-1} between the phases, if it is not among the saved states
         self._ready = False
-        self._advances = self._pulls = 0
         self._seconds = 0.0
         self.stats = Stats() if stats is None else stats
 
@@ -163,9 +168,8 @@ class Sweep:
         self.release()
         started = perf_counter()
         try:
-            with Bar(self._progress, "first sweep", self._steps) as bar:
-                step = bar.counting(self._step if self._check is None else self._check.first(self._step))
-                final = self._first(step)
+            with Bar(self._progress, "first sweep") as bar:
+                final = self._first(bar)
             final = self._session.copy(final)
             self._ready = True
             return final
@@ -176,7 +180,7 @@ class Sweep:
             self._seconds += perf_counter() - started
             self._report()
 
-    def backward(self, pull: Pull, cotangent: Any) -> Any:
+    def backward(self, pull: Pull, cotangent: Any, token: Any = None) -> Any:
         """Pull a cotangent of x_N back to x_0.
 
         The saved states are used up. Called again, it runs the chain forward again first.
@@ -187,6 +191,8 @@ class Sweep:
             ``pull(k, x_k, g) -> g'``: the cotangent of x_k, given that of x_{k+1}.
         cotangent : pytree
             Cotangent of x_N. Copied, so a pull may write into what it is handed.
+        token : pytree
+            As in `Sweep`: what the pull depends on besides.
 
         Returns
         -------
@@ -199,8 +205,8 @@ class Sweep:
         try:
             g = copy_state(cotangent)
             if self._steps:
-                with Bar(self._progress, "reverse sweep", self._steps) as bar:
-                    g = self._second(bar, pull, g, self._steps)
+                with Bar(self._progress, "reverse sweep") as bar:
+                    g = self._second(bar, pull, g, self._steps, token)
             self._session.finish()
             return g
         finally:
@@ -208,11 +214,24 @@ class Sweep:
             self._seconds += perf_counter() - started
             self._report()
 
+    def add_row(self, k: int, leaves: list[Any]) -> None:
+        """With resume=True, keep what step k leaves behind besides its state or cotangent, for another process; see `beside`.
+
+        Parameters
+        ----------
+        k : int
+            The step under way. In a sweep there is one row for each, or for none.
+        leaves : list
+            Of numbers and arrays; copied.
+        """
+        if self._journal is not None:
+            self._journal.add_row(k, leaves)
+
     def release(self) -> None:
         """Free every saved state. The sweep stays usable: the next `backward` runs forward again."""
         self._ready = False
         self._last.clear()
-        self._records.clear()
+        self._player.clear()
         self._session.clear()
 
     def __enter__(self) -> "Sweep":
@@ -223,68 +242,74 @@ class Sweep:
 
     # ------------------------------------------------------------------------------------------------- the machinery
 
-    def _first(self, step: Step) -> Any:
+    def _first(self, bar: Bar) -> Any:
         """The first sweep, or what is left of it."""
         done = None if self._journal is None else self._journal.begin(self._steps)
         if done is not None:
             final, self._last, self._steps = done
-            self._arrays = has_arrays(final)
+            self._player.arrays = has_arrays(final)
+            bar.start(self._steps, self._steps)
             return final
-        final = self._run_until(step) if self._steps is None else self._run_known(step, self._steps)
+        if self._record is not None:
+            self._player.record = bar.counting(self._record)
+        step = bar.counting(self._step if self._check is None else self._check.first(self._step))
+        final = self._run_until(bar, step) if self._steps is None else self._run_known(bar, step, self._steps)
         if self._journal is not None:
             self._journal.turn(final, self._last, self._steps)  # type: ignore[arg-type]  # known by now
         return final
 
-    def _second(self, bar: Bar, pull: Pull, g: Any, steps: int) -> Any:
+    def _second(self, bar: Bar, pull: Pull, g: Any, steps: int, token: Any) -> Any:
         """The reverse sweep, or what is left of it."""
         session, last = self._session, steps - 1
         if self._journal is None:
             rest = Rest(self._schedule.reverse(steps, session.indices()), session.indices(), last, steps)
         else:
-            rest, g = self._journal.reverse(self._schedule, steps, g)
+            rest, g = self._journal.reverse(self._schedule, steps, g, token)
             pull = self._journal.noting(pull)
         if rest.saved:
             session.prefetch(rest.saved[-1])
         if self._check is not None:
             pull = self._check.pull(pull)
         if self._record is not None:
-            records, unrecorded = self._records, pull
-            pull = lambda k, x, g: records.pop(k)(g) if k in records else unrecorded(k, x, g)
+            self._player.record = self._record
+            pull = self._player.using_records(pull)
         x = None
         if rest.position is not None:
-            x = self._last[0] if self._last and rest.left == steps and rest.position == last else self._load(rest.position)
+            x = self._last[0] if self._last and rest.left == steps and rest.position == last else self._player.load(rest.position)
         self._last.clear()
-        return self._play(self._again(), rest.actions, rest.position, None, x, bar.counting(pull), g, rest.left)[1]
+        bar.start(steps, steps - rest.left)
+        return self._player.play(self._again, rest.actions, rest.position, None, x, bar.counting(pull), g, rest.left)[1]
 
-    def _begin(self, actions: Iterator[Action]) -> tuple[Iterator[Action], int, int, Any]:
+    def _begin(self, bar: Bar, actions: Iterator[Action]) -> tuple[Iterator[Action], int, int, Any]:
         """What is left of the first sweep, where it begins and how many steps were made, and the state there."""
         actions, index, made = (actions, None, 0) if self._journal is None else self._journal.forward(actions)
+        bar.start(self._steps, index or 0)
         if index is None:
             return actions, 0, 0, self._session.copy(self._initial)
-        x = self._load(index)
-        self._arrays = has_arrays(x)
+        x = self._player.load(index)
+        self._player.arrays = has_arrays(x)
         return actions, index, made, x
 
-    def _run_known(self, step: Step, steps: int) -> Any:
+    def _run_known(self, bar: Bar, step: Step, steps: int) -> Any:
         if not steps:
             return self._session.copy(self._initial)
         last = steps - 1
-        actions, at, _, x = self._begin(self._schedule.forward(steps))
-        x = self._play(step, actions, at, last, x)[0]
+        actions, at, _, x = self._begin(bar, self._schedule.forward(steps))
+        x = self._player.play(step, actions, at, last, x)[0]
         if last not in self._session:  # a copy is kept: the step may write into x, or own it as a buffer it uses again
             self._last.append(self._session.copy(x))
-        self._advances += 1
+        self._player.advances += 1
         return step(last, canonical(x))
 
-    def _run_until(self, step: Step) -> Any:
+    def _run_until(self, bar: Bar, step: Step) -> Any:
         """The first sweep of a chain of unknown length, one step at a time; a newest state that is not saved is held."""
         until, session = self._until, self._session
         assert until is not None
         held = self._last
-        actions, k, made, x = self._begin(self._schedule.forward(None))
+        actions, k, made, x = self._begin(bar, self._schedule.forward(None))
         x = canonical(x)
         if k < made:  # x_{made - 1} was saved when the step to the working state had been made
-            self._advances += 1
+            self._player.advances += 1
             x, k = canonical(step(k, x)), made
         while not until(k, x):
             if k == self._max_steps:
@@ -302,123 +327,27 @@ class Sweep:
                 elif type(action) is Save and action.index == k - 1 and held:
                     session.save(k - 1, held[0])
                 else:
-                    raise _misplaced(action, k, 0)
+                    raise misplaced(action, k, 0)
             held.clear()
             if k not in session:
                 held.append(session.copy(x))
-            self._advances += 1
+            self._player.advances += 1
             x = step(k, x)
             k += 1
             if not k - 1:  # a number may become an array in the first step
-                self._arrays = has_arrays(x)
-            if self._arrays:
+                self._player.arrays = has_arrays(x)
+            if self._player.arrays:
                 x = canonical(x)
         self._steps = k
         return x
 
-    def _play(
-        self,
-        step: Step,
-        actions: Iterable[Action],
-        at: int | None,
-        goal: int | None,
-        x: Any,
-        pull: Pull | None = None,
-        g: Any = None,
-        left: int = 0,
-    ) -> tuple[Any, Any]:
-        """Execute actions from the working state x = x_at to x_goal; give back the working state and the cotangent.
-
-        With a pull, the `left` first steps are reversed, and there is no working state in the end (goal None).
-        Indices are checked throughout. That costs little, and a schedule that is wrong is an error, never a wrong
-        gradient.
-        """
-        session, arrays = self._session, self._arrays
-        save, load, drop, records = session.save, self._load, session.drop, self._records
-        position = at  # None while there is no working state
-        advances = pulls = 0
-        try:
-            for action in actions:
-                kind = type(action)
-                if kind is Reverse:
-                    k = action[0]
-                    if (k != position and k not in records) or k != left - 1:
-                        raise _misplaced(action, position, left)
-                    g = pull(k, canonical(x) if arrays else x, g)  # type: ignore[misc]  # left > 0: there is a pull
-                    pulls += 1
-                    left = k
-                    x = position = None
-                elif kind is Load:
-                    position = action[0]
-                    x = load(position)
-                elif kind is Advance:
-                    start, stop = action  # type: ignore[misc]
-                    if start != position:
-                        raise _misplaced(action, position, left)
-                    advances += stop - start
-                    if not start and not arrays:  # a number may become an array in the first step
-                        x = step(0, x)
-                        start = 1
-                        arrays = self._arrays = has_arrays(x)
-                    if arrays:
-                        for k in range(start, stop):
-                            x = step(k, canonical(x))
-                    else:
-                        for k in range(start, stop):
-                            x = step(k, x)
-                    position = stop
-                elif kind is Save:
-                    if action[0] != position:
-                        raise _misplaced(action, position, left)
-                    save(position, x)
-                    if records:
-                        self._peak = max(self._peak, len(records) + len(session))
-                elif kind is Drop:
-                    drop(action[0])
-                elif kind is Record:
-                    if action[0] != position or self._record is None:
-                        raise _misplaced(action, position, left)
-                    x, records[position] = self._record(position, canonical(x))
-                    position += 1
-                    arrays = self._arrays = arrays or has_arrays(x)
-                    self._peak = max(self._peak, len(records) + len(session))
-                else:
-                    raise TypeError(f"sweep: the schedule yielded {action!r}, which is not an action")
-            if position != goal or left:
-                raise _misplaced("the end", position, left)
-        finally:
-            self._advances += advances
-            self._pulls += pulls
-        return x, g
-
-    def _again(self) -> Step:
-        """The step, for replays."""
-        return self._step if self._check is None else self._check.replay(self._step)
-
-    def _load(self, index: int) -> Any:
-        """Load x_index. If it cannot be read back, compute it again from the newest state before it that can be."""
-        session = self._session
-        try:
-            return session.load(index)
-        except DamagedState as error:
-            warnings.warn(f"{error}; x_{index} is computed again", RuntimeWarning, stacklevel=5)
-        session.drop(index)
-        base, x = 0, session.copy(self._initial)
-        for earlier in reversed([k for k in session.indices() if k < index]):
-            with suppress(DamagedState):
-                base, x = earlier, session.load(earlier)
-                break
-        if base < index:
-            x = self._play(self._again(), (Advance(base, index),), base, index, x)[0]
-        session.save(index, x)
-        return x
-
     def _report(self) -> None:
-        session, stats = self._session, self.stats
+        session, player, stats = self._session, self._player, self.stats
         stats.steps = self._steps or 0
-        stats.advances, stats.pulls, stats.seconds = self._advances, self._pulls, self._seconds
+        stats.advances, stats.pulls, stats.seconds = player.advances, player.pulls, self._seconds
         stats.saves, stats.loads = session.saves, session.loads
-        stats.peak_states, stats.peak_bytes = max(session.peak_states, self._peak), session.peak_bytes
+        stats.peak_states = max(session.peak_states, player.peak_states)
+        stats.peak_bytes = max(session.peak_bytes, player.peak_bytes)
         stats.schedule = str(self._schedule)
 
 
@@ -490,10 +419,3 @@ def reverse(
 
 def _length(value: object, argument: str) -> int:
     return whole_number(value, where="sweep", argument=argument, least=0, hint="give the number of steps of the chain")
-
-
-def _misplaced(action: Action | str, position: int | None, left: int) -> RuntimeError:
-    state = "there is no working state" if position is None else f"the working state is x_{position}"
-    rest = f" and {left} steps are left to reverse" if left else ""
-    advice = "check it with checkpoint.machine.simulate"
-    return RuntimeError(f"sweep: the schedule asks for {action} while {state}{rest}; {advice}")

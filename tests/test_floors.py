@@ -14,14 +14,14 @@ ROOT = Path(__file__).parents[1]
 FLOORS = {
     "dualad": ["rules levels", "dispatch", "traced", "methods batch", "dual", "operators seeding", "derivative jacobian",
                "gradient implicit explain_nan testing coverage", "hessian", "__init__", "__main__"],
-    "checkpoint": ["actions checks progress adjoints", "units", "stats", "schedules storage", "fingerprint machine entries", "resume plot",
-                   "sweep tape draw plan", "tradeoff", "leaves operators profile", "gradient explain recompute link", "chain", "__init__",
-                   "__main__"],
+    "checkpoint": ["actions checks progress adjoints", "units", "stats", "schedules storage", "fingerprint closure machine entries",
+                   "resume plot player", "sweep tape draw plan", "tradeoff", "leaves operators profile",
+                   "gradient explain recompute link", "chain", "__init__", "__main__"],
 }
 
 #: rooms that know no derivative engine: anybody's steps can be swept
-ENGINE_FREE = ["actions", "checks", "progress", "units", "stats", "schedules", "storage", "fingerprint", "machine", "resume", "sweep",
-               "draw", "tradeoff", "plan", "plot", "profile"]
+ENGINE_FREE = ["actions", "checks", "progress", "units", "stats", "schedules", "storage", "fingerprint", "closure", "machine", "resume",
+               "player", "sweep", "draw", "tradeoff", "plan", "plot", "profile"]
 
 MOST_LINES = 500
 #: longer rooms, with the reason

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,7 +27,8 @@ class Mixed(Schedule):
     for n <= s + 1, m(n, 1) = n (n + 1) / 2 - 1, and otherwise the least of 1 + m(n - 1, s - 1), which records the first step, and
     of i + m(i, s) + m(n - i, s - 1), which saves the first state. That is A + N, as plain advances and pulls are counted here.
 
-    The sweep must be given ``record``. Unlike in the other schedules x_0 is not always saved: the sweep holds it anyway.
+    `chain` records its steps itself; `sweep.reverse` must be given ``record``. Unlike in the other schedules x_0 is not always
+    saved: the sweep holds it anyway.
 
     Parameters
     ----------
@@ -51,6 +53,7 @@ class Mixed(Schedule):
     """
 
     slots: int
+    records: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         hint = "give the number of states and records that fit"

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import ClassVar
 
 from ..actions import Action
 from ..checks import whole_number
@@ -26,7 +27,14 @@ class Schedule(ABC):
       ``Advance(k + 1, k + 2)``. So x_{N-1} is at hand when the chain turns out to end at x_N.
 
     Subclasses are frozen dataclasses that define the first three methods.
+
+    Attributes
+    ----------
+    records : bool
+        Whether there are steps to be recorded among its actions, for which a sweep has to be told how.
     """
+
+    records: ClassVar[bool] = False
 
     @abstractmethod
     def forward(self, steps: int | None) -> Iterator[Action]:

@@ -29,10 +29,11 @@ class Disk(Storage):
 
     With `resume`, `path` itself is the folder, and what is in it outlives the process: kill it at any moment, make the same
     call again, and only what was not yet on the disk is computed again, to the same bits. The folder also takes x_N and the
-    cotangent after every pull; each file is forced onto the disk (fsync), which costs some milliseconds in the background. A
-    call that differs in the step's source, in the token, in x_0, in the schedule or in the number of steps is refused; so is
-    a second process. The files are removed when the reverse sweep has ended. *Danger:* what a step closes over is not
-    compared; hand it in as the token.
+    cotangent after every pull, and, of a `chain` with ``outputs=True`` or a gradient by its inputs, a row for every step;
+    each file is forced onto the disk (fsync), which costs some milliseconds in the background. A call that differs in the
+    step's source, in the token, in x_0, in the schedule or in the number of steps is refused; so is a second process. The
+    files are removed when the reverse sweep has ended. *Danger:* what a step closes over is not compared; hand it in as the
+    token.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from ..units import format_bytes
 from .states import raw
 from .storage import DamagedState
 
-__all__ = ["NAMESPACE", "check_leaves", "read_leaves", "write_leaves"]
+__all__ = ["NAMESPACE", "check_leaves", "encode_leaves", "next_leaves", "read_leaves", "write_leaves"]
 
 NAMESPACE = "checkpoint"  # of optree: whoever registers a type of leaf here says how it is taken apart for a file
 PREFIX = struct.Struct("<4sHII")
@@ -82,13 +82,7 @@ def write_leaves(path: Path, index: int, leaves: Sequence[Any], *, sync: bool = 
     OSError
         Naming the file and its size. Nothing is left behind.
     """
-    entries, blocks = [], []
-    for leaf in leaves:
-        entry, block = _encode(leaf)
-        entries.append(entry)
-        blocks += block
-    header = json.dumps({"index": index, "leaves": entries}).encode()
-    blocks = [PREFIX.pack(MAGIC, FORMAT, len(header), crc32(header)), header, *blocks]
+    blocks = encode_leaves(index, leaves)
     temporary = path.with_name(f"{path.name}.tmp")
     try:
         _write(temporary, blocks, sync)
@@ -103,6 +97,29 @@ def write_leaves(path: Path, index: int, leaves: Sequence[Any], *, sync: bool = 
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def encode_leaves(index: int, leaves: Sequence[Any]) -> list[Any]:
+    """The bytes of leaves with an index, in the layout above, in blocks that may show the memory of the leaves."""
+    entries, blocks = [], []
+    for leaf in leaves:
+        entry, block = _encode(leaf)
+        entries.append(entry)
+        blocks += block
+    header = json.dumps({"index": index, "leaves": entries}).encode()
+    return [PREFIX.pack(MAGIC, FORMAT, len(header), crc32(header)), header, *blocks]
+
+
+def next_leaves(file: BinaryIO) -> tuple[int, list[Any]]:
+    """Read what `encode_leaves` made, from where the file is; if it is not whole, that is a ValueError."""
+    magic, number, length, check = PREFIX.unpack(_take(file, PREFIX.size))
+    if (magic, number) != (MAGIC, FORMAT):
+        raise ValueError("it is not the file of a state in this format")
+    header = _take(file, length)
+    if crc32(header) != check:
+        raise ValueError("its header has been altered")
+    content = json.loads(header)
+    return content["index"], [_decode(entry, file) for entry in content["leaves"]]
 
 
 def read_leaves(path: Path, index: int) -> list[Any]:
@@ -201,16 +218,9 @@ def _write(path: Path, blocks: Sequence[Any], sync: bool) -> None:
 
 
 def _read(file: Any, index: int) -> list[Any]:
-    magic, number, length, check = PREFIX.unpack(_take(file, PREFIX.size))
-    if (magic, number) != (MAGIC, FORMAT):
-        raise ValueError("it is not the file of a state in this format")
-    header = _take(file, length)
-    if crc32(header) != check:
-        raise ValueError("its header has been altered")
-    content = json.loads(header)
-    if content["index"] != index:
-        raise ValueError(f"it holds state {content['index']}")
-    leaves = [_decode(entry, file) for entry in content["leaves"]]
+    held, leaves = next_leaves(file)
+    if held != index:
+        raise ValueError(f"it holds state {held}")
     if file.read(1):
         raise ValueError("there is something behind its end")
     return leaves

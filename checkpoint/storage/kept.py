@@ -4,6 +4,9 @@ The files are the journal. Every action of the schedule has a number, its point,
 it was written: the state that a Save named, the cotangent after a Reverse, x_N and x_{N-1} between the two sweeps. One thread
 writes them in this order, each whole and onto the disk itself, and removes what is no longer needed only after the next one. So
 whenever the process ends, the file of the highest point says how far it came, and all that was saved at that point is there.
+
+What a step leaves behind besides its state is a row, one a step, in a log for each of the two sweeps. Rows are handed to the system
+before the next file is given to the thread, which has them on the disk itself before it writes that file.
 """
 
 import json
@@ -19,12 +22,13 @@ import optree
 
 from .background import DiskSession, File, Folder
 from .files import NAMESPACE, read_leaves, sync_folder, write_leaves
+from .log import Log
 from .states import copy_state, nbytes
 from .storage import DamagedState
 
 __all__ = ["KeptSession", "Mark"]
 
-MANIFEST, LOCK = "manifest.json", "lock"
+MANIFEST, LOCK, ROWS = "manifest.json", "lock", "*.rows"
 NAME = re.compile(r"([0-9]{15})-([0-9]{12})\.(state|cotangent|final)")
 
 
@@ -116,7 +120,7 @@ class KeptSession(DiskSession):
         if manifest.exists():
             _same(folder, _read_manifest(manifest), dict(call))
         else:
-            _remove(mark.path for mark in marks)
+            _remove([*(mark.path for mark in marks), *folder.glob(ROWS)])
             marks = []
             temporary = manifest.with_suffix(".tmp")
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
@@ -176,6 +180,55 @@ class KeptSession(DiskSession):
         if kind == "cotangent":
             self._cotangent = file
 
+    def add_row(self, sweep: str, index: int, leaves: list[Any]) -> None:
+        """Append a row to a log; it is there whenever a later file is.
+
+        Parameters
+        ----------
+        sweep : str
+            Names the log.
+        index : int
+            Of the step.
+        leaves : list
+            Copied.
+        """
+        folder = self._open()
+        assert isinstance(folder, _KeptFolder)
+        if sweep not in folder.logs:
+            folder.logs[sweep] = Log(folder.path / ROWS.replace("*", sweep))
+        folder.logs[sweep].append(index, leaves)
+
+    def rows(self, sweep: str, indices: range) -> dict[int, list[Any]]:
+        """Rows of a log that was found.
+
+        Parameters
+        ----------
+        sweep : str
+            Names the log.
+        indices : range
+            Which have to be there; if none, the log is removed.
+
+        Returns
+        -------
+        dict
+            Leaves by index.
+
+        Raises
+        ------
+        DamagedState
+            If one is not there.
+        """
+        path = self._open().path / ROWS.replace("*", sweep)
+        if not indices:
+            _remove([path])
+            return {}
+        rows = Log.read(path)
+        lost = next((index for index in indices if index not in rows), None)
+        if lost is not None:
+            raise DamagedState(f"Disk: row {lost} cannot be read back from {path}; without it the sweep cannot go on: "
+                               "remove the folder to begin again")
+        return {index: rows[index] for index in indices}
+
     def read(self, mark: Mark) -> list[Any]:
         """Leaves of a file that was found.
 
@@ -217,6 +270,9 @@ class KeptSession(DiskSession):
                     "states must have the same"
                 )
         folder = self._open()
+        assert isinstance(folder, _KeptFolder)
+        for log in folder.logs.values():
+            log.flush()
         file = _KeptFile(index, folder.path / f"{self.point:015d}-{index:012d}.{kind}", leaves, structure)
         file.folder, file.superseded, self._superseded = folder, self._superseded, []
         return file
@@ -246,7 +302,7 @@ class _KeptFolder(Folder):
 
     def __init__(self, path: Path) -> None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.path, self.finished = path, False
+        self.path, self.finished, self.logs = path, False, dict[str, Log]()
         self.error: BaseException | None = None  # of the writer: after it, nothing more is written
         self.lock = _locked(path / LOCK)
         self.start()
@@ -259,10 +315,12 @@ class _KeptFolder(Folder):
             for pool in (self.writer, self.reader):
                 with suppress(RuntimeError):  # called by the garbage collector in one of the threads
                     pool.shutdown()
+            for log in self.logs.values():
+                log.close()
             if self.finished:
                 _remove([self.path / MANIFEST])  # first: what is left without it counts for nothing
                 _remove(mark.path for mark in _marks(self.path))
-                _remove([*self.path.glob("*.tmp"), self.path / LOCK])
+                _remove([*self.path.glob(ROWS), *self.path.glob("*.tmp"), self.path / LOCK])
                 with suppress(OSError):  # other files are in it
                     self.path.rmdir()
         finally:
@@ -281,6 +339,8 @@ class _KeptFile(File):
             raise self.folder.error
         assert self.leaves is not None
         try:
+            for log in tuple(self.folder.logs.values()):
+                log.sync()
             write_leaves(self.path, self.index, self.leaves, sync=True)
         except BaseException as error:
             self.folder.error = error

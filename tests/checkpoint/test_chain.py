@@ -25,9 +25,9 @@ from checkpoint import (
     value_and_grad,
     vjp,
 )
-from checkpoint.schedules import advances
+from checkpoint.schedules import Mixed, advances
 
-SCHEDULES = [CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(50), StoreAll()]
+SCHEDULES = [CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(50), StoreAll(), Mixed(1), Mixed(4)]
 
 
 def halve(k, x):
@@ -254,6 +254,7 @@ def test_bad_inputs_and_outputs(options, error, text):
 EVERYTHING = [
     {"schedule": Periodic()}, {"schedule": Periodic(every=4)}, {"schedule": Online(3)}, {"schedule": Tiered(2, 3)}, {"storage": Disk()},
     {"storage": Memory(compress="zlib")}, {"check": True}, {"memory": 1000}, {"schedule": Revolve(2, costs=[1 + k % 3 for k in range(13)])},
+    {"schedule": Mixed(3)}, {"schedule": Mixed(3), "storage": Disk()}, {"schedule": Mixed(20)},
 ]
 
 
@@ -298,6 +299,74 @@ def test_progress_is_shown_in_both_sweeps(capsys):
     assert "10/10" in shown
 
 
+# --- recorded steps --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("steps", "slots", "total"), [(10, 2, 26), (10, 3, 19), (100, 7, 278), (100, 8, 263)])
+def test_mixed_makes_the_fewest_evaluations(steps, slots, total):
+    calls, stats = [], Stats()
+
+    def step(k, x, c):
+        calls.append(k)
+        return x + 0.1 * np.sin(x * c)
+    gradients = [grad(lambda x, c: np.sum(chain(step, x, c, steps=steps, schedule=schedule, stats=stats)), argnums=(0, 1))(np.ones(3), 1.1)
+                 for schedule in (StoreAll(), Mixed(slots))]
+    assert len(calls) == 2 * steps + total + 1  # and the step to x_N
+    assert (stats.pulls, stats.peak_states) == (steps, slots)
+    assert slots * 24 < stats.peak_bytes <= slots * 8 * 24, "states of 24 bytes, and records of a few such arrays"
+    for a, b in zip(*gradients, strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("slots", [1, 3, 50])
+def test_mixed_with_inputs_and_outputs_has_the_bits_of_store_all(slots):
+    f = lambda state, rows, c, schedule: trajectory_loss(with_chain, state, rows, c, schedule=schedule)
+    for mode in (grad(f, argnums=(0, 1, 2)), lambda *a: hvp(lambda c: f(STATE, ROWS, c, a[3]), 0.7, 1.0),
+                 lambda *a: hvp(lambda u: f(STATE, {**ROWS, "gain": u}, 0.7, a[3]), ROWS["gain"], ROWS["gain"]),
+                 lambda *a: jacobian(lambda u: with_chain(STATE, {**ROWS, "gain": u}, 0.7, schedule=a[3])[1]["norm"])(ROWS["gain"])):
+        for a, b in zip(*(optree.tree_leaves(mode(STATE, ROWS, 0.7, schedule)) for schedule in (Mixed(slots), StoreAll())), strict=True):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("slots", [1, 2, 12])
+def test_a_record_is_not_touched_by_the_steps_after_it(slots):
+    """Steps that hand on their state as it is, or a view of it, and the next ones write into it."""
+    def step(k, x, c):
+        if k % 3 == 0:
+            return x
+        if k % 3 == 1:
+            return x[::-1]
+        x[1:] += c * np.sin(x[:-1])
+        return x
+    x = np.array([1.0, 2.0, 3.0])
+    f = lambda schedule: grad(lambda x, c: np.sum(chain(step, x, c, steps=12, schedule=schedule) ** 2), argnums=(0, 1))(x, 0.3)
+    for a, b in zip(f(Mixed(slots)), f(StoreAll()), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_mixed_is_nan_safe_and_keeps_float32_and_python_floats():
+    ratio = lambda x: np.where(x > 0, x / np.where(x > 0, x, 0.0), 0.0)
+    guarded = lambda x, schedule: np.sum(chain(lambda k, x: ratio(x), x, steps=4, schedule=schedule))
+    x = np.array([0.0, 1.0])
+    with np.errstate(all="ignore"):
+        assert np.isnan(grad(guarded)(x, Mixed(2))[0])
+        safe = [grad(guarded, nan_safe=True)(x, schedule).tolist() for schedule in (Mixed(2), StoreAll())]
+    assert safe[0] == safe[1] and not np.isnan(safe[0]).any()
+    half = lambda x: np.sum(chain(lambda k, x: x * 0.5 + 0.1, x, steps=5, schedule=Mixed(2)))
+    assert grad(half)(np.ones(2, np.float32)).dtype == np.float32 and type(grad(half)(1.0)) is float
+
+
+def test_records_check_the_closure_and_are_released():
+    with pytest.raises(TypeError, match="closes over"):
+        grad(lambda c: chain(lambda k, x: x * c, 1.0, steps=9, schedule=Mixed(8)))(2.0)
+    _, pullback = vjp(lambda x, c: chain(lambda k, x, c: x * c, x, c, steps=10, schedule=Mixed(4)), 2.0, 1.1)
+    assert pullback(1.0) == pullback(1.0) == pytest.approx((1.1**10, 2.0 * 10 * 1.1**9))
+    with pytest.raises(ValueError, match="neither with check=True nor with resume=True"):
+        grad(lambda x: chain(halve, x, steps=3, schedule=Mixed(2), check=True))(1.0)
+    with pytest.raises(ValueError, match="Mixed: steps is None"):
+        grad(lambda x: chain(halve, x, until=lambda k, x: k == 3, schedule=Mixed(2)))(1.0)
+
+
 # --- resume ---------------------------------------------------------------------------------------------------------------
 
 
@@ -337,14 +406,6 @@ def test_other_parameters_do_not_resume(tmp_path):
         gradient(0.3, 1.1)
     with pytest.raises(ValueError, match="differ"):
         gradient(0.3, 1.2)
-
-
-def test_what_rides_beside_the_state_is_not_resumed(tmp_path):
-    storage = Disk(tmp_path / "states", resume=True)
-    with pytest.raises(ValueError, match=r"outputs=True and the gradient by inputs= are not resumed"):
-        grad(lambda x: chain(lambda k, x: (x, x), x, steps=3, outputs=True, storage=storage)[0])(1.0)
-    with pytest.raises(ValueError, match=r"are not resumed"):
-        grad(lambda u: chain(lambda k, x, u: x * u, 1.0, inputs=u, storage=storage))(np.ones(3))
 
 
 # --- traps ----------------------------------------------------------------------------------------------------------------
@@ -543,9 +604,122 @@ def test_wrong_kinds_of_arguments():
         grad(lambda x: chain(halve, x, steps=2, storage={}))(1.0)
 
 
-def test_step_that_writes_into_a_parameter_raises():
+# --- what changes between the sweeps --------------------------------------------------------------------------------------
+
+
+class Kind(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize("schedule", [CTZ(), StoreAll(), Mixed(3)], ids=str)
+@pytest.mark.parametrize("held", [np.array([1.5, 0.5]), np.array([2, 3]), np.array([1.5, 0.5]).view(Kind)], ids=["float", "int", "kind"])
+@pytest.mark.parametrize("tree", [lambda c: c, lambda c: {"a": [c]}], ids=["leaf", "tree"])
+def test_parameters_changed_between_value_and_pullback(schedule, held, tree):
     def step(k, x, c):
-        c[0] += 1.0
-        return x * c
-    with pytest.raises(ValueError, match="read-only"):
-        grad(lambda x: np.sum(chain(step, x, np.ones(2), steps=3)))(np.ones(2))
+        return np.sin(x) * (c["a"][0] if type(c) is dict else c)
+
+    def pull(change):
+        c = held.copy()
+        given = tree(c)
+        _, pullback = vjp(lambda x: chain(step, x, given, steps=9, schedule=schedule), np.ones(2))
+        if change:
+            c[:] = 0
+            if type(given) is dict:
+                given["a"][0] = 7.0
+                given["a"] = None
+        return pullback(np.ones(2))[0]
+    assert np.asarray(pull(True)).tobytes() == np.asarray(pull(False)).tobytes() and pull(True).any()
+
+
+@pytest.mark.parametrize("where", ["param", "inputs", "state"])
+@pytest.mark.parametrize("by", ["x", "c"])
+def test_an_array_changed_in_place_by_the_program_after_the_chain(where, by):
+    """In reverse mode, and in forward over reverse, where the array is a Dual for the chain."""
+    def f(x, c, change):
+        c = c * 1.0
+        y = {"param": lambda: chain(lambda k, x, c: x * c[0], x, c, steps=2), "inputs": lambda: chain(lambda k, x, c: x * c, x, inputs=c),
+             "state": lambda: chain(lambda k, c, x: c * x, c, x, steps=2)}[where]()
+        if change:
+            c[:] = 0.0
+        return np.sum(y**2)
+    x, c = np.array([1.5, 0.5]), np.array([[1.1, 0.9], [0.7, 2.0]])
+    x = c * 2.0 if where == "state" else x
+    for verb in (lambda change: grad(lambda x, c: f(x, c, change), argnums=(0, 1))(x, c),
+                 lambda change: dualad.jvp(lambda c: grad(lambda x: f(x, c, change))(x), (c,), (c,)),
+                 lambda change: hvp(lambda v: f(v, c, change) if by == "x" else f(x, v, change), *[x if by == "x" else c] * 2)):
+        for a, b in zip(optree.tree_leaves(verb(True)), optree.tree_leaves(verb(False)), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def write(k, x, c):
+    c["a"][0] += 1.0
+    return x * c["a"]
+
+
+def rebind(k, x, c):
+    c["a"] = c["a"] * 2.0
+    return x * c["a"]
+
+
+def grow(k, x, c):
+    c["b"] = 1.0
+    return x * c["a"]
+
+
+@pytest.mark.parametrize("schedule", [CTZ(), Mixed(4)], ids=str)
+@pytest.mark.parametrize("step", [write, rebind, grow])
+def test_step_that_changes_its_parameters_raises(step, schedule):
+    f = lambda x, c: np.sum(chain(step, x, {"a": c}, steps=5, schedule=schedule))
+    x = np.ones(2)
+    for call in (lambda: grad(f)(x, x), lambda: grad(f, argnums=1)(x, x), lambda: grad(f, argnums=(0, 1))(x, x),
+                 lambda: hvp(lambda x: f(x, np.ones(2)), x, x), lambda: hvp(lambda c: f(x, c), x, x),
+                 lambda: dualad.jvp(lambda c: grad(lambda x: f(x, c))(x), (x,), (x,))):
+        with pytest.raises(ValueError, match=r"read-only|a step changed its parameters"):
+            call()
+
+
+def test_step_that_writes_into_its_input_raises():
+    def step(k, x, row):
+        row *= 2.0
+        return x * row
+    f = lambda x, u: np.sum(chain(step, x, inputs=u))
+    x, u = np.ones(2), np.ones((3, 2))
+    for call in (lambda: grad(f)(x, u), lambda: dualad.jvp(lambda u: grad(lambda x: f(x, u))(x), (u,), (u,))):
+        with pytest.raises(ValueError, match=r"read-only|a step changed its parameters or inputs"):
+            call()
+
+
+class Model:
+    def __init__(self):
+        self.rate, self.calls = np.array([1.1, 0.9]), 0
+
+    def step(self, k, x):
+        self.calls += 1
+        return x * self.rate
+
+
+RATE = 2.0
+
+
+@pytest.mark.parametrize("case", ["array", "nonlocal", "global", "attribute", "method", "object", "layers"])
+def test_what_a_step_closes_over_changed_between_the_sweeps_raises(case):
+    global RATE
+    model, array, rate, calls = Model(), np.array([1.1, 0.9]), 0.5, []
+
+    def counted(k, x):
+        calls.append(k)
+        return x * rate
+    step, params = {"array": (lambda k, x: x * array, ()), "nonlocal": (counted, ()), "global": (lambda k, x: x * RATE, ()),
+                    "attribute": (lambda k, x: x * model.rate, ()), "method": (model.step, ()),
+                    "object": (lambda k, x, m: x * m.rate, (model,)),
+                    "layers": ([halve, counted, halve, halve, halve], ())}[case]
+    f = lambda x: chain(step, x, *params, steps=5)
+    _, pullback = vjp(f, np.ones(2))
+    vjp(f, np.ones(2))  # counts on
+    pullback(np.ones(2))
+    array[0], rate, RATE, model.rate = 3.0, 0.25, 3.0, np.ones(2)
+    try:
+        with pytest.raises(RuntimeError, match=r"in the reverse sweep (array|rate|RATE|model\.rate|self\.rate|Model\.rate) is another"):
+            pullback(np.ones(2))
+    finally:
+        RATE = 2.0

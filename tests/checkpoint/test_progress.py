@@ -5,6 +5,8 @@ import sys
 import pytest
 
 from checkpoint import progress
+from checkpoint.schedules import Mixed, StoreAll
+from checkpoint.storage import Disk
 from checkpoint.sweep import reverse
 
 pytest.importorskip("tqdm", reason="the extra `progress` is not installed")
@@ -15,8 +17,8 @@ def bars(monkeypatch):
     made = []
 
     class Recorder:
-        def __init__(self, total, desc, unit):
-            self.total, self.desc, self.unit, self.count, self.closed = total, desc, unit, 0, False
+        def __init__(self, total, initial, desc, unit):
+            self.total, self.initial, self.count, self.desc, self.unit, self.closed = total, initial, initial, desc, unit, False
             made.append(self)
 
         def update(self):
@@ -45,6 +47,35 @@ def test_one_bar_a_phase(bars, options):
     assert (second.desc, second.total, second.count) == ("reverse sweep", 20, 20)
     assert first.closed and second.closed and first.unit == "step"
     assert result.cotangent == reverse(step, pull, 1.0, 1.0, steps=20).cotangent
+
+
+@pytest.mark.parametrize("options", [{"steps": 20}, {"until": lambda k, x: k == 20}], ids=["known", "unknown"])
+@pytest.mark.parametrize("end", [11, 29])
+def test_after_a_resume_the_bar_begins_with_what_is_done(bars, tmp_path, options, end):
+    calls = []
+
+    def counted(function):
+        def call(k, *arguments):
+            if len(calls) == end:
+                raise InterruptedError
+            calls.append(k)
+            return function(k, *arguments)
+        return call
+    options = options | {"progress": True, "schedule": StoreAll(), "storage": Disk(tmp_path / "states", resume=True), "token": ()}
+    with pytest.raises(InterruptedError):
+        reverse(counted(step), counted(pull), 1.0, 1.0, **options)
+    seen = len(bars)
+    end = None
+    reverse(counted(step), counted(pull), 1.0, 1.0, **options)
+    first, second = bars[seen:]
+    assert (first.total, first.initial, first.count) == ((options.get("steps"), 11, 20) if seen == 1 else (20, 20, 20))
+    assert (second.total, second.initial, second.count) == (20, 0 if seen == 1 else 9, 20)
+
+
+def test_recorded_steps_move_the_bars(bars):
+    record = lambda k, x: (step(k, x), lambda g: g / 3)
+    reverse(step, pull, 1.0, 1.0, steps=20, progress=True, schedule=Mixed(4), record=record)
+    assert [(bar.total, bar.count) for bar in bars] == [(20, 20), (20, 20)]
 
 
 def test_no_bar_by_default(bars):

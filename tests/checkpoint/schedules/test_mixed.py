@@ -88,12 +88,12 @@ def test_sweeps_begin_again_and_leave_nothing():
     engine = Engine()
     with Sweep(engine.step, X, steps=20, schedule=Mixed(4), record=engine.record, progress=False) as sweep:
         sweep.forward()
-        assert 0 < len(sweep._records) + len(sweep._session) <= 4
+        assert 0 < len(sweep._player.records) + len(sweep._session) <= 4
         sweep.forward()
         first = sweep.backward(engine.pull, X)
-        assert sweep.backward(engine.pull, X).tobytes() == first.tobytes() and not sweep._records
+        assert sweep.backward(engine.pull, X).tobytes() == first.tobytes() and not sweep._player.records
         sweep.forward()
-    assert not sweep._records and len(sweep._session) == 0
+    assert not sweep._player.records and len(sweep._session) == 0
 
 
 def everything(schedule, steps):
@@ -144,9 +144,11 @@ def test_misuse(tmp_path):
     with pytest.raises(ValueError, match="Mixed: saved must be"):
         list(Mixed(3).reverse(10, [0, 5]))
     engine = Engine()
-    for options in ({}, {"record": engine.record, "check": True}, {"record": engine.record, "storage": Disk(tmp_path, resume=True)}):
-        with pytest.raises(TypeError, match="Mixed needs record="):
-            Sweep(engine.step, X, steps=9, schedule=Mixed(3), **options)
+    with pytest.raises(TypeError, match=r"Mixed\(slots=3\) needs record="):
+        Sweep(engine.step, X, steps=9, schedule=Mixed(3))
+    for options in ({"check": True}, {"storage": Disk(tmp_path, resume=True)}):
+        with pytest.raises(ValueError, match="neither with check=True nor with resume=True"):
+            Sweep(engine.step, X, steps=9, schedule=Mixed(3), record=engine.record, **options)
     with pytest.raises(RuntimeError, match=r"asks for Record\(index=0\)"):
         Sweep(engine.step, X, steps=9, schedule=Wrong([Record(0)])).forward()
     assert Tiered(1, 1).on_disk(9) and not Mixed(2).on_disk(9)

@@ -1,0 +1,112 @@
+"""Rows appended to one file: a state's file is written whole, a log grows by O(1) with every step."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..units import format_bytes
+from .files import check_leaves, encode_leaves, next_leaves
+
+__all__ = ["Log"]
+
+
+class Log:
+    """A file of rows, each laid out as a state's file is.
+
+    Whatever ends the process, the file holds whole rows, and perhaps a part of one behind them, which `read` cuts off.
+
+    Parameters
+    ----------
+    path : Path
+        Appended to, and made if it is not there.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "rows"
+    >>> log = Log(path)
+    >>> log.append(0, [1.5])
+    >>> log.append(1, [2.5])
+    >>> log.close()
+    >>> _ = path.write_bytes(path.read_bytes()[:-1])
+    >>> Log.read(path)
+    {0: [1.5]}
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._waiting = path, list[bytes]()
+        self._unsynced = False
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def append(self, index: int, leaves: Sequence[Any]) -> None:
+        """Take a row; it is written by the next `flush`.
+
+        Parameters
+        ----------
+        index : int
+            Of its step.
+        leaves : sequence
+            Copied.
+
+        Raises
+        ------
+        TypeError
+            If a leaf cannot be written.
+        """
+        check_leaves(leaves)
+        self._waiting += map(bytes, encode_leaves(index, leaves))
+
+    def flush(self) -> None:
+        """Hand the rows to the system: from then on they outlive the process.
+
+        Raises
+        ------
+        OSError
+            If it cannot write them, naming the file and their size.
+        """
+        data = memoryview(b"".join(self._waiting))
+        self._waiting.clear()
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+                self._unsynced = True
+        except OSError as error:
+            reason = f"Disk: cannot append {format_bytes(len(data))} of rows: {error.strerror or error}"
+            raise OSError(error.errno, reason, str(self._path)) from error
+
+    def sync(self) -> None:
+        """Return when the disk itself has what was flushed; for a thread beside the one that flushes."""
+        if self._unsynced:
+            self._unsynced = False  # before: what is flushed meanwhile may be too late for this call
+            os.fsync(self._file)
+
+    def close(self) -> None:
+        """Flush as far as that is possible, and close the file."""
+        with suppress(OSError):
+            self.flush()
+        os.close(self._file)
+
+    @staticmethod
+    def read(path: Path) -> dict[int, list[Any]]:
+        """Read the rows of a log, and cut off what is behind the last whole one.
+
+        Parameters
+        ----------
+        path : Path
+            Of the log; it need not be there.
+
+        Returns
+        -------
+        dict
+            Leaves by index; where there are several rows with an index, the last one.
+        """
+        rows, end = {}, 0
+        with suppress(FileNotFoundError), open(path, "r+b") as file:
+            with suppress(ValueError):  # the end, or no whole row
+                while True:
+                    index, rows[index] = next_leaves(file)
+                    end = file.tell()
+            file.truncate(end)
+        return rows

@@ -1,0 +1,216 @@
+"""What a chain leaves behind besides its state (outs, gradients by inputs) is there again after a process was killed."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import optree
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkpoint import CTZ, Disk, Memory, Online, Periodic, Revolve, StoreAll, chain, grad, vjp
+from checkpoint.storage import DamagedState
+
+N = 17
+STATE = (np.array([0.3, -0.2, 0.9]), 0.5)
+ROWS = {"force": np.sin(np.arange(2.0 * N)).reshape(N, 2), "gain": np.linspace(1.0, 2.0, N)}
+SCHEDULES = [StoreAll(), CTZ(), Revolve(1), Revolve(3), Periodic(5)]
+
+
+class Interrupted(Exception):
+    pass
+
+
+class End:
+    """Which call fails; may change between the sweeps without being taken for what the step depends on."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at):
+        self.at = at
+
+
+class Calls:
+    """The steps of a chain, counted; call number `end` fails, as if the process ended there."""
+
+    def __init__(self, end=None):
+        self.end, self.made = End(end), []
+
+    def count(self, k):
+        if len(self.made) == self.end.at:
+            raise Interrupted
+        self.made.append(k)
+
+    def driven(self, k, state, row, c):
+        self.count(k)
+        x, v = state
+        v = v * c + 0.1 * np.sum(np.sin(x)) * row["gain"]
+        return (x + 0.1 * v * np.cos(x), v), {"x2": x * x, "more": (v, k), "force": row["force"]}
+
+    def free(self, k, state, c):
+        return self.driven(k, state, {"gain": 1.5, "force": np.ones(2)}, c)
+
+    def loss(self, state, rows, c, **options):
+        if "until" in options:
+            final, outs = chain(self.free, state, c, outputs=True, **options)
+        else:
+            final, outs = chain(self.driven, state, c, inputs=rows, outputs=True, **options)
+        weights = np.cos(np.arange(1.0 * N))
+        v, index = outs["more"]
+        assert index.tolist() == list(range(N))
+        return np.sum(final[0]) * np.sum(outs["x2"] @ np.ones(3) * weights) + np.sum(v * weights) + np.sum(outs["force"] ** 2)
+
+    def gradient(self, **options):
+        return bits(grad(self.loss, argnums=(0, 1, 2))(STATE, ROWS, 0.9, **options))
+
+
+def bits(tree):
+    return [np.asarray(leaf).tobytes().hex() for leaf in optree.tree_leaves(tree)]
+
+
+def until(k, state):
+    return k == N
+
+
+EXPECTED = {"known": Calls().gradient(), "until": Calls().gradient(until=until)}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "folder"
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+@pytest.mark.parametrize("length", ["known", "until"])
+@settings(max_examples=12)
+@given(data=st.data())
+def test_only_what_was_lost_is_repeated(tmp_path_factory, length, schedule, data):
+    if length == "until" and type(schedule) is Revolve:
+        schedule = Online(schedule.slots + 1)
+    options = {"schedule": schedule} | ({"until": until} if length == "until" else {})
+    clean = Calls()
+    clean.gradient(**options)
+    folder = tmp_path_factory.mktemp("at") / "folder"
+    end = data.draw(st.integers(0, len(clean.made) - 1))
+    first, second = Calls(end), Calls()
+    with pytest.raises(Interrupted):
+        first.gradient(storage=Disk(folder, resume=True), **options)
+    assert second.gradient(storage=Disk(folder, resume=True), **options) == EXPECTED[length]
+    assert not folder.exists()
+    again = second.made
+    if end >= N:
+        assert again.pop(0) == 0, "once more for the structure of the outs"
+    assert again == clean.made[len(clean.made) - len(again):]
+    assert len(again) <= len(clean.made) - plain_kept(clean.made, end, schedule)
+
+
+def plain_kept(made, end, schedule):
+    """At least this many of the first calls are not repeated: of StoreAll all but one, of the others all of a sweep that is done."""
+    return end - 1 if type(schedule) is StoreAll else N if end >= N else 0
+
+
+def test_the_pullback_is_called_again_and_interrupted_there(folder):
+    """The second call runs the chain anew, and so its rows are written anew."""
+    calls = Calls()
+    f = lambda rows: chain(calls.driven, STATE, 0.9, inputs=rows, outputs=True, storage=Disk(folder, resume=True))[1]["x2"]
+    _, pullback = vjp(f, ROWS)
+    first, second = pullback(np.ones((N, 3))), pullback(np.ones((N, 3)))
+    assert bits(first) == bits(second) and not folder.exists()
+    calls.end.at = len(calls.made) + 8
+    with pytest.raises(Interrupted):
+        pullback(np.ones((N, 3)))
+    calls.end.at = None
+    assert bits(pullback(np.ones((N, 3)))) == bits(first) and not folder.exists()
+
+
+def test_another_cotangent_of_the_outs_is_refused(folder):
+    calls = Calls()
+    f = lambda state: chain(calls.driven, state, 0.9, inputs=ROWS, outputs=True, storage=Disk(folder, resume=True))[1]["x2"]
+    _, pullback = vjp(f, STATE)
+    calls.end.at = N + 5
+    with pytest.raises(Interrupted):
+        pullback(np.ones((N, 3)))
+    calls.end.at = None
+    with pytest.raises(ValueError, match="another cotangent"):
+        pullback(np.zeros((N, 3)))
+    with pytest.raises(ValueError, match="differs in: token"):
+        vjp(lambda rows: chain(calls.driven, STATE, 0.9, inputs=rows, outputs=True, storage=Disk(folder, resume=True))[1]["x2"], ROWS)
+
+
+@pytest.mark.parametrize(("end", "name"), [(9, "first"), (N + 6, "first"), (N + 6, "reverse")])
+@pytest.mark.parametrize("damage", ["cut", "gone"])
+def test_without_its_rows_it_cannot_go_on(folder, end, name, damage):
+    options = {"storage": Disk(folder, resume=True), "schedule": StoreAll()}
+    with pytest.raises(Interrupted):
+        Calls(end).gradient(**options)
+    path = folder / f"{name}.rows"
+    path.write_bytes(path.read_bytes()[:100]) if damage == "cut" else path.unlink()
+    with pytest.raises(DamagedState, match="remove the folder to begin again"):
+        Calls().gradient(**options)
+
+
+def test_part_of_a_row_behind_the_last_one_counts_for_nothing(folder):
+    for end in (9, N + 6):
+        with pytest.raises(Interrupted):
+            Calls(end).gradient(storage=Disk(folder, resume=True))
+        for path in folder.glob("*.rows"):
+            path.write_bytes(path.read_bytes() + path.read_bytes()[:70])
+    assert Calls().gradient(storage=Disk(folder, resume=True)) == EXPECTED["known"]
+
+
+SCRIPT = """
+import os, signal, sys
+from checkpoint import Disk, Online, Revolve
+from checkpoint.storage import files, kept, log
+from test_link import Calls, until
+
+moment, folder, length = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+
+
+def before(function):
+    def counted(*arguments, **options):
+        global moment
+        moment -= 1
+        if not moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+    return counted
+
+
+for module, name in ((files.os, "replace"), (files.os, "fsync"), (files.os, "write"), (files, "_encode"), (kept, "_remove")):
+    setattr(module, name, before(getattr(module, name)))
+Calls.count = before(Calls.count)
+options = {"until": until, "schedule": Online(3)} if length == "until" else {"schedule": Revolve(3)}
+print(" ".join(Calls().gradient(storage=Disk(folder, resume=True), **options)))
+"""
+
+
+@pytest.mark.parametrize("length", ["known", "until"])
+def test_killed(tmp_path, folder, length):
+    """At random calls of the step and the system; on one folder until one process comes through, then anew."""
+    script = tmp_path / "killed.py"
+    script.write_text(SCRIPT)
+    paths = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
+    chance, kills, sweeps = random.Random(length), 0, set()
+    while kills < 10:
+        words = [sys.executable, str(script), str(chance.randrange(1, 500)), str(folder), length]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True)
+        if done.returncode == 0:
+            assert done.stdout.split() == EXPECTED[length] and not folder.exists()
+        else:
+            assert done.returncode == -signal.SIGKILL, done.stderr
+            kills += 1
+            sweeps.add(bool(list(folder.glob("*.final"))))
+    assert sweeps == {False, True}, "both were hit"
+    words[2] = "0"
+    assert subprocess.run(words, env=environment, capture_output=True, text=True).stdout.split() == EXPECTED[length]
+
+
+def test_memory_needs_no_rows():
+    assert Calls().gradient(storage=Memory()) == EXPECTED["known"]
