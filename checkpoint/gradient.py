@@ -249,11 +249,12 @@ class Recording:
             for leaf in outs:
                 value, node = leaf, None
                 if type(leaf) is Var and leaf.level is tape:
-                    value = np.copy(leaf.value) if leaf.alias is not None and leaf._shares_written() else leaf.value
+                    value = np.copy(leaf.value) if leaf.alias is not None and leaf._shares_written() else tape.own(leaf)
                     node = leaf.node
                 self.nodes.append(node)
                 self.values.append(plain(value, self.python_scalars))
-            self.aux = strip_level(self.aux, tape) if has_aux else None
+            if has_aux:
+                self.aux = optree.tree_map(tape.unshared, strip_level(self.aux, tape))
         self.value = unflatten_output(self.out_structure, self.values)
 
     def pull(self, g):

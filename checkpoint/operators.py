@@ -21,12 +21,10 @@ from dualad.rules.kinds import ROWS, Abstract, Differentiable, Elementwise, unbr
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 from dualad.traced import GETITEM, Traced
 
-from .entries import Entry, Get, Linear, Pair, Single
-from .tape import Var
+from .entries import Get, Linear, Number, Pair, Single
+from .tape import SMALL, Var
 
 __all__ = []
-
-SMALL = 1024  # bytes of an array whose entry the tape may hold
 
 BINARY = """
 def {method}(self, other):
@@ -133,8 +131,11 @@ def finite(p):
 def array_entry(row, i, ans):
     """Return the source that records an operation by argument i of two, or by both if i is None, holding what its partials need."""
     used = set(row.uses[i]) if i is not None else {*row.uses[0], *row.uses[1]}
+    own = "tape.own({0}) if tape.borrowed else {1}"
+    a, b = ((own.format("self", "a"), own.format("other", "b")) if i is None else (own.format("self", "a"), "b") if i == 0 else
+            ("a", own.format("self", "b")))
     return ARRAY.format(kind="Pair" if i is None else "Single", ans=ans,
-                        args=f"({'a' if 0 in used else None}, {'b' if 1 in used else None})",
+                        args=f"({a if 0 in used else None}, {b if 1 in used else None})",
                         nodes="entry.parents = (i, j)" if i is None else f"entry.i = {i}; entry.parent = {'ij'[i]}")
 
 
@@ -171,19 +172,9 @@ def define_binary(name, symbol, ufunc, operate):
 def general_operator(row, operate, slow, reflected):
     """Return the operator for all else."""
     def general(self, other):
-        if kept(self) | kept(other):
-            return operate(other, self) if reflected else operate(self, other)
         r = small(row, operate, (other, self) if reflected else (self, other), NO_KEYWORDS, self.level)
         return slow(self, other) if r is None else r
     return general
-
-
-def kept(x):
-    """Give the entry of a number to the tape, which alone holds what arithmetic of numbers needs; tell whether that was needed."""
-    if type(x) is Var and type(x.value) is float and isinstance(x.node, Entry) and x.level.plain:
-        x.node = x.level.keep(x.node)
-        return True
-    return False
 
 
 # --- numbers and small arrays, of any row -----------------------------------------------------------------------------------------
@@ -207,8 +198,6 @@ def small(row, fn, args, kwargs, tape):
                 return None
             if arg.node is not None:
                 active.append(i)
-                if type(arg.node) is not int:
-                    arg.node = tape.keep(arg.node)
         elif kind is ndarray:
             if arg.nbytes > SMALL or (arg.dtype is not FLOAT and arg.dtype.kind not in "bi"):
                 return None
@@ -232,33 +221,37 @@ def small(row, fn, args, kwargs, tape):
     else:
         return None
     if active:
-        entry = entry_of(row, v, values, kwargs, [(i, args[i].node) for i in active])
-        if entry is None:
+        node = entry_of(row, r.value, values, kwargs, active, args, tape)
+        if node is None:
             return None
-        r.node = len(tape.entries)
-        tape.entries.append(entry)
+        r.node = node
     return r
 
 
-def entry_of(row, v, values, kwargs, active):
-    """Return what the tape holds of an operation that gave `v`; None where a number has an infinite partial."""
-    if type(row) is not Elementwise:
-        values = row.saved(values, ()) if row.shape_only else values
-        return [(node, pull_row, (row, i, v, values, kwargs)) for i, node in active]
-    if type(v) is not ndarray:
-        entry = ()
+def entry_of(row, v, values, kwargs, active, args, tape):
+    """Record what `small` has evaluated and return the node; None where a number has an infinite partial."""
+    nodes = [args[i].node for i in active]
+    if type(row) is Elementwise and type(v) is float:
         with np.errstate(all="ignore"):
-            for i, node in active:
-                if row.partials[i] is None or not math.isfinite(p := float(evaluated(row.partials[i], v, values))):
-                    return None
-                entry += (node, p)
-        return entry if len(entry) <= 4 else None
-    held, entry = (v, *values), []
-    for i, node in active:
-        value, pullback = values[i], row.pullbacks[i]
-        same = type(value) is ndarray and value.shape == v.shape
-        entry.append((node, pullback, held) if same else (node, pull_broadcast, (pullback, held, value)))
-    return entry
+            partials = [math.nan if row.partials[i] is None else float(evaluated(row.partials[i], v, values)) for i in active]
+        if not all(map(math.isfinite, partials)):
+            return None
+        if len(nodes) > 2 or not all(type(node) is int for node in nodes):  # what is not on the tape may be freed when this is
+            return tape.record(Number(nodes, partials))
+        entry = (nodes[0], partials[0]) if len(nodes) == 1 else (nodes[0], partials[0], nodes[1], partials[1])
+    else:
+        for i in active:
+            if type(args[i].node) is not int:
+                args[i].node = tape.keep(args[i].node)
+        if type(row) is not Elementwise:
+            values = row.saved(values, ()) if row.shape_only else values
+            entry = [(args[i].node, pull_row, (row, i, v, values, kwargs)) for i in active]
+        else:
+            held = (v, *values)
+            entry = [(args[i].node, row.pullbacks[i], held) if type(values[i]) is ndarray and values[i].shape == v.shape else
+                     (args[i].node, pull_broadcast, (row.pullbacks[i], held, values[i])) for i in active]
+    tape.entries.append(entry)
+    return len(tape.entries) - 1
 
 
 def pull_row(g, held):
@@ -367,14 +360,14 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                     else:
                         r.node = entry = new(Single)
                         entry.row, entry.i, entry.parent, entry.place = row, 0, i, len(entries)
-                        entry.args, entry.ans = (a if row.uses[0] else None,), v if row.uses_ans else None
+                        held = (tape.own(self) if tape.borrowed else a) if row.uses[0] else None
+                        entry.args, entry.ans = (held,), v if row.uses_ans else None
                         entries.append(None)
                     r.value = v
                     r.level = tape
                     r.alias = None
                     return r
-            elif type(a) is float:
-                i = i if type(i) is int else tape.keep(i)
+            elif type(a) is float and type(i) is int:
                 v = float(ufunc(a))
                 with np.errstate(all="ignore"):
                     p = float(evaluated(row.partials[0], v, (a,)))
@@ -383,7 +376,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                     r.value, r.node, r.level, r.alias = v, len(tape.entries), tape, None
                     tape.entries.append((i, p))
                     return r
-        elif isinstance(row := ROWS.get(ufunc), Differentiable) and (r := small(row, ufunc, args, kwargs, tape)) is not None:
+        if isinstance(row := ROWS.get(ufunc), Differentiable) and (r := small(row, ufunc, args, kwargs, tape)) is not None:
             return r
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 

@@ -8,6 +8,8 @@ the partials by the nodes at i and j; for that of small arrays of one shape list
 parent, whose share is ``pullback(g, held)``, or g itself where the pullback is None. Everything else is an `Entry`, which may hold
 large arrays: it is held by the Var of its result and by the entries that came from it, not by the tape, so that a value nobody
 needs takes what it recorded with it. A sweep meets an entry through those that came from it. So a node is an index or an `Entry`.
+An element taken out of an array is a number and stays on the tape, with the entries that it came from: code that loops over elements
+is to be fast.
 """
 
 from __future__ import annotations
@@ -29,22 +31,43 @@ from .entries import Assign, Get, Part, Record, place_of
 
 __all__ = ["Tape", "Var", "make_var"]
 
-SMALL = 4096  # bytes of an array that is sooner copied than compared
+SMALL = 1024  # bytes of an array that the tape itself may hold
+SOONER_COPIED = 4096  # bytes of an array that is sooner copied than compared
 
 
 class Tape(Level):
-    """A level that records: `nodes` is the Wengert list."""
+    """A level that records: `entries` is the Wengert list."""
 
-    __slots__ = ("entries", "frozen")
+    __slots__ = ("borrowed", "entries", "frozen")
 
     def __init__(self, nan_safe=False, weak=False):
         super().__init__(None, nan_safe, weak)
         self.entries = []
         self.frozen = {}
+        self.borrowed = None
 
     def input(self, value):
-        """Return a new input variable; an array is copied."""
-        return self.variable(np.array(value) if type(value) is np.ndarray else value)
+        """Return a new input variable. A large array stays the caller's until something must hold it (see `own`)."""
+        if type(value) is np.ndarray:
+            if value.nbytes <= SMALL or not value.flags.forc:
+                value = np.array(value)
+            else:
+                owner = owner_of(value)
+                self.borrowed = {**(self.borrowed or {}), id(owner): owner}
+        return self.variable(value)
+
+    def borrows(self, value):
+        """Tell whether a value is a caller's array or shows one."""
+        return self.borrowed is not None and type(value) is np.ndarray and id(owner_of(value)) in self.borrowed
+
+    def unshared(self, value):
+        """Return a value, copied if it is a caller's."""
+        return value.copy("K") if self.borrows(value) else value
+
+    def own(self, var):
+        """Return the value of a variable as one that nobody else writes: a caller's array is copied the first time it is held."""
+        var.value = value = self.unshared(var.value)
+        return value
 
     def variable(self, value):
         """Return a new input variable of a value that nobody else writes."""
@@ -68,7 +91,7 @@ class Tape(Level):
         An array met again unchanged is not copied again.
         """
         if type(constant) is np.ndarray:
-            if constant.nbytes <= SMALL:
+            if constant.nbytes <= SOONER_COPIED:
                 return constant.copy()
             known = self.frozen.get(id(constant))
             if known is not None and known[0]() is constant and (copy := known[1]()) is not None and same_bits(copy, constant):
@@ -169,6 +192,11 @@ class Tape(Level):
         return entries
 
 
+def owner_of(array):
+    """Return the array whose memory an array shows."""
+    return array if array.base is None else array.base
+
+
 def same_bits(a, b):
     """Tell whether two contiguous arrays hold the same bits (NaN included); arrays of other layouts are taken for different."""
     if a.shape != b.shape or a.dtype != b.dtype or not (a.flags.c_contiguous and b.flags.c_contiguous) or not a.size:
@@ -219,6 +247,9 @@ class Var(Traced):
                     if v is args[i] and type(v) is not float:
                         saved = list(saved) if saved is values else saved
                         saved[i] = tape.freeze(v)
+                    elif tape.borrows(v):
+                        saved = list(saved) if saved is values else saved
+                        saved[i] = tape.own(args[i])
             node = tape.record(Get(row, parents[0], saved, kwargs) if row.fn is getitem else
                                Record(row, active, parents, saved, kwargs, ans if row.uses_ans else None))
         if type(ans) is not np.ndarray and isinstance(ans, tuple | list):
@@ -226,7 +257,10 @@ class Var(Traced):
                 node.shapes = [Abstract(part) for part in ans]
             parts = [make_var(part, None if node is None else tape.record(Part(node, i)), tape) for i, part in enumerate(ans)]
             return type(ans)(parts) if type(ans) in (tuple, list) else type(ans)(*parts)
-        result = make_var(ans.item() if type(ans) is np.float64 else ans, node, tape)
+        if type(ans) is np.float64:
+            ans = ans.item()
+            node = tape.keep(node) if type(node) is Get else node
+        result = make_var(ans, node, tape)
         if row.view is not None and shows_memory(ans, values[0]):
             result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
         elif written:

@@ -71,7 +71,7 @@ def test_jvp_of_jvp_against_differences(fn):
 # --- reverse ----------------------------------------------------------------------------------------------------------------
 
 @rows
-def test_vjp_against_jvp_and_differences(fn):
+def test_vjp_against_jvp_and_differences(fn, entries):
     for case in cases(fn):
         v, g = case.directions(), case.cotangents()
         cotangents = case.pull(g)
@@ -83,7 +83,7 @@ def test_vjp_against_jvp_and_differences(fn):
 
 
 @rows
-def test_vjp_leaf_by_leaf_against_differences(fn):
+def test_vjp_leaf_by_leaf_against_differences(fn, entries):
     for case in cases(fn):
         v, g = case.directions(), case.cotangents()
         for i, (c, t) in enumerate(zip(case.pull(g), v, strict=True)):
@@ -92,7 +92,7 @@ def test_vjp_leaf_by_leaf_against_differences(fn):
 
 
 @rows
-def test_second_order_with_reverse_mode(fn):
+def test_second_order_with_reverse_mode(fn, entries):
     for case in cases(fn):
         v, w, g = case.directions(), case.directions(), case.cotangents()
         expected = differences(lambda leaves: case.pull(g, leaves), case.leaves, w)
@@ -104,7 +104,7 @@ def test_second_order_with_reverse_mode(fn):
 
 
 @rows
-def test_reverse_over_forward(fn):
+def test_reverse_over_forward(fn, entries):
     for case in cases(fn):
         v, w, g = case.directions(), case.directions(), case.cotangents()
         pushed = lambda *leaves: case.push(v, leaves)
@@ -120,7 +120,7 @@ def single(x):
 
 
 @rows
-def test_single_precision_stays_single(fn):
+def test_single_precision_stays_single(fn, entries):
     for case in cases(fn):
         leaves = list(map(single, case.leaves))
         expected = [np.asarray(leaf) for leaf in case(leaves)]
@@ -135,7 +135,7 @@ def test_single_precision_stays_single(fn):
 
 
 @rows
-def test_arguments_are_never_modified(fn):
+def test_arguments_are_never_modified(fn, entries):
     for case in cases(fn):
         v, g, several = case.directions(), case.cotangents(), case.many(2)
         given = [*case.leaves, *v, *g, *several]
@@ -148,7 +148,7 @@ def test_arguments_are_never_modified(fn):
 
 
 @rows
-def test_results_are_the_callers_own(fn):
+def test_results_are_the_callers_own(fn, entries):
     """What a pullback and a jvp return may be changed: it shares memory with nothing that was given, nor with one another."""
     for case in cases(fn):
         v, g = case.directions(), case.cotangents()
