@@ -203,7 +203,8 @@ class Get(Linear):
         """Add `g` at the index."""
         (like, index), node = self.args, self.parent
         at = adjoints.place(node)
-        if adjoints.values[at] is ZERO and type(g) in (np.ndarray, float) and is_basic(index):
+        once = is_basic(index) or (type(index) is ndarray and index.dtype == bool)  # no element twice
+        if adjoints.values[at] is ZERO and type(g) in (np.ndarray, float) and once:
             buffer = np.zeros(like.shape, like.dtype)
             buffer[index] = g
             adjoints.values[at] = buffer
@@ -214,7 +215,7 @@ class Get(Linear):
             adjoints.add(node, like_primal(self.row.transpose(g, like, index), like), True)
             if isinstance(adjoints.values[at], Traced):
                 adjoints.owned.add(at)
-        elif is_basic(index) or (isinstance(buffer, Traced) and not has_repeats(index, like.shape)):
+        elif once or (isinstance(buffer, Traced) and not has_repeats(index, like.shape)):
             buffer[index] += g
         elif isinstance(buffer, Traced):
             adjoints.values[at] = buffer + scatter(g, index, like)

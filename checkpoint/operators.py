@@ -292,7 +292,14 @@ def array_function(self, fn, types, args, kwargs):
         canonical = (args, kwargs) if row.canonical is None or "out" in kwargs else row.canonical(args, kwargs)
         if (r := small(row, row.call, *canonical, tape)) is not None:
             return r
+        if row.complex_body is None and canonical[0] and type(canonical[0][0]) is Var and of_one_level(canonical[0], tape) and not kwargs:
+            return canonical[0][0]._interpret(row, *canonical)
     return Traced.__array_function__(self, fn, types, args, kwargs)
+
+
+def of_one_level(args, tape):
+    """Tell whether all arguments are variables of a tape, or arrays of numbers."""
+    return all((type(arg) is Var and arg.level is tape) or (type(arg) is ndarray and arg.dtype != object) for arg in args)
 
 
 def plain_rest(args, kwargs):
@@ -376,8 +383,11 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                     r.value, r.node, r.level, r.alias = v, len(tape.entries), tape, None
                     tape.entries.append((i, p))
                     return r
-        if isinstance(row := ROWS.get(ufunc), Differentiable) and (r := small(row, ufunc, args, kwargs, tape)) is not None:
-            return r
+        if isinstance(row := ROWS.get(ufunc), Differentiable):
+            if getattr(a, "nbytes", 0) <= SMALL and (r := small(row, ufunc, args, kwargs, tape)) is not None:
+                return r
+            if row.complex_body is None and of_one_level(args, tape):
+                return self._interpret(row, args, kwargs)
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 
 

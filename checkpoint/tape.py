@@ -221,7 +221,8 @@ class Var(Traced):
         if not tape.plain:
             tape.check()
         values, active, parents, written, scalar = list(args), [], [], False, False
-        for i in row.arrays(args):
+        arrays = row.arrays(args)
+        for i in arrays:
             arg = args[i]
             if type(arg) is Var and arg.level is tape:
                 if arg.alias is not None and arg._shares_written():
@@ -236,7 +237,7 @@ class Var(Traced):
                     parents.append(arg.node)
         if scalar and not tape.weak and len(args) > 1:
             strengthen(values, args)
-        if kwargs or any(type(value) is Var for value in values):
+        if kwargs or len(arrays) < len(args):
             refuse_traced_metadata(row, values, kwargs, tape)
         ans = (evaluate or row.call)(*values, **kwargs)
         node = None
@@ -244,12 +245,11 @@ class Var(Traced):
             saved = row.saved(values, active)
             if not row.shape_only:
                 for i, v in enumerate(saved):
-                    if v is args[i] and type(v) is not float:
-                        saved = list(saved) if saved is values else saved
-                        saved[i] = tape.freeze(v)
-                    elif tape.borrows(v):
-                        saved = list(saved) if saved is values else saved
-                        saved[i] = tape.own(args[i])
+                    if type(v) is np.ndarray or isinstance(v, Traced):
+                        if v is args[i]:
+                            saved[i] = tape.freeze(v)
+                        elif tape.borrows(v):
+                            saved[i] = tape.own(args[i])
             node = tape.record(Get(row, parents[0], saved, kwargs) if row.fn is getitem else
                                Record(row, active, parents, saved, kwargs, ans if row.uses_ans else None))
         if type(ans) is not np.ndarray and isinstance(ans, tuple | list):

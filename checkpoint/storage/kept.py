@@ -284,10 +284,13 @@ class KeptSession(DiskSession):
         return file
 
     def _remove(self, file: File) -> None:
-        """Remove a file once the next one is on the disk, or see to it that it is not written."""
+        """Remove a file once the next one is on the disk, or see to it that it is not written.
+
+        A file behind which another one waits is written: what a process finds by the later one counts on it.
+        """
         assert isinstance(file, _KeptFile)
-        if file.written.cancel():
-            self._writing.remove(file)
+        if self._writing and self._writing[-1] is file and file.written.cancel():
+            self._writing.pop()
             self._superseded += file.superseded
         else:
             self._superseded.append(file.path)

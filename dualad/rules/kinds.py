@@ -208,10 +208,11 @@ class Elementwise(Differentiable):
     def __init__(self, fn, *partials, **options):
         super().__init__(fn, partials, partials, **options)
         self.partials = partials
-        self.uses_ans = any(partial not in (ONE, MINUS_ONE, FIRST, SECOND) for partial in partials)
         self.short = self.complex_body is None
         #: for each argument, the arguments whose values its partial uses
-        self.uses = [tuple(used_by(partial, len(partials))) for partial in partials]
+        used = [used_by(partial, len(partials)) for partial in partials]
+        self.uses = [tuple(i - 1 for i in positions if i) for positions in used]
+        self.uses_ans = any(0 in positions for positions in used)
         #: for each argument, ``pullback(g, (ans, *args))`` of plain arrays of one shape; None where it is g itself
         self.pullbacks = [pullback_of(self, i, partial) for i, partial in enumerate(partials)]
         #: the arguments in the order to pull back to: last one that may take over the cotangent's buffer
@@ -263,9 +264,10 @@ class Elementwise(Differentiable):
             raise missing_rule(self, "derivative", i)
         if strong or (self.singular and (self.singular is True or self.singular(*args))):
             with np.errstate(all="ignore"):
-                if type(t) is np.ndarray is type(ans) and self.trusted:
+                if type(t) is np.ndarray and (ans is None or type(ans) is np.ndarray) and self.trusted:
                     r = product(partial, t, ans, args)
-                    return r if all_finite(r) else np.where(np.equal(t, 0), 0.0, r)
+                    if type(r) is np.ndarray:
+                        return r if all_finite(r) else np.where(np.equal(t, 0), 0.0, r)
                 return strong_multiply(evaluated(partial, ans, args), t)
         return product(partial, t, ans, args) if self.trusted else evaluated(partial, ans, args) * t
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
+
 import numpy as np
 
 __all__ = ["ANS", "FIRST", "MINUS_ONE", "ONE", "SECOND", "evaluated", "fits", "one_over", "product", "scale", "used_by"]
@@ -35,11 +38,17 @@ def SECOND(ans, x, y, *args):
 
 
 def used_by(partial, count):
-    """Return the arguments, of so many, whose values a partial uses."""
-    return USED_BY_MARK.get(getattr(partial, "divisor", partial), range(count))
-
-
-USED_BY_MARK = {ONE: (), MINUS_ONE: (), ANS: (), FIRST: (0,), SECOND: (1,)}
+    """Return which of ``(ans, *args)``, with so many args, a partial looks at: the others need not be held for the reverse sweep."""
+    partial = getattr(partial, "divisor", partial)
+    code = getattr(partial, "__code__", None)
+    if code is None:
+        return range(count + 1)
+    read = set()
+    for instruction in dis.get_instructions(code):
+        read.update(instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,))
+    named = code.co_varnames[:code.co_argcount]
+    rest = range(len(named), count + 1) if code.co_flags & inspect.CO_VARARGS and code.co_varnames[code.co_argcount] in read else ()
+    return [*(i for i, name in enumerate(named[:count + 1]) if name in read), *rest]
 
 
 # --- a partial that is a quotient -----------------------------------------------------------------------------------------

@@ -375,3 +375,28 @@ def test_killed(tmp_path, folder, length):
 def test_partial_steps_and_layers_have_a_fingerprint(folder):
     run = partial(reverse, pull=lambda k, x, g: g, state=1.0, seed=1.0, steps=3, storage=Disk(folder, resume=True))
     assert run(partial(lambda k, x, c: x + c, c=2.0), token=[step, pull, None]).final == 7.0
+
+
+def test_a_state_that_a_waiting_file_counts_on_is_written(folder, monkeypatch):
+    """A state dropped while it waits is still written if a cotangent waits behind it: a resume from that one expects the state."""
+    may_go, written, write = threading.Event(), [], kept_module.write_leaves
+
+    def slow(path, index, leaves, **options):
+        assert may_go.wait(10)
+        written.append((index, path.suffix, sorted(there.suffix for there in folder.glob("0*"))))
+        write(path, index, leaves, **options)
+    monkeypatch.setattr(kept_module, "write_leaves", slow)
+    session = kept_module.KeptSession(folder, queue=4)
+    session.begin({})
+    for point, index in enumerate((0, 18), start=1):
+        session.point = point
+        session.save(index, 1.5)
+    session.point = 3
+    session.note(20, 1.0, "cotangent")
+    session.drop(18)
+    session.save(19, 2.5)
+    session.drop(19)  # nothing waits behind it: never written
+    may_go.set()
+    session.clear()
+    assert [entry[:2] for entry in written] == [(0, ".state"), (18, ".state"), (20, ".cotangent")]
+    assert written[-1][2] == [".state", ".state"]
