@@ -21,8 +21,52 @@ from dualad.traced import Traced, writable
 
 from .adjoints import ZERO
 
-__all__ = ["Assign", "Entry", "Get", "Linear", "Number", "Pair", "Part", "Record", "Single", "place_of"]
+__all__ = ["Assign", "Entry", "Get", "Linear", "Number", "Pair", "Part", "Record", "Single", "place_of", "pull_broadcast", "pull_row",
+           "push_small"]
 
+
+# --- what the tape holds itself: lists of (parent, pullback, held) ------------------------------------------------------------------
+
+def pull_row(g, held):
+    """Return the share of one argument of any row."""
+    row, i, ans, args, kwargs = held
+    share = row.vjp(i, g, ans, args, kwargs)
+    return ZERO if share is None else share
+
+
+def pull_broadcast(g, held):
+    """Return the share of an elementwise row's argument that was broadcast."""
+    pullback, inner, value = held
+    share = g if pullback is None else pullback(g, inner)
+    if type(share) is ndarray and type(value) is not ndarray:
+        return float(np.add.reduce(share, None))
+    return unbroadcast(share, value)
+
+
+def push_small(entry, pushed):
+    """Return the tangent of what such a list recorded."""
+    tangents = [pushed[k] for k, _, _ in entry]
+    if all(t is None for t in tangents):
+        return None
+    if entry[0][1] is pull_row:
+        row, _, ans, args, kwargs = entry[0][2]
+        filled = [None] * len(args)
+        for t, (_, _, (_, i, *_)) in zip(tangents, entry, strict=True):
+            filled[i] = t
+        return row.jvp(ans, args, kwargs, filled)
+    total = 0.0
+    for t, (_, pullback, held) in zip(tangents, entry, strict=True):
+        if t is not None:  # a partial times a tangent is what it is times a cotangent, and broadcasts by itself
+            shape = None
+            if pullback is pull_broadcast:
+                pullback, held, _ = held
+                shape = held[0].shape
+            share = t if pullback is None else pullback(t, held)
+            total = total + (share if shape is None else np.broadcast_to(share, shape))
+    return total
+
+
+# --- what values hold -----------------------------------------------------------------------------------------------------------
 
 class Entry:
     """An entry is held by the values that it made and by the entries that came from it; `place` is its index on the tape."""

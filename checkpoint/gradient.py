@@ -324,10 +324,11 @@ class Recording:
 
     def push(self, tangents):
         """Return the tangent of the value along tangents of the arguments."""
-        leaves, structure = flatten_arguments(tangents, self.where, "the tangents")
-        if structure != self.structure or [shape_of(t) for t in leaves] != [shape_of(x) for x in self.leaves]:
+        leaves, structure = flatten_input(tangents, self.where, "the tangents")
+        expected = optree.tree_structure((0.0,) * self.structure) if type(self.structure) is int else self.structure
+        if structure != expected or [shape_of(t) for t in leaves] != [shape_of(x) for x in self.leaves]:
             raise TypeError(f"{self.where}: push was given tangents of the structure {structure} and shapes "
-                            f"{[shape_of(t) for t in leaves]}; the arguments have {self.structure} and "
+                            f"{[shape_of(t) for t in leaves]}; the arguments have {expected} and "
                             f"{[shape_of(x) for x in self.leaves]}")
         outputs = [node for node in self.nodes if node is not None]
         pushed = iter(self.tape.push(list(zip(self.inputs, leaves, strict=True)), outputs))

@@ -17,11 +17,11 @@ from dualad.levels import Handle, new, shared_view
 from dualad.operators import BASIC, OPERATORS, compile_function, not_real
 from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import ROWS, Abstract, Differentiable, Elementwise, unbroadcast
+from dualad.rules.kinds import ROWS, Abstract, Constant, Differentiable, Elementwise
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 from dualad.traced import GETITEM, Traced
 
-from .entries import Get, Linear, Number, Pair, Single
+from .entries import Get, Linear, Number, Pair, Single, pull_broadcast, pull_row
 from .tape import SMALL, Var
 
 __all__ = []
@@ -254,21 +254,6 @@ def entry_of(row, v, values, kwargs, active, args, tape):
     return len(tape.entries) - 1
 
 
-def pull_row(g, held):
-    """Return the share of one argument of any row."""
-    row, i, ans, args, kwargs = held
-    return row.vjp(i, g, ans, args, kwargs)
-
-
-def pull_broadcast(g, held):
-    """Return the share of an elementwise row's argument that was broadcast."""
-    pullback, inner, value = held
-    share = g if pullback is None else pullback(g, inner)
-    if type(share) is ndarray and type(value) is not ndarray:
-        return float(np.add.reduce(share, None))
-    return unbroadcast(share, value)
-
-
 # --- arrays that were never written -----------------------------------------------------------------------------------------------
 
 def abstract(array):
@@ -388,11 +373,40 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                 return r
             if row.complex_body is None and of_one_level(args, tape):
                 return self._interpret(row, args, kwargs)
+        elif type(row) is Constant and row.complex_body is None and (values := current_values(args, tape)) is not None:
+            return ufunc(*values)
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
+
+
+def current_values(args, tape):
+    """Return the values of variables of a tape that were never written, and of numbers and arrays; None where there is something else."""
+    values = []
+    for arg in args:
+        if type(arg) is Var:
+            if arg.level is not tape or not ((alias := arg.alias) is None or alias.base.alias is None):
+                return None
+            arg = arg.value
+        if type(arg) not in NUMBERS and (type(arg) is not ndarray or arg.dtype == object):
+            return None
+        values.append(arg)
+    return values
+
+
+def dualad_apply(cls, fn, args, kwargs):
+    """Evaluate a function of our own, or of a user's; of small arrays directly."""
+    row = ROWS.get(fn)
+    if isinstance(row, Differentiable) and row.canonical is None:
+        for arg in args:
+            if type(arg) is Var:
+                if (r := small(row, row.call, args, kwargs, arg.level)) is not None:
+                    return r
+                break
+    return apply(fn, args, kwargs)
 
 
 for entry in OPERATORS:
     define_binary(*entry)
+Var.__dualad_apply__ = classmethod(dualad_apply)  # type: ignore[assignment]
 Var.__neg__ = negative  # type: ignore[operator]
 Var.__array_ufunc__ = array_ufunc
 Var.__array_function__ = array_function

@@ -27,7 +27,7 @@ from dualad.rules.kinds import Abstract
 from dualad.traced import Traced, writable
 
 from .adjoints import ZERO, Adjoints
-from .entries import Assign, Get, Part, Record, place_of
+from .entries import Assign, Get, Part, Record, place_of, push_small
 
 __all__ = ["Tape", "Var", "make_var"]
 
@@ -168,11 +168,11 @@ class Tape(Level):
             pushed[node] = t
         with np.errstate(all="ignore"):
             for k, entry in enumerate(self.needed(outputs)):
-                if type(entry) in (tuple, list):
-                    shares = [p * t for i, p in zip(entry[::2], entry[1::2], strict=True) if (t := pushed[i]) is not None] \
-                        if type(entry) is tuple else \
-                        [t if pullback is None else pullback(t, held) for i, pullback, held in entry if (t := pushed[i]) is not None]
-                    pushed[k] = sum(shares[1:], shares[0]) if shares else None
+                if type(entry) is tuple:
+                    shares = [p * t for i, p in zip(entry[::2], entry[1::2], strict=True) if (t := pushed[i]) is not None]
+                    pushed[k] = sum(shares) if shares else None
+                elif type(entry) is list:
+                    pushed[k] = push_small(entry, pushed)
                 elif entry is not None:
                     pushed[k] = entry.push(pushed)
         return [pushed[place_of(node)] for node in outputs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from sys import getrefcount
 
 import numpy as np
 import optree
@@ -89,16 +90,29 @@ def made_own(results, given):
     """Return results whose buffers are their own: neither views, nor given by the caller, nor one another."""
     if len(results) == 1:
         leaf = results[0]
-        if type(leaf) is np.ndarray and (leaf.base is not None or any(leaf is other for other in given)):
+        if type(leaf) is np.ndarray and (shows_another(leaf) or any(leaf is other for other in given)):
             return [leaf.copy()]
         return results
     seen = {id(leaf) for leaf in given}
     for i, leaf in enumerate(results):
         if type(leaf) is np.ndarray:
-            if leaf.base is not None or id(leaf) in seen:
+            if shows_another(leaf) or id(leaf) in seen:
                 results[i] = leaf.copy()
             seen.add(id(leaf))
     return results
+
+
+def shows_another(array):
+    """Tell whether an array shows the memory of one that somebody else holds, or a part of it; a result that was reshaped does not."""
+    return array.base is not None and not (array.flags.forc and holders(array) == ALONE and array.size == getattr(array.base, "size", 0))
+
+
+def holders(array):
+    """Return how many references there are to the array whose memory this one shows."""
+    return getrefcount(array.base)
+
+
+ALONE = holders(np.zeros(4).reshape(2, 2))  # counted, because what a call adds depends on the interpreter
 
 
 def pack_leaf(leaf):

@@ -156,7 +156,10 @@ class Joint(Differentiable):
     def jvp(self, ans, args, kwargs, tangents):
         filled = list(args)
         for i in self.arrays(args):
-            filled[i] = self.zero(args[i]) if tangents[i] is None else tangents[i]
+            if tangents[i] is not None:
+                filled[i] = tangents[i]
+            else:
+                filled[i] = np.zeros(args[i].shape, args[i].dtype) if type(args[i]) is Abstract else self.zero(args[i])
         return self.call(*filled, **kwargs)
 
     def vjp(self, i, g, ans, args, kwargs):

@@ -19,6 +19,8 @@ def mT(a):
 
 def as_matrix_cotangent(g, a, b):
     """Return the cotangent of a matmul with the axes that vectors among the factors lack."""
+    if type(g) is np.ndarray and 0 in g.strides:  # broadcast, as of a sum: BLAS does not take it
+        g = np.ascontiguousarray(g)
     if ndim_of(b) == 1:
         g = np.expand_dims(g, -1)
     return np.expand_dims(g, -2) if ndim_of(a) == 1 else g

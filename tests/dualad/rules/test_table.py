@@ -9,7 +9,7 @@ from samples import CONSTANTS, SAMPLES
 from samples_more import ELSEWHERE
 
 import dualad
-from checkpoint import grad, vjp
+from checkpoint import grad, linearize, vjp
 from dualad import jvp
 from dualad.dispatch import dtype_of
 from dualad.rules import ROWS
@@ -89,6 +89,13 @@ def test_vjp_leaf_by_leaf_against_differences(fn, entries):
         for i, (c, t) in enumerate(zip(case.pull(g), v, strict=True)):
             alone = [t if k == i else None for k in range(len(v))]
             case.assert_paired(paired([c], [t]), paired(g, differences(case, case.leaves, alone)))
+
+
+@rows
+def test_pushing_over_a_recording_is_forward_mode(fn, entries):
+    for case in cases(fn):
+        v = case.directions()
+        case.assert_close(linearize(lambda *leaves: case(leaves), *case.leaves)[1](*v), case.push(v), exact=1e-11)
 
 
 @rows
