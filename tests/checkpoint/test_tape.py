@@ -145,7 +145,8 @@ OPERATIONS = [
     lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / (b * b + 1.0), lambda a, b: np.sin(a) + b * 0.0,
     lambda a, b: np.maximum(a, b), lambda a, b: a**2 - b, lambda a, b: np.exp(-a * a) + b, lambda a, b: np.hypot(a, b + 3.0),
     lambda a, b: a * np.mean(b) - 1.0 / (2.0 + np.max(b)), lambda a, b: np.where(np.less(a, b), a, 0.3 * b),
-    lambda a, b: np.linalg.norm(a) + b, lambda a, b: np.ravel(a) @ np.ravel(a) * 0.1 + np.roll(b, 1), lambda a, b: reused_buffer(a) + np.cumsum(np.ravel(a))[-1] * 0.1 * b,
+    lambda a, b: np.linalg.norm(a) + b, lambda a, b: np.ravel(a) @ np.ravel(a) * 0.1 + np.roll(b, 1),
+    lambda a, b: reused_buffer(a) + np.cumsum(np.ravel(a))[-1] * 0.1 * b,
 ]
 
 
