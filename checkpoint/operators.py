@@ -267,7 +267,7 @@ def array_function(self, fn, types, args, kwargs):
     """Evaluate an array function of a row that is linear in its first argument, or of small arrays, directly."""
     row, tape, a = ROWS.get(fn), self.level, self.value
     if isinstance(row, Differentiable) and tape.plain:
-        if row.short and row.kind == "linear" and row.trusted and type(a) is ndarray and self.node is not None \
+        if row.alone and row.trusted and type(a) is ndarray and self.node is not None \
                 and args and args[0] is self and ((alias := self.alias) is None or alias.base.alias is None) and plain_rest(args, kwargs):
             v = row.call(a, *args[1:], **kwargs)
             r = linear(Linear, row, (abstract(a), *args[1:]), kwargs, self.node, v, tape)

@@ -240,7 +240,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
 def array_function(self, fn, types, args, kwargs):
     """Evaluate an array function; one linear in its only argument, on an array that was never written, directly."""
     row = ROWS.get(fn)
-    if row is not None and row.short and row.kind == "linear" and row.view is None and len(args) == 1 and not kwargs:
+    if row is not None and row.alone_and_fresh and len(args) == 1 and not kwargs:
         level, a, t = self.level, self.value, self.tangent
         if (level.plain and level.directions is None and t is not None and type(a) is np.ndarray
                 and ((alias := self.alias) is None or alias.base.alias is None)):

@@ -50,8 +50,11 @@ class Row:
     value_dependent: bool = False
     #: written in this package: its results may be used as scratch
     trusted: bool = False
-    #: may be evaluated on plain arrays without further questions: an elementwise function, or one linear in its first argument only
+    #: an elementwise function with one rule for real and complex arrays
     short: bool = False
+    #: linear in its first argument, the only one with a derivative; and if its result is never a view
+    alone: bool = False
+    alone_and_fresh: bool = False
 
     def __init__(self, fn: Callable, **options):
         self.fn = self.call = fn
@@ -327,14 +330,15 @@ def linear(fn, transpose, *, affine=(), argnum=0, **options):
         return transpose(g, *args, **kwargs)
 
     row = Differentiable(fn, (jvp,), (vjp,), (argnum,), kind="linear", shape_only=True, uses_ans=False, transpose=transpose, **options)
-    row.short = argnum == 0 and row.canonical is None
+    row.alone = argnum == 0 and row.canonical is None
+    row.alone_and_fresh = row.alone and row.view is None
     return register(row)
 
 
 def real_linear(fn, transpose, **options):
     """Enter a function linear over the reals only (``real``, ``conj``); cotangents of real primals stay real."""
     row = linear(fn, transpose, **options)
-    row.kind, row.short = "real_linear", False
+    row.kind, row.alone, row.alone_and_fresh = "real_linear", False, False
     return row
 
 

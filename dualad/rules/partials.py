@@ -92,11 +92,8 @@ def scale(p, t, ans, args):
 
 def reusable(p, t, ans, args) -> bool:
     """Tell whether `p` is a fresh array that nobody else holds, of the shape and dtype of the array `t`."""
-    fresh = (type(p) is np.ndarray and type(t) is np.ndarray and p.base is None and p is not ans
-             and p.shape == t.shape and p.dtype == t.dtype)
-    for arg in args:  # any() of a generator takes longer than all else here
-        fresh = fresh and p is not arg
-    return fresh
+    return (type(p) is np.ndarray is type(t) and p.base is None and p.shape == t.shape and p.dtype == t.dtype
+            and p is not ans and p is not args[0] and p is not args[-1] and (len(args) < 3 or all(p is not arg for arg in args)))
 
 
 def fits(buffer, term) -> bool:
