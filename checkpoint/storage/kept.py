@@ -267,7 +267,8 @@ class KeptSession(DiskSession):
             if structure != self._structure:
                 raise TypeError(
                     f"Disk: state {index} has the structure {structure}, an earlier one {self._structure}; with resume=True all "
-                    "states must have the same"
+                    "states must have the same. Use Disk(path) without it; or, if the structures differ by a Dual, because a "
+                    "derivative (as of hvp) enters through a parameter, put that parameter into the state"
                 )
         folder = self._open()
         assert isinstance(folder, _KeptFolder)
