@@ -273,6 +273,7 @@ def array_function(self, fn, types, args, kwargs):
             r = linear(Linear, row, (abstract(a), *args[1:]), kwargs, self.node, v, tape)
             if row.view is not None and shows_memory(v, a):
                 r.alias = shared_view(self, alias, fn, args[1:], kwargs)
+                tape.settle(r)
             return r
         canonical = (args, kwargs) if row.canonical is None or "out" in kwargs else row.canonical(args, kwargs)
         if (r := small(row, row.call, *canonical, tape)) is not None:
@@ -318,6 +319,7 @@ def get(self, index):
         r = linear(Get, GETITEM, (abstract(value), index), NO_KEYWORDS, self.node, v, tape)
         if type(v) is np.ndarray:
             r.alias = shared_view(self, alias, getitem, (index,))
+            tape.settle(r)
         else:
             r.node = tape.keep(r.node)
         return r

@@ -69,6 +69,11 @@ class Tape(Level):
         var.value = value = self.unshared(var.value)
         return value
 
+    def settle(self, var):
+        """Own a small array at once: what is small is held without being asked for."""
+        if self.borrowed and type(var.value) is np.ndarray and var.value.nbytes <= SMALL:
+            self.own(var)
+
     def variable(self, value):
         """Return a new input variable of a value that nobody else writes."""
         self.entries.append(None)
@@ -193,8 +198,8 @@ class Tape(Level):
 
 
 def owner_of(array):
-    """Return the array whose memory an array shows."""
-    return array if array.base is None else array.base
+    """Return the array that the views of an array have as their base: itself, also where it shows a buffer that is no such array."""
+    return array.base if type(array.base) is np.ndarray else array
 
 
 def same_bits(a, b):
@@ -265,6 +270,7 @@ class Var(Traced):
             result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
         elif written:
             result.value = separate(result.value, args)
+        tape.settle(result)
         if tape.watched:
             tape.watch(row, args, result)
         return result

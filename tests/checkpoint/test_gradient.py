@@ -105,6 +105,12 @@ def test_cotangents_are_the_callers_own():
     assert by_y.tolist() == g.tolist() == [1.0] * 3
 
 
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (3,)])
+def test_a_gradient_may_be_written(shape):
+    for f in (np.sum, np.mean, lambda x: np.sum(np.broadcast_to(x, (2, *shape)))):
+        assert grad(f)(np.ones(shape)).flags.writeable
+
+
 def test_inputs_may_change_before_the_pull():
     x = np.array([1.0, 2.0])
     _, pullback = vjp(lambda x: x**2, x)

@@ -145,7 +145,8 @@ OPERATIONS = [
     lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / (b * b + 1.0), lambda a, b: np.sin(a) + b * 0.0,
     lambda a, b: np.maximum(a, b), lambda a, b: a**2 - b, lambda a, b: np.exp(-a * a) + b, lambda a, b: np.hypot(a, b + 3.0),
     lambda a, b: a * np.mean(b) - 1.0 / (2.0 + np.max(b)), lambda a, b: np.where(np.less(a, b), a, 0.3 * b),
-    lambda a, b: np.linalg.norm(a) + b, lambda a, b: np.ravel(a) @ np.ravel(a) * 0.1 + np.roll(b, 1), lambda a, b: reused_buffer(a) + np.cumsum(np.ravel(a))[-1] * 0.1 * b,
+    lambda a, b: np.linalg.norm(a) + b, lambda a, b: np.ravel(a) @ np.ravel(a) * 0.1 + np.roll(b, 1),
+    lambda a, b: reused_buffer(a) + np.cumsum(np.ravel(a))[-1] * 0.1 * b,
 ]
 
 
@@ -242,6 +243,18 @@ def test_a_callers_array_may_change_before_the_pull():
         x[:] = np.nan
         np.testing.assert_allclose(pullback(1.0)[0], gradient)
         np.testing.assert_allclose(value, f(LARGE))
+
+
+@pytest.mark.parametrize("given_as", [lambda x: x, lambda x: np.frombuffer(x.data), lambda x: np.asarray(np.ma.masked_array(x)),
+                                      lambda x: np.lib.stride_tricks.as_strided(x, (999,), (8,))])
+@pytest.mark.parametrize("f", [lambda x: np.sum(x[1:] ** 2), lambda x: np.sum(np.sin(x[2:20])), lambda x: np.prod(x[1:5]),
+                               lambda x: np.sum(np.exp(np.diagonal(x[:900].reshape(30, 30)))), lambda x: x[-3:] @ x[:3],
+                               lambda x: np.sum(np.ravel(x[:9]) * np.split(x, 3)[1][:9])])
+def test_views_of_a_callers_array_may_change_before_the_pull(given_as, f):
+    x = LARGE[:999].copy()
+    _, pullback = vjp(f, given_as(x))
+    x[:] = 7.0
+    np.testing.assert_array_equal(pullback(1.0)[0], grad(f)(LARGE[:999]))
 
 
 def test_results_do_not_show_the_callers_array():
