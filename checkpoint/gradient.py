@@ -266,7 +266,7 @@ class Recording:
             if shape_of(leaf) != shape_of(value):
                 raise ValueError(f"{self.where}: a cotangent has shape {shape_of(leaf)}, its value {shape_of(value)}: they must be "
                                  f"equal")
-        return self.pull_leaves(leaves)
+        return self.pull_leaves(list(map(like_primal, leaves, self.values)))
 
     def pull_leaves(self, leaves):
         pulled = self.tape.pull(list(zip(self.nodes, leaves, strict=True)), self.inputs)
