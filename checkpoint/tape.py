@@ -91,7 +91,7 @@ class Tape(Level):
         return entry.place
 
     def freeze(self, constant):
-        """Return a copy of a constant that the tape needs: its owner may change it before the pull.
+        """Return a copy of a constant (or of those in a tuple, list or dict) that the tape needs: its owner may change it before the pull.
 
         An array met again unchanged is not copied again.
         """
@@ -106,6 +106,10 @@ class Tape(Level):
             return copy
         if isinstance(constant, Traced) and constant.ndim:
             return np.copy(constant)
+        if type(constant) in (tuple, list):
+            return type(constant)(map(self.freeze, constant))
+        if type(constant) is dict:
+            return {key: self.freeze(value) for key, value in constant.items()}
         return constant
 
     def pull(self, seeds, inputs):
@@ -248,13 +252,12 @@ class Var(Traced):
         node = None
         if parents:
             saved = row.saved(values, active)
-            if not row.shape_only:
-                for i, v in enumerate(saved):
-                    if type(v) is np.ndarray or isinstance(v, Traced):
-                        if v is args[i]:
-                            saved[i] = tape.freeze(v)
-                        elif tape.borrows(v):
-                            saved[i] = tape.own(args[i])
+            for i, v in enumerate(saved):
+                if v is args[i]:
+                    saved[i] = tape.freeze(v)
+                elif tape.borrows(v):
+                    saved[i] = tape.own(args[i])
+            kwargs = kwargs and tape.freeze(kwargs)
             node = tape.record(Get(row, parents[0], saved, kwargs) if row.fn is getitem else
                                Record(row, active, parents, saved, kwargs, ans if row.uses_ans else None))
         if type(ans) is not np.ndarray and isinstance(ans, tuple | list):
@@ -291,7 +294,7 @@ class Var(Traced):
             alias.version += 1
         locate(ops, value)[index] = v_value
         if self.node is not None or v_node is not None:
-            self.node = tape.record(Assign(self.node, v_node, ops, index, Abstract(v_value), Abstract(value)))
+            self.node = tape.record(Assign(self.node, v_node, ops, tape.freeze(index), Abstract(v_value), Abstract(value)))
             alias.version += 1
 
 

@@ -257,6 +257,29 @@ def test_views_of_a_callers_array_may_change_before_the_pull(given_as, f):
     np.testing.assert_array_equal(pullback(1.0)[0], grad(f)(LARGE[:999]))
 
 
+@pytest.mark.parametrize("n", [9, 1000])
+@pytest.mark.parametrize("f", [lambda x, i, m: x[i], lambda x, i, m: x[(i,)], lambda x, i, m: np.take(x, i), lambda x, i, m: x[m],
+                               lambda x, i, m: np.sum(x, where=m), lambda x, i, m: np.max(x, where=m, initial=-9.0),
+                               lambda x, i, m: np.where(m, x, 0.0), lambda x, i, m: written(x, i), lambda x, i, m: written(x, m)])
+def test_indices_may_change_before_the_pull(f, n):
+    x, i, m = np.linspace(0.0, 1.0, n), np.arange(3), np.arange(n) < 3
+
+    def moving(x):
+        j, k, total = i.copy(), m.copy(), 0.0
+        for _ in range(3):
+            total = total + np.sum(f(x, j, k) ** 2)
+            j += 1
+            k[:] = np.roll(k, 1)
+        return total
+    np.testing.assert_array_equal(grad(moving)(x), grad(lambda x: sum(np.sum(f(x, i + k, np.roll(m, k)) ** 2) for k in range(3)))(x))
+
+
+def written(x, index):
+    y = np.zeros_like(x)
+    y[index] = x[index]
+    return y
+
+
 def test_results_do_not_show_the_callers_array():
     x = LARGE.copy()
     value, pullback, aux = vjp(lambda x: (x[1:], {"aux": x.reshape(2, -1)}), x, has_aux=True)
