@@ -30,6 +30,7 @@ from dualad.seeding import (
     unflatten_output,
     with_arguments,
 )
+from dualad.traced import Traced
 
 from .tape import Tape, Var
 
@@ -281,7 +282,7 @@ class Recording:
             if type(g) is np.ndarray and g.dtype is leaf.dtype:
                 return g
             g = like_primal(g, leaf)
-            return np.asarray(g) if isinstance(g, np.generic | float) else g
+            return g if isinstance(g, Traced) else np.asarray(g)
         g = g if isinstance(g, float) else like_primal(g, leaf)
         return plain(g[()] if type(g) is np.ndarray and g.ndim == 0 else g, self.python_scalars)
 

@@ -93,7 +93,7 @@ class Tape(Level):
     def freeze(self, constant):
         """Return a copy of a constant (or of those in a tuple, list or dict) that the tape needs: its owner may change it before the pull.
 
-        An array met again unchanged is not copied again.
+        An array met again unchanged is not copied again. One of a subclass becomes a plain one: rules are written for those.
         """
         if type(constant) is np.ndarray:
             if constant.nbytes <= SOONER_COPIED:
@@ -106,6 +106,8 @@ class Tape(Level):
             return copy
         if isinstance(constant, Traced) and constant.ndim:
             return np.copy(constant)
+        if isinstance(constant, np.ndarray):
+            return np.asarray(constant) if isinstance(constant, np.memmap) else np.array(constant)
         if type(constant) in (tuple, list):
             return type(constant)(map(self.freeze, constant))
         if type(constant) is dict:
@@ -206,6 +208,11 @@ def owner_of(array):
     return array.base if type(array.base) is np.ndarray else array
 
 
+def plain_array(ans):
+    """Return an array of a subclass as a plain one, anything else as it is."""
+    return np.asarray(ans) if isinstance(ans, np.ndarray) else ans
+
+
 def same_bits(a, b):
     """Tell whether two contiguous arrays hold the same bits (NaN included); arrays of other layouts are taken for different."""
     if a.shape != b.shape or a.dtype != b.dtype or not (a.flags.c_contiguous and b.flags.c_contiguous) or not a.size:
@@ -259,7 +266,7 @@ class Var(Traced):
                     saved[i] = tape.own(args[i])
             kwargs = kwargs and tape.freeze(kwargs)
             node = tape.record(Get(row, parents[0], saved, kwargs) if row.fn is getitem else
-                               Record(row, active, parents, saved, kwargs, ans if row.uses_ans else None))
+                               Record(row, active, parents, saved, kwargs, plain_array(ans) if row.uses_ans else None))
         if type(ans) is not np.ndarray and isinstance(ans, tuple | list):
             if node is not None:
                 node.shapes = [Abstract(part) for part in ans]

@@ -274,6 +274,19 @@ def test_indices_may_change_before_the_pull(f, n):
     np.testing.assert_array_equal(grad(moving)(x), grad(lambda x: sum(np.sum(f(x, i + k, np.roll(m, k)) ** 2) for k in range(3)))(x))
 
 
+@pytest.mark.parametrize("n", [3, 1000])
+def test_constants_of_a_subclass_count_as_plain_arrays(n):
+    x, c = np.linspace(0.1, 1.0, n), np.linspace(1.0, 0.1, n)
+    for f in (lambda x, c: np.maximum(x, c), lambda x, c: np.maximum(np.abs(x * (1.0 + 1.0j)), c), lambda x, c: (x * c) ** 2,
+              lambda x, c: x / c):
+        given = np.ma.masked_array(c.copy())
+        _, pullback = vjp(lambda x: f(x, given), x)
+        given[:] = 7.0
+        (by_x,) = pullback(np.ones(n))
+        assert type(by_x) is np.ndarray
+        np.testing.assert_array_equal(by_x, vjp(lambda x: f(x, c), x)[1](np.ones(n))[0])
+
+
 def written(x, index):
     y = np.zeros_like(x)
     y[index] = x[index]

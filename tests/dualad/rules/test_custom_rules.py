@@ -149,7 +149,7 @@ def large(x, y):
     (Scaled().by_x, Scaled().by_y, {}), (partial(Scaled.by_x, None), partial(Scaled.by_y, None), {}),
     (lambda ans, x, y: np.cos(x) * ans / np.sin(x), lambda ans, x, y: np.sin(x), {"singular": large}),
     (lambda ans, x, *rest: rest[0] * np.cos(x), lambda *args: np.sin(args[1]), {}),
-    (lambda ans, x, y: [y * np.cos(z) for z in [x]][0], lambda ans, x, y: (lambda: np.sin(x))(), {})])
+    (lambda ans, x, y: next(y * np.cos(z) for z in [x]), lambda ans, x, y: (lambda: np.sin(x))(), {})])
 def test_what_a_partial_reads_is_held(by_x, by_y, options, n):
     @primitive
     def scaled(x, y):
