@@ -69,10 +69,12 @@ class Tape(Level):
         var.value = value = self.unshared(var.value)
         return value
 
-    def settle(self, var):
-        """Own a small array at once: what is small is held without being asked for."""
-        if self.borrowed and type(var.value) is np.ndarray and var.value.nbytes <= SMALL:
-            self.own(var)
+    @staticmethod
+    def settle(var):
+        """Copy a small view of a large array: what is small is held without further questions, and must hold nothing else."""
+        value = var.value
+        if type(value) is np.ndarray and value.nbytes <= SMALL < getattr(value.base, "nbytes", 0):
+            var.value = value.copy("K")
 
     def variable(self, value):
         """Return a new input variable of a value that nobody else writes."""

@@ -257,6 +257,17 @@ def test_views_of_a_callers_array_may_change_before_the_pull(given_as, f):
     np.testing.assert_array_equal(pullback(1.0)[0], grad(f)(LARGE[:999]))
 
 
+def test_a_small_view_does_not_hold_a_large_array():
+    def f(x):
+        large = np.sin(x)
+        alive = weakref.ref(large.value)
+        y = large[:3] * large[3:6] + np.reshape(large[:4], (2, 2))[0, 0]
+        del large
+        assert alive() is None
+        return np.sum(y)
+    grad(f)(LARGE)
+
+
 @pytest.mark.parametrize("n", [9, 1000])
 @pytest.mark.parametrize("f", [lambda x, i, m: x[i], lambda x, i, m: x[(i,)], lambda x, i, m: np.take(x, i), lambda x, i, m: x[m],
                                lambda x, i, m: np.sum(x, where=m), lambda x, i, m: np.max(x, where=m, initial=-9.0),
