@@ -30,6 +30,7 @@ from dualad.seeding import (
     unflatten_output,
     with_arguments,
 )
+from dualad.traced import Traced
 
 from .tape import Tape, Var
 
@@ -266,7 +267,7 @@ class Recording:
             if shape_of(leaf) != shape_of(value):
                 raise ValueError(f"{self.where}: a cotangent has shape {shape_of(leaf)}, its value {shape_of(value)}: they must be "
                                  f"equal")
-        return self.pull_leaves(leaves)
+        return self.pull_leaves(list(map(like_primal, leaves, self.values)))
 
     def pull_leaves(self, leaves):
         pulled = self.tape.pull(list(zip(self.nodes, leaves, strict=True)), self.inputs)
@@ -281,7 +282,7 @@ class Recording:
             if type(g) is np.ndarray and g.dtype is leaf.dtype:
                 return g
             g = like_primal(g, leaf)
-            return np.asarray(g) if isinstance(g, np.generic | float) else g
+            return g if isinstance(g, Traced) else np.asarray(g)
         g = g if isinstance(g, float) else like_primal(g, leaf)
         return plain(g[()] if type(g) is np.ndarray and g.ndim == 0 else g, self.python_scalars)
 

@@ -245,6 +245,7 @@ def entry_of(row, v, values, kwargs, active, args, tape):
                 args[i].node = tape.keep(args[i].node)
         if type(row) is not Elementwise:
             values = row.saved(values, ()) if row.shape_only else values
+            kwargs = kwargs and tape.freeze(kwargs)
             entry = [(args[i].node, pull_row, (row, i, v, values, kwargs)) for i in active]
         else:
             held = (v, *values)
@@ -270,9 +271,11 @@ def array_function(self, fn, types, args, kwargs):
         if row.alone and row.trusted and type(a) is ndarray and self.node is not None \
                 and args and args[0] is self and ((alias := self.alias) is None or alias.base.alias is None) and plain_rest(args, kwargs):
             v = row.call(a, *args[1:], **kwargs)
-            r = linear(Linear, row, (abstract(a), *args[1:]), kwargs, self.node, v, tape)
+            rest = tape.freeze(args[1:]) if len(args) > 1 else ()
+            r = linear(Linear, row, (abstract(a), *rest), kwargs and tape.freeze(kwargs), self.node, v, tape)
             if row.view is not None and shows_memory(v, a):
                 r.alias = shared_view(self, alias, fn, args[1:], kwargs)
+                tape.settle(r)
             return r
         canonical = (args, kwargs) if row.canonical is None or "out" in kwargs else row.canonical(args, kwargs)
         if (r := small(row, row.call, *canonical, tape)) is not None:
@@ -318,6 +321,7 @@ def get(self, index):
         r = linear(Get, GETITEM, (abstract(value), index), NO_KEYWORDS, self.node, v, tape)
         if type(v) is np.ndarray:
             r.alias = shared_view(self, alias, getitem, (index,))
+            tape.settle(r)
         else:
             r.node = tape.keep(r.node)
         return r

@@ -69,6 +69,13 @@ class Tape(Level):
         var.value = value = self.unshared(var.value)
         return value
 
+    @staticmethod
+    def settle(var):
+        """Copy a small view of a large array: what is small is held without further questions, and must hold nothing else."""
+        value = var.value
+        if type(value) is np.ndarray and value.nbytes <= SMALL < getattr(value.base, "nbytes", 0):
+            var.value = value.copy("K")
+
     def variable(self, value):
         """Return a new input variable of a value that nobody else writes."""
         self.entries.append(None)
@@ -86,9 +93,9 @@ class Tape(Level):
         return entry.place
 
     def freeze(self, constant):
-        """Return a copy of a constant that the tape needs: its owner may change it before the pull.
+        """Return a copy of a constant (or of those in a tuple, list or dict) that the tape needs: its owner may change it before the pull.
 
-        An array met again unchanged is not copied again.
+        An array met again unchanged is not copied again. One of a subclass becomes a plain one: rules are written for those.
         """
         if type(constant) is np.ndarray:
             if constant.nbytes <= SOONER_COPIED:
@@ -101,6 +108,12 @@ class Tape(Level):
             return copy
         if isinstance(constant, Traced) and constant.ndim:
             return np.copy(constant)
+        if isinstance(constant, np.ndarray):
+            return np.asarray(constant) if isinstance(constant, np.memmap) else np.array(constant)
+        if type(constant) in (tuple, list):
+            return type(constant)(map(self.freeze, constant))
+        if type(constant) is dict:
+            return {key: self.freeze(value) for key, value in constant.items()}
         return constant
 
     def pull(self, seeds, inputs):
@@ -193,8 +206,13 @@ class Tape(Level):
 
 
 def owner_of(array):
-    """Return the array whose memory an array shows."""
-    return array if array.base is None else array.base
+    """Return the array that the views of an array have as their base: itself, also where it shows a buffer that is no such array."""
+    return array.base if type(array.base) is np.ndarray else array
+
+
+def plain_array(ans):
+    """Return an array of a subclass as a plain one, anything else as it is."""
+    return np.asarray(ans) if isinstance(ans, np.ndarray) else ans
 
 
 def same_bits(a, b):
@@ -243,15 +261,14 @@ class Var(Traced):
         node = None
         if parents:
             saved = row.saved(values, active)
-            if not row.shape_only:
-                for i, v in enumerate(saved):
-                    if type(v) is np.ndarray or isinstance(v, Traced):
-                        if v is args[i]:
-                            saved[i] = tape.freeze(v)
-                        elif tape.borrows(v):
-                            saved[i] = tape.own(args[i])
+            for i, v in enumerate(saved):
+                if v is args[i]:
+                    saved[i] = tape.freeze(v)
+                elif tape.borrows(v):
+                    saved[i] = tape.own(args[i])
+            kwargs = kwargs and tape.freeze(kwargs)
             node = tape.record(Get(row, parents[0], saved, kwargs) if row.fn is getitem else
-                               Record(row, active, parents, saved, kwargs, ans if row.uses_ans else None))
+                               Record(row, active, parents, saved, kwargs, plain_array(ans) if row.uses_ans else None))
         if type(ans) is not np.ndarray and isinstance(ans, tuple | list):
             if node is not None:
                 node.shapes = [Abstract(part) for part in ans]
@@ -265,6 +282,7 @@ class Var(Traced):
             result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
         elif written:
             result.value = separate(result.value, args)
+        tape.settle(result)
         if tape.watched:
             tape.watch(row, args, result)
         return result
@@ -285,7 +303,7 @@ class Var(Traced):
             alias.version += 1
         locate(ops, value)[index] = v_value
         if self.node is not None or v_node is not None:
-            self.node = tape.record(Assign(self.node, v_node, ops, index, Abstract(v_value), Abstract(value)))
+            self.node = tape.record(Assign(self.node, v_node, ops, tape.freeze(index), Abstract(v_value), Abstract(value)))
             alias.version += 1
 
 

@@ -103,8 +103,12 @@ def made_own(results, given):
 
 
 def shows_another(array):
-    """Tell whether an array shows the memory of one that somebody else holds, or a part of it; a result that was reshaped does not."""
-    return array.base is not None and not (array.flags.forc and holders(array) == ALONE and array.size == getattr(array.base, "size", 0))
+    """Tell whether an array shows the memory of one that somebody else holds, or a part of it; a result that was reshaped does not.
+
+    A read-only one does, whose one element stands for all that were broadcast from it.
+    """
+    return array.base is not None and not (array.flags.forc and array.flags.writeable and holders(array) == ALONE
+                                           and array.size == getattr(array.base, "size", 0))
 
 
 def holders(array):

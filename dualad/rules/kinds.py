@@ -215,9 +215,10 @@ class Elementwise(Differentiable):
         super().__init__(fn, partials, partials, **options)
         self.partials = partials
         self.short = self.complex_body is None
-        #: for each argument, the arguments whose values its partial uses
-        used = [used_by(partial, len(partials)) for partial in partials]
-        self.uses = [tuple(i - 1 for i in positions if i) for positions in used]
+        #: for each argument, the arguments whose values its partial uses, or the predicate
+        used = [used_by(partial, 1 + len(partials)) for partial in partials]
+        asked = used_by(self.singular, len(partials)) if callable(self.singular) else ()
+        self.uses = [tuple({*asked, *(i - 1 for i in positions if i)}) for positions in used]
         self.uses_ans = any(0 in positions for positions in used)
         #: for each argument, ``pullback(g, (ans, *args))`` of plain arrays of one shape; None where it is g itself
         self.pullbacks = [pullback_of(self, i, partial) for i, partial in enumerate(partials)]

@@ -37,18 +37,17 @@ def SECOND(ans, x, y, *args):
     return y
 
 
-def used_by(partial, count):
-    """Return which of ``(ans, *args)``, with so many args, a partial looks at: the others need not be held for the reverse sweep."""
-    partial = getattr(partial, "divisor", partial)
-    code = getattr(partial, "__code__", None)
-    if code is None:
-        return range(count + 1)
-    read = set()
+def used_by(function, count):
+    """Return which of so many arguments a partial (or a predicate) reads: the others need not be held for the reverse sweep."""
+    function = getattr(function, "divisor", function)
+    if not inspect.isfunction(function):  # a method, or an object that is called: its code has other arguments, or none
+        return range(count)
+    code, read = function.__code__, set()
     for instruction in dis.get_instructions(code):
         read.update(instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,))
     named = code.co_varnames[:code.co_argcount]
-    rest = range(len(named), count + 1) if code.co_flags & inspect.CO_VARARGS and code.co_varnames[code.co_argcount] in read else ()
-    return [*(i for i, name in enumerate(named[:count + 1]) if name in read), *rest]
+    rest = range(len(named), count) if code.co_flags & inspect.CO_VARARGS and code.co_varnames[code.co_argcount] in read else ()
+    return [*(i for i, name in enumerate(named[:count]) if name in read), *rest]
 
 
 # --- a partial that is a quotient -----------------------------------------------------------------------------------------

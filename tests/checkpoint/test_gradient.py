@@ -98,11 +98,28 @@ def test_cotangents_of_the_wrong_kind():
         pullback({"y": np.ones(2)})
 
 
+@pytest.mark.parametrize("n", [3, 1000])
+def test_cotangents_of_another_dtype(n):
+    c = np.linspace(1.0, 2.0, n) * (1.0 - 0.5j)
+    (by_x,) = vjp(lambda x: x * c + x * c, c)[1](np.ones(n))
+    np.testing.assert_array_equal(by_x, 2.0 * c)
+    (by_x,) = vjp(lambda x: x[1:] * 2.0, c.real)[1](np.full(n - 1, 1.0 + 1.0j))
+    np.testing.assert_array_equal(by_x, np.append(0.0, np.full(n - 1, 2.0)))
+    (by_x,) = vjp(lambda x: (x + x) * x, c.real)[1](np.ones(n, int))
+    np.testing.assert_array_equal(by_x, 4.0 * c.real)
+
+
 def test_cotangents_are_the_callers_own():
     g = np.ones(3)
     by_x, by_y = vjp(np.add, np.ones(3), np.ones(3))[1](g)
     by_x += 1.0
     assert by_y.tolist() == g.tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (3,)])
+def test_a_gradient_may_be_written(shape):
+    for f in (np.sum, np.mean, lambda x: np.sum(np.broadcast_to(x, (2, *shape)))):
+        assert grad(f)(np.ones(shape)).flags.writeable
 
 
 def test_inputs_may_change_before_the_pull():

@@ -245,6 +245,65 @@ def test_a_callers_array_may_change_before_the_pull():
         np.testing.assert_allclose(value, f(LARGE))
 
 
+@pytest.mark.parametrize("given_as", [lambda x: x, lambda x: np.frombuffer(x.data), lambda x: np.asarray(np.ma.masked_array(x)),
+                                      lambda x: np.lib.stride_tricks.as_strided(x, (999,), (8,))])
+@pytest.mark.parametrize("f", [lambda x: np.sum(x[1:] ** 2), lambda x: np.sum(np.sin(x[2:20])), lambda x: np.prod(x[1:5]),
+                               lambda x: np.sum(np.exp(np.diagonal(x[:900].reshape(30, 30)))), lambda x: x[-3:] @ x[:3],
+                               lambda x: np.sum(np.ravel(x[:9]) * np.split(x, 3)[1][:9])])
+def test_views_of_a_callers_array_may_change_before_the_pull(given_as, f):
+    x = LARGE[:999].copy()
+    _, pullback = vjp(f, given_as(x))
+    x[:] = 7.0
+    np.testing.assert_array_equal(pullback(1.0)[0], grad(f)(LARGE[:999]))
+
+
+def test_a_small_view_does_not_hold_a_large_array():
+    def f(x):
+        large = np.sin(x)
+        alive = weakref.ref(large.value)
+        y = large[:3] * large[3:6] + np.reshape(large[:4], (2, 2))[0, 0]
+        del large
+        assert alive() is None
+        return np.sum(y)
+    grad(f)(LARGE)
+
+
+@pytest.mark.parametrize("n", [9, 1000])
+@pytest.mark.parametrize("f", [lambda x, i, m: x[i], lambda x, i, m: x[(i,)], lambda x, i, m: np.take(x, i), lambda x, i, m: x[m],
+                               lambda x, i, m: np.sum(x, where=m), lambda x, i, m: np.max(x, where=m, initial=-9.0),
+                               lambda x, i, m: np.where(m, x, 0.0), lambda x, i, m: written(x, i), lambda x, i, m: written(x, m)])
+def test_indices_may_change_before_the_pull(f, n):
+    x, i, m = np.linspace(0.0, 1.0, n), np.arange(3), np.arange(n) < 3
+
+    def moving(x):
+        j, k, total = i.copy(), m.copy(), 0.0
+        for _ in range(3):
+            total = total + np.sum(f(x, j, k) ** 2)
+            j += 1
+            k[:] = np.roll(k, 1)
+        return total
+    np.testing.assert_array_equal(grad(moving)(x), grad(lambda x: sum(np.sum(f(x, i + k, np.roll(m, k)) ** 2) for k in range(3)))(x))
+
+
+@pytest.mark.parametrize("n", [3, 1000])
+def test_constants_of_a_subclass_count_as_plain_arrays(n):
+    x, c = np.linspace(0.1, 1.0, n), np.linspace(1.0, 0.1, n)
+    for f in (lambda x, c: np.maximum(x, c), lambda x, c: np.maximum(np.abs(x * (1.0 + 1.0j)), c), lambda x, c: (x * c) ** 2,
+              lambda x, c: x / c):
+        given = np.ma.masked_array(c.copy())
+        _, pullback = vjp(lambda x: f(x, given), x)
+        given[:] = 7.0
+        (by_x,) = pullback(np.ones(n))
+        assert type(by_x) is np.ndarray
+        np.testing.assert_array_equal(by_x, vjp(lambda x: f(x, c), x)[1](np.ones(n))[0])
+
+
+def written(x, index):
+    y = np.zeros_like(x)
+    y[index] = x[index]
+    return y
+
+
 def test_results_do_not_show_the_callers_array():
     x = LARGE.copy()
     value, pullback, aux = vjp(lambda x: (x[1:], {"aux": x.reshape(2, -1)}), x, has_aux=True)

@@ -1,5 +1,7 @@
 """Rules that users give: one definition serves every mode; what is missing or wrong says so."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -126,3 +128,36 @@ def test_stop_gradient():
     kept = stop_gradient(np.ones(2))
     kept[0] = 5.0  # a plain array stays the caller's
     np.testing.assert_array_equal(dualad.gradient(lambda x: np.sum(x * stop_gradient(x * x)))(X), X * X)
+
+
+class Scaled:
+    """Partials that are methods: their code has one argument more."""
+
+    def by_x(self, ans, x, y):
+        return y * np.cos(x)
+
+    def by_y(self, ans, x, y):
+        return np.sin(x)
+
+
+def large(x, y):
+    return bool(np.any(np.greater(y, 100.0)))
+
+
+@pytest.mark.parametrize("n", [0, 5, 1000])
+@pytest.mark.parametrize(("by_x", "by_y", "options"), [
+    (Scaled().by_x, Scaled().by_y, {}), (partial(Scaled.by_x, None), partial(Scaled.by_y, None), {}),
+    (lambda ans, x, y: np.cos(x) * ans / np.sin(x), lambda ans, x, y: np.sin(x), {"singular": large}),
+    (lambda ans, x, *rest: rest[0] * np.cos(x), lambda *args: np.sin(args[1]), {}),
+    (lambda ans, x, y: next(y * np.cos(z) for z in [x]), lambda ans, x, y: (lambda: np.sin(x))(), {})])
+def test_what_a_partial_reads_is_held(by_x, by_y, options, n):
+    @primitive
+    def scaled(x, y):
+        return y * np.sin(x)
+    rules.elementwise(scaled, by_x, by_y, **options)
+    x, y = (np.linspace(0.5, 1.0, n), np.linspace(1.0, 2.0, n)) if n else (0.5, 2.0)
+    for f in (lambda x, y: scaled(x, y), lambda x, y: scaled(x, y * 1.0) * 2.0):
+        got = grad(lambda x, y: np.sum(f(x, y)), argnums=(0, 1))(x, y)
+        np.testing.assert_allclose(got, dualad.gradient(lambda x, y: np.sum(f(x, y)), argnums=(0, 1))(x, y), rtol=1e-12)
+        np.testing.assert_allclose(grad(lambda x: np.sum(f(x, y)))(x), got[0])
+        np.testing.assert_allclose(grad(lambda y: np.sum(f(x, y)))(y), got[1])
