@@ -24,7 +24,6 @@ from dualad.seeding import (
     plain,
     scalar_kinds,
     shape_of,
-    strip_level,
     take_aux,
     unflatten_arguments,
     unflatten_output,
@@ -231,6 +230,14 @@ def hvp(f, x, v, *, nan_safe=False):
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
+def handed_out(var):
+    """Return the value of a variable for a caller, who may change it: what was recorded must stay as it was."""
+    value = var._refresh().value
+    if type(value) is np.ndarray:
+        return value.copy("K")
+    return np.copy(value) if isinstance(value, Traced) and value.ndim else value
+
+
 class Recording:
     """A function recorded once: its value, and sweeps over its tape."""
 
@@ -248,14 +255,12 @@ class Recording:
             outs, self.out_structure = flatten_output(out, where)
             self.nodes, self.values = [], []
             for leaf in outs:
-                value, node = leaf, None
-                if type(leaf) is Var and leaf.level is tape:
-                    value = np.copy(leaf.value) if leaf.alias is not None and leaf._shares_written() else tape.own(leaf)
-                    node = leaf.node
-                self.nodes.append(node)
+                ours = type(leaf) is Var and leaf.level is tape
+                value = handed_out(leaf) if ours else leaf
+                self.nodes.append(leaf.node if ours else None)
                 self.values.append(plain(value, self.python_scalars))
             if has_aux:
-                self.aux = optree.tree_map(tape.unshared, strip_level(self.aux, tape))
+                self.aux = optree.tree_map(lambda leaf: handed_out(leaf) if type(leaf) is Var and leaf.level is tape else leaf, self.aux)
         self.value = unflatten_output(self.out_structure, self.values)
 
     def pull(self, g):

@@ -106,8 +106,8 @@ ARRAY = "entry = new({kind}); entry.row = row; entry.args = {args}; entry.ans = 
     "r = new(Var); r.value = v; r.node = entry; r.level = tape; r.alias = None; return r"
 KEEP = {"i": "i = i if type(i) is int else tape.keep(i)", "j": "j = j if type(j) is int else tape.keep(j)"}
 MARKED = {ONE: "1.0", MINUS_ONE: "-1.0", FIRST: "a", SECOND: "b"}
-DIRECT = {FIRST: "multiply, a", SECOND: "multiply, b"}
-DIVIDED = {SECOND: "divide, b"}
+DIRECT = {FIRST: ("multiply", "a"), SECOND: ("multiply", "b")}
+DIVIDED = {SECOND: ("divide", "b")}
 
 
 def divisor_of(partial):
@@ -131,11 +131,14 @@ def finite(p):
 def array_entry(row, i, ans):
     """Return the source that records an operation by argument i of two, or by both if i is None, holding what its partials need."""
     used = set(row.uses[i]) if i is not None else {*row.uses[0], *row.uses[1]}
-    own = "tape.own({0}) if tape.borrowed else {1}"
-    a, b = ((own.format("self", "a"), own.format("other", "b")) if i is None else (own.format("self", "a"), "b") if i == 0 else
-            ("a", own.format("self", "b")))
-    return ARRAY.format(kind="Pair" if i is None else "Single", ans=ans,
-                        args=f"({a if 0 in used else None}, {b if 1 in used else None})",
+    variables = {None: {0: "self", 1: "other"}, 0: {0: "self"}, 1: {1: "self"}}[i]
+
+    def held(k):
+        value = "ab"[k]
+        if k not in used:
+            return "None"
+        return f"tape.own({variables[k]}) if tape.borrowed else {value}" if k in variables else value
+    return ARRAY.format(kind="Pair" if i is None else "Single", ans=ans, args=f"({held(0)}, {held(1)})",
                         nodes="entry.parents = (i, j)" if i is None else f"entry.i = {i}; entry.parent = {'ij'[i]}")
 
 
@@ -143,8 +146,9 @@ def small_entry(row, *active):
     """Return the source that records an operation of small arrays by its active arguments."""
     parts = []
     for i in active:
-        direct = DIRECT.get(row.partials[i]) or DIVIDED.get(divisor_of(row.partials[i]))
-        parts.append(f"({'ij'[i]}, {direct or f'pullbacks[{i}], (v, a, b)'})")
+        pullback, held = (DIRECT.get(row.partials[i]) or DIVIDED.get(divisor_of(row.partials[i]))
+                          or (f"pullbacks[{i}]", "(v, a, b)"))
+        parts.append(f"({'ij'[i]}, {pullback}, {held})")
     return SMALL_ARRAY.format(keep="; ".join(KEEP["ij"[i]] for i in active), entry=f"[{', '.join(parts)}]")
 
 

@@ -3,13 +3,21 @@
 Entry k says how node k came from earlier nodes, so a sweep is one loop from the end to the start: no sorting, no
 recursion. Adjoints live in the sweep, not on the tape: one recording serves any number of cotangents.
 
-The tape itself holds what is small: for arithmetic of Python floats tuples ``(i, p)`` or ``(i, p, j, q)``, where p and q are
-the partials by the nodes at i and j; for that of small arrays of one shape lists of ``(i, pullback, held)``, one for each
-parent, whose share is ``pullback(g, held)``, or g itself where the pullback is None. Everything else is an `Entry`, which may hold
-large arrays: it is held by the Var of its result and by the entries that came from it, not by the tape, so that a value nobody
-needs takes what it recorded with it. A sweep meets an entry through those that came from it. So a node is an index or an `Entry`.
-An element taken out of an array is a number and stays on the tape, with the entries that it came from: code that loops over elements
-is to be fast.
+========================  ===========================================  ==================================================
+what was recorded         entry                                        held by
+========================  ===========================================  ==================================================
+an input                  None
+arithmetic of numbers     ``(i, p)`` or ``(i, p, j, q)``: the share    the tape
+                          of the node at i is ``p * g``
+small arrays              a list of ``(i, pullback, held)``: the       the tape
+                          share is ``pullback(g, held)``, or g
+large arrays              an `Entry`                                   the Var of its result, and the entries that came
+                                                                       from it
+========================  ===========================================  ==================================================
+
+So a value that nobody needs takes with it what it recorded of large arrays; a sweep meets an entry through those that came from
+it. A node is a place on the tape or an `Entry`. An element taken out of an array is a number: its entry stays on the tape, with
+those that it came from, because code that loops over elements is to be fast.
 """
 
 from __future__ import annotations
@@ -60,14 +68,11 @@ class Tape(Level):
         """Tell whether a value is a caller's array or shows one."""
         return self.borrowed is not None and type(value) is np.ndarray and id(owner_of(value)) in self.borrowed
 
-    def unshared(self, value):
-        """Return a value, copied if it is a caller's."""
-        return value.copy("K") if self.borrows(value) else value
-
     def own(self, var):
         """Return the value of a variable as one that nobody else writes: a caller's array is copied the first time it is held."""
-        var.value = value = self.unshared(var.value)
-        return value
+        if self.borrows(var.value):
+            var.value = var.value.copy("K")
+        return var.value
 
     @staticmethod
     def settle(var):

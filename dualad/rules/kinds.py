@@ -292,7 +292,7 @@ def pullback_of(row, i, partial):
         def pullback(g, held):
             try:
                 return partial(*held) * g
-            except ZeroDivisionError:
+            except ZeroDivisionError:  # of a Python number among the arguments, where NumPy has inf
                 return row.multiply(i, g, held[0], held[1:])
 
     def strong_pullback(g, held):

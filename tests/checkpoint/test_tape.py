@@ -304,6 +304,26 @@ def written(x, index):
     return y
 
 
+@pytest.mark.parametrize("n", [5, 1000])
+def test_results_may_be_changed_before_the_pull(n):
+    x = np.linspace(0.5, 1.5, n)
+
+    def f(x):
+        y = np.exp(x)
+        return (y, y), [y]
+    (value, again), pullback, aux = vjp(f, x, has_aux=True)
+    assert not np.may_share_memory(value, again)
+    for array in (value, again, aux[0]):
+        array -= 7.0
+    np.testing.assert_allclose(pullback((np.ones(n), np.zeros(n)))[0], np.exp(x))
+
+    def inner(x):
+        value, pullback = vjp(lambda x: np.exp(x) * x, x)
+        value -= 3.0
+        return pullback(np.ones(n))[0]
+    np.testing.assert_allclose(dualad.jvp(inner, (x,), (np.ones(n),))[1], np.exp(x) * (x + 2.0))
+
+
 def test_results_do_not_show_the_callers_array():
     x = LARGE.copy()
     value, pullback, aux = vjp(lambda x: (x[1:], {"aux": x.reshape(2, -1)}), x, has_aux=True)
