@@ -22,6 +22,8 @@ import numpy as np
 
 from checkpoint import CTZ, Revolve, Stats, chain, grad, sweep
 
+from .harness import resident_peak
+
 DU, DV, FEED, KILL = 0.16, 0.08, 0.035, 0.065
 PINNED = {"MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_TRIM_THRESHOLD_": "1000000000"}
 
@@ -159,12 +161,6 @@ def initial(n):
     return u + 0.01 * np.random.default_rng(0).random((n, n)), v
 
 
-def resident():
-    """Return the peak of the resident memory so far, in MB."""
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1e3
-
-
 def measure(name, n, steps):
     """Run one case in this process and print: seconds of a primal and of the gradient, growth of memory, a checksum, the counts."""
     state, stats = initial(n), Stats()
@@ -190,7 +186,7 @@ def measure(name, n, steps):
 
     started = time.perf_counter()
     primal()
-    middle, before = time.perf_counter(), resident()
+    middle, before = time.perf_counter(), resident_peak(reset=True)
     result = gradient()
     seconds = time.perf_counter() - middle
     if name in COMPILED:  # the first call has compiled
@@ -198,7 +194,7 @@ def measure(name, n, steps):
         result = gradient()
         seconds = time.perf_counter() - again
     check = [float(np.sum(result[0] * state[0])), float(np.sum(result[1] * state[1])), float(result[2]), float(result[3])]
-    print(repr((middle - started, seconds, resident() - before, check, stats.advances, stats.peak_states, stats.schedule)))
+    print(repr((middle - started, seconds, (resident_peak() - before) / 1e6, check, stats.advances, stats.peak_states, stats.schedule)))
 
 
 def main():
