@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Case", "Peer", "Table", "main"]
+__all__ = ["Case", "Memory", "Peer", "Table", "main", "resident_peak"]
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 ALLOCATORS = {  # of glibc: pinned, it neither maps and unmaps large arrays (32 MiB is its limit) nor trims its heap
@@ -37,7 +37,7 @@ ALLOCATORS = {  # of glibc: pinned, it neither maps and unmaps large arrays (32 
 }
 REPEATS = 7                  # interleaved: all rows of all peers once, then again
 LONG_ENOUGH = 0.005          # seconds, the least of one repeat; short calls are made many times
-LONG, TOO_LONG = 1.0, 10.0   # seconds from which a call is timed only twice, or only once
+LONG, TOO_LONG = 1.0, 15.0   # seconds from which a call is timed only three times, or only once
 
 
 # --- public -----------------------------------------------------------------------------------------------------------------
@@ -71,6 +71,7 @@ class Table:
     """A table: a row a task and a column a peer, or with `by_peer` a row a peer (for one task).
 
     versus : (slow, fast), two peers: a last column with their ratio and a line that sums it up.
+    base : what the ratios are multiples of, if that is not a plain primal.
     arrays : repeat it under the default allocator.
     rtol : agreement of answers, relative to the largest number of the reference.
     """
@@ -78,6 +79,7 @@ class Table:
     title: str
     unit: str = "us"
     by_peer: bool = False
+    base: str = "primal"
     versus: tuple[str, str] | None = None
     arrays: bool = False
     rtol: float = 1e-9
@@ -116,6 +118,45 @@ def main(name, tables, primals, peers):
     for line in bad:
         print(line, file=sys.stderr)
     return 1 if bad else 0
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------------
+
+class Memory:
+    """The growth of the process's resident memory in the first call."""
+
+    def __init__(self, f):
+        self.f, self.grown = f, None
+
+    def __call__(self, *args):
+        if self.grown is not None:
+            return self.f(*args)
+        gc.collect()
+        before = resident_peak(reset=True)
+        result = self.f(*args)
+        self.grown = resident_peak() - before
+        return result
+
+    def __str__(self):
+        return f"{self.grown / 1e6:.1f} MB"
+
+
+def resident_peak(reset=False):
+    """Return the peak of resident memory in bytes; Linux can begin it anew."""
+    try:
+        if reset:
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")
+        with open("/proc/self/status") as file:
+            lines = dict(line.split(":", 1) for line in file)
+        return int(lines["VmHWM"].split()[0]) * 1024
+    except OSError:
+        try:
+            import resource
+        except ImportError:
+            return math.nan
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
 
 
 # --- the parent: asks every peer in turn ------------------------------------------------------------------------------------
@@ -196,7 +237,7 @@ def compare(key, outcomes, children, rtol, path):
         if not outcome.difference <= rtol:
             outcome.error = f"disagrees with {first} by {outcome.difference:.1e}"
         elif "seconds" in reply:
-            outcome.seconds, outcome.primal = [reply["seconds"]], [reply["primal"]]
+            outcome.seconds, outcome.primal = reply["seconds"], reply["primal"]
 
 
 def difference(answer, reference):
@@ -270,7 +311,7 @@ def show(seconds, unit):
 def task_table(table, results, here):
     """Return a Markdown table with a row a task and a column a peer."""
     columns = [peer for peer in here if any(peer in outcomes for outcomes in results.values())]
-    head = ["", f"primal, {table.unit}", *(f"{peer}, {table.unit}" for peer in columns)]
+    head = ["", f"{table.base}, {table.unit}", *(f"{peer}, {table.unit}" for peer in columns)]
     versus = table.versus if table.versus and set(table.versus) <= set(columns) else None
     lines, factors, errors = [], [], []
     for row, outcomes in results.items():
@@ -308,7 +349,7 @@ def peer_table(table, results):
     for row, outcomes in results.items():
         extra = list(dict.fromkeys(name for outcome in outcomes.values() for name in outcome.columns))
         primals = [t for outcome in outcomes.values() for t in outcome.primal]
-        lines = [["plain primal", show(median(primals), table.unit), *[""] * (len(extra) + 2)]] if primals else []
+        lines = [[table.base, show(median(primals), table.unit), *[""] * (len(extra) + 2)]] if primals else []
         for peer, outcome in outcomes.items():
             if outcome.error:
                 lines.append([f"{peer}: {outcome.error}", *[""] * (len(extra) + 3)])
@@ -316,7 +357,7 @@ def peer_table(table, results):
                 lines.append([peer, show(median(outcome.seconds), table.unit), f"{outcome.ratio:.1f}x",
                               *(outcome.columns.get(name, "") for name in extra),
                               "reference" if outcome.is_reference else f"{outcome.difference:.0e}"])
-        text.append(markdown([row, table.unit, "x primal", *extra, "difference"], lines))
+        text.append(markdown([row, table.unit, f"x {table.base}", *extra, "difference"], lines))
     return "\n\n".join(text)
 
 
@@ -369,13 +410,13 @@ def give_answer(case, plain, path):
         return {"error": f"{type(error).__name__}: {error}".splitlines()[0][:160]}
     if seconds < LONG:
         return {}
-    if seconds < TOO_LONG:  # what is set up in a first call is not counted
-        own = Repeat(case, quick=True)
-        seconds = min(own.once() for _ in range(2))
-        if seconds < LONG:
-            return {}
-    primal = Repeat(plain, quick=False)
-    return {"seconds": seconds, "primal": median(primal.once() for _ in range(3))}
+    own, primal = Repeat(case, quick=True), Repeat(plain, quick=False)
+    if seconds > TOO_LONG:
+        return {"seconds": [seconds], "primal": [median(primal.once() for _ in range(3))]}
+    pairs = [(own.once(), primal.once()) for _ in range(3)]
+    if min(pairs)[0] < LONG:  # what was set up in the first call made it long
+        return {}
+    return dict(zip(("seconds", "primal"), zip(*pairs, strict=True), strict=True))
 
 
 class Repeat:

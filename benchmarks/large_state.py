@@ -22,6 +22,8 @@ import numpy as np
 
 from checkpoint import CTZ, Revolve, Stats, chain, grad, sweep
 
+from .harness import resident_peak
+
 DU, DV, FEED, KILL = 0.16, 0.08, 0.035, 0.065
 PINNED = {"MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_TRIM_THRESHOLD_": "1000000000"}
 
@@ -47,20 +49,28 @@ def adjoint(k, state, cotangent):
 
 # --- peers: each returns a function that gives the gradient by u, v, feed and kill, and is called once before it is timed ----------
 
+def step_of(roll):
+    """Return the step as ``(u, v, feed, kill) -> (u, v)`` with the `roll` of another library."""
+    def spread(a):
+        return roll(a, 1, 0) + roll(a, -1, 0) + roll(a, 1, 1) + roll(a, -1, 1) - 4.0 * a
+
+    def advance(u, v, feed, kill):
+        r = u * v * v
+        return u + DU * spread(u) - r + feed * (1.0 - u), v + DV * spread(v) + r - (feed + kill) * v
+    return advance
+
+
 def by_torch(state, steps):
     """``torch.utils.checkpoint`` over sqrt(N) segments."""
     import torch
     from torch.utils.checkpoint import checkpoint
 
     torch.set_num_threads(1)
-
-    def spread(a):
-        return torch.roll(a, 1, 0) + torch.roll(a, -1, 0) + torch.roll(a, 1, 1) + torch.roll(a, -1, 1) - 4.0 * a
+    advance = step_of(torch.roll)
 
     def segment(u, v, feed, kill, count):
         for _ in range(count):
-            r = u * v * v
-            u, v = u + DU * spread(u) - r + feed * (1.0 - u), v + DV * spread(v) + r - (feed + kill) * v
+            u, v = advance(u, v, feed, kill)
         return u, v
 
     def gradient():
@@ -79,22 +89,34 @@ def by_jax(state, steps):
     import jax.numpy as jnp
 
     jax.config.update("jax_enable_x64", True)
-
-    def spread(a):
-        return jnp.roll(a, 1, 0) + jnp.roll(a, -1, 0) + jnp.roll(a, 1, 1) + jnp.roll(a, -1, 1) - 4.0 * a
-
+    advance = step_of(jnp.roll)
     inner = max(d for d in range(1, steps + 1) if steps % d == 0 and d * d <= steps)
 
     def loss(u, v, feed, kill):
         def one(x, _):
-            u, v = x
-            r = u * v * v
-            return (u + DU * spread(u) - r + feed * (1.0 - u), v + DV * spread(v) + r - (feed + kill) * v), None
+            return advance(*x, feed, kill), None
 
         @jax.checkpoint
         def segment(x, _):
             return jax.lax.scan(one, x, None, length=inner)[0], None
         return jnp.sum(jax.lax.scan(segment, (u, v), None, length=steps // inner)[0][1] ** 2)
+    gradient = jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)))
+    return lambda: [np.asarray(g) for g in gradient(*state, FEED, KILL)]
+
+
+def by_equinox(state, steps):
+    """``equinox.internal.scan`` with 12 checkpoints, the online schedule of Stumm & Walther; compiled."""
+    import jax
+    import jax.numpy as jnp
+    from equinox.internal import scan
+
+    jax.config.update("jax_enable_x64", True)
+    advance = step_of(jnp.roll)
+
+    def loss(u, v, feed, kill):
+        def one(x, _):
+            return advance(*x, feed, kill), None
+        return jnp.sum(scan(one, (u, v), None, length=steps, kind="checkpointed", checkpoints=12)[0][1] ** 2)
     gradient = jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)))
     return lambda: [np.asarray(g) for g in gradient(*state, FEED, KILL)]
 
@@ -105,14 +127,12 @@ def by_autograd(state, steps):
     import autograd.numpy as anp
     from autograd.differential_operators import checkpoint
 
-    def spread(a):
-        return anp.roll(a, 1, 0) + anp.roll(a, -1, 0) + anp.roll(a, 1, 1) + anp.roll(a, -1, 1) - 4.0 * a
+    advance = step_of(anp.roll)
 
     def segment(fields, feed, kill, count):
         u, v = fields[0], fields[1]
         for _ in range(count):
-            r = u * v * v
-            u, v = u + DU * spread(u) - r + feed * (1.0 - u), v + DV * spread(v) + r - (feed + kill) * v
+            u, v = advance(u, v, feed, kill)
         return anp.stack([u, v])
 
     def loss(u, v, feed, kill):
@@ -130,7 +150,8 @@ def segments(steps):
     return [length] * (steps // length) + ([steps % length] if steps % length else [])
 
 
-PEERS = {"torch": by_torch, "jax": by_jax, "autograd": by_autograd}
+PEERS = {"torch": by_torch, "jax": by_jax, "equinox": by_equinox, "autograd": by_autograd}
+COMPILED = ("jax", "equinox")
 
 
 def initial(n):
@@ -138,12 +159,6 @@ def initial(n):
     middle = slice(2 * n // 5, 3 * n // 5)
     u[middle, middle], v[middle, middle] = 0.5, 0.25
     return u + 0.01 * np.random.default_rng(0).random((n, n)), v
-
-
-def resident():
-    """Return the peak of the resident memory so far, in MB."""
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1e3
 
 
 def measure(name, n, steps):
@@ -171,15 +186,15 @@ def measure(name, n, steps):
 
     started = time.perf_counter()
     primal()
-    middle, before = time.perf_counter(), resident()
+    middle, before = time.perf_counter(), resident_peak(reset=True)
     result = gradient()
     seconds = time.perf_counter() - middle
-    if name == "jax":  # the first call has compiled
+    if name in COMPILED:  # the first call has compiled
         again = time.perf_counter()
         result = gradient()
         seconds = time.perf_counter() - again
     check = [float(np.sum(result[0] * state[0])), float(np.sum(result[1] * state[1])), float(result[2]), float(result[3])]
-    print(repr((middle - started, seconds, resident() - before, check, stats.advances, stats.peak_states, stats.schedule)))
+    print(repr((middle - started, seconds, (resident_peak() - before) / 1e6, check, stats.advances, stats.peak_states, stats.schedule)))
 
 
 def main():
@@ -210,7 +225,7 @@ def main():
             agrees = np.allclose(check, reference, rtol=1e-9)
             status |= not agrees
             name = {"by hand": "by hand, Revolve(12)", "torch": "torch.utils.checkpoint", "jax": "JAX, nested remat, compiled",
-                    "autograd": "autograd's checkpoint"}.get(case, f"chain, {schedule}")
+                    "equinox": "equinox, 12 checkpoints, compiled", "autograd": "autograd's checkpoint"}.get(case, f"chain, {schedule}")
             advances, peak = (advances, peak) if case not in PEERS else ("", "")
             times = f"{primal:.2f} | {gradient:.2f} | {gradient / primal:.1f}x" if agrees else "| | DISAGREES"
             print(f"| {name} | {times} | {memory:.0f} | {advances} | {peak} | {'agrees' if agrees else check} |")
@@ -220,7 +235,8 @@ def main():
 def run_apart(case, n, steps):
     """Measure in a process of its own; returns what `measure` prints."""
     command = [sys.executable, "-m", "benchmarks.large_state", "--case", case, "--points", str(n), "--steps", str(steps)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **({} if case in ("torch", "jax") else PINNED)}  # those two pool memory themselves
+    own_pool = case in ("torch", *COMPILED)  # of memory
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **({} if own_pool else PINNED)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return ast.literal_eval(done.stdout)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-import math
 import sys
 
-from .harness import Case, Peer, Table, main
+from .harness import Case, Memory, Peer, Table, main
 
 GRADIENT = Table("Gradient of |x_N|^2 by the initial state and the three parameters", unit="s", by_peer=True, rtol=1e-8)
 DRIVER = Table("Trivial steps x -> c x on one float, a hand-written pull", unit="s", by_peer=True)
@@ -80,45 +78,6 @@ def primals(quick):
     yield GRADIENT.title, of(steps), Case(simulate(steps), (*START, *PARAMETERS))
     steps = length_driver(quick)
     yield DRIVER.title, of(steps), Case(loop, (steps,))
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------------
-
-class Memory:
-    """The growth of the process's resident memory in the first call."""
-
-    def __init__(self, f):
-        self.f, self.grown = f, None
-
-    def __call__(self, *args):
-        if self.grown is not None:
-            return self.f(*args)
-        gc.collect()
-        before = resident_peak(reset=True)
-        result = self.f(*args)
-        self.grown = resident_peak() - before
-        return result
-
-    def __str__(self):
-        return f"{self.grown / 1e6:.1f} MB"
-
-
-def resident_peak(reset=False):
-    """Return the peak of resident memory in bytes; Linux can begin it anew."""
-    try:
-        if reset:
-            with open("/proc/self/clear_refs", "w") as file:
-                file.write("5")
-        with open("/proc/self/status") as file:
-            lines = dict(line.split(":", 1) for line in file)
-        return int(lines["VmHWM"].split()[0]) * 1024
-    except OSError:
-        try:
-            import resource
-        except ImportError:
-            return math.nan
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
 
 
 # --- peers ------------------------------------------------------------------------------------------------------------------

@@ -2,14 +2,15 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from .draw import draw
-from .plot import plot_schedule
+from .plot import check_picture, plot_schedule
 from .schedules import parse
 from .schedules.parse import FORMS
 from .tradeoff import compare
-from .units import parse_count
+from .units import parse_bytes, parse_count
 
 __all__ = ["main"]
 
@@ -27,6 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0, or 2 if the command cannot be done; the reason is then on standard error.
 
+    Raises
+    ------
+    SystemExit
+        With status 2 if an option cannot be read; what is wrong is then on standard error. With 0 after ``--help``.
+
     Examples
     --------
     >>> main(["compare", "--steps", "100", "--state", "1MB", "--schedules", "ctz,revolve:7"])
@@ -38,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
+        if options.plot is not None:
+            check_picture(options.plot)  # before the work
         print(options.run(options))
     except (ValueError, TypeError, ImportError, OSError) as error:
         print(f"checkpoint: error: {error}", file=sys.stderr)
@@ -46,19 +54,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _draw(options: argparse.Namespace) -> str:
-    schedule, steps = parse(options.schedule), parse_count(options.steps)
     if options.plot is None:
-        return draw(schedule, steps)
-    plot_schedule(schedule, steps, options.plot)
-    return options.plot
+        return draw(options.schedule, options.steps)
+    plot_schedule(options.schedule, options.steps, options.plot)
+    return str(options.plot)
 
 
 def _compare(options: argparse.Namespace) -> str:
-    schedules = None if options.schedules is None else [parse(text) for text in options.schedules.split(",")]
-    table = compare(steps=parse_count(options.steps), state_bytes=options.state, schedules=schedules, memory=options.memory)
+    table = compare(steps=options.steps, state_bytes=options.state, schedules=options.schedules, memory=options.memory)
     if options.plot is not None:
         table.plot(options.plot)
     return table.to_markdown() if options.markdown else str(table)
+
+
+def _option(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A reader whose errors argparse shows, with the name of the option instead of the reader's."""
+
+    def read_option(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error).removeprefix(f"{read.__name__}: ")) from None
+
+    return read_option
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,9 +84,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m checkpoint",
         description="Reverse a long chain of steps with few saved states: what does it take?",
     )
+    count, size, schedule = _option(parse_count), _option(parse_bytes), _option(parse)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     steps = argparse.ArgumentParser(add_help=False)
-    steps.add_argument("--steps", required=True, metavar="N", help="length of the chain, for instance 1000 or 1e6")
+    steps.add_argument("--steps", type=count, required=True, metavar="N", help="length of the chain, for instance 1000 or 1e6")
     steps.add_argument("--plot", metavar="FILE", help="write a picture: .png, .svg or .pdf (needs matplotlib)")
 
     command = commands.add_parser(
@@ -77,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         help="picture of a schedule: states across, time downwards",
         description="Draw what a schedule does with a short chain (at most 120 steps, with --plot 2000).",
     )
-    command.add_argument("--schedule", default="ctz", metavar="S", help=f"{FORMS} (default: ctz)")
+    command.add_argument("--schedule", type=schedule, default="ctz", metavar="S", help=f"{FORMS} (default: ctz)")
     command.set_defaults(run=_draw)
 
     command = commands.add_parser(
@@ -87,9 +106,10 @@ def _parser() -> argparse.ArgumentParser:
         description="Count what schedules need: states and bytes saved, steps advanced, and all evaluations of the "
         "step as a multiple of one simulation. Takes some seconds for a million steps.",
     )
-    command.add_argument("--state", required=True, metavar="SIZE", help='size of one state: 8MB, "1.5 GiB", 4096')
-    command.add_argument("--memory", metavar="SIZE", help='compare also the best schedule for this budget: "2 GB"')
-    command.add_argument("--schedules", metavar="S,S,...", help=f"each {FORMS} (default: a selection)")
+    command.add_argument("--state", type=size, required=True, metavar="SIZE", help='size of one state: 8MB, "1.5 GiB", 4096')
+    command.add_argument("--memory", type=size, metavar="SIZE", help='compare also the best schedule for this budget: "2 GB"')
+    several = lambda text: [schedule(word) for word in text.split(",")]
+    command.add_argument("--schedules", type=several, metavar="S,S,...", help=f"each {FORMS} (default: a selection)")
     command.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     command.set_defaults(run=_compare)
     return parser

@@ -51,7 +51,7 @@ def draw(schedule: Schedule, steps: int) -> str:
     steps = whole_number(steps, where="draw", argument="steps", least=1, hint=hint)
     if steps > WIDEST:
         raise ValueError(
-            f"draw: steps must be at most {WIDEST} to be readable, got {steps}; use compare for the counts"
+            f"draw: steps must be at most {WIDEST} to be readable, got {steps}; a plot shows up to 2000, compare gives the counts of any"
         )
     counts = simulate(schedule, steps)  # first, so that an illegal schedule is an error and not a wrong picture
     picture = _Picture(steps)

@@ -199,7 +199,7 @@ class Link(Entry):
 
     def pull_step(self, k, x, cotangent):
         """Pull the cotangent of the state back through step k, and add the parameters' shares to their sums."""
-        return self.pull_record(k, self.record(k, x), cotangent)
+        return self.pull_record(k, self.record(k, x)[:3], cotangent)  # x_{k+1} is not needed
 
     def record_step(self, k, x):
         """Evaluate step k as `advance` does, and return x_{k+1} with the pullback of the step."""
@@ -209,7 +209,7 @@ class Link(Entry):
         if links.outputs and k == self.outs.length:
             leaves, structure = optree.tree_flatten(out)
             self.put_out(k, optree.tree_unflatten(structure, self.values(map(pack_leaf, leaves), tape)))
-        return copy_state(state), Pullback(self, k, record)
+        return copy_state(state), Pullback(self, k, record[:3])
 
     def check_params(self, arguments, given):
         """Raise where steps have changed the parameters or inputs that they were given, which both sweeps must see."""
@@ -302,8 +302,11 @@ class Link(Entry):
         return None
 
     def pull_record(self, k, record, cotangent):
-        """Pull the cotangent of the state back through a recorded step, and add the parameters' shares to their sums."""
-        (gs, sums), (tape, nodes, results, _, _) = cotangent, record
+        """Pull the cotangent of the state back through a recorded step, and add the parameters' shares to their sums.
+
+        `record` is what `record` returns, without the results themselves, of which only the nodes are needed.
+        """
+        (gs, sums), (tape, nodes, results) = cotangent, record
         if self.out_cotangents:
             gs = [*gs, *[None if g is None else g[k] for g in self.out_cotangents]]
         seeds = []
@@ -359,7 +362,7 @@ class Pullback:
     def nbytes(self):
         """Bytes of the arrays on the tape, each counted once, and of its numbers."""
         arrays, numbers = {}, 0
-        tape, _, results, *_ = self.record
+        tape, _, results = self.record
         held = [entry if type(entry) is list else entry[1::2] if type(entry) is tuple else
                 (getattr(entry, "args", ()), getattr(entry, "ans", None))
                 for entry in tape.needed([node for node in results if node is not None])]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from .actions import Advance, Drop, Load, Record, Reverse, Save
@@ -10,7 +11,7 @@ from .machine import simulate
 from .schedules import Online, Periodic, Schedule, advances
 from .units import format_bytes
 
-__all__ = ["plot_schedule", "plot_tradeoff"]
+__all__ = ["check_picture", "plot_schedule", "plot_tradeoff"]
 
 LONGEST = 2000  # steps in a picture over time
 EXECUTED = 2_000_000  # steps of all chains that are run through on integers for one curve
@@ -18,6 +19,31 @@ GREY, SWEEP, AGAIN, PULL = "0.55", "#1f77b4", "#ff7f0e", "#d62728"
 COLOURS = {"CTZ": "#d62728", "Revolve": "#1f77b4", "Online": "#2ca02c", "Periodic": "#9467bd", "Tiered": "#8c564b",
            "Mixed": "#17becf", "StoreAll": "0.25"}
 MARKERS = {"CTZ": "*", "Revolve": "o", "Online": "s", "Periodic": "^", "Tiered": "D", "Mixed": "v", "StoreAll": "P"}
+
+
+def check_picture(path: str | PathLike[str]) -> None:
+    """Raise at once what would go wrong when a picture is written, which may be after a long computation.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where to write it.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ValueError
+        If the ending of the name is of no format that matplotlib writes.
+    FileNotFoundError
+        If the folder is not there.
+    """
+    figure, _ = _figure("a plot", (1, 1))
+    path, formats = Path(path), figure.canvas.get_supported_filetypes()
+    if path.suffix[1:].lower() not in formats:
+        raise ValueError(f"plot: the name of a picture must end in its format, such as .png, .svg or .pdf, got {str(path)!r}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"plot: there is no folder {str(path.parent)!r} for {path.name!r}; make it first")
 
 
 def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | None = None) -> Any:
@@ -66,7 +92,7 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
     axes.hlines(*history.columns("held"), color="0.8", lw=width, label="saved", zorder=1)
     for name, colour, label in (("first", SWEEP, "first sweep"), ("again", AGAIN, "advanced again"), ("pulled", PULL, "reversed")):
         lines = [((t0, k0), (t1, k1)) for t0, t1, k0, k1 in getattr(history, name)]
-        _collect(axes, lines, color=colour, lw=width, label=label, zorder=3)
+        _collect(axes, lines, color=colour, lw=width, label=label, clip_on=False, zorder=3)
     if steps <= 100:
         axes.plot(*zip(*history.saves, strict=True), ".", color="0.3", ms=4, zorder=4, label="save")
     axes.axvline(turn, color=GREY, lw=0.6, ls=":")
@@ -74,6 +100,7 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
     axes.set(xlabel="time, in evaluations of the step", ylabel="index of the state")
     peak = f"at most {counts.peak_states} states saved"
     axes.set_title(f"{schedule}, {steps} steps: {counts.advances} advances, {peak}", fontsize=10)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=5, fontsize=8, frameon=False)
     return _saved(figure, path)
 
@@ -96,7 +123,7 @@ def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
     families = dict.fromkeys(row.schedule.partition("(")[0] for row in table.rows)
     bound = [(slots * size, _work(steps, advances(steps, slots))) for slots in _slots(steps)]
     axes.fill_between(*zip(*bound, strict=True), 1, color="0.93", zorder=0)
-    axes.plot(*zip(*bound, strict=True), color=GREY, lw=1.2, label="least possible in memory (binomial)", zorder=1)
+    axes.plot(*zip(*bound, strict=True), color="0.78", lw=4, label="least possible with states in memory (binomial)", zorder=1)
     for family in families:
         points = _curve(family, steps)
         if points:
@@ -163,11 +190,12 @@ class _History:
                 self.add(Advance(action.index, action.index + 1))
                 self.recorded.add(action.index)
             case Reverse():
-                if action.index in self.recorded:
+                evaluated = action.index not in self.recorded
+                if not evaluated:
                     self.recorded.remove(action.index)
                     self.add(Drop(action.index))
-                self.pulled.append((self.now, self.now + 1, action.index + 1, action.index))
-                self.now += 1
+                self.pulled.append((self.now, self.now + evaluated, action.index + 1, action.index))
+                self.now += evaluated
             case Load():
                 pass  # takes no evaluation
 

@@ -203,10 +203,11 @@ class Sweep:
             self.forward()
         started = perf_counter()
         try:
-            g = copy_state(cotangent)
             if self._steps:
                 with Bar(self._progress, "reverse sweep") as bar:
-                    g = self._second(bar, pull, g, self._steps, token)
+                    g = self._second(bar, pull, cotangent, self._steps, token)
+            else:
+                g = copy_state(cotangent)
             self._session.finish()
             return g
         finally:
@@ -260,9 +261,9 @@ class Sweep:
 
     def _second(self, bar: Bar, pull: Pull, g: Any, steps: int, token: Any) -> Any:
         """The reverse sweep, or what is left of it."""
-        session, last = self._session, steps - 1
+        session = self._session
         if self._journal is None:
-            rest = Rest(self._schedule.reverse(steps, session.indices()), session.indices(), last, steps)
+            rest = Rest(self._schedule.reverse(steps, session.indices()), session.indices(), steps - 1, steps)
         else:
             rest, g = self._journal.reverse(self._schedule, steps, g, token)
             pull = self._journal.noting(pull)
@@ -273,12 +274,19 @@ class Sweep:
         if self._record is not None:
             self._player.record = self._record
             pull = self._player.using_records(pull)
-        x = None
-        if rest.position is not None:
-            x = self._last[0] if self._last and rest.left == steps and rest.position == last else self._player.load(rest.position)
-        self._last.clear()
         bar.start(steps, steps - rest.left)
-        return self._player.play(self._again, rest.actions, rest.position, None, x, bar.counting(pull), g, rest.left)[1]
+        play, pull = self._player.play, bar.counting(pull)
+        # only the player refers to the working state and the copied cotangent: each is freed when the next one is there
+        return play(self._again, rest.actions, rest.position, None, self._turned(rest, steps), pull, copy_state(g), rest.left)[1]
+
+    def _turned(self, rest: Rest, steps: int) -> Any:
+        """The working state that the reverse sweep, or what is left of it, begins with; None if it begins by loading one."""
+        last = self._last.pop() if self._last else None
+        if rest.position is None:
+            return None
+        if last is not None and rest.left == steps and rest.position == steps - 1:
+            return last
+        return self._player.load(rest.position)
 
     def _begin(self, bar: Bar, actions: Iterator[Action]) -> tuple[Iterator[Action], int, int, Any]:
         """What is left of the first sweep, where it begins and how many steps were made, and the state there."""

@@ -169,7 +169,7 @@ class Tradeoff:
         """Draw memory against work, both logarithmic: a point a row, a curve for what its schedule does with other slots.
 
         What was measured is hollow: peak memory against time. The grey area below the binomial curve is what no schedule can
-        reach whose saved states are all in memory (Griewank & Walther 2000).
+        reach that saves states, all in memory (Griewank & Walther 2000); `Mixed`, which saves records too, and the disk can.
 
         Parameters
         ----------

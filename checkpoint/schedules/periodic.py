@@ -54,6 +54,10 @@ class Periodic(Schedule):
                 value = whole_number(value, where="Periodic", argument=argument, least=1, hint=hint)
                 object.__setattr__(self, argument, value)
 
+    def __repr__(self) -> str:
+        given = [f"{name}={value}" for name, value in (("every", self.every), ("segments", self.segments)) if value is not None]
+        return f"Periodic({', '.join(given)})"
+
     def forward(self, steps: int | None) -> Iterator[Action]:
         """Actions of the first sweep; see `Schedule.forward`."""
         if steps is None and self.every is not None:

@@ -26,7 +26,7 @@ def quick(workload, *options):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize(("workload", "tables"), [("forward", 5), ("reverse", 2), ("lorenz", 2)])
+@pytest.mark.parametrize(("workload", "tables"), [("forward", 5), ("reverse", 2), ("lorenz", 2), ("storage", 4)])
 def test_quick_run_prints_its_tables(workload, tables):
     run = quick(workload)
     assert run.returncode == 0, run.stderr
@@ -100,3 +100,28 @@ def test_large_state_agrees_with_the_adjoint_by_hand():
     run = quick("large_state")
     assert run.returncode == 0, run.stderr
     assert run.stdout.count("| agrees |") >= 4 and "DISAGREES" not in run.stdout
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="resident memory begins anew only on Linux")
+def test_storage_shows_limits_and_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    run = quick("storage", "--peers", "CTZ,on disk,Revolve(20)")
+    assert run.returncode == 0, run.stderr
+    heads = [cells(line) for line in run.stdout.splitlines() if line.startswith("|") and "difference" in line]
+    assert [any(title.startswith("limit") for title in head) for head in heads] == [True] * 4
+    assert "MISSED" not in run.stdout and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("quickest", "kept"), [(0.5, {}), (2.0, {"seconds": (2.0,) * 3, "primal": (0.25,) * 3})])
+def test_long_calls_are_timed_in_turn_with_the_primal(harness, monkeypatch, tmp_path, quickest, kept):
+    class Timed:
+        def __init__(self, case, quick):
+            self.seconds = case.args[0]
+
+        def once(self):
+            return self.seconds
+
+    monkeypatch.setattr(harness, "perf_counter", iter([0.0, 3.0]).__next__)
+    monkeypatch.setattr(harness, "Repeat", Timed)
+    own, plain = harness.Case(lambda seconds: 1.0, (quickest,)), harness.Case(lambda seconds: 1.0, (0.25,))
+    assert harness.give_answer(own, plain, tmp_path / "answer.npy") == kept

@@ -1,5 +1,7 @@
 """The command line."""
 
+import sys
+
 import pytest
 
 from checkpoint.__main__ import main
@@ -39,10 +41,6 @@ def test_plots(capsys, tmp_path):
     ("words", "reason"),
     [
         ("draw --steps 1e3", "at most 120"),
-        ("draw --steps 1.5", "not a whole number"),
-        ("draw --steps 16 --schedule nope", "no schedule is written 'nope'"),
-        ("draw --steps 16 --schedule revolve:0", "Revolve: slots must be at least 1"),
-        ("compare --steps 10 --state 8XB", "cannot read '8XB'"),
         ("compare --steps 0 --state 8", "at least 1"),
         ("compare --steps 100 --state 8MB --memory 9MB", "too small"),
     ],
@@ -51,6 +49,34 @@ def test_errors_go_to_stderr(words, reason, capsys):
     assert main(words.split()) == 2
     out, err = capsys.readouterr()
     assert out == "" and reason in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("draw --steps 1.5", "argument --steps: '1.5' is not a whole number; write"),
+        ("draw --steps 16 --schedule nope", "argument --schedule: no schedule is written 'nope'"),
+        ("draw --steps 16 --schedule revolve:0", "argument --schedule: Revolve: slots must be at least 1"),
+        ("compare --steps 10 --state 8 --schedules ctz,nope", "argument --schedules: no schedule is written 'nope'"),
+        ("compare --steps 10 --state 8XB", "argument --state: cannot read '8XB'"),
+        ("compare --steps 10 --state 8 --memory 1e400", "argument --memory: '1e400' is not a finite number"),
+    ],
+)
+def test_an_option_that_cannot_be_read_is_named(words, reason, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words.split())
+    assert stop.value.code == 2 and reason in capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_written_is_known_before_the_work(capsys, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    monkeypatch.setattr("checkpoint.__main__.compare", lambda **options: pytest.fail("worked"))
+    for name, reason in (("a", "must end in its format"), ("a.foo", "must end in its format"), ("no/a.png", "there is no folder")):
+        assert main(["compare", "--steps", "10", "--state", "8", "--plot", str(tmp_path / name)]) == 2
+        assert reason in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert main(["compare", "--steps", "10", "--state", "8", "--plot", str(tmp_path / "a.png")]) == 2
+    assert "needs matplotlib; install it with: pip install 'dualad[plot]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", ["", "fly", "draw", "compare --steps 3"])

@@ -6,8 +6,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from checkpoint.machine import simulate
 from checkpoint.profile import profile
-from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
+from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.storage import Disk
 from checkpoint.tradeoff import compare
 
@@ -83,3 +84,17 @@ def test_errors():
         profile(step, pull, X, X, steps=0)
     with pytest.raises(TypeError, match="compare: schedules must be Schedule values"):
         profile(step, pull, X, X, steps=3, schedules=["ctz"])
+
+
+def test_mixed_needs_record_and_pulls_recorded_steps_without_evaluating_them():
+    evaluated = []
+
+    def record(k, x):
+        evaluated.append(k)
+        return step(k, x), lambda g: pull(k, x, g)
+
+    (row,) = profile(step, pull, X, X, steps=40, schedules=[Mixed(3)], record=record).rows
+    assert evaluated and (row.measured.advances, row.measured.peak_states) == (row.advances + 1, row.states)
+    assert simulate(Mixed(3), 40).advances < simulate(Revolve(3), 40).advances
+    with pytest.raises(TypeError, match=r"Mixed\(slots=3\) needs record="):
+        profile(step, pull, X, X, steps=40, schedules=[Mixed(3)])

@@ -1,6 +1,7 @@
 """The driver: right gradients, the same bits under every schedule, a step owns its states, nothing is left behind."""
 
 import math
+import weakref
 from itertools import pairwise
 
 import numpy as np
@@ -421,3 +422,15 @@ def test_max_steps():
 def test_schedules_that_need_the_length_say_so():
     with pytest.raises(ValueError, match=r"Revolve: steps is None.*CTZ\(\)"):
         reverse(halve, halve_pull, 1.5, 1.0, until=lambda k, x: k > 3, schedule=Revolve(3))
+
+
+@every_schedule
+def test_what_a_pull_was_handed_is_freed_before_the_next_one(schedule):
+    handed = []
+
+    def pull(k, x, g):
+        assert not any(reference() is not None for reference in handed)
+        handed[:] = weakref.ref(x), weakref.ref(g)
+        return 2.0 * g
+
+    reverse(lambda k, x: 2.0 * x, pull, np.ones(3), np.ones(3), steps=8, schedule=schedule)
