@@ -8,7 +8,7 @@ import pytest
 
 from checkpoint import CTZ, Revolve, chain, grad
 
-STEPS, X = 2000, np.linspace(0.1, 0.9, 5000)
+STEPS, X = 2000, np.linspace(0.1, 0.9, 20_000)
 
 
 def step(k, x):
