@@ -31,11 +31,13 @@ from dualad.dispatch import strengthen
 from dualad.dual import refuse_traced_metadata, separate, shows_memory
 from dualad.levels import Handle, Level, Owner, locate, new, shared_view, version_of
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import Abstract
+from dualad.rules.kinds import ROWS, Abstract, Elementwise
+from dualad.rules.partials import evaluated
+from dualad.rules.primitives import all_finite
 from dualad.traced import Traced, writable
 
 from .adjoints import ZERO, Adjoints
-from .entries import Assign, Get, Part, Record, place_of, push_small
+from .entries import Assign, Get, Part, Record, Single, place_of, push_small
 
 __all__ = ["Tape", "Var", "make_var"]
 
@@ -210,6 +212,17 @@ class Tape(Level):
         return entries
 
 
+def partial_now(row, i, ans, values, args, tape):
+    """Return a partial of a large array, where to hold it is cheaper than to copy two arrays that others may change; else None."""
+    read = [k for k in row.uses[i] if type(values[k]) is np.ndarray and (values[k] is args[k] or tape.borrows(values[k]))]
+    if len(read) < 2 or not (tape.plain and row.trusted) or values[i].shape != ans.shape or values[i].dtype != ans.dtype or not ans.ndim:
+        return None
+    with np.errstate(all="ignore"):
+        p = evaluated(row.partials[i], ans, values)
+        usable = type(p) is np.ndarray and p.shape == ans.shape and p.dtype in (ans.dtype, np.dtype(bool))
+        return p if usable and (not row.singular or all_finite(p)) else None
+
+
 def owner_of(array):
     """Return the array that the views of an array have as their base: itself, also where it shows a buffer that is no such array."""
     return array.base if type(array.base) is np.ndarray else array
@@ -264,7 +277,11 @@ class Var(Traced):
             refuse_traced_metadata(row, values, kwargs, tape)
         ans = (evaluate or row.call)(*values, **kwargs)
         node = None
-        if parents:
+        if len(parents) == 1 and type(row) is Elementwise and (p := partial_now(row, active[0], ans, values, args, tape)) is not None:
+            node = new(Single)
+            node.row, node.i, node.parent, node.args, node.ans = ROWS[np.multiply], 0, parents[0], (None, p), None
+            tape.record(node)
+        elif parents:
             saved = row.saved(values, active)
             for i, v in enumerate(saved):
                 if v is args[i]:

@@ -304,6 +304,30 @@ def written(x, index):
     return y
 
 
+@pytest.mark.parametrize("fn", [np.arctan2, np.hypot, np.logaddexp, np.maximum, np.fmin, np.power, np.copysign, np.remainder],
+                         ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("n", [5, 1000])
+def test_two_arrays_that_others_change(fn, n):
+    a, b = np.linspace(0.5, 1.5, n), np.linspace(1.4, 0.6, n)
+    b[1] = a[1]
+    g = np.cos(np.arange(n))
+    for f, x in ((lambda x: fn(x, y), a), (lambda x: fn(y, x), b)):
+        y = b.copy() if x is a else a.copy()
+        expected = dualad.jvp(f, (x,), (np.ones(n),))[1] * g
+        given = x.copy()
+        _, pullback = vjp(f, given)
+        given[:], y[:] = np.nan, np.nan
+        for _ in range(2):
+            np.testing.assert_allclose(pullback(g)[0], expected, rtol=1e-13)
+
+
+def test_a_singular_partial_times_zero_is_zero_also_with_a_constant():
+    x, y = np.zeros(1000), np.linspace(0.2, 1.0, 1000)
+    g = (np.arange(1000) % 2).astype(float)
+    by_x, = vjp(lambda x: np.power(x, y), x)[1](g)
+    np.testing.assert_array_equal(by_x, np.where(g == 0, 0.0, np.where(y == 1.0, 1.0, np.inf)))
+
+
 @pytest.mark.parametrize("n", [5, 1000])
 def test_results_may_be_changed_before_the_pull(n):
     x = np.linspace(0.5, 1.5, n)
