@@ -17,7 +17,7 @@ from dualad.levels import Handle, new, shared_view
 from dualad.operators import BASIC, OPERATORS, compile_function, not_real
 from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import ROWS, Abstract, Constant, Differentiable, Elementwise
+from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Elementwise
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 from dualad.traced import GETITEM, Traced
 
@@ -271,6 +271,8 @@ def abstract(array):
 def array_function(self, fn, types, args, kwargs):
     """Evaluate an array function of a row that is linear in its first argument, or of small arrays, directly."""
     row, tape, a = ROWS.get(fn), self.level, self.value
+    if type(row) is Composite and not row.like and "out" not in kwargs:
+        return row.body(*args, **kwargs)
     if isinstance(row, Differentiable) and tape.plain:
         if row.alone and row.trusted and type(a) is ndarray and self.node is not None \
                 and args and args[0] is self and ((alias := self.alias) is None or alias.base.alias is None) and plain_rest(args, kwargs):
@@ -406,8 +408,11 @@ def dualad_apply(cls, fn, args, kwargs):
     if isinstance(row, Differentiable) and row.canonical is None:
         for arg in args:
             if type(arg) is Var:
-                if (r := small(row, row.call, args, kwargs, arg.level)) is not None:
-                    return r
+                if getattr(arg.value, "nbytes", 0) <= SMALL:
+                    if (r := small(row, row.call, args, kwargs, arg.level)) is not None:
+                        return r
+                elif not kwargs and row.complex_body is None and sum(isinstance(arg, Handle) for arg in args) == 1:
+                    return arg._refresh()._interpret(row, args, kwargs)
                 break
     return apply(fn, args, kwargs)
 

@@ -240,7 +240,9 @@ def euclidean_jvp(t, ans, x, axis, keepdims):
 
 
 def euclidean_vjp(g, ans, x, axis, keepdims):
-    return restore_axes(ratio(g, ans), x, axis) * (np.conjugate(x) if is_complex(x) else x)
+    slope = ratio(g, ans)
+    slope = slope if isinstance(slope, float) else restore_axes(slope, x, axis)
+    return slope * (np.conjugate(x) if is_complex(x) else x)
 
 
 def vector_norm(x, ord, axis, keepdims):
