@@ -105,16 +105,16 @@ def grad(f, argnums=0, *, nan_safe=False, has_aux=False):
     >>> grad(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
     array([2., 6.])
     """
-    pair = value_and_grad(f, argnums, nan_safe=nan_safe, has_aux=has_aux, where="grad")
+    check_function(f, "grad")
 
     @wraps(f)
     def differentiated(*args, **kwargs):
-        value, gradient = pair(*args, **kwargs)
-        return (gradient, value[1]) if has_aux else gradient
+        recording, gradient = recorded_gradient(f, argnums, args, kwargs, "grad", nan_safe, has_aux)
+        return (gradient, recording.aux) if has_aux else gradient
     return differentiated
 
 
-def value_and_grad(f, argnums=0, *, nan_safe=False, has_aux=False, where="value_and_grad"):
+def value_and_grad(f, argnums=0, *, nan_safe=False, has_aux=False):
     """Return a function that computes ``(f(x), gradient)``; with `has_aux` ``((f(x), aux), gradient)``. See `grad`.
 
     Examples
@@ -124,15 +124,11 @@ def value_and_grad(f, argnums=0, *, nan_safe=False, has_aux=False, where="value_
     >>> value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
     (np.float64(10.0), array([2., 6.]))
     """
-    check_function(f, where)
+    check_function(f, "value_and_grad")
 
     @wraps(f)
     def differentiated(*args, **kwargs):
-        positions, single = chosen(args, argnums, where)
-        recording = Recording(with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), where, nan_safe,
-                              has_aux, check_scalar)
-        gradients = recording.pull_leaves([1.0 if isinstance(recording.value, float) else np.ones_like(recording.value)[()]])
-        gradient = gradients[0] if single else gradients
+        recording, gradient = recorded_gradient(f, argnums, args, kwargs, "value_and_grad", nan_safe, has_aux)
         return ((recording.value, recording.aux), gradient) if has_aux else (recording.value, gradient)
     return differentiated
 
@@ -236,6 +232,15 @@ def handed_out(var):
     if type(value) is np.ndarray:
         return value.copy("K")
     return np.copy(value) if isinstance(value, Traced) and value.ndim else value
+
+
+def recorded_gradient(f, argnums, args, kwargs, where, nan_safe, has_aux):
+    """Return the recording of a function of one number as result, and its gradient."""
+    positions, single = chosen(args, argnums, where)
+    chosen_args = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
+    recording = Recording(with_arguments(f, args, kwargs, positions), chosen_args, where, nan_safe, has_aux, check_scalar)
+    gradients = recording.pull_leaves([1.0 if isinstance(recording.value, float) else np.ones_like(recording.value)[()]])
+    return recording, gradients[0] if single else gradients
 
 
 class Recording:

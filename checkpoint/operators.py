@@ -17,11 +17,11 @@ from dualad.levels import Handle, new, shared_view
 from dualad.operators import BASIC, OPERATORS, compile_function, not_real
 from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Elementwise
+from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Elementwise, Multilinear
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 from dualad.traced import GETITEM, Traced
 
-from .entries import Get, Linear, Number, Pair, Single, pull_broadcast, pull_row
+from .entries import Get, Linear, Number, Pair, Record, Single, pull_broadcast, pull_row
 from .tape import SMALL, Var
 
 __all__ = []
@@ -381,11 +381,29 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
         if isinstance(row := ROWS.get(ufunc), Differentiable):
             if getattr(a, "nbytes", 0) <= SMALL and (r := small(row, ufunc, args, kwargs, tape)) is not None:
                 return r
+            if type(row) is Multilinear and len(args) == 2 and (r := by_constant(self, row, ufunc, args, tape)) is not None:
+                return r
             if row.complex_body is None and of_one_level(args, tape):
                 return self._interpret(row, args, kwargs)
         elif type(row) is Constant and row.complex_body is None and (values := current_values(args, tape)) is not None:
             return ufunc(*values)
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
+
+
+def by_constant(var, row, ufunc, args, tape):
+    """Evaluate a product of an array that was never written and a constant one of its dtype; None where it is something else."""
+    i = 0 if args[0] is var else 1
+    a, other = var.value, args[1 - i]
+    if (type(a) is not ndarray or type(other) is not ndarray or a.dtype != other.dtype
+            or not ((alias := var.alias) is None or alias.base.alias is None)):
+        return None
+    values = (a, other) if i == 0 else (other, a)
+    v = ufunc(*values)
+    like, constant = abstract(a), tape.freeze(other)
+    entry = Record(row, (i,), (var.node,), (like, constant) if i == 0 else (constant, like), NO_KEYWORDS, None)
+    r = new(Var)
+    r.value, r.node, r.level, r.alias = v.item() if type(v) is float64 else v, tape.record(entry), tape, None
+    return r
 
 
 def current_values(args, tape):

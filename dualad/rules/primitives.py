@@ -54,7 +54,7 @@ def strong_multiply(p, t):
 def all_finite(x):
     """Tell whether all of `x` is finite; may say no where a square overflows (one cheap pass decides for an array)."""
     if type(x) is np.ndarray:
-        flat = x.ravel("K")
+        flat = x if x.ndim == 1 else x.ravel("K")
         x = flat.dot(flat)
     return x - x == 0
 
