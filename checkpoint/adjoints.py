@@ -35,12 +35,7 @@ class Adjoints:
 
     def add(self, node, share, fresh):
         """Add a share to the adjoint of a node; `fresh` tells that nobody else holds the share's buffer."""
-        if type(node) is int:
-            k = node
-        else:
-            k = node.place
-            self.entries[k] = node
-        values, owned = self.values, self.owned
+        k, values, owned = self.place(node), self.values, self.owned
         now = values[k]
         if now is ZERO:
             values[k] = share

@@ -15,8 +15,7 @@ from dualad.levels import View, locate
 from dualad.rules.cotangents import like_primal, unbroadcast
 from dualad.rules.indexing import is_basic, scatter, winners
 from dualad.rules.kinds import Elementwise
-from dualad.rules.partials import MINUS_ONE, ONE, product
-from dualad.rules.primitives import all_finite
+from dualad.rules.partials import ONE
 from dualad.traced import Traced, writable
 
 from .adjoints import ZERO
@@ -150,19 +149,8 @@ class Single(Entry):
 
     def pull(self, k, g, adjoints):
         """Add partial times `g` to the adjoint of the parent."""
-        parent, values, owned = self.parent, adjoints.values, adjoints.owned
-        share, fresh = times_partial(self.row, self.i, g, self.ans, self.args, k in owned)
-        if type(parent) is int:
-            at = parent
-        else:
-            at = parent.place
-            adjoints.entries[at] = parent
-        if values[at] is ZERO:
-            values[at] = share
-            if fresh:
-                owned.add(at)
-        else:
-            adjoints.add(parent, share, fresh)
+        share, fresh = times_partial(self.row, self.i, g, self.ans, self.args, k in adjoints.owned)
+        adjoints.add(self.parent, share, fresh)
 
     @property
     def parents(self):
@@ -196,18 +184,9 @@ class Pair(Entry):
 
 def times_partial(row, i, g, ans, args, mine):
     """Return partial i times `g`, and whether it is a buffer that nobody else holds; `mine` tells that `g` is one to write into."""
-    partial = row.partials[i]
-    if partial is ONE:
+    if row.partials[i] is ONE:
         return g, mine
-    if type(g) is not ndarray:
-        return row.multiply(i, g, ans, args), True
-    if partial is MINUS_ONE:
-        return np.multiply(g, -1.0, g if mine else None), True  # np.negative of a broadcast array takes three times as long
-    singular = row.singular and (row.singular is True or row.singular(*args))
-    share = product(partial, g, ans, args, mine and not singular)
-    if singular and not all_finite(share):
-        share = np.where(np.equal(g, 0), 0.0, share)
-    return share, True
+    return row.multiply(i, g, ans, args, mine=mine and type(g) is ndarray), True
 
 
 class Linear(Entry):

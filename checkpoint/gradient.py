@@ -226,9 +226,11 @@ def hvp(f, x, v, *, nan_safe=False):
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
-def handed_out(var):
-    """Return the value of a variable for a caller, who may change it: what was recorded must stay as it was."""
-    value = var._refresh().value
+def handed_out(leaf, tape):
+    """Return the value of a variable of a tape for a caller, who may change it, as what was recorded must not; anything else as it is."""
+    if type(leaf) is not Var or leaf.level is not tape:
+        return leaf
+    value = leaf._refresh().value
     if type(value) is np.ndarray:
         return value.copy("K")
     return np.copy(value) if isinstance(value, Traced) and value.ndim else value
@@ -260,12 +262,10 @@ class Recording:
             outs, self.out_structure = flatten_output(out, where)
             self.nodes, self.values = [], []
             for leaf in outs:
-                ours = type(leaf) is Var and leaf.level is tape
-                value = handed_out(leaf) if ours else leaf
-                self.nodes.append(leaf.node if ours else None)
-                self.values.append(plain(value, self.python_scalars))
+                self.values.append(plain(handed_out(leaf, tape), self.python_scalars))  # first: a view is brought up to date
+                self.nodes.append(leaf.node if type(leaf) is Var and leaf.level is tape else None)
             if has_aux:
-                self.aux = optree.tree_map(lambda leaf: handed_out(leaf) if type(leaf) is Var and leaf.level is tape else leaf, self.aux)
+                self.aux = optree.tree_map(lambda leaf: handed_out(leaf, tape), self.aux)
         self.value = unflatten_output(self.out_structure, self.values)
 
     def pull(self, g):

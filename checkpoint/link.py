@@ -28,7 +28,7 @@ from .leaves import (
 )
 from .storage.states import copy_state, nbytes
 from .sweep import Sweep
-from .tape import Tape, Var, make_var
+from .tape import Tape, Var, make_var, owner_of
 
 __all__ = ["Link", "Links", "Stacked", "record"]
 
@@ -373,7 +373,7 @@ class Pullback:
             elif isinstance(value, Dual):
                 held += [value.value, value.tangent]
             elif isinstance(value, np.ndarray):
-                owner = value if value.base is None else value.base
+                owner = owner_of(value)
                 arrays[id(owner)] = owner
             else:
                 numbers += isinstance(value, float | np.generic)

@@ -22,7 +22,7 @@ from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 from dualad.traced import GETITEM, Traced
 
 from .entries import Get, Linear, Number, Pair, Record, Single, pull_broadcast, pull_row
-from .tape import SMALL, Var
+from .tape import SMALL, Var, make_var
 
 __all__ = []
 
@@ -215,21 +215,12 @@ def small(row, fn, args, kwargs, tape):
         v = fn(*values, **kwargs)
     except ArithmeticError:  # of Python floats, where NumPy has inf or NaN
         return None
-    r = new(Var)
-    r.value, r.level, r.alias, r.node = v, tape, None, None
-    if type(v) is ndarray:
-        if v.nbytes > SMALL or v.dtype is not FLOAT or not v.ndim:
-            return None
-    elif type(v) in NUMBERS:
-        r.value = float(v)
-    else:
+    if type(v) in NUMBERS:
+        v = float(v)
+    elif type(v) is not ndarray or v.nbytes > SMALL or v.dtype is not FLOAT or not v.ndim:
         return None
-    if active:
-        node = entry_of(row, r.value, values, kwargs, active, args, tape)
-        if node is None:
-            return None
-        r.node = node
-    return r
+    node = entry_of(row, v, values, kwargs, active, args, tape) if active else None
+    return None if active and node is None else make_var(v, node, tape)
 
 
 def entry_of(row, v, values, kwargs, active, args, tape):
@@ -346,9 +337,8 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
     tape = self.level
     i = self.node
     if tape.plain and i is not None and method == "__call__" and not kwargs:
-        a = self.value
+        a, row = self.value, ROWS.get(ufunc)
         if len(args) == 1:
-            row = ROWS.get(ufunc)
             if row is None or not row.short:
                 pass
             elif type(a) is ndarray:
@@ -374,11 +364,9 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                 with np.errstate(all="ignore"):
                     p = float(evaluated(row.partials[0], v, (a,)))
                 if p - p == 0.0:
-                    r = new(Var)
-                    r.value, r.node, r.level, r.alias = v, len(tape.entries), tape, None
                     tape.entries.append((i, p))
-                    return r
-        if isinstance(row := ROWS.get(ufunc), Differentiable):
+                    return make_var(v, len(tape.entries) - 1, tape)
+        if isinstance(row, Differentiable):
             if getattr(a, "nbytes", 0) <= SMALL and (r := small(row, ufunc, args, kwargs, tape)) is not None:
                 return r
             if type(row) is Multilinear and len(args) == 2 and (r := by_constant(self, row, ufunc, args, tape)) is not None:
@@ -401,9 +389,7 @@ def by_constant(var, row, ufunc, args, tape):
     v = ufunc(*values)
     like, constant = abstract(a), tape.freeze(other)
     entry = Record(row, (i,), (var.node,), (like, constant) if i == 0 else (constant, like), NO_KEYWORDS, None)
-    r = new(Var)
-    r.value, r.node, r.level, r.alias = v.item() if type(v) is float64 else v, tape.record(entry), tape, None
-    return r
+    return make_var(v.item() if type(v) is float64 else v, tape.record(entry), tape)
 
 
 def current_values(args, tape):

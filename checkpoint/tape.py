@@ -37,9 +37,9 @@ from dualad.rules.primitives import all_finite
 from dualad.traced import Traced, writable
 
 from .adjoints import ZERO, Adjoints
-from .entries import Assign, Get, Part, Record, Single, place_of, push_small
+from .entries import Assign, Get, Number, Part, Record, Single, place_of, push_small
 
-__all__ = ["Tape", "Var", "make_var"]
+__all__ = ["Tape", "Var", "make_var", "owner_of"]
 
 SMALL = 1024  # bytes of an array that the tape itself may hold
 SOONER_COPIED = 4096  # bytes of an array that is sooner copied than compared
@@ -54,7 +54,7 @@ class Tape(Level):
         super().__init__(None, nan_safe, weak)
         self.entries = []
         self.frozen = {}
-        self.borrowed = None
+        self.borrowed = {}
 
     def input(self, value):
         """Return a new input variable. A large array stays the caller's until something must hold it (see `own`)."""
@@ -63,12 +63,12 @@ class Tape(Level):
                 value = np.array(value)
             else:
                 owner = owner_of(value)
-                self.borrowed = {**(self.borrowed or {}), id(owner): owner}
+                self.borrowed[id(owner)] = owner
         return self.variable(value)
 
     def borrows(self, value):
         """Tell whether a value is a caller's array or shows one."""
-        return self.borrowed is not None and type(value) is np.ndarray and id(owner_of(value)) in self.borrowed
+        return type(value) is np.ndarray and id(owner_of(value)) in self.borrowed
 
     def own(self, var):
         """Return the value of a variable as one that nobody else writes: a caller's array is copied the first time it is held."""
@@ -189,8 +189,7 @@ class Tape(Level):
         with np.errstate(all="ignore"):
             for k, entry in enumerate(self.needed(outputs)):
                 if type(entry) is tuple:
-                    shares = [p * t for i, p in zip(entry[::2], entry[1::2], strict=True) if (t := pushed[i]) is not None]
-                    pushed[k] = sum(shares) if shares else None
+                    pushed[k] = Number(entry[::2], entry[1::2]).push(pushed)
                 elif type(entry) is list:
                     pushed[k] = push_small(entry, pushed)
                 elif entry is not None:

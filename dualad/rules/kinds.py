@@ -22,7 +22,7 @@ import numpy as np
 
 from .cotangents import Abstract, is_complex, like_primal, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
 from .partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, evaluated, fits, one_over, product, used_by
-from .primitives import all_finite, primitive, strong_multiply
+from .primitives import all_finite, primitive, strong_multiply, zero_wins
 
 __all__ = ["ANS", "FIRST", "MINUS_ONE", "ONE", "ROWS", "SECOND", "Abstract", "Composite", "Constant", "Differentiable",
            "Elementwise", "Refused", "Row", "bilinear", "composite", "constant", "elementwise", "explicit", "is_complex",
@@ -264,8 +264,8 @@ class Elementwise(Differentiable):
             g = self.multiply(i, g, ans, args, strong)
         return unbroadcast(g, args[i])
 
-    def multiply(self, i, t, ans, args, strong=False):
-        """Return partial i times the tangent or cotangent `t`; reuses the partial's buffer where it is fresh."""
+    def multiply(self, i, t, ans, args, strong=False, mine=False):
+        """Return partial i times the tangent or cotangent `t`, in a buffer of the partial that is fresh, or in `t` if it is `mine`."""
         partial = self.partials[i]
         if partial is None:
             raise missing_rule(self, "derivative", i)
@@ -274,9 +274,9 @@ class Elementwise(Differentiable):
                 if type(t) is np.ndarray and (ans is None or type(ans) is np.ndarray) and self.trusted:
                     r = product(partial, t, ans, args)
                     if type(r) is np.ndarray:
-                        return r if all_finite(r) else np.where(np.equal(t, 0), 0.0, r)
+                        return zero_wins(r, t)
                 return strong_multiply(evaluated(partial, ans, args), t)
-        return product(partial, t, ans, args) if self.trusted else evaluated(partial, ans, args) * t
+        return product(partial, t, ans, args, mine) if self.trusted else evaluated(partial, ans, args) * t
 
 
 def pullback_of(row, i, partial):

@@ -6,7 +6,7 @@ from functools import wraps
 
 import numpy as np
 
-__all__ = ["all_finite", "primitive", "ratio", "strong_multiply"]
+__all__ = ["all_finite", "primitive", "ratio", "strong_multiply", "zero_wins"]
 
 
 def primitive(fn):
@@ -47,8 +47,15 @@ def primitive(fn):
 def strong_multiply(p, t):
     """Return p * t, and 0 wherever t is 0, even where p is infinite or NaN."""
     with np.errstate(all="ignore"):
-        r = p * t
-        return r if all_finite(r) else np.where(np.equal(t, 0), 0.0, r)[()]
+        return zero_wins(p * t, t)
+
+
+def zero_wins(r, t):
+    """Return the product r of something and t, with 0 wherever t is 0."""
+    if all_finite(r):
+        return r
+    r = np.where(np.equal(t, 0), 0.0, r)
+    return r if r.ndim else r[()]
 
 
 def all_finite(x):
