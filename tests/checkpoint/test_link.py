@@ -1,17 +1,11 @@
 """What a chain leaves behind besides its state (outs, gradients by inputs) is there again after a process was killed."""
 
-import os
-import random
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import optree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from killing import kill_again_and_again
 
 from checkpoint import CTZ, Disk, Memory, Online, Periodic, Revolve, StoreAll, chain, grad, vjp
 from checkpoint.storage import DamagedState
@@ -164,26 +158,15 @@ def test_part_of_a_row_behind_the_last_one_counts_for_nothing(folder):
 
 
 SCRIPT = """
-import os, signal, sys
+import sys
 from checkpoint import Disk, Online, Revolve
-from checkpoint.storage import files, kept, log
+from checkpoint.storage import files, kept
+from killing import counted
 from test_link import Calls, until
 
 moment, folder, length = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-
-
-def before(function):
-    def counted(*arguments, **options):
-        global moment
-        moment -= 1
-        if not moment:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **options)
-    return counted
-
-
-for module, name in ((files.os, "replace"), (files.os, "fsync"), (files.os, "write"), (files, "_encode"), (kept, "_remove")):
-    setattr(module, name, before(getattr(module, name)))
+os = files.os
+before = counted(moment, (os, "replace"), (os, "fsync"), (os, "write"), (files, "_encode"), (kept, "_remove"))
 Calls.count = before(Calls.count)
 options = {"until": until, "schedule": Online(3)} if length == "until" else {"schedule": Revolve(3)}
 print(" ".join(Calls().gradient(storage=Disk(folder, resume=True), **options)))
@@ -193,23 +176,7 @@ print(" ".join(Calls().gradient(storage=Disk(folder, resume=True), **options)))
 @pytest.mark.parametrize("length", ["known", "until"])
 def test_killed(tmp_path, folder, length):
     """At random calls of the step and the system; on one folder until one process comes through, then anew."""
-    script = tmp_path / "killed.py"
-    script.write_text(SCRIPT)
-    paths = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
-    chance, kills, sweeps = random.Random(length), 0, set()
-    while kills < 10:
-        words = [sys.executable, str(script), str(chance.randrange(1, 500)), str(folder), length]
-        done = subprocess.run(words, env=environment, capture_output=True, text=True)
-        if done.returncode == 0:
-            assert done.stdout.split() == EXPECTED[length] and not folder.exists()
-        else:
-            assert done.returncode == -signal.SIGKILL, done.stderr
-            kills += 1
-            sweeps.add(bool(list(folder.glob("*.final"))))
-    assert sweeps == {False, True}, "both were hit"
-    words[2] = "0"
-    assert subprocess.run(words, env=environment, capture_output=True, text=True).stdout.split() == EXPECTED[length]
+    kill_again_and_again(tmp_path, folder, SCRIPT, length, kills=10, latest=500, expected=" ".join(EXPECTED[length]))
 
 
 def test_memory_needs_no_rows():

@@ -1,19 +1,17 @@
 """Disk(path, resume=True): killed at any moment, the same call ends with the same bits and repeats only what was lost."""
 
 import os
-import random
-import signal
 import subprocess
 import sys
 import textwrap
 import threading
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from killing import kill_again_and_again
 
 from checkpoint.actions import Advance, Reverse, Save
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
@@ -323,27 +321,15 @@ def test_after_an_error_of_the_writer_nothing_more_is_written(folder, monkeypatc
 
 
 SCRIPT = """
-import os, random, signal, sys
+import sys
 from checkpoint.schedules import Online, Revolve
 from checkpoint.storage import Disk, files, kept
 from checkpoint.sweep import reverse
+from killing import counted
 from test_resume import X0, SEED, N, bits, pull, step
 
 moment, folder, until = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "until"
-
-
-def before(function):
-    def counted(*arguments, **options):
-        global moment
-        moment -= 1
-        if not moment:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **options)
-    return counted
-
-
-for module, name in ((files.os, "replace"), (files.os, "fsync"), (files, "_encode"), (kept, "_remove")):
-    setattr(module, name, before(getattr(module, name)))
+before = counted(moment, (files.os, "replace"), (files.os, "fsync"), (files, "_encode"), (kept, "_remove"))
 steps, schedule = {"until": lambda k, x: k == N} if until else {"steps": N}, Online(3) if until else Revolve(3)
 result = reverse(before(step), before(pull), X0, SEED, storage=Disk(folder, resume=True), schedule=schedule, **steps)
 print(repr(bits(result)))
@@ -353,23 +339,7 @@ print(repr(bits(result)))
 @pytest.mark.parametrize("length", ["known", "until"])
 def test_killed(tmp_path, folder, length):
     """At random calls of step, pull and the system; on one folder until one process comes through, then anew."""
-    script = tmp_path / "killed.py"
-    script.write_text(SCRIPT)
-    paths = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
-    chance, kills, phases = random.Random(length), 0, set()
-    while kills < 12:
-        words = [sys.executable, str(script), str(chance.randrange(1, 320)), str(folder), length]
-        done = subprocess.run(words, env=environment, capture_output=True, text=True)
-        if done.returncode == 0:
-            assert done.stdout.strip() == repr(EXPECTED) and not folder.exists()
-        else:
-            assert done.returncode == -signal.SIGKILL, done.stderr
-            kills += 1
-            phases.add(bool(list(folder.glob("*.final"))))
-    assert phases == {False, True}, "both sweeps were hit"
-    words[2] = "0"
-    assert subprocess.run(words, env=environment, capture_output=True, text=True).stdout.strip() == repr(EXPECTED)
+    kill_again_and_again(tmp_path, folder, SCRIPT, length, kills=12, latest=320, expected=repr(EXPECTED))
 
 
 def test_partial_steps_and_layers_have_a_fingerprint(folder):
