@@ -77,6 +77,7 @@ def primals(quick):
 
 # --- peers ------------------------------------------------------------------------------------------------------------------
 
+
 def by_hand(quick):
     """Tangents written out in NumPy: what an optimal tool could reach without fusing loops."""
     yield PRODUCT.title, "product", Case(product_tangent, (*SEEDS[0], *SEEDS[1]))
@@ -223,6 +224,7 @@ def fastdual(quick):
 def torch(quick):
     import torch
     from torch.func import grad, jacfwd, jvp, vmap
+
     torch.set_num_threads(1)
 
     def push(f, x, vs):

@@ -9,6 +9,7 @@ __all__ = ["chain", "chain_gradient", "functions", "loop", "loop_gradient", "poi
 
 # --- arrays -----------------------------------------------------------------------------------------------------------------
 
+
 def rosenbrock(x, np=np):
     return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
 
@@ -41,6 +42,7 @@ def points(n):
 
 
 # --- scalar Python code -----------------------------------------------------------------------------------------------------
+
 
 def loop(x):
     """Rosenbrock's function, number by number."""

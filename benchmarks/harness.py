@@ -35,12 +35,13 @@ ALLOCATORS = {  # of glibc: pinned, it neither maps and unmaps large arrays (32 
     "pinned": {"MALLOC_MMAP_THRESHOLD_": str(1 << 25), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)},
     "default": {},
 }
-REPEATS = 7                  # interleaved: all rows of all peers once, then again
-LONG_ENOUGH = 0.005          # seconds, the least of one repeat; short calls are made many times
-LONG, TOO_LONG = 1.0, 20.0   # seconds from which a call is timed only three times, or only once
+REPEATS = 7  # interleaved: all rows of all peers once, then again
+LONG_ENOUGH = 0.005  # seconds, the least of one repeat; short calls are made many times
+LONG, TOO_LONG = 1.0, 20.0  # seconds from which a call is timed only three times, or only once
 
 
 # --- public -----------------------------------------------------------------------------------------------------------------
+
 
 class Case(NamedTuple):
     """The call ``f(*args)`` that is timed; its result is what peers must agree on.
@@ -122,6 +123,7 @@ def main(name, tables, primals, peers):
 
 # --- memory -----------------------------------------------------------------------------------------------------------------
 
+
 class Memory:
     """The growth of the process's resident memory in the first call."""
 
@@ -161,6 +163,7 @@ def resident_peak(reset=False):
 
 # --- the parent: asks every peer in turn ------------------------------------------------------------------------------------
 
+
 class Outcome:
     """What one peer did in one row."""
 
@@ -192,8 +195,12 @@ def run(name, tables, peers, here, allocator, quick, repeats):
             rows = list(dict.fromkeys(row for keys in supported.values() for title, row in keys if title == table.title))
             results = {row: {peer: Outcome() for peer in children if [table.title, row] in supported[peer]} for row in rows}
             measure(table, results, children, repeats, folder)
-            bad += [f"{table.title}, {row}: {peer}: {outcome.error}" for row, outcomes in results.items()
-                    for peer, outcome in outcomes.items() if outcome.error and peers[peer].ours]
+            bad += [
+                f"{table.title}, {row}: {peer}: {outcome.error}"
+                for row, outcomes in results.items()
+                for peer, outcome in outcomes.items()
+                if outcome.error and peers[peer].ours
+            ]
             if rows:
                 print(f"\n### {table.title}\n")
                 print(peer_table(table, results) if table.by_peer else task_table(table, results, list(children)), flush=True)
@@ -264,8 +271,14 @@ class Child:
         command = [sys.executable, "-m", f"benchmarks.{name}", "--serve", peer, *["--quick"] * quick]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")}
         self.peer = peer
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=environment | ONE_THREAD | ALLOCATORS[allocator], cwd=Path(__file__).parent.parent)
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment | ONE_THREAD | ALLOCATORS[allocator],
+            cwd=Path(__file__).parent.parent,
+        )
 
     def ask(self, *request):
         line = ""
@@ -295,8 +308,10 @@ def installed(needs):
 def describe(peers, here):
     needs = sorted({peers[peer].needs for peer in here} - {None})
     versions = [f"NumPy {np.__version__}", *(f"{name} {importlib.metadata.version(name)}" for name in needs)]
-    return (f"Python {platform.python_version()}, {', '.join(versions)}; {platform.system()} {platform.machine()}, "
-            f"one thread each.\nIn brackets: multiples of the plain primal, measured in the same subprocess.")
+    return (
+        f"Python {platform.python_version()}, {', '.join(versions)}; {platform.system()} {platform.machine()}, "
+        f"one thread each.\nIn brackets: multiples of the plain primal, measured in the same subprocess."
+    )
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------------
@@ -336,8 +351,10 @@ def task_table(table, results, here):
         head.append(" / ".join(versus))
     text = [markdown(head, lines)]
     if factors:
-        text.append(f"\n{head[-1]}: geometric mean {geometric_mean(factors):.2f}, least {min(factors):.2f}, "
-                    f"below 1 in {sum(factor < 1 for factor in factors)} of {len(factors)} rows.")
+        text.append(
+            f"\n{head[-1]}: geometric mean {geometric_mean(factors):.2f}, least {min(factors):.2f}, "
+            f"below 1 in {sum(factor < 1 for factor in factors)} of {len(factors)} rows."
+        )
     if errors:
         text += ["\nFails:\n", *errors]
     return "\n".join(text)
@@ -354,9 +371,15 @@ def peer_table(table, results):
             if outcome.error:
                 lines.append([f"{peer}: {outcome.error}", *[""] * (len(extra) + 3)])
             else:
-                lines.append([peer, show(median(outcome.seconds), table.unit), f"{outcome.ratio:.1f}x",
-                              *(outcome.columns.get(name, "") for name in extra),
-                              "reference" if outcome.is_reference else f"{outcome.difference:.0e}"])
+                lines.append(
+                    [
+                        peer,
+                        show(median(outcome.seconds), table.unit),
+                        f"{outcome.ratio:.1f}x",
+                        *(outcome.columns.get(name, "") for name in extra),
+                        "reference" if outcome.is_reference else f"{outcome.difference:.0e}",
+                    ]
+                )
         text.append(markdown([row, table.unit, f"x {table.base}", *extra, "difference"], lines))
     return "\n\n".join(text)
 
@@ -365,12 +388,15 @@ def markdown(head, lines):
     """Return a Markdown table, its first column flush left and the others flush right."""
     widths = [max(3, *(len(line[i]) for line in (head, *lines))) for i in range(len(head))]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    rows = [[cells[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))]
-            for cells in (head, rule, *lines)]
+    rows = [
+        [cells[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))]
+        for cells in (head, rule, *lines)
+    ]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
 # --- the child: answers until its input ends ----------------------------------------------------------------------------------
+
 
 def serve(primals, peer, quick):
     """Answer the parent's requests, in a subprocess of this peer's own."""
@@ -424,8 +450,9 @@ class Repeat:
 
     def __init__(self, case, quick):
         names = [f"a{i}" for i in range(len(case.args))]
-        self.timer = timeit.Timer(f"f({', '.join(names)})", "gc.enable()",
-                                  globals={"f": case.f, "gc": gc, **dict(zip(names, case.args, strict=True))})
+        self.timer = timeit.Timer(
+            f"f({', '.join(names)})", "gc.enable()", globals={"f": case.f, "gc": gc, **dict(zip(names, case.args, strict=True))}
+        )
         self.number = 1
         while not quick and self.timer.timeit(self.number) < LONG_ENOUGH:
             self.number *= 2

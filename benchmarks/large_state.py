@@ -43,20 +43,27 @@ def adjoint(k, state, cotangent):
     (u, v), (gu, gv, by_feed, by_kill) = state, cotangent
     gr = gv - gu
     by_feed, by_kill = by_feed + np.sum(gu * (1.0 - u)) - np.sum(gv * v), by_kill - np.sum(gv * v)
-    return (gu + DU * laplacian(gu) - FEED * gu + gr * v * v, gv + DV * laplacian(gv) - (FEED + KILL) * gv + 2.0 * gr * u * v,
-            by_feed, by_kill)
+    return (
+        gu + DU * laplacian(gu) - FEED * gu + gr * v * v,
+        gv + DV * laplacian(gv) - (FEED + KILL) * gv + 2.0 * gr * u * v,
+        by_feed,
+        by_kill,
+    )
 
 
 # --- peers: each returns a function that gives the gradient by u, v, feed and kill, and is called once before it is timed ----------
 
+
 def step_of(roll):
     """Return the step as ``(u, v, feed, kill) -> (u, v)`` with the `roll` of another library."""
+
     def spread(a):
         return roll(a, 1, 0) + roll(a, -1, 0) + roll(a, 1, 1) + roll(a, -1, 1) - 4.0 * a
 
     def advance(u, v, feed, kill):
         r = u * v * v
         return u + DU * spread(u) - r + feed * (1.0 - u), v + DV * spread(v) + r - (feed + kill) * v
+
     return advance
 
 
@@ -80,6 +87,7 @@ def by_torch(state, steps):
             u, v = checkpoint(segment, u, v, *leaves[2:], count, use_reentrant=True)
         (v**2).sum().backward()
         return [leaf.grad.numpy() for leaf in leaves]
+
     return gradient
 
 
@@ -99,7 +107,9 @@ def by_jax(state, steps):
         @jax.checkpoint
         def segment(x, _):
             return jax.lax.scan(one, x, None, length=inner)[0], None
+
         return jnp.sum(jax.lax.scan(segment, (u, v), None, length=steps // inner)[0][1] ** 2)
+
     gradient = jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)))
     return lambda: [np.asarray(g) for g in gradient(*state, FEED, KILL)]
 
@@ -116,7 +126,9 @@ def by_equinox(state, steps):
     def loss(u, v, feed, kill):
         def one(x, _):
             return advance(*x, feed, kill), None
+
         return jnp.sum(scan(one, (u, v), None, length=steps, kind="checkpointed", checkpoints=12)[0][1] ** 2)
+
     gradient = jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)))
     return lambda: [np.asarray(g) for g in gradient(*state, FEED, KILL)]
 
@@ -140,6 +152,7 @@ def by_autograd(state, steps):
         for count in segments(steps):
             fields = checkpoint(segment)(fields, feed, kill, count)
         return anp.sum(fields[1] ** 2)
+
     gradient = autograd.grad(loss, argnum=(0, 1, 2, 3))
     return lambda: gradient(*state, FEED, KILL)
 
@@ -179,8 +192,9 @@ def measure(name, n, steps):
             return peer()
         if name == "by hand":
             seed = lambda x: (np.zeros((n, n)), 2.0 * x[1], 0.0, 0.0)
-            return sweep.reverse(lambda k, x: step(k, x, FEED, KILL), adjoint, state, seed, steps=steps, schedule=Revolve(12),
-                                 stats=stats).cotangent
+            return sweep.reverse(
+                lambda k, x: step(k, x, FEED, KILL), adjoint, state, seed, steps=steps, schedule=Revolve(12), stats=stats
+            ).cotangent
         loss = lambda u, v, feed, kill: np.sum(chain(step, (u, v), feed, kill, steps=steps, stats=stats, **options)[1] ** 2)
         return grad(loss, argnums=(0, 1, 2, 3))(*state, FEED, KILL)
 
@@ -224,8 +238,13 @@ def main():
             reference = check if reference is None else reference
             agrees = np.allclose(check, reference, rtol=1e-9)
             status |= not agrees
-            name = {"by hand": "by hand, Revolve(12)", "torch": "torch.utils.checkpoint", "jax": "JAX, nested remat, compiled",
-                    "equinox": "equinox, 12 checkpoints, compiled", "autograd": "autograd's checkpoint"}.get(case, f"chain, {schedule}")
+            name = {
+                "by hand": "by hand, Revolve(12)",
+                "torch": "torch.utils.checkpoint",
+                "jax": "JAX, nested remat, compiled",
+                "equinox": "equinox, 12 checkpoints, compiled",
+                "autograd": "autograd's checkpoint",
+            }.get(case, f"chain, {schedule}")
             advances, peak = (advances, peak) if case not in PEERS else ("", "")
             times = f"{primal:.2f} | {gradient:.2f} | {gradient / primal:.1f}x" if agrees else "| | DISAGREES"
             print(f"| {name} | {times} | {memory:.0f} | {advances} | {peak} | {'agrees' if agrees else check} |")

@@ -16,6 +16,7 @@ FACTOR = 1.000001
 
 # --- the simulation ---------------------------------------------------------------------------------------------------------
 
+
 def slope(x, y, z, sigma, rho, beta):
     return sigma * (y - x), x * (rho - z) - y, x * y - beta * z
 
@@ -27,8 +28,7 @@ def step(k, state, sigma, rho, beta):
     a2, b2, c2 = slope(x + H / 2 * a1, y + H / 2 * b1, z + H / 2 * c1, sigma, rho, beta)
     a3, b3, c3 = slope(x + H / 2 * a2, y + H / 2 * b2, z + H / 2 * c2, sigma, rho, beta)
     a4, b4, c4 = slope(x + H * a3, y + H * b3, z + H * c3, sigma, rho, beta)
-    return (x + H / 6 * (a1 + 2 * a2 + 2 * a3 + a4), y + H / 6 * (b1 + 2 * b2 + 2 * b3 + b4),
-            z + H / 6 * (c1 + 2 * c2 + 2 * c3 + c4))
+    return (x + H / 6 * (a1 + 2 * a2 + 2 * a3 + a4), y + H / 6 * (b1 + 2 * b2 + 2 * b3 + b4), z + H / 6 * (c1 + 2 * c2 + 2 * c3 + c4))
 
 
 def squares(state):
@@ -38,11 +38,13 @@ def squares(state):
 
 def simulate(steps):
     """Return the simulation as a plain loop, a function of six numbers."""
+
     def simulated(x, y, z, sigma, rho, beta):
         state = x, y, z
         for k in range(steps):
             state = step(k, state, sigma, rho, beta)
         return squares(state)
+
     return simulated
 
 
@@ -82,8 +84,10 @@ def primals(quick):
 
 # --- peers ------------------------------------------------------------------------------------------------------------------
 
+
 def complex_step(quick):
     """No differentiation at all: six runs on complex numbers, exact to the last digits."""
+
     def gradient(*numbers):
         shifted = [[number + 1e-30j * (i == j) for j, number in enumerate(numbers)] for i in range(len(numbers))]
         return [run(*point).imag / 1e-30 for point in shifted]
@@ -91,8 +95,7 @@ def complex_step(quick):
     steps = length(quick)
     run = simulate(steps)
     measured = Memory(gradient)
-    yield GRADIENT.title, of(steps), Case(measured, (*START, *PARAMETERS),
-                                          columns=lambda seconds, primal: {"peak memory": str(measured)})
+    yield GRADIENT.title, of(steps), Case(measured, (*START, *PARAMETERS), columns=lambda seconds, primal: {"peak memory": str(measured)})
 
 
 def closed_form(quick):
@@ -102,6 +105,7 @@ def closed_form(quick):
 
 def checkpointed(schedule):
     """Return the builder for one schedule, in the notation of the command line."""
+
     def build(quick):
         from checkpoint import Stats, chain, grad, sweep
         from checkpoint.schedules.parse import parse
@@ -113,8 +117,11 @@ def checkpointed(schedule):
             return grad(simulate, argnums=tuple(range(6)))(*numbers, steps=steps, stats=stats)
 
         def columns(seconds, primal):
-            return {"saved states": f"{stats.peak_states} ({stats.peak_bytes} B)",
-                    "steps run again": f"{(stats.advances - steps) / steps:.2f} N", "peak memory": str(measured)}
+            return {
+                "saved states": f"{stats.peak_states} ({stats.peak_bytes} B)",
+                "steps run again": f"{(stats.advances - steps) / steps:.2f} N",
+                "peak memory": str(measured),
+            }
 
         steps, stats = length(quick), Stats()
         grad(simulate)(*START, *PARAMETERS, steps=3)
@@ -128,34 +135,43 @@ def checkpointed(schedule):
 
         def columns_driver(seconds, primal):
             own = (counts.advances + counts.pulls) * primal / many
-            return {"us a step": f"{seconds / many * 1e6:.2f}", "without the calls": f"{(seconds - own) / many * 1e6:.2f}",
-                    "saved states": f"{counts.peak_states} ({counts.peak_bytes} B)",
-                    "steps run again": f"{(counts.advances - many) / many:.2f} N", "peak memory": str(driver)}
+            return {
+                "us a step": f"{seconds / many * 1e6:.2f}",
+                "without the calls": f"{(seconds - own) / many * 1e6:.2f}",
+                "saved states": f"{counts.peak_states} ({counts.peak_bytes} B)",
+                "steps run again": f"{(counts.advances - many) / many:.2f} N",
+                "peak memory": str(driver),
+            }
 
         driver = Memory(sweep_back)
         yield DRIVER.title, of(many), Case(driver, columns=columns_driver)
+
     return build
 
 
 def eager(quick):
     """The same program without a chain: everything is recorded."""
     from checkpoint import grad
+
     yield recorded(grad(simulate(3), argnums=tuple(range(6))), grad(simulate(length(quick)), argnums=tuple(range(6))), quick)
 
 
 def autograd(quick):
     from autograd import grad
+
     yield recorded(grad(simulate(3), argnum=tuple(range(6))), grad(simulate(length(quick)), argnum=tuple(range(6))), quick)
 
 
 def torch(quick):
     import torch
+
     torch.set_num_threads(1)
 
     def gradient(steps):
         def differentiated(*numbers):
             inputs = [torch.tensor(number, dtype=torch.float64, requires_grad=True) for number in numbers]
             return [float(g) for g in torch.autograd.grad(simulate(steps)(*inputs), inputs)]
+
         return differentiated
 
     yield recorded(gradient(3), gradient(length(quick)), quick)
@@ -165,8 +181,11 @@ def recorded(small, gradient, quick):
     """Return the case of a tool that records the whole loop; `small` is called first, so that imports are not counted."""
     small(*START, *PARAMETERS)
     measured, steps = Memory(gradient), length(quick)
-    return GRADIENT.title, of(steps), Case(measured, (*START, *PARAMETERS), columns=lambda seconds, primal: {
-        "saved states": "all", "peak memory": str(measured)})
+    return (
+        GRADIENT.title,
+        of(steps),
+        Case(measured, (*START, *PARAMETERS), columns=lambda seconds, primal: {"saved states": "all", "peak memory": str(measured)}),
+    )
 
 
 PEERS = {

@@ -10,12 +10,15 @@ from .functions import chain_gradient, functions, points, rosenbrock_gradient
 from .harness import Case, Peer, Table, main
 
 GRADIENT = Table("Gradient", arrays=True)
-SIZES = {10: Table("Gradient of np.sum(f(x)), n = 10", versus=("autograd", "checkpoint")),
-         100_000: Table("Gradient of np.sum(f(x)), n = 100000", versus=("autograd", "checkpoint"), rtol=1e-7)}
+SIZES = {
+    10: Table("Gradient of np.sum(f(x)), n = 10", versus=("autograd", "checkpoint")),
+    100_000: Table("Gradient of np.sum(f(x)), n = 100000", versus=("autograd", "checkpoint"), rtol=1e-7),
+}
 TABLES = [GRADIENT, *SIZES.values()]
 
 
 # --- common functions -------------------------------------------------------------------------------------------------------
+
 
 def common(n, np):
     """Return functions of an array of n numbers between 0.5 and 1.5, in the namespace `np`.
@@ -23,6 +26,7 @@ def common(n, np):
     Those that only move numbers are weighted: the gradient of their sum would be all ones. Matrices are as square as n allows.
     """
     import numpy
+
     rows = 2 if n < 100 else 250
     side = int(n**0.5)
     y, w = numpy.linspace(1.5, 0.7, n), numpy.cos(numpy.arange(3 * n))
@@ -31,62 +35,62 @@ def common(n, np):
     square = lambda x: np.reshape(x[: side * side], (side, side)) + side * numpy.eye(side)
     other = numpy.sin(numpy.arange(n // rows * 20)).reshape(n // rows, 20)
     return {
-        "x + y":             lambda x: x + y,
-        "x * y":             lambda x: x * y,
-        "x * x":             lambda x: x * x,
-        "x / y":             lambda x: x / y,
-        "y / x":             lambda x: y / x,
-        "x ** 2":            lambda x: x**2,
-        "x ** 1.5":          lambda x: x**1.5,
-        "negative":          lambda x: -x,
-        "sin":               lambda x: np.sin(x),
-        "cos":               lambda x: np.cos(x),
-        "tan":               lambda x: np.tan(x),
-        "exp":               lambda x: np.exp(x),
-        "log":               lambda x: np.log(x),
-        "sqrt":              lambda x: np.sqrt(x),
-        "tanh":              lambda x: np.tanh(x),
-        "arctan":            lambda x: np.arctan(x),
-        "log1p":             lambda x: np.log1p(x),
-        "expm1":             lambda x: np.expm1(x),
-        "abs":               lambda x: np.abs(x),
-        "square":            lambda x: np.square(x),
-        "reciprocal":        lambda x: np.reciprocal(x),
-        "hypot":             lambda x: np.hypot(x, y),
-        "arctan2":           lambda x: np.arctan2(x, y),
-        "logaddexp":         lambda x: np.logaddexp(x, y),
-        "maximum":           lambda x: np.maximum(x, y),
-        "clip":              lambda x: np.clip(x, 0.6, 1.2),
-        "where":             lambda x: np.where(mask, x, y),
-        "sum":               lambda x: np.sum(x),
-        "mean":              lambda x: np.mean(x),
-        "var":               lambda x: np.var(x),
-        "std":               lambda x: np.std(x),
-        "prod, axis=1":      lambda x: np.prod(np.reshape(x, (-1, 10)), axis=1),
-        "max":               lambda x: np.max(x),
-        "sum, axis=0":       lambda x: np.sum(matrix(x), axis=0) ** 2,
-        "cumsum":            lambda x: np.cumsum(x),
-        "diff":              lambda x: np.diff(x) * w[: n - 1],
-        "x[1:-1]":           lambda x: x[1:-1] * w[: n - 2],
-        "x[indices]":        lambda x: x[order] * w[:n],
-        "x[mask]":           lambda x: x[mask],
+        "x + y": lambda x: x + y,
+        "x * y": lambda x: x * y,
+        "x * x": lambda x: x * x,
+        "x / y": lambda x: x / y,
+        "y / x": lambda x: y / x,
+        "x ** 2": lambda x: x**2,
+        "x ** 1.5": lambda x: x**1.5,
+        "negative": lambda x: -x,
+        "sin": lambda x: np.sin(x),
+        "cos": lambda x: np.cos(x),
+        "tan": lambda x: np.tan(x),
+        "exp": lambda x: np.exp(x),
+        "log": lambda x: np.log(x),
+        "sqrt": lambda x: np.sqrt(x),
+        "tanh": lambda x: np.tanh(x),
+        "arctan": lambda x: np.arctan(x),
+        "log1p": lambda x: np.log1p(x),
+        "expm1": lambda x: np.expm1(x),
+        "abs": lambda x: np.abs(x),
+        "square": lambda x: np.square(x),
+        "reciprocal": lambda x: np.reciprocal(x),
+        "hypot": lambda x: np.hypot(x, y),
+        "arctan2": lambda x: np.arctan2(x, y),
+        "logaddexp": lambda x: np.logaddexp(x, y),
+        "maximum": lambda x: np.maximum(x, y),
+        "clip": lambda x: np.clip(x, 0.6, 1.2),
+        "where": lambda x: np.where(mask, x, y),
+        "sum": lambda x: np.sum(x),
+        "mean": lambda x: np.mean(x),
+        "var": lambda x: np.var(x),
+        "std": lambda x: np.std(x),
+        "prod, axis=1": lambda x: np.prod(np.reshape(x, (-1, 10)), axis=1),
+        "max": lambda x: np.max(x),
+        "sum, axis=0": lambda x: np.sum(matrix(x), axis=0) ** 2,
+        "cumsum": lambda x: np.cumsum(x),
+        "diff": lambda x: np.diff(x) * w[: n - 1],
+        "x[1:-1]": lambda x: x[1:-1] * w[: n - 2],
+        "x[indices]": lambda x: x[order] * w[:n],
+        "x[mask]": lambda x: x[mask],
         "reshape, transpose": lambda x: np.transpose(matrix(x)) * w[:n].reshape(n // rows, rows),
-        "concatenate":       lambda x: np.concatenate([x, y, x]) * w,
-        "stack":             lambda x: np.stack([x, y, x]) * w.reshape(3, n),
-        "flip":              lambda x: np.flip(x) * w[:n],
-        "roll":              lambda x: np.roll(x, 3) * w[:n],
-        "repeat":            lambda x: np.repeat(x, 3) * w,
-        "tile":              lambda x: np.tile(x, 3) * w,
-        "pad":               lambda x: np.pad(x, n, "constant") * w,
-        "sort":              lambda x: np.sort(x) * w[:n],
-        "dot":               lambda x: np.dot(x, y),
-        "matmul":            lambda x: matrix(x) @ other,
-        "einsum":            lambda x: np.einsum("ij,jk->ik", matrix(x), other),
-        "outer":             lambda x: np.outer(x[:300], y[:300]),
-        "linalg.norm":       lambda x: np.linalg.norm(x),
-        "linalg.solve":      lambda x: np.linalg.solve(square(x), y[:side]),
-        "linalg.inv":        lambda x: np.linalg.inv(square(x)),
-        "linalg.det":        lambda x: np.linalg.det(square(x) / side),
+        "concatenate": lambda x: np.concatenate([x, y, x]) * w,
+        "stack": lambda x: np.stack([x, y, x]) * w.reshape(3, n),
+        "flip": lambda x: np.flip(x) * w[:n],
+        "roll": lambda x: np.roll(x, 3) * w[:n],
+        "repeat": lambda x: np.repeat(x, 3) * w,
+        "tile": lambda x: np.tile(x, 3) * w,
+        "pad": lambda x: np.pad(x, n, "constant") * w,
+        "sort": lambda x: np.sort(x) * w[:n],
+        "dot": lambda x: np.dot(x, y),
+        "matmul": lambda x: matrix(x) @ other,
+        "einsum": lambda x: np.einsum("ij,jk->ik", matrix(x), other),
+        "outer": lambda x: np.outer(x[:300], y[:300]),
+        "linalg.norm": lambda x: np.linalg.norm(x),
+        "linalg.solve": lambda x: np.linalg.solve(square(x), y[:side]),
+        "linalg.inv": lambda x: np.linalg.inv(square(x)),
+        "linalg.det": lambda x: np.linalg.det(square(x) / side),
     }
 
 
@@ -113,6 +117,7 @@ def primals(quick):
 
 # --- peers ------------------------------------------------------------------------------------------------------------------
 
+
 def by_hand(quick):
     """Gradients written out in NumPy."""
     for name, gradient in (("Rosenbrock", rosenbrock_gradient), ("elementwise chain", chain_gradient)):
@@ -132,17 +137,20 @@ def gradients(grad, np, quick):
 
 def checkpoint(quick):
     from checkpoint import grad
+
     yield from gradients(grad, np, quick)
 
 
 def autograd(quick):
     import autograd.numpy
     from autograd import grad
+
     yield from gradients(grad, autograd.numpy, quick)
 
 
 def torch(quick):
     import torch
+
     torch.set_num_threads(1)
 
     def gradient(f, x):

@@ -33,7 +33,7 @@ TABLES = [PEAK, DISK, ACTIONS]
 
 ROOM, SLOWER, GENERATED = 1.25, 1.3, 2.2  # limits: of the memory needed, of the time in memory, seconds
 H, STEPS = 0.01, 2000
-SLOTS = math.ceil(math.log2(STEPS)) + 1   # states that CTZ saves; as many for Revolve, and in a budget of 12.5 states
+SLOTS = math.ceil(math.log2(STEPS)) + 1  # states that CTZ saves; as many for Revolve, and in a budget of 12.5 states
 FACTOR, ON_DISK = 1.001, 64
 FOLDER = os.environ.get("TMPDIR") or ("/var/tmp" if os.path.isdir("/var/tmp") else None)  # /tmp may be in main memory
 
@@ -51,6 +51,7 @@ def verdict(value, limit, unit, quick):
 
 
 # --- peak memory ------------------------------------------------------------------------------------------------------------
+
 
 def start(quick):
     """Return x_0, of 8 MB."""
@@ -74,6 +75,7 @@ def plain(x):
 
 def tangents(quick):
     """The Jacobian is diagonal: it rides along, no state is saved."""
+
     def derivative(x):
         product = np.ones_like(x)
         for k in range(STEPS):
@@ -82,8 +84,11 @@ def tangents(quick):
         return product
 
     measured = Memory(derivative)
-    yield PEAK.title, of_peak(quick), Case(measured, (start(quick),), columns=lambda seconds, primal: {
-        "peak": in_states(measured.grown, quick)})
+    yield (
+        PEAK.title,
+        of_peak(quick),
+        Case(measured, (start(quick),), columns=lambda seconds, primal: {"peak": in_states(measured.grown, quick)}),
+    )
 
 
 def in_states(grown, quick):
@@ -100,6 +105,7 @@ def need_of_one_step(quick):
 
 def peak_memory(**options):
     """Return the builder for a chain with these options; "memory" is in states."""
+
     def build(quick):
         def gradient(x):
             return grad(lambda x: np.sum(chain(step, x, steps=STEPS, stats=stats, **chosen)))(x)
@@ -108,18 +114,24 @@ def peak_memory(**options):
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:  # whose heap is as it was here
                 need = fresh.submit(need_of_one_step, quick).result()
             bound = SLOTS + need / x.nbytes
-            return {"peak": in_states(measured.grown, quick), "saved": str(stats.peak_states), "one step": in_states(need, quick),
-                    f"limit, {ROOM} x": verdict(measured.grown / x.nbytes, ROOM * bound, "", quick)}
+            return {
+                "peak": in_states(measured.grown, quick),
+                "saved": str(stats.peak_states),
+                "one step": in_states(need, quick),
+                f"limit, {ROOM} x": verdict(measured.grown / x.nbytes, ROOM * bound, "", quick),
+            }
 
         x, stats = start(quick), Stats()
         chosen = {name: int(value * x.nbytes) if name == "memory" else parse(value) for name, value in options.items()}
         grad(lambda x: np.sum(chain(step, x, steps=3)))(x[:10])  # what is set up in a first call is not counted
         measured = Memory(gradient)
         yield PEAK.title, of_peak(quick), Case(measured, (x,), columns=columns)
+
     return build
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------------
+
 
 class Pace(NamedTuple):
     """Seconds of one step and of writing one state, and how the step is made to last."""
@@ -176,12 +188,20 @@ def scale(x, rate, rounds):
 def pulled(schedule, storage, quick):
     """Return the gradient of the sum of x_N; the step is linear, and its own adjoint."""
     x, (*_, rounds, rate) = first(quick), pace(quick)
-    return sweep.reverse(lambda k, x: scale(x, rate, rounds), lambda k, x, g: scale(g, rate, rounds), x, np.ones_like(x),
-                         steps=ON_DISK, schedule=parse(schedule), storage=storage).cotangent
+    return sweep.reverse(
+        lambda k, x: scale(x, rate, rounds),
+        lambda k, x, g: scale(g, rate, rounds),
+        x,
+        np.ones_like(x),
+        steps=ON_DISK,
+        schedule=parse(schedule),
+        storage=storage,
+    ).cotangent
 
 
 def on_disk(quick):
     for schedule in ("ctz", "store_all"):
+
         def same(result, schedule=schedule):
             if not np.array_equal(result, pulled(schedule, InMemory(), quick)):
                 raise ValueError("not the bits of the gradient with the states in memory")
@@ -189,15 +209,23 @@ def on_disk(quick):
 
         def columns(seconds, primal):
             measured = pace(quick)
-            return {"one step": f"{measured.step * 1e3:.3g} ms", "one write": f"{measured.write * 1e3:.3g} ms",
-                    "with fsync": f"{measured.write_through * 1e3:.3g} ms", "limit": verdict(seconds / primal, SLOWER, "x", quick)}
+            return {
+                "one step": f"{measured.step * 1e3:.3g} ms",
+                "one write": f"{measured.write * 1e3:.3g} ms",
+                "with fsync": f"{measured.write_through * 1e3:.3g} ms",
+                "limit": verdict(seconds / primal, SLOWER, "x", quick),
+            }
 
         pace(quick)
-        yield DISK.title, of_disk(schedule, quick), Case(lambda schedule=schedule: pulled(schedule, Disk(FOLDER), quick),
-                                                         answer=same, columns=columns)
+        yield (
+            DISK.title,
+            of_disk(schedule, quick),
+            Case(lambda schedule=schedule: pulled(schedule, Disk(FOLDER), quick), answer=same, columns=columns),
+        )
 
 
 # --- schedules --------------------------------------------------------------------------------------------------------------
+
 
 def length(quick):
     return 1000 if quick else 1_000_000
@@ -209,6 +237,7 @@ def of_actions(quick):
 
 def closed_form(quick):
     """Advances of the binomial optimum: r N - C(S + r, r - 1), with the least r for which C(S + r, S) >= N."""
+
     def advances():
         repeats = next(r for r in range(steps) if math.comb(slots + r, slots) >= steps)
         return repeats * steps - math.comb(slots + repeats, repeats - 1)

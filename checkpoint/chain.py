@@ -27,8 +27,23 @@ __all__ = ["chain"]
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
-def chain(step, state, *params, steps=None, inputs=None, outputs=False, schedule=None, storage=None, memory=None, stats=None,
-          until=None, max_steps=None, progress=False, check=False):
+
+def chain(
+    step,
+    state,
+    *params,
+    steps=None,
+    inputs=None,
+    outputs=False,
+    schedule=None,
+    storage=None,
+    memory=None,
+    stats=None,
+    until=None,
+    max_steps=None,
+    progress=False,
+    check=False,
+):
     """Repeat a step, so that derivatives of long loops need only O(log N) saved states.
 
     An ordinary loop on plain values and a loop in forward mode on Duals. In reverse mode it is one operation, whose states are
@@ -123,12 +138,24 @@ def chain(step, state, *params, steps=None, inputs=None, outputs=False, schedule
     if type(top) is Var:
         stats = Stats() if stats is None else stats
         schedule, storage = chosen_schedule(links, steps, schedule, storage, memory, stats)
-        return record(links, top.level, source, schedule=schedule, storage=storage, stats=stats, steps=steps, until=until,
-                      max_steps=max_steps, progress=progress, check=check)
+        return record(
+            links,
+            top.level,
+            source,
+            schedule=schedule,
+            storage=storage,
+            stats=stats,
+            steps=steps,
+            until=until,
+            max_steps=max_steps,
+            progress=progress,
+            check=check,
+        )
     return run(links, steps, until, max_steps)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
 
 def as_step(step):
     """Return the step, and how many layers it was made of (None for a function)."""
@@ -183,8 +210,9 @@ def run(links, steps, until, max_steps):
     k = 0
     while k != steps and not (until is not None and until(k, x)):
         if k == max_steps:
-            raise RuntimeError(f"chain: until(k, state) is still not true after max_steps={k} steps; give more steps, or a "
-                               f"predicate that also ends")
+            raise RuntimeError(
+                f"chain: until(k, state) is still not true after max_steps={k} steps; give more steps, or a predicate that also ends"
+            )
         x, out = links.call(k, x, links.row(k, links.inputs), params)
         if links.outputs:
             outs.add(k, out)

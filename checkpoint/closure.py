@@ -205,5 +205,3 @@ def hashed(array: np.ndarray) -> Any:
     for axis in (0, 1):
         check = crc32(np.add.reduce(words, axis=axis), check)
     return array.shape, array.dtype, check
-
-

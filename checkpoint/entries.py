@@ -20,11 +20,25 @@ from dualad.traced import Traced, writable
 
 from .adjoints import ZERO
 
-__all__ = ["Assign", "Entry", "Get", "Linear", "Number", "Pair", "Part", "Record", "Single", "place_of", "pull_broadcast", "pull_row",
-           "push_small"]
+__all__ = [
+    "Assign",
+    "Entry",
+    "Get",
+    "Linear",
+    "Number",
+    "Pair",
+    "Part",
+    "Record",
+    "Single",
+    "place_of",
+    "pull_broadcast",
+    "pull_row",
+    "push_small",
+]
 
 
 # --- what the tape holds itself: lists of (parent, pullback, held) ------------------------------------------------------------------
+
 
 def pull_row(g, held):
     """Return the share of one argument of any row."""
@@ -67,6 +81,7 @@ def push_small(entry, pushed):
 
 # --- what values hold -----------------------------------------------------------------------------------------------------------
 
+
 class Entry:
     """An entry is held by the values that it made and by the entries that came from it; `place` is its index on the tape."""
 
@@ -92,8 +107,10 @@ class Record(Entry):
         if adjoints.nan_safe and vanishes(g):
             return
         if type(g) is list:
-            g = [np.zeros(shape.shape, shape.dtype) if part is None else part
-                 for part, shape in zip(g + [None] * (len(self.shapes) - len(g)), self.shapes, strict=True)]
+            g = [
+                np.zeros(shape.shape, shape.dtype) if part is None else part
+                for part, shape in zip(g + [None] * (len(self.shapes) - len(g)), self.shapes, strict=True)
+            ]
         for i, parent in zip(self.active, self.parents, strict=True):
             if isinstance(row, Elementwise):
                 share = row.vjp(i, g, self.ans, args, self.kwargs, adjoints.nan_safe)
@@ -101,8 +118,10 @@ class Record(Entry):
                 share = row.vjp(i, g, self.ans, args, self.kwargs)
             if share is not None:
                 if not row.trusted and np.shape(share) != np.shape(args[i]):
-                    raise ValueError(f"the rule of {row.name} gave a cotangent of shape {np.shape(share)}, its argument {i} has shape "
-                                     f"{np.shape(args[i])}: they must be equal")
+                    raise ValueError(
+                        f"the rule of {row.name} gave a cotangent of shape {np.shape(share)}, its argument {i} has shape "
+                        f"{np.shape(args[i])}: they must be equal"
+                    )
                 fresh = type(share) is np.ndarray and share is not g and share.base is None and row.trusted and share is not self.ans
                 if fresh:
                     for held in args:

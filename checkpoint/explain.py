@@ -20,6 +20,7 @@ __all__ = ["Explanation", "Line", "explain"]
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
+
 def explain(f, *args, seed=0):
     """Record `f` and return its evaluation trace: every node with its value, its tangent and its adjoint.
 
@@ -105,8 +106,16 @@ class Explanation:
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
         """Return the table's cells."""
-        return [(f"v{line.number}", line.operation + ("" if line.needed else "  (not needed)"), short(line.value), short(line.tangent),
-                 short(line.adjoint)) for line in self.lines]
+        return [
+            (
+                f"v{line.number}",
+                line.operation + ("" if line.needed else "  (not needed)"),
+                short(line.value),
+                short(line.tangent),
+                short(line.adjoint),
+            )
+            for line in self.lines
+        ]
 
     def note(self) -> str:
         """Return what the columns are with respect to."""
@@ -116,8 +125,10 @@ class Explanation:
     def __str__(self):
         table = [HEADER, *self.rows()]
         widths = [max(len(row[i]) for row in table) for i in range(5)]
-        lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}{c:>{widths[2] + 1}}  {d:>{widths[3]}}  {e:>{max(widths[4], 9)}}".rstrip()
-                 for a, b, c, d, e in table]
+        lines = [
+            f"{a:<{widths[0]}}  {b:<{widths[1]}}{c:>{widths[2] + 1}}  {d:>{widths[3]}}  {e:>{max(widths[4], 9)}}".rstrip()
+            for a, b, c, d, e in table
+        ]
         return "\n".join([*lines, self.note()])
 
     def to_markdown(self) -> str:
@@ -159,8 +170,10 @@ class Trace(Tape):
         """Keep the value and the spelling of an operation."""
         if result.node is not None:
             self.values[result.node] = result.value
-            self.names[result.node] = row.name.rpartition(".")[2], [
-                arg.node if isinstance(arg, Var) and arg.level is self and arg.node is not None else short(primal(arg)) for arg in args]
+            self.names[result.node] = (
+                row.name.rpartition(".")[2],
+                [arg.node if isinstance(arg, Var) and arg.level is self and arg.node is not None else short(primal(arg)) for arg in args],
+            )
 
 
 def trace_lines(tape, inputs, output, seed):
@@ -190,8 +203,17 @@ def trace_lines(tape, inputs, output, seed):
         else:
             name, args = tape.names.get(k, (type(entry).__name__.lower(), parents_of(entry)))
             operation = f"{name}({', '.join(f'v{arg + shift}' if isinstance(arg, int) else arg for arg in args if arg != '')})"
-        lines.append(Line(k + shift, operation, tuple(parent + shift for parent in parents_of(entry)), tape.values.get(k),
-                          seeded(tangents[k], k, seed, ones), kept.get(k, 0.0), k in needed))
+        lines.append(
+            Line(
+                k + shift,
+                operation,
+                tuple(parent + shift for parent in parents_of(entry)),
+                tape.values.get(k),
+                seeded(tangents[k], k, seed, ones),
+                kept.get(k, 0.0),
+                k in needed,
+            )
+        )
     return lines
 
 
@@ -211,7 +233,7 @@ def short(x):
     if isinstance(x, list | tuple):
         return "[" + ", ".join(map(short, x)) + "]"
     if isinstance(x, slice):
-        return ":".join("" if part is None else str(part) for part in (x.start, x.stop, x.step)[:3 if x.step is not None else 2])
+        return ":".join("" if part is None else str(part) for part in (x.start, x.stop, x.step)[: 3 if x.step is not None else 2])
     x = primal(x)
     if isinstance(x, int | float | np.number):
         return f"{x:.6g}"

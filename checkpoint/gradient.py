@@ -38,6 +38,7 @@ __all__ = ["grad", "hvp", "jacobian", "linearize", "value_and_grad", "vjp"]
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
+
 def vjp(f, *primals, nan_safe=False, has_aux=False):
     """Evaluate `f` and return its value together with its pullback (vector-Jacobian product).
 
@@ -76,6 +77,7 @@ def vjp(f, *primals, nan_safe=False, has_aux=False):
 
     def pullback(g):
         return recording.pull(g)
+
     return (recording.value, pullback, recording.aux) if has_aux else (recording.value, pullback)
 
 
@@ -111,6 +113,7 @@ def grad(f, argnums=0, *, nan_safe=False, has_aux=False):
     def differentiated(*args, **kwargs):
         recording, gradient = recorded_gradient(f, argnums, args, kwargs, "grad", nan_safe, has_aux)
         return (gradient, recording.aux) if has_aux else gradient
+
     return differentiated
 
 
@@ -130,6 +133,7 @@ def value_and_grad(f, argnums=0, *, nan_safe=False, has_aux=False):
     def differentiated(*args, **kwargs):
         recording, gradient = recorded_gradient(f, argnums, args, kwargs, "value_and_grad", nan_safe, has_aux)
         return ((recording.value, recording.aux), gradient) if has_aux else (recording.value, gradient)
+
     return differentiated
 
 
@@ -163,8 +167,7 @@ def jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=False, has
     @wraps(f)
     def differentiated(*args, **kwargs):
         positions, single = chosen(args, argnums, "jacobian")
-        recording = Recording(with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian",
-                              nan_safe, has_aux)
+        recording = Recording(with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian", nan_safe, has_aux)
         check_holomorphic(recording.leaves, holomorphic, "jacobian")
         results = []
         for k, value in enumerate(recording.values):
@@ -172,6 +175,7 @@ def jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=False, has
             results.append(tree[0] if single else tuple(tree))
         jac = optree.tree_unflatten(recording.out_structure, results)
         return (jac, recording.aux) if has_aux else jac
+
     return differentiated
 
 
@@ -198,6 +202,7 @@ def linearize(f, *primals, nan_safe=False):
 
     def push(*tangents):
         return recording.push(tangents)
+
     return recording.value, push
 
 
@@ -225,6 +230,7 @@ def hvp(f, x, v, *, nan_safe=False):
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
 
 def handed_out(leaf, tape):
     """Return the value of a variable of a tape for a caller, who may change it, as what was recorded must not; anything else as it is."""
@@ -275,8 +281,7 @@ class Recording:
             raise TypeError(f"{self.where}: the cotangent has the structure {structure}, the value {self.out_structure}")
         for leaf, value in zip(leaves, self.values, strict=True):
             if shape_of(leaf) != shape_of(value):
-                raise ValueError(f"{self.where}: a cotangent has shape {shape_of(leaf)}, its value {shape_of(value)}: they must be "
-                                 f"equal")
+                raise ValueError(f"{self.where}: a cotangent has shape {shape_of(leaf)}, its value {shape_of(value)}: they must be equal")
         return self.pull_leaves(list(map(like_primal, leaves, self.values)))
 
     def pull_leaves(self, leaves):
@@ -300,11 +305,14 @@ class Recording:
         """Return the Jacobian of output leaf k by each input leaf, pulling back K unit cotangents at a time."""
         shape, size = shape_of(value), int(np.prod(shape_of(value), dtype=int))
         dtype = dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(float)
-        blocks = [np.zeros((size, *shape_of(leaf)), np.result_type(dtype, dtype_of(leaf)) if dtype.kind == "c" else dtype_of(leaf))
-                  for leaf in self.leaves]
+        blocks = [
+            np.zeros((size, *shape_of(leaf)), np.result_type(dtype, dtype_of(leaf)) if dtype.kind == "c" else dtype_of(leaf))
+            for leaf in self.leaves
+        ]
         if self.nodes[k] is not None and size:
-            largest = max(size * dtype.itemsize, *(dtype_of(leaf).itemsize * int(np.prod(shape_of(leaf), dtype=int))
-                                                   for leaf in self.leaves))
+            largest = max(
+                size * dtype.itemsize, *(dtype_of(leaf).itemsize * int(np.prod(shape_of(leaf), dtype=int)) for leaf in self.leaves)
+            )
             lanes = max(1, min(size, chunk or max(FEWEST, CACHE // max(largest, 1))))
             for start in range(0, size, lanes):
                 stop = min(start + lanes, size)
@@ -326,24 +334,34 @@ class Recording:
         """
         sweeps = []
         mixed = units.dtype.kind == "c" and any(dtype_of(leaf).kind != "c" for leaf in self.leaves)
-        for factor in (1.0, -1j)[:2 if mixed else 1]:
+        for factor in (1.0, -1j)[: 2 if mixed else 1]:
             pulled = self.tape.pull([(self.nodes[k], wrap(units * factor, level))], self.inputs)
-            sweeps.append([None if g is None else unwrap(like_primal(g, leaf), level, shape_of(leaf))
-                           for g, leaf in zip(pulled, self.leaves, strict=True)])
-        return [first if not mixed or first is None or dtype_of(leaf).kind == "c" else first + 1j * sweeps[1][i]
-                for i, (first, leaf) in enumerate(zip(sweeps[0], self.leaves, strict=True))]
+            sweeps.append(
+                [
+                    None if g is None else unwrap(like_primal(g, leaf), level, shape_of(leaf))
+                    for g, leaf in zip(pulled, self.leaves, strict=True)
+                ]
+            )
+        return [
+            first if not mixed or first is None or dtype_of(leaf).kind == "c" else first + 1j * sweeps[1][i]
+            for i, (first, leaf) in enumerate(zip(sweeps[0], self.leaves, strict=True))
+        ]
 
     def push(self, tangents):
         """Return the tangent of the value along tangents of the arguments."""
         leaves, structure = flatten_input(tangents, self.where, "the tangents")
         expected = optree.tree_structure((0.0,) * self.structure) if type(self.structure) is int else self.structure
         if structure != expected or [shape_of(t) for t in leaves] != [shape_of(x) for x in self.leaves]:
-            raise TypeError(f"{self.where}: push was given tangents of the structure {structure} and shapes "
-                            f"{[shape_of(t) for t in leaves]}; the arguments have {expected} and "
-                            f"{[shape_of(x) for x in self.leaves]}")
+            raise TypeError(
+                f"{self.where}: push was given tangents of the structure {structure} and shapes "
+                f"{[shape_of(t) for t in leaves]}; the arguments have {expected} and "
+                f"{[shape_of(x) for x in self.leaves]}"
+            )
         outputs = [node for node in self.nodes if node is not None]
         pushed = iter(self.tape.push(list(zip(self.inputs, leaves, strict=True)), outputs))
         results = [None if node is None else next(pushed) for node in self.nodes]
-        results = [zero_like(value) if t is None else np.broadcast_to(t, shape_of(value)).copy()[()] if shape_of(t) != shape_of(value)
-                   else t for t, value in zip(results, self.values, strict=True)]
+        results = [
+            zero_like(value) if t is None else np.broadcast_to(t, shape_of(value)).copy()[()] if shape_of(t) != shape_of(value) else t
+            for t, value in zip(results, self.values, strict=True)
+        ]
         return optree.tree_unflatten(self.out_structure, [plain(t, self.python_scalars) for t in results])

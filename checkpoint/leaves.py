@@ -14,8 +14,20 @@ from dualad.traced import Traced
 from .storage.files import NAMESPACE
 from .tape import Var
 
-__all__ = ["added", "check_levels", "differs", "flattening", "is_floating", "kind_of", "levels_of", "on_primals", "one_level_down",
-           "read_only", "was_written"]
+__all__ = [
+    "added",
+    "check_levels",
+    "differs",
+    "flattening",
+    "is_floating",
+    "kind_of",
+    "levels_of",
+    "on_primals",
+    "one_level_down",
+    "read_only",
+    "was_written",
+]
+
 
 def rebuild(level, parts):
     value, tangent = parts
@@ -31,6 +43,7 @@ def flattening(example, structure):
 
     Single leaves and plain tuples of leaves, the states of small systems, do without optree's general ones.
     """
+
     def flatten(tree):
         leaves, found = optree.tree_flatten(tree)
         return leaves if found == structure else None
@@ -38,10 +51,12 @@ def flattening(example, structure):
     if structure == optree.tree_structure(0.0):
         return (lambda tree: [tree] if isinstance(tree, LEAF_TYPES) else flatten(tree)), lambda leaves: leaves[0]
     if type(example) is tuple and structure == optree.tree_structure((0.0,) * len(example)):
+
         def flatten_tuple(tree):
             if type(tree) is tuple and len(tree) == len(example) and all(map(LEAF_TYPES.__contains__, map(type, tree))):
                 return list(tree)
             return flatten(tree)
+
         return flatten_tuple, tuple
     return flatten, lambda leaves: optree.tree_unflatten(structure, leaves)
 
@@ -52,8 +67,10 @@ LEAF_TYPES = (float, np.ndarray, np.float64, Dual, Var)
 def check_levels(leaves, levels, where, example=""):
     """Raise where a result is of a level that did not come in through the arguments."""
     if not levels_of(leaves) <= levels:
-        raise TypeError(f"{where} uses a traced value that is not among its arguments (it closes over it), so its gradient would be "
-                        f"lost: pass it as a parameter{example}")
+        raise TypeError(
+            f"{where} uses a traced value that is not among its arguments (it closes over it), so its gradient would be "
+            f"lost: pass it as a parameter{example}"
+        )
 
 
 def levels_of(values):

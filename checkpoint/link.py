@@ -69,8 +69,10 @@ class Links:
         """Return the leaves of what step k returned; another structure, shape or dtype raises."""
         leaves = self.flatten(state)
         if leaves is None:
-            raise TypeError(f"chain: step {k} returned a state of the structure {optree.tree_structure(state)}; it was given "
-                            f"{self.state_structure}. Return the structure of the initial state")
+            raise TypeError(
+                f"chain: step {k} returned a state of the structure {optree.tree_structure(state)}; it was given "
+                f"{self.state_structure}. Return the structure of the initial state"
+            )
         if any(map(differs, leaves, self.kinds)):
             leaves = [pack_leaf(leaf) for leaf in leaves]
             for i, (leaf, kind) in enumerate(zip(leaves, self.kinds, strict=True)):
@@ -84,8 +86,10 @@ class Links:
         given = f"{dtype} of shape {shape}" if dtype is not None else f"{self.state[i]!r}"
         shape, dtype = kind_of(leaf)
         got = f"{dtype} of shape {shape}" if dtype is not None else f"{leaf!r}"
-        return TypeError(f"chain: step {k} returned {got} at state{path}, which was {given}. A step must keep the shape and dtype "
-                         f"of every leaf: begin with a state of the right shape and dtype (1.0, not 1)")
+        return TypeError(
+            f"chain: step {k} returned {got} at state{path}, which was {given}. A step must keep the shape and dtype "
+            f"of every leaf: begin with a state of the right shape and dtype (1.0, not 1)"
+        )
 
     def check_closure(self, leaves, levels):
         """Raise where a result is of a level that did not come in through the arguments."""
@@ -109,8 +113,10 @@ class Stacked:
     def put(self, k, leaves):
         """Take the leaves of the row of step k."""
         if self.columns is None:
-            self.columns = [[] if self.count is None or isinstance(leaf, Traced) else
-                            np.empty((self.count, *np.shape(leaf)), np.result_type(leaf)) for leaf in leaves]
+            self.columns = [
+                [] if self.count is None or isinstance(leaf, Traced) else np.empty((self.count, *np.shape(leaf)), np.result_type(leaf))
+                for leaf in leaves
+            ]
         for i, leaf in enumerate(leaves):
             column = self.columns[i]
             shape = np.shape(column[0]) if k else np.shape(leaf)
@@ -140,8 +146,10 @@ def record(links, tape, source, **options):
     tape.check()
     below = links.levels - {tape}
     if any(isinstance(level, Tape) for level in below):
-        raise TypeError("chain: reverse mode over reverse mode through a chain would keep every state of the inner sweep. For "
-                        "second derivatives use hvp (forward over reverse), or dualad.jacobian(grad(f))")
+        raise TypeError(
+            "chain: reverse mode over reverse mode through a chain would keep every state of the inner sweep. For "
+            "second derivatives use hvp (forward over reverse), or dualad.jacobian(grad(f))"
+        )
     link = Link(links, tape, below, options["steps"])
     options["until"] = on_primals(options["until"])
     if getattr(options["storage"], "resume", False):
@@ -160,8 +168,10 @@ def record(links, tape, source, **options):
     traced = [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(leaves)]
     if not links.outputs:
         return links.tree(traced)
-    outs = [make_var(leaf, tape.record(Part(whole, len(leaves) + i)), tape) if is_floating(leaf) else leaf
-            for i, leaf in enumerate(link.outs.arrays())]
+    outs = [
+        make_var(leaf, tape.record(Part(whole, len(leaves) + i)), tape) if is_floating(leaf) else leaf
+        for i, leaf in enumerate(link.outs.arrays())
+    ]
     return links.tree(traced), link.outs.tree(outs)
 
 
@@ -214,10 +224,15 @@ class Link(Entry):
     def check_params(self, arguments, given):
         """Raise where steps have changed the parameters or inputs that they were given, which both sweeps must see."""
         leaves, structure = optree.tree_flatten(arguments)
-        if (structure != self.links.params_structure or any(leaf is not known for leaf, known in zip(leaves, given, strict=True))
-                or any(map(was_written, (*leaves, *self.inputs)))):
-            raise ValueError("chain: a step changed its parameters or inputs, which both sweeps must see as they were given: "
-                             "copy in the step what it changes, or put it into the state")
+        if (
+            structure != self.links.params_structure
+            or any(leaf is not known for leaf, known in zip(leaves, given, strict=True))
+            or any(map(was_written, (*leaves, *self.inputs)))
+        ):
+            raise ValueError(
+                "chain: a step changed its parameters or inputs, which both sweeps must see as they were given: "
+                "copy in the step what it changes, or put it into the state"
+            )
 
     def put_out(self, k, out):
         """Keep what step k puts out."""
@@ -234,6 +249,7 @@ class Link(Entry):
 
     def beside(self):
         """Return the functions that take back what the steps of each sweep left behind in a process before this one."""
+
         def take_outs(rows):
             self.outs = Stacked(self.outs.count)
             for k, leaves in rows.items():
@@ -315,11 +331,11 @@ class Link(Entry):
                 seeds.append((node, g))
         pulled = tape.sweep_back(seeds, nodes)
         n, m = len(self.links.floating), len(self.active)
-        for j, share in enumerate(pulled[n:n + m]):
+        for j, share in enumerate(pulled[n : n + m]):
             if share is not None:
                 sums[j] = added(sums[j], share)
         if self.rows:
-            self.put_shares(k, pulled[n + m:])
+            self.put_shares(k, pulled[n + m :])
         return pulled[:n], sums
 
     def pull(self, k, g, adjoints):
@@ -331,9 +347,11 @@ class Link(Entry):
         self.closure.check("chain: in the reverse sweep")
         with np.errstate(all="ignore"):  # once, not at every step; the steps have warned in the first sweep
             gs, sums = self.sweep.backward(self.pull_step, ([g[i] for i in floating], [None] * len(self.active)), self.out_cotangents)
-        shares = [*zip([self.state_nodes[i] for i in floating], gs, strict=True),
-                  *zip([self.param_nodes[i] for i in self.active], sums, strict=True),
-                  *zip([self.input_nodes[i] for i in self.active_inputs], [rows.array() for rows in self.rows], strict=True)]
+        shares = [
+            *zip([self.state_nodes[i] for i in floating], gs, strict=True),
+            *zip([self.param_nodes[i] for i in self.active], sums, strict=True),
+            *zip([self.input_nodes[i] for i in self.active_inputs], [rows.array() for rows in self.rows], strict=True),
+        ]
         self.out_cotangents, self.rows = [], []
         for node, share in shares:
             if node is not None and share is not None:
@@ -345,8 +363,9 @@ class Link(Entry):
 
     def push(self, pushed):
         """Raise: a chain's tangents need its states again."""
-        raise TypeError("linearize: f runs a chain, whose states are not kept for many JVPs: use dualad.jvp, which runs the chain in "
-                        "forward mode")
+        raise TypeError(
+            "linearize: f runs a chain, whose states are not kept for many JVPs: use dualad.jvp, which runs the chain in forward mode"
+        )
 
 
 class Pullback:
@@ -363,9 +382,14 @@ class Pullback:
         """Bytes of the arrays on the tape, each counted once, and of its numbers."""
         arrays, numbers = {}, 0
         tape, _, results = self.record
-        held = [entry if type(entry) is list else entry[1::2] if type(entry) is tuple else
-                (getattr(entry, "args", ()), getattr(entry, "ans", None))
-                for entry in tape.needed([node for node in results if node is not None])]
+        held = [
+            entry
+            if type(entry) is list
+            else entry[1::2]
+            if type(entry) is tuple
+            else (getattr(entry, "args", ()), getattr(entry, "ans", None))
+            for entry in tape.needed([node for node in results if node is not None])
+        ]
         while held:
             value = held.pop()
             if isinstance(value, tuple | list):

@@ -98,12 +98,16 @@ def {method}(self, other):
     return general(self, other)
 """
 
-NUMBER = "entry = {entry}; entries = tape.entries; r = new(Var); r.value = v; r.node = len(entries); r.level = tape; r.alias = None; " \
+NUMBER = (
+    "entry = {entry}; entries = tape.entries; r = new(Var); r.value = v; r.node = len(entries); r.level = tape; r.alias = None; "
     "entries.append(entry); return r"
+)
 SMALL_ARRAY = "{keep}; " + NUMBER
-ARRAY = "entry = new({kind}); entry.row = row; entry.args = {args}; entry.ans = {ans}; {nodes}; entries = tape.entries; " \
-    "entry.place = len(entries); entries.append(None); " \
+ARRAY = (
+    "entry = new({kind}); entry.row = row; entry.args = {args}; entry.ans = {ans}; {nodes}; entries = tape.entries; "
+    "entry.place = len(entries); entries.append(None); "
     "r = new(Var); r.value = v; r.node = entry; r.level = tape; r.alias = None; return r"
+)
 KEEP = {"i": "i = i if type(i) is int else tape.keep(i)", "j": "j = j if type(j) is int else tape.keep(j)"}
 MARKED = {ONE: "1.0", MINUS_ONE: "-1.0", FIRST: "a", SECOND: "b"}
 DIRECT = {FIRST: ("multiply", "a"), SECOND: ("multiply", "b")}
@@ -138,16 +142,20 @@ def array_entry(row, i, ans):
         if k not in used:
             return "None"
         return f"tape.own({variables[k]}) if tape.borrowed else {value}" if k in variables else value
-    return ARRAY.format(kind="Pair" if i is None else "Single", ans=ans, args=f"({held(0)}, {held(1)})",
-                        nodes="entry.parents = (i, j)" if i is None else f"entry.i = {i}; entry.parent = {'ij'[i]}")
+
+    return ARRAY.format(
+        kind="Pair" if i is None else "Single",
+        ans=ans,
+        args=f"({held(0)}, {held(1)})",
+        nodes="entry.parents = (i, j)" if i is None else f"entry.i = {i}; entry.parent = {'ij'[i]}",
+    )
 
 
 def small_entry(row, *active):
     """Return the source that records an operation of small arrays by its active arguments."""
     parts = []
     for i in active:
-        pullback, held = (DIRECT.get(row.partials[i]) or DIVIDED.get(divisor_of(row.partials[i]))
-                          or (f"pullbacks[{i}]", "(v, a, b)"))
+        pullback, held = DIRECT.get(row.partials[i]) or DIVIDED.get(divisor_of(row.partials[i])) or (f"pullbacks[{i}]", "(v, a, b)")
         parts.append(f"({'ij'[i]}, {pullback}, {held})")
     return SMALL_ARRAY.format(keep="; ".join(KEEP["ij"[i]] for i in active), entry=f"[{', '.join(parts)}]")
 
@@ -157,16 +165,38 @@ def define_binary(name, symbol, ufunc, operate):
     first, second = row.partials
     p, q = scalar_partial("p", first), scalar_partial("q", second)
     ans = "v" if row.uses_ans else "None"
-    texts = {"symbol": symbol, "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass",
-             "both_floats": NUMBER.format(entry=f"(i, {p}, j, {q})"), "left_float": NUMBER.format(entry=f"(i, {p})"),
-             "right_float": NUMBER.format(entry=f"(j, {q})"),
-             "both_small": small_entry(row, 0, 1), "left_small": small_entry(row, 0), "right_small": small_entry(row, 1),
-             "both_arrays": array_entry(row, None, ans), "left_array": array_entry(row, 0, ans), "right_array": array_entry(row, 1, ans),
-             "left_frozen": "tape.freeze(other) if kind is ndarray else other" if 1 in row.uses[0] else "other",
-             "right_frozen": "tape.freeze(other) if kind is ndarray else other" if 0 in row.uses[1] else "other"}
-    space = {"Var": Var, "new": new, "float64": float64, "ndarray": np.ndarray, "p": first, "q": second, "finite": finite,
-             "not_real": not_real, "row": row, "Single": Single, "Pair": Pair, "SMALL": SMALL, "multiply": np.multiply, "divide": np.divide,
-             "pullbacks": row.pullbacks}
+    texts = {
+        "symbol": symbol,
+        "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass",
+        "both_floats": NUMBER.format(entry=f"(i, {p}, j, {q})"),
+        "left_float": NUMBER.format(entry=f"(i, {p})"),
+        "right_float": NUMBER.format(entry=f"(j, {q})"),
+        "both_small": small_entry(row, 0, 1),
+        "left_small": small_entry(row, 0),
+        "right_small": small_entry(row, 1),
+        "both_arrays": array_entry(row, None, ans),
+        "left_array": array_entry(row, 0, ans),
+        "right_array": array_entry(row, 1, ans),
+        "left_frozen": "tape.freeze(other) if kind is ndarray else other" if 1 in row.uses[0] else "other",
+        "right_frozen": "tape.freeze(other) if kind is ndarray else other" if 0 in row.uses[1] else "other",
+    }
+    space = {
+        "Var": Var,
+        "new": new,
+        "float64": float64,
+        "ndarray": np.ndarray,
+        "p": first,
+        "q": second,
+        "finite": finite,
+        "not_real": not_real,
+        "row": row,
+        "Single": Single,
+        "Pair": Pair,
+        "SMALL": SMALL,
+        "multiply": np.multiply,
+        "divide": np.divide,
+        "pullbacks": row.pullbacks,
+    }
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         text = source.format(method=method, **texts)
         general = general_operator(row, operate, getattr(Traced, method), method.startswith("__r"))
@@ -175,9 +205,11 @@ def define_binary(name, symbol, ufunc, operate):
 
 def general_operator(row, operate, slow, reflected):
     """Return the operator for all else."""
+
     def general(self, other):
         r = small(row, operate, (other, self) if reflected else (self, other), NO_KEYWORDS, self.level)
         return slow(self, other) if r is None else r
+
     return general
 
 
@@ -244,13 +276,18 @@ def entry_of(row, v, values, kwargs, active, args, tape):
             entry = [(args[i].node, pull_row, (row, i, v, values, kwargs)) for i in active]
         else:
             held = (v, *values)
-            entry = [(args[i].node, row.pullbacks[i], held) if type(values[i]) is ndarray and values[i].shape == v.shape else
-                     (args[i].node, pull_broadcast, (row.pullbacks[i], held, values[i])) for i in active]
+            entry = [
+                (args[i].node, row.pullbacks[i], held)
+                if type(values[i]) is ndarray and values[i].shape == v.shape
+                else (args[i].node, pull_broadcast, (row.pullbacks[i], held, values[i]))
+                for i in active
+            ]
     tape.entries.append(entry)
     return len(tape.entries) - 1
 
 
 # --- arrays that were never written -----------------------------------------------------------------------------------------------
+
 
 def abstract(array):
     """Return the Abstract of a plain array."""
@@ -265,8 +302,16 @@ def array_function(self, fn, types, args, kwargs):
     if type(row) is Composite and not row.like and "out" not in kwargs:
         return row.body(*args, **kwargs)
     if isinstance(row, Differentiable) and tape.plain:
-        if row.alone and row.trusted and type(a) is ndarray and self.node is not None \
-                and args and args[0] is self and ((alias := self.alias) is None or alias.base.alias is None) and plain_rest(args, kwargs):
+        if (
+            row.alone
+            and row.trusted
+            and type(a) is ndarray
+            and self.node is not None
+            and args
+            and args[0] is self
+            and ((alias := self.alias) is None or alias.base.alias is None)
+            and plain_rest(args, kwargs)
+        ):
             v = row.call(a, *args[1:], **kwargs)
             rest = tape.freeze(args[1:]) if len(args) > 1 else ()
             r = linear(Linear, row, (abstract(a), *rest), kwargs and tape.freeze(kwargs), self.node, v, tape)
@@ -311,9 +356,13 @@ def get(self, index):
     """Return ``x[index]``: an element, or a view."""
     value, tape = self.value, self.level
     kind = type(index)
-    if (type(value) is np.ndarray and self.node is not None and tape.plain
-            and ((alias := self.alias) is None or alias.base.alias is None)
-            and (kind is int or kind is slice or (kind is tuple and BASIC.issuperset(map(type, index))))):
+    if (
+        type(value) is np.ndarray
+        and self.node is not None
+        and tape.plain
+        and ((alias := self.alias) is None or alias.base.alias is None)
+        and (kind is int or kind is slice or (kind is tuple and BASIC.issuperset(map(type, index))))
+    ):
         v = value[index]
         r = linear(Get, GETITEM, (abstract(value), index), NO_KEYWORDS, self.node, v, tape)
         if type(v) is np.ndarray:
@@ -326,6 +375,7 @@ def get(self, index):
 
 
 # --- the rest --------------------------------------------------------------------------------------------------------------------
+
 
 def negative(self):
     """Return -x."""
@@ -382,8 +432,12 @@ def by_constant(var, row, ufunc, args, tape):
     """Evaluate a product of an array that was never written and a constant one of its dtype; None where it is something else."""
     i = 0 if args[0] is var else 1
     a, other = var.value, args[1 - i]
-    if (type(a) is not ndarray or type(other) is not ndarray or a.dtype != other.dtype
-            or not ((alias := var.alias) is None or alias.base.alias is None)):
+    if (
+        type(a) is not ndarray
+        or type(other) is not ndarray
+        or a.dtype != other.dtype
+        or not ((alias := var.alias) is None or alias.base.alias is None)
+    ):
         return None
     values = (a, other) if i == 0 else (other, a)
     v = ufunc(*values)

@@ -16,8 +16,15 @@ __all__ = ["check_picture", "plot_schedule", "plot_tradeoff"]
 LONGEST = 2000  # steps in a picture over time
 EXECUTED = 2_000_000  # steps of all chains that are run through on integers for one curve
 GREY, SWEEP, AGAIN, PULL = "0.55", "#1f77b4", "#ff7f0e", "#d62728"
-COLOURS = {"CTZ": "#d62728", "Revolve": "#1f77b4", "Online": "#2ca02c", "Periodic": "#9467bd", "Tiered": "#8c564b",
-           "Mixed": "#17becf", "StoreAll": "0.25"}
+COLOURS = {
+    "CTZ": "#d62728",
+    "Revolve": "#1f77b4",
+    "Online": "#2ca02c",
+    "Periodic": "#9467bd",
+    "Tiered": "#8c564b",
+    "Mixed": "#17becf",
+    "StoreAll": "0.25",
+}
 MARKERS = {"CTZ": "*", "Revolve": "o", "Online": "s", "Periodic": "^", "Tiered": "D", "Mixed": "v", "StoreAll": "P"}
 
 
@@ -128,16 +135,31 @@ def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
         points = _curve(family, steps)
         if points:
             curve = [(states * size, _work(steps, again)) for states, again in points]
-            axes.plot(*zip(*curve, strict=True), color=COLOURS[family], lw=1, alpha=0.6, zorder=2,
-                      drawstyle="steps-post" if family == "Periodic" else "default")
+            axes.plot(
+                *zip(*curve, strict=True),
+                color=COLOURS[family],
+                lw=1,
+                alpha=0.6,
+                zorder=2,
+                drawstyle="steps-post" if family == "Periodic" else "default",
+            )
     for number, row in enumerate(table.rows):
         family = row.schedule.partition("(")[0]
         colour = COLOURS.get(family, f"C{number}")
         disk = f" + {format_bytes(row.disk_bytes)} on disk" if row.disk_bytes else ""
         label = f"{row.schedule}: {format_bytes(row.bytes)}{disk}, {row.work:.3g}x"
         star = family == "CTZ"
-        axes.plot([row.bytes], [row.work], MARKERS.get(family, "o"), color=colour, ms=11 if star else 7, mec="white", mew=0.6,
-                  label=label, zorder=5 if star else 4)
+        axes.plot(
+            [row.bytes],
+            [row.work],
+            MARKERS.get(family, "o"),
+            color=colour,
+            ms=11 if star else 7,
+            mec="white",
+            mew=0.6,
+            label=label,
+            zorder=5 if star else 4,
+        )
         if row.measured is not None:
             at = row.measured.peak_bytes, row.measured.work
             axes.plot([row.bytes, at[0]], [row.work, at[1]], color=colour, lw=0.6, ls=":", zorder=3)
@@ -151,8 +173,10 @@ def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
     furthest = max(size * steps, *(result.peak_bytes for result in measured), 0)
     axes.set(xlim=(0.8 * size, 1.3 * furthest), ylim=(1.6, max(10, 2.5 * max(works))))
     _ticks(axes, size)
-    axes.set(xlabel="memory for saved states", ylabel="evaluations of the step, or time, in simulations" if measured else
-             "evaluations of the step, in simulations")
+    axes.set(
+        xlabel="memory for saved states",
+        ylabel="evaluations of the step, or time, in simulations" if measured else "evaluations of the step, in simulations",
+    )
     axes.set_title(f"{steps:,} steps, a state of {format_bytes(table.state_bytes)}", fontsize=10)
     axes.grid(which="major", color="0.9", lw=0.6)
     axes.legend(loc="upper right", fontsize=8, framealpha=0.95)

@@ -20,6 +20,7 @@ __all__ = ["checkpoint"]
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
+
 def checkpoint(f):
     """Return `f` as a function that the tape does not record: its reverse sweep evaluates it again, on a tape of its own.
 
@@ -64,12 +65,15 @@ def checkpoint(f):
         outs = [pack_leaf(leaf) for leaf in outs]
         check_levels(outs, entry.below, "checkpoint: the function")
         whole = tape.record(entry)
-        return optree.tree_unflatten(out_structure, [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf
-                                                     for i, leaf in enumerate(outs)])
+        return optree.tree_unflatten(
+            out_structure, [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(outs)]
+        )
+
     return recomputed
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
 
 class Recomputed(Entry):
     """The entry of a function that is evaluated again."""
@@ -95,8 +99,11 @@ class Recomputed(Entry):
                 leaves[i] = tape.variable(leaves[i])
             nodes = [leaves[i].node for i in self.active]
             outs = [pack_leaf(leaf) for leaf in optree.tree_leaves(self.evaluate(leaves))]
-            seeds = [(leaf._refresh().node, part) for leaf, part in zip(outs, g, strict=False)
-                     if type(leaf) is Var and leaf.level is tape and part is not None and leaf.node is not None]
+            seeds = [
+                (leaf._refresh().node, part)
+                for leaf, part in zip(outs, g, strict=False)
+                if type(leaf) is Var and leaf.level is tape and part is not None and leaf.node is not None
+            ]
         for i, share in zip(self.active, tape.pull(seeds, nodes), strict=True):
             if share is not None:
                 adjoints.add(self.nodes[i], share, False)

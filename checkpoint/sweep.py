@@ -322,8 +322,7 @@ class Sweep:
         while not until(k, x):
             if k == self._max_steps:
                 raise RuntimeError(
-                    f"sweep: until(k, state) is still not true after max_steps={k} steps; "
-                    "give more steps, or a predicate that also ends"
+                    f"sweep: until(k, state) is still not true after max_steps={k} steps; give more steps, or a predicate that also ends"
                 )
             for action in actions:
                 if type(action) is Advance:

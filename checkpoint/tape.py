@@ -288,8 +288,11 @@ class Var(Traced):
                 elif tape.borrows(v):
                     saved[i] = tape.own(args[i])
             kwargs = kwargs and tape.freeze(kwargs)
-            node = tape.record(Get(row, parents[0], saved, kwargs) if row.fn is getitem else
-                               Record(row, active, parents, saved, kwargs, plain_array(ans) if row.uses_ans else None))
+            node = tape.record(
+                Get(row, parents[0], saved, kwargs)
+                if row.fn is getitem
+                else Record(row, active, parents, saved, kwargs, plain_array(ans) if row.uses_ans else None)
+            )
         if type(ans) is not np.ndarray and isinstance(ans, tuple | list):
             if node is not None:
                 node.shapes = [Abstract(part) for part in ans]

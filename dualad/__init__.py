@@ -16,5 +16,22 @@ from .implicit import implicit
 from .jacobian import jacobian, jacobian_columns, value_and_jacobian
 from .rules.kinds import primitive
 
-__all__ = ["Dual", "array", "derivative", "explain_nan", "gradient", "hessian", "implicit", "jacobian", "jacobian_columns", "jvp", "primal",
-           "primitive", "rules", "stop_gradient", "value_and_derivative", "value_and_gradient", "value_and_jacobian"]
+__all__ = [
+    "Dual",
+    "array",
+    "derivative",
+    "explain_nan",
+    "gradient",
+    "hessian",
+    "implicit",
+    "jacobian",
+    "jacobian_columns",
+    "jvp",
+    "primal",
+    "primitive",
+    "rules",
+    "stop_gradient",
+    "value_and_derivative",
+    "value_and_gradient",
+    "value_and_jacobian",
+]

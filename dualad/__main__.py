@@ -14,16 +14,19 @@ def main(arguments=None) -> None:
     ----------
     arguments : list of strings, by default those of the process.
     """
-    parser = argparse.ArgumentParser(prog="python -m dualad", usage="python -m dualad coverage [--help]",
-                                     description="Derivatives of plain NumPy code: what is covered.")
+    parser = argparse.ArgumentParser(
+        prog="python -m dualad", usage="python -m dualad coverage [--help]", description="Derivatives of plain NumPy code: what is covered."
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add_parser(
-        "coverage", usage="python -m dualad coverage [--help]",
+        "coverage",
+        usage="python -m dualad coverage [--help]",
         help="print how many functions of NumPy and scipy.special have derivatives, by namespace",
         description="Print a table of the functions that dispatch on their arguments, by namespace. ruled: differentiable in "
-                    "both modes. constant: the derivative is zero, or the result is no number. refused: raises, with the reason "
-                    "and what to use. unknown: raises as a function without a rule. scipy.special is counted where SciPy is "
-                    "installed.")
+        "both modes. constant: the derivative is zero, or the result is no number. refused: raises, with the reason "
+        "and what to use. unknown: raises as a function without a rule. scipy.special is counted where SciPy is "
+        "installed.",
+    )
     parser.parse_args(arguments)
     print(table())
 

@@ -47,8 +47,11 @@ class Batch(Traced):
             if ans is NotImplemented:
                 ans = loop(row, raw, kwargs, batched)
         if isinstance(ans, tuple | list):
-            return type(ans)(wrap(part, level) for part in ans) if type(ans) in (tuple, list) else \
-                type(ans)(*(wrap(part, level) for part in ans))
+            return (
+                type(ans)(wrap(part, level) for part in ans)
+                if type(ans) in (tuple, list)
+                else type(ans)(*(wrap(part, level) for part in ans))
+            )
         return wrap(ans, level)
 
     def _in_place(self, operate, other):

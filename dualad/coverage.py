@@ -14,6 +14,7 @@ NAMESPACES = ("numpy ufuncs", "numpy", "numpy.linalg", "numpy.fft", "numpy.lib",
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
+
 def table() -> str:
     """Return the table of coverage: functions ruled (differentiable), constant, refused and unknown, by namespace.
 
@@ -43,6 +44,7 @@ def treatment(fn) -> str:
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
 
 def functions() -> dict[str, object]:
     """Return every function that dispatches on its arguments, by public name; of SciPy's if it can be imported."""

@@ -31,6 +31,7 @@ __all__ = ["derivative", "jvp", "value_and_derivative"]
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
+
 def jvp(f, primals, tangents, *, nan_safe=False, has_aux=False):
     """Return the value of `f` and its derivative along one direction (a Jacobian-vector product).
 
@@ -66,8 +67,10 @@ def jvp(f, primals, tangents, *, nan_safe=False, has_aux=False):
     """
     check_function(f, "jvp")
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
-        raise TypeError(f"jvp: primals is {type(primals).__name__}, tangents is {type(tangents).__name__}: give tuples with one "
-                        f"entry an argument, such as jvp(f, (x,), (v,))")
+        raise TypeError(
+            f"jvp: primals is {type(primals).__name__}, tangents is {type(tangents).__name__}: give tuples with one "
+            f"entry an argument, such as jvp(f, (x,), (v,))"
+        )
     if not isinstance(primals, tuple):
         primals, tangents = tuple(primals), tuple(tangents)
     leaves, structure = flatten_arguments(primals, "jvp", "primals")
@@ -79,8 +82,7 @@ def jvp(f, primals, tangents, *, nan_safe=False, has_aux=False):
         raise TypeError(f"jvp: primals and tangents differ in structure: {structure} and {other}")
     python_scalars, weak = scalar_kinds(primals)
     with Level(None, nan_safe, weak) as level:
-        duals = [make_dual(leaf, direction_for(leaf, direction), level)
-                 for leaf, direction in zip(leaves, directions, strict=True)]
+        duals = [make_dual(leaf, direction_for(leaf, direction), level) for leaf, direction in zip(leaves, directions, strict=True)]
         out, aux = take_aux(f(*unflatten_arguments(structure, duals)), has_aux, "jvp")
         outs, out_structure = flatten_output(out, "jvp")
         values, pushed = [], []
@@ -136,6 +138,7 @@ def derivative(f, order=1, *, nan_safe=False):
         for _ in range(order):
             g = tangent_of(g, nan_safe)
         return g(x)
+
     return differentiated
 
 
@@ -154,10 +157,12 @@ def value_and_derivative(f, *, nan_safe=False, has_aux=False):
     def differentiated(x, *args, **kwargs):
         check_number(x, "value_and_derivative")
         return jvp(lambda x: f(x, *args, **kwargs), (x,), (np.ones_like(x)[()],), nan_safe=nan_safe, has_aux=has_aux)
+
     return differentiated
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
 
 def tangent_of(f, nan_safe):
     return lambda x: jvp(f, (x,), (1.0,), nan_safe=nan_safe)[1]
@@ -189,5 +194,7 @@ def check_number(x, where):
     shape = shape_of(x) if not isinstance(x, tuple | list | dict) else None
     if shape != ():
         what = f"has shape {shape}" if shape else f"is a {type(x).__name__}"
-        raise TypeError(f"{where}: x {what}, and a derivative is with respect to one number: use gradient (f returns a number), "
-                        f"jacobian, or jvp along one direction")
+        raise TypeError(
+            f"{where}: x {what}, and a derivative is with respect to one number: use gradient (f returns a number), "
+            f"jacobian, or jvp along one direction"
+        )

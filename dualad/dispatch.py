@@ -14,11 +14,23 @@ from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_
 from .rules.late import late_row
 from .rules.ufunc_methods import method as method_of
 
-__all__ = ["apply", "apply_method", "array", "dtype_of", "highest", "holds_traced", "masked_call", "no_derivative_for", "primal",
-           "stop_gradient", "strengthen"]
+__all__ = [
+    "apply",
+    "apply_method",
+    "array",
+    "dtype_of",
+    "highest",
+    "holds_traced",
+    "masked_call",
+    "no_derivative_for",
+    "primal",
+    "stop_gradient",
+    "strengthen",
+]
 
 
 # --- the one door --------------------------------------------------------------------------------------------------------
+
 
 def apply(fn, args, kwargs):
     """Evaluate `fn` where at least one argument is traced."""
@@ -46,8 +58,10 @@ def apply(fn, args, kwargs):
         raise TypeError(f"{row.name} has no derivative: {row.reason}")
     if row is None and late_row(fn) is not None:  # of a package that the user imported since
         return apply(fn, args, kwargs)
-    raise TypeError(f"{public_name(fn)} has no derivative rule in dualad. Write it with functions that have one, give it "
-                    f"a rule (dualad.primitive), or pass plain values (dualad.primal) if no derivative is needed")
+    raise TypeError(
+        f"{public_name(fn)} has no derivative rule in dualad. Write it with functions that have one, give it "
+        f"a rule (dualad.primitive), or pass plain values (dualad.primal) if no derivative is needed"
+    )
 
 
 def highest(args, deep=False):
@@ -72,7 +86,7 @@ def apply_by_keyword(row, args, kwargs):
         parameters = list(signature(row.fn).parameters)
         bound = list(args)
         rest = dict(kwargs)
-        for name in parameters[len(args):len(args) + len(row.vjps) + 1]:
+        for name in parameters[len(args) : len(args) + len(row.vjps) + 1]:
             if name in rest:
                 bound.append(rest.pop(name))
             else:
@@ -88,8 +102,10 @@ def apply_by_keyword(row, args, kwargs):
 
 
 def no_derivative_for(row, name):
-    return TypeError(f"{row.name} has no derivative with respect to its argument {name!r}: pass a plain value there "
-                     f"(dualad.primal), or write it with other functions")
+    return TypeError(
+        f"{row.name} has no derivative with respect to its argument {name!r}: pass a plain value there "
+        f"(dualad.primal), or write it with other functions"
+    )
 
 
 def write_out(row, args, kwargs, out):
@@ -101,8 +117,10 @@ def write_out(row, args, kwargs, out):
         if target is None:
             continue
         if not isinstance(target, Handle):
-            raise TypeError(f"{row.name}: out= is a plain array, which cannot hold derivatives. Use the returned value, or "
-                            f"make out= with np.empty_like(x) of a traced x")
+            raise TypeError(
+                f"{row.name}: out= is a plain array, which cannot hold derivatives. Use the returned value, or "
+                f"make out= with np.empty_like(x) of a traced x"
+            )
         target[...] = result
     return out if len(outs) > 1 or not isinstance(out, tuple) else outs[0]
 
@@ -111,8 +129,10 @@ def masked_call(ufunc, args, kwargs, where):
     """Evaluate a ufunc with ``where=``: only the chosen elements are computed, the others stay as they are in out=."""
     out = kwargs.pop("out", (None,))[0]
     if not isinstance(out, Handle):
-        raise TypeError(f"{public_name(ufunc)}: where= leaves the other elements undefined unless out= is a traced array "
-                        f"(made with np.zeros_like(x), say); np.where(mask, a, b) chooses between values")
+        raise TypeError(
+            f"{public_name(ufunc)}: where= leaves the other elements undefined unless out= is a traced array "
+            f"(made with np.zeros_like(x), say); np.where(mask, a, b) chooses between values"
+        )
     mask = np.broadcast_to(primal(where), out.shape)
     out[mask] = ufunc(*(np.broadcast_to(arg, out.shape)[mask] for arg in args), **kwargs)
     return out
@@ -128,8 +148,9 @@ def apply_method(ufunc, method, args, kwargs):
         return getattr(ufunc, method)(*(primal(arg) for arg in args), **kwargs)
     same = SAME.get((ufunc, method)) or method_of(ufunc, method)
     if same is None:
-        raise TypeError(f"{public_name(ufunc)}.{method} has no derivative rule in dualad: write it as a loop or with functions "
-                        f"that have one")
+        raise TypeError(
+            f"{public_name(ufunc)}.{method} has no derivative rule in dualad: write it as a loop or with functions that have one"
+        )
     if method in ("reduce", "accumulate") and "axis" not in kwargs and len(args) < 2:
         kwargs = {**kwargs, "axis": 0}
     out = kwargs.pop("out", None)
@@ -144,12 +165,17 @@ def apply_method(ufunc, method, args, kwargs):
 
 
 SAME = {
-    (np.add, "reduce"): np.sum, (np.multiply, "reduce"): np.prod, (np.maximum, "reduce"): np.max,
-    (np.minimum, "reduce"): np.min, (np.add, "accumulate"): np.cumsum, (np.multiply, "accumulate"): np.cumprod,
+    (np.add, "reduce"): np.sum,
+    (np.multiply, "reduce"): np.prod,
+    (np.maximum, "reduce"): np.max,
+    (np.minimum, "reduce"): np.min,
+    (np.add, "accumulate"): np.cumsum,
+    (np.multiply, "accumulate"): np.cumprod,
 }
 
 
 # --- values ----------------------------------------------------------------------------------------------------------------
+
 
 def primal(x):
     """Return the plain value of a traced value, for logging and branching; anything else is returned as it is.

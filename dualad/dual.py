@@ -58,8 +58,10 @@ class Dual(Traced):
         if tangent is not None:
             tangent = own(seedable(tangent, "Dual", "tangent"))
             if np.shape(tangent) != np.shape(self.value):
-                raise ValueError(f"Dual: tangent has shape {np.shape(tangent)}, value has shape {np.shape(self.value)}: "
-                                 f"give a tangent of the value's shape")
+                raise ValueError(
+                    f"Dual: tangent has shape {np.shape(tangent)}, value has shape {np.shape(self.value)}: "
+                    f"give a tangent of the value's shape"
+                )
         self.tangent, self.level, self.alias = tangent, level, None
 
     def __repr__(self):
@@ -123,8 +125,10 @@ class Dual(Traced):
                 tangent = unwrap(tangent, level, shape) if not isinstance(row, Elementwise) else tangent
             elif getattr(tangent, "shape", ()) != shape:
                 if not row.trusted and not isinstance(row, Elementwise):
-                    raise ValueError(f"the rule of {row.name} gave a tangent of shape {np.shape(tangent)}, its value has shape {shape}: "
-                                     f"they must be equal")
+                    raise ValueError(
+                        f"the rule of {row.name} gave a tangent of shape {np.shape(tangent)}, its value has shape {shape}: "
+                        f"they must be equal"
+                    )
                 tangent = np.broadcast_to(tangent, shape)
             dtype = dtype_of(ans)
             if type(tangent) is np.float64 and dtype is FLOAT:
@@ -235,8 +239,9 @@ def separate(buffer, args):
     if type(buffer) is not np.ndarray:
         return np.copy(buffer) if isinstance(buffer, Traced) and buffer.ndim else buffer
     for arg in args:
-        if isinstance(arg, Traced) and any(type(part) is np.ndarray and np.may_share_memory(buffer, part)
-                                           for part in (arg.value, arg.payload)):
+        if isinstance(arg, Traced) and any(
+            type(part) is np.ndarray and np.may_share_memory(buffer, part) for part in (arg.value, arg.payload)
+        ):
             return buffer.copy("K")
     return buffer
 
@@ -289,8 +294,10 @@ def seedable(x, where, what):
         return float(x)
     dtype = getattr(x, "dtype", None)
     if dtype is None and not isinstance(x, complex):
-        raise TypeError(f"{where}: {what} is of type {type(x).__name__}: pass a number, an array, or a tuple, list, dict or "
-                        f"named tuple of them; register a dataclass with optree.dataclasses")
+        raise TypeError(
+            f"{where}: {what} is of type {type(x).__name__}: pass a number, an array, or a tuple, list, dict or "
+            f"named tuple of them; register a dataclass with optree.dataclasses"
+        )
     if dtype is not None and dtype.kind not in "iufc":
         raise TypeError(f"{where}: {what} has dtype {dtype}, which has no derivative: pass floats")
     if dtype is not None and dtype.kind in "iu":

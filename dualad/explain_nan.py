@@ -19,6 +19,7 @@ __all__ = ["explain_nan"]
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
+
 def explain_nan(f, *args, tangents=None):
     """Return which operation of `f` first gave a derivative that is infinite or NaN, and where it stands.
 
@@ -50,12 +51,17 @@ def explain_nan(f, *args, tangents=None):
     else:
         directions = flatten_input(tuple(tangents), "explain_nan", "tangents")[0]
     with WatchedLevel() as level, np.errstate(all="ignore"):
-        f(*optree.tree_unflatten(structure, [make_dual(leaf, direction_for(leaf, direction), level)
-                                             for leaf, direction in zip(leaves, directions, strict=True)]))
+        f(
+            *optree.tree_unflatten(
+                structure,
+                [make_dual(leaf, direction_for(leaf, direction), level) for leaf, direction in zip(leaves, directions, strict=True)],
+            )
+        )
     return level.report
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
 
 class WatchedLevel(Level):
     """A level that looks at the tangent of every result; no operation takes a short path."""
@@ -75,8 +81,11 @@ class WatchedLevel(Level):
             bad = np.argwhere(~np.isfinite(np.atleast_1d(primal(result.tangent))))[0]
             at = tuple(map(int, bad)) if np.ndim(primal(result.tangent)) else ()
             first = primal(result.tangent)[at] if at else primal(result.tangent)
-            operands = ", ".join(str(np.broadcast_to(primal(v), result.shape)[at] if np.shape(primal(v)) == result.shape else shown(v))
-                                 for v in values if not isinstance(v, tuple | slice))
+            operands = ", ".join(
+                str(np.broadcast_to(primal(v), result.shape)[at] if np.shape(primal(v)) == result.shape else shown(v))
+                for v in values
+                if not isinstance(v, tuple | slice)
+            )
             place = f" at index {at}" if at else ""
             self.report = f"{row.name} (operation {self.count}) gave the tangent {first}{place}, of the operands {operands}; {line()}"
 
@@ -90,7 +99,9 @@ def line():
     """Return the innermost line of the user's code."""
     here = os.path.dirname(__file__)
     frame = sys._getframe()
-    while frame is not None and (frame.f_code.co_filename.startswith((here, "<dualad", "<__array_function__"))
-                                 or f"{os.sep}numpy{os.sep}" in frame.f_code.co_filename):
+    while frame is not None and (
+        frame.f_code.co_filename.startswith((here, "<dualad", "<__array_function__"))
+        or f"{os.sep}numpy{os.sep}" in frame.f_code.co_filename
+    ):
         frame = frame.f_back
     return f"in {frame.f_code.co_name}, {frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "place unknown"

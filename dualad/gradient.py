@@ -13,6 +13,7 @@ __all__ = ["gradient", "value_and_gradient"]
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
+
 def gradient(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
     """Return a function that computes the gradient of `f` in forward mode; for few inputs, or scalar Python code.
 
@@ -45,6 +46,7 @@ def gradient(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
     def differentiated(*args, **kwargs):
         value, grad = pair(*args, **kwargs)
         return (grad, value[1]) if has_aux else grad
+
     return differentiated
 
 
@@ -71,18 +73,22 @@ def value_and_gradient(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=Fals
     def differentiated(*args, **kwargs):
         value, grad, *aux = pair(*args, **kwargs)
         return ((value, *aux), grad) if has_aux else (value, grad)
+
     return differentiated
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
 
 def check_scalar(out, where):
     """Raise unless the function returned one number."""
     if isinstance(out, Traced) and type(out.value) is float:
         return
     if isinstance(out, tuple | list | dict) or out is None:
-        raise TypeError(f"{where}: the function returned {'a ' + type(out).__name__ if out is not None else None}, not a number: "
-                        f"use jacobian, which takes pytrees")
+        raise TypeError(
+            f"{where}: the function returned {'a ' + type(out).__name__ if out is not None else None}, not a number: "
+            f"use jacobian, which takes pytrees"
+        )
     if shape_of(out) != ():
         raise TypeError(f"{where}: f returns shape {shape_of(out)}: use jacobian, or return one number (np.sum, say)")
     if not isinstance(out, Traced) and getattr(out, "dtype", None) is None and not isinstance(out, int | float | complex):

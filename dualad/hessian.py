@@ -10,6 +10,7 @@ __all__ = ["hessian"]
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
+
 def hessian(f, argnums=0, chunk=None, *, nan_safe=False):
     """Return a function that computes the Hessian of `f`, a function that returns one number, forward over forward.
 

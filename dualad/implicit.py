@@ -17,6 +17,7 @@ __all__ = ["implicit"]
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
+
 def implicit(residual, solve):
     """Return `solve` as a differentiable function: the derivatives of its solution come from ``residual(x, *params) = 0``.
 
@@ -78,6 +79,7 @@ def implicit(residual, solve):
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
 
 def strip(error, top):
     """Return the residual's value one level down, so that the Newton step is zero but its derivative is not."""

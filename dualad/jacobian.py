@@ -27,10 +27,11 @@ from .seeding import (
 __all__ = ["jacobian", "jacobian_columns", "value_and_jacobian"]
 
 CACHE = 512_000  # bytes of one (K, n) tangent that still leave room for the temporaries of a rule in a cache of 1 or 2 MB
-FEWEST = 4       # directions to a chunk even where n is large: f itself is evaluated once a chunk
+FEWEST = 4  # directions to a chunk even where n is large: f itself is evaluated once a chunk
 
 
 # --- public -----------------------------------------------------------------------------------------------------------------
+
 
 def jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=False, has_aux=False):
     """Return a function that computes the Jacobian of `f` in forward mode, K columns at a time.
@@ -69,6 +70,7 @@ def jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=False, has
     def differentiated(*args, **kwargs):
         _, *rest = pair(*args, **kwargs)
         return tuple(rest) if has_aux else rest[0]
+
     return differentiated
 
 
@@ -96,8 +98,10 @@ def value_and_jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=
         blocks = None
         for start, stop, values, tangents, out_structure, aux in push_chunks(g, seeds, nan_safe, has_aux, where):  # noqa: B007
             if blocks is None:  # rows are columns of the Jacobian: chunks are written contiguously
-                blocks = [np.empty((seeds.size, *shape_of(v)), inexact(v, seeds)) if t is None or type(t) is np.ndarray else None
-                          for v, t in zip(values, tangents, strict=True)]
+                blocks = [
+                    np.empty((seeds.size, *shape_of(v)), inexact(v, seeds)) if t is None or type(t) is np.ndarray else None
+                    for v, t in zip(values, tangents, strict=True)
+                ]
                 traced = [[] for _ in values]
             for k, (value, tangent) in enumerate(zip(values, tangents, strict=True)):
                 if tangent is None:
@@ -118,6 +122,7 @@ def value_and_jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=
         value = optree.tree_unflatten(out_structure, [plain(v, seeds.python_scalars) for v in values])
         jac = optree.tree_unflatten(out_structure, results)
         return (value, jac, aux) if has_aux else (value, jac)
+
     return differentiated
 
 
@@ -162,6 +167,7 @@ def jacobian_columns(f, x, chunk=None, *, holomorphic=False, nan_safe=False):
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
+
 class Seeds:
     """The unit directions of the inputs, numbered through all leaves."""
 
@@ -175,8 +181,7 @@ class Seeds:
             self.slots.append((start, stop, shape))
             start = stop
         self.size = start
-        largest = max((dtype_of(leaf).itemsize * (b - a) for leaf, (a, b, _) in zip(self.leaves, self.slots, strict=True)),
-                      default=1)
+        largest = max((dtype_of(leaf).itemsize * (b - a) for leaf, (a, b, _) in zip(self.leaves, self.slots, strict=True)), default=1)
         self.chunk = max(1, min(self.size, chunk or max(FEWEST, CACHE // max(largest, 1))))
 
     def duals(self, start, level):
@@ -202,7 +207,7 @@ def push_chunks(f, seeds, nan_safe, has_aux, where):
             outs, structure = flatten_output(out, where)
             pairs = [split_value(leaf, level) for leaf in outs]
             aux = strip_level(aux, level) if has_aux else None
-        tangents = [None if t is None else t[:stop - start] for _, t in pairs]
+        tangents = [None if t is None else t[: stop - start] for _, t in pairs]
         yield start, stop, [value for value, _ in pairs], tangents, structure, aux
 
 
@@ -234,12 +239,12 @@ def inexact(value, seeds):
 def check_holomorphic(leaves, holomorphic, where):
     """Raise where a complex input is differentiated without saying how."""
     if not holomorphic and any(dtype_of(leaf).kind == "c" for leaf in leaves):
-        raise TypeError(f"{where}: an input is complex: give holomorphic=True if f is complex-differentiable; else differentiate by the "
-                        f"real and imaginary parts (f of two real arrays), along directions (jvp), or a real f with checkpoint.grad")
+        raise TypeError(
+            f"{where}: an input is complex: give holomorphic=True if f is complex-differentiable; else differentiate by the "
+            f"real and imaginary parts (f of two real arrays), along directions (jvp), or a real f with checkpoint.grad"
+        )
 
 
 def check_chunk(chunk, where):
     if chunk is not None and (not isinstance(chunk, int | np.integer) or isinstance(chunk, bool) or chunk < 1):
         raise ValueError(f"{where}: chunk is {chunk!r}: give how many directions to compute at once, a positive integer")
-
-

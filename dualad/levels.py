@@ -48,9 +48,11 @@ class Level:
     def check(self):
         """Raise if the derivative call that made this level is over."""
         if not self.alive:
-            raise RuntimeError("a traced value is used after the derivative call that made it has returned: it was kept "
-                               "in a global, a closure or an attribute. Return it from the differentiated function, or "
-                               "keep dualad.primal(x)")
+            raise RuntimeError(
+                "a traced value is used after the derivative call that made it has returned: it was kept "
+                "in a global, a closure or an attribute. Return it from the differentiated function, or "
+                "keep dualad.primal(x)"
+            )
 
 
 class Handle:

@@ -22,8 +22,13 @@ from .traced import Traced
 
 __all__ = []
 
-OPERATORS = (("add", "+", np.add, operator.add), ("sub", "-", np.subtract, operator.sub), ("mul", "*", np.multiply, operator.mul),
-             ("truediv", "/", np.divide, operator.truediv), ("pow", "**", np.power, operator.pow))
+OPERATORS = (
+    ("add", "+", np.add, operator.add),
+    ("sub", "-", np.subtract, operator.sub),
+    ("mul", "*", np.multiply, operator.mul),
+    ("truediv", "/", np.divide, operator.truediv),
+    ("pow", "**", np.power, operator.pow),
+)
 
 RESULT = "r = new(Dual); r.tangent = {tangent}; r.value = v; r.level = level; r.alias = None; return r"
 
@@ -168,9 +173,20 @@ def define_binary(name, symbol, ufunc, operate):
         texts[f"both_{suffix}s"] = RESULT.format(tangent=both)
         texts[f"left_{suffix}"] = RESULT.format(tangent=f"None if t is None else {left[0]}")
         texts[f"right_{suffix}"] = RESULT.format(tangent=f"None if u is None else {right[0]}")
-    space = {"Dual": Dual, "new": new, "float64": np.float64, "ndarray": np.ndarray, "p": first, "q": second, "row": row,
-             "strong_scalar": strong_scalar, "scale": scale, "of_dtype": of_dtype, "add_into": add_into,
-             "not_real": not_real}
+    space = {
+        "Dual": Dual,
+        "new": new,
+        "float64": np.float64,
+        "ndarray": np.ndarray,
+        "p": first,
+        "q": second,
+        "row": row,
+        "strong_scalar": strong_scalar,
+        "scale": scale,
+        "of_dtype": of_dtype,
+        "add_into": add_into,
+        "not_real": not_real,
+    }
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         general = general_operator(method, row, operate)
         setattr(Dual, method, compile_function(method, source.format(method=method, **texts), general=general, **space))
@@ -183,9 +199,16 @@ def general_operator(method, row, operate):
 
     def general(self, other):
         kind = type(other)
-        if type(self.value) is np.ndarray and self.alias is None and (
+        if (
+            type(self.value) is np.ndarray
+            and self.alias is None
+            and (
                 (kind is Dual and other.level is self.level and type(other.value) is np.ndarray and other.alias is None)
-                or kind is float or kind is int or (kind is np.ndarray and other.dtype != object)):
+                or kind is float
+                or kind is int
+                or (kind is np.ndarray and other.dtype != object)
+            )
+        ):
             return self._interpret(row, (other, self) if reflected else (self, other), {}, operate)
         return slow(self, other)
 
@@ -204,6 +227,7 @@ def negative(self):
 
 # --- ufuncs of one argument ---------------------------------------------------------------------------------------------------
 
+
 def array_ufunc(self, ufunc, method, *args, **kwargs):
     """Evaluate a ufunc; one of one argument, on an array that was never written, directly."""
     if method == "__call__" and not kwargs and len(args) == 1:
@@ -217,33 +241,56 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
             r = new(Dual)
             r.value, r.tangent, r.level, r.alias = v, t, level, None
             return r
-        if (type(row) is Elementwise and level.plain and type(a) is np.ndarray and a.shape and row.complex_body is None
-                and ((alias := self.alias) is None or alias.base.alias is None)):
+        if (
+            type(row) is Elementwise
+            and level.plain
+            and type(a) is np.ndarray
+            and a.shape
+            and row.complex_body is None
+            and ((alias := self.alias) is None or alias.base.alias is None)
+        ):
             v = ufunc(a)
             t = self.tangent
             if t is not None:
-                t = v * t if row.partials[0] is ANS else row.jvp(v, args, kwargs, (t,)) if row.partials[0] in MARKED else \
-                    row.multiply(0, t, v, (a,))
+                t = (
+                    v * t
+                    if row.partials[0] is ANS
+                    else row.jvp(v, args, kwargs, (t,))
+                    if row.partials[0] in MARKED
+                    else row.multiply(0, t, v, (a,))
+                )
             r = new(Dual)
             r.value, r.tangent, r.level, r.alias = v, t, level, None
-            if t is None or (t.shape[-v.ndim:] == v.shape and t.dtype == v.dtype):
+            if t is None or (t.shape[-v.ndim :] == v.shape and t.dtype == v.dtype):
                 return r
             return self._interpret(row, args, kwargs)
-    if (len(args) == 2 and type(args[0]) is np.float64 and type(self.value) is float and self.level.plain and not kwargs
-            and ufunc in REFLECTED_METHODS):
+    if (
+        len(args) == 2
+        and type(args[0]) is np.float64
+        and type(self.value) is float
+        and self.level.plain
+        and not kwargs
+        and ufunc in REFLECTED_METHODS
+    ):
         return REFLECTED_METHODS[ufunc](self, float(args[0]))
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 
 
 # --- linear functions of one array ----------------------------------------------------------------------------------------------
 
+
 def array_function(self, fn, types, args, kwargs):
     """Evaluate an array function; one linear in its only argument, on an array that was never written, directly."""
     row = ROWS.get(fn)
     if row is not None and row.alone_and_fresh and len(args) == 1 and not kwargs:
         level, a, t = self.level, self.value, self.tangent
-        if (level.plain and level.directions is None and t is not None and type(a) is np.ndarray
-                and ((alias := self.alias) is None or alias.base.alias is None)):
+        if (
+            level.plain
+            and level.directions is None
+            and t is not None
+            and type(a) is np.ndarray
+            and ((alias := self.alias) is None or alias.base.alias is None)
+        ):
             v, t = row.call(a), row.call(t)
             r = new(Dual)
             r.value, r.tangent, r.level, r.alias = v.item() if type(v) is np.float64 else v, t, level, None
@@ -262,8 +309,14 @@ def join(fn, level, parts, axis=0, **options):
     """Join arrays of one dtype that were never written, values and tangents alike; None where the general path is needed."""
     values, tangents = [], []
     for part in parts:
-        if (type(part) is not Dual or part.level is not level or type(part.value) is not np.ndarray or part.tangent is None
-                or part.value.dtype != parts[0].dtype or (part.alias is not None and part.alias.base.alias is not None)):
+        if (
+            type(part) is not Dual
+            or part.level is not level
+            or type(part.value) is not np.ndarray
+            or part.tangent is None
+            or part.value.dtype != parts[0].dtype
+            or (part.alias is not None and part.alias.base.alias is not None)
+        ):
             return None
         values.append(part.value)
         tangents.append(part.tangent)
@@ -277,12 +330,17 @@ def join(fn, level, parts, axis=0, **options):
 
 # --- indexing -----------------------------------------------------------------------------------------------------------------
 
+
 def get(self, index):
     """Return ``x[index]``: an element, or a view."""
     value, level = self.value, self.level
     kind = type(index)
-    if (type(value) is np.ndarray and level.plain and ((alias := self.alias) is None or alias.base.alias is None)
-            and (kind is int or kind is slice or (kind is tuple and BASIC.issuperset(map(type, index))))):
+    if (
+        type(value) is np.ndarray
+        and level.plain
+        and ((alias := self.alias) is None or alias.base.alias is None)
+        and (kind is int or kind is slice or (kind is tuple and BASIC.issuperset(map(type, index))))
+    ):
         v = value[index]
         t = self.tangent
         if t is not None:

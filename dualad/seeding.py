@@ -79,8 +79,9 @@ def scalar_kinds(args):
         if type(arg) is np.ndarray and arg.dtype is FLOAT:
             return False, False
     python_scalars = only_python_scalars(args)
-    return python_scalars, python_scalars or not any(getattr(leaf, "dtype", WEAK).char in "dDgGbhilqpBHILQP"
-                                                     for leaf in optree.tree_leaves(args))
+    return python_scalars, python_scalars or not any(
+        getattr(leaf, "dtype", WEAK).char in "dDgGbhilqpBHILQP" for leaf in optree.tree_leaves(args)
+    )
 
 
 WEAK = np.dtype(np.float32)
@@ -107,8 +108,9 @@ def shows_another(array):
 
     A read-only one does, whose one element stands for all that were broadcast from it.
     """
-    return array.base is not None and not (array.flags.forc and array.flags.writeable and holders(array) == ALONE
-                                           and array.size == getattr(array.base, "size", 0))
+    return array.base is not None and not (
+        array.flags.forc and array.flags.writeable and holders(array) == ALONE and array.size == getattr(array.base, "size", 0)
+    )
 
 
 def holders(array):
@@ -137,15 +139,18 @@ def flatten_output(out, where):
     paths, leaves, structure = optree.tree_flatten_with_path(pack_leaf(out))
     leaves = [pack_leaf(leaf) for leaf in leaves]
     for path, leaf in zip(paths, leaves, strict=True):
-        if not isinstance(leaf, Traced | int | float | complex | np.ndarray | np.generic) or \
-                getattr(leaf, "dtype", FLOAT).kind not in "biufc":
+        if (
+            not isinstance(leaf, Traced | int | float | complex | np.ndarray | np.generic)
+            or getattr(leaf, "dtype", FLOAT).kind not in "biufc"
+        ):
             place = "".join(f"[{part!r}]" for part in path)
-            raise TypeError(f"{where}: the function returned {type(leaf).__name__} {leaf!r} at output{place}, which is no number "
-                            f"or array: return numbers, arrays, or a tuple, list, dict or named tuple of them (register a "
-                            f"dataclass with optree.dataclasses); has_aux=True passes a second result through")
+            raise TypeError(
+                f"{where}: the function returned {type(leaf).__name__} {leaf!r} at output{place}, which is no number "
+                f"or array: return numbers, arrays, or a tuple, list, dict or named tuple of them (register a "
+                f"dataclass with optree.dataclasses); has_aux=True passes a second result through"
+            )
     if not leaves:
-        raise TypeError(f"{where}: the function returned {out!r}, which holds no number or array to differentiate: return the "
-                        f"result")
+        raise TypeError(f"{where}: the function returned {out!r}, which holds no number or array to differentiate: return the result")
     return leaves, structure
 
 
@@ -176,8 +181,7 @@ def take_aux(out, has_aux, where):
     if not has_aux:
         return out, None
     if not (isinstance(out, tuple) and len(out) == 2):
-        raise TypeError(f"{where}: with has_aux=True the function must return a pair (result, aux); it returned "
-                        f"{type(out).__name__}")
+        raise TypeError(f"{where}: with has_aux=True the function must return a pair (result, aux); it returned {type(out).__name__}")
     return out
 
 
@@ -202,8 +206,10 @@ def chosen(args, argnums, where):
     positions = [argnums] if single else list(argnums)
     for i in positions:
         if not -len(args) <= i < len(args):
-            raise ValueError(f"{where}: argnums names argument {i}, but the function was called with {len(args)} positional "
-                             f"arguments (keywords are not differentiated)")
+            raise ValueError(
+                f"{where}: argnums names argument {i}, but the function was called with {len(args)} positional "
+                f"arguments (keywords are not differentiated)"
+            )
     positions = [int(i) % len(args) for i in positions]
     if len(set(positions)) < len(positions) or not positions:
         raise ValueError(f"{where}: argnums is {argnums!r}: name each argument once, and at least one")
@@ -220,6 +226,7 @@ def with_arguments(f: Callable, args, kwargs, positions):
         for i, arg in zip(positions, chosen_args, strict=True):
             filled[i] = arg
         return f(*filled, **kwargs)
+
     return call
 
 

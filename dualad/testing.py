@@ -15,6 +15,7 @@ __all__ = ["check_derivatives", "differences"]
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
+
 def check_derivatives(f, *args, order=2, modes=None, vjp=None, rtol=None, atol=None, step=None, seed=0):
     """Compare the derivatives of `f` at `args` with central differences, along random directions.
 
@@ -54,7 +55,7 @@ def check_derivatives(f, *args, order=2, modes=None, vjp=None, rtol=None, atol=N
     check_function(f, "check_derivatives")
     if order not in (1, 2):
         raise ValueError(f"check_derivatives: order is {order!r}: give 1 or 2")
-    modes = ("forward", "reverse")[:1 + (vjp is not None)] if modes is None else (modes,) if isinstance(modes, str) else modes
+    modes = ("forward", "reverse")[: 1 + (vjp is not None)] if modes is None else (modes,) if isinstance(modes, str) else modes
     if not modes or not set(modes) <= {"forward", "reverse"}:
         raise ValueError(f"check_derivatives: modes is {modes!r}: give 'forward', 'reverse' or both")
     if "reverse" in modes and vjp is None:
@@ -73,13 +74,16 @@ def differences(f, leaves, directions, step=None):
     A direction of None leaves its leaf where it is. Results have the dtypes of f's.
     """
     largest = max((float(np.max(np.abs(x), initial=0.0)) for x in leaves), default=0.0)
-    h = (precision(leaves)**0.2 if step is None else step) * max(1.0, largest)
+    h = (precision(leaves) ** 0.2 if step is None else step) * max(1.0, largest)
     moved = [f([x if v is None else shifted(x, k * h * v) for x, v in zip(leaves, directions, strict=True)]) for k in (-2, -1, 1, 2)]
-    return [(8.0 * (above - below) - (further - before)) / (12.0 * h)
-            for before, below, above, further in zip(*(map(np.asarray, outs) for outs in moved), strict=True)]
+    return [
+        (8.0 * (above - below) - (further - before)) / (12.0 * h)
+        for before, below, above, further in zip(*(map(np.asarray, outs) for outs in moved), strict=True)
+    ]
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
 
 def shifted(x, step):
     """Return x + step in the dtype and memory layout of `x`."""
@@ -102,8 +106,9 @@ class Check:
     def __init__(self, f, args, rtol, atol, step, seed):
         self.f, self.step = f, step
         self.leaves, self.structure = flatten_input(args, "check_derivatives")
-        self.names = [f"argument {first}" + "".join(f"[{part!r}]" for part in rest)
-                      for first, *rest in optree.treespec_paths(self.structure)]
+        self.names = [
+            f"argument {first}" + "".join(f"[{part!r}]" for part in rest) for first, *rest in optree.treespec_paths(self.structure)
+        ]
         self.outs, self.out_structure = flatten_output(f(*self.tree(self.leaves)), "check_derivatives")
         size = max((float(np.max(np.abs(out), initial=0.0)) for out in self.outs), default=0.0)
         eps = precision([*self.leaves, *self.outs])
@@ -152,8 +157,12 @@ class Check:
         """Yield, for each leaf, its name, a direction of it alone, and that with None for the others."""
         for i, name in enumerate(self.names):
             v = self.direction(self.leaves[i])
-            yield (i, name, [v if k == i else np.zeros_like(x)[()] for k, x in enumerate(self.leaves)],
-                   [v if k == i else None for k in range(len(self.leaves))])
+            yield (
+                i,
+                name,
+                [v if k == i else np.zeros_like(x)[()] for k, x in enumerate(self.leaves)],
+                [v if k == i else None for k in range(len(self.leaves))],
+            )
 
     def cotangents(self, of):
         """Return a cotangent for each result; zeros for what is no inexact number."""
@@ -220,8 +229,10 @@ class Check:
         error = np.abs(got - expected)
         index = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
         where = f" at {[int(i) for i in index]}" if index else ""
-        raise AssertionError(f"check_derivatives: {what}{where} is {got[index]} by the rule, {expected[index]} by central differences "
-                             f"(allowed error {self.allowed(expected):.1e})")
+        raise AssertionError(
+            f"check_derivatives: {what}{where} is {got[index]} by the rule, {expected[index]} by central differences "
+            f"(allowed error {self.allowed(expected):.1e})"
+        )
 
 
 def paired(g, t):

@@ -82,12 +82,16 @@ class Traced(Handle):
 
     def __array__(self, dtype=None, copy=None):
         if dtype is not None and np.dtype(dtype) != object:
-            raise TypeError(f"a traced {type(self).__name__} cannot become a plain array of {np.dtype(dtype)}: that would "
-                            f"lose its derivative. Drop the dtype, use np.stack([...]) or dualad.array([...]), make the "
-                            f"array with np.zeros_like(x) of a traced x, or take dualad.primal(x)")
+            raise TypeError(
+                f"a traced {type(self).__name__} cannot become a plain array of {np.dtype(dtype)}: that would "
+                f"lose its derivative. Drop the dtype, use np.stack([...]) or dualad.array([...]), make the "
+                f"array with np.zeros_like(x) of a traced x, or take dualad.primal(x)"
+            )
         if self.dtype.kind == "c":
-            raise TypeError("a complex traced value cannot sit in an object array (NumPy would take its .imag for 0): use "
-                            "np.stack([...]) or dualad.array([...])")
+            raise TypeError(
+                "a complex traced value cannot sit in an object array (NumPy would take its .imag for 0): use "
+                "np.stack([...]) or dualad.array([...])"
+            )
         elements = np.empty(self.shape, dtype=object)
         if self.ndim == 0:
             elements[()] = self if type(self.value) is not np.ndarray else self[()]
@@ -108,13 +112,17 @@ class Traced(Handle):
         return operator.index(self._peek())
 
     def __float__(self):
-        raise TypeError(f"float() of a traced {type(self).__name__} would lose its derivative: use NumPy functions "
-                        f"(np.sin, not math.sin); to fill an array write into np.zeros_like(x) of a traced x or use "
-                        f"np.stack([...]); for the plain number take dualad.primal(x)")
+        raise TypeError(
+            f"float() of a traced {type(self).__name__} would lose its derivative: use NumPy functions "
+            f"(np.sin, not math.sin); to fill an array write into np.zeros_like(x) of a traced x or use "
+            f"np.stack([...]); for the plain number take dualad.primal(x)"
+        )
 
     def __complex__(self):
-        raise TypeError(f"complex() of a traced {type(self).__name__} would lose its derivative: write a + 1j * b, or take "
-                        f"dualad.primal(x) for the plain number")
+        raise TypeError(
+            f"complex() of a traced {type(self).__name__} would lose its derivative: write a + 1j * b, or take "
+            f"dualad.primal(x) for the plain number"
+        )
 
     def __len__(self):
         if self.ndim == 0:
@@ -133,8 +141,9 @@ class Traced(Handle):
         return format(self._peek(), spec) if spec else str(self)
 
     def __reduce__(self):
-        raise TypeError(f"a traced {type(self).__name__} cannot be pickled: it belongs to a derivative call that is running. "
-                        f"Pickle dualad.primal(x)")
+        raise TypeError(
+            f"a traced {type(self).__name__} cannot be pickled: it belongs to a derivative call that is running. Pickle dualad.primal(x)"
+        )
 
     def __copy__(self):
         return np.copy(self) if self.ndim else self
@@ -240,12 +249,18 @@ class Traced(Handle):
             return NotImplemented
         result = operate(self, other)
         if np.shape(result) != self.shape:
-            raise ValueError(f"non-broadcastable output operand with shape {self.shape} does not match the broadcast shape "
-                             f"{np.shape(result)}")
+            raise ValueError(
+                f"non-broadcastable output operand with shape {self.shape} does not match the broadcast shape {np.shape(result)}"
+            )
         if not np.can_cast(dtype_of(result), self.dtype, "same_kind"):
             raise TypeError(f"cannot cast the result from {dtype_of(result)} to {self.dtype} in place: write x = x op y")
-        if self.ndim and type(result) is type(self) and result.level is self.level and type(self.alias) is not View \
-                and result.dtype == self.dtype:
+        if (
+            self.ndim
+            and type(result) is type(self)
+            and result.level is self.level
+            and type(self.alias) is not View
+            and result.dtype == self.dtype
+        ):
             self.alias = Owner(version_of(self) + 1, False)
             self.value, self.payload = result.value, result.payload
         else:
@@ -354,8 +369,11 @@ def pack_operand(arg):
     if not holds_traced(arg):
         return arg
     if type(arg) is np.ndarray:
-        warnings.warn("packing an object array of traced scalars (from np.array([...])) into one traced array: correct but "
-                      "slow; np.stack([...]) or dualad.array([...]) is faster", stacklevel=4)
+        warnings.warn(
+            "packing an object array of traced scalars (from np.array([...])) into one traced array: correct but "
+            "slow; np.stack([...]) or dualad.array([...]) is faster",
+            stacklevel=4,
+        )
     return array(arg)
 
 

@@ -30,6 +30,7 @@ def next_velocity(u, nu, roll):
 
 def by_hand(schedule=CTZ(), until=None):  # noqa: B008
     """Return loss, gradients and stats with an adjoint that was derived by hand."""
+
     def step(k, u):
         return next_velocity(u, NU, np.roll)
 
@@ -80,8 +81,9 @@ def with_torch():
         g_u, share = torch.autograd.grad(next_velocity(*variables, torch.roll), variables, g)
         return g_u, shares + share.item()
 
-    result = sweep.reverse(step, pull, torch.tensor(START), lambda u: (u - target, 0.0), steps=STEPS,
-                           storage=Memory(copy=lambda u: u.detach().clone()))
+    result = sweep.reverse(
+        step, pull, torch.tensor(START), lambda u: (u - target, 0.0), steps=STEPS, storage=Memory(copy=lambda u: u.detach().clone())
+    )
     g_u, g_nu = result.cotangent
     return 0.5 * float(torch.sum((result.final - target) ** 2)), g_u.numpy(), g_nu, result.stats
 
@@ -97,8 +99,10 @@ def main():
         except ImportError as error:
             print(f"{name:8} skipped: {error}; install it with: pip install {name}")
             continue
-        print(f"{name:8} loss {loss:.12f}, by nu {g_nu:.12f}, by u |.| {np.linalg.norm(g_u):.12f}; "
-              f"{stats.advances} advances, at most {stats.peak_states} states saved")
+        print(
+            f"{name:8} loss {loss:.12f}, by nu {g_nu:.12f}, by u |.| {np.linalg.norm(g_u):.12f}; "
+            f"{stats.advances} advances, at most {stats.peak_states} states saved"
+        )
     calm = by_hand(Online(6), until=lambda k, u: np.max(np.abs(u)) < 0.5)
     print(f"until it is calm: {calm[-1].steps} steps, by nu {calm[2]:.12f}, at most {calm[-1].peak_states} states saved")
 

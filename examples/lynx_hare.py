@@ -59,6 +59,7 @@ def make_step(hares, lynxes, steps_a_year):
         if within == 0:
             misfit = misfit + (np.log(hare) - log_hares[year]) ** 2 + (np.log(lynx) - log_lynxes[year]) ** 2
         return (*runge_kutta(hare, lynx, rates, dt), misfit)
+
     return step
 
 
@@ -71,15 +72,21 @@ def make_misfit(hares, lynxes, steps_a_year=STEPS_A_YEAR, **options):
         rates_and_start = np.exp(logs)
         a, b, c, d, hare, lynx = (rates_and_start[i] for i in range(6))
         return chain(step, (hare, lynx, 0.0), a, b, c, d, steps=steps, **options)[2]
+
     return misfit
 
 
 def fit(misfit, start=START):
     """Fit by L-BFGS-B with the chain's gradient; returns SciPy's result and the misfit after each iteration."""
     history = [float(misfit(start))]
-    result = minimize(value_and_grad(misfit), start, jac=True, method="L-BFGS-B",
-                      callback=lambda intermediate_result: history.append(float(intermediate_result.fun)),
-                      options={"maxiter": 200})
+    result = minimize(
+        value_and_grad(misfit),
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        callback=lambda intermediate_result: history.append(float(intermediate_result.fun)),
+        options={"maxiter": 200},
+    )
     return result, history
 
 
@@ -100,8 +107,10 @@ def check_forward(misfit, logs):
     direction = np.array([1.0, -2.0, 0.5, 1.5, -1.0, 0.3])
     _, forward = dualad.jvp(misfit, (logs,), (direction,))
     reverse = grad(misfit)(logs) @ direction
-    print(f"\nAlong one direction at the start: reverse mode {reverse:.12g}, forward mode {forward:.12g}, "
-          f"difference {abs(reverse - forward):.1e}")
+    print(
+        f"\nAlong one direction at the start: reverse mode {reverse:.12g}, forward mode {forward:.12g}, "
+        f"difference {abs(reverse - forward):.1e}"
+    )
 
 
 def long_run(hares, lynxes, logs, steps=200_000):
@@ -110,8 +119,10 @@ def long_run(hares, lynxes, logs, steps=200_000):
     steps_a_year = steps // (len(hares) - 1)
     started = time.perf_counter()
     gradient = grad(make_misfit(hares, lynxes, steps_a_year, stats=stats))(logs)
-    print(f"\n{stats.steps} steps ({steps_a_year} a year): at most {stats.peak_states} saved states, {stats.advances} advances, "
-          f"{time.perf_counter() - started:.1f} s; |gradient| = {np.linalg.norm(gradient):.3g}")
+    print(
+        f"\n{stats.steps} steps ({steps_a_year} a year): at most {stats.peak_states} saved states, {stats.advances} advances, "
+        f"{time.perf_counter() - started:.1f} s; |gradient| = {np.linalg.norm(gradient):.3g}"
+    )
     return stats
 
 
@@ -135,8 +146,13 @@ def plot(path, years, hares, lynxes, logs):
     for i, (name, data, colour) in enumerate((("hares", hares, "tab:blue"), ("lynxes", lynxes, "tab:red"))):
         axes.plot(times, [point[i] for point in curve], color=colour, label=f"{name}, fit")
         axes.plot(years, data, "o", color=colour, label=f"{name}, pelts")
-    axes.set(xlabel="year", ylabel="thousands", title="Hudson's Bay pelts and the fitted Lotka-Volterra model",
-             xticks=range(1900, 1921, 4), ylim=(0.0, 95.0))
+    axes.set(
+        xlabel="year",
+        ylabel="thousands",
+        title="Hudson's Bay pelts and the fitted Lotka-Volterra model",
+        xticks=range(1900, 1921, 4),
+        ylim=(0.0, 95.0),
+    )
     axes.legend(ncols=4, loc="upper center", fontsize="small")
     figure.savefig(path, dpi=120)
     plt.close(figure)
@@ -153,12 +169,16 @@ def main():
     started = time.perf_counter()
     result, history = fit(misfit)
     marks = sorted({0, 1, 2, 5, 10, 20, 40, len(history) - 1} & set(range(len(history))))
-    print(f"{len(years)} years, {STEPS_A_YEAR} steps a year; L-BFGS-B: {result.nit} iterations, {result.nfev} gradients, "
-          f"{time.perf_counter() - started:.1f} s")
+    print(
+        f"{len(years)} years, {STEPS_A_YEAR} steps a year; L-BFGS-B: {result.nit} iterations, {result.nfev} gradients, "
+        f"{time.perf_counter() - started:.1f} s"
+    )
     print("misfit: " + ", ".join(f"{history[i]:.4f} (iteration {i})" for i in marks))
     a, b, c, d, hare, lynx = np.exp(result.x)
-    print(f"hare' = {a:.4f} hare - {b:.5f} hare lynx, lynx' = -{c:.4f} lynx + {d:.5f} hare lynx; "
-          f"1900: {hare:.2f} hares, {lynx:.2f} lynxes (thousands)")
+    print(
+        f"hare' = {a:.4f} hare - {b:.5f} hare lynx, lynx' = -{c:.4f} lynx + {d:.5f} hare lynx; "
+        f"1900: {hare:.2f} hares, {lynx:.2f} lynxes (thousands)"
+    )
 
     compare_schedules(hares, lynxes, result.x)
     check_forward(misfit, START)

@@ -13,8 +13,12 @@ import pytest
 import checkpoint
 import dualad
 
-MODULES = [info.name for package in (dualad, checkpoint)
-           for info in pkgutil.walk_packages(package.__path__, package.__name__ + ".") if not info.name.endswith("__main__")]
+MODULES = [
+    info.name
+    for package in (dualad, checkpoint)
+    for info in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
+    if not info.name.endswith("__main__")
+]
 
 
 @pytest.mark.parametrize("name", ["dualad", "checkpoint", *MODULES])

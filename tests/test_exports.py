@@ -16,8 +16,11 @@ PACKAGES = [dualad, checkpoint]
 
 def public(package):
     """The public names of a package that are no submodules."""
-    return {name for name, thing in vars(package).items() if not name.startswith("_")
-            and not (isinstance(thing, types.ModuleType) and thing.__name__ == f"{package.__name__}.{name}")}
+    return {
+        name
+        for name, thing in vars(package).items()
+        if not name.startswith("_") and not (isinstance(thing, types.ModuleType) and thing.__name__ == f"{package.__name__}.{name}")
+    }
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)

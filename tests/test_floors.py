@@ -12,16 +12,57 @@ ROOT = Path(__file__).parents[1]
 #: rooms from the ground up; a room imports from floors below its own. A package (`rules`) is one room: what is in it has an
 #: order of its own, without circles.
 FLOORS = {
-    "dualad": ["rules levels", "dispatch", "traced", "methods batch", "dual", "operators seeding", "derivative jacobian",
-               "gradient implicit explain_nan testing coverage", "hessian", "__init__", "__main__"],
-    "checkpoint": ["actions checks progress adjoints", "units", "stats", "schedules storage", "fingerprint closure machine entries",
-                   "resume plot player", "sweep tape draw plan", "tradeoff", "leaves operators profile",
-                   "gradient explain recompute link", "chain", "__init__", "__main__"],
+    "dualad": [
+        "rules levels",
+        "dispatch",
+        "traced",
+        "methods batch",
+        "dual",
+        "operators seeding",
+        "derivative jacobian",
+        "gradient implicit explain_nan testing coverage",
+        "hessian",
+        "__init__",
+        "__main__",
+    ],
+    "checkpoint": [
+        "actions checks progress adjoints",
+        "units",
+        "stats",
+        "schedules storage",
+        "fingerprint closure machine entries",
+        "resume plot player",
+        "sweep tape draw plan",
+        "tradeoff",
+        "leaves operators profile",
+        "gradient explain recompute link",
+        "chain",
+        "__init__",
+        "__main__",
+    ],
 }
 
 #: rooms that know no derivative engine: anybody's steps can be swept
-ENGINE_FREE = ["actions", "checks", "progress", "units", "stats", "schedules", "storage", "fingerprint", "closure", "machine", "resume",
-               "player", "sweep", "draw", "tradeoff", "plan", "plot", "profile"]
+ENGINE_FREE = [
+    "actions",
+    "checks",
+    "progress",
+    "units",
+    "stats",
+    "schedules",
+    "storage",
+    "fingerprint",
+    "closure",
+    "machine",
+    "resume",
+    "player",
+    "sweep",
+    "draw",
+    "tradeoff",
+    "plan",
+    "plot",
+    "profile",
+]
 
 MOST_LINES = 500
 #: longer rooms, with the reason
@@ -42,10 +83,14 @@ def imported(path):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = name.split(".")[:-node.level] if node.level else []
+            base = name.split(".")[: -node.level] if node.level else []
             base = ".".join([*base, *([node.module] if node.module else [])])
-            names = [f"{base}.{alias.name}" if (ROOT / base.replace(".", "/") / f"{alias.name}.py").exists()
-                     or (ROOT / base.replace(".", "/") / alias.name).is_dir() else base for alias in node.names]
+            names = [
+                f"{base}.{alias.name}"
+                if (ROOT / base.replace(".", "/") / f"{alias.name}.py").exists() or (ROOT / base.replace(".", "/") / alias.name).is_dir()
+                else base
+                for alias in node.names
+            ]
         else:
             continue
         yield from (n for n in names if n.split(".")[0] in FLOORS)
@@ -71,8 +116,9 @@ def test_imports_come_from_lower_floors(path):
     for other in imported(path):
         if room(other) == room(name):
             continue
-        assert not (room(name)[0] == "dualad"
-                    and room(other)[0] == "checkpoint"), f"{name} imports {other}: dualad never imports checkpoint"
+        assert not (room(name)[0] == "dualad" and room(other)[0] == "checkpoint"), (
+            f"{name} imports {other}: dualad never imports checkpoint"
+        )
         assert room(other)[0] != room(name)[0] or floor(other) < floor(name), f"{name} imports {other}, which is not below it"
 
 
@@ -81,7 +127,7 @@ def test_there_are_no_circles():
     done, path = set(), []
 
     def visit(name):
-        assert name not in path, f"circle: {' -> '.join([*path[path.index(name):], name])}"
+        assert name not in path, f"circle: {' -> '.join([*path[path.index(name) :], name])}"
         if name in done or name not in graph:
             return
         path.append(name)
@@ -90,21 +136,23 @@ def test_there_are_no_circles():
                 visit(other)
         path.pop()
         done.add(name)
+
     for name in graph:
         visit(name)
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if room(module_name(path)) in {("checkpoint",
-                                                                                         first) for first in ENGINE_FREE}],
-                         ids=module_name)
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if room(module_name(path)) in {("checkpoint", first) for first in ENGINE_FREE}], ids=module_name
+)
 def test_the_sweep_knows_no_engine(path):
     assert not [name for name in imported(path) if name.startswith("dualad")]
 
 
 def test_every_floor_is_inhabited():
     rooms = {room(module_name(path)) for path in FILES}
-    assert not [(package, first) for package in FLOORS for names in FLOORS[package] for first in names.split() if (package,
-                                                                                                                   first) not in rooms]
+    assert not [
+        (package, first) for package in FLOORS for names in FLOORS[package] for first in names.split() if (package, first) not in rooms
+    ]
 
 
 def test_no_room_is_too_large():

@@ -12,6 +12,7 @@ from checkpoint import explain, grad, value_and_grad, vjp
 def test_textbook_function_of_two_variables():
     def f(x1, x2):
         return np.log(x1) + x1 * x2 - np.sin(x2)
+
     value, (by_x1, by_x2) = value_and_grad(f, argnums=(0, 1))(2.0, 5.0)
     assert value == pytest.approx(11.652, abs=5e-4)
     assert by_x1 == pytest.approx(5.5)
@@ -62,8 +63,10 @@ def test_routes_through_a_graph(verb):
     def h(a, b, c):
         f = np.sin(a * b) + np.exp(c - a / b)
         return np.log(f * f) * c
+
     assert verb(h, argnums=(0, 1, 2))(43.0, 3.0, 2.0) == pytest.approx(
-        (60.85353612046653, 872.2331479536114, -3.2853671032530305), rel=1e-11)
+        (60.85353612046653, 872.2331479536114, -3.2853671032530305), rel=1e-11
+    )
 
 
 def test_training_a_linear_layer_lowers_the_loss():

@@ -30,9 +30,7 @@ class StoreAll(Schedule):
         """Actions of the reverse sweep; see `Schedule.reverse`."""
         steps = self._steps(steps)
         if len(saved) != steps:
-            raise ValueError(
-                f"StoreAll: saved must hold all {steps} states, got {len(saved)}; give what forward left saved"
-            )
+            raise ValueError(f"StoreAll: saved must hold all {steps} states, got {len(saved)}; give what forward left saved")
         return _reverse(steps)
 
     def limit(self, steps: int) -> int:

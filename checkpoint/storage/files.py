@@ -59,8 +59,7 @@ def check_leaves(leaves: Sequence[Any]) -> None:
             if leaf.dtype.hasobject:
                 raise TypeError(f"Disk: a state has an array of dtype {leaf.dtype}, which is not written to disk; use {ALLOWED}")
         elif kind not in PLAIN and kind not in (int, complex, bytes):
-            raise TypeError(f"Disk: a state has a leaf of type {kind.__name__}, which is not written to disk; use {ALLOWED}, "
-                            "or Memory()")
+            raise TypeError(f"Disk: a state has a leaf of type {kind.__name__}, which is not written to disk; use {ALLOWED}, or Memory()")
 
 
 def write_leaves(path: Path, index: int, leaves: Sequence[Any], *, sync: bool = False) -> None:

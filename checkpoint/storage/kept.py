@@ -225,8 +225,9 @@ class KeptSession(DiskSession):
         rows = Log.read(path)
         lost = next((index for index in indices if index not in rows), None)
         if lost is not None:
-            raise DamagedState(f"Disk: row {lost} cannot be read back from {path}; without it the sweep cannot go on: "
-                               "remove the folder to begin again")
+            raise DamagedState(
+                f"Disk: row {lost} cannot be read back from {path}; without it the sweep cannot go on: remove the folder to begin again"
+            )
         return {index: rows[index] for index in indices}
 
     def read(self, mark: Mark) -> list[Any]:

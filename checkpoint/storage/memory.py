@@ -96,9 +96,7 @@ class MemorySession(Session):
     RuntimeError: Memory: cannot save state 1: all 1 slots hold states [0]; drop one, or give more slots
     """
 
-    def __init__(
-        self, copy: Callable[[Any], Any], slots: int | None, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, copy: Callable[[Any], Any], slots: int | None, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
         self._copy, self._pack, self._unpack = copy, pack, unpack
         self._slots = slots
         self._states: dict[int, tuple[Any, int]] = {}  # index: (state, bytes)
@@ -115,8 +113,7 @@ class MemorySession(Session):
             raise ValueError(f"Memory: state {index} is saved already; drop it before saving it again")
         if len(states) == self._slots:
             raise RuntimeError(
-                f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; "
-                "drop one, or give more slots"
+                f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; drop one, or give more slots"
             )
         if type(state) is float:  # immutable: nothing to copy or to measure
             size = 8

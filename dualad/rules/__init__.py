@@ -26,7 +26,6 @@ from . import (  # noqa: F401
 )
 from .kinds import ROWS, bilinear, composite, constant, elementwise, explicit, joined, linear, real_linear, refused, trust_rows
 
-__all__ = ["ROWS", "bilinear", "composite", "constant", "elementwise", "explicit", "joined", "linear", "real_linear",
-           "refused"]
+__all__ = ["ROWS", "bilinear", "composite", "constant", "elementwise", "explicit", "joined", "linear", "real_linear", "refused"]
 
 trust_rows()

@@ -50,6 +50,7 @@ def behind(axis):
 
 def over_axes(*names, flatten=False):
     """Make the form of a function of one array with axis arguments called `names`; None means all axes."""
+
     def form(fn, args, kwargs, batched):
         if batched != {0}:
             return NotImplemented
@@ -63,8 +64,8 @@ def over_axes(*names, flatten=False):
                 x, call[name] = np.reshape(x, (x.shape[0], -1)), 1
             else:
                 call[name] = tuple(range(1, ndim + 1))
-        return fn(x, **{key: value for key, value in call.items() if value is not np._NoValue and
-                        not (value is None and key not in names)})
+        return fn(x, **{key: value for key, value in call.items() if value is not np._NoValue and not (value is None and key not in names)})
+
     return form
 
 
@@ -224,17 +225,48 @@ def times_sparse_form(fn, args, kwargs, batched):
 reduce_form, scan_form = over_axes("axis"), over_axes("axis", flatten=True)
 
 FORMS = {
-    strong_multiply: elementwise_form, select: elementwise_form, blank: natural,
-    cast: natural, np.real: natural, np.imag: natural, np.conjugate: natural, np.copy: natural,
-    np.sum: reduce_form, np.prod: reduce_form, np.max: reduce_form, np.min: reduce_form, np.mean: reduce_form,
-    np.cumsum: scan_form, np.cumprod: scan_form, np.flip: over_axes("axis"), np.roll: roll_form,
-    np.repeat: scan_form, np.tile: tile_form, difference: over_axes("axis"), scattered_difference: over_axes("axis"),
-    np.reshape: reshape_form, np.ravel: reshape_form, np.transpose: transpose_form, np.swapaxes: over_axes("axis1", "axis2"),
-    np.moveaxis: over_axes("source", "destination"), np.expand_dims: expand_dims_form, np.squeeze: squeeze_form,
-    np.broadcast_to: broadcast_to_form, np.tril: last_two, np.triu: last_two,
+    strong_multiply: elementwise_form,
+    select: elementwise_form,
+    blank: natural,
+    cast: natural,
+    np.real: natural,
+    np.imag: natural,
+    np.conjugate: natural,
+    np.copy: natural,
+    np.sum: reduce_form,
+    np.prod: reduce_form,
+    np.max: reduce_form,
+    np.min: reduce_form,
+    np.mean: reduce_form,
+    np.cumsum: scan_form,
+    np.cumprod: scan_form,
+    np.flip: over_axes("axis"),
+    np.roll: roll_form,
+    np.repeat: scan_form,
+    np.tile: tile_form,
+    difference: over_axes("axis"),
+    scattered_difference: over_axes("axis"),
+    np.reshape: reshape_form,
+    np.ravel: reshape_form,
+    np.transpose: transpose_form,
+    np.swapaxes: over_axes("axis1", "axis2"),
+    np.moveaxis: over_axes("source", "destination"),
+    np.expand_dims: expand_dims_form,
+    np.squeeze: squeeze_form,
+    np.broadcast_to: broadcast_to_form,
+    np.tril: last_two,
+    np.triu: last_two,
     np.diagonal: over_axes("axis1", "axis2"),
-    np.concatenate: joined_form, np.stack: joined_form,
-    np.matmul: matmul_form, np.outer: outer_form, np.einsum: einsum_form, getitem: getitem_form, scatter: scatter_form,
-    surround: surround_form, times_sparse: times_sparse_form,
-    np.linalg.solve: solve_form, np.linalg.inv: natural, np.linalg.det: natural,
+    np.concatenate: joined_form,
+    np.stack: joined_form,
+    np.matmul: matmul_form,
+    np.outer: outer_form,
+    np.einsum: einsum_form,
+    getitem: getitem_form,
+    scatter: scatter_form,
+    surround: surround_form,
+    times_sparse: times_sparse_form,
+    np.linalg.solve: solve_form,
+    np.linalg.inv: natural,
+    np.linalg.det: natural,
 }

@@ -15,6 +15,7 @@ NO = np._NoValue
 
 # --- convolutions -----------------------------------------------------------------------------------------------------------
 
+
 @primitive
 def convolve_full(a, v):
     """Return the full discrete convolution of two vectors."""
@@ -28,7 +29,7 @@ def convolve_first(g, a, v):
 def correlation(g, v, n):
     """Return the sums of ``g[i + k] * v[k]``, for i < n."""
     m = np.shape(v)[0]
-    return convolve_full(g, np.flip(v))[m - 1:m - 1 + n]
+    return convolve_full(g, np.flip(v))[m - 1 : m - 1 + n]
 
 
 def cut(full, n, m, mode, late=False):
@@ -38,9 +39,9 @@ def cut(full, n, m, mode, late=False):
     if mode == "full":
         return full
     if mode == "valid":
-        return full[shorter - 1:longer]
+        return full[shorter - 1 : longer]
     start = shorter // 2 if late else (shorter - 1) // 2
-    return full[start:start + longer]
+    return full[start : start + longer]
 
 
 def vectors(a, v):
@@ -63,6 +64,7 @@ def correlate(a, v, mode="valid"):
 
 
 # --- differences and integrals ----------------------------------------------------------------------------------------------
+
 
 def trapezoid(y, x=None, dx=1.0, axis=-1):
     y = y if hasattr(y, "ndim") else np.asarray(y)
@@ -186,6 +188,7 @@ def angle(z, deg=False):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 bilinear(convolve_full,  convolve_first, lambda g, a, v: correlation(g, a, np.shape(v)[0]))
 elementwise(np.sinc,     sinc_partial)  # sinc''(0) = -pi^2/3
 elementwise(bessel_i0,   i0_partial)
@@ -201,3 +204,4 @@ composite(np.real_if_close, real_if_close, value_dependent=True)
 composite(np.angle,      angle)
 for fn in existing(np, "trapz"):
     composite(fn,        trapezoid)
+# fmt: on

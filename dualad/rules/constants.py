@@ -30,6 +30,7 @@ TEXT = """str_len count find rfind index rindex startswith endswith isalnum isal
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 constant(evaluate)
 constant(*existing(np, "array_equiv isneginf isposinf"))                                           # questions
 constant(*existing(np, "argwhere flatnonzero nanargmax nanargmin digitize lexsort isin in1d"))     # positions
@@ -43,3 +44,4 @@ refused("it is defined on dates: pass plain dates",
         *existing(np, "busday_count busday_offset is_busday datetime_as_string"))
 refused("it is defined on integers and bits: pass plain integers (dualad.primal(x).astype(int))",
         *existing(np, "packbits unpackbits ravel_multi_index unravel_index"))
+# fmt: on

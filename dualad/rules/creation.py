@@ -53,9 +53,9 @@ def row_like(like, x, dtype=None, **options):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
-for fn in existing(np, "zeros ones empty eye identity tri arange fromfunction frombuffer fromfile fromiter fromstring loadtxt "
-                       "genfromtxt"):
+for fn in existing(np, "zeros ones empty eye identity tri arange fromfunction frombuffer fromfile fromiter fromstring loadtxt genfromtxt"):
     composite(fn, made(fn), like=True)
+# fmt: off
 composite(np.full,              full, like=True)
 composite(np.array,             array, like=True)
 composite(np.asarray,           same_array, like=True)
@@ -63,3 +63,4 @@ composite(np.asanyarray,        same_array, like=True)
 composite(np.ascontiguousarray, row_like, like=True)
 composite(np.asfortranarray,    row_like, like=True)
 composite(np.require,           same_array, like=True)
+# fmt: on

@@ -28,6 +28,7 @@ SVD_RESULT = type(np.linalg.svd(np.zeros((1, 1))))
 
 # --- what the decompositions share ------------------------------------------------------------------------------------------
 
+
 def conj(a):
     return np.conjugate(a) if np.iscomplexobj(a) else a
 
@@ -77,8 +78,12 @@ def over_gaps(w, gap, n, name):
 def warn_close(name, close):
     """Warn where vectors of coinciding values are differentiated."""
     if np.any(close):
-        warnings.warn(f"{name}: some of its values coincide (within rounding); their vectors have no derivatives there, which "
-                      f"are NaN. The values themselves have derivatives: eigvalsh, eigvals, svdvals", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"{name}: some of its values coincide (within rounding); their vectors have no derivatives there, which "
+            f"are NaN. The values themselves have derivatives: eigvalsh, eigvals, svdvals",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return close
 
 
@@ -103,6 +108,7 @@ def complement_vjp(g, ans, q, basis):
 
 
 # --- Cholesky ---------------------------------------------------------------------------------------------------------------
+
 
 @primitive
 def cholesky_factor(a):
@@ -130,6 +136,7 @@ def cholesky(a, /, *, upper=False):
 
 
 # --- eigenvalues ------------------------------------------------------------------------------------------------------------
+
 
 @primitive
 def eigh_factors(a, UPLO="L"):
@@ -211,6 +218,7 @@ def general_eigenvalues_vjp(g, ans, a):
 
 # --- singular values --------------------------------------------------------------------------------------------------------
 
+
 @primitive
 def svd_factors(a, full=False):
     """Return ``np.linalg.svd(a, full_matrices=full)``."""
@@ -268,8 +276,7 @@ def with_complements(du, dvh, ans):
     u, s, vh, _, _ = thin(ans)
     k = np.shape(s)[-1]
     rest, others = ans[0][..., k:], ans[2][..., k:, :]
-    return (np.concatenate([du, complement_jvp(du, rest, u, rest)], axis=-1),
-            np.concatenate([dvh, -others @ (adjoint(dvh) @ vh)], axis=-2))
+    return (np.concatenate([du, complement_jvp(du, rest, u, rest)], axis=-1), np.concatenate([dvh, -others @ (adjoint(dvh) @ vh)], axis=-2))
 
 
 def without_complements(g, ans):
@@ -315,6 +322,7 @@ def hermitian_svd(a):
 
 
 # --- QR ---------------------------------------------------------------------------------------------------------------------
+
 
 @primitive
 def qr_factors(a):
@@ -365,6 +373,7 @@ def null_basis(a, k):
 
 
 # --- determinants, pseudo-inverse, least squares ----------------------------------------------------------------------------
+
 
 def slogdet_jvp(t, ans, a):
     trace = np.sum(mT(np.linalg.inv(a)) * t, axis=(-1, -2))
@@ -417,6 +426,7 @@ def lstsq(a, b, rcond=None):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 constant(close_pairs, warn_close)
 explicit(complement,      complement_jvp, complement_vjp)
 explicit(cholesky_factor, cholesky_jvp, cholesky_vjp)
@@ -438,7 +448,23 @@ composite(np.linalg.svd,      svd)
 composite(np.linalg.qr,       qr)
 composite(np.linalg.pinv,     pinv)
 composite(np.linalg.lstsq,    lstsq, value_dependent=True)
+# fmt: on
 if hasattr(np.linalg, "svdvals"):
     composite(np.linalg.svdvals, lambda x: singular_values(x))
-FORMS.update(dict.fromkeys((cholesky_factor, eigh_factors, eigenvalues, eig_factors, general_eigenvalues, svd_factors,
-                            singular_values, qr_factors, pseudo_inverse, np.linalg.slogdet), natural))
+FORMS.update(
+    dict.fromkeys(
+        (
+            cholesky_factor,
+            eigh_factors,
+            eigenvalues,
+            eig_factors,
+            general_eigenvalues,
+            svd_factors,
+            singular_values,
+            qr_factors,
+            pseudo_inverse,
+            np.linalg.slogdet,
+        ),
+        natural,
+    )
+)

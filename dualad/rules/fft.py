@@ -17,6 +17,7 @@ OPPOSITE = {None: "forward", "backward": "forward", "ortho": "ortho", "forward":
 
 # --- transposes -------------------------------------------------------------------------------------------------------------
 
+
 def fitted(g, length, axis):
     """Return `g` cut or padded with zeros to a length along an axis: the transpose of what ``n=`` does."""
     now = np.shape(g)[axis]
@@ -29,6 +30,7 @@ def fitted(g, length, axis):
 def own_transpose(fn):
     def transpose(g, x, n=None, axis=-1, norm=None, out=None):
         return fitted(fn(g, n, axis, norm), x.shape[axis], axis)
+
     return transpose
 
 
@@ -55,6 +57,7 @@ def irfft_transpose(g, x, n=None, axis=-1, norm=None, out=None):
 
 # --- several axes, as NumPy's own -------------------------------------------------------------------------------------------
 
+
 def lengths(x, s, axes):
     """Return the (length or None, axis) pairs of a transform over several axes."""
     axes = range(-len(s), 0) if axes is None and s is not None else range(-np.ndim(x), 0) if axes is None else axes
@@ -66,6 +69,7 @@ def several(fn):
         for n, axis in reversed(lengths(a, s, axes)):
             a = fn(a, a.shape[axis] if n is None else n, axis, norm)
         return a
+
     return body
 
 
@@ -100,14 +104,17 @@ def ihfft(a, n=None, axis=-1, norm=None, out=None):
 
 def shifted(sign):
     """Make the body of ``fftshift`` (sign 1) or ``ifftshift`` (sign -1)."""
+
     def body(x, axes=None):
         axes = tuple(range(np.ndim(x))) if axes is None else (axes,) if isinstance(axes, int | np.integer) else tuple(axes)
         return np.roll(x, tuple(sign * (np.shape(x)[axis] // 2) for axis in axes), axes)
+
     return body
 
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 linear(np.fft.fft,   own_transpose(np.fft.fft))
 linear(np.fft.ifft,  own_transpose(np.fft.ifft))
 linear(np.fft.rfft,  rfft_transpose)
@@ -124,4 +131,5 @@ composite(np.fft.rfft2,     in_plane(np.fft.rfftn))
 composite(np.fft.irfft2,    in_plane(np.fft.irfftn))
 composite(np.fft.fftshift,  shifted(1))
 composite(np.fft.ifftshift, shifted(-1))
+# fmt: on
 FORMS.update(dict.fromkeys((np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft), over_axes("axis")))

@@ -64,7 +64,9 @@ def abstract(x):
     return x if isinstance(x, Abstract) else Abstract(x)
 
 
+# fmt: off
 linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe")
 linear(scatter, lambda g, x, index, like: getitem(g, index))
 constant(discretize)
 linear(cast,    lambda g, x, dtype: g)
+# fmt: on

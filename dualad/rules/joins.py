@@ -22,7 +22,7 @@ def concatenate_transpose(i, g, *arrays, axis=0, dtype=None, casting=None):
     shapes = [shape_of(a) for a in arrays]
     if axis is None:
         sizes = [int(np.prod(shape, dtype=int)) for shape in shapes]
-        return np.reshape(g[sum(sizes[:i]):sum(sizes[:i + 1])], shapes[i])
+        return np.reshape(g[sum(sizes[:i]) : sum(sizes[: i + 1])], shapes[i])
     start = sum(shape[axis] for shape in shapes[:i])
     return g[(*(slice(None),) * (axis % len(shapes[i])), slice(start, start + shapes[i][axis]))]
 
@@ -45,9 +45,11 @@ def column_stack(arrays):
     return np.concatenate([a if ndim_of(a) > 1 else np.reshape(a, (-1, 1)) for a in arrays], axis=1)
 
 
+# fmt: off
 joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), canonical=positional)
 joined(np.stack,       stack_transpose, call=variadic(np.stack), canonical=positional)
 composite(np.vstack,       lambda arrays, **options: np.concatenate([np.atleast_2d(a) for a in arrays], axis=0, **options))
 composite(np.hstack,       hstack)
 composite(np.dstack,       lambda arrays: np.concatenate([np.atleast_3d(a) for a in arrays], axis=2))
 composite(np.column_stack, column_stack)
+# fmt: on

@@ -24,15 +24,46 @@ from .cotangents import Abstract, is_complex, like_primal, ndim_of, restore_axes
 from .partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, evaluated, fits, one_over, product, used_by
 from .primitives import all_finite, primitive, strong_multiply, zero_wins
 
-__all__ = ["ANS", "FIRST", "MINUS_ONE", "ONE", "ROWS", "SECOND", "Abstract", "Composite", "Constant", "Differentiable",
-           "Elementwise", "Refused", "Row", "bilinear", "composite", "constant", "elementwise", "explicit", "is_complex",
-           "joined", "linear", "multilinear", "ndim_of", "one_over", "primitive", "real_linear", "refused", "restore_axes", "shape_of",
-           "spread_out", "strong_multiply", "unbroadcast"]
+__all__ = [
+    "ANS",
+    "FIRST",
+    "MINUS_ONE",
+    "ONE",
+    "ROWS",
+    "SECOND",
+    "Abstract",
+    "Composite",
+    "Constant",
+    "Differentiable",
+    "Elementwise",
+    "Refused",
+    "Row",
+    "bilinear",
+    "composite",
+    "constant",
+    "elementwise",
+    "explicit",
+    "is_complex",
+    "joined",
+    "linear",
+    "multilinear",
+    "ndim_of",
+    "one_over",
+    "primitive",
+    "real_linear",
+    "refused",
+    "restore_axes",
+    "shape_of",
+    "spread_out",
+    "strong_multiply",
+    "unbroadcast",
+]
 
 ROWS: dict[Callable, Row] = {}
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
+
 
 class Row:
     """One function's entry in the table; the subclass (its kind) says how an interpreter treats it."""
@@ -189,7 +220,7 @@ class Multilinear(Differentiable):
         total = None
         for i, t in enumerate(tangents):
             if t is not None:
-                share = self.call(*args[:i], t, *args[i + 1:], **kwargs)
+                share = self.call(*args[:i], t, *args[i + 1 :], **kwargs)
                 total = share if total is None else total + share
         return total
 
@@ -286,9 +317,11 @@ def pullback_of(row, i, partial):
     if partial is MINUS_ONE:
         return lambda g, held: -g
     if divisor := getattr(partial, "divisor", None):
+
         def pullback(g, held):
             return g / divisor(*held)
     else:
+
         def pullback(g, held):
             try:
                 return partial(*held) * g
@@ -298,10 +331,12 @@ def pullback_of(row, i, partial):
     def strong_pullback(g, held):
         share = pullback(g, held)
         return share if type(share) is np.ndarray and all_finite(share) else row.multiply(i, g, held[0], held[1:])
+
     return strong_pullback if row.singular or partial is None else pullback
 
 
 # --- what a row is made with ------------------------------------------------------------------------------------------
+
 
 def register(row: Row) -> Row:
     """Enter a row into the table; a second row for one function is an error."""
@@ -322,10 +357,11 @@ def linear(fn, transpose, *, affine=(), argnum=0, **options):
     The JVP is `fn` on the tangent, without the keywords named in `affine` (``initial=``, ``constant_values=``);
     the VJP is ``transpose(g, x, *rest, **kwargs)``, which may use the shape and dtype of ``x`` only.
     """
+
     def jvp(t, ans, *args, **kwargs):
         if affine:
             kwargs = {key: value for key, value in kwargs.items() if key not in affine}
-        return row.call(*args[:argnum], t, *args[argnum + 1:], **kwargs)
+        return row.call(*args[:argnum], t, *args[argnum + 1 :], **kwargs)
 
     def vjp(g, ans, *args, **kwargs):
         return transpose(g, *args, **kwargs)
@@ -363,8 +399,10 @@ def multilinear(fn, transpose, *, call=None, **options):
 
 def bilinear(fn, transpose0, transpose1, **options):
     """Enter a function linear in each of its two arguments; ``transpose(g, a, b, **kwargs)``."""
+
     def transpose(i, *rest, **kwargs):
         return (transpose1 if i else transpose0)(*rest, **kwargs)
+
     return multilinear(fn, transpose, kind="bilinear", **options)
 
 
@@ -376,8 +414,9 @@ def explicit(fn, jvp=None, vjp=None, **options):
     """
     jvps, vjps = as_tuple(jvp), as_tuple(vjp)
     count = max(len(jvps), len(vjps))
-    return register(Differentiable(fn, jvps if jvp is not None else (None,) * count, vjps if vjp is not None else (None,) * count,
-                                   **options))
+    return register(
+        Differentiable(fn, jvps if jvp is not None else (None,) * count, vjps if vjp is not None else (None,) * count, **options)
+    )
 
 
 def composite(fn, body, **options):
@@ -422,8 +461,10 @@ def public_name(fn) -> str:
 def missing_rule(row, mode, i):
     parameters = list(signature(row.fn).parameters)
     name = parameters[i] if i < len(parameters) else str(i)
-    return TypeError(f"{row.name} has no {mode} with respect to its argument {name!r}: pass a plain array there "
-                     f"(dualad.primal, dualad.stop_gradient) or give the rule")
+    return TypeError(
+        f"{row.name} has no {mode} with respect to its argument {name!r}: pass a plain array there "
+        f"(dualad.primal, dualad.stop_gradient) or give the rule"
+    )
 
 
 def signature(fn) -> inspect.Signature:

@@ -18,8 +18,10 @@ def enter_structured():
     from numpy.lib import recfunctions
 
     fns = {getattr(recfunctions, name) for name in recfunctions.__all__}
-    refused("it is defined on structured arrays, which hold no derivatives: take single fields",
-            *(fn for fn in fns if hasattr(fn, "__wrapped__")))
+    refused(
+        "it is defined on structured arrays, which hold no derivatives: take single fields",
+        *(fn for fn in fns if hasattr(fn, "__wrapped__")),
+    )
 
 
 def enter_strings():
@@ -44,8 +46,13 @@ def enter_special():
     from . import special  # noqa: F401
 
 
-PACKAGES = {"numpy.char": enter_strings, "numpy.strings": enter_strings, "numpy.polynomial.polynomial": enter_polynomials,
-            "scipy.special": enter_special, "numpy.lib.recfunctions": enter_structured}
+PACKAGES = {
+    "numpy.char": enter_strings,
+    "numpy.strings": enter_strings,
+    "numpy.polynomial.polynomial": enter_polynomials,
+    "scipy.special": enter_special,
+    "numpy.lib.recfunctions": enter_structured,
+}
 
 
 def late_row(fn):

@@ -36,6 +36,7 @@ def gathered(fn):
 
 # --- turning and splitting --------------------------------------------------------------------------------------------------
 
+
 def rot90(m, k=1, axes=(0, 1)):
     first, second = (axis % np.ndim(m) for axis in axes)
     if first == second:
@@ -61,6 +62,7 @@ def split_along(axis, fewest):
         if np.ndim(ary) < fewest:
             raise ValueError(f"the array has {np.ndim(ary)} axes, which cannot be split along axis {axis}")
         return np.split(ary, indices_or_sections, axis if np.ndim(ary) > 1 else 0)
+
     return body
 
 
@@ -102,6 +104,7 @@ def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=Fa
 
 # --- joining, inserting, leaving out ----------------------------------------------------------------------------------------
 
+
 def block(arrays):
     ndim = max(depth(arrays), *(np.ndim(leaf) for leaf in leaves(arrays)))
 
@@ -109,6 +112,7 @@ def block(arrays):
         if not isinstance(arrays, list):
             return np.reshape(arrays, (1,) * (ndim - np.ndim(arrays)) + np.shape(arrays))
         return np.concatenate([join(part, levels - 1) for part in arrays], axis=-levels)
+
     return join(arrays, depth(arrays)) if depth(arrays) else np.copy(arrays)
 
 
@@ -155,6 +159,7 @@ def trim_zeros(filt, trim="fb", axis=None):
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------------
+
 
 def compress(condition, a, axis=None, out=None):
     return np.take(a, np.flatnonzero(condition), axis)
@@ -213,6 +218,7 @@ def sort_complex(a):
 
 # --- along axes -------------------------------------------------------------------------------------------------------------
 
+
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     axis %= np.ndim(arr)
     moved = np.moveaxis(arr, axis, -1)
@@ -235,6 +241,7 @@ def apply_over_axes(func, a, axes):
 
 
 # --- sequences --------------------------------------------------------------------------------------------------------------
+
 
 def shares(num, endpoint, like):
     """Return k / (number of steps), for each k, on a leading axis; in the precision of `like`."""
@@ -288,6 +295,7 @@ def astype(x, dtype, /, *, copy=True, device=None):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 composite(np.rot90,     rot90)
 composite(np.fliplr,    lambda m: m[:, ::-1])
 composite(np.flipud,    lambda m: m[::-1, ...])
@@ -320,6 +328,7 @@ composite(np.logspace,  logspace)
 composite(np.geomspace, geomspace)
 elementwise(np._core.umath.clip, clamp_inside, clamp_low, clamp_high, name="numpy._core.umath.clip")  # the method of plain arrays
 composite(np._core.umath._ones_like, lambda x: np.ones_like(x))
+# fmt: on
 for fn in existing(np, "astype"):
     composite(fn, astype)
 for fn in existing(np, "unstack"):

@@ -17,6 +17,7 @@ def mT(a):
 
 # --- products ---------------------------------------------------------------------------------------------------------------
 
+
 def as_matrix_cotangent(g, a, b):
     """Return the cotangent of a matmul with the axes that vectors among the factors lack."""
     if type(g) is np.ndarray and 0 in g.strides:  # broadcast, as of a sum: BLAS does not take it
@@ -66,8 +67,9 @@ def tensordot(a, b, axes=2):
     shape_a, shape_b = shape_of(a), shape_of(b)
     if isinstance(axes, int | np.integer):
         axes = (tuple(range(len(shape_a) - axes, len(shape_a))), tuple(range(axes)))
-    left, right = ([x % n for x in (axis if np.iterable(axis) else (axis,))]
-                   for axis, n in zip(axes, (len(shape_a), len(shape_b)), strict=True))
+    left, right = (
+        [x % n for x in (axis if np.iterable(axis) else (axis,))] for axis, n in zip(axes, (len(shape_a), len(shape_b)), strict=True)
+    )
     if [shape_a[i] for i in left] != [shape_b[i] for i in right]:
         raise ValueError(f"numpy.tensordot: shapes {shape_a} and {shape_b} do not match over axes {left} and {right}")
     kept_a = [i for i in range(len(shape_a)) if i not in left]
@@ -88,6 +90,7 @@ def kron(a, b):
 
 # --- einsum -----------------------------------------------------------------------------------------------------------------
 
+
 def canonical_einsum(args, kwargs):
     """Turn any spelling of einsum into ``einsum(*operands, subscripts=...)``.
 
@@ -98,8 +101,8 @@ def canonical_einsum(args, kwargs):
     if isinstance(args[0], str):
         subscripts, operands = args[0].replace(" ", ""), list(args[1:])
     else:
-        operands = list(args[:len(args) // 2 * 2:2])
-        terms = [sublist(s) for s in args[1:len(args) // 2 * 2:2]]
+        operands = list(args[: len(args) // 2 * 2 : 2])
+        terms = [sublist(s) for s in args[1 : len(args) // 2 * 2 : 2]]
         subscripts = ",".join(terms) + ("->" + sublist(args[-1]) if len(args) % 2 else "")
     terms, output = explicit_subscripts(subscripts, tuple(map(ndim_of, operands)))
     terms = list(terms)
@@ -122,10 +125,10 @@ def explicit_subscripts(subscripts, ndims):
     if len(terms) != len(ndims):
         raise ValueError(f"numpy.einsum: {subscripts!r} names {len(terms)} operands, {len(ndims)} were given")
     free = [c for c in string.ascii_letters if c not in subscripts]
-    spare = "".join(free[:max(ndims)])
+    spare = "".join(free[: max(ndims)])
     widths = [ndim - len(t.replace("...", "")) if "..." in t else 0 for t, ndim in zip(terms, ndims, strict=True)]
-    terms = [t.replace("...", spare[len(spare) - w:] if w else "") for t, w in zip(terms, widths, strict=True)]
-    widest = spare[len(spare) - max(widths):] if max(widths) else ""
+    terms = [t.replace("...", spare[len(spare) - w :] if w else "") for t, w in zip(terms, widths, strict=True)]
+    widest = spare[len(spare) - max(widths) :] if max(widths) else ""
     if arrow:
         output = output.replace("...", widest)
     else:
@@ -159,13 +162,14 @@ def swapped_subscripts(subscripts, i):
     """
     inputs, output = subscripts.split("->")
     terms = inputs.split(",")
-    others = terms[:i] + terms[i + 1:]
+    others = terms[:i] + terms[i + 1 :]
     alone = [axis for axis, c in enumerate(terms[i]) if c not in {*output, *"".join(others)}]
     ones = ["".join(terms[i][axis] for axis in alone)] if alone else []
     return ",".join([output, *others, *ones]) + "->" + terms[i], alone
 
 
 # --- solving ----------------------------------------------------------------------------------------------------------------
+
 
 def solve_columns(a, b, like):
     """Return ``solve(a, b)`` where each vector of `b` is a column if `like` is a vector (NumPy takes a 2-D `b` for a matrix)."""
@@ -221,6 +225,7 @@ def det_vjp(g, ans, a):
 
 
 # --- norms ------------------------------------------------------------------------------------------------------------------
+
 
 def square_of(x):
     return np.square(np.real(x)) + np.square(np.imag(x)) if np.iscomplexobj(x) else x * x
@@ -294,6 +299,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 bilinear(np.matmul,      matmul_first, matmul_second)
 bilinear(np.outer,       outer_first, outer_second)
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum)
@@ -307,3 +313,4 @@ explicit(np.linalg.inv,   inv_jvp, inv_vjp)
 explicit(np.linalg.det,   det_jvp, det_vjp, value_dependent=True)
 explicit(euclidean,       euclidean_jvp, euclidean_vjp)  # norm'(0) = 0
 composite(np.linalg.norm, norm)
+# fmt: on

@@ -12,6 +12,7 @@ __all__ = ["ANS", "FIRST", "MINUS_ONE", "ONE", "SECOND", "evaluated", "fits", "o
 
 # --- marked partials: the interpreters know these by identity and save the multiplication or the call ------------------
 
+
 def ONE(ans, *args):
     """Mark the partial 1."""
     return 1.0
@@ -45,22 +46,26 @@ def used_by(function, count):
     code, read = function.__code__, set()
     for instruction in dis.get_instructions(code):
         read.update(instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,))
-    named = code.co_varnames[:code.co_argcount]
+    named = code.co_varnames[: code.co_argcount]
     rest = range(len(named), count) if code.co_flags & inspect.CO_VARARGS and code.co_varnames[code.co_argcount] in read else ()
     return [*(i for i, name in enumerate(named[:count]) if name in read), *rest]
 
 
 # --- a partial that is a quotient -----------------------------------------------------------------------------------------
 
+
 def one_over(divisor):
     """Make the partial 1 / divisor; arrays are divided by it, which is one pass less than to multiply by the partial."""
+
     def partial(ans, *args):
         return 1.0 / divisor(ans, *args)
+
     partial.divisor = divisor  # type: ignore[attr-defined]
     return partial
 
 
 # --- what the interpreters do with a partial --------------------------------------------------------------------------------
+
 
 def evaluated(partial, ans, args):
     """Return a partial; where Python's floats raise, as NumPy's numbers have it (inf)."""
@@ -91,12 +96,25 @@ def scale(p, t, ans, args):
 
 def reusable(p, t, ans, args) -> bool:
     """Tell whether `p` is a fresh array that nobody else holds, of the shape and dtype of the array `t`."""
-    return (type(p) is np.ndarray is type(t) and p.base is None and p.shape == t.shape and p.dtype == t.dtype
-            and p is not ans and p is not args[0] and p is not args[-1] and (len(args) < 3 or all(p is not arg for arg in args)))
+    return (
+        type(p) is np.ndarray is type(t)
+        and p.base is None
+        and p.shape == t.shape
+        and p.dtype == t.dtype
+        and p is not ans
+        and p is not args[0]
+        and p is not args[-1]
+        and (len(args) < 3 or all(p is not arg for arg in args))
+    )
 
 
 def fits(buffer, term) -> bool:
     """Tell whether `term` may be added into `buffer` in place."""
-    return (type(buffer) is np.ndarray and buffer.base is None
-            and (type(term) is float or (type(term) is np.ndarray and term.dtype == buffer.dtype
-                                         and (term.shape == buffer.shape or term.ndim == 0))))
+    return (
+        type(buffer) is np.ndarray
+        and buffer.base is None
+        and (
+            type(term) is float
+            or (type(term) is np.ndarray and term.dtype == buffer.dtype and (term.shape == buffer.shape or term.ndim == 0))
+        )
+    )

@@ -23,7 +23,7 @@ def poly(seq_of_zeros):
     one = np.ones(1, zeros.dtype)
     ans = one
     for i in range(np.shape(zeros)[0]):
-        ans = convolve_full(ans, np.concatenate([one, -zeros[i:i + 1]]))
+        ans = convolve_full(ans, np.concatenate([one, -zeros[i : i + 1]]))
     return np.real(ans) if np.iscomplexobj(ans) and conjugate_pairs(zeros) else ans
 
 
@@ -87,7 +87,7 @@ def polydiv(u, v):
         return np.zeros(1, u.dtype), without_zeros(u + 0.0 * v[0])
     quotient, rest, scale = [], u, 1.0 / v[:1]
     for k in range(m - n + 1):
-        quotient.append(scale * rest[k:k + 1])
+        quotient.append(scale * rest[k : k + 1])
         rest = rest - np.concatenate([np.zeros(k, u.dtype), quotient[-1] * v, np.zeros(m - n - k, u.dtype)])
     return np.concatenate(quotient), without_zeros(rest)
 
@@ -129,7 +129,7 @@ def roots(p):
     if not len(filled):
         return np.zeros(0)
     low = np.shape(p)[0] - int(filled[-1]) - 1
-    p = p[int(filled[0]):int(filled[-1]) + 1]
+    p = p[int(filled[0]) : int(filled[-1]) + 1]
     n = np.shape(p)[0]
     if n < 2:
         return np.zeros(low)
@@ -176,6 +176,7 @@ def horner(c, x):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 composite(np.poly,    poly, value_dependent=True)
 composite(np.polyval, polyval)
 composite(np.polyadd, polyadd)
@@ -187,3 +188,4 @@ composite(np.polydiv, polydiv, value_dependent=True)
 composite(np.polyfit, polyfit, value_dependent=True)
 composite(np.roots,   roots, value_dependent=True)
 composite(np.vander,  vander)
+# fmt: on

@@ -31,6 +31,7 @@ def primitive(fn):
     >>> dualad.derivative(cube)(2.0), dualad.derivative(cube, order=2)(2.0)
     (12.0, 12.0)
     """
+
     @wraps(fn)
     def call(*args, **kwargs):
         for arg in args:
@@ -40,6 +41,7 @@ def primitive(fn):
                 if apply is not None:
                     return apply(call, args, kwargs)
         return fn(*args, **kwargs)
+
     return call
 
 

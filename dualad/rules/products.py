@@ -13,6 +13,7 @@ from .linalg import mT, norm, vector_norm
 
 # --- vectors ----------------------------------------------------------------------------------------------------------------
 
+
 def vecdot(a, b, /, *, axis=-1):
     a, b = (np.moveaxis(x, axis, -1) if axis != -1 else x for x in (a, b))
     return np.matmul(conj(a)[..., None, :], b[..., :, None])[..., 0, 0][()]
@@ -38,8 +39,10 @@ def components(a):
 
 def linalg_cross(x1, x2, /, *, axis=-1):
     if np.shape(x1)[axis] != 3 or np.shape(x2)[axis] != 3:
-        raise ValueError(f"numpy.linalg.cross: both arrays must hold vectors of 3 components along axis {axis}; their shapes are "
-                         f"{np.shape(x1)} and {np.shape(x2)}")
+        raise ValueError(
+            f"numpy.linalg.cross: both arrays must hold vectors of 3 components along axis {axis}; their shapes are "
+            f"{np.shape(x1)} and {np.shape(x2)}"
+        )
     return cross(x1, x2, axis=axis)
 
 
@@ -50,6 +53,7 @@ def linalg_outer(x1, x2, /):
 
 
 # --- matrices ---------------------------------------------------------------------------------------------------------------
+
 
 def matrix_power(a, n):
     if not isinstance(n, int | np.integer):
@@ -65,20 +69,23 @@ def matrix_power(a, n):
 def multi_dot(arrays, *, out=None):
     """Multiply in the order of the fewest operations (Cormen et al., Introduction to Algorithms, 15.2)."""
     arrays = list(arrays)
-    sizes = [1 if np.ndim(arrays[0]) == 1 else np.shape(arrays[0])[0], *(np.shape(a)[0] for a in arrays[1:]),
-             1 if np.ndim(arrays[-1]) == 1 else np.shape(arrays[-1])[1]]
+    sizes = [
+        1 if np.ndim(arrays[0]) == 1 else np.shape(arrays[0])[0],
+        *(np.shape(a)[0] for a in arrays[1:]),
+        1 if np.ndim(arrays[-1]) == 1 else np.shape(arrays[-1])[1],
+    ]
 
     @cache
     def best(i, j):
         """Return the fewest operations for the product of arrays i to j, and where to split it."""
-        return min(((best(i, k)[0] + best(k + 1, j)[0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)),
-                   default=(0, i))
+        return min(((best(i, k)[0] + best(k + 1, j)[0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)), default=(0, i))
 
     def product(i, j):
         if i == j:
             return arrays[i]
         k = best(i, j)[1]
         return np.matmul(product(i, k), product(k + 1, j))
+
     return product(0, len(arrays) - 1)
 
 
@@ -93,7 +100,7 @@ def tensorsolve(a, b, axes=None):
     if axes is not None:
         moved = [axis % np.ndim(a) for axis in axes]
         a = np.transpose(a, (*(i for i in range(np.ndim(a)) if i not in moved), *moved))
-    shape = np.shape(a)[np.ndim(b):]
+    shape = np.shape(a)[np.ndim(b) :]
     size = int(np.prod(shape))
     return np.reshape(np.linalg.solve(np.reshape(a, (-1, size)), np.ravel(b)), shape)
 
@@ -111,6 +118,7 @@ def all_axes(x, axis):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 composite(np.cross,               cross)
 composite(np.linalg.cross,        linalg_cross)
 composite(np.linalg.outer,        linalg_outer)
@@ -127,6 +135,7 @@ composite(np.linalg.cond,         cond)
 composite(np.linalg.matrix_norm,  lambda x, /, *, keepdims=False, ord="fro": norm(x, ord, (-2, -1), keepdims))
 composite(np.linalg.vector_norm,  lambda x, /, *, axis=None, keepdims=False, ord=2:
                                   vector_norm(x, ord, all_axes(x, axis), keepdims))
+# fmt: on
 for fn in {np.matrix_transpose, np.linalg.matrix_transpose}:
     composite(fn, lambda x, /: mT(x))
 for fn in existing(np, "vecdot"):

@@ -14,6 +14,7 @@ NO = np._NoValue
 
 # --- sums -----------------------------------------------------------------------------------------------------------------
 
+
 def sum_transpose(g, x, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True):
     g = spread_out(g, x, axis)
     return g if where is True or where is NO else np.where(where, g, 0.0)
@@ -33,6 +34,7 @@ def cumsum_transpose(g, x, axis=None, dtype=None, out=None):
 
 
 # --- moments --------------------------------------------------------------------------------------------------------------
+
 
 def given(keepdims):
     return False if keepdims is NO else keepdims
@@ -128,13 +130,14 @@ def flat_sqrt(v):
 
 # --- products -------------------------------------------------------------------------------------------------------------
 
+
 def fold(x, axis):
     """Return `x` with the axes to reduce moved to the end and merged into one."""
     ndim = ndim_of(x)
     axes = range(ndim) if axis is None else sorted({a % ndim for a in ((axis,) if isinstance(axis, int | np.integer) else axis)})
     kept = [i for i in range(ndim) if i not in axes]
     x = np.transpose(x, (*kept, *axes))
-    return np.reshape(x, (*x.shape[:len(kept)], int(np.prod(x.shape[len(kept):], dtype=int))))
+    return np.reshape(x, (*x.shape[: len(kept)], int(np.prod(x.shape[len(kept) :], dtype=int))))
 
 
 def unfold(y, x, axis):
@@ -196,6 +199,7 @@ def cumprod_vjp(g, ans, x, axis=None, dtype=None, out=None):
 
 # --- extrema and order ------------------------------------------------------------------------------------------------------
 
+
 def winners(ans, x, axis, where):
     """Return where an extremum is taken on, and in how many places: ties share equally."""
     best = np.logical_or(np.equal(x, restore_axes(ans, x, axis)), np.isnan(x))
@@ -226,7 +230,7 @@ def take_along_axis(x, indices, axis=-1):
     shape = [1] * ndim_of(x)
     grid = []
     for i, n in enumerate(shape_of(x)):
-        grid.append(indices if i == axis else np.arange(n).reshape((*shape[:i], n, *shape[i + 1:])))
+        grid.append(indices if i == axis else np.arange(n).reshape((*shape[:i], n, *shape[i + 1 :])))
     return x[tuple(grid)]
 
 
@@ -258,10 +262,13 @@ def neighbours(x, axis):
 def diff(x, n=1, axis=-1, prepend=NO, append=NO):
     if n < 0:
         raise ValueError(f"numpy.diff: n is {n}: give a non-negative order")
-    edges = [np.broadcast_to(e, (*shape_of(x)[:axis % ndim_of(x)], 1, *shape_of(x)[axis % ndim_of(x) + 1:])) if ndim_of(e) == 0
-             else e for e in (prepend, append) if e is not NO]
+    edges = [
+        np.broadcast_to(e, (*shape_of(x)[: axis % ndim_of(x)], 1, *shape_of(x)[axis % ndim_of(x) + 1 :])) if ndim_of(e) == 0 else e
+        for e in (prepend, append)
+        if e is not NO
+    ]
     if edges:
-        x = np.concatenate([*edges[:prepend is not NO], x, *edges[prepend is not NO:]], axis=axis)
+        x = np.concatenate([*edges[: prepend is not NO], x, *edges[prepend is not NO :]], axis=axis)
     for _ in range(n):
         x = difference(x, axis)
     return x
@@ -269,6 +276,7 @@ def diff(x, n=1, axis=-1, prepend=NO, append=NO):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 linear(np.sum,     sum_transpose, affine=("initial",), call=add_reduce)
 linear(np.cumsum,  cumsum_transpose)
 linear(np.mean,    mean_transpose)
@@ -285,3 +293,4 @@ composite(np.take_along_axis, take_along_axis)
 linear(difference,           lambda g, x, axis: scattered_difference(g, axis) if x.shape[axis] else g)
 linear(scattered_difference, lambda g, x, axis: difference(g, axis))
 composite(np.diff, diff)
+# fmt: on

@@ -12,11 +12,13 @@ from .layout import as_array
 
 def widened(fn, outside):
     """Make the body of a function that becomes complex where some of its arguments lie outside its real domain."""
+
     def body(*args):
         args = tuple(map(as_array, args))
         if not any(np.iscomplexobj(x) for x in args) and bool(evaluate(np.any, outside(*args))):
             args = (args[0] + 0j, *args[1:])
         return fn(*args)
+
     return body
 
 
@@ -58,6 +60,7 @@ def logn(n, x):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 elementwise(arcsin_above, lambda ans, z: 1.0 / slope(z), singular=True)
 elementwise(arccos_above, lambda ans, z: -1.0 / slope(z), singular=True)
 composite(scimath.sqrt,    widened(np.sqrt, negative), value_dependent=True)
@@ -69,3 +72,4 @@ composite(scimath.arccos,  widened(inverse(np.arccos, arccos_above), beyond_one)
 composite(scimath.arcsin,  widened(inverse(np.arcsin, arcsin_above), beyond_one), value_dependent=True)
 composite(scimath.arctanh, widened(np.arctanh, beyond_one), value_dependent=True)
 composite(scimath.logn,    logn, value_dependent=True)
+# fmt: on

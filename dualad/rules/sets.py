@@ -19,12 +19,14 @@ def where_found(fn, count, *args, **kwargs):
 
 def chosen(fn, count):
     """Make the body of a set function of `count` arrays: what it returns first is taken from them."""
+
     def body(*args, **kwargs):
         results, places = evaluate(where_found, fn, count, *args, **kwargs)
         values = np.concatenate([np.ravel(arg) for arg in args[:count]])[places]
         if not isinstance(results, tuple):
             return values
         return (values, *results[1:]) if type(results) is tuple else type(results)(values, *results[1:])
+
     return body
 
 
@@ -46,9 +48,11 @@ def unique_parts(ar, axis, options):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 composite(np.unique, unique, value_dependent=True)
 for fn in existing(np, "unique_all unique_counts unique_inverse unique_values"):
     composite(fn, chosen(fn, 1), value_dependent=True)
 for fn in existing(np, "union1d intersect1d setxor1d"):
     composite(fn, chosen(fn, 2), value_dependent=True)
 composite(np.setdiff1d, chosen(np.setdiff1d, 1), value_dependent=True)
+# fmt: on

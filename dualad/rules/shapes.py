@@ -14,6 +14,7 @@ NO = np._NoValue
 
 # --- functions of our own ---------------------------------------------------------------------------------------------------
 
+
 @primitive
 def select(condition, x, y):
     """Return ``np.where(condition, x, y)``."""
@@ -39,6 +40,7 @@ def filled(x, shape, dtype=None):
 
 
 # --- rearranging ------------------------------------------------------------------------------------------------------------
+
 
 def reshape_transpose(g, x, shape=None, /, order="C", **options):
     return np.reshape(g, x.shape, order=known_order(order))
@@ -68,12 +70,13 @@ def atleast(ndim):
         if ndim == 3 and x.ndim == 2:
             return x[:, :, None]
         if ndim >= 2 and x.ndim == 1:
-            return x[None, :, None][..., :ndim - 2 or None] if ndim == 3 else x[None, :]
+            return x[None, :, None][..., : ndim - 2 or None] if ndim == 3 else x[None, :]
         return np.reshape(x, (1,) * ndim) if x.ndim == 0 else x
 
     def body(*arrays):
         results = tuple(one(x) for x in arrays)
         return results[0] if len(results) == 1 else results
+
     return body
 
 
@@ -96,6 +99,7 @@ def array_split(x, indices_or_sections, axis=0):
 
 # --- diagonals --------------------------------------------------------------------------------------------------------------
 
+
 def diagonal_transpose(g, x, offset=0, axis1=0, axis2=1):
     index = [slice(None)] * len(x.shape)
     n = shape_of(g)[-1]
@@ -117,8 +121,11 @@ def diag(v, k=0):
         return np.diagonal(v, k)
     n = shape_of(v)[0] + abs(k)
     square = np.zeros((n, n), dtype=bool)
-    return np.where(np.eye(n, k=k, dtype=bool), v[:, None] if k < 0 else v[None, :], 0.0) if k == 0 else \
-        scatter(v, (np.arange(shape_of(v)[0]) + max(-k, 0), np.arange(shape_of(v)[0]) + max(k, 0)), like_square(v, square))
+    return (
+        np.where(np.eye(n, k=k, dtype=bool), v[:, None] if k < 0 else v[None, :], 0.0)
+        if k == 0
+        else scatter(v, (np.arange(shape_of(v)[0]) + max(-k, 0), np.arange(shape_of(v)[0]) + max(k, 0)), like_square(v, square))
+    )
 
 
 def like_square(v, square):
@@ -128,6 +135,7 @@ def like_square(v, square):
 
 
 # --- repeating and padding --------------------------------------------------------------------------------------------------
+
 
 def take(x, indices, axis=None, out=None, mode="raise"):
     if axis is None:
@@ -142,7 +150,7 @@ def take(x, indices, axis=None, out=None, mode="raise"):
 def repeat_transpose(g, x, repeats, axis=None):
     shape, axis = ((math.prod(x.shape),), 0) if axis is None else (x.shape, axis % len(x.shape))
     if isinstance(repeats, int | np.integer):
-        g = np.reshape(g, (*shape[:axis + 1], repeats, *shape[axis + 1:]))
+        g = np.reshape(g, (*shape[: axis + 1], repeats, *shape[axis + 1 :]))
         last = axis + 1 == len(shape)  # np.sum is slow over a last axis this short
         return np.reshape(np.matmul(g, np.ones(repeats, x.dtype)) if last else np.sum(g, axis=axis + 1), x.shape)
     index = (*(slice(None),) * axis, np.repeat(np.arange(shape[axis]), repeats))
@@ -170,16 +178,17 @@ def surround_transpose(g, x, pad_width, constant_values=0):
 def pad(x, pad_width, mode="constant", **options):
     ndim = ndim_of(x)
     if isinstance(pad_width, dict):
-        widths = np.array([(w, w) if ndim_of(w) == 0 else w for w in (pad_width.get(i, pad_width.get(i - ndim, 0))
-                                                                      for i in range(ndim))])
+        widths = np.array([(w, w) if ndim_of(w) == 0 else w for w in (pad_width.get(i, pad_width.get(i - ndim, 0)) for i in range(ndim))])
     else:
         widths = np.broadcast_to(pad_width, (ndim, 2))
     widths = tuple((int(before), int(after)) for before, after in widths)
     if mode == "constant":
         return surround(x, widths, **options)
     if mode not in ("edge", "reflect", "symmetric", "wrap") or options.get("reflect_type", "even") != "even":
-        raise TypeError(f"numpy.pad: mode={mode!r} with {options} has no derivative rule in dualad; 'constant', 'edge', "
-                        f"'reflect', 'symmetric' and 'wrap' have")
+        raise TypeError(
+            f"numpy.pad: mode={mode!r} with {options} has no derivative rule in dualad; 'constant', 'edge', "
+            f"'reflect', 'symmetric' and 'wrap' have"
+        )
     for axis, width in enumerate(widths):
         if width != (0, 0):
             x = np.take(x, np.pad(np.arange(shape_of(x)[axis]), width, mode=mode), axis)
@@ -251,8 +260,10 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 
 # --- buffers ----------------------------------------------------------------------------------------------------------------
 
+
 def like(fill):
     """Make the body of ``zeros_like`` and its kin: a traced buffer, or a plain one for integers and booleans."""
+
     def body(x, *given, dtype=None, order="K", subok=True, shape=None, device=None):
         value, *given = given if fill is None else (fill, *given)
         dtype = given[0] if given else dtype
@@ -263,11 +274,13 @@ def like(fill):
         if not (type(value) in (int, float) and value == 0):
             buffer[...] = value
         return buffer
+
     return body
 
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 linear(np.reshape,      reshape_transpose, view="maybe")
 linear(np.ravel,        ravel_transpose, view="maybe")
 linear(np.transpose,    transpose_transpose, view="always")
@@ -310,3 +323,4 @@ constant(np.shape, np.ndim, np.size, np.nonzero, np.argsort, np.argmax, np.argmi
          np.all, np.any, np.isclose, np.allclose, np.array_equal, np.iscomplexobj, np.isrealobj, np.isreal, np.iscomplex,
          np.result_type, np.can_cast, np.round, np.count_nonzero, np.array2string, np.array_repr, np.array_str,
          np.may_share_memory, np.shares_memory)
+# fmt: on

@@ -29,4 +29,6 @@ def sparse_matmul(a, b):
     return np.transpose(times_sparse(np.transpose(a), b.T))
 
 
+# fmt: off
 linear(times_sparse, lambda g, x, matrix: times_sparse(g, matrix.T))
+# fmt: on

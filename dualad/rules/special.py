@@ -19,6 +19,7 @@ DEGREE = math.pi / 180.0
 
 # --- how rows are entered ---------------------------------------------------------------------------------------------------
 
+
 def rule(name, *partials, **options):
     """Enter an elementwise function of this name, where this version of SciPy has it and no other name entered it."""
     fn = getattr(sp._ufuncs, name, None)
@@ -37,13 +38,16 @@ def several(name, *partials):
 
 def part(fn, i):
     """Return the function that gives result i of another."""
+
     def one(*args):
         return fn(*args)[i]
+
     one.__name__, one.__qualname__ = f"{fn.__name__}_{i}", f"{fn.__name__}_{i}"
     return primitive(one)
 
 
 # --- partials that do not fit on one line -----------------------------------------------------------------------------------
+
 
 def lower(polynomial, n, x, *rest):
     """Return a polynomial of degree n - 1, 0 for n = 0."""
@@ -211,7 +215,7 @@ def struve_term(v, x):
 
 def f_density(m, n, x):
     """Return the derivative of fdtr in x."""
-    return beta_pdf(0.5 * m, 0.5 * n, m * x / (n + m * x)) * m * n / (n + m * x)**2
+    return beta_pdf(0.5 * m, 0.5 * n, m * x / (n + m * x)) * m * n / (n + m * x) ** 2
 
 
 def pseudo_huber_delta(ans, delta, r):
@@ -226,6 +230,7 @@ def sine_over(x):
 
 # --- gamma and beta ---------------------------------------------------------------------------------------------------------
 
+# fmt: off
 constant(sp.gammasgn, name="scipy.special.gammasgn")
 constant(sp.round, name="scipy.special.round")
 rule("gamma",          lambda ans, x: ans * sp.psi(x))
@@ -394,3 +399,4 @@ rule("eval_hermite",     None, lambda ans, n, x: 2.0 * n * lower(sp.eval_hermite
 rule("eval_hermitenorm", None, lambda ans, n, x: n * lower(sp.eval_hermitenorm, n, x))
 rule("eval_laguerre",    None, lambda ans, n, x: -lower(sp.eval_genlaguerre, n, x, 1.0))
 rule("eval_genlaguerre", None, None, lambda ans, n, a, x: -lower(sp.eval_genlaguerre, n, x, a + 1.0))
+# fmt: on

@@ -21,6 +21,7 @@ def inexact(x):
 
 # --- without NaN ------------------------------------------------------------------------------------------------------------
 
+
 def counted(x, where):
     """Return the mask of the elements that count, and `x` with zeros for the others."""
     mask = np.logical_not(np.isnan(x))
@@ -65,11 +66,13 @@ def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=NO, **options):
 
 def nan_extremum(extremum, worst):
     """Make the body of ``nanmax`` or ``nanmin``: NaN where all elements are."""
+
     def body(a, axis=None, out=None, keepdims=NO, initial=NO, where=NO):
         missing = np.isnan(a)
         ans = extremum(np.where(missing, worst, a), axis=axis, keepdims=given(keepdims), initial=initial, where=where)
         alone = np.all(missing, axis=axis, keepdims=given(keepdims))
         return np.where(alone, np.nan, ans)[()]
+
     return body
 
 
@@ -79,6 +82,7 @@ def nan_scan(scan, neutral):
 
 def standard_scan(scan, neutral):
     """Make the body of ``cumulative_sum`` or ``cumulative_prod``."""
+
     def body(x, /, *, axis=None, dtype=None, out=None, include_initial=False):
         if axis is None and np.ndim(x) != 1:
             raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
@@ -88,14 +92,21 @@ def standard_scan(scan, neutral):
             return ans
         first = np.full_like(np.take(ans, [0], axis), neutral) if np.shape(x)[axis] else None
         return np.concatenate([first, ans], axis=axis) if first is not None else np.full((*np.shape(x)[:axis], 1), neutral)
+
     return body
 
 
 # --- order statistics -------------------------------------------------------------------------------------------------------
 
 #: positions between order statistics (Hyndman & Fan 1996, table 1): n * q + alpha + q * (1 - alpha - beta) - 1
-CONTINUOUS = {"linear": (1.0, 1.0), "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0),
-              "median_unbiased": (1.0 / 3.0, 1.0 / 3.0), "normal_unbiased": (3.0 / 8.0, 3.0 / 8.0)}
+CONTINUOUS = {
+    "linear": (1.0, 1.0),
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "median_unbiased": (1.0 / 3.0, 1.0 / 3.0),
+    "normal_unbiased": (3.0 / 8.0, 3.0 / 8.0),
+}
 
 
 #: the results are elements
@@ -148,18 +159,20 @@ def kept_shape(a, axis, keepdims):
 
 def quantile(skip_nan, scale):
     """Make the body of ``quantile`` and its kin; a percentage is divided by `scale`."""
-    def body(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None,
-             interpolation=None):
+
+    def body(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None, interpolation=None):
         if weights is not None:
             raise TypeError("numpy.quantile and its kin: weights= has no derivative rule in dualad")
         q = as_array(q) if isinstance(q, list | tuple) else q
         return quantiles(inexact(a), q if scale == 1 else q / scale, axis, interpolation or method, given(keepdims), skip_nan)
+
     return body
 
 
 def median(skip_nan):
     def body(a, axis=None, out=None, overwrite_input=False, keepdims=False):
         return quantiles(inexact(a), 0.5, axis, "linear", given(keepdims), skip_nan)
+
     return body
 
 
@@ -168,6 +181,7 @@ def ptp(a, axis=None, out=None, keepdims=NO):
 
 
 # --- weights and counts -----------------------------------------------------------------------------------------------------
+
 
 def average(a, axis=None, weights=None, returned=False, *, keepdims=NO):
     keepdims, a_dtype = given(keepdims), as_array(a).dtype
@@ -197,8 +211,10 @@ def spread(weights, a, axis):
 
 def bincount(x, /, weights=None, minlength=0):
     if hasattr(x, "__dualad_apply__"):
-        raise TypeError("numpy.bincount: x counts integers, which have no derivative: pass plain ones "
-                        "(dualad.primal(x).astype(int)); its weights may be traced")
+        raise TypeError(
+            "numpy.bincount: x counts integers, which have no derivative: pass plain ones "
+            "(dualad.primal(x).astype(int)); its weights may be traced"
+        )
     size = max(int(np.max(x, initial=-1)) + 1, minlength)
     return scatter(inexact(weights), np.asarray(x), shaped((size,), float))
 
@@ -263,13 +279,13 @@ def histogramdd_counts(columns, edges, weights, density, dtype):
 def bin_places(count, *both):
     """Return which samples lie in some bin, and their bins along each axis; the last bin holds its right edge."""
     columns, edges = both[:count], both[count:]
-    places = [np.searchsorted(e, np.ravel(x), side="right") - 1 - (np.ravel(x) == e[-1])
-              for x, e in zip(columns, edges, strict=True)]
+    places = [np.searchsorted(e, np.ravel(x), side="right") - 1 - (np.ravel(x) == e[-1]) for x, e in zip(columns, edges, strict=True)]
     inside = np.all([(p >= 0) & (p < len(e) - 1) for p, e in zip(places, edges, strict=True)], axis=0)
     return inside, tuple(p[inside] for p in places)
 
 
 # --- covariances ------------------------------------------------------------------------------------------------------------
+
 
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     x = variables(m, rowvar, np.ndim(m) != 1, dtype)
@@ -308,6 +324,7 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None, **old):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 composite(np.nansum,      nansum)
 composite(np.nanprod,     nanprod)
 composite(np.nanmean,     nanmean)
@@ -334,6 +351,7 @@ composite(np.cov,           cov)
 composite(np.corrcoef,      corrcoef)
 composite(np.amax,          lambda a, *args, **kwargs: np.max(a, *args, **kwargs))
 composite(np.amin,          lambda a, *args, **kwargs: np.min(a, *args, **kwargs))
+# fmt: on
 for fn in existing(np, "cumulative_sum"):
     composite(fn, standard_scan(np.cumsum, 0.0))
 for fn in existing(np, "cumulative_prod"):

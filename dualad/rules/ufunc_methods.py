@@ -19,8 +19,10 @@ NO = np._NoValue
 
 # --- reduce -----------------------------------------------------------------------------------------------------------------
 
+
 def log_sum(ufunc, exp, log):
     """Make the reduction of ``logaddexp``: the logarithm of the sum of exponentials, without overflow (Blanchard et al. 2021)."""
+
     def body(x, axis=0, dtype=None, keepdims=False, initial=NO, where=True):
         x = x if where is True else np.where(where, x, -np.inf)
         top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
@@ -29,11 +31,13 @@ def log_sum(ufunc, exp, log):
             total = log(np.sum(exp(x - top), axis=axis, keepdims=True)) + top
         total = total if keepdims else np.squeeze(total, axis=tuple(range(np.ndim(x))) if axis is None else axis)[()]
         return total if initial is NO or initial is None else ufunc(total, initial)
+
     return body
 
 
 def fold_along(ufunc):
     """Make the ``reduce`` of a ufunc: one call for each element of the axis."""
+
     def body(x, axis=0, dtype=None, keepdims=False, initial=NO, where=True):
         if where is not True:
             raise TypeError(f"numpy.{ufunc.__name__}.reduce: where= has no derivative rule in dualad: use np.where first")
@@ -44,16 +48,20 @@ def fold_along(ufunc):
         for i in range(1, len(x)):
             ans = ufunc(ans, x[i])
         return np.expand_dims(ans, axes) if keepdims else ans
+
     return body
 
 
 # --- accumulate -------------------------------------------------------------------------------------------------------------
 
+
 def running(ufunc):
     """Make the ``accumulate`` of ``maximum`` or ``minimum``: the first of equals wins."""
+
     def body(x, axis=0, dtype=None):
         axis %= np.ndim(x)
         return np.take_along_axis(x, leader(ufunc, x, axis), axis)
+
     return body
 
 
@@ -69,16 +77,19 @@ def leader(ufunc, x, axis):
 
 def steps_along(ufunc):
     """Make the ``accumulate`` of a ufunc: one call for each element of the axis."""
+
     def body(x, axis=0, dtype=None):
         x = np.moveaxis(x if dtype is None else x.astype(dtype), axis, 0)
         results = [x[0]]
         for i in range(1, len(x)):
             results.append(ufunc(results[-1], x[i]))
         return np.stack(results, axis=axis)
+
     return body
 
 
 # --- reduceat ---------------------------------------------------------------------------------------------------------------
+
 
 def segments(indices, n):
     """Return the start and stop of each segment of ``reduceat``: one element where an index does not come before the next."""
@@ -89,10 +100,12 @@ def segments(indices, n):
 
 def at_segments(reduce):
     """Make the ``reduceat`` of a ufunc from its ``reduce``."""
+
     def body(x, indices, axis=0, dtype=None):
         before = (slice(None),) * (axis % np.ndim(x))
         parts = segments(indices, np.shape(x)[axis])
         return np.stack([reduce(x[(*before, slice(a, b))], axis=axis) for a, b in parts], axis=axis)
+
     return body
 
 
@@ -112,6 +125,7 @@ def add_reduceat_transpose(g, x, indices, axis=0, dtype=None):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 constant(leader)
 linear(add_reduceat, add_reduceat_transpose)
 FORMS[add_reduceat] = over_axes("axis")
@@ -126,6 +140,7 @@ METHODS = {
     (np.maximum,  "reduceat"): at_segments(np.max),
     (np.minimum,  "reduceat"): at_segments(np.min),
 }
+# fmt: on
 
 
 def method(ufunc, name):

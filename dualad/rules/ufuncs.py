@@ -28,6 +28,7 @@ LOG2, LOG10, DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
 
 # --- partials that do not fit on one line -------------------------------------------------------------------------------
 
+
 def power_base(ans, x, y):
     """Return y * x**(y - 1), and 0 where y is 0."""
     if type(y) in (int, float):
@@ -123,6 +124,7 @@ def fraction(x):
 
 # --- arithmetic ---------------------------------------------------------------------------------------------------------
 
+# fmt: off
 elementwise(np.add,         ONE, ONE)
 elementwise(np.subtract,    ONE, MINUS_ONE)
 elementwise(np.multiply,    SECOND, FIRST)
@@ -207,4 +209,4 @@ constant(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_
 refused("it is defined on integers and bits: pass plain integers (dualad.primal(x).astype(int))",
         np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.bitwise_count, np.invert, np.left_shift, np.right_shift,
         np.gcd, np.lcm)
-
+# fmt: on

@@ -12,19 +12,24 @@ __all__ = ["at"]
 
 def written(instead):
     """Make a body that writes into its first argument, and raises where that is a plain array, saying what to write instead."""
+
     def decorate(write):
         def body(x, *args, **kwargs):
             check_destination(x, public_name(getattr(np, write.__name__)), instead)
             write(x, *args, **kwargs)
+
         return body
+
     return decorate
 
 
 def check_destination(x, name, instead):
     """Raise where the array to write into is a plain one."""
     if not hasattr(x, "__dualad_apply__"):
-        raise TypeError(f"{name}: the array to write into is a plain {type(x).__name__}, which cannot hold derivatives. Make it "
-                        f"with np.zeros_like(x) of a traced x, or use {instead}")
+        raise TypeError(
+            f"{name}: the array to write into is a plain {type(x).__name__}, which cannot hold derivatives. Make it "
+            f"with np.zeros_like(x) of a traced x, or use {instead}"
+        )
 
 
 def places(ind, size, mode="raise"):
@@ -92,8 +97,10 @@ def put_along_axis(arr, indices, values, axis):
 
 # --- ufunc.at ---------------------------------------------------------------------------------------------------------------
 
+
 def at(ufunc):
     """Return ``ufunc.at``: ``x[index] = ufunc(x[index], b)``, once more for each time that a position repeats."""
+
     def body(x, index, *b):
         check_destination(x, f"numpy.{ufunc.__name__}.at", "np.bincount, or x[index] = ... without repeated positions")
         position = np.arange(x.size).reshape(x.shape)[index]
@@ -106,6 +113,7 @@ def at(ufunc):
         for turn in turns(flat):
             where = np.unravel_index(flat[turn], x.shape)
             x[where] = ufunc(x[where], *(v[turn] for v in b))
+
     return body
 
 
@@ -120,9 +128,11 @@ def turns(flat):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+# fmt: off
 composite(np.copyto,         copyto)
 composite(np.put,            put)
 composite(np.putmask,        putmask)
 composite(np.place,          place)
 composite(np.fill_diagonal,  fill_diagonal)
 composite(np.put_along_axis, put_along_axis)
+# fmt: on

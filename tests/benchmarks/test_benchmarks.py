@@ -42,17 +42,20 @@ def test_unknown_peer_is_named():
     assert "no such peer: nobody; there are complex steps" in run.stderr
 
 
-@pytest.mark.parametrize(("answer", "reference", "expected"), [
-    ([1.0, 2.0], [1.0, 2.0], 0.0),
-    ([1.0, np.nan, np.inf], [1.0, np.nan, np.inf], 0.0),
-    ([1.0, 2.5], [1.0, 2.0], 0.25),
-    ([0.0, 0.0], [0.0, 0.0], 0.0),
-    ([1e-9, 0.0], [0.0, 0.0], np.inf),
-    ([1.0, np.inf], [1.0, 2.0], np.inf),
-    ([1.0, np.nan], [1.0, 2.0], np.nan),
-    ([1.0], [1.0, 2.0], np.inf),
-    ([], [], 0.0),
-])
+@pytest.mark.parametrize(
+    ("answer", "reference", "expected"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0.0),
+        ([1.0, np.nan, np.inf], [1.0, np.nan, np.inf], 0.0),
+        ([1.0, 2.5], [1.0, 2.0], 0.25),
+        ([0.0, 0.0], [0.0, 0.0], 0.0),
+        ([1e-9, 0.0], [0.0, 0.0], np.inf),
+        ([1.0, np.inf], [1.0, 2.0], np.inf),
+        ([1.0, np.nan], [1.0, 2.0], np.nan),
+        ([1.0], [1.0, 2.0], np.inf),
+        ([], [], 0.0),
+    ],
+)
 def test_difference(harness, answer, reference, expected):
     np.testing.assert_equal(harness.difference(np.array(answer), np.array(reference)), expected)
 
@@ -76,8 +79,13 @@ class Fake:
 
 
 def test_answers_are_compared_before_anything_is_timed(harness, tmp_path):
-    children = {"good": Fake([1.0, 2.0]), "same": Fake([1.0, 2.0 + 1e-12]), "wrong": Fake([1.0, 2.1]), "nan": Fake([1.0, np.nan]),
-                "unable": Fake("TypeError: no")}
+    children = {
+        "good": Fake([1.0, 2.0]),
+        "same": Fake([1.0, 2.0 + 1e-12]),
+        "wrong": Fake([1.0, 2.1]),
+        "nan": Fake([1.0, np.nan]),
+        "unable": Fake("TypeError: no"),
+    }
     table = harness.Table("table", unit="s", versus=("good", "same"))
     outcomes = {peer: harness.Outcome() for peer in children}
     harness.measure(table, {"row": outcomes}, children, 3, tmp_path)

@@ -22,7 +22,9 @@ def counted(moment, *places):
             if not left:
                 os.kill(os.getpid(), signal.SIGKILL)
             return function(*arguments, **options)
+
         return call
+
     for module, name in places:
         setattr(module, name, before(getattr(module, name)))
     return before

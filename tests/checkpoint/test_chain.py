@@ -90,6 +90,7 @@ def test_gradient_has_the_same_bits_under_every_schedule():
     def gradient(schedule):
         by_state, by_speed = grad(wave_loss, argnums=(0, 1))(FLOATS, 0.1, schedule=schedule)
         return [*map(np.asarray, (by_state["field"], by_state["energy"], by_speed))]
+
     reference = gradient(StoreAll())
     for schedule in SCHEDULES:
         for ours, theirs in zip(gradient(schedule), reference, strict=True):
@@ -120,12 +121,14 @@ def test_hvp_through_a_chain(schedule):
 
     def f(x):
         return np.sum(chain(lambda k, y, a: y + 0.1 * np.sin(a * y + k), x, x[0], steps=9, schedule=schedule) ** 2)
+
     np.testing.assert_allclose(hvp(f, x, v), dualad.hessian(f)(x) @ v, rtol=1e-10)
 
 
 def test_reverse_over_forward_through_a_chain():
     def f(x):
         return chain(lambda k, y: np.sin(y) * 1.1, x, steps=6)
+
     ours = grad(lambda x: dualad.derivative(f)(x))(0.7)
     assert ours == pytest.approx(dualad.derivative(f, order=2)(0.7), rel=1e-12)
 
@@ -137,6 +140,7 @@ def test_chain_of_a_chain_and_several_chains():
     def f(x, a):
         first = chain(inner, x, a, steps=4)
         return np.sum(chain(inner, first * a, a + 1.0, steps=3) * first)
+
     x = np.linspace(0.1, 1.0, 4)
     for ours, theirs in zip(grad(f, argnums=(0, 1))(x, 2.0), dualad.gradient(f, argnums=(0, 1))(x, 2.0), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
@@ -151,6 +155,7 @@ def test_pullback_may_be_called_again():
 def test_jacobian_pulls_many_cotangents_through_one_chain():
     def f(x):
         return chain(lambda k, y: np.tanh(y @ MATRIX), x, steps=7)
+
     x = np.array([0.1, 0.2, 0.3])
     np.testing.assert_allclose(jacobian(f)(x), dualad.jacobian(f)(x), rtol=1e-12)
 
@@ -221,6 +226,7 @@ def test_outputs_of_a_length_found_by_a_predicate():
     def f(x):
         final, outs = chain(lambda k, x: (x / 2, x), x, until=lambda k, x: x < 0.1, outputs=True)
         return final + np.sum(outs)
+
     assert f(1.0) == pytest.approx(1.9375)
     assert grad(f)(1.0) == dualad.derivative(f)(1.0) == pytest.approx(1.9375)
 
@@ -234,14 +240,17 @@ def test_list_of_layers():
         np.testing.assert_allclose(ours, theirs)
 
 
-@pytest.mark.parametrize(("options", "error", "text"), [
-    ({"inputs": np.ones(3), "steps": 4}, ValueError, "lengths differ: steps 4, inputs 3"),
-    ({"inputs": {"a": np.ones(3), "b": np.ones(2)}}, ValueError, r"inputs\['a'\] 3, inputs\['b'\] 2"),
-    ({"inputs": 1.0, "steps": 1}, TypeError, "leading axis"),
-    ({"inputs": np.ones(3), "until": lambda k, x: True}, TypeError, "until goes with a length"),
-    ({"steps": 0, "outputs": True}, ValueError, "at least one step"),
-    ({"steps": 2, "outputs": True}, TypeError, r"must return a pair \(state, out\); step 0 returned float"),
-])
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"inputs": np.ones(3), "steps": 4}, ValueError, "lengths differ: steps 4, inputs 3"),
+        ({"inputs": {"a": np.ones(3), "b": np.ones(2)}}, ValueError, r"inputs\['a'\] 3, inputs\['b'\] 2"),
+        ({"inputs": 1.0, "steps": 1}, TypeError, "leading axis"),
+        ({"inputs": np.ones(3), "until": lambda k, x: True}, TypeError, "until goes with a length"),
+        ({"steps": 0, "outputs": True}, ValueError, "at least one step"),
+        ({"steps": 2, "outputs": True}, TypeError, r"must return a pair \(state, out\); step 0 returned float"),
+    ],
+)
 def test_bad_inputs_and_outputs(options, error, text):
     step = (lambda k, x, u: x) if "inputs" in options else (lambda k, x: x)
     for call in (lambda x: chain(step, x, **options), grad(lambda x: chain(step, x, **options))):
@@ -252,9 +261,18 @@ def test_bad_inputs_and_outputs(options, error, text):
 # --- schedules and storages of every kind --------------------------------------------------------------------------------
 
 EVERYTHING = [
-    {"schedule": Periodic()}, {"schedule": Periodic(every=4)}, {"schedule": Online(3)}, {"schedule": Tiered(2, 3)}, {"storage": Disk()},
-    {"storage": Memory(compress="zlib")}, {"check": True}, {"memory": 1000}, {"schedule": Revolve(2, costs=[1 + k % 3 for k in range(13)])},
-    {"schedule": Mixed(3)}, {"schedule": Mixed(3), "storage": Disk()}, {"schedule": Mixed(20)},
+    {"schedule": Periodic()},
+    {"schedule": Periodic(every=4)},
+    {"schedule": Online(3)},
+    {"schedule": Tiered(2, 3)},
+    {"storage": Disk()},
+    {"storage": Memory(compress="zlib")},
+    {"check": True},
+    {"memory": 1000},
+    {"schedule": Revolve(2, costs=[1 + k % 3 for k in range(13)])},
+    {"schedule": Mixed(3)},
+    {"schedule": Mixed(3), "storage": Disk()},
+    {"schedule": Mixed(20)},
 ]
 
 
@@ -309,8 +327,11 @@ def test_mixed_makes_the_fewest_evaluations(steps, slots, total):
     def step(k, x, c):
         calls.append(k)
         return x + 0.1 * np.sin(x * c)
-    gradients = [grad(lambda x, c: np.sum(chain(step, x, c, steps=steps, schedule=schedule, stats=stats)), argnums=(0, 1))(np.ones(3), 1.1)
-                 for schedule in (StoreAll(), Mixed(slots))]
+
+    gradients = [
+        grad(lambda x, c: np.sum(chain(step, x, c, steps=steps, schedule=schedule, stats=stats)), argnums=(0, 1))(np.ones(3), 1.1)
+        for schedule in (StoreAll(), Mixed(slots))
+    ]
     assert len(calls) == 2 * steps + total + 1  # and the step to x_N
     assert (stats.pulls, stats.peak_states) == (steps, slots)
     assert slots * 24 < stats.peak_bytes <= slots * 8 * 24, "states of 24 bytes, and records of a few such arrays"
@@ -321,9 +342,12 @@ def test_mixed_makes_the_fewest_evaluations(steps, slots, total):
 @pytest.mark.parametrize("slots", [1, 3, 50])
 def test_mixed_with_inputs_and_outputs_has_the_bits_of_store_all(slots):
     f = lambda state, rows, c, schedule: trajectory_loss(with_chain, state, rows, c, schedule=schedule)
-    for mode in (grad(f, argnums=(0, 1, 2)), lambda *a: hvp(lambda c: f(STATE, ROWS, c, a[3]), 0.7, 1.0),
-                 lambda *a: hvp(lambda u: f(STATE, {**ROWS, "gain": u}, 0.7, a[3]), ROWS["gain"], ROWS["gain"]),
-                 lambda *a: jacobian(lambda u: with_chain(STATE, {**ROWS, "gain": u}, 0.7, schedule=a[3])[1]["norm"])(ROWS["gain"])):
+    for mode in (
+        grad(f, argnums=(0, 1, 2)),
+        lambda *a: hvp(lambda c: f(STATE, ROWS, c, a[3]), 0.7, 1.0),
+        lambda *a: hvp(lambda u: f(STATE, {**ROWS, "gain": u}, 0.7, a[3]), ROWS["gain"], ROWS["gain"]),
+        lambda *a: jacobian(lambda u: with_chain(STATE, {**ROWS, "gain": u}, 0.7, schedule=a[3])[1]["norm"])(ROWS["gain"]),
+    ):
         for a, b in zip(*(optree.tree_leaves(mode(STATE, ROWS, 0.7, schedule)) for schedule in (Mixed(slots), StoreAll())), strict=True):
             assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
@@ -331,6 +355,7 @@ def test_mixed_with_inputs_and_outputs_has_the_bits_of_store_all(slots):
 @pytest.mark.parametrize("slots", [1, 2, 12])
 def test_a_record_is_not_touched_by_the_steps_after_it(slots):
     """Steps that hand on their state as it is, or a view of it, and the next ones write into it."""
+
     def step(k, x, c):
         if k % 3 == 0:
             return x
@@ -338,6 +363,7 @@ def test_a_record_is_not_touched_by_the_steps_after_it(slots):
             return x[::-1]
         x[1:] += c * np.sin(x[:-1])
         return x
+
     x = np.array([1.0, 2.0, 3.0])
     f = lambda schedule: grad(lambda x, c: np.sum(chain(step, x, c, steps=12, schedule=schedule) ** 2), argnums=(0, 1))(x, 0.3)
     for a, b in zip(f(Mixed(slots)), f(StoreAll()), strict=True):
@@ -382,6 +408,7 @@ def test_chain_goes_on_where_it_was_interrupted(tmp_path, fail_at):
 
     def gradient(storage):
         return grad(lambda x, c: np.sum(chain(step, x, c, steps=20, storage=storage)), argnums=(0, 1))(np.array([0.3, 0.8]), 1.1)
+
     with pytest.raises(KeyboardInterrupt):
         gradient(Disk(tmp_path / "states", resume=True))
     before = len(calls)
@@ -401,6 +428,7 @@ def test_other_parameters_do_not_resume(tmp_path):
         if k == 7 and c == 1.1:
             raise KeyboardInterrupt
         return np.sin(x) * c
+
     gradient = grad(lambda x, c: chain(step, x, c, steps=20, storage=Disk(tmp_path / "states", resume=True)))
     with pytest.raises(KeyboardInterrupt):
         gradient(0.3, 1.1)
@@ -427,6 +455,7 @@ def test_steps_that_write_into_their_state(schedule):
 
     def pure(k, x, c):
         return np.concatenate([x[:1], x[1:] + c * x[:-1]]) * 1.01
+
     x = np.array([1.0, 2.0, 3.0])
     f = lambda step: lambda x, c: np.sum(chain(step, x, c, steps=11, schedule=schedule) ** 2)
     for ours, theirs in zip(grad(f(in_place), argnums=(0, 1))(x, 0.3), grad(f(pure), argnums=(0, 1))(x, 0.3), strict=True):
@@ -444,6 +473,7 @@ def test_parameter_changed_by_its_owner_after_the_first_sweep():
 def test_parameter_used_at_every_third_step():
     def step(k, x, c):
         return x * c if k % 3 == 0 else x + 1.0
+
     gradient = grad(lambda c: chain(step, 2.0, c, steps=10))(1.2)
     h = 1e-6
     numeric = (chain(step, 2.0, 1.2 + h, steps=10) - chain(step, 2.0, 1.2 - h, steps=10)) / (2 * h)
@@ -459,6 +489,7 @@ def test_same_function_at_new_parameters():
 def test_mixed_precision_state_keeps_its_dtypes():
     def step(k, state):
         return state[0] * np.float32(0.5), state[1] + np.sum(state[0])
+
     f = lambda a, b: np.sum(chain(step, (a, b), steps=4)[1])
     by_a, by_b = grad(f, argnums=(0, 1))(np.ones(3, np.float32), np.float64(1.0))
     assert by_a.dtype == np.float32
@@ -486,6 +517,7 @@ def test_length_found_by_a_predicate():
 def test_object_arrays_in_a_state_are_packed():
     def step(k, x):
         return np.array([x[0] * 1.1, x[0] + x[1]])
+
     gradient = grad(lambda x: np.sum(chain(step, x, steps=3)))(np.array([1.0, 2.0]))
     np.testing.assert_allclose(gradient, dualad.gradient(lambda x: np.sum(chain(step, x, steps=3)))(np.array([1.0, 2.0])))
 
@@ -495,6 +527,7 @@ def test_many_threads_do_not_meet():
 
     def work(i):
         results[i] = grad(lambda x: chain(lambda k, x: x * (1 + 0.01 * i), x, steps=50))(1.0)
+
     threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
     for thread in threads:
         thread.start()
@@ -514,6 +547,7 @@ def test_exception_in_either_sweep_releases_every_state(error):
         if len(calls) == fail_at:
             raise error("stop")
         return x * 1.1
+
     for fail_at in (5, 30):  # noqa: B007  (read by the step)
         calls.clear()
         storage = Memory()
@@ -531,12 +565,15 @@ def test_exception_in_either_sweep_releases_every_state(error):
 # --- bad input ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("steps", "error", "text"), [
-    (-1, ValueError, "steps must be at least 0, got -1"),
-    (2.5, TypeError, "steps must be an integer, got 2.5"),
-    (True, TypeError, "steps must be an integer"),
-    (None, TypeError, "give either steps=N or"),
-])
+@pytest.mark.parametrize(
+    ("steps", "error", "text"),
+    [
+        (-1, ValueError, "steps must be at least 0, got -1"),
+        (2.5, TypeError, "steps must be an integer, got 2.5"),
+        (True, TypeError, "steps must be an integer"),
+        (None, TypeError, "give either steps=N or"),
+    ],
+)
 @pytest.mark.parametrize("mode", ["plain", "forward", "reverse"])
 def test_bad_lengths(steps, error, text, mode):
     f = lambda x: chain(halve, x, steps=steps)
@@ -546,13 +583,16 @@ def test_bad_lengths(steps, error, text, mode):
 
 
 @pytest.mark.parametrize("mode", ["plain", "forward", "reverse"])
-@pytest.mark.parametrize(("step", "text"), [
-    (lambda k, x: (x, x), "structure"),
-    (lambda k, x: x[:-1], r"float64 of shape \(2,\) at state, which was float64 of shape \(3,\)"),
-    (lambda k, x: x + 1j, "complex128 of shape"),
-    (lambda k, x: x.astype(np.float32), "float32"),
-    (lambda k, x: None, "structure"),
-])
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (lambda k, x: (x, x), "structure"),
+        (lambda k, x: x[:-1], r"float64 of shape \(2,\) at state, which was float64 of shape \(3,\)"),
+        (lambda k, x: x + 1j, "complex128 of shape"),
+        (lambda k, x: x.astype(np.float32), "float32"),
+        (lambda k, x: None, "structure"),
+    ],
+)
 def test_steps_that_change_the_state(step, text, mode):
     f = lambda x: np.sum(np.real(chain(step, x, steps=3)))
     call = {"plain": f, "forward": dualad.gradient(f), "reverse": grad(f)}[mode]
@@ -564,6 +604,7 @@ def test_steps_that_change_the_state(step, text, mode):
 def test_integer_leaf_that_becomes_a_float_is_named(mode):
     def step(k, state):
         return {"x": state["x"] * 1.5, "n": state["n"] * 0.5}
+
     f = lambda x: chain(step, {"x": x, "n": 3}, steps=3)["x"]
     with pytest.raises(TypeError, match=r"state\['n'\], which was int64"):
         (f if mode == "plain" else grad(f))(1.0)
@@ -572,12 +613,14 @@ def test_integer_leaf_that_becomes_a_float_is_named(mode):
 def test_closure_over_a_traced_value_raises():
     def f(c):
         return chain(lambda k, x: x * c, 1.0, steps=3)
+
     for call in (grad(f), dualad.derivative(f)):
         with pytest.raises(TypeError, match="closes over"):
             call(2.0)
 
     def g(x, c):
         return chain(lambda k, x: x * c if k == 2 else x, x, steps=4)
+
     with pytest.raises((TypeError, RuntimeError), match=r"closes over|derivative call"):
         grad(g, argnums=(0, 1))(1.0, 2.0)
 
@@ -628,6 +671,7 @@ def test_parameters_changed_between_value_and_pullback(schedule, held, tree):
                 given["a"][0] = 7.0
                 given["a"] = None
         return pullback(np.ones(2))[0]
+
     assert np.asarray(pull(True)).tobytes() == np.asarray(pull(False)).tobytes() and pull(True).any()
 
 
@@ -635,18 +679,25 @@ def test_parameters_changed_between_value_and_pullback(schedule, held, tree):
 @pytest.mark.parametrize("by", ["x", "c"])
 def test_an_array_changed_in_place_by_the_program_after_the_chain(where, by):
     """In reverse mode, and in forward over reverse, where the array is a Dual for the chain."""
+
     def f(x, c, change):
         c = c * 1.0
-        y = {"param": lambda: chain(lambda k, x, c: x * c[0], x, c, steps=2), "inputs": lambda: chain(lambda k, x, c: x * c, x, inputs=c),
-             "state": lambda: chain(lambda k, c, x: c * x, c, x, steps=2)}[where]()
+        y = {
+            "param": lambda: chain(lambda k, x, c: x * c[0], x, c, steps=2),
+            "inputs": lambda: chain(lambda k, x, c: x * c, x, inputs=c),
+            "state": lambda: chain(lambda k, c, x: c * x, c, x, steps=2),
+        }[where]()
         if change:
             c[:] = 0.0
         return np.sum(y**2)
+
     x, c = np.array([1.5, 0.5]), np.array([[1.1, 0.9], [0.7, 2.0]])
     x = c * 2.0 if where == "state" else x
-    for verb in (lambda change: grad(lambda x, c: f(x, c, change), argnums=(0, 1))(x, c),
-                 lambda change: dualad.jvp(lambda c: grad(lambda x: f(x, c, change))(x), (c,), (c,)),
-                 lambda change: hvp(lambda v: f(v, c, change) if by == "x" else f(x, v, change), *[x if by == "x" else c] * 2)):
+    for verb in (
+        lambda change: grad(lambda x, c: f(x, c, change), argnums=(0, 1))(x, c),
+        lambda change: dualad.jvp(lambda c: grad(lambda x: f(x, c, change))(x), (c,), (c,)),
+        lambda change: hvp(lambda v: f(v, c, change) if by == "x" else f(x, v, change), *[x if by == "x" else c] * 2),
+    ):
         for a, b in zip(optree.tree_leaves(verb(True)), optree.tree_leaves(verb(False)), strict=True):
             np.testing.assert_array_equal(a, b)
 
@@ -671,9 +722,14 @@ def grow(k, x, c):
 def test_step_that_changes_its_parameters_raises(step, schedule):
     f = lambda x, c: np.sum(chain(step, x, {"a": c}, steps=5, schedule=schedule))
     x = np.ones(2)
-    for call in (lambda: grad(f)(x, x), lambda: grad(f, argnums=1)(x, x), lambda: grad(f, argnums=(0, 1))(x, x),
-                 lambda: hvp(lambda x: f(x, np.ones(2)), x, x), lambda: hvp(lambda c: f(x, c), x, x),
-                 lambda: dualad.jvp(lambda c: grad(lambda x: f(x, c))(x), (x,), (x,))):
+    for call in (
+        lambda: grad(f)(x, x),
+        lambda: grad(f, argnums=1)(x, x),
+        lambda: grad(f, argnums=(0, 1))(x, x),
+        lambda: hvp(lambda x: f(x, np.ones(2)), x, x),
+        lambda: hvp(lambda c: f(x, c), x, x),
+        lambda: dualad.jvp(lambda c: grad(lambda x: f(x, c))(x), (x,), (x,)),
+    ):
         with pytest.raises(ValueError, match=r"read-only|a step changed its parameters"):
             call()
 
@@ -682,6 +738,7 @@ def test_step_that_writes_into_its_input_raises():
     def step(k, x, row):
         row *= 2.0
         return x * row
+
     f = lambda x, u: np.sum(chain(step, x, inputs=u))
     x, u = np.ones(2), np.ones((3, 2))
     for call in (lambda: grad(f)(x, u), lambda: dualad.jvp(lambda u: grad(lambda x: f(x, u))(x), (u,), (u,))):
@@ -709,10 +766,16 @@ def test_what_a_step_closes_over_changed_between_the_sweeps_raises(case):
     def counted(k, x):
         calls.append(k)
         return x * rate
-    step, params = {"array": (lambda k, x: x * array, ()), "nonlocal": (counted, ()), "global": (lambda k, x: x * RATE, ()),
-                    "attribute": (lambda k, x: x * model.rate, ()), "method": (model.step, ()),
-                    "object": (lambda k, x, m: x * m.rate, (model,)),
-                    "layers": ([halve, counted, halve, halve, halve], ())}[case]
+
+    step, params = {
+        "array": (lambda k, x: x * array, ()),
+        "nonlocal": (counted, ()),
+        "global": (lambda k, x: x * RATE, ()),
+        "attribute": (lambda k, x: x * model.rate, ()),
+        "method": (model.step, ()),
+        "object": (lambda k, x, m: x * m.rate, (model,)),
+        "layers": ([halve, counted, halve, halve, halve], ()),
+    }[case]
     f = lambda x: chain(step, x, *params, steps=5)
     _, pullback = vjp(f, np.ones(2))
     vjp(f, np.ones(2))  # counts on

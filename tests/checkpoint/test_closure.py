@@ -57,6 +57,7 @@ def test_what_is_seen():
 def test_two_variables_of_one_name():
     def make(c):
         return lambda x: x * c
+
     one, two = np.ones(2), np.ones(2)
     first, second = make(one), make(two)
     assert changed(lambda k, x: first(second(x)), lambda: one.__setitem__(0, 2.0)) is not None
@@ -77,6 +78,7 @@ def test_objects_that_answer_every_question_with_an_error():
     class Proxy:
         def __getattr__(self, name):
             raise RuntimeError(name)
+
         __class__ = property(__getattr__)
 
     proxy = Proxy()
@@ -92,6 +94,7 @@ def test_what_the_function_changes_itself_does_not_count():
         visits[k] += 1
         total += x
         return x
+
     closure = Closure([step])
     step(0, 1.5)
     closure.settle()
@@ -99,8 +102,11 @@ def test_what_the_function_changes_itself_does_not_count():
     closure.check("now")
 
 
-@given(array=arrays.arrays(st.sampled_from([np.float64, np.int8, np.complex128, np.float32]), st.integers(0, 40)),
-       times=st.sampled_from([1, 300, 3000]), data=st.data())
+@given(
+    array=arrays.arrays(st.sampled_from([np.float64, np.int8, np.complex128, np.float32]), st.integers(0, 40)),
+    times=st.sampled_from([1, 300, 3000]),
+    data=st.data(),
+)
 def test_hashed(array, times, data):
     array = np.tile(array, times)
     assert hashed(array) == hashed(array.copy()) == hashed(np.repeat(array, 2)[::2])

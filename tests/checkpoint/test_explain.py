@@ -29,6 +29,7 @@ def test_nodes_that_the_result_does_not_need_are_marked():
     def f(x):
         np.exp(x)
         return x * 2.0
+
     explanation = explain(f, 1.0)
     assert [line.needed for line in explanation.lines] == [True, False, True]
     assert "(not needed)" in str(explanation) and "dashed" in explanation.to_dot()
@@ -40,6 +41,7 @@ def test_order_is_topological_with_arrays_and_assignments():
         y[1:] = x[:-1] * 2.0
         y += np.sin(x)
         return np.sum(y)
+
     lines = explain(f, np.arange(3.0)).lines
     assert all(parent < line.number for line in lines for parent in line.parents)
     np.testing.assert_allclose(lines[0].adjoint, [3.0, 2.0 + np.cos(1.0), np.cos(2.0)])

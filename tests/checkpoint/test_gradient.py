@@ -34,6 +34,7 @@ def test_gradient_against_scipy():
 def test_structures_come_back():
     def f(tree, *, scale):
         return scale * np.sum(tree["a"].left * tree["b"][0]) * tree["b"][1]
+
     tree = {"a": Pair(np.ones(3), 5.0), "b": [np.arange(3.0), 2]}
     value, gradient = value_and_grad(f)(tree, scale=2.0)
     assert value == 12.0
@@ -70,12 +71,15 @@ def test_auxiliary_results_pass_through():
         grad(lambda x: x, has_aux=True)(3.0)
 
 
-@pytest.mark.parametrize(("f", "text"), [
-    (lambda x: x * np.ones(3), r"f returns shape \(3,\): use jacobian"),
-    (lambda x: [x, x], "a list, not a number: use jacobian"),
-    (lambda x: None, "None, not a number"),
-    (lambda x: "text", "not a number"),
-])
+@pytest.mark.parametrize(
+    ("f", "text"),
+    [
+        (lambda x: x * np.ones(3), r"f returns shape \(3,\): use jacobian"),
+        (lambda x: [x, x], "a list, not a number: use jacobian"),
+        (lambda x: None, "None, not a number"),
+        (lambda x: "text", "not a number"),
+    ],
+)
 def test_wrong_verb_names_the_right_one(f, text):
     with pytest.raises(TypeError, match=text):
         grad(f)(1.0)
@@ -137,9 +141,11 @@ def test_reused_work_buffer():
         y = x * buffer
         buffer[:] = [4.0, 5.0, 6.0]
         return np.sum(y * buffer)
+
     np.testing.assert_array_equal(grad(f)(np.ones(3)), [4.0, 10.0, 18.0])
-    np.testing.assert_array_equal(dualad.jvp(grad(lambda x: f(x) ** 2), (np.ones(3),), (np.ones(3),))[1],
-                                  2 * 32 * np.array([4.0, 10.0, 18.0]))
+    np.testing.assert_array_equal(
+        dualad.jvp(grad(lambda x: f(x) ** 2), (np.ones(3),), (np.ones(3),))[1], 2 * 32 * np.array([4.0, 10.0, 18.0])
+    )
 
 
 def test_linearize_serves_many_tangents():
@@ -148,6 +154,7 @@ def test_linearize_serves_many_tangents():
         out[0] = np.sin(x[0])
         out[1:] = x[:-1] * x[1:]
         return {"out": out, "sum": np.sum(out), "constant": np.ones(2)}
+
     value, push = linearize(f, X)
     for v in (np.ones(6), np.arange(6.0)):
         expected = dualad.jvp(f, (X,), (v,))
@@ -162,6 +169,7 @@ def test_linearize_serves_many_tangents():
 def test_jacobians_agree_chunk_by_chunk():
     def f(x, y):
         return {"u": np.outer(x, y), "v": np.sum(x) * y[0]}
+
     x, y = np.arange(3.0), np.array([1.0, -2.0])
     reference = dualad.jacobian(f, argnums=(0, 1))(x, y)
     for chunk in (None, 1, 2, 4, 100):
@@ -178,8 +186,14 @@ def test_third_order_by_every_nesting():
     f = lambda x: np.sin(x) * x**2
     third = dualad.derivative(f, order=3)(0.6)
     forward = dualad.derivative
-    for nested in (grad(grad(grad(f))), forward(grad(grad(f))), grad(forward(grad(f))), grad(grad(forward(f))),
-                   forward(forward(grad(f))), grad(forward(forward(f)))):
+    for nested in (
+        grad(grad(grad(f))),
+        forward(grad(grad(f))),
+        grad(forward(grad(f))),
+        grad(grad(forward(f))),
+        forward(forward(grad(f))),
+        grad(forward(forward(f))),
+    ):
         assert nested(0.6) == pytest.approx(third, rel=1e-12)
 
 

@@ -99,7 +99,7 @@ def test_only_what_was_lost_is_repeated(tmp_path_factory, length, schedule, data
     again = second.made
     if end >= N:
         assert again.pop(0) == 0, "once more for the structure of the outs"
-    assert again == clean.made[len(clean.made) - len(again):]
+    assert again == clean.made[len(clean.made) - len(again) :]
     assert len(again) <= len(clean.made) - plain_kept(clean.made, end, schedule)
 
 

@@ -60,7 +60,9 @@ def test_after_a_resume_the_bar_begins_with_what_is_done(bars, tmp_path, options
                 raise InterruptedError
             calls.append(k)
             return function(k, *arguments)
+
         return call
+
     options = options | {"progress": True, "schedule": StoreAll(), "storage": Disk(tmp_path / "states", resume=True), "token": ()}
     with pytest.raises(InterruptedError):
         reverse(counted(step), counted(pull), 1.0, 1.0, **options)

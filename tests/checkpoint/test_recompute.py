@@ -40,6 +40,7 @@ def test_evaluated_once_more_in_the_reverse_sweep():
     def f(x):
         calls.append(type(x))
         return x * x
+
     assert grad(lambda x: f(x) + f(2.0 * x))(3.0) == pytest.approx(6.0 + 24.0)
     assert len(calls) == 4
     assert f(3.0) == 9.0 and dualad.derivative(f)(3.0) == 6.0
@@ -61,5 +62,6 @@ def test_closures_and_writes_into_arguments_raise():
     def writes(x, c):
         c[0] = 1.0
         return x * c
+
     with pytest.raises(ValueError, match="read-only"):
         grad(lambda x: np.sum(checkpoint(writes)(x, np.ones(2))))(np.ones(2))

@@ -173,6 +173,7 @@ def test_interrupted_again_and_again(tmp_path_factory, ends, schedule):
 
 def test_the_two_phases_of_a_sweep(folder):
     """The first sweep in one process; x_N and the reverse sweep in another."""
+
     def make(calls):
         return Sweep(calls.step, X0, steps=N, storage=Disk(folder, resume=True), token=())
 
@@ -355,6 +356,7 @@ def test_a_state_that_a_waiting_file_counts_on_is_written(folder, monkeypatch):
         assert may_go.wait(10)
         written.append((index, path.suffix, sorted(there.suffix for there in folder.glob("0*"))))
         write(path, index, leaves, **options)
+
     monkeypatch.setattr(kept_module, "write_leaves", slow)
     session = kept_module.KeptSession(folder, queue=4)
     session.begin({})

@@ -5,9 +5,7 @@ from checkpoint.stats import Stats
 
 def test_text():
     stats = Stats(steps=10, advances=16, pulls=10, saves=6, loads=9, peak_states=3, peak_bytes=24_000)
-    assert str(stats) == (
-        "10 steps: 16 advances (1.6 a step), 10 pulls; 6 saves, 9 loads, at most 3 states (24 kB) saved; 0 s"
-    )
+    assert str(stats) == ("10 steps: 16 advances (1.6 a step), 10 pulls; 6 saves, 9 loads, at most 3 states (24 kB) saved; 0 s")
 
 
 def test_text_names_the_schedule_and_the_reason():

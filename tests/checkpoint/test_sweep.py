@@ -242,9 +242,7 @@ def test_a_foreign_state_is_copied_as_the_storage_says(schedule):
 
     storage = Memory(copy=lambda box: Box(box.value))
     box = Box(0.3)
-    result = reverse(
-        step, lambda k, x, g: g * math.cos(x.value), box, 1.0, steps=11, schedule=schedule, storage=storage
-    )
+    result = reverse(step, lambda k, x, g: g * math.cos(x.value), box, 1.0, steps=11, schedule=schedule, storage=storage)
     x, g = 0.3, 1.0
     for k in range(11):
         x, g = math.sin(x) + k, g * math.cos(x)

@@ -15,9 +15,7 @@ from checkpoint.storage import Memory
 from checkpoint.storage.memory import MemorySession
 from checkpoint.sweep import Sweep, reverse
 
-every_schedule = pytest.mark.parametrize(
-    "schedule", [StoreAll(), CTZ(), CTZ("bisect"), Revolve(1), Revolve(3)], ids=repr
-)
+every_schedule = pytest.mark.parametrize("schedule", [StoreAll(), CTZ(), CTZ("bisect"), Revolve(1), Revolve(3)], ids=repr)
 
 
 def third(k, x):

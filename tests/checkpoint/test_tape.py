@@ -34,6 +34,7 @@ def test_scalar_loops_record_linearly(n):
         for i in range(1, n):
             out[i] = out[i - 1] * 0.5 + x[i]
         return np.sum(out)
+
     assert recorded(f, np.ones(n)) == 2 + 1 + 5 * (n - 1) + 1  # zeros, first read and write; two reads, *, +, write; sum
 
 
@@ -48,6 +49,7 @@ def test_cotangent_of_an_index_goes_into_one_buffer(monkeypatch):
         for i in range(n):
             total = total + x[i] * x[n - 1 - i]
         return total
+
     gradient = grad(f)(np.arange(float(n)))
     assert sum(args[0] == (n,) for args in made if args) <= 2
     np.testing.assert_array_equal(gradient, 2.0 * np.arange(float(n))[::-1])
@@ -85,15 +87,17 @@ def test_last_write_wins_at_a_repeated_index():
         y = np.zeros_like(x)
         y[np.array([0, 0, 1])] = x
         return np.sum(y * np.array([1.0, 10.0, 100.0]))
+
     np.testing.assert_array_equal(grad(f)(np.ones(3)), [0.0, 1.0, 10.0])
 
 
 def test_recorded_values_survive_later_writes():
     def f(x):
         y = x * 1.0
-        z = np.sin(y)          # needs y as it is now
+        z = np.sin(y)  # needs y as it is now
         y[0] = 100.0
-        return np.sum(z * y)   # and here as it is then
+        return np.sum(z * y)  # and here as it is then
+
     h = 1e-6
     x = np.array([0.3, 0.8])
     numeric = [(f(x + h * e) - f(x - h * e)) / (2 * h) for e in np.eye(2)]
@@ -108,6 +112,7 @@ def test_callers_arrays_are_never_touched():
         x[0] = 5.0
         x += 1.0
         return x * 2.0
+
     _, pullback = vjp(f, x)
     first = pullback(g)[0]
     first[:] = 0.0
@@ -124,8 +129,10 @@ def test_lower_level_buffers_are_promoted_by_a_write():
             out2 = np.zeros_like(x)
             out2[0] = y * x[0]
             return np.sum(out2)
+
         out[1] = grad(inner)(2.0) * x[1]
         return np.sum(out)
+
     np.testing.assert_array_equal(grad(f)(np.array([3.0, 5.0])), [5.0, 3.0])
 
 
@@ -143,10 +150,19 @@ def test_frozen_constants_are_copied_once_while_unchanged():
 
 
 OPERATIONS = [
-    lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / (b * b + 1.0), lambda a, b: np.sin(a) + b * 0.0,
-    lambda a, b: np.maximum(a, b), lambda a, b: a**2 - b, lambda a, b: np.exp(-a * a) + b, lambda a, b: np.hypot(a, b + 3.0),
-    lambda a, b: a * np.mean(b) - 1.0 / (2.0 + np.max(b)), lambda a, b: np.where(np.less(a, b), a, 0.3 * b),
-    lambda a, b: np.linalg.norm(a) + b, lambda a, b: np.ravel(a) @ np.ravel(a) * 0.1 + np.roll(b, 1),
+    lambda a, b: a + b,
+    lambda a, b: a - b,
+    lambda a, b: a * b,
+    lambda a, b: a / (b * b + 1.0),
+    lambda a, b: np.sin(a) + b * 0.0,
+    lambda a, b: np.maximum(a, b),
+    lambda a, b: a**2 - b,
+    lambda a, b: np.exp(-a * a) + b,
+    lambda a, b: np.hypot(a, b + 3.0),
+    lambda a, b: a * np.mean(b) - 1.0 / (2.0 + np.max(b)),
+    lambda a, b: np.where(np.less(a, b), a, 0.3 * b),
+    lambda a, b: np.linalg.norm(a) + b,
+    lambda a, b: np.ravel(a) @ np.ravel(a) * 0.1 + np.roll(b, 1),
     lambda a, b: reused_buffer(a) + np.cumsum(np.ravel(a))[-1] * 0.1 * b,
 ]
 
@@ -159,14 +175,17 @@ def reused_buffer(a):
     return y * work + a / work
 
 
-@given(program=st.lists(st.tuples(st.integers(0, len(OPERATIONS) - 1), st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=12),
-       size=st.sampled_from([0, 3, 200]))
+@given(
+    program=st.lists(st.tuples(st.integers(0, len(OPERATIONS) - 1), st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=12),
+    size=st.sampled_from([0, 3, 200]),
+)
 def test_random_programs_agree_in_both_modes(program, size):
     def f(x, y):
         values = [x, y]
         for operation, i, j in program:
             values.append(OPERATIONS[operation](values[i % len(values)], values[j % len(values)]))
         return np.sum(values[-1] * np.cos(values[len(values) // 2]))
+
     point = (np.resize([0.4, -1.1, 2.3], size), 0.7) if size else (0.4, 0.7)
     with np.errstate(all="ignore"):
         reverse, forward = grad(f, argnums=(0, 1))(*point), dualad.gradient(f, argnums=(0, 1))(*point)
@@ -182,11 +201,20 @@ def test_random_programs_agree_in_both_modes(program, size):
 LARGE = np.linspace(0.5, 1.5, 1000)
 
 
-@pytest.mark.parametrize("use", [
-    lambda y: None, lambda y: np.sum(y * y), lambda y: np.sum(y[1:] - y[:-1]), lambda y: np.linalg.norm(np.maximum(y, 1.0)),
-    lambda y: y @ y, lambda y: np.mean(y) + np.max(y), lambda y: 1.0 - np.sqrt(np.sum(y)) / np.maximum(2.0 * np.max(y), 0.1),
-    lambda y: np.concatenate([y, y]).reshape(2, -1),
-], ids=["itself", "sum", "slices", "norm", "dot", "mean, max", "numbers", "joined"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda y: None,
+        lambda y: np.sum(y * y),
+        lambda y: np.sum(y[1:] - y[:-1]),
+        lambda y: np.linalg.norm(np.maximum(y, 1.0)),
+        lambda y: y @ y,
+        lambda y: np.mean(y) + np.max(y),
+        lambda y: 1.0 - np.sqrt(np.sum(y)) / np.maximum(2.0 * np.max(y), 0.1),
+        lambda y: np.concatenate([y, y]).reshape(2, -1),
+    ],
+    ids=["itself", "sum", "slices", "norm", "dot", "mean, max", "numbers", "joined"],
+)
 def test_what_a_dead_value_recorded_is_freed(use):
     def f(x):
         y = np.exp(x)
@@ -196,6 +224,7 @@ def test_what_a_dead_value_recorded_is_freed(use):
         del y, used
         assert held() is None
         return np.sum(x * x)
+
     np.testing.assert_array_equal(grad(f)(LARGE), 2.0 * LARGE)
 
 
@@ -206,6 +235,7 @@ def test_what_the_result_needs_is_held_by_the_pullback_alone():
         y = np.sin(x)
         held.append(weakref.ref(y.value))
         return y * y
+
     _, pullback = vjp(f, LARGE)
     np.testing.assert_allclose(pullback(np.ones(1000))[0], np.sin(2.0 * LARGE))
     assert held[0]() is not None
@@ -224,6 +254,7 @@ def test_a_constant_that_nothing_needs_any_more_is_freed():
             del y, work
         assert [copy() for copy in copies] == [None] * 3
         return np.sum(x)
+
     grad(f)(LARGE)
 
 
@@ -232,13 +263,19 @@ def test_long_recordings_are_freed_without_recursion():
         for _ in range(3 * sys.getrecursionlimit() * 10):
             x = x + 0.0
         return np.sum(x)
+
     np.testing.assert_array_equal(grad(f)(np.ones(200)), np.ones(200))
 
 
 def test_a_callers_array_may_change_before_the_pull():
-    for f, gradient in ((lambda x: np.sum(x * x), 2.0 * LARGE), (lambda x: np.sum(np.sin(x[1:])), np.append(0.0, np.cos(LARGE[1:]))),
-                        (lambda x: np.sum(x.reshape(2, -1).T ** 3), 3.0 * LARGE**2), (lambda x: np.sum(LARGE / x), -1.0 / LARGE),
-                        (lambda x: np.sum(np.hypot(x, 2.0)), LARGE / np.hypot(LARGE, 2.0)), (lambda x: x @ x, 2.0 * LARGE)):
+    for f, gradient in (
+        (lambda x: np.sum(x * x), 2.0 * LARGE),
+        (lambda x: np.sum(np.sin(x[1:])), np.append(0.0, np.cos(LARGE[1:]))),
+        (lambda x: np.sum(x.reshape(2, -1).T ** 3), 3.0 * LARGE**2),
+        (lambda x: np.sum(LARGE / x), -1.0 / LARGE),
+        (lambda x: np.sum(np.hypot(x, 2.0)), LARGE / np.hypot(LARGE, 2.0)),
+        (lambda x: x @ x, 2.0 * LARGE),
+    ):
         x = LARGE.copy()
         value, pullback = vjp(f, x)
         x[:] = np.nan
@@ -246,11 +283,26 @@ def test_a_callers_array_may_change_before_the_pull():
         np.testing.assert_allclose(value, f(LARGE))
 
 
-@pytest.mark.parametrize("given_as", [lambda x: x, lambda x: np.frombuffer(x.data), lambda x: np.asarray(np.ma.masked_array(x)),
-                                      lambda x: np.lib.stride_tricks.as_strided(x, (999,), (8,))])
-@pytest.mark.parametrize("f", [lambda x: np.sum(x[1:] ** 2), lambda x: np.sum(np.sin(x[2:20])), lambda x: np.prod(x[1:5]),
-                               lambda x: np.sum(np.exp(np.diagonal(x[:900].reshape(30, 30)))), lambda x: x[-3:] @ x[:3],
-                               lambda x: np.sum(np.ravel(x[:9]) * np.split(x, 3)[1][:9])])
+@pytest.mark.parametrize(
+    "given_as",
+    [
+        lambda x: x,
+        lambda x: np.frombuffer(x.data),
+        lambda x: np.asarray(np.ma.masked_array(x)),
+        lambda x: np.lib.stride_tricks.as_strided(x, (999,), (8,)),
+    ],
+)
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(x[1:] ** 2),
+        lambda x: np.sum(np.sin(x[2:20])),
+        lambda x: np.prod(x[1:5]),
+        lambda x: np.sum(np.exp(np.diagonal(x[:900].reshape(30, 30)))),
+        lambda x: x[-3:] @ x[:3],
+        lambda x: np.sum(np.ravel(x[:9]) * np.split(x, 3)[1][:9]),
+    ],
+)
 def test_views_of_a_callers_array_may_change_before_the_pull(given_as, f):
     x = LARGE[:999].copy()
     _, pullback = vjp(f, given_as(x))
@@ -266,13 +318,25 @@ def test_a_small_view_does_not_hold_a_large_array():
         del large
         assert alive() is None
         return np.sum(y)
+
     grad(f)(LARGE)
 
 
 @pytest.mark.parametrize("n", [9, 1000])
-@pytest.mark.parametrize("f", [lambda x, i, m: x[i], lambda x, i, m: x[(i,)], lambda x, i, m: np.take(x, i), lambda x, i, m: x[m],
-                               lambda x, i, m: np.sum(x, where=m), lambda x, i, m: np.max(x, where=m, initial=-9.0),
-                               lambda x, i, m: np.where(m, x, 0.0), lambda x, i, m: written(x, i), lambda x, i, m: written(x, m)])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, i, m: x[i],
+        lambda x, i, m: x[(i,)],
+        lambda x, i, m: np.take(x, i),
+        lambda x, i, m: x[m],
+        lambda x, i, m: np.sum(x, where=m),
+        lambda x, i, m: np.max(x, where=m, initial=-9.0),
+        lambda x, i, m: np.where(m, x, 0.0),
+        lambda x, i, m: written(x, i),
+        lambda x, i, m: written(x, m),
+    ],
+)
 def test_indices_may_change_before_the_pull(f, n):
     x, i, m = np.linspace(0.0, 1.0, n), np.arange(3), np.arange(n) < 3
 
@@ -283,14 +347,19 @@ def test_indices_may_change_before_the_pull(f, n):
             j += 1
             k[:] = np.roll(k, 1)
         return total
+
     np.testing.assert_array_equal(grad(moving)(x), grad(lambda x: sum(np.sum(f(x, i + k, np.roll(m, k)) ** 2) for k in range(3)))(x))
 
 
 @pytest.mark.parametrize("n", [3, 1000])
 def test_constants_of_a_subclass_count_as_plain_arrays(n):
     x, c = np.linspace(0.1, 1.0, n), np.linspace(1.0, 0.1, n)
-    for f in (lambda x, c: np.maximum(x, c), lambda x, c: np.maximum(np.abs(x * (1.0 + 1.0j)), c), lambda x, c: (x * c) ** 2,
-              lambda x, c: x / c):
+    for f in (
+        lambda x, c: np.maximum(x, c),
+        lambda x, c: np.maximum(np.abs(x * (1.0 + 1.0j)), c),
+        lambda x, c: (x * c) ** 2,
+        lambda x, c: x / c,
+    ):
         given = np.ma.masked_array(c.copy())
         _, pullback = vjp(lambda x: f(x, given), x)
         given[:] = 7.0
@@ -305,8 +374,9 @@ def written(x, index):
     return y
 
 
-@pytest.mark.parametrize("fn", [np.arctan2, np.hypot, np.logaddexp, np.maximum, np.fmin, np.power, np.copysign, np.remainder],
-                         ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize(
+    "fn", [np.arctan2, np.hypot, np.logaddexp, np.maximum, np.fmin, np.power, np.copysign, np.remainder], ids=lambda fn: fn.__name__
+)
 @pytest.mark.parametrize("n", [5, 1000])
 def test_two_arrays_that_others_change(fn, n):
     a, b = np.linspace(0.5, 1.5, n), np.linspace(1.4, 0.6, n)
@@ -325,7 +395,7 @@ def test_two_arrays_that_others_change(fn, n):
 def test_a_singular_partial_times_zero_is_zero_also_with_a_constant():
     x, y = np.zeros(1000), np.linspace(0.2, 1.0, 1000)
     g = (np.arange(1000) % 2).astype(float)
-    by_x, = vjp(lambda x: np.power(x, y), x)[1](g)
+    (by_x,) = vjp(lambda x: np.power(x, y), x)[1](g)
     np.testing.assert_array_equal(by_x, np.where(g == 0, 0.0, np.where(y == 1.0, 1.0, np.inf)))
 
 
@@ -336,6 +406,7 @@ def test_results_may_be_changed_before_the_pull(n):
     def f(x):
         y = np.exp(x)
         return (y, y), [y]
+
     (value, again), pullback, aux = vjp(f, x, has_aux=True)
     assert not np.may_share_memory(value, again)
     for array in (value, again, aux[0]):
@@ -346,6 +417,7 @@ def test_results_may_be_changed_before_the_pull(n):
         value, pullback = vjp(lambda x: np.exp(x) * x, x)
         value -= 3.0
         return pullback(np.ones(n))[0]
+
     np.testing.assert_allclose(dualad.jvp(inner, (x,), (np.ones(n),))[1], np.exp(x) * (x + 2.0))
 
 
@@ -372,6 +444,7 @@ def test_the_callers_array_is_not_written():
         y = x[1:]
         y += 1.0
         return np.sum(x)
+
     x = LARGE.copy()
     grad(f)(x)
     np.testing.assert_array_equal(x, LARGE)

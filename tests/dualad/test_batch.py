@@ -20,53 +20,101 @@ T = np.linspace(0.3, 1.7, 24).reshape(2, 3, 4)
 M, V = T[0], T[0, 0]
 
 #: functions of one array that are named traps for a leading axis
-TRAPS = {"x[i, :, j]": lambda x: x[np.array([0, 1]), :, np.array([2, 3])], "x[i]": lambda x: x[np.array([0, 0, 1])],
-         "x[:, i]": lambda x: x[:, [0, 2, 2]], "x[..., i]": lambda x: x[..., [3, 0]],
-         "x[i, ..., j]": lambda x: x[[0, 1], ..., [1, 1]], "x[mask]": lambda x: x[x > 0.9],
-         "x[0, mask]": lambda x: x[0, x[0, :, 0] > 0.4], "x[None, 0]": lambda x: x[None, 0],
-         "x[:, None, 1]": lambda x: x[:, None, 1], "A @ x[0, 0]": lambda x: np.ones((5, 4)) @ x[0, 0],
-         "x[0, 0] @ A": lambda x: x[0, 0] @ np.ones((4, 5)), "x @ v": lambda x: x @ V, "v @ x": lambda x: V[:3] @ x,
-         "x[0] @ x[0].T": lambda x: x[0] @ x[0].T, "x @ x.T": lambda x: x @ np.swapaxes(x, 1, 2),
-         "x[0, 0] @ x[0, 1]": lambda x: x[0, 0] @ x[0, 1], "stack @ 2-D": lambda x: x @ x[0].T,
-         "2-D @ stack": lambda x: x[0].T @ x, "solve(A, x)": lambda x: np.linalg.solve(np.eye(4) * 3 + 1, x[0, 0]),
-         "solve(X, b)": lambda x: np.linalg.solve(np.eye(3) * 9 + x[0, :, :3], V[:3]),
-         "solve(X, X)": lambda x: np.linalg.solve(np.eye(3) * 9 + x[:, :, :3], x),
-         "inv": lambda x: np.linalg.inv(np.eye(3) * 9 + x[:, :, :3]), "det": lambda x: np.linalg.det(np.eye(3) + x[:, :, :3]),
-         "norm": lambda x: np.linalg.norm(x, axis=1), "order F": lambda x: np.reshape(x, (4, 6), order="F"),
-         "ravel F": lambda x: np.ravel(x, order="F"), "axis None": lambda x: np.sum(x, axis=None),
-         "axis -1": lambda x: np.sum(x, axis=-1), "axis tuple": lambda x: np.sum(x, axis=(0, -1)),
-         "cumsum None": lambda x: np.cumsum(x), "max None": lambda x: np.max(x * x), "max axis": lambda x: np.max(x, axis=0),
-         "flip None": lambda x: np.flip(x), "roll None": lambda x: np.roll(x, 5),
-         "roll axis": lambda x: np.roll(x, (1, 2), (0, -1)), "squeeze": lambda x: np.squeeze(x[:1, :, :1]),
-         "squeeze axis": lambda x: np.squeeze(x[:, :1], axis=-2), "expand_dims": lambda x: np.expand_dims(x, (0, -1)),
-         "T": lambda x: x.T, "transpose": lambda x: np.transpose(x, (-1, 0, 1)),
-         "moveaxis": lambda x: np.moveaxis(x, (0, -1), (-1, 0)), "swapaxes": lambda x: np.swapaxes(x, 0, -1),
-         "broadcast_to": lambda x: np.broadcast_to(x[0, 0], (2, 3, 4)), "diagonal": lambda x: np.diagonal(x, 1, 1, 2),
-         "trace": lambda x: np.trace(x[0, :, :3]), "concatenate": lambda x: np.concatenate([x, np.ones((1, 3, 4)), x], axis=0),
-         "concatenate None": lambda x: np.concatenate([x, V], axis=None), "stack -1": lambda x: np.stack([x, x * x], axis=-1),
-         "stack plain": lambda x: np.stack([np.ones((2, 3, 4)), x], axis=1), "where": lambda x: np.where(x > 1, x, V),
-         "where mask": lambda x: np.where(V > 0.4, x[0, 0], x), "outer": lambda x: np.multiply.outer(x[0, 0], x[0, :, 0]),
-         "v + m": lambda x: x[0, 0] + x, "m + v": lambda x: x[:, :, :1] * x[0, 0], "scalar * array": lambda x: x[0, 0, 0] * M,
-         "scalar + array": lambda x: x[1, 1, 1] + x, "einsum": lambda x: np.einsum("ijk,kj->i", x, x[0].T),
-         "einsum ...": lambda x: np.einsum("...i,i->...", x, V), "einsum diagonal": lambda x: np.einsum("iij->j", x[:, :2]),
-         "tensordot": lambda x: np.tensordot(x, x[0], axes=([1, 2], [0, 1])), "kron": lambda x: np.kron(x[0, 0], V),
-         "sort": lambda x: np.sort(-x, axis=1), "sort None": lambda x: np.sort(-x, axis=None),
-         "prod": lambda x: np.prod(x, axis=1), "cumprod": lambda x: np.cumprod(x, axis=-1),
-         "cumprod None": lambda x: np.cumprod(x), "pad": lambda x: np.pad(x, ((1, 0), (0, 0), (0, 2))),
-         "tile": lambda x: np.tile(x, (2, 1, 1)), "repeat": lambda x: np.repeat(x, 2, axis=1),
-         "take": lambda x: np.take(x, [0, 1, 1], axis=-1), "take None": lambda x: np.take(x, [0, 5]),
-         "take_along_axis": lambda x: np.take_along_axis(x, np.zeros((2, 1, 4), int), axis=1),
-         "diff": lambda x: np.diff(x, axis=0), "tril": lambda x: np.tril(x), "triu of 2-D": lambda x: np.triu(x[0], 1),
-         "tril of 1-D": lambda x: np.tril(x[0, 0]), "diag": lambda x: np.diag(x[0, 0], 1),
-         "mean": lambda x: np.mean(x, axis=(0, 2), keepdims=True), "std": lambda x: np.std(x, axis=1),
-         "interp": lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 4.0]),
-         "interp fp": lambda x: np.interp([0.5, 1.5], [0.0, 1.0, 2.0], x[0, :, 0]), "clip": lambda x: np.clip(x, 0.5, x[0, 0]),
-         "atleast_3d": lambda x: np.atleast_3d(x[0, 0]), "split": lambda x: np.split(x, 2, axis=-1)[1],
-         "constant result": lambda x: np.ones(3), "a scalar and a vector": lambda x: (x[0, 0, 0], x[0, 0]),
-         "real": lambda x: np.real(np.exp(1j * x)), "angle of parts": lambda x: np.arctan2(x.imag, x.real + 1),
-         "zeros_like": lambda x: written(x), "astype": lambda x: x.astype(complex).imag + x,
-         "full_like": lambda x: np.full_like(x, x[0, 0, 0]), "fancy assignment": lambda x: fancy(x),
-         "slice assignment": lambda x: sliced(x), }
+TRAPS = {
+    "x[i, :, j]": lambda x: x[np.array([0, 1]), :, np.array([2, 3])],
+    "x[i]": lambda x: x[np.array([0, 0, 1])],
+    "x[:, i]": lambda x: x[:, [0, 2, 2]],
+    "x[..., i]": lambda x: x[..., [3, 0]],
+    "x[i, ..., j]": lambda x: x[[0, 1], ..., [1, 1]],
+    "x[mask]": lambda x: x[x > 0.9],
+    "x[0, mask]": lambda x: x[0, x[0, :, 0] > 0.4],
+    "x[None, 0]": lambda x: x[None, 0],
+    "x[:, None, 1]": lambda x: x[:, None, 1],
+    "A @ x[0, 0]": lambda x: np.ones((5, 4)) @ x[0, 0],
+    "x[0, 0] @ A": lambda x: x[0, 0] @ np.ones((4, 5)),
+    "x @ v": lambda x: x @ V,
+    "v @ x": lambda x: V[:3] @ x,
+    "x[0] @ x[0].T": lambda x: x[0] @ x[0].T,
+    "x @ x.T": lambda x: x @ np.swapaxes(x, 1, 2),
+    "x[0, 0] @ x[0, 1]": lambda x: x[0, 0] @ x[0, 1],
+    "stack @ 2-D": lambda x: x @ x[0].T,
+    "2-D @ stack": lambda x: x[0].T @ x,
+    "solve(A, x)": lambda x: np.linalg.solve(np.eye(4) * 3 + 1, x[0, 0]),
+    "solve(X, b)": lambda x: np.linalg.solve(np.eye(3) * 9 + x[0, :, :3], V[:3]),
+    "solve(X, X)": lambda x: np.linalg.solve(np.eye(3) * 9 + x[:, :, :3], x),
+    "inv": lambda x: np.linalg.inv(np.eye(3) * 9 + x[:, :, :3]),
+    "det": lambda x: np.linalg.det(np.eye(3) + x[:, :, :3]),
+    "norm": lambda x: np.linalg.norm(x, axis=1),
+    "order F": lambda x: np.reshape(x, (4, 6), order="F"),
+    "ravel F": lambda x: np.ravel(x, order="F"),
+    "axis None": lambda x: np.sum(x, axis=None),
+    "axis -1": lambda x: np.sum(x, axis=-1),
+    "axis tuple": lambda x: np.sum(x, axis=(0, -1)),
+    "cumsum None": lambda x: np.cumsum(x),
+    "max None": lambda x: np.max(x * x),
+    "max axis": lambda x: np.max(x, axis=0),
+    "flip None": lambda x: np.flip(x),
+    "roll None": lambda x: np.roll(x, 5),
+    "roll axis": lambda x: np.roll(x, (1, 2), (0, -1)),
+    "squeeze": lambda x: np.squeeze(x[:1, :, :1]),
+    "squeeze axis": lambda x: np.squeeze(x[:, :1], axis=-2),
+    "expand_dims": lambda x: np.expand_dims(x, (0, -1)),
+    "T": lambda x: x.T,
+    "transpose": lambda x: np.transpose(x, (-1, 0, 1)),
+    "moveaxis": lambda x: np.moveaxis(x, (0, -1), (-1, 0)),
+    "swapaxes": lambda x: np.swapaxes(x, 0, -1),
+    "broadcast_to": lambda x: np.broadcast_to(x[0, 0], (2, 3, 4)),
+    "diagonal": lambda x: np.diagonal(x, 1, 1, 2),
+    "trace": lambda x: np.trace(x[0, :, :3]),
+    "concatenate": lambda x: np.concatenate([x, np.ones((1, 3, 4)), x], axis=0),
+    "concatenate None": lambda x: np.concatenate([x, V], axis=None),
+    "stack -1": lambda x: np.stack([x, x * x], axis=-1),
+    "stack plain": lambda x: np.stack([np.ones((2, 3, 4)), x], axis=1),
+    "where": lambda x: np.where(x > 1, x, V),
+    "where mask": lambda x: np.where(V > 0.4, x[0, 0], x),
+    "outer": lambda x: np.multiply.outer(x[0, 0], x[0, :, 0]),
+    "v + m": lambda x: x[0, 0] + x,
+    "m + v": lambda x: x[:, :, :1] * x[0, 0],
+    "scalar * array": lambda x: x[0, 0, 0] * M,
+    "scalar + array": lambda x: x[1, 1, 1] + x,
+    "einsum": lambda x: np.einsum("ijk,kj->i", x, x[0].T),
+    "einsum ...": lambda x: np.einsum("...i,i->...", x, V),
+    "einsum diagonal": lambda x: np.einsum("iij->j", x[:, :2]),
+    "tensordot": lambda x: np.tensordot(x, x[0], axes=([1, 2], [0, 1])),
+    "kron": lambda x: np.kron(x[0, 0], V),
+    "sort": lambda x: np.sort(-x, axis=1),
+    "sort None": lambda x: np.sort(-x, axis=None),
+    "prod": lambda x: np.prod(x, axis=1),
+    "cumprod": lambda x: np.cumprod(x, axis=-1),
+    "cumprod None": lambda x: np.cumprod(x),
+    "pad": lambda x: np.pad(x, ((1, 0), (0, 0), (0, 2))),
+    "tile": lambda x: np.tile(x, (2, 1, 1)),
+    "repeat": lambda x: np.repeat(x, 2, axis=1),
+    "take": lambda x: np.take(x, [0, 1, 1], axis=-1),
+    "take None": lambda x: np.take(x, [0, 5]),
+    "take_along_axis": lambda x: np.take_along_axis(x, np.zeros((2, 1, 4), int), axis=1),
+    "diff": lambda x: np.diff(x, axis=0),
+    "tril": lambda x: np.tril(x),
+    "triu of 2-D": lambda x: np.triu(x[0], 1),
+    "tril of 1-D": lambda x: np.tril(x[0, 0]),
+    "diag": lambda x: np.diag(x[0, 0], 1),
+    "mean": lambda x: np.mean(x, axis=(0, 2), keepdims=True),
+    "std": lambda x: np.std(x, axis=1),
+    "interp": lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 4.0]),
+    "interp fp": lambda x: np.interp([0.5, 1.5], [0.0, 1.0, 2.0], x[0, :, 0]),
+    "clip": lambda x: np.clip(x, 0.5, x[0, 0]),
+    "atleast_3d": lambda x: np.atleast_3d(x[0, 0]),
+    "split": lambda x: np.split(x, 2, axis=-1)[1],
+    "constant result": lambda x: np.ones(3),
+    "a scalar and a vector": lambda x: (x[0, 0, 0], x[0, 0]),
+    "real": lambda x: np.real(np.exp(1j * x)),
+    "angle of parts": lambda x: np.arctan2(x.imag, x.real + 1),
+    "zeros_like": lambda x: written(x),
+    "astype": lambda x: x.astype(complex).imag + x,
+    "full_like": lambda x: np.full_like(x, x[0, 0, 0]),
+    "fancy assignment": lambda x: fancy(x),
+    "slice assignment": lambda x: sliced(x),
+}
 
 
 def written(x):
@@ -121,16 +169,19 @@ def test_three_directions_do_not_line_up_with_three_elements():
     np.testing.assert_array_equal(jac, np.broadcast_to(np.array([1.0, 0.0, 1.0])[:, None], (2, 3, 2)))
 
 
-@given(st.lists(st.sampled_from(sorted(set(TRAPS) - {"constant result", "a scalar and a vector"})), min_size=2, max_size=2),
-       st.integers(1, 5))
+@given(
+    st.lists(st.sampled_from(sorted(set(TRAPS) - {"constant result", "a scalar and a vector"})), min_size=2, max_size=2), st.integers(1, 5)
+)
 def test_pairs_of_traps(names, chunk):
     def f(x):
         y = TRAPS[names[0]](x)
         return TRAPS[names[1]](x * np.tanh(np.sum(y * y))) + np.sum(y)
+
     np.testing.assert_allclose(jacobian(f, chunk=chunk)(T), jacobian(f, chunk=1)(T), rtol=1e-11, atol=1e-11)
 
 
 # --- the Batch itself ---------------------------------------------------------------------------------------------------------
+
 
 def test_a_batch_looks_like_one_direction():
     with Level(5) as level:
@@ -157,9 +208,16 @@ def test_a_function_without_a_form_is_looped(monkeypatch):
         np.testing.assert_allclose(reverse_jacobian(f, chunk=3)(M), expected[fn], rtol=1e-13, atol=1e-15)
 
 
-LOOPED = {np.sum: lambda x: np.sum(x, axis=0), np.cumsum: np.cumsum, np.matmul: lambda x: x @ x.T,
-          np.stack: lambda x: np.stack([x, x * x]), getitem: lambda x: x[:, [0, 1]] * x[0, 0], scatter: lambda x: x[0] * 2.0,
-          np.einsum: lambda x: np.einsum("ij,kj->ik", x, x), np.reshape: lambda x: np.reshape(x, (4, 3)) ** 2}
+LOOPED = {
+    np.sum: lambda x: np.sum(x, axis=0),
+    np.cumsum: np.cumsum,
+    np.matmul: lambda x: x @ x.T,
+    np.stack: lambda x: np.stack([x, x * x]),
+    getitem: lambda x: x[:, [0, 1]] * x[0, 0],
+    scatter: lambda x: x[0] * 2.0,
+    np.einsum: lambda x: np.einsum("ij,kj->ik", x, x),
+    np.reshape: lambda x: np.reshape(x, (4, 3)) ** 2,
+}
 
 
 def test_every_form_belongs_to_a_row():
@@ -172,8 +230,7 @@ def test_nested_directions():
     expected = jacobian(lambda x: jacobian(f, chunk=1)(x), chunk=1)(x)
     for inner in (1, 2, 3):
         for outer in (1, 2, 3):
-            np.testing.assert_allclose(jacobian(lambda x, inner=inner: jacobian(f, chunk=inner)(x), chunk=outer)(x), expected,
-                                       rtol=1e-12)
+            np.testing.assert_allclose(jacobian(lambda x, inner=inner: jacobian(f, chunk=inner)(x), chunk=outer)(x), expected, rtol=1e-12)
     np.testing.assert_allclose(jacobian(lambda x: reverse_jacobian(f)(x), chunk=2)(x), expected, rtol=1e-12)
     np.testing.assert_allclose(reverse_jacobian(lambda x: jacobian(f, chunk=2)(x))(x), expected, rtol=1e-12)
     np.testing.assert_allclose(reverse_jacobian(lambda x: reverse_jacobian(f, chunk=2)(x), chunk=3)(x), expected, rtol=1e-12)

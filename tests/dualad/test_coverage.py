@@ -54,8 +54,10 @@ def test_the_command_prints_the_table(capsys):
     assert capsys.readouterr().out == table() + "\n"
 
 
-@pytest.mark.parametrize(("arguments", "code", "text"), [(["--help"], 0, "coverage"), (["coverage", "--help"], 0, "refused"),
-                                                         ([], 2, "required"), (["cover"], 2, "invalid choice")])
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [(["--help"], 0, "coverage"), (["coverage", "--help"], 0, "refused"), ([], 2, "required"), (["cover"], 2, "invalid choice")],
+)
 def test_help_and_bad_arguments(arguments, code, text, capsys):
     with pytest.raises(SystemExit) as stop:
         main(arguments)

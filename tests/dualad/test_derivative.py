@@ -18,6 +18,7 @@ Point = namedtuple("Point", "x y")
 
 # --- jvp --------------------------------------------------------------------------------------------------------------------
 
+
 def test_value_and_tangent():
     value, tangent = jvp(lambda x, y: x * np.sin(y), (2.0, 0.5), (0.3, -0.7))
     assert value == 2 * np.sin(0.5)
@@ -28,14 +29,14 @@ def test_results_have_the_types_of_numpys():
     assert [type(part) for part in jvp(lambda x: x * 2, (1.0,), (1.0,))] == [float, float]
     assert [type(part) for part in jvp(lambda x: x * 2, (np.float64(1.0),), (1.0,))] == [np.float64, np.float64]
     assert [type(part) for part in jvp(np.sum, (np.ones(3),), (np.ones(3),))] == [np.float64, np.float64]
-    assert [type(part) for part in jvp(lambda x: x[0], (np.ones(3, np.float32),), (np.ones(3, np.float32),))] == [np.float32,
-                                                                                                                  np.float32]
+    assert [type(part) for part in jvp(lambda x: x[0], (np.ones(3, np.float32),), (np.ones(3, np.float32),))] == [np.float32, np.float32]
     assert [type(part) for part in jvp(lambda x: x, (1,), (1,))] == [float, float]
 
 
 def test_pytrees():
     def f(p, q):
         return {"sum": p.x + q["b"][0], "parts": [p.y * q["a"], (q["b"][1],)]}
+
     primals = (Point(1.0, np.array([2.0, 3.0])), {"a": 4.0, "b": [5.0, 6.0]})
     tangents = (Point(1.0, np.array([0.5, 0.0])), {"a": -1.0, "b": [2.0, 0.0]})
     value, tangent = jvp(f, primals, tangents)
@@ -70,8 +71,7 @@ def test_a_list_output_is_a_pytree_never_a_zero():
 
 
 def test_constant_functions_give_zeros_of_the_right_shape_and_dtype():
-    for constant in (5.0, np.ones(3), np.ones((2, 0)), np.float32(1.0), np.ones(2, np.complex64), [1.0, np.ones(2)], np.arange(3),
-                     7):
+    for constant in (5.0, np.ones(3), np.ones((2, 0)), np.float32(1.0), np.ones(2, np.complex64), [1.0, np.ones(2)], np.arange(3), 7):
         value, tangent = jvp(lambda x, c=constant: c, (np.ones(2),), (np.ones(2),))
         for a, t in zip(optree.tree_leaves(value), optree.tree_leaves(tangent), strict=True):
             assert np.shape(t) == np.shape(a) and not np.any(t)
@@ -91,6 +91,7 @@ def test_complex_tangents_are_linear_over_the_reals():
 def test_aux():
     def f(x):
         return x * x, {"seen": x, "name": "a", "double": 2 * x}
+
     value, tangent, aux = jvp(f, (3.0,), (1.0,), has_aux=True)
     assert (value, tangent) == (9.0, 6.0) and aux == {"seen": 3.0, "name": "a", "double": 6.0}
     assert type(aux["seen"]) is float
@@ -103,35 +104,48 @@ def test_aux_of_an_inner_derivative_keeps_the_outer_level():
     def outer(x):
         _, _, aux = jvp(lambda y: (y, x * y), (2.0,), (1.0,), has_aux=True)
         return aux
+
     assert derivative(outer)(5.0) == 2.0
 
 
-@pytest.mark.parametrize(("primals", "tangents", "error", "match"), [
-    (1.0, 1.0, TypeError, r"primals is float, tangents is float: give tuples .* such as jvp\(f, \(x,\), \(v,\)\)"),
-    ((1.0,), 1.0, TypeError, "tangents is float"),
-    ((1.0,), (1.0, 2.0), TypeError, "primals and tangents differ in structure"),
-    (({"a": 1.0},), ({"b": 1.0},), TypeError, "differ in structure"),
-    ((np.ones(2),), (np.ones(3),), ValueError, r"a tangent has shape \(3,\), its primal \(2,\): they must be equal"),
-    ((np.ones(2),), (1.0,), ValueError, "they must be equal"),
-    ((1.0,), (np.ones(1),), ValueError, "they must be equal"), (("a",), ("a",), TypeError,
-                                                                r"primals\[0\] is 'a', which is not a number"),
-    ((None,), (1.0,), TypeError, "differ in structure|primals"),
-    (([1.0, "b"],), ([1.0, 1.0],), TypeError, r"primals\[0\]\[1\] is 'b'"), ((True,), (1.0,), TypeError, r"primals\[0\] is True"),
-    ((np.array([True]),), (np.ones(1),), TypeError, "dtype bool"),
-    (({"k": np.array(["x"])},), ({"k": np.ones(1)},), TypeError, r"primals\[0\]\['k'\] has dtype <U1"),
-    ((1.0,), ("t",), TypeError, r"tangents\[0\] is 't'"),
-    ((np.array([1.0, None]),), (np.ones(2),), TypeError, "dtype object"),
-    ((np.array(["2020-01-01"], "M8[D]"),), (np.ones(1),), TypeError, "has no derivative"),
-])
+@pytest.mark.parametrize(
+    ("primals", "tangents", "error", "match"),
+    [
+        (1.0, 1.0, TypeError, r"primals is float, tangents is float: give tuples .* such as jvp\(f, \(x,\), \(v,\)\)"),
+        ((1.0,), 1.0, TypeError, "tangents is float"),
+        ((1.0,), (1.0, 2.0), TypeError, "primals and tangents differ in structure"),
+        (({"a": 1.0},), ({"b": 1.0},), TypeError, "differ in structure"),
+        ((np.ones(2),), (np.ones(3),), ValueError, r"a tangent has shape \(3,\), its primal \(2,\): they must be equal"),
+        ((np.ones(2),), (1.0,), ValueError, "they must be equal"),
+        ((1.0,), (np.ones(1),), ValueError, "they must be equal"),
+        (("a",), ("a",), TypeError, r"primals\[0\] is 'a', which is not a number"),
+        ((None,), (1.0,), TypeError, "differ in structure|primals"),
+        (([1.0, "b"],), ([1.0, 1.0],), TypeError, r"primals\[0\]\[1\] is 'b'"),
+        ((True,), (1.0,), TypeError, r"primals\[0\] is True"),
+        ((np.array([True]),), (np.ones(1),), TypeError, "dtype bool"),
+        (({"k": np.array(["x"])},), ({"k": np.ones(1)},), TypeError, r"primals\[0\]\['k'\] has dtype <U1"),
+        ((1.0,), ("t",), TypeError, r"tangents\[0\] is 't'"),
+        ((np.array([1.0, None]),), (np.ones(2),), TypeError, "dtype object"),
+        ((np.array(["2020-01-01"], "M8[D]"),), (np.ones(1),), TypeError, "has no derivative"),
+    ],
+)
 def test_wrong_calls(primals, tangents, error, match):
     with pytest.raises(error, match=match):
         jvp(lambda *args: args[0], primals, tangents)
 
 
-@pytest.mark.parametrize(("out", "match"), [(None, "holds no number or array"), ("text", "the function returned str 'text'"),
-                                            ([], "holds no number"), ([1.0, "b"], r"at output\[1\]"),
-                                            ({"k": object()}, r"at output\['k'\]"), (np.array(["a"]), "returned ndarray"),
-                                            (len, "returned builtin_function")])
+@pytest.mark.parametrize(
+    ("out", "match"),
+    [
+        (None, "holds no number or array"),
+        ("text", "the function returned str 'text'"),
+        ([], "holds no number"),
+        ([1.0, "b"], r"at output\[1\]"),
+        ({"k": object()}, r"at output\['k'\]"),
+        (np.array(["a"]), "returned ndarray"),
+        (len, "returned builtin_function"),
+    ],
+)
 def test_wrong_results(out, match):
     with pytest.raises(TypeError, match=match):
         jvp(lambda x: out, (1.0,), (1.0,))
@@ -151,6 +165,7 @@ def test_results_are_the_callers_own():
 
 
 # --- derivative ---------------------------------------------------------------------------------------------------------------
+
 
 def test_orders():
     f = lambda x: x**4
@@ -179,9 +194,16 @@ def test_types_of_derivatives():
     assert derivative(lambda z: z * z)(1 + 1j) == 2 + 2j
 
 
-@pytest.mark.parametrize(("x", "match"), [(np.ones(3), r"x has shape \(3,\).*use gradient"), ([1.0], "x is a list"),
-                                          ((1.0, 2.0), "jacobian"), ({"a": 1.0}, "jvp along one direction"),
-                                          (np.ones((1,)), "has shape")])
+@pytest.mark.parametrize(
+    ("x", "match"),
+    [
+        (np.ones(3), r"x has shape \(3,\).*use gradient"),
+        ([1.0], "x is a list"),
+        ((1.0, 2.0), "jacobian"),
+        ({"a": 1.0}, "jvp along one direction"),
+        (np.ones((1,)), "has shape"),
+    ],
+)
 def test_an_array_is_answered_with_the_verb_to_use(x, match):
     for verb in (derivative, value_and_derivative):
         with pytest.raises(TypeError, match=match):
@@ -201,6 +223,7 @@ def test_names_and_docstrings_are_kept():
     def f(x):
         """Cube x."""
         return x**3
+
     for verb in (derivative, value_and_derivative, dualad.gradient, dualad.jacobian, dualad.hessian):
         assert verb(f).__name__ == "f" and verb(f).__doc__ == "Cube x."
 
@@ -211,12 +234,14 @@ def test_ordinary_python_inside():
         while abs(x * x - a) > 1e-13:
             x = 0.5 * (x + a / x)
         return x
+
     assert derivative(newton)(2.0) == pytest.approx(0.5 / np.sqrt(2.0), rel=1e-12)
     horner = lambda x: sum(c * x**k for k, c in enumerate([3.0, 2.0, 1.0]))
     assert derivative(horner)(2.0) == 6.0 and derivative(horner, 2)(2.0) == 2.0
 
 
 # --- stop_gradient, primitive, explain_nan --------------------------------------------------------------------------------------
+
 
 def test_stop_gradient():
     assert derivative(lambda x: x * dualad.stop_gradient(x))(3.0) == 3.0
@@ -226,16 +251,27 @@ def test_stop_gradient():
         y = dualad.stop_gradient(x)
         y[0] = 7.0
         return x * y
+
     assert dualad.jacobian(f)(np.array([2.0, 3.0])).tolist() == [[7.0, 0.0], [0.0, 3.0]]
     assert dualad.stop_gradient(5.0) == 5.0
 
 
-@pytest.mark.parametrize(("f", "tenth"), [
-    (np.exp, lambda x: math.exp(x)), (np.sin, lambda x: -math.sin(x)), (np.cos, lambda x: -math.cos(x)),
-    (np.log, lambda x: -math.factorial(9) / x**10), (lambda x: 1.0 / x, lambda x: math.factorial(10) / x**11),
-    (lambda x: x**10, lambda x: float(math.factorial(10))), (lambda x: x**9, lambda x: 0.0), (np.sinh, math.sinh), (np.cosh, math.cosh),
-    (np.exp2, lambda x: math.log(2.0) ** 10 * 2.0**x),
-    (np.sqrt, lambda x: math.prod(0.5 - k for k in range(10)) * x**-9.5), (np.expm1, math.exp),
-])
+@pytest.mark.parametrize(
+    ("f", "tenth"),
+    [
+        (np.exp, lambda x: math.exp(x)),
+        (np.sin, lambda x: -math.sin(x)),
+        (np.cos, lambda x: -math.cos(x)),
+        (np.log, lambda x: -math.factorial(9) / x**10),
+        (lambda x: 1.0 / x, lambda x: math.factorial(10) / x**11),
+        (lambda x: x**10, lambda x: float(math.factorial(10))),
+        (lambda x: x**9, lambda x: 0.0),
+        (np.sinh, math.sinh),
+        (np.cosh, math.cosh),
+        (np.exp2, lambda x: math.log(2.0) ** 10 * 2.0**x),
+        (np.sqrt, lambda x: math.prod(0.5 - k for k in range(10)) * x**-9.5),
+        (np.expm1, math.exp),
+    ],
+)
 def test_tenth_derivatives_of_elementary_functions(f, tenth):
     assert derivative(f, order=10)(1.3) == pytest.approx(tenth(1.3), rel=1e-11, abs=1e-9)

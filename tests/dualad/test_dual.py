@@ -23,6 +23,7 @@ D = derivative
 
 # --- made by hand -----------------------------------------------------------------------------------------------------------
 
+
 def test_dual_numbers_by_hand():
     x, y = Dual(2.0, 1.0), Dual(3.0)
     z = x * y + x / y - np.sin(x)
@@ -49,19 +50,26 @@ def test_a_dual_copies_its_arrays():
     assert Dual(np.array([1, 2])).dtype == float
 
 
-@pytest.mark.parametrize(("args", "error", "match"), [
-    (("a",), TypeError, "value is 'a', which is not a number"), ((None,), TypeError, "value is None"),
-    ((True,), TypeError, "value is True"), (([1.0],), TypeError, "of type list"),
-    ((np.array(["a"]),), TypeError, "dtype <U1, which has no derivative"),
-    ((1.0, np.ones(2)), ValueError, r"tangent has shape \(2,\), value has shape \(\)"),
-    ((np.ones(2), np.ones(3)), ValueError, "give a tangent of the value's shape"), ((1.0, "t"), TypeError, "tangent is 't'"),
-])
+@pytest.mark.parametrize(
+    ("args", "error", "match"),
+    [
+        (("a",), TypeError, "value is 'a', which is not a number"),
+        ((None,), TypeError, "value is None"),
+        ((True,), TypeError, "value is True"),
+        (([1.0],), TypeError, "of type list"),
+        ((np.array(["a"]),), TypeError, "dtype <U1, which has no derivative"),
+        ((1.0, np.ones(2)), ValueError, r"tangent has shape \(2,\), value has shape \(\)"),
+        ((np.ones(2), np.ones(3)), ValueError, "give a tangent of the value's shape"),
+        ((1.0, "t"), TypeError, "tangent is 't'"),
+    ],
+)
 def test_wrong_duals(args, error, match):
     with pytest.raises(error, match=match):
         Dual(*args)
 
 
 # --- confusion --------------------------------------------------------------------------------------------------------------
+
 
 def test_perturbation_confusion():
     assert D(lambda x: x * D(lambda y: x + y)(1.0))(1.0) == 1.0
@@ -73,8 +81,10 @@ def test_perturbation_confusion():
 
 def test_confusion_through_a_function_that_makes_functions():
     """Siskind & Pearlmutter 2005: d/dx of a derivative at a point that depends on x."""
+
     def shifted(f, a):
         return lambda x: f(x + a)
+
     first = D(lambda a: D(shifted(lambda x: x * x * x, a))(2.0))
     assert first(1.0) == 6 * 3.0
     assert D(lambda a: grad(shifted(lambda x: x * x * x, a))(2.0))(1.0) == 6 * 3.0
@@ -87,13 +97,15 @@ def test_confusion_of_arrays():
     np.testing.assert_allclose(gradient(f)(x), 6 * x * x)
     np.testing.assert_allclose(grad(f)(x), 6 * x * x)
     np.testing.assert_allclose(jacobian(lambda x: jacobian(lambda y: x * y)(x) @ x)(x), np.diag(2 * x))
-    np.testing.assert_allclose(jacobian(lambda x: jacobian(lambda y: x[0] * y, chunk=2)(x) @ x, chunk=1)(x),
-                               x[0] * np.eye(3) + np.outer(x, [1, 0, 0]))
+    np.testing.assert_allclose(
+        jacobian(lambda x: jacobian(lambda y: x[0] * y, chunk=2)(x) @ x, chunk=1)(x), x[0] * np.eye(3) + np.outer(x, [1, 0, 0])
+    )
 
 
 def test_the_same_derivative_nested_in_itself():
     def f(x, depth=3):
         return x**3 if depth == 0 else D(lambda y: f(y, depth - 1) * x)(x)
+
     assert D(lambda x: f(x, 1))(2.0) == pytest.approx(D(lambda x: 3 * x**3)(2.0))
 
 
@@ -104,8 +116,10 @@ def test_threads_nest_without_confusion():
         def inner(x, y):
             barrier.wait()
             return x * y
+
         for _ in range(5):
             results[k] = D(lambda x: x * D(lambda y: inner(x, y))(2.0))(float(k))
+
     threads = [threading.Thread(target=run, args=(k,)) for k in range(4)]
     for thread in threads:
         thread.start()
@@ -121,6 +135,7 @@ def test_a_thread_inside_a_derivative():
         thread.start()
         thread.join()
         return box[0]
+
     assert D(f)(3.0) == 6.0
 
 
@@ -132,6 +147,7 @@ def test_an_exception_leaves_no_level_behind():
         with contextlib.suppress(KeyError):
             D(broken)(x)
         return x * D(lambda y: x + y)(1.0)
+
     assert D(f)(1.0) == 1.0
     with pytest.raises(KeyError, match="in the middle"):
         jacobian(broken)(np.ones(2))
@@ -150,19 +166,35 @@ def test_levels_are_fresh_and_closed():
 
 # --- escaped values -----------------------------------------------------------------------------------------------------------
 
-ESCAPES = {"+": lambda x: x + 1.0, "*": lambda x: x * x, "ufunc": np.sin, "function": np.sum, "getitem": lambda x: x[0],
-           "setitem": lambda x: x.__setitem__(0, 1.0), "bool": lambda x: bool(x[0] > 0), "comparison": lambda x: x > 0,
-           "negative": lambda x: -x, "matmul": lambda x: x @ x, "augmented": lambda x: x.__iadd__(1.0),
-           "method": lambda x: x.sum(), "inner": lambda x: D(lambda y: np.sum(y * x))(1.0),
-           "plain first": lambda x: np.ones(3) * x, "list": lambda x: np.stack([x, x]), "constant": lambda x: np.argmax(x), }
+ESCAPES = {
+    "+": lambda x: x + 1.0,
+    "*": lambda x: x * x,
+    "ufunc": np.sin,
+    "function": np.sum,
+    "getitem": lambda x: x[0],
+    "setitem": lambda x: x.__setitem__(0, 1.0),
+    "bool": lambda x: bool(x[0] > 0),
+    "comparison": lambda x: x > 0,
+    "negative": lambda x: -x,
+    "matmul": lambda x: x @ x,
+    "augmented": lambda x: x.__iadd__(1.0),
+    "method": lambda x: x.sum(),
+    "inner": lambda x: D(lambda y: np.sum(y * x))(1.0),
+    "plain first": lambda x: np.ones(3) * x,
+    "list": lambda x: np.stack([x, x]),
+    "constant": lambda x: np.argmax(x),
+}
 
 
 @pytest.mark.parametrize("use", ESCAPES)
 @pytest.mark.parametrize("keep", ["forward", "directions", "reverse"])
 def test_a_value_that_escaped_raises_when_it_is_met_again(use, keep):
     kept = []
-    run = {"forward": lambda f: jvp(f, (np.ones(3),), (np.ones(3),)), "directions": lambda f: jacobian(f)(np.ones(3)),
-           "reverse": lambda f: vjp(f, np.ones(3))}[keep]
+    run = {
+        "forward": lambda f: jvp(f, (np.ones(3),), (np.ones(3),)),
+        "directions": lambda f: jacobian(f)(np.ones(3)),
+        "reverse": lambda f: vjp(f, np.ones(3)),
+    }[keep]
     run(lambda x: kept.append(x) or x * 2.0)
     with pytest.raises(RuntimeError, match=r"used after the derivative call that made it has returned.*dualad\.primal"):
         ESCAPES[use](kept[0])
@@ -171,8 +203,19 @@ def test_a_value_that_escaped_raises_when_it_is_met_again(use, keep):
 def test_an_escaped_scalar_raises():
     kept = []
     D(lambda x: kept.append(x) or x)(2.0)
-    for use in (lambda x: x + 1.0, lambda x: 1.0 - x, lambda x: x * x, lambda x: x**2, lambda x: 2.0 / x, abs, np.sin, bool, int,
-                lambda x: x > 1, lambda x: D(lambda y: x * y)(1.0)):
+    for use in (
+        lambda x: x + 1.0,
+        lambda x: 1.0 - x,
+        lambda x: x * x,
+        lambda x: x**2,
+        lambda x: 2.0 / x,
+        abs,
+        np.sin,
+        bool,
+        int,
+        lambda x: x > 1,
+        lambda x: D(lambda y: x * y)(1.0),
+    ):
         with pytest.raises(RuntimeError, match="used after the derivative call"):
             use(kept[0])
     assert primal(kept[0]) == 2.0
@@ -192,10 +235,12 @@ def test_duals_are_not_pickled_but_copied():
         y = copy.deepcopy({"x": x})["x"]
         y[0] = 0.0
         return x * copy.copy(x)
+
     np.testing.assert_array_equal(jvp(f, (np.ones(2),), (np.ones(2),))[1], [2.0, 2.0])
 
 
 # --- zero tangents -------------------------------------------------------------------------------------------------------------
+
 
 def test_a_path_that_is_not_perturbed_has_no_tangent():
     seen = []
@@ -203,6 +248,7 @@ def test_a_path_that_is_not_perturbed_has_no_tangent():
     def f(x, y):
         seen.append((x * 2.0).tangent is None)
         return np.sqrt(x) * y
+
     value, tangent = jacobian(lambda y: f(Dual(0.0), y))(np.ones(2)), None
     assert tangent is None and value.tolist() == [[0.0, 0.0], [0.0, 0.0]]
     assert seen == [True]
@@ -210,12 +256,27 @@ def test_a_path_that_is_not_perturbed_has_no_tangent():
 
 # --- precision -----------------------------------------------------------------------------------------------------------------
 
-@given(dtype=st.sampled_from([np.float16, np.float32, np.float64, np.complex64, np.complex128]),
-       shape=hnp.array_shapes(min_dims=0, max_dims=3, max_side=3),
-       f=st.sampled_from([lambda x: x * 2.0, lambda x: 1 / x, lambda x: x**2, lambda x: x - 1, np.exp, lambda x: np.sum(x),
-                          lambda x: x[None] * x, lambda x: np.sqrt(x) + 3, lambda x: -x,
-                          lambda x: np.float32(2) * x, lambda x: x * np.ones(np.shape(x), np.float16),
-                          lambda x: np.mean(x, axis=-1, keepdims=True) if np.ndim(x) else x]))
+
+@given(
+    dtype=st.sampled_from([np.float16, np.float32, np.float64, np.complex64, np.complex128]),
+    shape=hnp.array_shapes(min_dims=0, max_dims=3, max_side=3),
+    f=st.sampled_from(
+        [
+            lambda x: x * 2.0,
+            lambda x: 1 / x,
+            lambda x: x**2,
+            lambda x: x - 1,
+            np.exp,
+            lambda x: np.sum(x),
+            lambda x: x[None] * x,
+            lambda x: np.sqrt(x) + 3,
+            lambda x: -x,
+            lambda x: np.float32(2) * x,
+            lambda x: x * np.ones(np.shape(x), np.float16),
+            lambda x: np.mean(x, axis=-1, keepdims=True) if np.ndim(x) else x,
+        ]
+    ),
+)
 def test_dtypes_are_those_of_numpy(dtype, shape, f):
     x = np.full(shape, 0.5, dtype)
     expected = np.asarray(f(x))
@@ -225,10 +286,31 @@ def test_dtypes_are_those_of_numpy(dtype, shape, f):
     assert vjp(f, x)[1](np.ones_like(expected)[()])[0].dtype == dtype
 
 
-@pytest.mark.parametrize("fn", [np.exp2, np.log2, np.degrees, np.radians, np.cbrt, np.log1p, np.expm1, np.arctan,
-                                lambda x: np.hypot(x, 2.0), lambda x: x**3, lambda x: x**0.5, lambda x: 2**x,
-                                lambda x: x % 1.0, lambda x: np.where(x > 0, x, 0.0), lambda x: np.clip(x, 0, 1),
-                                lambda x: np.maximum(x, 0), np.std, np.linalg.norm, np.prod, np.cumprod])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        np.exp2,
+        np.log2,
+        np.degrees,
+        np.radians,
+        np.cbrt,
+        np.log1p,
+        np.expm1,
+        np.arctan,
+        lambda x: np.hypot(x, 2.0),
+        lambda x: x**3,
+        lambda x: x**0.5,
+        lambda x: 2**x,
+        lambda x: x % 1.0,
+        lambda x: np.where(x > 0, x, 0.0),
+        lambda x: np.clip(x, 0, 1),
+        lambda x: np.maximum(x, 0),
+        np.std,
+        np.linalg.norm,
+        np.prod,
+        np.cumprod,
+    ],
+)
 def test_float32_stays_float32(fn):
     x = np.array([0.25, 0.5, 0.75], np.float32)
     value, tangent = jvp(fn, (x,), (x,))
@@ -247,13 +329,28 @@ def test_integers_become_floats():
 
 # --- small random programs -----------------------------------------------------------------------------------------------------
 
-STEPS = [lambda x, y: np.sin(x) + y, lambda x, y: x * y, lambda x, y: x / (2.0 + y * y), lambda x, y: np.tanh(x - y), lambda x,
-         y: np.exp(-x * x) * y, lambda x, y: np.sqrt(1.0 + x * x) - y, lambda x, y: x @ np.ones((3, 3)) * 0.3 + y, lambda x,
-         y: np.cumsum(x) * 0.2 + y, lambda x, y: np.roll(x, 1) * y, lambda x, y: np.sum(x) * y * 0.3, lambda x, y: x[::-1] + y,
-         lambda x, y: np.outer(x, y) @ x * 0.2, lambda x, y: np.concatenate([x[1:], y[:1]]), lambda x,
-         y: np.linalg.solve(3.0 * np.eye(3) + np.outer(x, y) * 0.1, y), lambda x, y: written(x, y), lambda x,
-         y: np.where(np.arange(3) > 0, x, y) * 0.7, lambda x, y: np.stack([x, y]).mean(axis=0), lambda x,
-         y: np.einsum("i,j->j", x, y) * 0.3, lambda x, y: np.logaddexp(x, y), lambda x, y: np.arctan2(y, 2.0 + x * x), ]
+STEPS = [
+    lambda x, y: np.sin(x) + y,
+    lambda x, y: x * y,
+    lambda x, y: x / (2.0 + y * y),
+    lambda x, y: np.tanh(x - y),
+    lambda x, y: np.exp(-x * x) * y,
+    lambda x, y: np.sqrt(1.0 + x * x) - y,
+    lambda x, y: x @ np.ones((3, 3)) * 0.3 + y,
+    lambda x, y: np.cumsum(x) * 0.2 + y,
+    lambda x, y: np.roll(x, 1) * y,
+    lambda x, y: np.sum(x) * y * 0.3,
+    lambda x, y: x[::-1] + y,
+    lambda x, y: np.outer(x, y) @ x * 0.2,
+    lambda x, y: np.concatenate([x[1:], y[:1]]),
+    lambda x, y: np.linalg.solve(3.0 * np.eye(3) + np.outer(x, y) * 0.1, y),
+    lambda x, y: written(x, y),
+    lambda x, y: np.where(np.arange(3) > 0, x, y) * 0.7,
+    lambda x, y: np.stack([x, y]).mean(axis=0),
+    lambda x, y: np.einsum("i,j->j", x, y) * 0.3,
+    lambda x, y: np.logaddexp(x, y),
+    lambda x, y: np.arctan2(y, 2.0 + x * x),
+]
 
 
 def written(x, y):
@@ -272,14 +369,28 @@ def test_random_programs_against_differences(steps, seed):
         for k in steps:
             x, y = STEPS[k](x, y), x
         return x
+
     check_derivatives(program, x, vjp=vjp, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(hessian(lambda x: np.sum(program(x)))(x) @ np.ones(3),
-                               hvp(lambda x: np.sum(program(x)), x, np.ones(3)), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(
+        hessian(lambda x: np.sum(program(x)))(x) @ np.ones(3), hvp(lambda x: np.sum(program(x)), x, np.ones(3)), rtol=1e-9, atol=1e-10
+    )
 
 
-SCALARS = [lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x / (1.5 + y * y), lambda x,
-           y: (1.0 + x * x)**y, lambda x, y: 2.0 - x, lambda x, y: 3.0 / (2.0 + x * x) + y, lambda x, y: np.sin(x) * y, lambda x,
-           y: -x, lambda x, y: abs(x + 3.0) * y, lambda x, y: np.hypot(x, 1.0), lambda x, y: x**2 - y**3, lambda x, y: 2.0**x]
+SCALARS = [
+    lambda x, y: x + y,
+    lambda x, y: x - y,
+    lambda x, y: x * y,
+    lambda x, y: x / (1.5 + y * y),
+    lambda x, y: (1.0 + x * x) ** y,
+    lambda x, y: 2.0 - x,
+    lambda x, y: 3.0 / (2.0 + x * x) + y,
+    lambda x, y: np.sin(x) * y,
+    lambda x, y: -x,
+    lambda x, y: abs(x + 3.0) * y,
+    lambda x, y: np.hypot(x, 1.0),
+    lambda x, y: x**2 - y**3,
+    lambda x, y: 2.0**x,
+]
 
 
 @given(steps=st.lists(st.sampled_from(range(len(SCALARS))), min_size=1, max_size=5), x=st.floats(-1, 1), y=st.floats(-1, 1))
@@ -288,17 +399,23 @@ def test_random_scalar_programs_against_the_array_path(steps, x, y):
         for k in steps:
             x, y = np.tanh(SCALARS[k](x, y)) if k % 3 == 0 else 0.5 * SCALARS[k](x, y), x
         return x
+
     expected = jvp(lambda x, y: np.sum(program(x, y)), (np.array([x]), np.array([y])), (np.array([0.3]), np.array([-0.7])))
     got = jvp(program, (x, y), (0.3, -0.7))
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(sum(g * t for g, t in zip(vjp(program, x, y)[1](1.0), (0.3, -0.7), strict=True)), expected[1],
-                               rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        sum(g * t for g, t in zip(vjp(program, x, y)[1](1.0), (0.3, -0.7), strict=True)), expected[1], rtol=1e-10, atol=1e-12
+    )
 
 
 # --- broadcasting ---------------------------------------------------------------------------------------------------------------
 
-@given(shapes=hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, max_side=3),
-       f=st.sampled_from([np.add, np.multiply, np.arctan2, np.divide, lambda x, y: x**2 - y]), chunk=st.integers(1, 4))
+
+@given(
+    shapes=hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, max_side=3),
+    f=st.sampled_from([np.add, np.multiply, np.arctan2, np.divide, lambda x, y: x**2 - y]),
+    chunk=st.integers(1, 4),
+)
 def test_broadcasting_of_tangents(shapes, f, chunk):
     x, y = (np.linspace(0.5, 1.5, int(np.prod(s))).reshape(s) for s in shapes.input_shapes)
     jx, jy = jacobian(f, (0, 1), chunk=chunk)(x, y)
@@ -311,8 +428,10 @@ def test_broadcasting_of_tangents(shapes, f, chunk):
     np.testing.assert_allclose(np.sum(gx * t) + np.sum(gy * u), np.sum(expected), rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("shapes", [((3,), (3, 1)), ((3, 1), (1, 4)), ((), (3,)), ((2, 3, 4), (2, 1, 4)), ((4,), (3, 1)),
-                                    ((0,), ()), ((0, 3), (1, 3)), ((3,), (0, 1))])
+@pytest.mark.parametrize(
+    "shapes",
+    [((3,), (3, 1)), ((3, 1), (1, 4)), ((), (3,)), ((2, 3, 4), (2, 1, 4)), ((4,), (3, 1)), ((0,), ()), ((0, 3), (1, 3)), ((3,), (0, 1))],
+)
 @pytest.mark.parametrize("chunk", [1, 2, 3, 4])
 def test_named_shapes(shapes, chunk):
     x, y = (np.linspace(0.5, 1.5, int(np.prod(s))).reshape(s)[()] for s in shapes)

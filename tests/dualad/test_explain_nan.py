@@ -11,6 +11,7 @@ def test_first_operation_and_line():
         y = x * 2.0
         z = np.sqrt(y)
         return np.sum(z * y)
+
     report = explain_nan(f, np.array([1.0, 0.0, 4.0]))
     assert report.startswith("numpy.sqrt (operation 2) gave the tangent inf at index (1,), of the operands 0.0; in f, ")
     line = int(report.rpartition(":")[2])

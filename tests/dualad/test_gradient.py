@@ -52,16 +52,20 @@ def test_argnums():
     assert gradient(f, [0, 1])(x, y, 4.0)[1].tolist() == [4.0, 4.0]
 
 
-@pytest.mark.parametrize(("argnums", "error", "match"), [(3, ValueError,
-                                                          "names argument 3, but the function was called with 2 positional"),
-                                                         (-3, ValueError, "names argument -3"),
-                                                         ("x", TypeError, "give an integer or a tuple"),
-                                                         (1.0, TypeError, "argnums is 1.0"),
-                                                         ((0, 0), ValueError, "name each argument once"),
-                                                         ((), ValueError, "at least one"),
-                                                         ((0, -2), ValueError, "name each argument once"),
-                                                         (None, TypeError, "argnums is None"),
-                                                         (True, TypeError, "argnums is True")])
+@pytest.mark.parametrize(
+    ("argnums", "error", "match"),
+    [
+        (3, ValueError, "names argument 3, but the function was called with 2 positional"),
+        (-3, ValueError, "names argument -3"),
+        ("x", TypeError, "give an integer or a tuple"),
+        (1.0, TypeError, "argnums is 1.0"),
+        ((0, 0), ValueError, "name each argument once"),
+        ((), ValueError, "at least one"),
+        ((0, -2), ValueError, "name each argument once"),
+        (None, TypeError, "argnums is None"),
+        (True, TypeError, "argnums is True"),
+    ],
+)
 def test_wrong_argnums(argnums, error, match):
     with pytest.raises(error, match=match):
         gradient(lambda x, y: x * y, argnums)(1.0, 2.0)
@@ -73,12 +77,18 @@ def test_keywords_are_passed_through_and_not_differentiated():
         gradient(lambda x: x)(x=1.0)
 
 
-@pytest.mark.parametrize(("f", "match"), [(lambda x: x, r"gradient: f returns shape \(3,\): use jacobian"),
-                                          (lambda x: x[:1], "or return one number"),
-                                          (lambda x: [x[0]], "returned a list, not a number: use jacobian"),
-                                          (lambda x: (x[0], x[1]), "returned a tuple"),
-                                          (lambda x: {"a": x[0]}, "returned a dict"), (lambda x: None, "returned None"),
-                                          (lambda x: "text", "returned str")])
+@pytest.mark.parametrize(
+    ("f", "match"),
+    [
+        (lambda x: x, r"gradient: f returns shape \(3,\): use jacobian"),
+        (lambda x: x[:1], "or return one number"),
+        (lambda x: [x[0]], "returned a list, not a number: use jacobian"),
+        (lambda x: (x[0], x[1]), "returned a tuple"),
+        (lambda x: {"a": x[0]}, "returned a dict"),
+        (lambda x: None, "returned None"),
+        (lambda x: "text", "returned str"),
+    ],
+)
 def test_the_wrong_verb_answers_with_the_right_one(f, match):
     with pytest.raises(TypeError, match=match):
         gradient(f)(X)
@@ -109,8 +119,7 @@ def test_a_function_that_ignores_its_input():
 
 
 def test_scipy_takes_it_as_jac():
-    result = scipy.optimize.minimize(rosen, np.array([-1.2, 1.0, 0.7]), jac=gradient(rosen), method="BFGS",
-                                     options={"gtol": 1e-8})
+    result = scipy.optimize.minimize(rosen, np.array([-1.2, 1.0, 0.7]), jac=gradient(rosen), method="BFGS", options={"gtol": 1e-8})
     assert result.success
     np.testing.assert_allclose(result.x, np.ones(3), atol=1e-6)
     shifted = lambda x, a: np.sum((x - a) ** 2)

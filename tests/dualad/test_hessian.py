@@ -24,8 +24,7 @@ def test_against_the_closed_form(chunk):
 
 def test_all_ways_to_a_hessian_agree():
     expected = scipy.optimize.rosen_hess(X)
-    for way in (jacobian(gradient(rosen)), jacobian(grad(rosen)), reverse_jacobian(gradient(rosen)),
-                reverse_jacobian(grad(rosen))):
+    for way in (jacobian(gradient(rosen)), jacobian(grad(rosen)), reverse_jacobian(gradient(rosen)), reverse_jacobian(grad(rosen))):
         np.testing.assert_allclose(way(X), expected, rtol=1e-13, atol=1e-12)
     np.testing.assert_allclose(np.stack([hvp(rosen, X, unit) for unit in np.eye(4)]), expected, rtol=1e-13, atol=1e-12)
 
@@ -36,8 +35,8 @@ def test_a_quadratic_form_is_exact():
 
 
 def test_shapes():
-    assert hessian(lambda x: np.sum(x ** 3))(np.ones((2, 3))).shape == (2, 3, 2, 3)
-    assert hessian(lambda x: x ** 3)(2.0) == 12.0
+    assert hessian(lambda x: np.sum(x**3))(np.ones((2, 3))).shape == (2, 3, 2, 3)
+    assert hessian(lambda x: x**3)(2.0) == 12.0
     assert hessian(lambda x: np.sum(x))(np.ones(0)).shape == (0, 0)
     assert hessian(lambda x: 5.0)(np.ones(2)).tolist() == [[0.0, 0.0], [0.0, 0.0]]
     assert hessian(lambda x: np.sum(x))(np.ones(2)).tolist() == [[0.0, 0.0], [0.0, 0.0]]
@@ -52,7 +51,7 @@ def test_trees_of_trees():
 
 
 def test_argnums():
-    f = lambda x, y: x ** 2 * y ** 3
+    f = lambda x, y: x**2 * y**3
     assert hessian(f)(2.0, 3.0) == 54.0 and hessian(f, 1)(2.0, 3.0) == 72.0
     blocks = hessian(f, (0, 1))(2.0, 3.0)
     assert np.array(blocks).tolist() == [[54.0, 108.0], [108.0, 72.0]]
@@ -63,11 +62,11 @@ def test_precision():
 
 
 def test_scipy_takes_it_as_hess():
-    result = scipy.optimize.minimize(rosen, np.zeros(4), jac=gradient(rosen), hess=hessian(rosen), method="trust-ncg",
-                                     options={"gtol": 1e-9})
+    result = scipy.optimize.minimize(
+        rosen, np.zeros(4), jac=gradient(rosen), hess=hessian(rosen), method="trust-ncg", options={"gtol": 1e-9}
+    )
     np.testing.assert_allclose(result.x, np.ones(4), atol=1e-7)
-    result = scipy.optimize.minimize(rosen, np.zeros(4), jac=gradient(rosen), hessp=lambda x, v: hvp(rosen, x, v),
-                                     method="newton-cg")
+    result = scipy.optimize.minimize(rosen, np.zeros(4), jac=gradient(rosen), hessp=lambda x, v: hvp(rosen, x, v), method="newton-cg")
     np.testing.assert_allclose(result.x, np.ones(4), atol=1e-3)
 
 
@@ -79,6 +78,6 @@ def test_refusals():
 
 
 def test_third_derivatives():
-    third = jacobian(hessian(lambda x: np.sum(x ** 4) + x[0] * x[1] * x[2]))(X[:3])
+    third = jacobian(hessian(lambda x: np.sum(x**4) + x[0] * x[1] * x[2]))(X[:3])
     assert third.shape == (3, 3, 3)
     assert third[0, 1, 2] == third[2, 1, 0] == 1.0 and third[0, 0, 0] == pytest.approx(24 * X[0])

@@ -100,6 +100,7 @@ def test_results_are_contiguous_enough_and_own_their_memory():
 
 # --- columns ------------------------------------------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("chunk", [1, 2, None])
 def test_columns(chunk):
     pairs = list(jacobian_columns(f, X, chunk=chunk))
@@ -151,6 +152,7 @@ def test_columns_refuse_trees():
 
 
 # --- use ----------------------------------------------------------------------------------------------------------------------
+
 
 def test_scipy_takes_it_as_jac():
     g = lambda x: np.stack([x[0] + x[1] ** 2 - 4.0, np.exp(x[0]) - x[1]])

@@ -19,17 +19,36 @@ from dualad.rules.kinds import Elementwise
 OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.pow]
 #: plain partners of a Dual scalar, and of a Dual array of shape (3,)
 A = np.array([0.5, 1.5, 2.5])
-PARTNERS = [2, 2.0, -2, 0.5, 0, True, np.float64(2.0), np.float32(2.0), np.int64(3), A, A.astype(np.float32), A[:1], A[:, None],
-            np.arange(3), np.array(2.0), 1j, np.complex128(2 + 1j), A + 1j]
+PARTNERS = [
+    2,
+    2.0,
+    -2,
+    0.5,
+    0,
+    True,
+    np.float64(2.0),
+    np.float32(2.0),
+    np.int64(3),
+    A,
+    A.astype(np.float32),
+    A[:1],
+    A[:, None],
+    np.arange(3),
+    np.array(2.0),
+    1j,
+    np.complex128(2 + 1j),
+    A + 1j,
+]
 
 
 def bits(dual):
     """Everything that can be told of a result: array or scalar, dtypes, shapes, values."""
     if not isinstance(dual, Dual):
         return repr(dual)
-    return [(type(part) is np.ndarray, np.asarray(part).dtype, np.shape(part),
-             np.asarray(part).tobytes()) if part is not None else None
-            for part in (dual.value, dual.tangent)]
+    return [
+        (type(part) is np.ndarray, np.asarray(part).dtype, np.shape(part), np.asarray(part).tobytes()) if part is not None else None
+        for part in (dual.value, dual.tangent)
+    ]
 
 
 def general(f, level, *duals):
@@ -79,8 +98,11 @@ def test_a_dual_and_a_plain_operand(op, lanes):
 @pytest.mark.parametrize("lanes", LEVELS)
 def test_unary_functions(lanes):
     with Level(LEVELS[lanes]) as level, np.errstate(all="ignore"):
-        unary = [row.fn for row in ROWS.values() if isinstance(row, Elementwise) and row.fn in vars(np).values() and isinstance(row.fn,
-                                                                                                np.ufunc) and row.fn.nin == 1]
+        unary = [
+            row.fn
+            for row in ROWS.values()
+            if isinstance(row, Elementwise) and row.fn in vars(np).values() and isinstance(row.fn, np.ufunc) and row.fn.nin == 1
+        ]
         for fn, (name, a) in itertools.product([operator.neg, operator.pos, abs, *unary], operands(level)):
             x = a()
             if fn in (np.fabs, np.cbrt, np.deg2rad, np.rad2deg, np.radians, np.degrees) and name == "complex":
@@ -94,8 +116,19 @@ def test_indexing(lanes):
         for name, a in operands(level):
             x = a()
             if x.ndim:
-                for index in (0, -1, slice(1, None), slice(None, None, -1), (0,), Ellipsis, None, [0, 1], (slice(None),),
-                              (slice(1),), np.array([True, False, True])):
+                for index in (
+                    0,
+                    -1,
+                    slice(1, None),
+                    slice(None, None, -1),
+                    (0,),
+                    Ellipsis,
+                    None,
+                    [0, 1],
+                    (slice(None),),
+                    (slice(1),),
+                    np.array([True, False, True]),
+                ):
                     assert bits(x[index]) == bits(general(lambda x: x[index], level, x)), f"{name}, {index}"
 
 
@@ -133,14 +166,23 @@ def test_operands_of_a_written_array_take_the_general_path():
 
 def test_infinities_and_overflow_of_python_floats_are_those_of_numpy():
     with np.errstate(all="ignore"):
-        for f, x in ((lambda x: 1.0 / x, 0.0), (lambda x: x / x, 0.0), (lambda x: x**-1, 0.0), (lambda x: x**-0.5, 0.0),
-                     (lambda x: x**0.5, -1.0), (lambda x: x * x, 1e200), (lambda x: x**3, 1e200),
-                     (lambda x: 0.0**x, 0.0), (lambda x: 2.0**x, 5000.0), (lambda x: x**x, 0.0), (lambda x: -x**-2, 0.0)):
+        for f, x in (
+            (lambda x: 1.0 / x, 0.0),
+            (lambda x: x / x, 0.0),
+            (lambda x: x**-1, 0.0),
+            (lambda x: x**-0.5, 0.0),
+            (lambda x: x**0.5, -1.0),
+            (lambda x: x * x, 1e200),
+            (lambda x: x**3, 1e200),
+            (lambda x: 0.0**x, 0.0),
+            (lambda x: 2.0**x, 5000.0),
+            (lambda x: x**x, 0.0),
+            (lambda x: -(x**-2), 0.0),
+        ):
             got, expected = jvp(f, (x,), (1.0,)), jvp(f, (np.array([x]),), (np.ones(1),))
             np.testing.assert_array_equal(np.array(got), np.concatenate(expected), err_msg=str(x))
             got = derivative(f, 2)(x)
-            np.testing.assert_array_equal(got, derivative(lambda y, f=f, x=x: np.sum(f(np.array([x]) + y)), 2)(0.0),
-                                          err_msg=str(x))
+            np.testing.assert_array_equal(got, derivative(lambda y, f=f, x=x: np.sum(f(np.array([x]) + y)), 2)(0.0), err_msg=str(x))
 
 
 def test_division_by_zero_warns_as_numpy_does():
@@ -157,6 +199,7 @@ def test_foreign_operands_get_their_turn():
             return "other"
 
         __array_ufunc__ = None
+
     seen = []
     derivative(lambda x: seen.append((x + Other(), Other() + x)) or x)(1.0)
     assert seen == [("other", "other")]
@@ -176,8 +219,8 @@ def test_a_subclass_of_ndarray_and_lists_as_operands():
 
 def test_sources_of_the_short_paths_show_in_tracebacks():
     import linecache
-    assert any("def __mul__" in "".join(lines) for name, (_, _, lines,
-                                                          _) in list(linecache.cache.items()) if name.startswith("<dualad"))
+
+    assert any("def __mul__" in "".join(lines) for name, (_, _, lines, _) in list(linecache.cache.items()) if name.startswith("<dualad"))
 
 
 def test_the_short_paths_export_nothing():
@@ -196,5 +239,6 @@ def test_reverse_mode_agrees_on_all_operators():
 
 
 def test_scalars_carry_numpy_tangents_with_directions():
-    np.testing.assert_allclose(jacobian(lambda x: x[0] * x[1] + np.sin(x[2]) / x[0])(A),
-                               [A[1] - np.sin(A[2]) / A[0]**2, A[0], np.cos(A[2]) / A[0]], rtol=1e-14)
+    np.testing.assert_allclose(
+        jacobian(lambda x: x[0] * x[1] + np.sin(x[2]) / x[0])(A), [A[1] - np.sin(A[2]) / A[0] ** 2, A[0], np.cos(A[2]) / A[0]], rtol=1e-14
+    )

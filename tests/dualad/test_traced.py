@@ -19,11 +19,11 @@ from dualad.traced import Traced
 
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
 V = np.array([0.5, -1.5, 2.0, 0.25])
-both = pytest.mark.parametrize("differentiate", [lambda f: jacobian(f), lambda f: reverse_jacobian(f)],
-                               ids=["forward", "reverse"])
+both = pytest.mark.parametrize("differentiate", [lambda f: jacobian(f), lambda f: reverse_jacobian(f)], ids=["forward", "reverse"])
 
 
 # --- operators and protocols ------------------------------------------------------------------------------------------------
+
 
 def assert_derivative(f, x, expected):
     for value in (x, np.float64(x)):
@@ -35,25 +35,51 @@ def assert_derivative(f, x, expected):
         assert grad(lambda x: np.sum(f(x)))(a) == pytest.approx(np.full(shape, expected), rel=1e-14)
 
 
-@pytest.mark.parametrize(("f", "expected"), [
-    (lambda x: x + 1, 1.0), (lambda x: 1 + x, 1.0), (lambda x: x - 2.0, 1.0), (lambda x: 2.0 - x, -1.0), (lambda x: 3 * x, 3.0),
-    (lambda x: x * x, 3.0),
-    (lambda x: x / 4, 0.25), (lambda x: 6.0 / x, -6 / 2.25), (lambda x: x**3, 6.75), (lambda x: 2**x, 2**1.5 * np.log(2)),
-    (lambda x: x**x, 1.5**1.5 * (np.log(1.5) + 1)),
-    (lambda x: x % 1, 1.0), (lambda x: 7 % x, -4.0), (lambda x: x // 0.4, 0.0), (lambda x: 7.0 // x, 0.0),
-    (lambda x: divmod(x, 0.4)[1], 1.0),
-    (lambda x: divmod(7.0, x)[1], -4.0), (lambda x: -x, -1.0), (lambda x: +x, 1.0), (lambda x: abs(-x), 1.0),
-    (lambda x: x**2 + x**2.0 + x**np.float64(2), 9.0),
-    (lambda x: np.float64(2) * x, 2.0), (lambda x: x * np.float64(2), 2.0), (lambda x: np.float64(2) + x, 1.0),
-    (lambda x: np.float64(2) - x, -1.0),
-    (lambda x: np.float64(2) / x, -2 / 2.25), (lambda x: np.float64(2)**x, 2**1.5 * np.log(2)), (lambda x: x * np.int64(3), 3.0),
-    (lambda x: np.int64(3) * x, 3.0),
-    (lambda x: True * x, 1.0), (lambda x: np.sum(np.ones((2, *(1,) * np.ndim(x))) * x, axis=0), 2.0),
-    (lambda x: np.float32(2) * x, 2.0),
-    (lambda x: np.maximum(x, 0.0), 1.0), (lambda x: np.maximum(2.0, x), 0.0), (lambda x: np.add(x, 1.0), 1.0),
-    (lambda x: np.add(1, x), 1.0),
-    (lambda x: np.multiply(x, 2, dtype=float), 2.0), (lambda x: x * np.array(2.0), 2.0), (lambda x: np.array(2.0) * x, 2.0),
-], ids=lambda value: None)
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        (lambda x: x + 1, 1.0),
+        (lambda x: 1 + x, 1.0),
+        (lambda x: x - 2.0, 1.0),
+        (lambda x: 2.0 - x, -1.0),
+        (lambda x: 3 * x, 3.0),
+        (lambda x: x * x, 3.0),
+        (lambda x: x / 4, 0.25),
+        (lambda x: 6.0 / x, -6 / 2.25),
+        (lambda x: x**3, 6.75),
+        (lambda x: 2**x, 2**1.5 * np.log(2)),
+        (lambda x: x**x, 1.5**1.5 * (np.log(1.5) + 1)),
+        (lambda x: x % 1, 1.0),
+        (lambda x: 7 % x, -4.0),
+        (lambda x: x // 0.4, 0.0),
+        (lambda x: 7.0 // x, 0.0),
+        (lambda x: divmod(x, 0.4)[1], 1.0),
+        (lambda x: divmod(7.0, x)[1], -4.0),
+        (lambda x: -x, -1.0),
+        (lambda x: +x, 1.0),
+        (lambda x: abs(-x), 1.0),
+        (lambda x: x**2 + x**2.0 + x ** np.float64(2), 9.0),
+        (lambda x: np.float64(2) * x, 2.0),
+        (lambda x: x * np.float64(2), 2.0),
+        (lambda x: np.float64(2) + x, 1.0),
+        (lambda x: np.float64(2) - x, -1.0),
+        (lambda x: np.float64(2) / x, -2 / 2.25),
+        (lambda x: np.float64(2) ** x, 2**1.5 * np.log(2)),
+        (lambda x: x * np.int64(3), 3.0),
+        (lambda x: np.int64(3) * x, 3.0),
+        (lambda x: True * x, 1.0),
+        (lambda x: np.sum(np.ones((2, *(1,) * np.ndim(x))) * x, axis=0), 2.0),
+        (lambda x: np.float32(2) * x, 2.0),
+        (lambda x: np.maximum(x, 0.0), 1.0),
+        (lambda x: np.maximum(2.0, x), 0.0),
+        (lambda x: np.add(x, 1.0), 1.0),
+        (lambda x: np.add(1, x), 1.0),
+        (lambda x: np.multiply(x, 2, dtype=float), 2.0),
+        (lambda x: x * np.array(2.0), 2.0),
+        (lambda x: np.array(2.0) * x, 2.0),
+    ],
+    ids=lambda value: None,
+)
 def test_operators(f, expected):
     assert_derivative(f, 1.5, expected)
 
@@ -90,6 +116,7 @@ def test_comparisons_and_conversions_use_the_value():
         assert [10, 20, 30][int(x)] == 20
         assert np.isfinite(x) and not np.isnan(x) and x.is_integer() is False if hasattr(x, "is_integer") else True
         return x
+
     assert derivative(f)(1.5) == 1.0
     assert grad(f)(1.5) == 1.0
 
@@ -101,6 +128,7 @@ def test_comparisons_of_arrays():
         assert 2.0 in x and 3.0 not in x
         assert np.argmax(x) == 2 and x.argmin() == 1 and np.argsort(x).tolist() == np.argsort(V).tolist()
         return np.sum(x[x > 0])
+
     np.testing.assert_array_equal(gradient(f)(V), V > 0)
     np.testing.assert_array_equal(grad(f)(V), V > 0)
 
@@ -117,26 +145,53 @@ def test_attributes():
         with pytest.raises(TypeError, match="iteration over a 0-dimensional"):
             iter(s)
         return x
+
     jvp(f, (X,), (X,))
     jacobian(f)(X)
     vjp(f, X)
 
 
-METHODS = {"sum": lambda x: x.sum(0), "mean": lambda x: x.mean(axis=1, keepdims=True), "std": lambda x: x.std(ddof=1),
-           "var": lambda x: x.var(1), "prod": lambda x: x.prod(axis=0), "max": lambda x: x.max(axis=1), "min": lambda x: x.min(),
-           "cumsum": lambda x: x.cumsum(1), "cumprod": lambda x: x.cumprod(), "trace": lambda x: x.trace(),
-           "diagonal": lambda x: x.diagonal(1), "dot": lambda x: x.dot(V[:3]), "clip": lambda x: x.clip(-0.5, 0.8),
-           "ravel": lambda x: x.ravel(), "flatten": lambda x: x.flatten("F"), "reshape": lambda x: x.reshape(3, 2),
-           "reshape -1": lambda x: x.reshape(-1), "reshape tuple": lambda x: x.reshape((3, -1), order="F"),
-           "swapaxes": lambda x: x.swapaxes(0, 1), "squeeze": lambda x: x[None].squeeze(),
-           "repeat": lambda x: x.repeat(2, axis=0), "take": lambda x: x.take([0, 2], axis=1),
-           "transpose": lambda x: x.transpose(1, 0), "T": lambda x: x.T, "copy": lambda x: x.copy(),
-           "astype": lambda x: x.astype(float), "conj": lambda x: x.conj(), "real": lambda x: x.real, "imag": lambda x: x.imag,
-           "item": lambda x: x.item(1, 2) + x.item(0), "tolist": lambda x: np.stack([np.stack(row) for row in x.tolist()]),
-           "fill": lambda x: filled(x), "sort": lambda x: sorted_in_place(x), "flat": lambda x: np.stack(list(x.flat)),
-           "iteration": lambda x: sum(row @ row for row in x), "copy.copy": lambda x: copy.copy(x) * 2,
-           "copy.deepcopy": lambda x: copy.deepcopy([x])[0] * 2, "unpacking": lambda x: (lambda a, b: a * b)(*x),
-           "reversed": lambda x: np.stack([row * k for k, row in enumerate(reversed(x))]), }
+METHODS = {
+    "sum": lambda x: x.sum(0),
+    "mean": lambda x: x.mean(axis=1, keepdims=True),
+    "std": lambda x: x.std(ddof=1),
+    "var": lambda x: x.var(1),
+    "prod": lambda x: x.prod(axis=0),
+    "max": lambda x: x.max(axis=1),
+    "min": lambda x: x.min(),
+    "cumsum": lambda x: x.cumsum(1),
+    "cumprod": lambda x: x.cumprod(),
+    "trace": lambda x: x.trace(),
+    "diagonal": lambda x: x.diagonal(1),
+    "dot": lambda x: x.dot(V[:3]),
+    "clip": lambda x: x.clip(-0.5, 0.8),
+    "ravel": lambda x: x.ravel(),
+    "flatten": lambda x: x.flatten("F"),
+    "reshape": lambda x: x.reshape(3, 2),
+    "reshape -1": lambda x: x.reshape(-1),
+    "reshape tuple": lambda x: x.reshape((3, -1), order="F"),
+    "swapaxes": lambda x: x.swapaxes(0, 1),
+    "squeeze": lambda x: x[None].squeeze(),
+    "repeat": lambda x: x.repeat(2, axis=0),
+    "take": lambda x: x.take([0, 2], axis=1),
+    "transpose": lambda x: x.transpose(1, 0),
+    "T": lambda x: x.T,
+    "copy": lambda x: x.copy(),
+    "astype": lambda x: x.astype(float),
+    "conj": lambda x: x.conj(),
+    "real": lambda x: x.real,
+    "imag": lambda x: x.imag,
+    "item": lambda x: x.item(1, 2) + x.item(0),
+    "tolist": lambda x: np.stack([np.stack(row) for row in x.tolist()]),
+    "fill": lambda x: filled(x),
+    "sort": lambda x: sorted_in_place(x),
+    "flat": lambda x: np.stack(list(x.flat)),
+    "iteration": lambda x: sum(row @ row for row in x),
+    "copy.copy": lambda x: copy.copy(x) * 2,
+    "copy.deepcopy": lambda x: copy.deepcopy([x])[0] * 2,
+    "unpacking": lambda x: (lambda a, b: a * b)(*x),
+    "reversed": lambda x: np.stack([row * k for k, row in enumerate(reversed(x))]),
+}
 
 
 def filled(x):
@@ -159,23 +214,46 @@ def test_methods(name):
 def test_every_method_with_a_numpy_function_is_there():
     """Methods of ndarray that are missing, with the reason."""
     missing = {name for name in dir(np.ndarray) if not name.startswith("_")} - set(dir(Traced))
-    about_memory = {"base", "byteswap", "ctypes", "data", "device", "dump", "dumps", "flags", "getfield", "resize", "setfield",
-                    "setflags", "strides", "to_device", "tobytes", "tofile", "view"}
+    about_memory = {
+        "base",
+        "byteswap",
+        "ctypes",
+        "data",
+        "device",
+        "dump",
+        "dumps",
+        "flags",
+        "getfield",
+        "resize",
+        "setfield",
+        "setflags",
+        "strides",
+        "to_device",
+        "tobytes",
+        "tofile",
+        "view",
+    }
     in_place_by_index = {"partition", "put", "itemset", "newbyteorder", "ptp"}  # partition, put: written as x[...] = ...
     assert missing - about_memory <= in_place_by_index
 
 
 # --- ufunc methods, out=, where=, dtype= --------------------------------------------------------------------------------------
 
-UFUNC_METHODS = {"add.reduce": lambda x: np.add.reduce(x), "add.reduce axis": lambda x: np.add.reduce(x, axis=1),
-                 "add.reduce None": lambda x: np.add.reduce(x, axis=None),
-                 "multiply.reduce": lambda x: np.multiply.reduce(x, axis=0),
-                 "maximum.reduce": lambda x: np.maximum.reduce(x, axis=1),
-                 "minimum.reduce": lambda x: np.minimum.reduce(x, keepdims=True),
-                 "add.accumulate": lambda x: np.add.accumulate(x), "add.accumulate axis": lambda x: np.add.accumulate(x, 1),
-                 "multiply.accumulate": lambda x: np.multiply.accumulate(x, axis=1),
-                 "multiply.outer": lambda x: np.multiply.outer(x, V), "subtract.outer": lambda x: np.subtract.outer(V, x),
-                 "add.outer": lambda x: np.add.outer(x[0], x[1]), "power.outer": lambda x: np.power.outer(x * x, V), }
+UFUNC_METHODS = {
+    "add.reduce": lambda x: np.add.reduce(x),
+    "add.reduce axis": lambda x: np.add.reduce(x, axis=1),
+    "add.reduce None": lambda x: np.add.reduce(x, axis=None),
+    "multiply.reduce": lambda x: np.multiply.reduce(x, axis=0),
+    "maximum.reduce": lambda x: np.maximum.reduce(x, axis=1),
+    "minimum.reduce": lambda x: np.minimum.reduce(x, keepdims=True),
+    "add.accumulate": lambda x: np.add.accumulate(x),
+    "add.accumulate axis": lambda x: np.add.accumulate(x, 1),
+    "multiply.accumulate": lambda x: np.multiply.accumulate(x, axis=1),
+    "multiply.outer": lambda x: np.multiply.outer(x, V),
+    "subtract.outer": lambda x: np.subtract.outer(V, x),
+    "add.outer": lambda x: np.add.outer(x[0], x[1]),
+    "power.outer": lambda x: np.power.outer(x * x, V),
+}
 
 
 @pytest.mark.parametrize("name", UFUNC_METHODS)
@@ -183,10 +261,15 @@ def test_ufunc_methods(name):
     check(UFUNC_METHODS[name], X)
 
 
-@pytest.mark.parametrize("f", [
-    lambda x: np.subtract.reduce(x), lambda x: np.add.reduceat(x, [0, 1]), lambda x: np.divide.accumulate(x),
-    lambda x: np.hypot.reduce(x),
-])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.subtract.reduce(x),
+        lambda x: np.add.reduceat(x, [0, 1]),
+        lambda x: np.divide.accumulate(x),
+        lambda x: np.hypot.reduce(x),
+    ],
+)
 def test_other_ufunc_methods_are_refused_or_right(f):
     try:
         check(f, X)
@@ -201,6 +284,7 @@ def test_ufunc_at(ufunc):
         ufunc.at(y, [0, 0, 2], x[1:] * 0.7)
         ufunc.at(y, 3, x[0])
         return y
+
     check(f, V)
 
 
@@ -237,15 +321,26 @@ def where_of_a_ufunc(x):
     return out
 
 
-@pytest.mark.parametrize("f", [out_of_a_ufunc, out_of_a_reduction, where_of_a_ufunc, lambda x: np.add(x, 1, dtype=float),
-                               lambda x: np.multiply(x, x, dtype=complex).real])
+@pytest.mark.parametrize(
+    "f",
+    [
+        out_of_a_ufunc,
+        out_of_a_reduction,
+        where_of_a_ufunc,
+        lambda x: np.add(x, 1, dtype=float),
+        lambda x: np.multiply(x, x, dtype=complex).real,
+    ],
+)
 def test_keywords_of_ufuncs(f):
     check(f, X)
 
 
 def test_plain_out_is_refused():
-    for f in (lambda x: np.add(x, 1.0, out=np.zeros((2, 3))), lambda x: np.sum(x, axis=0, out=np.zeros(3)),
-              lambda x: np.sin(x, np.zeros((2, 3)))):
+    for f in (
+        lambda x: np.add(x, 1.0, out=np.zeros((2, 3))),
+        lambda x: np.sum(x, axis=0, out=np.zeros(3)),
+        lambda x: np.sin(x, np.zeros((2, 3))),
+    ):
         with pytest.raises(TypeError, match=r"out= is a plain array, which cannot hold derivatives.*np\.empty_like"):
             jvp(f, (X,), (X,))
         with pytest.raises(TypeError, match="out= is a plain array"):
@@ -264,13 +359,26 @@ def test_dtype_of_ufuncs():
 
 # --- object arrays --------------------------------------------------------------------------------------------------------------
 
-OBJECTS = {"arithmetic": lambda a, x: a * 2.0 + a, "+ scalar": lambda a, x: a + x[0], "@": lambda a, x: a @ np.arange(3.0),
-           "@ itself": lambda a, x: a @ a, "sum": lambda a, x: a.sum(), "np.sum": lambda a, x: np.sum(a), "dot": lambda a,
-           x: np.dot(a, a), "indexing": lambda a, x: a[1] * a[-1], "slicing": lambda a, x: a[1:] * a[:2], "sin": lambda a,
-           x: np.sin(a), "exp": lambda a, x: np.exp(-a), "sqrt": lambda a, x: np.sqrt(a * a), "power": lambda a, x: a**2,
-           "with a Traced": lambda a, x: a * x[:3], "Traced first": lambda a, x: x[:3] - a, "returned": lambda a, x: a,
-           "reshape": lambda a, x: a.reshape(3, 1) * 2, "comparison": lambda a,
-           x: np.where(np.asarray(a > 0, bool), 1.0, 2.0) * x[:3], }
+OBJECTS = {
+    "arithmetic": lambda a, x: a * 2.0 + a,
+    "+ scalar": lambda a, x: a + x[0],
+    "@": lambda a, x: a @ np.arange(3.0),
+    "@ itself": lambda a, x: a @ a,
+    "sum": lambda a, x: a.sum(),
+    "np.sum": lambda a, x: np.sum(a),
+    "dot": lambda a, x: np.dot(a, a),
+    "indexing": lambda a, x: a[1] * a[-1],
+    "slicing": lambda a, x: a[1:] * a[:2],
+    "sin": lambda a, x: np.sin(a),
+    "exp": lambda a, x: np.exp(-a),
+    "sqrt": lambda a, x: np.sqrt(a * a),
+    "power": lambda a, x: a**2,
+    "with a Traced": lambda a, x: a * x[:3],
+    "Traced first": lambda a, x: x[:3] - a,
+    "returned": lambda a, x: a,
+    "reshape": lambda a, x: a.reshape(3, 1) * 2,
+    "comparison": lambda a, x: np.where(np.asarray(a > 0, bool), 1.0, 2.0) * x[:3],
+}
 
 
 @pytest.mark.parametrize("name", OBJECTS)
@@ -290,8 +398,7 @@ def test_packing_warns_once_and_names_the_faster_spelling():
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize("f", [lambda a: np.linalg.solve(np.eye(2), a), np.fft.fft, np.linalg.inv,
-                               lambda a: np.interp(0.5, a, a)])
+@pytest.mark.parametrize("f", [lambda a: np.linalg.solve(np.eye(2), a), np.fft.fft, np.linalg.inv, lambda a: np.interp(0.5, a, a)])
 def test_what_numpy_cannot_do_on_objects_raises(f):
     with pytest.raises((TypeError, ValueError, np.linalg.LinAlgError)):
         jvp(lambda x: f(np.array([x[0], x[1]])), (V,), (V,))
@@ -321,6 +428,7 @@ def test_dualad_array():
 
 # --- refusals -------------------------------------------------------------------------------------------------------------------
 
+
 def message(f, x=V, error=TypeError):
     """The text of the error that `f` raises in every mode; of its cause where NumPy's own stands before it."""
     texts = []
@@ -335,33 +443,42 @@ def into_plain(write):
     def f(x):
         write(np.zeros(4), x)
         return x
+
     return f
 
 
-@pytest.mark.parametrize(("f", "match"), [
-    (lambda x: math.sin(x[0]), r"float\(\) of a traced Dual would lose its derivative: use NumPy functions"),
-    (lambda x: float(x[0]), "np.sin, not math.sin"),
-    (lambda x: complex(x[0]), r"complex\(\) of a traced Dual"),
-    (lambda x: np.asarray(x, dtype=float), "cannot become a plain array of float64"),
-    (lambda x: np.array(x, dtype=float), "Drop the dtype"),
-    (hash, "unhashable"), (lambda x: {x[0]: 1}, "unhashable"), (functools.lru_cache(lambda x: x), "unhashable"),
-    (pickle.dumps, "cannot be pickled"),
-    (into_plain(lambda a, x: np.copyto(a, x)), "copyto"), (into_plain(lambda a, x: np.put(a, [0], x[0])), "put"),
-    (into_plain(lambda a, x: np.putmask(a, a == 0, x)), "putmask"),
-    (into_plain(lambda a, x: np.place(a, a == 0, x)), "place"),
-    (into_plain(lambda a, x: a.__setitem__(slice(None), x)), r"np\.zeros_like"),
-    (lambda x: np.full_like(np.ones(3), x[0]), "copyto"),
-    (into_plain(lambda a, x: a.__iadd__(x)), "out= is a plain array|in place"),
-    (into_plain(lambda a, x: np.add.at(a, [0], x[0])), r"numpy\.add\.at"),
-    (lambda x: dualad.rules.kinds.primitive(math.gamma)(x), "math.gamma has no derivative rule in dualad"),
-    (lambda x: np.left_shift(x, 1), "integers and bits"),
-    (lambda x: np.matmul(x, np.ones((3, 2)), axes=[(0,), (0, 1), (0,)]), "axes= has no derivative rule"),
-    (lambda x: x << 1, "integers and bits"), (lambda x: ~x, "integers and bits"),
-    (lambda x: np.clip(x, 0.0, 1.0, out=np.zeros(4)), "out= is a plain array"),
-    (lambda x: np.sum(np.ones((4, 4)), axis=x), "axis|integer"),
-])
+@pytest.mark.parametrize(
+    ("f", "match"),
+    [
+        (lambda x: math.sin(x[0]), r"float\(\) of a traced Dual would lose its derivative: use NumPy functions"),
+        (lambda x: float(x[0]), "np.sin, not math.sin"),
+        (lambda x: complex(x[0]), r"complex\(\) of a traced Dual"),
+        (lambda x: np.asarray(x, dtype=float), "cannot become a plain array of float64"),
+        (lambda x: np.array(x, dtype=float), "Drop the dtype"),
+        (hash, "unhashable"),
+        (lambda x: {x[0]: 1}, "unhashable"),
+        (functools.lru_cache(lambda x: x), "unhashable"),
+        (pickle.dumps, "cannot be pickled"),
+        (into_plain(lambda a, x: np.copyto(a, x)), "copyto"),
+        (into_plain(lambda a, x: np.put(a, [0], x[0])), "put"),
+        (into_plain(lambda a, x: np.putmask(a, a == 0, x)), "putmask"),
+        (into_plain(lambda a, x: np.place(a, a == 0, x)), "place"),
+        (into_plain(lambda a, x: a.__setitem__(slice(None), x)), r"np\.zeros_like"),
+        (lambda x: np.full_like(np.ones(3), x[0]), "copyto"),
+        (into_plain(lambda a, x: a.__iadd__(x)), "out= is a plain array|in place"),
+        (into_plain(lambda a, x: np.add.at(a, [0], x[0])), r"numpy\.add\.at"),
+        (lambda x: dualad.rules.kinds.primitive(math.gamma)(x), "math.gamma has no derivative rule in dualad"),
+        (lambda x: np.left_shift(x, 1), "integers and bits"),
+        (lambda x: np.matmul(x, np.ones((3, 2)), axes=[(0,), (0, 1), (0,)]), "axes= has no derivative rule"),
+        (lambda x: x << 1, "integers and bits"),
+        (lambda x: ~x, "integers and bits"),
+        (lambda x: np.clip(x, 0.0, 1.0, out=np.zeros(4)), "out= is a plain array"),
+        (lambda x: np.sum(np.ones((4, 4)), axis=x), "axis|integer"),
+    ],
+)
 def test_refusals(f, match):
     import re
+
     text = message(f)
     assert re.search(match, text), text
 
@@ -372,6 +489,7 @@ def test_writing_into_a_plain_array_raises_with_our_message(index):
         a = np.zeros(4)
         a[index] = x[0]
         return a
+
     text = message(f, error=(TypeError, ValueError))
     assert "np.zeros_like(x)" in text and "np.stack" in text
 
@@ -389,6 +507,7 @@ def test_two_traced_arrays_are_unhashable_but_comparable():
 
 # --- primal ---------------------------------------------------------------------------------------------------------------------
 
+
 def test_primal():
     seen = []
     derivative(lambda x: derivative(lambda y: seen.append((primal(x), primal(y), primal(x * y))) or x * y)(3.0))(2.0)
@@ -401,6 +520,7 @@ def test_primal():
         with pytest.raises(ValueError, match="read-only"):
             value[0] = 1.0
         return x * value
+
     np.testing.assert_array_equal(jvp(f, (V,), (np.ones(4),))[1], V)
 
 
@@ -410,8 +530,7 @@ def test_printing():
     derivative(lambda x: texts.append(f"{x} {x:.1f}") or x)(2.0)
     grad(lambda x: texts.append(repr(x)) or x)(2.0)
     jvp(lambda x: texts.append(repr(x)) or x, (np.array([1.0, 2.0]),), (np.array([0.0, 1.0]),))
-    assert texts == ["Dual(2.0, tangent=1.0)", "Dual(2.0, tangent=1.0) 2.0", "Var(2.0, node=0)",
-                     "Dual([1., 2.], tangent=[0., 1.])"]
+    assert texts == ["Dual(2.0, tangent=1.0)", "Dual(2.0, tangent=1.0) 2.0", "Var(2.0, node=0)", "Dual([1., 2.], tangent=[0., 1.])"]
 
 
 def test_out_of_a_function_of_a_list():

@@ -20,6 +20,7 @@ V = np.array([0.5, -1.5, 2.0, 0.25])
 
 # --- writing ------------------------------------------------------------------------------------------------------------------
 
+
 def write_elements(x):
     y = np.zeros_like(x)
     y[0] = x[1] * 2
@@ -141,9 +142,22 @@ def reads_before_and_after_a_write(x):
     return before * view + y[1]
 
 
-WRITES = [write_elements, write_through_a_name, shared_tangent_is_not_written, write_advanced, write_repeated_indices,
-          write_a_buffer, write_overlapping, write_a_constant, write_with_broadcasting, write_full_like, write_in_a_loop,
-          augmented_everything, a_copy_is_independent, reads_before_and_after_a_write]
+WRITES = [
+    write_elements,
+    write_through_a_name,
+    shared_tangent_is_not_written,
+    write_advanced,
+    write_repeated_indices,
+    write_a_buffer,
+    write_overlapping,
+    write_a_constant,
+    write_with_broadcasting,
+    write_full_like,
+    write_in_a_loop,
+    augmented_everything,
+    a_copy_is_independent,
+    reads_before_and_after_a_write,
+]
 
 
 @pytest.mark.parametrize("f", WRITES)
@@ -155,24 +169,56 @@ def test_writes_of_lists_of_scalars():
     np.testing.assert_array_equal(jvp(write_scalars_in_lists, (X,), (X,))[1], [[0.3, -1.4, 0.0], [0.9, 0.9, 0.9]])
 
 
-VIEWS = {"slice": lambda y: y[1:], "slice of two": lambda y: y[:, 1:], "step": lambda y: y[:, ::2],
-         "negative step": lambda y: y[:, ::-1], "row": lambda y: y[0], "column": lambda y: y[:, 1],
-         "newaxis": lambda y: y[:, None, :], "ellipsis": lambda y: y[..., 1:], "all": lambda y: y[...],
-         "reshape": lambda y: y.reshape(3, 2), "np.reshape": lambda y: np.reshape(y, -1), "ravel": lambda y: y.ravel(),
-         "np.ravel": lambda y: np.ravel(y), "T": lambda y: y.T, "np.transpose": lambda y: np.transpose(y, (1, 0)),
-         "swapaxes": lambda y: y.swapaxes(0, 1), "moveaxis": lambda y: np.moveaxis(y, 0, -1),
-         "expand_dims": lambda y: np.expand_dims(y, 1), "squeeze": lambda y: np.squeeze(y[:1]),
-         "squeeze of nothing": lambda y: np.squeeze(y), "real": lambda y: y.real, "np.real": np.real,
-         "flip": lambda y: np.flip(y), "flip axis": lambda y: np.flip(y, 0), "flipud": lambda y: y[::-1],
-         "atleast_3d": lambda y: np.atleast_3d(y), "split": lambda y: np.split(y, 3, axis=1)[1],
-         "iteration": lambda y: next(iter(y)), "mT": lambda y: y.mT, "view of a view": lambda y: y[:, 1:][:, ::-1],
-         "slice of T": lambda y: y.T[1:], "T of reshape": lambda y: y.reshape(3, 2).T, "row of ravel": lambda y: y.ravel()[1:4],
-         "ravel of row": lambda y: y[1].ravel(), "flip of T of row": lambda y: np.flip(y.T[0]),
-         "reshape of a row": lambda y: y[0].reshape(3, 1), "reshape of T": lambda y: y.T.reshape(-1),
-         "ravel of T": lambda y: np.ravel(y.T), "three deep": lambda y: y[:, 1:].T[::-1][0], }
-CHANGES = {"+=": lambda v: v.__iadd__(1.5), "*=": lambda v: v.__imul__(v),
-           "[...] =": lambda v: v.__setitem__(Ellipsis, np.sin(v)), "[0] =": lambda v: v.__setitem__(0, 2.0 * v[-1]),
-           "out=": lambda v: np.multiply(v, 3.0, out=v), "fill": lambda v: v.fill(0.5), "nested": lambda v: v[:1].__iadd__(2.0), }
+VIEWS = {
+    "slice": lambda y: y[1:],
+    "slice of two": lambda y: y[:, 1:],
+    "step": lambda y: y[:, ::2],
+    "negative step": lambda y: y[:, ::-1],
+    "row": lambda y: y[0],
+    "column": lambda y: y[:, 1],
+    "newaxis": lambda y: y[:, None, :],
+    "ellipsis": lambda y: y[..., 1:],
+    "all": lambda y: y[...],
+    "reshape": lambda y: y.reshape(3, 2),
+    "np.reshape": lambda y: np.reshape(y, -1),
+    "ravel": lambda y: y.ravel(),
+    "np.ravel": lambda y: np.ravel(y),
+    "T": lambda y: y.T,
+    "np.transpose": lambda y: np.transpose(y, (1, 0)),
+    "swapaxes": lambda y: y.swapaxes(0, 1),
+    "moveaxis": lambda y: np.moveaxis(y, 0, -1),
+    "expand_dims": lambda y: np.expand_dims(y, 1),
+    "squeeze": lambda y: np.squeeze(y[:1]),
+    "squeeze of nothing": lambda y: np.squeeze(y),
+    "real": lambda y: y.real,
+    "np.real": np.real,
+    "flip": lambda y: np.flip(y),
+    "flip axis": lambda y: np.flip(y, 0),
+    "flipud": lambda y: y[::-1],
+    "atleast_3d": lambda y: np.atleast_3d(y),
+    "split": lambda y: np.split(y, 3, axis=1)[1],
+    "iteration": lambda y: next(iter(y)),
+    "mT": lambda y: y.mT,
+    "view of a view": lambda y: y[:, 1:][:, ::-1],
+    "slice of T": lambda y: y.T[1:],
+    "T of reshape": lambda y: y.reshape(3, 2).T,
+    "row of ravel": lambda y: y.ravel()[1:4],
+    "ravel of row": lambda y: y[1].ravel(),
+    "flip of T of row": lambda y: np.flip(y.T[0]),
+    "reshape of a row": lambda y: y[0].reshape(3, 1),
+    "reshape of T": lambda y: y.T.reshape(-1),
+    "ravel of T": lambda y: np.ravel(y.T),
+    "three deep": lambda y: y[:, 1:].T[::-1][0],
+}
+CHANGES = {
+    "+=": lambda v: v.__iadd__(1.5),
+    "*=": lambda v: v.__imul__(v),
+    "[...] =": lambda v: v.__setitem__(Ellipsis, np.sin(v)),
+    "[0] =": lambda v: v.__setitem__(0, 2.0 * v[-1]),
+    "out=": lambda v: np.multiply(v, 3.0, out=v),
+    "fill": lambda v: v.fill(0.5),
+    "nested": lambda v: v[:1].__iadd__(2.0),
+}
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -186,6 +232,7 @@ def test_writes_through_views_are_those_of_numpy(view, change):
         y[0] *= 2.0
         y[:, -1:] += x[:, :1]
         return first, y, v * v
+
     check(f, X)
 
 
@@ -200,6 +247,7 @@ def test_views_of_arrays_in_fortran_order_are_those_of_numpy(view):
         v += 1.0
         y *= 2.0
         return y, v
+
     check(f, X)
     check(f, np.asfortranarray(X))
 
@@ -213,15 +261,18 @@ def test_writes_through_parts_of_complex_arrays(part):
         v[0] *= 2.0
         z[1] *= 1j
         return z, v * v
+
     check(f, X)
 
 
 def test_read_only_views_stay_read_only():
     for make in (lambda y: np.diagonal(y), lambda y: np.broadcast_to(y, (2, 2, 3))):
         for x in (X, None):
+
             def f(x, make=make):
                 make(x * 1.0)[...] = 0.0
                 return x
+
             with pytest.raises(ValueError, match="read-only"):
                 f(X) if x is not None else jvp(f, (X,), (X,))
 
@@ -233,6 +284,7 @@ def test_reading_diagonals_and_broadcasts_after_a_write():
         y[0] = 3.0 * x[1]
         y += 1.0
         return d * 1.0, b * 1.0
+
     check(f, X)
 
 
@@ -251,6 +303,7 @@ def test_elements_taken_as_arrays_of_shape_zero():
         t += 7.0 * x[0]
         y[..., 2] *= t
         return y
+
     check(g, x)
 
 
@@ -264,6 +317,7 @@ def test_the_callers_arrays_are_never_touched():
         np.add(x, 1.0, out=x)
         x.fill(2.0)
         return x
+
     jvp(f, (x,), (v,))
     jacobian(f)(x)
     vjp(f, x)[1](v)
@@ -277,6 +331,7 @@ def test_a_write_to_the_input_is_what_is_returned():
     def f(x):
         x[0] = 2 * x[1]
         return x
+
     np.testing.assert_array_equal(jvp(f, (V,), (V,))[0], [-3.0, -1.5, 2.0, 0.25])
     np.testing.assert_array_equal(jvp(f, (V,), (V,))[1], [-3.0, -1.5, 2.0, 0.25])
 
@@ -290,6 +345,7 @@ def test_a_plain_array_captured_and_changed_later():
             total = total + np.sum(x * work * x)
             work += 1.0
         return total
+
     np.testing.assert_allclose(gradient(f)(V), 6 * V)
     np.testing.assert_allclose(grad(f)(V), 6 * V)
 
@@ -301,6 +357,7 @@ def test_zero_dimensional_arrays():
         y += x
         y[()] = y * 2
         return y
+
     for x in (np.array(1.5),):
         value, tangent = jvp(f, (x,), (np.array(1.0),))
         assert (value, tangent) == (7.5, 8.0)
@@ -319,6 +376,7 @@ def test_scalars_are_immutable():
         y += 1.0
         y *= y
         return x * y
+
     assert derivative(f)(2.0) == 9.0 + 2.0 * 6.0
     assert grad(f)(2.0) == 21.0
 
@@ -343,12 +401,14 @@ def test_single_precision_arrays_stay_single_when_written():
         y += 1.0
         y[1:] = np.ones(1)
         return y
+
     value, tangent = jvp(f, (X.astype(np.float32),), (X.astype(np.float32),))
     assert value.dtype == tangent.dtype == np.float32
     assert jacobian(f)(X.astype(np.float32)).dtype == np.float32
 
 
 # --- writing higher levels into lower ones --------------------------------------------------------------------------------------
+
 
 def test_a_buffer_of_an_outer_level_is_promoted_by_an_inner_derivative():
     def outer(x):
@@ -357,8 +417,10 @@ def test_a_buffer_of_an_outer_level_is_promoted_by_an_inner_derivative():
         def inner(y):
             out[0] = y * y * x[0]
             return out[0] + y
+
         slope = derivative(inner)(2.0)
         return slope * x[1]
+
     np.testing.assert_allclose(gradient(outer)(V), [4.0 * V[1], 4.0 * V[0] + 1.0, 0.0, 0.0])
 
 
@@ -370,7 +432,9 @@ def test_promotion_of_a_plain_buffer_made_like_an_outer_value():
             out[1] = x[0] * y
             out[2:] += y
             return np.sum(out * x)
+
         return derivative(inner)(3.0)
+
     expected = gradient(lambda x: x[0] + x[0] * x[1] + x[2] + x[3])(V)
     np.testing.assert_allclose(gradient(outer)(V), expected)
     np.testing.assert_allclose(grad(outer)(V), expected)
@@ -391,25 +455,59 @@ def test_a_view_of_a_promoted_buffer():
             view[0] = y * x[0]
             out[2] = view[0] * y
             return view[1]
+
         return derivative(inner)(2.0)
+
     np.testing.assert_allclose(gradient(outer)(V), [4.0, 0.0, 0.0, 0.0])
 
 
 # --- random programs ------------------------------------------------------------------------------------------------------------
 
-LOOKS = [lambda a: a[1:], lambda a: a[..., ::-1], lambda a: a[0], lambda a: a.T, lambda a: a[..., None], lambda a: a.reshape(-1),
-         np.ravel, np.flip, lambda a: np.swapaxes(a, 0, -1), lambda a: np.expand_dims(a, 0), lambda a: a[..., 1:], np.squeeze,
-         lambda a: a[:-1], lambda a: a[..., 0], lambda a: np.moveaxis(a, 0, -1), np.atleast_2d, lambda a: np.split(a, [1])[0],
-         lambda a: a[()], lambda a: np.broadcast_to(a, (2, *a.shape)), np.sin, lambda a: a * 1.0, np.copy, np.zeros_like,
-         lambda a: -a, lambda a: a[[0, -1]], lambda a: np.concatenate([a, a]) * 0.5, lambda a: np.roll(a, 1),
-         lambda a: a.astype(float), lambda a: np.tanh(a).T, ]
-ACTIONS = [lambda a, b, x: a.__iadd__(b if np.shape(b) == np.shape(a) else 0.5), lambda a, b, x: a.__isub__(np.sum(b) * 0.3),
-           lambda a, b, x: a.__imul__(b if np.shape(b) == np.shape(a) else x[0, 0]), lambda a, b, x: a.__imul__(a), lambda a, b,
-           x: a.__setitem__(Ellipsis, b if np.shape(b) == np.shape(a) else x[1, 2]), lambda a, b,
-           x: a.__setitem__(0, 0.7 * x[0, 1]), lambda a, b, x: a.__setitem__([0, -1], a[[0, -1]] + x[1, 1]), lambda a, b,
-           x: a.__setitem__(Ellipsis, a[::-1] * 1.0), lambda a, b,
-           x: a.__setitem__(np.arange(a.size).reshape(a.shape) % 2 == 0, x[0, 2]), lambda a, b, x: np.multiply(a, x[1, 0], out=a),
-           lambda a, b, x: a[..., -1].fill(0.3) if np.ndim(a) > 1 else a.fill(0.3), lambda a, b, x: a[-1:].__imul__(x[1, 1]), ]
+LOOKS = [
+    lambda a: a[1:],
+    lambda a: a[..., ::-1],
+    lambda a: a[0],
+    lambda a: a.T,
+    lambda a: a[..., None],
+    lambda a: a.reshape(-1),
+    np.ravel,
+    np.flip,
+    lambda a: np.swapaxes(a, 0, -1),
+    lambda a: np.expand_dims(a, 0),
+    lambda a: a[..., 1:],
+    np.squeeze,
+    lambda a: a[:-1],
+    lambda a: a[..., 0],
+    lambda a: np.moveaxis(a, 0, -1),
+    np.atleast_2d,
+    lambda a: np.split(a, [1])[0],
+    lambda a: a[()],
+    lambda a: np.broadcast_to(a, (2, *a.shape)),
+    np.sin,
+    lambda a: a * 1.0,
+    np.copy,
+    np.zeros_like,
+    lambda a: -a,
+    lambda a: a[[0, -1]],
+    lambda a: np.concatenate([a, a]) * 0.5,
+    lambda a: np.roll(a, 1),
+    lambda a: a.astype(float),
+    lambda a: np.tanh(a).T,
+]
+ACTIONS = [
+    lambda a, b, x: a.__iadd__(b if np.shape(b) == np.shape(a) else 0.5),
+    lambda a, b, x: a.__isub__(np.sum(b) * 0.3),
+    lambda a, b, x: a.__imul__(b if np.shape(b) == np.shape(a) else x[0, 0]),
+    lambda a, b, x: a.__imul__(a),
+    lambda a, b, x: a.__setitem__(Ellipsis, b if np.shape(b) == np.shape(a) else x[1, 2]),
+    lambda a, b, x: a.__setitem__(0, 0.7 * x[0, 1]),
+    lambda a, b, x: a.__setitem__([0, -1], a[[0, -1]] + x[1, 1]),
+    lambda a, b, x: a.__setitem__(Ellipsis, a[::-1] * 1.0),
+    lambda a, b, x: a.__setitem__(np.arange(a.size).reshape(a.shape) % 2 == 0, x[0, 2]),
+    lambda a, b, x: np.multiply(a, x[1, 0], out=a),
+    lambda a, b, x: a[..., -1].fill(0.3) if np.ndim(a) > 1 else a.fill(0.3),
+    lambda a, b, x: a[-1:].__imul__(x[1, 1]),
+]
 #: what NumPy raises for a program that makes no sense; then it is left out
 SENSELESS = (IndexError, np.exceptions.AxisError)
 FUTILE = ("read-only", "broadcast", "reshape", "sequence", "0-dimensional", "unsized", "not equal")
@@ -430,6 +528,7 @@ def program(steps):
                 if not any(word in str(error) for word in FUTILE):
                     raise
         return [np.ravel(a) * 1.0 for a in known]
+
     return f
 
 
@@ -437,8 +536,9 @@ number = st.integers(0, 10**6)
 
 
 @settings(max_examples=120)
-@given(steps=st.lists(st.tuples(st.booleans(), number, number, number), min_size=2, max_size=6), fortran=st.booleans(),
-       chunk=st.integers(2, 6))
+@given(
+    steps=st.lists(st.tuples(st.booleans(), number, number, number), min_size=2, max_size=6), fortran=st.booleans(), chunk=st.integers(2, 6)
+)
 def test_random_programs_of_views_and_writes(steps, fortran, chunk):
     x = np.asfortranarray(X) if fortran else X
     f = program(steps)

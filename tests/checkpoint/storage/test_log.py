@@ -8,8 +8,17 @@ from hypothesis import strategies as st
 from checkpoint.storage import log as log_module
 from checkpoint.storage.log import Log
 
-LEAVES = st.lists(st.one_of(st.floats(allow_nan=False), st.none(), st.integers(), st.text(max_size=5),
-                            st.integers(0, 4).map(lambda n: np.arange(1.0 * n)), st.just(np.float32(0.1))), max_size=3)
+LEAVES = st.lists(
+    st.one_of(
+        st.floats(allow_nan=False),
+        st.none(),
+        st.integers(),
+        st.text(max_size=5),
+        st.integers(0, 4).map(lambda n: np.arange(1.0 * n)),
+        st.just(np.float32(0.1)),
+    ),
+    max_size=3,
+)
 
 
 def same(a, b):
@@ -54,6 +63,7 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
 
     def full(file, data):
         raise OSError(28, "No space left on device")
+
     with monkeypatch.context() as patch:
         patch.setattr(log_module.os, "write", full)
         with pytest.raises(OSError, match=r"cannot append .* of rows: No space left on device.*rows"):

@@ -29,6 +29,7 @@ random = np.random.default_rng(7)
 
 # --- data -------------------------------------------------------------------------------------------------------------------
 
+
 def A(*shape):
     """Numbers of both signs, none of them close to 0 or to an integer."""
     return (random.uniform(0.15, 0.85, shape) * random.choice([-1.0, 1.0], shape))[()]
@@ -134,19 +135,24 @@ def call(*args, **kwargs):
 
 def sample(*fns):
     """Enter samples for functions: ``sample(fn)(call(...), call(...))``."""
+
     def enter(*samples):
         for fn in fns:
             SAMPLES[fn] += samples
+
     return enter
 
 
 def over(*options):
     """Return a maker of samples: one array, and all the given keyword arguments in turn."""
+
     def make(x, *args):
         return [Sample((x, *args), kwargs) for kwargs in options]
+
     return make
 
 
+# fmt: off
 # --- ufuncs -----------------------------------------------------------------------------------------------------------------
 
 ONE_SHAPE = [(), (3,), (2, 3), (1, 1), (0,), (2, 0, 3)]

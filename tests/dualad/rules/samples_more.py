@@ -35,9 +35,14 @@ def words(text):
 samples.random.bit_generator.state = np.random.default_rng(21).bit_generator.state  # the same samples whatever `samples` holds
 
 #: rows tested elsewhere: they write into their first argument, or make arrays
-ELSEWHERE = {f"numpy.{name}" for name in words("copyto put putmask place fill_diagonal put_along_axis zeros ones empty full eye identity tri arange array asarray asanyarray "
-    "ascontiguousarray asfortranarray require fromfunction frombuffer fromfile fromiter fromstring loadtxt genfromtxt save savez "
-    "savez_compressed savetxt einsum_path trapz in1d _core.umath.clip")}
+ELSEWHERE = {
+    f"numpy.{name}"
+    for name in words(
+        "copyto put putmask place fill_diagonal put_along_axis zeros ones empty full eye identity tri arange array asarray asanyarray "
+        "ascontiguousarray asfortranarray require fromfunction frombuffer fromfile fromiter fromstring loadtxt genfromtxt save savez "
+        "savez_compressed savetxt einsum_path trapz in1d _core.umath.clip"
+    )
+}
 #: rows of functions that only see Hermitian matrices, or a fixed basis: tested by what calls them
 ELSEWHERE |= {f"dualad.rules.decompositions.{name}" for name in words("cholesky_factor eigh_factors eigenvalues eig_factors complement")}
 
@@ -60,10 +65,19 @@ VALUE_DEPENDENT = {
     "numpy.polydiv": "the remainder is trimmed",
     "numpy.polyfit": "it is built on lstsq",
     "numpy.roots": "zeros in front and at the end are trimmed",
-    **{public_name(getattr(scimath, name)): "complex where the values leave the real domain"
-       for name in words("sqrt log log2 log10 power arccos arcsin arctanh logn")},
-    **{f"numpy.{name}": "how many elements differ" for name in words("unique unique_all unique_counts unique_inverse unique_values union1d intersect1d setdiff1d setxor1d") if hasattr(np, name)},
-    **{f"numpy.{name}": "the bins of the samples come from their values" for name in words("histogram histogram2d histogramdd histogram_bin_edges")},
+    **{
+        public_name(getattr(scimath, name)): "complex where the values leave the real domain"
+        for name in words("sqrt log log2 log10 power arccos arcsin arctanh logn")
+    },
+    **{
+        f"numpy.{name}": "how many elements differ"
+        for name in words("unique unique_all unique_counts unique_inverse unique_values union1d intersect1d setdiff1d setxor1d")
+        if hasattr(np, name)
+    },
+    **{
+        f"numpy.{name}": "the bins of the samples come from their values"
+        for name in words("histogram histogram2d histogramdd histogram_bin_edges")
+    },
 }
 
 
@@ -72,6 +86,7 @@ def existing(names, space=np):
     return [getattr(space, name) for name in names.split() if hasattr(space, name)]
 
 
+# fmt: off
 # --- Fourier transforms -----------------------------------------------------------------------------------------------------
 
 NORMS = [{}, {"norm": "ortho"}, {"norm": "forward"}, {"norm": "backward"}]

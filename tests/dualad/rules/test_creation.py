@@ -15,13 +15,19 @@ from dualad.traced import Traced
 X = np.array([0.3, -0.7, 1.2])
 
 MAKERS = {
-    "zeros": lambda x: np.zeros(3, like=x), "zeros shape": lambda x: np.zeros((2, 3), like=x),
-    "ones": lambda x: np.ones(3, like=x), "eye": lambda x: np.eye(3, like=x),
-    "eye k": lambda x: np.eye(3, 3, 1, like=x), "identity": lambda x: np.identity(3, like=x), "tri": lambda x: np.tri(3, like=x),
+    "zeros": lambda x: np.zeros(3, like=x),
+    "zeros shape": lambda x: np.zeros((2, 3), like=x),
+    "ones": lambda x: np.ones(3, like=x),
+    "eye": lambda x: np.eye(3, like=x),
+    "eye k": lambda x: np.eye(3, 3, 1, like=x),
+    "identity": lambda x: np.identity(3, like=x),
+    "tri": lambda x: np.tri(3, like=x),
     "full": lambda x: np.full(3, 2.0, like=x),
-    "arange": lambda x: np.arange(3.0, like=x), "arange step": lambda x: np.arange(0.0, 6.0, 2.0, like=x),
+    "arange": lambda x: np.arange(3.0, like=x),
+    "arange step": lambda x: np.arange(0.0, 6.0, 2.0, like=x),
     "array": lambda x: np.array([1.0, 2.0, 3.0], like=x),
-    "asarray": lambda x: np.asarray([1.0, 2.0, 3.0], like=x), "asanyarray": lambda x: np.asanyarray([1.0, 2.0, 3.0], like=x),
+    "asarray": lambda x: np.asarray([1.0, 2.0, 3.0], like=x),
+    "asanyarray": lambda x: np.asanyarray([1.0, 2.0, 3.0], like=x),
     "ascontiguousarray": lambda x: np.ascontiguousarray([1.0, 2.0, 3.0], like=x),
     "asfortranarray": lambda x: np.asfortranarray([1.0, 2.0, 3.0], like=x),
     "require": lambda x: np.require([1.0, 2.0, 3.0], float, like=x),
@@ -30,18 +36,23 @@ MAKERS = {
     "fromiter": lambda x: np.fromiter([1.0, 2.0, 3.0], float, like=x),
     "fromstring": lambda x: np.fromstring("1 2 3", sep=" ", like=x),
     "loadtxt": lambda x: np.loadtxt(io.StringIO("1 2 3"), like=x),
-    "genfromtxt": lambda x: np.genfromtxt(io.StringIO("1 2 3"), like=x), "float32": lambda x: np.zeros(3, np.float32, like=x),
+    "genfromtxt": lambda x: np.genfromtxt(io.StringIO("1 2 3"), like=x),
+    "float32": lambda x: np.zeros(3, np.float32, like=x),
 }
 TAKES = {
-    "full": lambda x: np.full((2, 3), x[0], like=x), "full row": lambda x: np.full((2, 3), x, like=x),
-    "array": lambda x: np.array(x, like=x), "array of rows": lambda x: np.array([x, 2.0 * x], like=x),
+    "full": lambda x: np.full((2, 3), x[0], like=x),
+    "full row": lambda x: np.full((2, 3), x, like=x),
+    "array": lambda x: np.array(x, like=x),
+    "array of rows": lambda x: np.array([x, 2.0 * x], like=x),
     "array of scalars": lambda x: np.array([x[0], 1.0, x[1] * x[2]], like=x),
     "array nested": lambda x: np.array([[x[0], 1.0], [2.0, x[1] * x[2]]], like=x),
     "array ndmin": lambda x: np.array(x, ndmin=2, like=x),
-    "asarray": lambda x: np.asarray([x, x * x], like=x), "asarray of itself": lambda x: np.asarray(x, like=x) * 2.0,
+    "asarray": lambda x: np.asarray([x, x * x], like=x),
+    "asarray of itself": lambda x: np.asarray(x, like=x) * 2.0,
     "array of a plain one": lambda x: np.array(np.ones(3), like=x) * x,
     "zeros written": lambda x: written(np.zeros((2, 3), like=x), x),
-    "empty written": lambda x: written(np.empty((2, 3), like=x), x), "array copied": lambda x: copied(x),
+    "empty written": lambda x: written(np.empty((2, 3), like=x), x),
+    "array copied": lambda x: copied(x),
 }
 
 
@@ -67,6 +78,7 @@ def test_made_arrays_are_traced_and_hold_what_numpys_do(name, verb):
         made.append(y)
         y[..., 0] = x[0] * 2.0
         return y
+
     expected = MAKERS[name](X).copy()
     expected[..., 0] = 0.6
     if verb == "forward":

@@ -29,6 +29,7 @@ def make_softplus():
     def softplus(x):
         assert not isinstance(x, dualad.Dual)
         return np.logaddexp(x, 0.0)
+
     rules.elementwise(softplus, lambda ans, x: 1.0 / (1.0 + np.exp(-x)))
     return softplus
 
@@ -47,6 +48,7 @@ def test_linear_and_explicit_rules():
     @primitive
     def reverse(x):
         return x[::-1].copy()
+
     rules.linear(reverse, lambda g, x: reverse(g))
     np.testing.assert_array_equal(reverse_jacobian(reverse)(X), np.eye(3)[::-1])
     np.testing.assert_array_equal(jacobian(reverse)(X), np.eye(3)[::-1])
@@ -54,8 +56,10 @@ def test_linear_and_explicit_rules():
     @primitive
     def scaled(x, c):
         return x * c
-    rules.explicit(scaled, (lambda t, ans, x, c: t * c, lambda t, ans, x, c: x * t),
-                   (lambda g, ans, x, c: g * c, lambda g, ans, x, c: np.sum(g * x)))
+
+    rules.explicit(
+        scaled, (lambda t, ans, x, c: t * c, lambda t, ans, x, c: x * t), (lambda g, ans, x, c: g * c, lambda g, ans, x, c: np.sum(g * x))
+    )
     check_derivatives(scaled, X, 1.5, vjp=vjp)
 
 
@@ -63,6 +67,7 @@ def test_black_box_with_one_mode_only():
     @primitive
     def pushed(x):
         return np.sin(x)
+
     rules.explicit(pushed, jvp=lambda t, ans, x: np.cos(x) * t)
     assert derivative(pushed)(0.0) == 1.0
     with pytest.raises(TypeError, match=r"pushed has no VJP with respect to its argument 'x'"):
@@ -71,6 +76,7 @@ def test_black_box_with_one_mode_only():
     @primitive
     def pulled(x):
         return np.sin(x)
+
     rules.explicit(pulled, vjp=lambda g, ans, x: np.cos(x) * g)
     assert grad(pulled)(0.0) == 1.0
     with pytest.raises(TypeError, match=r"pulled has no JVP"):
@@ -81,6 +87,7 @@ def test_primitive_without_a_rule_and_two_rules():
     @primitive
     def bare(x):
         return x
+
     assert bare(2.0) == 2.0
     with pytest.raises(TypeError, match="bare has no derivative rule"):
         derivative(bare)(2.0)
@@ -93,6 +100,7 @@ def test_rules_of_the_wrong_shape_are_named():
     @primitive
     def total(x):
         return np.sum(x)
+
     rules.explicit(total, lambda t, ans, x: t, lambda g, ans, x: g)
     with pytest.raises(ValueError, match=r"rule of .*total.* tangent of shape \(3,\).*value has shape \(\)"):
         jvp(total, (X,), (X,))
@@ -106,6 +114,7 @@ def test_buffers_that_a_rule_hands_out_are_not_written():
     @primitive
     def weighted(x):
         return x * table
+
     rules.elementwise(weighted, lambda ans, x: table)
     jvp(lambda x: weighted(weighted(x)) + weighted(x), (X,), (X,))
     grad(lambda x: np.sum(weighted(weighted(x)) + weighted(x)))(X)
@@ -116,6 +125,7 @@ def test_argument_without_a_derivative():
     @primitive
     def order(x, n):
         return x**n
+
     rules.elementwise(order, lambda ans, x, n: n * x ** (n - 1), None)
     assert derivative(lambda x: order(x, 3))(2.0) == 12.0
     with pytest.raises(TypeError, match="'n'"):
@@ -145,15 +155,21 @@ def large(x, y):
 
 
 @pytest.mark.parametrize("n", [0, 5, 1000])
-@pytest.mark.parametrize(("by_x", "by_y", "options"), [
-    (Scaled().by_x, Scaled().by_y, {}), (partial(Scaled.by_x, None), partial(Scaled.by_y, None), {}),
-    (lambda ans, x, y: np.cos(x) * ans / np.sin(x), lambda ans, x, y: np.sin(x), {"singular": large}),
-    (lambda ans, x, *rest: rest[0] * np.cos(x), lambda *args: np.sin(args[1]), {}),
-    (lambda ans, x, y: next(y * np.cos(z) for z in [x]), lambda ans, x, y: (lambda: np.sin(x))(), {})])
+@pytest.mark.parametrize(
+    ("by_x", "by_y", "options"),
+    [
+        (Scaled().by_x, Scaled().by_y, {}),
+        (partial(Scaled.by_x, None), partial(Scaled.by_y, None), {}),
+        (lambda ans, x, y: np.cos(x) * ans / np.sin(x), lambda ans, x, y: np.sin(x), {"singular": large}),
+        (lambda ans, x, *rest: rest[0] * np.cos(x), lambda *args: np.sin(args[1]), {}),
+        (lambda ans, x, y: next(y * np.cos(z) for z in [x]), lambda ans, x, y: (lambda: np.sin(x))(), {}),
+    ],
+)
 def test_what_a_partial_reads_is_held(by_x, by_y, options, n):
     @primitive
     def scaled(x, y):
         return y * np.sin(x)
+
     rules.elementwise(scaled, by_x, by_y, **options)
     x, y = (np.linspace(0.5, 1.0, n), np.linspace(1.0, 2.0, n)) if n else (0.5, 2.0)
     for f in (lambda x, y: scaled(x, y), lambda x, y: scaled(x, y * 1.0) * 2.0):

@@ -20,33 +20,70 @@ def assert_same(got, expected):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
+
 @both
-@pytest.mark.parametrize(("f", "x", "expected"), [
-    (np.abs, 0.0, 0.0), (abs, 0.0, 0.0), (np.fabs, 0.0, 0.0), (np.sign, 0.0, 0.0), (np.sign, 2.0, 0.0),
-    (np.sqrt, 0.0, inf), (np.cbrt, 0.0, inf), (np.arcsin, 1.0, inf), (np.arcsin, -1.0, inf), (np.arccos, 1.0, -inf),
-    (np.arccosh, 1.0, inf), (np.arctanh, 1.0, inf),
-    (np.log, 0.0, inf), (np.log1p, -1.0, inf), (lambda x: x**0.5, 0.0, inf), (lambda x: x**-0.5, 0.0, -inf),
-    (lambda x: x**0, 0.0, 0.0), (lambda x: x**0, -3.0, 0.0), (lambda x: x**0.0, 0.0, 0.0), (lambda x: np.power(x, 0.0), 0.0, 0.0),
-    (lambda y: 0.0**y, 2.0, 0.0), (lambda y: 0.0**y, 0.5, 0.0), (lambda y: np.power(0.0, y), 1.0, 0.0),
-    (lambda y: np.power(0.0, y), -1.0, -inf),
-    (lambda x: np.hypot(x, 0.0), 0.0, 0.0), (lambda x: np.arctan2(x, 0.0), 0.0, 0.0), (lambda x: np.arctan2(0.0, x), 0.0, 0.0),
-    (lambda x: np.maximum(x, 0.0), 0.0, 0.5), (lambda x: np.minimum(x, 0.0), 0.0, 0.5), (lambda x: np.maximum(x, x), 1.0, 1.0),
-    (lambda x: np.fmax(x, 0.0), 0.0, 0.5),
-    (lambda x: np.fmax(x, nan), 2.0, 1.0), (lambda x: np.fmin(nan, x), 2.0, 1.0), (lambda x: np.fmax(x, 1.0), nan, 0.0),
-    (lambda x: np.copysign(x, 2.0), 0.0, 0.0),
-    (lambda x: np.clip(x, 0.0, 1.0), 0.0, 1.0), (lambda x: np.clip(x, 0.0, 1.0), 1.0, 1.0),
-    (lambda x: np.clip(x, 0.0, 1.0), -1e-9, 0.0), (lambda x: np.clip(0.0, x, 1.0), 0.0, 0.0),
-    (lambda x: np.clip(1.0, 0.0, x), 1.0, 0.0), (lambda x: np.clip(-1.0, x, 1.0), 0.0, 1.0),
-    (lambda x: np.clip(2.0, 0.0, x), 1.0, 1.0),
-    (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 5.0]), 1.0, 4.0),
-    (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 5.0]), 0.0, 1.0),
-    (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 5.0]), -0.5, 0.0),
-    (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 5.0]), 2.5, 0.0),
-    (np.floor, 1.0, 0.0), (np.ceil, 1.0, 0.0), (np.trunc, 0.0, 0.0), (np.rint, 0.5, 0.0),
-    (lambda x: np.heaviside(x, 0.5), 0.0, 0.0),
-    (lambda x: np.remainder(x, 2.0), 4.0, 1.0), (lambda x: x % 2.0, 5.5, 1.0), (lambda x: x // 2.0, 5.5, 0.0),
-    (lambda x: np.logaddexp(x, -inf), 1.0, 1.0), (lambda x: np.logaddexp(x, -inf), -inf, 0.5),
-], ids=lambda value: None)
+@pytest.mark.parametrize(
+    ("f", "x", "expected"),
+    [
+        (np.abs, 0.0, 0.0),
+        (abs, 0.0, 0.0),
+        (np.fabs, 0.0, 0.0),
+        (np.sign, 0.0, 0.0),
+        (np.sign, 2.0, 0.0),
+        (np.sqrt, 0.0, inf),
+        (np.cbrt, 0.0, inf),
+        (np.arcsin, 1.0, inf),
+        (np.arcsin, -1.0, inf),
+        (np.arccos, 1.0, -inf),
+        (np.arccosh, 1.0, inf),
+        (np.arctanh, 1.0, inf),
+        (np.log, 0.0, inf),
+        (np.log1p, -1.0, inf),
+        (lambda x: x**0.5, 0.0, inf),
+        (lambda x: x**-0.5, 0.0, -inf),
+        (lambda x: x**0, 0.0, 0.0),
+        (lambda x: x**0, -3.0, 0.0),
+        (lambda x: x**0.0, 0.0, 0.0),
+        (lambda x: np.power(x, 0.0), 0.0, 0.0),
+        (lambda y: 0.0**y, 2.0, 0.0),
+        (lambda y: 0.0**y, 0.5, 0.0),
+        (lambda y: np.power(0.0, y), 1.0, 0.0),
+        (lambda y: np.power(0.0, y), -1.0, -inf),
+        (lambda x: np.hypot(x, 0.0), 0.0, 0.0),
+        (lambda x: np.arctan2(x, 0.0), 0.0, 0.0),
+        (lambda x: np.arctan2(0.0, x), 0.0, 0.0),
+        (lambda x: np.maximum(x, 0.0), 0.0, 0.5),
+        (lambda x: np.minimum(x, 0.0), 0.0, 0.5),
+        (lambda x: np.maximum(x, x), 1.0, 1.0),
+        (lambda x: np.fmax(x, 0.0), 0.0, 0.5),
+        (lambda x: np.fmax(x, nan), 2.0, 1.0),
+        (lambda x: np.fmin(nan, x), 2.0, 1.0),
+        (lambda x: np.fmax(x, 1.0), nan, 0.0),
+        (lambda x: np.copysign(x, 2.0), 0.0, 0.0),
+        (lambda x: np.clip(x, 0.0, 1.0), 0.0, 1.0),
+        (lambda x: np.clip(x, 0.0, 1.0), 1.0, 1.0),
+        (lambda x: np.clip(x, 0.0, 1.0), -1e-9, 0.0),
+        (lambda x: np.clip(0.0, x, 1.0), 0.0, 0.0),
+        (lambda x: np.clip(1.0, 0.0, x), 1.0, 0.0),
+        (lambda x: np.clip(-1.0, x, 1.0), 0.0, 1.0),
+        (lambda x: np.clip(2.0, 0.0, x), 1.0, 1.0),
+        (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 5.0]), 1.0, 4.0),
+        (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 5.0]), 0.0, 1.0),
+        (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 5.0]), -0.5, 0.0),
+        (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 5.0]), 2.5, 0.0),
+        (np.floor, 1.0, 0.0),
+        (np.ceil, 1.0, 0.0),
+        (np.trunc, 0.0, 0.0),
+        (np.rint, 0.5, 0.0),
+        (lambda x: np.heaviside(x, 0.5), 0.0, 0.0),
+        (lambda x: np.remainder(x, 2.0), 4.0, 1.0),
+        (lambda x: x % 2.0, 5.5, 1.0),
+        (lambda x: x // 2.0, 5.5, 0.0),
+        (lambda x: np.logaddexp(x, -inf), 1.0, 1.0),
+        (lambda x: np.logaddexp(x, -inf), -inf, 0.5),
+    ],
+    ids=lambda value: None,
+)
 def test_scalar_kinks(gradient, f, x, expected):
     with np.errstate(all="ignore"):
         assert_same(gradient(f)(x), expected)
@@ -54,32 +91,39 @@ def test_scalar_kinks(gradient, f, x, expected):
 
 
 @both
-@pytest.mark.parametrize(("f", "x", "expected"), [
-    (lambda x: np.sum(np.sqrt(x)), [0.0, 1.0], [inf, 0.5]),
-    (np.linalg.norm, [0.0, 0.0], [0.0, 0.0]), *((lambda x, o=o: np.linalg.norm(x, o), [0.0, 0.0], [0.0, 0.0]) for o in (None, 1,
-                                                                                                                        2, 3, 0.5,
-                                                                                                                        0)),
-    (lambda x: np.linalg.norm(x, inf), [0.0, 0.0], [0.0, 0.0]), (lambda x: np.linalg.norm(x, -inf), [0.0, 0.0], [0.0, 0.0]),
-    (np.linalg.norm, [[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]),
-    (lambda x: np.linalg.norm(x, 1), [[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]),
-    (lambda x: np.sum(np.linalg.norm(x, axis=1)), [[3.0, 4.0], [0.0, 0.0]], [[0.6, 0.8], [0.0, 0.0]]),
-    (lambda x: np.sum(np.linalg.norm(x, 3, axis=1)), [[3.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]),
-    (np.std, [2.0, 2.0, 2.0], [0.0, 0.0, 0.0]), (lambda x: np.sum(np.std(x, axis=0)), [[1.0, 2.0], [3.0, 2.0]],
-                                                 [[-0.5, 0.0], [0.5, 0.0]]),
-    (np.max, [1.0, 3.0, 3.0], [0.0, 0.5, 0.5]), (np.min, [1.0, 1.0, 1.0, 2.0], [1 / 3, 1 / 3, 1 / 3, 0.0]),
-    (lambda x: np.sum(np.max(x, axis=1)), [[1.0, 1.0], [2.0, 1.0]], [[0.5, 0.5], [1.0, 0.0]]),
-    (lambda x: np.sum(np.max(x, axis=0, keepdims=True)), [[1.0, 1.0], [1.0, 2.0]], [[0.5, 0.0], [0.5, 1.0]]),
-    (lambda x: np.max(x, axis=(0, 1)), [[1.0, 1.0], [1.0, 0.0]], [[1 / 3, 1 / 3], [1 / 3, 0.0]]),
-    (lambda x: np.sum(np.maximum(x, [1.0, 3.0, 0.0, 2.0])), [1.0, 2.0, np.nan, 3.0], [0.5, 0.0, 1.0, 1.0]),
-    (lambda x: np.sum(np.fmin(x, [1.0, 3.0, 0.0, 2.0])), [1.0, 2.0, np.nan, 3.0], [0.5, 1.0, 0.0, 0.0]),
-    (lambda x: np.sum(np.logaddexp(x, [1.0, inf, -inf, 0.0])), [1.0, inf, -inf, -50.0], [0.5, 0.5, 0.5, np.exp(-50.0)]),
-    (lambda x: np.maximum(x[0], x[1]), [2.0, 2.0], [0.5, 0.5]), (lambda x: np.hypot(x[0], x[1]), [0.0, 0.0], [0.0, 0.0]),
-    (lambda x: np.prod(x), [0.0, 2.0, 3.0], [6.0, 0.0, 0.0]), (np.prod, [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]),
-    (lambda x: np.sum(np.where(x > 0, np.log(x), 0.0)), [0.0, 2.0], [0.0, 0.5]),
-    (lambda x: np.sum(np.clip(x, 0.0, 1.0)), [-1.0, 0.0, 0.5, 1.0, 2.0], [0.0, 1.0, 1.0, 1.0, 0.0]),
-    (lambda x: np.sum(np.sort(x)[:1]), [2.0, 1.0, 1.0], [0.0, 1.0, 0.0]),
-    (lambda x: np.cumprod(x)[2], [0.0, 2.0, 3.0], [6.0, 0.0, 0.0]),
-], ids=lambda value: None)
+@pytest.mark.parametrize(
+    ("f", "x", "expected"),
+    [
+        (lambda x: np.sum(np.sqrt(x)), [0.0, 1.0], [inf, 0.5]),
+        (np.linalg.norm, [0.0, 0.0], [0.0, 0.0]),
+        *((lambda x, o=o: np.linalg.norm(x, o), [0.0, 0.0], [0.0, 0.0]) for o in (None, 1, 2, 3, 0.5, 0)),
+        (lambda x: np.linalg.norm(x, inf), [0.0, 0.0], [0.0, 0.0]),
+        (lambda x: np.linalg.norm(x, -inf), [0.0, 0.0], [0.0, 0.0]),
+        (np.linalg.norm, [[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]),
+        (lambda x: np.linalg.norm(x, 1), [[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]),
+        (lambda x: np.sum(np.linalg.norm(x, axis=1)), [[3.0, 4.0], [0.0, 0.0]], [[0.6, 0.8], [0.0, 0.0]]),
+        (lambda x: np.sum(np.linalg.norm(x, 3, axis=1)), [[3.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]),
+        (np.std, [2.0, 2.0, 2.0], [0.0, 0.0, 0.0]),
+        (lambda x: np.sum(np.std(x, axis=0)), [[1.0, 2.0], [3.0, 2.0]], [[-0.5, 0.0], [0.5, 0.0]]),
+        (np.max, [1.0, 3.0, 3.0], [0.0, 0.5, 0.5]),
+        (np.min, [1.0, 1.0, 1.0, 2.0], [1 / 3, 1 / 3, 1 / 3, 0.0]),
+        (lambda x: np.sum(np.max(x, axis=1)), [[1.0, 1.0], [2.0, 1.0]], [[0.5, 0.5], [1.0, 0.0]]),
+        (lambda x: np.sum(np.max(x, axis=0, keepdims=True)), [[1.0, 1.0], [1.0, 2.0]], [[0.5, 0.0], [0.5, 1.0]]),
+        (lambda x: np.max(x, axis=(0, 1)), [[1.0, 1.0], [1.0, 0.0]], [[1 / 3, 1 / 3], [1 / 3, 0.0]]),
+        (lambda x: np.sum(np.maximum(x, [1.0, 3.0, 0.0, 2.0])), [1.0, 2.0, np.nan, 3.0], [0.5, 0.0, 1.0, 1.0]),
+        (lambda x: np.sum(np.fmin(x, [1.0, 3.0, 0.0, 2.0])), [1.0, 2.0, np.nan, 3.0], [0.5, 1.0, 0.0, 0.0]),
+        (lambda x: np.sum(np.logaddexp(x, [1.0, inf, -inf, 0.0])), [1.0, inf, -inf, -50.0], [0.5, 0.5, 0.5, np.exp(-50.0)]),
+        (lambda x: np.maximum(x[0], x[1]), [2.0, 2.0], [0.5, 0.5]),
+        (lambda x: np.hypot(x[0], x[1]), [0.0, 0.0], [0.0, 0.0]),
+        (lambda x: np.prod(x), [0.0, 2.0, 3.0], [6.0, 0.0, 0.0]),
+        (np.prod, [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]),
+        (lambda x: np.sum(np.where(x > 0, np.log(x), 0.0)), [0.0, 2.0], [0.0, 0.5]),
+        (lambda x: np.sum(np.clip(x, 0.0, 1.0)), [-1.0, 0.0, 0.5, 1.0, 2.0], [0.0, 1.0, 1.0, 1.0, 0.0]),
+        (lambda x: np.sum(np.sort(x)[:1]), [2.0, 1.0, 1.0], [0.0, 1.0, 0.0]),
+        (lambda x: np.cumprod(x)[2], [0.0, 2.0, 3.0], [6.0, 0.0, 0.0]),
+    ],
+    ids=lambda value: None,
+)
 def test_array_kinks(gradient, f, x, expected):
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(gradient(f)(np.array(x)), expected, rtol=1e-15)
@@ -94,16 +138,17 @@ def test_the_complex_plane(gradient):
     assert tangent == pytest.approx((1 - 0.6 * (0.6 + 0.8j)) / 5)
     assert jvp(np.conj, (1 + 2j,), (3 + 4j,))[1] == 3 - 4j
     assert gradient(lambda x: np.real(np.exp(1j * x)))(0.3) == pytest.approx(-np.sin(0.3))
-    assert gradient(lambda x: np.abs(np.exp(1j * x) * x)**2)(0.3) == pytest.approx(0.6)
+    assert gradient(lambda x: np.abs(np.exp(1j * x) * x) ** 2)(0.3) == pytest.approx(0.6)
 
 
 def test_complex_multiplication_is_linear_over_the_reals_and_pairs_without_conjugation():
     g = grad(lambda z: np.real(z * (2 + 3j)))(1 + 1j)
     assert g == 2 + 3j  # Re(g * t) is the derivative along t
-    assert grad(lambda z: np.abs(z)**2)(3 + 4j) == pytest.approx(6 - 8j)
+    assert grad(lambda z: np.abs(z) ** 2)(3 + 4j) == pytest.approx(6 - 8j)
 
 
 # --- where --------------------------------------------------------------------------------------------------------------------
+
 
 @both
 @pytest.mark.parametrize("x", [-2.0, -1e-300, 0.0, 1e-300, 2.0])
@@ -126,6 +171,7 @@ def test_where_log_is_finite_at_every_x_in_forward_mode():
 
 # --- singular rows: a zero tangent wins over an infinite partial ------------------------------------------------------------------
 
+
 @both
 def test_no_nan_beside_an_infinite_partial(gradient):
     assert_same(gradient(lambda x: np.sum(np.sqrt(x)))(np.array([0.0, 1.0])), [inf, 0.5])
@@ -134,7 +180,7 @@ def test_no_nan_beside_an_infinite_partial(gradient):
 def test_no_nan_where_an_infinite_partial_meets_a_zero_tangent():
     assert gradient(lambda x: np.sqrt(x * x))(0.0) == 0.0
     assert gradient(lambda x: np.sqrt(0.0 * x))(1.0) == 0.0
-    assert gradient(lambda x: (x * x)**0.5)(0.0) == 0.0
+    assert gradient(lambda x: (x * x) ** 0.5)(0.0) == 0.0
     assert gradient(lambda x: np.cbrt(x**3))(0.0) == 0.0
 
 
@@ -174,12 +220,15 @@ def test_powers(gradient, x, y):
 @both
 def test_sinc_by_its_series_near_zero(gradient):
     assert gradient(np.sinc)(0.0) == 0.0
-    assert derivative(np.sinc, 2)(0.0) == pytest.approx(-np.pi**2 / 3, rel=1e-12)
+    assert derivative(np.sinc, 2)(0.0) == pytest.approx(-(np.pi**2) / 3, rel=1e-12)
     assert derivative(np.sinc, 4)(0.0) == pytest.approx(np.pi**4 / 5, rel=1e-9)
-    assert gradient(gradient(np.sinc))(0.0) == pytest.approx(-np.pi**2 / 3, rel=1e-12)
+    assert gradient(gradient(np.sinc))(0.0) == pytest.approx(-(np.pi**2) / 3, rel=1e-12)
     for x in (1e-9, 1e-5, 1e-3, 0.01, 0.1, 0.9, 1.0, 2.5):
-        expected = (np.pi * x * np.cos(np.pi * x) - np.sin(np.pi * x)) / (np.pi * x * x) if x > 0.05 else \
-            -np.pi**2 * x / 3 + np.pi**4 * x**3 / 30 - np.pi**6 * x**5 / 840
+        expected = (
+            (np.pi * x * np.cos(np.pi * x) - np.sin(np.pi * x)) / (np.pi * x * x)
+            if x > 0.05
+            else -(np.pi**2) * x / 3 + np.pi**4 * x**3 / 30 - np.pi**6 * x**5 / 840
+        )
         assert gradient(np.sinc)(x) == pytest.approx(expected, rel=1e-9)
         assert gradient(lambda x: np.sum(np.sinc(x)))(np.array([x, 0.0]))[0] == pytest.approx(expected, rel=1e-9)
 
@@ -194,15 +243,15 @@ def test_matrix_norms_of_zero(gradient, ord):
 
 def test_x_to_the_x():
     assert derivative(lambda x: x**x)(2.0) == pytest.approx(4 * (np.log(2) + 1))
-    assert derivative(lambda x: 2**x, 2)(3.0) == pytest.approx(8 * np.log(2)**2)
+    assert derivative(lambda x: 2**x, 2)(3.0) == pytest.approx(8 * np.log(2) ** 2)
 
 
 # --- at second order ----------------------------------------------------------------------------------------------------------
 
+
 def test_second_order_at_kinks():
     assert derivative(np.abs, 2)(0.0) == 0.0
-    assert derivative(lambda x: np.maximum(x, 0.0)**2, 2)(0.0) == 0.5 or derivative(lambda x: np.maximum(x, 0.0)**2,
-                                                                                    2)(1.0) == 2.0
+    assert derivative(lambda x: np.maximum(x, 0.0) ** 2, 2)(0.0) == 0.5 or derivative(lambda x: np.maximum(x, 0.0) ** 2, 2)(1.0) == 2.0
     assert_same(hessian(np.linalg.norm)(np.zeros(2)), np.zeros((2, 2)))
     assert_same(hvp(np.linalg.norm, np.zeros(2), np.ones(2)), np.zeros(2))
     assert_same(hessian(np.std)(np.ones(3)), np.zeros((3, 3)))
@@ -219,12 +268,14 @@ def test_sorting_moves_tangents_with_their_elements(jacobian):
     jac = jacobian(lambda x: np.sort(x, axis=1))(x)
     for i in range(2):
         np.testing.assert_array_equal(jac[i, :, i], np.eye(3)[np.argsort(x[i], kind="stable")])
-    np.testing.assert_array_equal(jacobian(lambda x: np.sort(x, axis=None))(x).reshape(6, 6),
-                                  np.eye(6)[np.argsort(x.ravel(), kind="stable")])
+    np.testing.assert_array_equal(
+        jacobian(lambda x: np.sort(x, axis=None))(x).reshape(6, 6), np.eye(6)[np.argsort(x.ravel(), kind="stable")]
+    )
     assert not jac[0, :, 1].any()
 
 
 # --- nan_safe -----------------------------------------------------------------------------------------------------------------
+
 
 def zero_tangent_meets_infinity(x):
     return np.sum((0.0 * x) * inf + x * x)

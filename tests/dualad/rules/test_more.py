@@ -149,9 +149,7 @@ def test_the_path_of_einsum_is_constant():
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize(
-    "ufunc", [np.add, np.multiply, np.maximum, np.minimum, np.logaddexp, np.logaddexp2, np.subtract, np.hypot]
-)
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.maximum, np.minimum, np.logaddexp, np.logaddexp2, np.subtract, np.hypot])
 def test_methods(ufunc, axis):
     calls = [
         lambda x: ufunc.reduce(x, axis=axis),

@@ -82,9 +82,7 @@ def test_array_api_names():
 
 
 def test_the_table_is_printed():
-    printed = subprocess.run(
-        [sys.executable, "-m", "dualad", "coverage"], capture_output=True, text=True, check=True, timeout=120
-    ).stdout
+    printed = subprocess.run([sys.executable, "-m", "dualad", "coverage"], capture_output=True, text=True, check=True, timeout=120).stdout
     assert printed.strip() == table().strip()
     assert printed.splitlines()[0].split() == ["namespace", "ruled", "constant", "refused", "unknown", "total"]
     rows = {line[:25].strip(): [int(n) for n in line[25:].split()] for line in printed.splitlines()[1:]}

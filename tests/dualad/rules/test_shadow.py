@@ -14,11 +14,15 @@ from dualad.rules import ROWS
 from dualad.rules.kinds import Abstract, Composite, Differentiable, Elementwise, primitive, public_name
 
 #: rows that look at values, because only then they are exact or know a shape; no program without values can run them
-VALUE_DEPENDENT = {"numpy.linalg.lstsq": "its results have other shapes where the rank is smaller",
-                   "numpy.linalg.det": "the cofactors of a singular matrix come from its minors", **samples_more.VALUE_DEPENDENT}
+VALUE_DEPENDENT = {
+    "numpy.linalg.lstsq": "its results have other shapes where the rank is smaller",
+    "numpy.linalg.det": "the cofactors of a singular matrix come from its minors",
+    **samples_more.VALUE_DEPENDENT,
+}
 
-rows = pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for fn in SAMPLES
-                                      if isinstance(ROWS[fn], Differentiable | Composite)])
+rows = pytest.mark.parametrize(
+    "fn", [pytest.param(fn, id=public_name(fn)) for fn in SAMPLES if isinstance(ROWS[fn], Differentiable | Composite)]
+)
 
 
 def shadows(fn):
@@ -73,8 +77,9 @@ def test_vjp_touches_no_value(fn):
     for row, sample, args, kwargs, record in shadows(fn):
         if row.name in VALUE_DEPENDENT:
             pytest.skip(VALUE_DEPENDENT[row.name])
-        if isinstance(row, Composite) or (row.complex_body is not None and any(arg.dtype.kind == "c" for arg in args
-                                                                              if type(arg) is Shadow)):
+        if isinstance(row, Composite) or (
+            row.complex_body is not None and any(arg.dtype.kind == "c" for arg in args if type(arg) is Shadow)
+        ):
             continue
         ans = evaluated(row, args, kwargs, record)
         for i in row.arrays(args):
@@ -104,14 +109,18 @@ def test_the_value_dependent_rows():
 
 # --- the Shadow catches what it is made for -----------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("partial", [
-    pytest.param(lambda ans, x: math.cos(x), id="math.cos"),
-    pytest.param(lambda ans, x: np.cos(float(x)), id="float"),
-    pytest.param(lambda ans, x: np.cos(np.asarray(x, float)), id="asarray"),
-    pytest.param(lambda ans, x: np.cos(np.array([x, x]))[0], id="array"),
-    pytest.param(lambda ans, x: 1.0 if x > 0 else -1.0, id="branch"),
-    pytest.param(lambda ans, x: np.cos(x) * int(x), id="int"),
-])
+
+@pytest.mark.parametrize(
+    "partial",
+    [
+        pytest.param(lambda ans, x: math.cos(x), id="math.cos"),
+        pytest.param(lambda ans, x: np.cos(float(x)), id="float"),
+        pytest.param(lambda ans, x: np.cos(np.asarray(x, float)), id="asarray"),
+        pytest.param(lambda ans, x: np.cos(np.array([x, x]))[0], id="array"),
+        pytest.param(lambda ans, x: 1.0 if x > 0 else -1.0, id="branch"),
+        pytest.param(lambda ans, x: np.cos(x) * int(x), id="int"),
+    ],
+)
 def test_a_partial_that_looks_at_values_is_caught(partial):
     row, record = Elementwise(np.sin, partial), []
     x = shadow(np.float64(0.5), record)
@@ -134,5 +143,9 @@ def test_the_record_names_functions_shapes_and_dtypes():
     x = shadow(np.ones((2, 3), np.float32), record)
     y = np.sum(np.sin(x) @ x.T, axis=0)
     assert (y.shape, y.dtype) == ((2,), np.float32)
-    assert record == [("numpy.sin", (((2, 3), "float32"),)), ("numpy.transpose", (((2, 3), "float32"),)),
-                      ("numpy.matmul", (((2, 3), "float32"), ((3, 2), "float32"))), ("numpy.sum", (((2, 2), "float32"),))]
+    assert record == [
+        ("numpy.sin", (((2, 3), "float32"),)),
+        ("numpy.transpose", (((2, 3), "float32"),)),
+        ("numpy.matmul", (((2, 3), "float32"), ((3, 2), "float32"))),
+        ("numpy.sum", (((2, 2), "float32"),)),
+    ]

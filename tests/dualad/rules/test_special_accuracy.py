@@ -27,9 +27,9 @@ POINTS = {
     "ellipkm1": (sp.ellipkm1, lambda p: mp.ellipk(1 - p), [1.0 - 1e-9, 0.9, 0.5, 1e-6, 3.0]),
     "ellipkinc": (lambda m: sp.ellipkinc(0.8, m), lambda m: mp.ellipf(mpf(0.8), m), MODULI),
     "ellipeinc": (lambda m: sp.ellipeinc(0.8, m), lambda m: mp.ellipe(mpf(0.8), m), MODULI),
-    "pseudo_huber": (lambda d: sp.pseudo_huber(d, 1e-3), lambda d: d * d * (mp.sqrt(1 + (mpf(1e-3) / d)**2) - 1), [2.0, 1e-3]),
-    "boxcox": (lambda c: sp.boxcox(2.5, c), lambda c: (mpf(2.5)**c - 1) / c, [1e-9, 1e-3, 0.5, -2.0]),
-    "inv_boxcox": (lambda c: sp.inv_boxcox(0.7, c), lambda c: (c * mpf(0.7) + 1)**(1 / c), [1e-9, 1e-3, 0.013, 0.5]),
+    "pseudo_huber": (lambda d: sp.pseudo_huber(d, 1e-3), lambda d: d * d * (mp.sqrt(1 + (mpf(1e-3) / d) ** 2) - 1), [2.0, 1e-3]),
+    "boxcox": (lambda c: sp.boxcox(2.5, c), lambda c: (mpf(2.5) ** c - 1) / c, [1e-9, 1e-3, 0.5, -2.0]),
+    "inv_boxcox": (lambda c: sp.inv_boxcox(0.7, c), lambda c: (c * mpf(0.7) + 1) ** (1 / c), [1e-9, 1e-3, 0.013, 0.5]),
     "struve": (lambda x: sp.struve(1.5, x), lambda x: mp.struveh(1.5, x), [1e-3, 0.5, 10.0]),
     "modstruve": (lambda x: sp.modstruve(1.5, x), lambda x: mp.struvel(1.5, x), [1e-3, 0.5, 10.0]),
     "psi": (sp.psi, mp.digamma, [-0.5, -3.3, 0.2, 50.0]),
@@ -43,7 +43,7 @@ def test_both_orders_keep_their_digits(name):
     f, reference, points = POINTS[name]
     with mpmath.workdps(60):
         for x in points:
-            first, second = (float(mp.re(mp.diff(reference, mpf(x), n, h=mpf(10)**-20))) for n in (1, 2))
+            first, second = (float(mp.re(mp.diff(reference, mpf(x), n, h=mpf(10) ** -20))) for n in (1, 2))
             assert derivative(f)(x) == pytest.approx(first, rel=1e-11), x
             assert derivative(f, order=2)(x) == pytest.approx(second, rel=1e-8), x
             assert grad(f)(x) == pytest.approx(first, rel=1e-11), x

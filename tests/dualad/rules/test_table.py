@@ -23,8 +23,10 @@ UNSAMPLED = {"numpy.empty_like": "what it holds is undefined", "numpy.isnat": "t
 
 # --- the table is complete --------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(("kinds", "samples"), [((Differentiable, Composite), SAMPLES), (Constant, {**SAMPLES, **CONSTANTS})],
-                         ids=["differentiable", "constant"])
+
+@pytest.mark.parametrize(
+    ("kinds", "samples"), [((Differentiable, Composite), SAMPLES), (Constant, {**SAMPLES, **CONSTANTS})], ids=["differentiable", "constant"]
+)
 def test_every_row_has_samples(kinds, samples):
     rows = {row.name for row in ROWS.values() if isinstance(row, kinds) and row.trusted}
     missing = rows - {public_name(fn) for fn in samples} - set(UNSAMPLED) - ELSEWHERE
@@ -40,6 +42,7 @@ def test_every_sample_differentiates_something():
 
 
 # --- forward ----------------------------------------------------------------------------------------------------------------
+
 
 @rows
 def test_value_has_the_type_shape_and_dtype_of_numpys(fn):
@@ -69,6 +72,7 @@ def test_jvp_of_jvp_against_differences(fn):
 
 
 # --- reverse ----------------------------------------------------------------------------------------------------------------
+
 
 @rows
 def test_vjp_against_jvp_and_differences(fn, entries):
@@ -120,6 +124,7 @@ def test_reverse_over_forward(fn, entries):
 
 
 # --- precision, memory ------------------------------------------------------------------------------------------------------
+
 
 def single(x):
     """A leaf in single precision; a Python float takes the precision of what it meets."""
@@ -186,6 +191,7 @@ def test_constants_give_plain_results(fn, verb):
         def f(*leaves):
             seen.append(fn(*sample.fill(leaves), **sample.kwargs))
             return leaves[0]
+
         VERBS[verb](f, tuple(sample.leaves()))
         expected = fn(*sample.fill(sample.leaves()), **sample.kwargs)
         got, wanted = (x if isinstance(x, tuple) else (x,) for x in (seen[0], expected))
@@ -205,6 +211,7 @@ def test_refused_functions_say_why(fn):
 
 
 # --- the table itself ---------------------------------------------------------------------------------------------------------
+
 
 def test_a_function_without_a_row_raises_by_name(monkeypatch):
     monkeypatch.delitem(ROWS, np.sinh)

@@ -12,19 +12,24 @@ from dualad.testing import check_derivatives
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
 
 WRITES = {
-    "copyto": lambda y, x: np.copyto(y, x[0]), "copyto where": lambda y, x: np.copyto(y, 2.0 * x, where=X > 0),
+    "copyto": lambda y, x: np.copyto(y, x[0]),
+    "copyto where": lambda y, x: np.copyto(y, 2.0 * x, where=X > 0),
     "copyto constant": lambda y, x: np.copyto(y, 3.0),
-    "put": lambda y, x: np.put(y, [0, 4, -1], x[0]), "put cycles": lambda y, x: np.put(y, [0, 4, 5], x[0, :2]),
+    "put": lambda y, x: np.put(y, [0, 4, -1], x[0]),
+    "put cycles": lambda y, x: np.put(y, [0, 4, 5], x[0, :2]),
     "put one": lambda y, x: np.put(y, 2, x[1, 1]),
-    "put repeated": lambda y, x: np.put(y, [1, 1], x[0, :2]), "put wrap": lambda y, x: np.put(y, [7, -8], x[0, :2], mode="wrap"),
+    "put repeated": lambda y, x: np.put(y, [1, 1], x[0, :2]),
+    "put wrap": lambda y, x: np.put(y, [7, -8], x[0, :2], mode="wrap"),
     "put clip": lambda y, x: np.put(y, [9, -3], x[0, :2], mode="clip"),
-    "putmask": lambda y, x: np.putmask(y, X > 0, x * x), "putmask cycles": lambda y, x: np.putmask(y, X > 0, x[0, :2]),
+    "putmask": lambda y, x: np.putmask(y, X > 0, x * x),
+    "putmask cycles": lambda y, x: np.putmask(y, X > 0, x[0, :2]),
     "place": lambda y, x: np.place(y, X > 0, x[0, :2]),
-    "fill_diagonal": lambda y, x: np.fill_diagonal(y, x[0, 0]), "fill_diagonal values": lambda y,
-    x: np.fill_diagonal(y, x[0, :2]),
-    "put_along_axis": lambda y, x: np.put_along_axis(y, np.array([[2], [0]]), x[:, :1] * 3.0, 1), "put_along_axis None": lambda y,
-    x: np.put_along_axis(y, np.array([4, 0]), x[0, :2], None),
-    "into a view": lambda y, x: np.put(y[1], [0, 2], x[0, :2]), "into a transpose": lambda y, x: np.copyto(y.T[1:], x[:, :1].T),
+    "fill_diagonal": lambda y, x: np.fill_diagonal(y, x[0, 0]),
+    "fill_diagonal values": lambda y, x: np.fill_diagonal(y, x[0, :2]),
+    "put_along_axis": lambda y, x: np.put_along_axis(y, np.array([[2], [0]]), x[:, :1] * 3.0, 1),
+    "put_along_axis None": lambda y, x: np.put_along_axis(y, np.array([4, 0]), x[0, :2], None),
+    "into a view": lambda y, x: np.put(y[1], [0, 2], x[0, :2]),
+    "into a transpose": lambda y, x: np.copyto(y.T[1:], x[:, :1].T),
 }
 
 
@@ -34,6 +39,7 @@ def test_writes_into_a_traced_array_are_those_of_numpy(name):
         y = np.sin(x)
         WRITES[name](y, x)
         return y * x
+
     check_derivatives(f, X, vjp=vjp)
     np.testing.assert_allclose(jacobian(f, chunk=3)(X), jacobian(f, chunk=1)(X), rtol=1e-14)
 
@@ -50,6 +56,7 @@ def test_a_mask_may_be_traced():
         np.copyto(y, 2.0 * x, where=x > 0)
         np.putmask(y, x < -0.5, x * x)
         return y
+
     check_derivatives(f, X, vjp=vjp)
 
 
@@ -66,4 +73,5 @@ def test_ufunc_at(ufunc):
         ufunc.at(y, [0, 0, 2], x[1])
         ufunc.at(y, slice(1, None), x[0, 0] + 2.0)
         return y
+
     check_derivatives(f, X, vjp=vjp)
