@@ -137,7 +137,7 @@ def dualad(quick):
 
     level = Level()
     pair = [make_dual(value, tangent, level) for value, tangent in SEEDS]
-    yield PRODUCT.title, "product", Case(multiply, tuple(pair), answer=lambda out: (out.value, out.tangent))
+    yield PRODUCT.title, "product", Case(multiply, tuple(pair), answer=lambda out: (out.primal, out.tangent))
     for name, f in functions(np).items():
         for n in lengths(quick):
             x, v = points(n)

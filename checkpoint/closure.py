@@ -158,7 +158,7 @@ class _Look:
                 self.attributes(place, value, mentioned(method.__code__))
 
     def new(self, value: Any, names: Sequence[str] | None) -> bool:
-        """Whether this is the first look at it for these names."""
+        """Return whether this is the first look at it for these names."""
         key = id(value), hash(names)
         if key in self.seen:
             return False

@@ -324,7 +324,7 @@ class Assign(Entry):
         if self.base is None:
             return
         if isinstance(g, Batch):
-            rest = np.stack([self.cleared(np.copy(direction)) for direction in g.value])
+            rest = np.stack([self.cleared(np.copy(direction)) for direction in g.primal])
             adjoints.add(self.base, wrap(rest, g.level), False)
             return
         rest = self.cleared(adjoints.buffer(k, self.like))

@@ -68,7 +68,7 @@ def explain(f, *args, seed=0):
     with Trace() as tape:
         inputs = [tape.input(leaf) for leaf in leaves]
         for var in inputs:
-            tape.values[var.node] = var.value
+            tape.values[var.node] = var.primal
         out = f(*optree.tree_unflatten(structure, inputs))
         check_scalar(out, "explain")
         ours = type(out) is Var and out.level is tape
@@ -169,7 +169,7 @@ class Trace(Tape):
     def watch(self, row, args, result):
         """Keep the value and the spelling of an operation."""
         if result.node is not None:
-            self.values[result.node] = result.value
+            self.values[result.node] = result.primal
             self.names[result.node] = (
                 row.name.rpartition(".")[2],
                 [arg.node if isinstance(arg, Var) and arg.level is self and arg.node is not None else short(primal(arg)) for arg in args],

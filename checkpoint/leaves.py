@@ -35,7 +35,7 @@ def rebuild(level, parts):
 
 
 # a Dual in a state is written to disk, and fingerprinted, as what it is made of
-optree.register_pytree_node(Dual, lambda dual: ((dual._refresh().value, dual.tangent), dual.level), rebuild, namespace=NAMESPACE)
+optree.register_pytree_node(Dual, lambda dual: ((dual._refresh().primal, dual.tangent), dual.level), rebuild, namespace=NAMESPACE)
 
 
 def flattening(example, structure):
@@ -79,7 +79,7 @@ def levels_of(values):
     for value in values:
         while isinstance(value, Traced):
             levels.add(value.level)
-            value = value.value
+            value = value.primal
     return levels
 
 
@@ -100,7 +100,7 @@ def kind_of(leaf):
 
 
 def differs(leaf, kind):
-    if type(leaf) is float or (type(leaf) is Var and type(leaf.value) is float):
+    if type(leaf) is float or (type(leaf) is Var and type(leaf.primal) is float):
         return kind[1] is not FLOAT or kind[0] != ()
     return kind_of(leaf) != kind
 
@@ -115,7 +115,7 @@ def one_level_down(leaves, tape):
     values, nodes = [], []
     for leaf in leaves:
         ours = type(leaf) is Var and leaf.level is tape
-        value = leaf._refresh().value if ours else leaf
+        value = leaf._refresh().primal if ours else leaf
         values.append(np.float64(value) if ours and type(value) is float and not tape.weak else value)
         nodes.append(leaf.node if ours else None)
     return values, nodes
@@ -132,7 +132,7 @@ def read_only(leaf):
 
 
 def was_written(leaf):
-    """Whether a traced array, which cannot be read-only, was written into."""
+    """Return whether a traced array, which cannot be read-only, was written into."""
     return isinstance(leaf, Traced) and type(leaf.alias) is Owner
 
 

@@ -295,7 +295,7 @@ class Link(Entry):
                 final = links.leaves(k, final)
             for i in links.floating:
                 leaf = final[i]
-                if type(leaf) is Var and leaf.level is tape and type(leaf.value) is float:  # `node_of` without its questions
+                if type(leaf) is Var and leaf.level is tape and type(leaf.primal) is float:  # `node_of` without its questions
                     results.append(leaf.node)
                 else:
                     results.append(self.node_of(leaf, tape))
@@ -310,8 +310,8 @@ class Link(Entry):
         if type(leaf) is Var and leaf.level is tape:
             if leaf.alias is not None:
                 leaf._refresh()
-            if type(leaf.value) is not float and isinstance(leaf.value, Traced):
-                self.links.check_closure([leaf.value], self.below)
+            if type(leaf.primal) is not float and isinstance(leaf.primal, Traced):
+                self.links.check_closure([leaf.primal], self.below)
             return leaf.node
         if isinstance(leaf, Traced):
             self.links.check_closure([leaf], self.below)
@@ -395,7 +395,7 @@ class Pullback:
             if isinstance(value, tuple | list):
                 held.extend(value)
             elif isinstance(value, Dual):
-                held += [value.value, value.tangent]
+                held += [value.primal, value.tangent]
             elif isinstance(value, np.ndarray):
                 owner = owner_of(value)
                 arrays[id(owner)] = owner

@@ -30,13 +30,13 @@ BINARY = """
 def {method}(self, other):
     tape = self.level
     if tape.plain:
-        a = self.value
+        a = self.primal
         i = self.node
         kind = type(other)
         if type(a) is float:
             if type(i) is int:
                 if kind is Var:
-                    b = other.value
+                    b = other.primal
                     j = other.node
                     if type(b) is float and type(j) is int and other.level is tape:
                         try:
@@ -55,7 +55,7 @@ def {method}(self, other):
                         pass
         elif type(a) is ndarray and i is not None and a.ndim and ((alias := self.alias) is None or alias.base.alias is None):
             if kind is Var:
-                b = other.value
+                b = other.primal
                 j = other.node
                 if (type(b) is ndarray and b.shape == a.shape and b.dtype == a.dtype and other.level is tape and j is not None
                         and ((alias := other.alias) is None or alias.base.alias is None)):
@@ -77,7 +77,7 @@ def {method}(self, other):
     tape = self.level
     kind = type(other)
     if tape.plain:
-        b = self.value
+        b = self.primal
         j = self.node
         if type(b) is float:
             if type(j) is int and (kind is float or kind is int or kind is float64):
@@ -99,14 +99,14 @@ def {method}(self, other):
 """
 
 NUMBER = (
-    "entry = {entry}; entries = tape.entries; r = new(Var); r.value = v; r.node = len(entries); r.level = tape; r.alias = None; "
+    "entry = {entry}; entries = tape.entries; r = new(Var); r.primal = v; r.node = len(entries); r.level = tape; r.alias = None; "
     "entries.append(entry); return r"
 )
 SMALL_ARRAY = "{keep}; " + NUMBER
 ARRAY = (
     "entry = new({kind}); entry.row = row; entry.args = {args}; entry.ans = {ans}; {nodes}; entries = tape.entries; "
     "entry.place = len(entries); entries.append(None); "
-    "r = new(Var); r.value = v; r.node = entry; r.level = tape; r.alias = None; return r"
+    "r = new(Var); r.primal = v; r.node = entry; r.level = tape; r.alias = None; return r"
 )
 KEEP = {"i": "i = i if type(i) is int else tape.keep(i)", "j": "j = j if type(j) is int else tape.keep(j)"}
 MARKED = {ONE: "1.0", MINUS_ONE: "-1.0", FIRST: "a", SECOND: "b"}
@@ -229,7 +229,7 @@ def small(row, fn, args, kwargs, tape):
         if kind is Var:
             if i not in arrays or arg.level is not tape or not ((alias := arg.alias) is None or alias.base.alias is None):
                 return None
-            values[i] = value = arg.value
+            values[i] = value = arg.primal
             if (type(value) is not ndarray or value.nbytes > SMALL or value.dtype is not FLOAT) and type(value) is not float:
                 return None
             if arg.node is not None:
@@ -298,7 +298,7 @@ def abstract(array):
 
 def array_function(self, fn, types, args, kwargs):
     """Evaluate an array function of a row that is linear in its first argument, or of small arrays, directly."""
-    row, tape, a = ROWS.get(fn), self.level, self.value
+    row, tape, a = ROWS.get(fn), self.level, self.primal
     if type(row) is Composite and not row.like and "out" not in kwargs:
         return row.body(*args, **kwargs)
     if isinstance(row, Differentiable) and tape.plain:
@@ -328,12 +328,12 @@ def array_function(self, fn, types, args, kwargs):
 
 
 def of_one_level(args, tape):
-    """Tell whether all arguments are variables of a tape, or arrays of numbers."""
+    """Return whether all arguments are variables of a tape, or arrays of numbers."""
     return all((type(arg) is Var and arg.level is tape) or (type(arg) is ndarray and arg.dtype != object) for arg in args)
 
 
 def plain_rest(args, kwargs):
-    """Tell whether nothing but the first argument is traced, and no array is to be written into."""
+    """Return whether nothing but the first argument is traced, and no array is to be written into."""
     if len(args) > 1 and any(isinstance(arg, Handle) for arg in args[1:]):
         return False
     return not kwargs or ("out" not in kwargs and not any(isinstance(value, Handle) for value in kwargs.values()))
@@ -346,7 +346,7 @@ def linear(kind, row, args, kwargs, node, v, tape):
     r.node = entry = kind(row, node, args, kwargs)
     entry.place = len(entries)
     entries.append(None)
-    r.value = v.item() if type(v) is float64 else v
+    r.primal = v.item() if type(v) is float64 else v
     r.level = tape
     r.alias = None
     return r
@@ -354,7 +354,7 @@ def linear(kind, row, args, kwargs, node, v, tape):
 
 def get(self, index):
     """Return ``x[index]``: an element, or a view."""
-    value, tape = self.value, self.level
+    value, tape = self.primal, self.level
     kind = type(index)
     if (
         type(value) is np.ndarray
@@ -379,7 +379,7 @@ def get(self, index):
 
 def negative(self):
     """Return -x."""
-    return self.__rsub__(0.0) if type(self.value) is float and self.value else np.negative(self)  # 0.0 - 0.0 is no -0.0
+    return self.__rsub__(0.0) if type(self.primal) is float and self.primal else np.negative(self)  # 0.0 - 0.0 is no -0.0
 
 
 def array_ufunc(self, ufunc, method, *args, **kwargs):
@@ -387,7 +387,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
     tape = self.level
     i = self.node
     if tape.plain and i is not None and method == "__call__" and not kwargs:
-        a, row = self.value, ROWS.get(ufunc)
+        a, row = self.primal, ROWS.get(ufunc)
         if len(args) == 1:
             if row is None or not row.short:
                 pass
@@ -405,7 +405,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                         held = (tape.own(self) if tape.borrowed else a) if row.uses[0] else None
                         entry.args, entry.ans = (held,), v if row.uses_ans else None
                         entries.append(None)
-                    r.value = v
+                    r.primal = v
                     r.level = tape
                     r.alias = None
                     return r
@@ -431,7 +431,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
 def by_constant(var, row, ufunc, args, tape):
     """Evaluate a product of an array that was never written and a constant one of its dtype; None where it is something else."""
     i = 0 if args[0] is var else 1
-    a, other = var.value, args[1 - i]
+    a, other = var.primal, args[1 - i]
     if (
         type(a) is not ndarray
         or type(other) is not ndarray
@@ -453,7 +453,7 @@ def current_values(args, tape):
         if type(arg) is Var:
             if arg.level is not tape or not ((alias := arg.alias) is None or alias.base.alias is None):
                 return None
-            arg = arg.value
+            arg = arg.primal
         if type(arg) not in NUMBERS and (type(arg) is not ndarray or arg.dtype == object):
             return None
         values.append(arg)
@@ -466,7 +466,7 @@ def dualad_apply(cls, fn, args, kwargs):
     if isinstance(row, Differentiable) and row.canonical is None:
         for arg in args:
             if type(arg) is Var:
-                if getattr(arg.value, "nbytes", 0) <= SMALL:
+                if getattr(arg.primal, "nbytes", 0) <= SMALL:
                     if (r := small(row, row.call, args, kwargs, arg.level)) is not None:
                         return r
                 elif not kwargs and row.complex_body is None and sum(isinstance(arg, Handle) for arg in args) == 1:

@@ -67,21 +67,21 @@ class Tape(Level):
         return self.variable(value)
 
     def borrows(self, value):
-        """Tell whether a value is a caller's array or shows one."""
+        """Return whether a value is a caller's array or shows one."""
         return type(value) is np.ndarray and id(owner_of(value)) in self.borrowed
 
     def own(self, var):
         """Return the value of a variable as one that nobody else writes: a caller's array is copied the first time it is held."""
-        if self.borrows(var.value):
-            var.value = var.value.copy("K")
-        return var.value
+        if self.borrows(var.primal):
+            var.primal = var.primal.copy("K")
+        return var.primal
 
     @staticmethod
     def settle(var):
         """Copy a small view of a large array: what is small is held without further questions, and must hold nothing else."""
-        value = var.value
+        value = var.primal
         if type(value) is np.ndarray and value.nbytes <= SMALL < getattr(value.base, "nbytes", 0):
-            var.value = value.copy("K")
+            var.primal = value.copy("K")
 
     def variable(self, value):
         """Return a new input variable of a value that nobody else writes."""
@@ -233,7 +233,7 @@ def plain_array(ans):
 
 
 def same_bits(a, b):
-    """Tell whether two contiguous arrays hold the same bits (NaN included); arrays of other layouts are taken for different."""
+    """Return whether two contiguous arrays hold the same bits (NaN included); arrays of other layouts are taken for different."""
     if a.shape != b.shape or a.dtype != b.dtype or not (a.flags.c_contiguous and b.flags.c_contiguous) or not a.size:
         return False
     word = np.dtype(f"u{math.gcd(a.itemsize, 8)}")
@@ -248,7 +248,7 @@ class Var(Traced):
 
     def __repr__(self):
         self._refresh()
-        value = np.array2string(self.value, separator=", ") if type(self.value) is np.ndarray else self.value
+        value = np.array2string(self.primal, separator=", ") if type(self.primal) is np.ndarray else self.primal
         return f"Var({value}, node={self.node})"
 
     def _interpret(self, row, args, kwargs, evaluate=None):
@@ -262,9 +262,9 @@ class Var(Traced):
             if type(arg) is Var and arg.level is tape:
                 if arg.alias is not None and arg._shares_written():
                     written = True
-                    value = arg.value if row.shape_only or type(arg.value) is float else np.copy(arg.value, "K")
+                    value = arg.primal if row.shape_only or type(arg.primal) is float else np.copy(arg.primal, "K")
                 else:
-                    value = arg.value
+                    value = arg.primal
                     scalar = scalar or type(value) is float
                 values[i] = value
                 if arg.node is not None:
@@ -305,7 +305,7 @@ class Var(Traced):
         if row.view is not None and shows_memory(ans, values[0]):
             result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
         elif written:
-            result.value = separate(result.value, args)
+            result.primal = separate(result.primal, args)
         tape.settle(result)
         if tape.watched:
             tape.watch(row, args, result)
@@ -316,14 +316,14 @@ class Var(Traced):
         v_value, v_node = v, None
         if type(v) is Var and v.level is tape:
             shared = v._shares_written()
-            v_value, v_node = np.copy(v.value) if shared else v.value, v.node
+            v_value, v_node = np.copy(v.primal) if shared else v.primal, v.node
         alias = self.alias
         if alias is None or not alias.exclusive:
-            self.value = np.copy(self.value, order="K") if type(self.value) is np.ndarray else np.copy(self.value)
+            self.primal = np.copy(self.primal, order="K") if type(self.primal) is np.ndarray else np.copy(self.primal)
             self.alias = alias = Owner(version_of(self) + 1, True)
-        value = writable(self.value, v_value)
-        if value is not self.value:
-            self.value = value
+        value = writable(self.primal, v_value)
+        if value is not self.primal:
+            self.primal = value
             alias.version += 1
         locate(ops, value)[index] = v_value
         if self.node is not None or v_node is not None:
@@ -334,5 +334,5 @@ class Var(Traced):
 def make_var(value, node, tape):
     """Return a Var without checks."""
     var = new(Var)
-    var.value, var.node, var.level, var.alias = value, node, tape, None
+    var.primal, var.node, var.level, var.alias = value, node, tape, None
     return var

@@ -27,17 +27,17 @@ class Batch(Traced):
     @property
     def shape(self):
         """The shape of one direction."""
-        return self.value.shape[1:]
+        return self.primal.shape[1:]
 
     def __repr__(self):
-        return f"Batch(K={self.value.shape[0]}, shape={self.shape})"
+        return f"Batch(K={self.primal.shape[0]}, shape={self.shape})"
 
     def _interpret(self, row, args, kwargs, evaluate=None):
         level = self.level
         raw, batched = list(args), set()
         for i, arg in enumerate(args):
             if type(arg) is Batch and arg.level is level:
-                raw[i] = arg.value
+                raw[i] = arg.primal
                 batched.add(i)
         if isinstance(row, Elementwise) or (isinstance(row.fn, np.ufunc) and row.fn.signature is None):
             ans = elementwise_form(row.fn if row.canonical is None else row.call, raw, kwargs, batched)
@@ -81,7 +81,7 @@ def wrap(buffer, level):
     if buffer is None:
         return None
     batch = new(Batch)
-    batch.value, batch.payload, batch.level, batch.alias = buffer, None, level, None
+    batch.primal, batch.payload, batch.level, batch.alias = buffer, None, level, None
     return batch
 
 
@@ -90,7 +90,7 @@ def unwrap(batch, level, shape):
     if batch is None:
         return None
     if type(batch) is Batch and batch.level is level:
-        buffer = batch.value
+        buffer = batch.primal
     else:
         buffer = np.broadcast_to(batch, (level.directions, *np.shape(batch)))
     return buffer if buffer.shape[1:] == shape else np.broadcast_to(aligned(buffer, len(shape)), (level.directions, *shape))

@@ -190,7 +190,7 @@ def primal(x):
     """
     while isinstance(x, Handle):
         x._refresh()
-        x = x.value
+        x = x.primal
         if type(x) is np.ndarray:
             x = x.view()
             x.flags.writeable = False
@@ -249,7 +249,7 @@ def strengthen(values, args):
 
 
 def holds_traced(x):
-    """Tell whether `x` is a list, tuple or object array with traced values in it."""
+    """Return whether `x` is a list, tuple or object array with traced values in it."""
     if type(x) in (list, tuple):
         return any(isinstance(value, Handle) or holds_traced(value) for value in x)
     return type(x) is np.ndarray and x.dtype == object and any(isinstance(value, Handle) for value in x.flat)

@@ -32,15 +32,15 @@ class Dual(Traced):
 
     Parameters
     ----------
-    value : number or array. Integers become float64; an array is copied.
-    tangent : number or array of the value's shape, optional. None is a zero.
+    primal : number or array. Integers become float64; an array is copied.
+    tangent : number or array of the primal's shape, optional. None is a zero.
 
     Raises
     ------
     ValueError
-        Where the shapes of value and tangent differ.
+        Where the shapes of primal and tangent differ.
     TypeError
-        Where the value is not numeric.
+        Where the primal is not numeric.
 
     Examples
     --------
@@ -53,21 +53,21 @@ class Dual(Traced):
     __slots__ = ()
     tangent = Handle.__dict__["payload"]
 
-    def __init__(self, value, tangent=None, level=MANUAL):
-        self.value = own(seedable(value, "Dual", "value"))
+    def __init__(self, primal, tangent=None, level=MANUAL):
+        self.primal = own(seedable(primal, "Dual", "primal"))
         if tangent is not None:
             tangent = own(seedable(tangent, "Dual", "tangent"))
-            if np.shape(tangent) != np.shape(self.value):
+            if np.shape(tangent) != np.shape(self.primal):
                 raise ValueError(
-                    f"Dual: tangent has shape {np.shape(tangent)}, value has shape {np.shape(self.value)}: "
-                    f"give a tangent of the value's shape"
+                    f"Dual: tangent has shape {np.shape(tangent)}, primal has shape {np.shape(self.primal)}: "
+                    f"give a tangent of the primal's shape"
                 )
         self.tangent, self.level, self.alias = tangent, level, None
 
     def __repr__(self):
         self._refresh()
         tangent = 0.0 if self.tangent is None else self.tangent
-        return f"Dual({shown(self.value)}, tangent={shown(tangent)})"
+        return f"Dual({shown(self.primal)}, tangent={shown(tangent)})"
 
     # --- one operation ----------------------------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class Dual(Traced):
             if type(arg) is Dual and arg.level is level:
                 if arg.alias is not None and arg._shares_written():
                     written = True
-                values[i] = value = arg.value
+                values[i] = value = arg.primal
                 if type(value) is float:
                     scalar = True
                 if arg.tangent is not None:
@@ -112,7 +112,7 @@ class Dual(Traced):
         if row.view is not None and shows_memory(ans, values[0]):
             result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
         elif written:
-            result.value = separate(result.value, args)
+            result.primal = separate(result.primal, args)
             result.tangent = separate(result.tangent, args)
         if level.watched:
             level.watch(row, values, result)
@@ -146,12 +146,12 @@ class Dual(Traced):
         v_value, v_tangent = v, None
         if type(v) is Dual and v.level is level:
             shared = v._shares_written()
-            v_value, v_tangent = v.value, v.tangent
+            v_value, v_tangent = v.primal, v.tangent
             if shared:
                 v_value = np.copy(v_value)
                 v_tangent = None if v_tangent is None else np.copy(v_tangent)
         self._own(v_value, v_tangent)
-        locate(ops, self.value)[index] = v_value
+        locate(ops, self.primal)[index] = v_value
         tangent = self.tangent
         if tangent is None:
             return
@@ -162,23 +162,23 @@ class Dual(Traced):
         else:
             target = tangent
             for fn, args, kwargs in ops:
-                target = apply(fn, (wrap(target, level), *args), kwargs).value
+                target = apply(fn, (wrap(target, level), *args), kwargs).primal
             assign_directions(target, index, v_tangent)
 
     def _own(self, v_value, v_tangent):
         """Make the buffers this handle's alone, and able to hold what is to be written."""
         alias = self.alias
         if alias is None or not alias.exclusive:
-            self.value = np.copy(self.value, order="K") if type(self.value) is np.ndarray else np.copy(self.value)
+            self.primal = np.copy(self.primal, order="K") if type(self.primal) is np.ndarray else np.copy(self.primal)
             if self.tangent is not None:
-                self.tangent = laid_out_like(self.value, self.level.directions, self.tangent)
+                self.tangent = laid_out_like(self.primal, self.level.directions, self.tangent)
             self.alias = alias = Owner(version_of(self) + 1, True)
         if v_tangent is not None and self.tangent is None:
-            self.tangent = laid_out_like(self.value, self.level.directions, 0.0)
+            self.tangent = laid_out_like(self.primal, self.level.directions, 0.0)
             alias.version += 1
-        value, tangent = writable(self.value, v_value), writable(self.tangent, v_tangent)
-        if value is not self.value or tangent is not self.tangent:
-            self.value, self.tangent = value, tangent
+        value, tangent = writable(self.primal, v_value), writable(self.tangent, v_tangent)
+        if value is not self.primal or tangent is not self.tangent:
+            self.primal, self.tangent = value, tangent
             alias.version += 1
 
 
@@ -188,7 +188,7 @@ FLOAT = np.dtype(float)
 def make_dual(value, tangent, level):
     """Return a Dual without checks."""
     dual = new(Dual)
-    dual.value, dual.tangent, dual.level, dual.alias = value, tangent, level, None
+    dual.primal, dual.tangent, dual.level, dual.alias = value, tangent, level, None
     return dual
 
 
@@ -212,7 +212,7 @@ def own(x):
 
 
 def vanishes(t):
-    """Tell whether a plain tangent or cotangent is zero throughout."""
+    """Return whether a plain tangent or cotangent is zero throughout."""
     return t is None or (isinstance(t, float | np.ndarray | np.generic) and not np.any(t))
 
 
@@ -227,7 +227,7 @@ def refuse_traced_metadata(row, values, kwargs, level):
 
 
 def shows_memory(ans, x):
-    """Tell whether `ans` is a view of the memory of `x`."""
+    """Return whether `ans` is a view of the memory of `x`."""
     if type(ans) is np.ndarray:
         base = ans.base
         return ans is x or (base is not None and type(x) is np.ndarray and (base is x or base is x.base))
@@ -240,7 +240,7 @@ def separate(buffer, args):
         return np.copy(buffer) if isinstance(buffer, Traced) and buffer.ndim else buffer
     for arg in args:
         if isinstance(arg, Traced) and any(
-            type(part) is np.ndarray and np.may_share_memory(buffer, part) for part in (arg.value, arg.payload)
+            type(part) is np.ndarray and np.may_share_memory(buffer, part) for part in (arg.primal, arg.payload)
         ):
             return buffer.copy("K")
     return buffer

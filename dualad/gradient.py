@@ -82,7 +82,7 @@ def value_and_gradient(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=Fals
 
 def check_scalar(out, where):
     """Raise unless the function returned one number."""
-    if isinstance(out, Traced) and type(out.value) is float:
+    if isinstance(out, Traced) and type(out.primal) is float:
         return
     if isinstance(out, tuple | list | dict) or out is None:
         raise TypeError(

@@ -56,9 +56,12 @@ class Level:
 
 
 class Handle:
-    """The four fields of every traced value; what `payload` is (a tangent, a node) is its interpreter's."""
+    """The four fields of every traced value; what `payload` is (a tangent, a node) is its interpreter's.
 
-    __slots__ = ("alias", "level", "payload", "value")
+    None of them has a name under which other packages look for a plain number (``value``, ``data``, ``magnitude``).
+    """
+
+    __slots__ = ("alias", "level", "payload", "primal")
 
 
 class Owner:

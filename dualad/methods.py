@@ -65,7 +65,7 @@ SAME_METHODS = (
 
 
 def operand(x):
-    """Tell whether an operator may take `x` as the other operand; others get their turn."""
+    """Return whether an operator may take `x` as the other operand; others get their turn."""
     return isinstance(x, int | float | complex | np.ndarray | np.generic | list | Traced) or hasattr(x, "__array__") or is_sparse(x)
 
 

@@ -30,17 +30,17 @@ OPERATORS = (
     ("pow", "**", np.power, operator.pow),
 )
 
-RESULT = "r = new(Dual); r.tangent = {tangent}; r.value = v; r.level = level; r.alias = None; return r"
+RESULT = "r = new(Dual); r.tangent = {tangent}; r.primal = v; r.level = level; r.alias = None; return r"
 
 BINARY = """
 def {method}(self, other):
     level = self.level
     if level.plain:
-        a = self.value
+        a = self.primal
         kind = type(other)
         if type(a) is float:
             if kind is Dual:
-                b = other.value
+                b = other.primal
                 if other.level is level and type(b) is float:
                     t = self.tangent
                     u = other.tangent
@@ -63,7 +63,7 @@ def {method}(self, other):
         elif type(a) is ndarray and a.shape and ((alias := self.alias) is None or alias.base.alias is None):
             t = self.tangent
             if kind is Dual:
-                b = other.value
+                b = other.primal
                 if (other.level is level and type(b) is ndarray and a.shape == b.shape and a.dtype == b.dtype
                         and ((alias := other.alias) is None or alias.base.alias is None)):
                     u = other.tangent
@@ -85,7 +85,7 @@ def {method}(self, other):
     level = self.level
     kind = type(other)
     if level.plain:
-        b = self.value
+        b = self.primal
         if type(b) is float:
             if kind is float or kind is int or kind is float64:
                 a = float(other)
@@ -200,10 +200,10 @@ def general_operator(method, row, operate):
     def general(self, other):
         kind = type(other)
         if (
-            type(self.value) is np.ndarray
+            type(self.primal) is np.ndarray
             and self.alias is None
             and (
-                (kind is Dual and other.level is self.level and type(other.value) is np.ndarray and other.alias is None)
+                (kind is Dual and other.level is self.level and type(other.primal) is np.ndarray and other.alias is None)
                 or kind is float
                 or kind is int
                 or (kind is np.ndarray and other.dtype != object)
@@ -220,7 +220,7 @@ def negative(self):
     level, t = self.level, self.tangent
     if level.plain and ((alias := self.alias) is None or alias.base.alias is None):
         r = new(Dual)
-        r.value, r.tangent, r.level, r.alias = -self.value, None if t is None else -t, level, None
+        r.primal, r.tangent, r.level, r.alias = -self.primal, None if t is None else -t, level, None
         return r
     return np.negative(self)
 
@@ -231,7 +231,7 @@ def negative(self):
 def array_ufunc(self, ufunc, method, *args, **kwargs):
     """Evaluate a ufunc; one of one argument, on an array that was never written, directly."""
     if method == "__call__" and not kwargs and len(args) == 1:
-        level, a = self.level, self.value
+        level, a = self.level, self.primal
         row = ROWS.get(ufunc)
         if type(a) is float and type(row) is Elementwise and level.plain and not row.singular:
             v, t = ufunc(a).item(), self.tangent
@@ -239,7 +239,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                 t = product(row.partials[0], t, v, (a,))
                 t = t.item() if type(t) is np.float64 else t
             r = new(Dual)
-            r.value, r.tangent, r.level, r.alias = v, t, level, None
+            r.primal, r.tangent, r.level, r.alias = v, t, level, None
             return r
         if (
             type(row) is Elementwise
@@ -260,14 +260,14 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                     else row.multiply(0, t, v, (a,))
                 )
             r = new(Dual)
-            r.value, r.tangent, r.level, r.alias = v, t, level, None
+            r.primal, r.tangent, r.level, r.alias = v, t, level, None
             if t is None or (t.shape[-v.ndim :] == v.shape and t.dtype == v.dtype):
                 return r
             return self._interpret(row, args, kwargs)
     if (
         len(args) == 2
         and type(args[0]) is np.float64
-        and type(self.value) is float
+        and type(self.primal) is float
         and self.level.plain
         and not kwargs
         and ufunc in REFLECTED_METHODS
@@ -283,7 +283,7 @@ def array_function(self, fn, types, args, kwargs):
     """Evaluate an array function; one linear in its only argument, on an array that was never written, directly."""
     row = ROWS.get(fn)
     if row is not None and row.alone_and_fresh and len(args) == 1 and not kwargs:
-        level, a, t = self.level, self.value, self.tangent
+        level, a, t = self.level, self.primal, self.tangent
         if (
             level.plain
             and level.directions is None
@@ -293,7 +293,7 @@ def array_function(self, fn, types, args, kwargs):
         ):
             v, t = row.call(a), row.call(t)
             r = new(Dual)
-            r.value, r.tangent, r.level, r.alias = v.item() if type(v) is np.float64 else v, t, level, None
+            r.primal, r.tangent, r.level, r.alias = v.item() if type(v) is np.float64 else v, t, level, None
             return r
     elif fn in JOINS and len(args) == 1 and type(args[0]) is list and self.level.plain:
         joined = join(fn, self.level, args[0], **kwargs)
@@ -312,18 +312,18 @@ def join(fn, level, parts, axis=0, **options):
         if (
             type(part) is not Dual
             or part.level is not level
-            or type(part.value) is not np.ndarray
+            or type(part.primal) is not np.ndarray
             or part.tangent is None
-            or part.value.dtype != parts[0].dtype
+            or part.primal.dtype != parts[0].dtype
             or (part.alias is not None and part.alias.base.alias is not None)
         ):
             return None
-        values.append(part.value)
+        values.append(part.primal)
         tangents.append(part.tangent)
     if options or type(axis) is not int:
         return None
     r = new(Dual)
-    r.value, r.level, r.alias = fn(values, axis=axis), level, None
+    r.primal, r.level, r.alias = fn(values, axis=axis), level, None
     r.tangent = fn(tangents, axis=axis if level.directions is None or axis < 0 else axis + 1)
     return r
 
@@ -333,7 +333,7 @@ def join(fn, level, parts, axis=0, **options):
 
 def get(self, index):
     """Return ``x[index]``: an element, or a view."""
-    value, level = self.value, self.level
+    value, level = self.primal, self.level
     kind = type(index)
     if (
         type(value) is np.ndarray
@@ -351,9 +351,9 @@ def get(self, index):
         r = new(Dual)
         r.tangent, r.level = t, level
         if type(v) is np.ndarray:
-            r.value, r.alias = v, shared_view(self, alias, getitem, (index,))
+            r.primal, r.alias = v, shared_view(self, alias, getitem, (index,))
         else:
-            r.value, r.alias = v.item() if type(v) is np.float64 else v, None
+            r.primal, r.alias = v.item() if type(v) is np.float64 else v, None
             if type(t) is np.float64:
                 r.tangent = t.item()
         return r

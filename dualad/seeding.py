@@ -61,7 +61,7 @@ def unflatten_output(structure, leaves):
 
 
 def only_python_scalars(args):
-    """Tell whether a function was given Python numbers only, so that its results are to be Python floats."""
+    """Return whether a function was given Python numbers only, so that its results are to be Python floats."""
     for arg in args:
         if type(arg) is np.ndarray or isinstance(arg, Handle):
             return False
@@ -104,7 +104,7 @@ def made_own(results, given):
 
 
 def shows_another(array):
-    """Tell whether an array shows the memory of one that somebody else holds, or a part of it; a result that was reshaped does not.
+    """Return whether an array shows the memory of one that somebody else holds, or a part of it; a result that was reshaped does not.
 
     A read-only one does, whose one element stands for all that were broadcast from it.
     """
@@ -161,7 +161,7 @@ def split_value(leaf, level):
     """Return value and tangent (None if zero) of an output leaf at a level."""
     if type(leaf) is Dual and leaf.level is level:
         leaf._shares_written()
-        return leaf.value, leaf.tangent
+        return leaf.primal, leaf.tangent
     return leaf, None
 
 

@@ -94,7 +94,7 @@ class Traced(Handle):
             )
         elements = np.empty(self.shape, dtype=object)
         if self.ndim == 0:
-            elements[()] = self if type(self.value) is not np.ndarray else self[()]
+            elements[()] = self if type(self.primal) is not np.ndarray else self[()]
         else:
             for index in np.ndindex(self.shape):
                 elements[index] = self[index]
@@ -167,14 +167,14 @@ class Traced(Handle):
         """Return the value one level down, with the level checked."""
         self.level.check()
         self._refresh()
-        return self.value
+        return self.primal
 
     # --- attributes -------------------------------------------------------------------------------------------------------
 
     @property
     def shape(self):
         """The shape of the value."""
-        return () if type(self.value) is float else getattr(self._refresh().value, "shape", ())
+        return () if type(self.primal) is float else getattr(self._refresh().primal, "shape", ())
 
     @property
     def ndim(self):
@@ -189,7 +189,7 @@ class Traced(Handle):
     @property
     def dtype(self):
         """The dtype of the value."""
-        return dtype_of(self.value)
+        return dtype_of(self.primal)
 
     @property
     def itemsize(self):
@@ -233,7 +233,7 @@ class Traced(Handle):
 
     def __setitem__(self, index, v):
         self._refresh()
-        if type(self.value) is float or not (isinstance(self.value, np.ndarray | Traced)):
+        if type(self.primal) is float or not (isinstance(self.primal, np.ndarray | Traced)):
             raise TypeError(f"a scalar {type(self).__name__} does not support assignment to its elements: it is immutable")
         v = array(v) if holds_traced(v) else v
         base, ops = (self.alias.base, self.alias.ops) if type(self.alias) is View else (self, ())
@@ -245,7 +245,7 @@ class Traced(Handle):
 
     def _in_place(self, operate, other):
         """Evaluate ``x op= other``: an array is changed, with all its views; a scalar is replaced."""
-        if self.ndim == 0 and not isinstance(self._refresh().value, np.ndarray):
+        if self.ndim == 0 and not isinstance(self._refresh().primal, np.ndarray):
             return NotImplemented
         result = operate(self, other)
         if np.shape(result) != self.shape:
@@ -262,7 +262,7 @@ class Traced(Handle):
             and result.dtype == self.dtype
         ):
             self.alias = Owner(version_of(self) + 1, False)
-            self.value, self.payload = result.value, result.payload
+            self.primal, self.payload = result.primal, result.payload
         else:
             self[...] = result
             self._refresh()
@@ -277,7 +277,7 @@ class Traced(Handle):
                 fresh = fn(fresh, *args, **kwargs)
             if type(self) is not type(fresh):
                 self.__class__ = type(fresh)
-            self.value, self.payload, self.level = fresh.value, fresh.payload, fresh.level
+            self.primal, self.payload, self.level = fresh.primal, fresh.payload, fresh.level
             self.alias = View(alias.base, alias.ops, version_of(alias.base))
         return self
 
@@ -292,10 +292,10 @@ class Traced(Handle):
     def _promote(self, to):
         """Become a value of the higher level of `to`, in place, so that a derivative of that level can be written."""
         inner = new(type(self))
-        inner.value, inner.payload, inner.level, inner.alias = self.value, self.payload, self.level, None
+        inner.primal, inner.payload, inner.level, inner.alias = self.primal, self.payload, self.level, None
         self.alias = Owner(version_of(self) + 1, False)
         self.__class__ = type(to)
-        self.value, self.payload, self.level = inner, None, to.level
+        self.primal, self.payload, self.level = inner, None, to.level
 
     # --- methods that differ from the function ----------------------------------------------------------------------------
 
@@ -348,7 +348,7 @@ class Traced(Handle):
 
 
 def shows(v, base, ops, index):
-    """Tell whether `v` is the up-to-date view of `base` at `ops` and then `index`."""
+    """Return whether `v` is the up-to-date view of `base` at `ops` and then `index`."""
     if not isinstance(v, Traced) or type(v.alias) is not View or v.alias.base is not base:
         return False
     *before, (fn, arguments, _) = v._refresh().alias.ops
@@ -359,7 +359,7 @@ def writable(buffer, v):
     """Return a buffer that `v` can be written into: a plain one is lifted to v's level if v is traced."""
     if isinstance(v, Traced) and not isinstance(buffer, Traced):
         lifted = new(type(v))
-        lifted.value, lifted.payload, lifted.level, lifted.alias = buffer, None, v.level, None
+        lifted.primal, lifted.payload, lifted.level, lifted.alias = buffer, None, v.level, None
         return lifted
     return buffer
 
@@ -380,7 +380,7 @@ def pack_operand(arg):
 def lower_one(arg, level):
     if isinstance(arg, Traced):
         if arg.level is level:
-            return arg._refresh().value
+            return arg._refresh().primal
     elif type(arg) in (list, tuple):
         return type(arg)(lower_one(item, level) for item in arg)
     return arg

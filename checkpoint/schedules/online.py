@@ -129,7 +129,7 @@ def _survivors(steps: int, slots: int) -> Iterator[int]:
 
 
 def _unknown(slots: int) -> Iterator[Action]:
-    """Whether x_i is saved is decided when it is known that x_{i+1} is not the end."""
+    """Return whether x_i is saved is decided when it is known that x_{i+1} is not the end."""
     yield Save(0)
     yield Advance(0, 1)
     yield Advance(1, 2)

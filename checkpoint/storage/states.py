@@ -89,7 +89,7 @@ def _canonical_leaf(leaf: Any) -> Any:
 
 
 def has_arrays(state: Any) -> bool:
-    """Whether any leaf of a state is an ndarray, so that its layout matters.
+    """Return whether any leaf of a state is an ndarray, so that its layout matters.
 
     Parameters
     ----------

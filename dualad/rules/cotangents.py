@@ -44,7 +44,7 @@ def ndim_of(x) -> int:
 
 
 def is_complex(x) -> bool:
-    """Tell whether `x` (number, array, traced or `Abstract`) has a complex dtype."""
+    """Return whether `x` (number, array, traced or `Abstract`) has a complex dtype."""
     dtype = getattr(x, "dtype", None)
     return isinstance(x, complex) if dtype is None else dtype.kind == "c"
 

@@ -39,7 +39,7 @@ def discretize(x, dtype):
 
 
 def is_basic(index) -> bool:
-    """Tell whether an index is basic (integers, slices, Ellipsis, None), so that it gives a view."""
+    """Return whether an index is basic (integers, slices, Ellipsis, None), so that it gives a view."""
     if type(index) is tuple:
         return all(map(is_basic, index))
     return index is None or index is Ellipsis or (isinstance(index, int | slice | np.integer) and not isinstance(index, bool))

@@ -95,7 +95,7 @@ def scale(p, t, ans, args):
 
 
 def reusable(p, t, ans, args) -> bool:
-    """Tell whether `p` is a fresh array that nobody else holds, of the shape and dtype of the array `t`."""
+    """Return whether `p` is a fresh array that nobody else holds, of the shape and dtype of the array `t`."""
     return (
         type(p) is np.ndarray is type(t)
         and p.base is None
@@ -109,7 +109,7 @@ def reusable(p, t, ans, args) -> bool:
 
 
 def fits(buffer, term) -> bool:
-    """Tell whether `term` may be added into `buffer` in place."""
+    """Return whether `term` may be added into `buffer` in place."""
     return (
         type(buffer) is np.ndarray
         and buffer.base is None

@@ -28,7 +28,7 @@ def poly(seq_of_zeros):
 
 
 def conjugate_pairs(zeros):
-    """Tell whether complex numbers come in conjugate pairs, so that their polynomial is real."""
+    """Return whether complex numbers come in conjugate pairs, so that their polynomial is real."""
     return bool(np.all(np.equal(np.sort(zeros), np.sort(np.conjugate(zeros)))))
 
 

@@ -61,7 +61,7 @@ def zero_wins(r, t):
 
 
 def all_finite(x):
-    """Tell whether all of `x` is finite; may say no where a square overflows (one cheap pass decides for an array)."""
+    """Return whether all of `x` is finite; may say no where a square overflows (one cheap pass decides for an array)."""
     if type(x) is np.ndarray:
         flat = x if x.ndim == 1 else x.ravel("K")
         x = flat.dot(flat)

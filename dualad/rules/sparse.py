@@ -10,7 +10,7 @@ __all__ = ["is_sparse", "sparse_matmul", "times_sparse"]
 
 
 def is_sparse(x) -> bool:
-    """Tell whether `x` is a SciPy sparse matrix or array."""
+    """Return whether `x` is a SciPy sparse matrix or array."""
     return hasattr(x, "tocsr") and hasattr(x, "nnz")
 
 

@@ -43,7 +43,7 @@ def power_base(ans, x, y):
 
 
 def power_singular(x, y):
-    """Tell whether a partial of x**y may be infinite; a constant exponent of 1 or more has none."""
+    """Return whether a partial of x**y may be infinite; a constant exponent of 1 or more has none."""
     return not (type(y) in (int, float) and y >= 1)
 
 
@@ -72,7 +72,7 @@ def fmax_share(ans, x, y):
 
 
 def exclusive(mine, other):
-    """Tell whether exactly one of the two is true everywhere: there is no tie, and no NaN wins."""
+    """Return whether exactly one of the two is true everywhere: there is no tie, and no NaN wins."""
     return not np.count_nonzero(np.equal(mine, other))
 
 

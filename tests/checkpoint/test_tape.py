@@ -218,7 +218,7 @@ LARGE = np.linspace(0.5, 1.5, 1000)
 def test_what_a_dead_value_recorded_is_freed(use):
     def f(x):
         y = np.exp(x)
-        held = weakref.ref(y.value)
+        held = weakref.ref(y.primal)
         used = use(y)
         assert held() is not None
         del y, used
@@ -233,7 +233,7 @@ def test_what_the_result_needs_is_held_by_the_pullback_alone():
 
     def f(x):
         y = np.sin(x)
-        held.append(weakref.ref(y.value))
+        held.append(weakref.ref(y.primal))
         return y * y
 
     _, pullback = vjp(f, LARGE)
@@ -313,7 +313,7 @@ def test_views_of_a_callers_array_may_change_before_the_pull(given_as, f):
 def test_a_small_view_does_not_hold_a_large_array():
     def f(x):
         large = np.sin(x)
-        alive = weakref.ref(large.value)
+        alive = weakref.ref(large.primal)
         y = large[:3] * large[3:6] + np.reshape(large[:4], (2, 2))[0, 0]
         del large
         assert alive() is None

@@ -188,7 +188,7 @@ def test_a_batch_looks_like_one_direction():
         batch = wrap(np.ones((5, 2, 3)), level)
         assert (batch.shape, batch.ndim, batch.dtype, len(batch), np.shape(batch)) == ((2, 3), 2, float, 2, (2, 3))
         assert repr(batch) == "Batch(K=5, shape=(2, 3))"
-        assert type(np.sum(batch, axis=0)) is Batch and np.sum(batch, axis=0).value.shape == (5, 3)
+        assert type(np.sum(batch, axis=0)) is Batch and np.sum(batch, axis=0).primal.shape == (5, 3)
         assert wrap(None, level) is None
 
 

@@ -27,7 +27,7 @@ D = derivative
 def test_dual_numbers_by_hand():
     x, y = Dual(2.0, 1.0), Dual(3.0)
     z = x * y + x / y - np.sin(x)
-    assert (z.value, z.tangent) == (2 * 3 + 2 / 3 - np.sin(2), 3 + 1 / 3 - np.cos(2))
+    assert (z.primal, z.tangent) == (2 * 3 + 2 / 3 - np.sin(2), 3 + 1 / 3 - np.cos(2))
     assert (y * y).tangent is None
     assert repr(x * x) == "Dual(4.0, tangent=4.0)" and repr(y) == "Dual(3.0, tangent=0.0)"
     assert str(Dual(np.array([1.0, 2.0]), np.array([0.0, 1.0]))) == "Dual([1., 2.], tangent=[0., 1.])"
@@ -36,30 +36,30 @@ def test_dual_numbers_by_hand():
 def test_the_defining_relation():
     """eps**2 is 0."""
     eps = Dual(0.0, 1.0)
-    assert ((eps * eps).value, (eps * eps).tangent) == (0.0, 0.0)
+    assert ((eps * eps).primal, (eps * eps).tangent) == (0.0, 0.0)
     z = (2.0 + 3.0 * eps) * (5.0 + 7.0 * eps)
-    assert (z.value, z.tangent) == (10.0, 2 * 7 + 3 * 5)
+    assert (z.primal, z.tangent) == (10.0, 2 * 7 + 3 * 5)
 
 
 def test_a_dual_copies_its_arrays():
     a, t = np.ones(3), np.ones(3)
     x = Dual(a, t)
     a[0] = t[0] = 9.0
-    assert x.value.tolist() == x.tangent.tolist() == [1.0, 1.0, 1.0]
-    assert Dual(2, 1).value == 2.0 and type(Dual(2).value) is float
+    assert x.primal.tolist() == x.tangent.tolist() == [1.0, 1.0, 1.0]
+    assert Dual(2, 1).primal == 2.0 and type(Dual(2).primal) is float
     assert Dual(np.array([1, 2])).dtype == float
 
 
 @pytest.mark.parametrize(
     ("args", "error", "match"),
     [
-        (("a",), TypeError, "value is 'a', which is not a number"),
-        ((None,), TypeError, "value is None"),
-        ((True,), TypeError, "value is True"),
+        (("a",), TypeError, "primal is 'a', which is not a number"),
+        ((None,), TypeError, "primal is None"),
+        ((True,), TypeError, "primal is True"),
         (([1.0],), TypeError, "of type list"),
         ((np.array(["a"]),), TypeError, "dtype <U1, which has no derivative"),
-        ((1.0, np.ones(2)), ValueError, r"tangent has shape \(2,\), value has shape \(\)"),
-        ((np.ones(2), np.ones(3)), ValueError, "give a tangent of the value's shape"),
+        ((1.0, np.ones(2)), ValueError, r"tangent has shape \(2,\), primal has shape \(\)"),
+        ((np.ones(2), np.ones(3)), ValueError, "give a tangent of the primal's shape"),
         ((1.0, "t"), TypeError, "tangent is 't'"),
     ],
 )

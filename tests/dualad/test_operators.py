@@ -47,7 +47,7 @@ def bits(dual):
         return repr(dual)
     return [
         (type(part) is np.ndarray, np.asarray(part).dtype, np.shape(part), np.asarray(part).tobytes()) if part is not None else None
-        for part in (dual.value, dual.tangent)
+        for part in (dual.primal, dual.tangent)
     ]
 
 
@@ -147,7 +147,7 @@ def test_levels_are_checked_on_the_short_paths():
         with Level() as inner:
             y = make_dual(3.0, 1.0, inner)
             for z in (x * y, y * x):
-                assert z.level is inner and z.tangent.level is outer and z.tangent.value == 2.0
+                assert z.level is inner and z.tangent.level is outer and z.tangent.primal == 2.0
     with pytest.raises(RuntimeError, match="after the derivative call"):
         x * x
 
@@ -158,10 +158,10 @@ def test_operands_of_a_written_array_take_the_general_path():
         x[0] = 9.0
         y = x * 2.0
         x[1] = 7.0
-        assert y.value.tolist() == [18.0, 3.0, 5.0] and x.value.tolist() == [9.0, 7.0, 2.5]
+        assert y.primal.tolist() == [18.0, 3.0, 5.0] and x.primal.tolist() == [9.0, 7.0, 2.5]
         z = x + 0.0
         z[0] = 1.0
-        assert x.value[0] == 9.0
+        assert x.primal[0] == 9.0
 
 
 def test_infinities_and_overflow_of_python_floats_are_those_of_numpy():

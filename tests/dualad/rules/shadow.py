@@ -30,11 +30,11 @@ class Shadow(Traced):
 
     @property
     def shape(self):
-        return self.value.shape
+        return self.primal.shape
 
     @property
     def dtype(self):
-        return self.value.dtype
+        return self.primal.dtype
 
     def _refresh(self):
         return self
@@ -75,7 +75,7 @@ class Shadow(Traced):
 def shadow(like, record):
     """A Shadow of the shape and dtype of an array or number."""
     s = new(Shadow)
-    s.value, s.payload, s.level, s.alias = Abstract(like), record, LEVEL, None
+    s.primal, s.payload, s.level, s.alias = Abstract(like), record, LEVEL, None
     return s
 
 
