@@ -19,6 +19,7 @@ FLOORS = {
         "methods batch",
         "dual",
         "operators seeding",
+        "program",
         "derivative jacobian",
         "gradient implicit explain_nan testing coverage",
         "hessian",

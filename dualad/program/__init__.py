@@ -1,0 +1,1 @@
+"""Programs: what a function computes, as a flat list of operations that is traced once, optimised and compiled."""
