@@ -10,13 +10,10 @@ import numpy as np
 
 from .levels import new
 from .rules.batching import FORMS, aligned, elementwise_form
-from .rules.kinds import Abstract, Elementwise
+from .rules.kinds import Elementwise
 from .traced import Traced
 
 __all__ = ["Batch", "unwrap", "wrap"]
-
-#: answered from the shape and dtype of one direction
-METADATA = {np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj}
 
 
 class Batch(Traced):
@@ -59,11 +56,14 @@ class Batch(Traced):
         return NotImplemented
 
     def _constant(self, row, args, kwargs):
-        if row.fn in METADATA:
-            return row.fn(*(Abstract(arg) if type(arg) is Batch else arg for arg in args), **kwargs)
-        if row.fn is np.result_type:
-            return row.fn(*(arg.dtype if type(arg) is Batch else arg for arg in args))
+        if row.metadata:
+            return row.fn(*(stand_in(arg) if type(arg) is Batch else arg for arg in args), **kwargs)
         return self._interpret(row, args, kwargs)
+
+
+def stand_in(batch):
+    """Return an array of the shape and dtype of one direction, in the memory of one element."""
+    return np.ndarray(batch.shape, batch.dtype, np.zeros((), batch.dtype), 0, (0,) * batch.ndim)
 
 
 def loop(row, args, kwargs, batched):

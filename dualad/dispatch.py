@@ -48,6 +48,8 @@ def apply(fn, args, kwargs):
             return row.complex_body(*args, **kwargs)
         return top._interpret(row, args, kwargs)
     if isinstance(row, Composite):
+        if row.value_dependent:
+            refuse_abstract(row, (*args, *kwargs.values()))
         return row.body(*args, **kwargs)
     if isinstance(row, Constant):
         if row.complex_body is not None and any(map(is_complex, args)):
@@ -95,10 +97,25 @@ def apply_by_keyword(row, args, kwargs):
             return apply(row.fn, tuple(bound), rest)
         names = [name for name, value in kwargs.items() if isinstance(value, Handle)]
         raise no_derivative_for(row, names[0])
+    inner = highest(args, deep=True)
+    if inner is not None and inner.level.abstract:  # a traced integer in an index
+        return inner._interpret(row, args, kwargs)
     packed = tuple(array(arg) if holds_traced(arg) else arg for arg in args)
     if highest(packed) is None:
         raise TypeError(f"{row.name}: no traced argument found in {args!r}")
     return apply(row.fn, packed, kwargs)
+
+
+def refuse_abstract(row, args):
+    """Raise where a function looks at values and an argument is, or is made of, a symbol that has none."""
+    x = highest(args, deep=True)
+    while isinstance(x, Handle):
+        if x.level.abstract:
+            raise x.level.refuse(
+                f"{row.name} looks at values (its shape, its dtype or its way depends on them), which a traced function cannot do: "
+                f"call it outside of jit"
+            )
+        x = x.primal
 
 
 def no_derivative_for(row, name):
@@ -180,7 +197,7 @@ SAME = {
 def primal(x):
     """Return the plain value of a traced value, for logging and branching; anything else is returned as it is.
 
-    Arrays are read-only views: the recorded values must not change.
+    Arrays are read-only views: the recorded values must not change. Under `jit` it is a traced value without derivative.
 
     Examples
     --------
@@ -190,6 +207,8 @@ def primal(x):
     """
     while isinstance(x, Handle):
         x._refresh()
+        if x.level.abstract:
+            return x
         x = x.primal
         if type(x) is np.ndarray:
             x = x.view()

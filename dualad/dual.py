@@ -285,7 +285,7 @@ def seedable(x, where, what):
     An array is not copied: a handle's buffers are copied at its first write.
     """
     if isinstance(x, Traced):
-        return x
+        return x.astype(float) if x.dtype.kind in "iu" else x
     if type(x) is float:
         return x
     if isinstance(x, bool | np.bool_ | str | bytes) or x is None:

@@ -28,6 +28,7 @@ class Level:
     """
 
     __slots__ = ("alive", "directions", "id", "nan_safe", "plain", "weak")
+    abstract = False  # its values are symbols, which stand for what is known only later
     watched = False  # `explain_nan` looks at every result
     ids = itertools.count(1)
 

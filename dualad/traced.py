@@ -233,7 +233,7 @@ class Traced(Handle):
 
     def __setitem__(self, index, v):
         self._refresh()
-        if type(self.primal) is float or not (isinstance(self.primal, np.ndarray | Traced)):
+        if not (self._holds_array() or isinstance(self.primal, Traced)):
             raise TypeError(f"a scalar {type(self).__name__} does not support assignment to its elements: it is immutable")
         v = array(v) if holds_traced(v) else v
         base, ops = (self.alias.base, self.alias.ops) if type(self.alias) is View else (self, ())
@@ -245,7 +245,7 @@ class Traced(Handle):
 
     def _in_place(self, operate, other):
         """Evaluate ``x op= other``: an array is changed, with all its views; a scalar is replaced."""
-        if self.ndim == 0 and not isinstance(self._refresh().primal, np.ndarray):
+        if self.ndim == 0 and not self._holds_array():
             return NotImplemented
         result = operate(self, other)
         if np.shape(result) != self.shape:
@@ -267,6 +267,17 @@ class Traced(Handle):
             self[...] = result
             self._refresh()
         return self
+
+    def _holds_array(self):
+        """Return whether the value one level down is an ndarray, which can be assigned to."""
+        return isinstance(self._refresh().primal, np.ndarray)
+
+    @classmethod
+    def _lifted(cls, buffer, level):
+        """Return a constant of lower level as a value of this one, with a zero derivative."""
+        lifted = new(cls)
+        lifted.primal, lifted.payload, lifted.level, lifted.alias = buffer, None, level, None
+        return lifted
 
     def _refresh(self):
         """Bring a view up to date with its base."""
@@ -358,9 +369,7 @@ def shows(v, base, ops, index):
 def writable(buffer, v):
     """Return a buffer that `v` can be written into: a plain one is lifted to v's level if v is traced."""
     if isinstance(v, Traced) and not isinstance(buffer, Traced):
-        lifted = new(type(v))
-        lifted.primal, lifted.payload, lifted.level, lifted.alias = buffer, None, v.level, None
-        return lifted
+        return v._lifted(buffer, v.level)
     return buffer
 
 

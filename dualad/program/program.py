@@ -10,13 +10,15 @@ This is the whole interface between the trace, the passes and the backends::
 
 **Value.** A numbered value with a shape and a dtype, and a kind that says what it is to Python: an ``array`` (an ndarray, also
 of no axes), a ``scalar`` (a NumPy scalar, which is immutable) or ``python`` (an int, float, complex or bool, whose dtype yields
-to that of others: "weak"). A value is known by identity; its `number` is for reading. It is made once and never written:
-assignments are operations.
+to that of others: "weak"). `layout` is that of NumPy's result at the first call: contiguous in the order of ``C`` or ``F``, or
+``A``, any other. A value is known by identity; its `number` is for reading. It is made once and never written: assignments are
+operations.
 
 **Operation.** ``outputs = fn(*args, **kwargs)``, evaluated by NumPy's semantics. `fn` is a key of the table of rules (`ROWS`; the
 positional arguments are then in the row's canonical form, ``concatenate(a, b, axis=0)``, ``einsum(a, b, subscripts="ij,jk")``, and
-`call` evaluates them), or one of the few functions below and in `BITS` without a row. Traced are differentiable and constant rows
-only; bodies of composite rows have been run. In `args` and `kwargs`
+`call` evaluates them), or one of the few functions below and in `BITS` without a row. An operator on Python numbers alone is the
+ufunc, with a result of kind ``python``. Arguments that are the function's defaults are left out. Traced are differentiable and
+constant rows only; bodies of composite rows have been run. In `args` and `kwargs`
 
 * every array, traced or constant, is a `Value`, also inside tuples and lists (``getitem(x, (slice(None), i))`` with an integer
   array ``i`` or a traced integer);
@@ -35,6 +37,7 @@ ones of any interpreter (so a program run on Vars is recorded, and its transpose
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -42,6 +45,7 @@ from typing import Any
 import numpy as np
 
 from ..levels import locate
+from ..methods import BINARY, COMPARE, UNARY
 from ..rules.kinds import ROWS, Abstract, public_name
 
 __all__ = ["BITS", "Operation", "Program", "Value", "key_of", "kind_of", "map_values", "updated", "values_in"]
@@ -50,6 +54,11 @@ __all__ = ["BITS", "Operation", "Program", "Value", "key_of", "kind_of", "map_va
 BITS = {
     np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.bitwise_count, np.invert, np.left_shift, np.right_shift, np.gcd, np.lcm,
 }  # fmt: skip
+
+#: what ufuncs are on Python numbers
+PYTHON = {
+    ufunc: getattr(operator, f"__{name}__") for name, ufunc in (*BINARY.items(), *COMPARE.items(), *UNARY.items()) if name != "divmod"
+}
 
 
 def updated(x, v, index, ops=()):
@@ -65,10 +74,10 @@ def updated(x, v, index, ops=()):
 class Value:
     """A numbered value: its shape, its dtype, and what it is to Python (see the module)."""
 
-    __slots__ = ("dtype", "kind", "number", "shape")
+    __slots__ = ("dtype", "kind", "layout", "number", "shape")
 
-    def __init__(self, number: int, shape: tuple[int, ...], dtype: np.dtype, kind: str = "array"):
-        self.number, self.shape, self.dtype, self.kind = number, shape, dtype, kind
+    def __init__(self, number: int, shape: tuple[int, ...], dtype: np.dtype, kind: str = "array", layout: str = "C"):
+        self.number, self.shape, self.dtype, self.kind, self.layout = number, shape, dtype, kind, layout
 
     @property
     def ndim(self) -> int:
@@ -102,6 +111,8 @@ class Operation:
     @property
     def call(self) -> Callable:
         """What evaluates the arguments: `fn`, except where the row is canonical."""
+        if self.outputs[0].kind == "python" and self.fn in PYTHON:
+            return PYTHON[self.fn]
         row = ROWS.get(self.fn)
         return self.fn if row is None else row.call
 
@@ -131,10 +142,10 @@ class Program:
 
     def value(self, like) -> Value:
         """Return a new value of the shape, dtype and kind of an array, a number or another value."""
-        kind = like.kind if isinstance(like, Value) else kind_of(like)
+        kind, layout = (like.kind, like.layout) if isinstance(like, Value) else (kind_of(like), layout_of(like))
         like = like if isinstance(like, Value) else Abstract(like)
         self.count += 1
-        return Value(self.count - 1, like.shape, like.dtype, kind)
+        return Value(self.count - 1, like.shape, like.dtype, kind, layout)
 
     def input(self, like) -> Value:
         """Return a new input."""
@@ -197,6 +208,11 @@ class Program:
 def kind_of(x) -> str:
     """Return what a plain value is to Python: an ``array``, a ``scalar`` of NumPy, or a number of ``python``."""
     return "array" if isinstance(x, np.ndarray) else "scalar" if isinstance(x, np.generic) else "python"
+
+
+def layout_of(x) -> str:
+    """Return the memory layout of a plain value: contiguous in the order of ``C`` or ``F``, or ``A``, any other."""
+    return "A" if isinstance(x, np.ndarray) and not x.flags.forc else "F" if isinstance(x, np.ndarray) and not x.flags.c_contiguous else "C"
 
 
 def values_in(argument) -> Iterator[Value]:

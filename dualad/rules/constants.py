@@ -34,8 +34,8 @@ TEXT = """str_len count find rfind index rindex startswith endswith isalnum isal
 constant(evaluate)
 constant(*existing(np, "array_equiv isneginf isposinf"))                                           # questions
 constant(*existing(np, "argwhere flatnonzero nanargmax nanargmin digitize lexsort isin in1d"))     # positions
-constant(*existing(np, "diag_indices_from tril_indices_from triu_indices_from"))                   # by the shape alone
-constant(*existing(np, "common_type min_scalar_type einsum_path around fix"))
+constant(*existing(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)
+constant(*existing(np, "min_scalar_type around fix"))
 constant(np.linalg.matrix_rank)
 constant(*existing(np, "save savez savez_compressed savetxt"))                                     # the values are written
 

@@ -77,8 +77,10 @@ class Row:
     view: str | None = None
     #: makes an array ``like=`` a traced one, which its body gets first
     like: bool = False
-    #: only a shape depends on values (so no interpreter without values can run it)
+    #: a shape, a dtype or the way taken depends on values (so no interpreter without values can run it)
     value_dependent: bool = False
+    #: answered from shapes and dtypes alone
+    metadata: bool = False
     #: written in this package: its results may be used as scratch
     trusted: bool = False
     #: an elementwise function with one rule for real and complex arrays

@@ -38,6 +38,8 @@ def primitive(fn):
             kind = type(arg)
             if kind is not np.ndarray and kind is not float:
                 apply = getattr(kind, "__dualad_apply__", None)
+                if apply is None and kind is tuple:  # an index with traced integers in it
+                    apply = next(filter(None, (getattr(type(part), "__dualad_apply__", None) for part in arg)), None)
                 if apply is not None:
                     return apply(call, args, kwargs)
         return fn(*args, **kwargs)

@@ -141,10 +141,11 @@ def take(x, indices, axis=None, out=None, mode="raise"):
     if axis is None:
         x, axis = np.ravel(x), 0
     n = shape_of(x)[axis]
-    indices = np.asarray(indices)
+    indices = indices if hasattr(indices, "__dualad_apply__") else np.asarray(indices)
     if mode != "raise":
         indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
-    return x[(*(slice(None),) * (axis % ndim_of(x)), indices if indices.ndim else int(indices))]
+    element = not indices.ndim and isinstance(indices, np.ndarray | np.generic)
+    return getitem(x, (*(slice(None),) * (axis % ndim_of(x)), int(indices) if element else indices))
 
 
 def repeat_transpose(g, x, repeats, axis=None):
@@ -319,8 +320,8 @@ composite(np.zeros_like,  like(0))
 composite(np.ones_like,   like(1))
 composite(np.empty_like,  like(0))
 composite(np.full_like,   like(None))
-constant(np.shape, np.ndim, np.size, np.nonzero, np.argsort, np.argmax, np.argmin, np.argpartition, np.searchsorted,
-         np.all, np.any, np.isclose, np.allclose, np.array_equal, np.iscomplexobj, np.isrealobj, np.isreal, np.iscomplex,
-         np.result_type, np.can_cast, np.round, np.count_nonzero, np.array2string, np.array_repr, np.array_str,
-         np.may_share_memory, np.shares_memory)
+constant(np.nonzero, np.argsort, np.argmax, np.argmin, np.argpartition, np.searchsorted, np.all, np.any, np.isclose, np.allclose,
+         np.array_equal, np.isreal, np.iscomplex, np.round, np.count_nonzero, np.array2string, np.array_repr, np.array_str)
+constant(np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type, np.can_cast, np.may_share_memory,
+         np.shares_memory, metadata=True)
 # fmt: on

@@ -1,0 +1,415 @@
+"""Symbol: a value of a function that is being traced; what is done with it is entered into a `Program`.
+
+A Symbol stands below every derivative: it is of the level of its `Trace`, which is opened before the levels of the verbs that run
+inside, so the primal and the tangent of a Dual, the primal and the cotangents of a Var are Symbols, and the rules of the table
+themselves enter the derivative into the program. Each carries an example (the value at the arguments of the first call), so that
+shapes, dtypes, and which results are views are NumPy's own answers; the example of no Symbol reaches the program.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from ..dispatch import array, highest, holds_traced
+from ..levels import Level, Owner, new, shared_view, version_of
+from ..methods import BINARY, COMPARE, UNARY
+from ..rules.constants import evaluate
+from ..rules.indexing import getitem
+from ..rules.kinds import ROWS, public_name, signature
+from ..rules.shapes import select
+from ..traced import Traced
+from .program import BITS, Program, Value, updated
+
+__all__ = ["Symbol", "Trace", "TraceError", "user_line"]
+
+PACKAGES = Path(__file__).parents[2]
+ROOMS = (PACKAGES / "dualad", PACKAGES / "checkpoint", Path(np.__file__).parent)
+LIBRARIES = (*(f"{path}{os.sep}" for path in ROOMS), "<dualad", "<__array")
+
+#: rows whose results have a shape that depends on values
+DATA_SHAPED = {np.nonzero, np.argwhere, np.flatnonzero}
+
+
+class TraceError(TypeError):
+    """The function cannot be compiled: it needs a value, or a shape, that is known only when the program runs."""
+
+
+def user_line():
+    """Return the file and the number of the line of the user's code that is being evaluated, None if there is none."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def where_in(line):
+    """Return a line as it is named in messages."""
+    return "" if line is None else f"{os.path.basename(line[0])}, line {line[1]}: "
+
+
+class Trace(Level):
+    """The level of Symbols, and the program that what is done with them is entered into."""
+
+    __slots__ = ("known", "program", "refusal")
+    abstract = True
+
+    def __init__(self):
+        super().__init__()
+        self.program = Program()
+        self.known = {}
+        self.refusal = None
+
+    def input(self, example):
+        """Return a Symbol of a new input."""
+        return self.symbol(example, self.program.input(example))
+
+    def symbol(self, example, value):
+        s = new(Symbol)
+        s.primal, s.payload, s.level, s.alias = value, example, self, None
+        return s
+
+    def lift(self, constant):
+        """Return a Symbol of a plain array or number."""
+        constant = constant if isinstance(constant, np.generic) else np.asarray(constant)
+        return self.symbol(constant.copy("K"), self.constant(constant))
+
+    def constant(self, plain):
+        """Return the value of a constant array; one met again with the same bits is the same."""
+        known = self.known.get(id(plain))
+        if known is not None and known[0] is plain:
+            held = self.program.constants[known[1]]
+            if held.tobytes() == plain.tobytes():
+                return known[1]
+        value = self.program.constant(np.asarray(plain))
+        if not isinstance(plain, np.ndarray):
+            value.kind = "scalar"
+        self.known[id(plain)] = plain, value
+        return value
+
+    def refuse(self, message):
+        """Return the error that the function cannot be traced, naming the user's line."""
+        self.refusal = TraceError(f"jit: {where_in(user_line())}{message}")
+        return self.refusal
+
+    def record(self, fn, call, args, kwargs):
+        """Enter ``fn(*args, **kwargs)`` and return its result as Symbols."""
+        if fn is evaluate:
+            fn, call, args = args[0], args[0], args[1:]
+        if (row := ROWS.get(fn)) is None or row.canonical is None:
+            args, kwargs = without_defaults(fn, args, kwargs)
+        examples, entered = self.split(args)
+        options, named = self.split(kwargs)
+        with np.errstate(all="ignore"):
+            result = call(*examples, **options)
+        if result is None:
+            return None
+        line = user_line()
+        if isinstance(result, tuple | list):
+            if not all(numeric(part) for part in result):
+                raise self.refuse(f"{public_name(fn)} of traced values gives {result!r}, which is no array or number")
+            parts = [
+                self.symbol(part, value) for part, value in zip(result, self.program.append(fn, entered, named, result, line), strict=True)
+            ]
+            return type(result)(parts) if type(result) in (tuple, list) else type(result)(*parts)
+        if not numeric(result):
+            raise self.refuse(f"{public_name(fn)} of traced values gives {type(result).__name__} {result!r}, which is no array or number")
+        return self.symbol(result, self.program.append(fn, entered, named, result, line))
+
+    def split(self, argument):
+        """Return an argument with the examples of its Symbols, and as it stands in the program."""
+        kind = type(argument)
+        if kind is Symbol:
+            if argument.level is not self:
+                raise self.refuse("a value traced by another call of jit is used: pass it as an argument")
+            argument._refresh()
+            return argument.payload, argument.primal
+        if isinstance(argument, Traced):
+            raise self.refuse(
+                f"the function uses a {kind.__name__} that it was not given (from a variable outside): its derivative would be lost. "
+                f"Pass it as an argument"
+            )
+        if isinstance(argument, np.ndarray):
+            if argument.dtype == object:
+                if holds_traced(argument):
+                    return self.split(array(argument))
+                raise self.refuse("an array of Python objects is used: make it one of numbers")
+            plain = argument if kind is np.ndarray else np.asarray(argument)
+            return plain, self.constant(plain)
+        if kind in (tuple, list):
+            pairs = [self.split(part) for part in argument]
+            return kind(pair[0] for pair in pairs), kind(pair[1] for pair in pairs)
+        if kind is dict:
+            pairs = {key: self.split(part) for key, part in argument.items()}
+            return {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
+        if kind is slice:
+            pairs = [self.split(part) for part in (argument.start, argument.stop, argument.step)]
+            if any(isinstance(pair[1], Value) for pair in pairs):
+                raise self.refuse(
+                    "a slice has a traced bound, so the shape would depend on the data: use np.where with a mask, or declare the "
+                    "argument static (jit(f, static_argnames=...))"
+                )
+        return argument, argument
+
+
+def without_defaults(fn, args, kwargs):
+    """Return the arguments of a call without those that are the defaults, so that equal calls look equal."""
+    if isinstance(fn, np.ufunc) or not (kwargs or len(args) > 1):
+        return args, kwargs
+    names, defaults = parameters(fn)
+    kwargs = {name: arg for name, arg in kwargs.items() if not (name in defaults and same(arg, defaults[name]))}
+    count = len(args)
+    while count and count <= len(names) and names[count - 1] in defaults and same(args[count - 1], defaults[names[count - 1]]):
+        count -= 1
+    return args[:count], kwargs
+
+
+@lru_cache(maxsize=1024)
+def parameters(fn):
+    """Return the names of a function's positional parameters, and all defaults."""
+    given = signature(fn).parameters.values()
+    positional = [p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return positional, {p.name: p.default for p in given if p.default is not p.empty}
+
+
+def same(a, b):
+    """Return whether an argument is the default; arrays are not."""
+    return a is b or (type(a) in (int, bool, str) and type(a) is type(b) and a == b)
+
+
+def numeric(x):
+    """Return whether a result is a number or an array of numbers."""
+    return isinstance(x, int | float | complex) or (isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "biufc")
+
+
+class Symbol(Traced):
+    """A value that is traced: `primal` is its `Value` in the program, `payload` its example."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        self._refresh()
+        return f"Symbol({self.primal}: {self.primal.type})"
+
+    # --- operations -------------------------------------------------------------------------------------------------------
+
+    def _interpret(self, row, args, kwargs, evaluate=None):
+        trace = self.level
+        trace.check()
+        if row.fn is getitem:
+            args = self.checked_index(args)
+        result = trace.record(row.fn, row.call, args, kwargs)
+        if row.view is not None and type(args[0]) is Symbol and type(result) is Symbol and same_memory(result.payload, args[0].payload):
+            result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
+        return result
+
+    def _constant(self, row, args, kwargs):
+        trace = self.level
+        trace.check()
+        if row.metadata:
+            return row.fn(*trace.split(args)[0], **trace.split(kwargs)[0])
+        if row.fn in DATA_SHAPED:
+            raise trace.refuse(
+                f"{row.name} of a traced value has a shape that depends on the data, which a program cannot have: use "
+                f"np.where(mask, a, b), or sums and products with the mask"
+            )
+        return trace.record(row.fn, row.fn, args, kwargs)
+
+    def __array_ufunc__(self, ufunc, method, *args, **kwargs):
+        if any(map(holds_traced, args)):
+            args = tuple(array(arg) if holds_traced(arg) else arg for arg in args)
+        top = highest((*args, *kwargs.values()), deep=True)
+        if type(top) is Symbol:
+            if method != "__call__" and (same := LOGICAL.get((ufunc, method))) is not None:
+                return same(*args, **({"axis": 0} if len(args) < 2 and "axis" not in kwargs else {}), **kwargs)
+            if method != "__call__" and (ufunc in BITS or ROWS[ufunc].kind == "constant"):
+                fn = getattr(ufunc, method)
+                return top.level.record(fn, fn, args, kwargs)
+            if ufunc in BITS and not kwargs:
+                return top.level.record(ufunc, ufunc, args, kwargs)
+            if isinstance(mask := kwargs.get("where", True), Traced) and isinstance((out := kwargs.get("out", (None,))[0]), Traced):
+                rest = {key: value for key, value in kwargs.items() if key not in ("where", "out")}
+                out[...] = np.where(mask, ufunc(*args, **rest), out)
+                return out
+        return super().__array_ufunc__(ufunc, method, *args, **kwargs)
+
+    def checked_index(self, args):
+        """Return the arguments of ``getitem``; an index that gives a shape depending on data raises."""
+        index, trace = args[1], self.level
+        for part in index if type(index) is tuple else (index,):
+            if type(part) is Symbol and part.dtype.kind == "b":
+                raise trace.refuse(
+                    "a boolean mask that is traced selects elements, so the shape would depend on the data: use np.where(mask, x, 0.0), "
+                    "np.sum(..., where=mask); to assign, x[mask] = number works"
+                )
+            if type(part) is Symbol and part.dtype.kind not in "iu":
+                raise IndexError("only integers, slices, ellipsis, None and integer or boolean arrays are valid indices")
+        return args
+
+    # --- assignment -------------------------------------------------------------------------------------------------------
+
+    def _assign(self, ops, index, v):
+        trace = self.level
+        trace.check()
+        if type(index) is Symbol and index.dtype.kind == "b":
+            self.assign_masked(ops, index, v)
+            return
+        if any(type(part) is Symbol and part.dtype.kind == "b" for part in (index if type(index) is tuple else (index,))):
+            raise trace.refuse("an assignment selects elements by a traced mask and other indices: use np.where(mask, new, old)")
+        if index is Ellipsis and ops and ops[-1][0] is getitem:  # x[1:] += w assigns to all of the view x[1:]
+            (*ops, (_, (index,), _)) = ops
+        if index is Ellipsis and not ops and type(v) is Symbol and v.primal.kind == "array" and v.level is trace and same_type(v, self):
+            written = v
+        else:
+            written = trace.record(updated, updated, (self, v, index, tuple(ops)), {})
+        self.primal, self.payload, self.alias = written.primal, written.payload, Owner(version_of(self) + 1, False)
+
+    def assign_masked(self, ops, mask, v):
+        """Assign where a traced mask is true: the shape of what is assigned must not depend on the data."""
+        trace = self.level
+        if np.ndim(v):
+            raise trace.refuse(
+                "x[mask] = values with a traced mask takes as many values as the mask has: use x[...] = np.where(mask, values, x)"
+            )
+        part = self
+        for fn, arguments, options in ops:
+            part = fn(part, *arguments, **options)
+        mask = np.reshape(mask, mask.shape + (1,) * (part.ndim - mask.ndim))
+        chosen = select(mask, v, part)
+        if chosen.dtype != part.dtype:
+            chosen = chosen.astype(part.dtype)
+        self._assign(ops, ..., chosen)
+
+    def _holds_array(self):
+        return self._refresh().primal.kind == "array"
+
+    @classmethod
+    def _lifted(cls, buffer, level):
+        return level.lift(buffer)
+
+    # --- what needs a value -----------------------------------------------------------------------------------------------
+
+    def _needed(self, what, instead):
+        return self.level.refuse(f"{what} of a traced value, which is known only when the program runs: {instead}")
+
+    def _peek(self):
+        raise self._needed("the plain value", "return it as a result, or print outside of jit")
+
+    def __bool__(self):
+        raise self._needed(
+            "a branch (if, while, and, or, not, min, max, in) asks for the truth",
+            "use np.where(condition, a, b), & | ~ and np.minimum, np.maximum; a loop that ends by a condition is chain(until=...)",
+        )
+
+    def __int__(self):
+        raise self._needed("int() is asked", "use x.astype(int), or declare the argument static (jit(f, static_argnames=...))")
+
+    def __index__(self):
+        raise self._needed(
+            "an integer (an index into a plain array, a length, the range of a loop) is asked",
+            "pass the array that is indexed as an argument; for a length or a range declare the argument static "
+            "(jit(f, static_argnames=...)); a long loop is checkpoint.chain",
+        )
+
+    def __float__(self):
+        raise self._needed(
+            "float() (or a function of math, or an assignment into a plain array) is asked",
+            "use NumPy functions (np.sin, not math.sin), write into np.zeros_like(x) of a traced x, or use np.stack([...])",
+        )
+
+    def __complex__(self):
+        raise self._needed("complex() is asked", "write a + 1j * b")
+
+    def __round__(self, ndigits=None):
+        return np.round(self, ndigits or 0)
+
+    def __floor__(self):
+        raise self._needed("math.floor is asked", "use np.floor")
+
+    def __ceil__(self):
+        raise self._needed("math.ceil is asked", "use np.ceil")
+
+    def __trunc__(self):
+        raise self._needed("math.trunc is asked", "use np.trunc")
+
+    def __array__(self, dtype=None, copy=None):
+        if dtype is not None and np.dtype(dtype) != object:
+            raise self._needed(
+                f"a plain array of {np.dtype(dtype)} is asked (np.asarray, or an assignment into a plain array)",
+                "make the array with np.zeros_like(x) of a traced x, or use np.stack([...])",
+            )
+        if self.dtype.kind in "biu":
+            raise self._needed(
+                "a plain array is indexed by (or made of) an integer or a mask",
+                "pass the array that is indexed as an argument; choose with np.where(mask, a, b)",
+            )
+        return super().__array__(dtype, copy)
+
+
+LOGICAL = {(np.logical_and, "reduce"): np.all, (np.logical_or, "reduce"): np.any}
+
+
+def same_type(a, b):
+    """Return whether two Symbols are of one shape and dtype."""
+    return a.shape == b.shape and a.dtype == b.dtype
+
+
+def same_memory(ans, x):
+    """Return whether a result is a view of an argument's memory."""
+    if not (isinstance(ans, np.ndarray) and isinstance(x, np.ndarray)):
+        return False
+    return ans is x or (ans.base is not None and (ans.base is x or ans.base is x.base))
+
+
+def weak(x):
+    """Return whether an operand is a Python number, or stands for one."""
+    return x.primal.kind == "python" if type(x) is Symbol else type(x) in (int, float, bool, complex)
+
+
+def define_operators():
+    """Define the operators of Symbol: of Python numbers they are Python's, whose results are Python numbers again."""
+
+    def binary(ufunc, operate, usual, reflected):
+        def method(self, other):
+            if self.primal.kind == "python" and weak(other):
+                pair = (other, self) if reflected else (self, other)
+                return self.level.record(ufunc, scalar_operator(operate), pair, {})
+            return usual(self, other)
+
+        return method
+
+    def unary(ufunc, operate, usual):
+        return lambda self: self.level.record(ufunc, operate, (self,), {}) if self.primal.kind == "python" else usual(self)
+
+    for name, ufunc in {**BINARY, **COMPARE}.items():
+        if name in ("matmul", "divmod"):
+            continue
+        operate = getattr(operator, f"__{name}__")
+        setattr(Symbol, f"__{name}__", binary(ufunc, operate, getattr(Traced, f"__{name}__"), False))
+        if name in BINARY:
+            setattr(Symbol, f"__r{name}__", binary(ufunc, operate, getattr(Traced, f"__r{name}__"), True))
+    for name, ufunc in UNARY.items():
+        setattr(Symbol, f"__{name}__", unary(ufunc, getattr(operator, f"__{name}__"), getattr(Traced, f"__{name}__")))
+    Symbol.__hash__ = None
+
+
+def scalar_operator(operate):
+    """Return Python's operator; where it raises (1.0 / 0.0) or leaves the reals for this example, any number will do."""
+
+    def example(a, b):
+        try:
+            result = operate(a, b)
+        except ArithmeticError:
+            return math.nan
+        return math.nan if type(result) is complex and complex not in (type(a), type(b)) else result
+
+    return example
+
+
+define_operators()
