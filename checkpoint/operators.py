@@ -1,7 +1,8 @@
 """The shortest paths of Var: arithmetic of Python floats, compiled from the rows; arrays of one shape; indexing; sums.
 
-Everything here could be left out: `Var._interpret` records the same derivatives, several times slower. No derivative is
-written here: the templates are filled with each row's partials, evaluated as the operation is recorded.
+Everything here could be left out: `Var._interpret` records the same derivatives, several times slower. The templates are
+filled with each row's partials, evaluated as the operation is recorded. What of a derivative is written here a second time is
+what the marked partials are (1, -1, "the other argument", one over it), and that indexing is linear.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The shortest paths of Dual, compiled from the rows: operators on floats and arrays, unary ufuncs, indexing.
 
-Everything here could be left out: `Dual._interpret` gives the same results, several times slower on small operands. No
-derivative is written here: the templates below are filled with each row's partials, and the marked ones (1, -1, "the
-other argument") become expressions.
+Everything here could be left out: `Dual._interpret` gives the same results, several times slower on small operands. The
+templates below are filled with each row's partials. What of a derivative is written here a second time is how a tangent is
+multiplied by a marked partial (1, -1, "the other argument", one over it, "the value"), and that minus and indexing are linear.
 """
 
 from __future__ import annotations

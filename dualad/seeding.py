@@ -177,7 +177,7 @@ def shape_of(x):
 
 
 def take_aux(out, has_aux, where):
-    """Split ``(result, aux)``; the aux is returned with plain values."""
+    """Split ``(result, aux)``; the aux is returned as it is, traced leaves included (see `strip_level`)."""
     if not has_aux:
         return out, None
     if not (isinstance(out, tuple) and len(out) == 2):

@@ -1,11 +1,13 @@
 """The kinds of rows in the table of rules.
 
-A row says what the derivative of one function is; its kind is most of the rule. Every interpreter (forward, reverse,
-compile) reads a row through two methods only::
+A row says what the derivative of one function is; its kind is most of the rule. The derivative of a row with one, called
+by every interpreter (forward, reverse, compile), is two methods::
 
     row.jvp(ans, args, kwargs, tangents)   -> tangent of ans; tangents[i] belongs to args[i], None is a zero
     row.vjp(i, g, ans, args, kwargs)       -> cotangent of args[i]
 
+Besides, an interpreter asks a row how to call it (`call`, `canonical`, `complex_body`, the `body` of a composite), what to keep
+for the reverse sweep (`saved`, `uses`, `uses_ans`, `shape_only`), and, for its short paths, the partials themselves.
 The letters are the same everywhere: ``t`` a tangent, ``g`` a cotangent, ``ans`` the value of the function.
 Rules are written in NumPy functions that have rows themselves, so each of them nests, reverses and compiles.
 The pairing of cotangents is Re(g * t), without conjugation, as in autograd and JAX.

@@ -35,10 +35,11 @@ def enter_polynomials():
     """Enter the functions of ``numpy.polynomial`` that dispatch on their arguments."""
     from numpy.polynomial import polynomial
 
-    from .polynomials import polygrid2d, polyval2d
+    from .polynomials import polygrid2d, polyval2d, polyvalnd
 
-    for fn, body in ((polynomial.polyval2d, polyval2d), (polynomial.polygrid2d, polygrid2d)):
-        composite(fn, body)
+    for name, body in {"polyval2d": polyval2d, "polygrid2d": polygrid2d, "polyvalnd": polyvalnd}.items():
+        if hasattr(polynomial, name):
+            composite(getattr(polynomial, name), body)
 
 
 def enter_special():

@@ -135,6 +135,8 @@ def roots(p):
         return np.zeros(low)
     companion = np.concatenate([np.reshape(-p[1:] / p[:1], (1, -1)), np.eye(n - 2, n - 1, dtype=p.dtype)], axis=0)
     ans = np.linalg.eigvals(companion)
+    if p.dtype.kind == "f" and np.iscomplexobj(ans) and not np.any(np.imag(ans)):
+        ans = np.real(ans)  # where eigvals is always complex (NumPy 2.5), roots is still real if it can be
     return np.concatenate([ans, np.zeros(low, ans.dtype)]) if low else ans
 
 
@@ -153,24 +155,43 @@ def vander(x, N=None, increasing=False):
     return np.stack(columns if increasing else columns[::-1], axis=1)
 
 
+def polyvalnd(pts, c):
+    """Evaluate the sum of ``c[i, j, ...] * x**i * y**j * ...`` (``numpy.polynomial``: from the lowest power up)."""
+    x, *others = pts = [as_array(x) for x in pts]
+    if any(np.shape(y) != np.shape(x) for y in others):
+        raise ValueError(
+            f"numpy.polynomial: the coordinates of the points have the shapes {', '.join(str(np.shape(x)) for x in pts)}: give one"
+        )
+    c = with_axes(c, x)
+    for x in pts:
+        c = horner(c, x)
+    return c
+
+
 def polyval2d(x, y, c):
-    """Evaluate the sum of ``c[i, j] * x**i * y**j`` (``numpy.polynomial``: from the lowest power up)."""
-    x, y, c = map(as_array, (x, y, c))
-    return horner(horner(np.reshape(c, (*np.shape(c), *(1,) * np.ndim(x))), x), y)
+    return polyvalnd((x, y), c)
 
 
 def polygrid2d(x, y, c):
     """Evaluate the sum of ``c[i, j] * x**i * y**j`` at all pairs of x and y."""
-    x, y, c = map(as_array, (x, y, c))
-    c = np.reshape(c, (*np.shape(c), *(1,) * (np.ndim(x) + np.ndim(y))))
-    return horner(horner(c, np.reshape(x, (*np.shape(x), *(1,) * np.ndim(y)))), y)
+    for points in (as_array(x), as_array(y)):
+        c = horner(with_axes(c, points), points)
+    return c
+
+
+def with_axes(c, x):
+    """Return coefficients with an axis of length 1 at the end for each axis of `x`."""
+    c = np.atleast_1d(as_array(c))
+    return np.reshape(c, (*np.shape(c), *(1,) * np.ndim(x)))
 
 
 def horner(c, x):
     """Evaluate polynomials whose coefficients stand on the first axis of `c`, from the lowest power up."""
-    ans = c[-1]
+    c = np.atleast_1d(c)
+    c = c + 0.0 if c.dtype.kind in "biu" else c
+    ans = c[-1] + x * 0
     for i in range(np.shape(c)[0] - 2, -1, -1):
-        ans = ans * x + c[i]
+        ans = c[i] + ans * x
     return ans
 
 

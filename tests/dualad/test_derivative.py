@@ -49,7 +49,8 @@ def test_pytrees():
 
 
 def test_registered_and_unregistered_dataclasses():
-    @optree.dataclasses.dataclass(namespace="")
+    # the namespace of all, which optree 0.13 does not yet call ""
+    @optree.dataclasses.dataclass(namespace=vars(optree.registry)["__GLOBAL_NAMESPACE"])
     class Registered:
         x: float
         y: np.ndarray

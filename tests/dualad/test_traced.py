@@ -229,6 +229,7 @@ def test_every_method_with_a_numpy_function_is_there():
         "setflags",
         "strides",
         "to_device",
+        "tostring",
         "tobytes",
         "tofile",
         "view",

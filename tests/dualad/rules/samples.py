@@ -143,6 +143,11 @@ def sample(*fns):
     return enter
 
 
+def since(version, *samples):
+    """Return samples whose signature this version of NumPy has, none before that version."""
+    return samples if np.lib.NumpyVersion(np.__version__) >= version else ()
+
+
 def over(*options):
     """Return a maker of samples: one array, and all the given keyword arguments in turn."""
 
@@ -221,7 +226,7 @@ sample(filled)(call(A(2, 3), (3,)), call(A(), (2, 2)))
 sample(np.where)(call(B(3), A(3), A(3)), call(B(2, 3), A(3), 0.0), call(B(3), A(), A(2, 1)), call(True, A(3), A()),
                  call(B(2, 3), Z(3), A(2, 3)), call(np.array([0, 2, 1]), A(3), A(3)), call(np.zeros(0, bool), A(0), 1.0))
 sample(np.clip)(call(D(4), -0.3, 0.2), call(D(2, 3), None, 0.05), call(D(2, 3), -0.25, None),
-                call(D(2, 3), -0.25, np.array([0.05, 0.1, 0.08])), call(D(4), min=-0.3, max=0.2),
+                call(D(2, 3), -0.25, np.array([0.05, 0.1, 0.08])), *since("2.1.0", call(D(4), min=-0.3, max=0.2)),
                 call(D(4), fixed(-0.3), fixed(0.2)), call(D(), -1.0, 1.0), call(D(4), a_min=-0.3, a_max=None))
 XP, FP = np.array([0.0, 1.0, 2.5]), np.array([1.0, -0.5, 2.0])
 sample(np.interp)(call(P(4), fixed(XP), FP), call(P(), XP, FP), call(P(2, 3), XP, FP), call(np.array([-0.5, 1.7, 3.0]), XP, FP),
@@ -243,7 +248,7 @@ sample(np.tile)(call(A(3), 2), call(A(2, 3), (2, 1)), call(A(2, 3), (2, 1, 3)), 
                 call(A(3), (2, 2)))
 sample(np.pad)(call(A(3), 2), call(A(2, 3), ((1, 0), (0, 2))), call(A(2, 3), 1, constant_values=4.0), call(A(3), (1, 2), "edge"),
                call(A(2, 3), ((1, 1), (2, 2)), "reflect"), call(A(2, 3), 1, "symmetric"),
-               call(A(2, 3), ((0, 1), (3, 0)), mode="wrap"), call(A(2, 3), {-1: (1, 2)}), call(A(3), 1, "constant"))
+               call(A(2, 3), ((0, 1), (3, 0)), mode="wrap"), *since("2.4.0", call(A(2, 3), {-1: (1, 2)})), call(A(3), 1, "constant"))
 sample(np.zeros_like, np.ones_like)(call(A(2, 3)), call(A()), call(Z(3)))
 sample(np.zeros_like)(call(A(2, 3), shape=(4,)), call(A(2, 3), dtype=complex), call(A(2, 3), np.float32), call(A(2, 3), int))
 sample(np.full_like)(call(A(2, 3), A()), call(A(2, 3), A(3)), call(A(3), 2), call(A(3), fixed(2.0)),
@@ -282,7 +287,8 @@ sample(np.sort)(call(D(4)), call(D(2, 3)), call(D(2, 3), 0), call(D(2, 3), axis=
                 call(D(4), kind="stable"), call(D(0)))
 sample(np.take_along_axis)(call(A(2, 3), np.array([[0, 2, 2], [1, 0, 1]]), 1), call(A(2, 3), np.array([[1, 0, 1]]), axis=0),
                            call(A(2, 3), np.array([5, 0, 0]), None),
-                           call(A(2, 3, 4), np.array([[[0], [2]], [[1], [1]]])[..., :1], axis=1), call(A(4), np.array([3, 0])))
+                           call(A(2, 3, 4), np.array([[[0], [2]], [[1], [1]]])[..., :1], axis=1),
+                           *since("2.3.0", call(A(4), np.array([3, 0]))))
 sample(np.diff)(call(A(4)), call(A(2, 3)), call(A(2, 3), 1, 0), call(A(2, 4), n=2), call(A(4), 0), call(A(2, 3), prepend=A(2, 1)),
                 call(A(2, 3), axis=0, append=1.0), call(A(1)), call(Z(3)))
 

@@ -305,7 +305,7 @@ sample(scimath.logn)(call(fixed(2.0), P(3)), call(fixed(2.0), -P(3)), call(G(), 
 
 # --- without derivative -----------------------------------------------------------------------------------------------------
 
-for fn in (np.argwhere, np.flatnonzero, np.isposinf, np.isneginf, np.common_type, np.min_scalar_type, np.fix, np.around, np.nanargmax, np.nanargmin):
+for fn in (np.argwhere, np.flatnonzero, np.isposinf, np.isneginf, np.common_type, np.min_scalar_type, *existing("fix"), np.around, np.nanargmax, np.nanargmin):
     CONSTANTS[fn] = [call(A(2, 3)), call(A(3))]
 for fn in (np.diag_indices_from, np.tril_indices_from, np.triu_indices_from, np.linalg.matrix_rank):
     CONSTANTS[fn] = [call(A(3, 3))]

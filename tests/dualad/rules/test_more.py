@@ -354,11 +354,19 @@ def test_select_passes_no_derivative_of_other_branches():
 def test_polynomials_in_two_variables():
     from numpy.polynomial import polynomial
 
-    c, x, y = A[:3, :2], X[:2], X[1:]
-    if hasattr(polynomial.polyval2d, "__wrapped__"):
-        for f in (polynomial.polyval2d, polynomial.polygrid2d):
-            assert jvp(f, (x, y, c), (x, y, c))[0] == pytest.approx(f(x, y, c))
+    x, y = X[:2], X[1:]
+    functions = [polynomial.polyval2d, polynomial.polygrid2d]
+    if hasattr(polynomial, "polyvalnd"):
+        functions += [lambda x, y, c: polynomial.polyvalnd((x, y), c), lambda x, y, c: polynomial.polyvalnd(np.stack([x, y]), c)]
+    if not hasattr(polynomial.polyval2d, "__wrapped__"):  # before NumPy 2.4 they convert their arguments
+        functions = []
+    for f in functions:
+        for c in (A[:3, :2], A[:1, :2], A[:2, :1], np.ones((2, 3, 2))):
+            assert np.array_equal(jvp(f, (x, y, c), (x, y, c))[0], f(x, y, c))
             check_derivatives(f, x, y, c, vjp=vjp)
+        c = np.array([[1, 2], [3, 4]], dtype=np.int8)
+        single = jvp(lambda x: f(x, x, c), (np.float32([0.5, 2.0]),), (np.ones(2, np.float32),))[0]
+        assert single.dtype == f(np.float32([0.5]), np.float32([0.5]), c).dtype
 
 
 def test_arcsine_on_its_cut():

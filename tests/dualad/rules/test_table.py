@@ -180,6 +180,7 @@ VERBS = {
 }
 
 
+@pytest.mark.filterwarnings(r"ignore:numpy\.\w+ is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for fn in CONSTANTS])
 @pytest.mark.parametrize("verb", VERBS)
 def test_constants_give_plain_results(fn, verb):
