@@ -133,7 +133,8 @@ class Record(Entry):
         """Return the tangent of the result."""
         tangents = [None] * len(self.args)
         for i, parent in zip(self.active, self.parents, strict=True):
-            tangents[i] = pushed[place_of(parent)]
+            t = pushed[place_of(parent)]
+            tangents[i] = np.float64(t) if type(t) is float else t  # it does not yield to the precision of a constant
         if all(t is None for t in tangents):
             return None
         return self.row.jvp(self.ans, self.args, self.kwargs, tangents)
@@ -221,7 +222,7 @@ class Linear(Entry):
         row, like = self.row, self.args[0]
         if adjoints.nan_safe and vanishes(g):
             return
-        share = row.transpose(g, *self.args, **self.kwargs)
+        share = row.transposes[0](g, *self.args, **self.kwargs)
         if type(share) is not ndarray or share.dtype is not like.dtype:
             share = like_primal(share, like)
         adjoints.add(self.parent, share, type(share) is ndarray and share is not g and share.base is None and row.trusted)
@@ -254,7 +255,7 @@ class Get(Linear):
             return
         buffer = adjoints.buffer(at, like) if not isinstance(g, Batch) else None
         if buffer is None or (isinstance(g, Traced) and not isinstance(buffer, Traced)) or (np.iscomplexobj(g) and like.dtype.kind != "c"):
-            adjoints.add(node, like_primal(self.row.transpose(g, like, index), like), True)
+            adjoints.add(node, like_primal(self.row.transposes[0](g, like, index), like), True)
             if isinstance(adjoints.values[at], Traced):
                 adjoints.owned.add(at)
         elif once or (isinstance(buffer, Traced) and not has_repeats(index, like.shape)):

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy import float64, ndarray
 
-from dualad.dispatch import apply
+from dualad.dispatch import apply, strengthen
 from dualad.dual import shows_memory
 from dualad.levels import Handle, new, shared_view
 from dualad.operators import BASIC, OPERATORS, compile_function, not_real
@@ -20,6 +20,7 @@ from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Elementwise, Multilinear
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
+from dualad.rules.precision import in_loop
 from dualad.traced import GETITEM, Traced
 
 from .entries import Get, Linear, Number, Pair, Record, Single, pull_broadcast, pull_row
@@ -259,9 +260,11 @@ def small(row, fn, args, kwargs, tape):
 def entry_of(row, v, values, kwargs, active, args, tape):
     """Record what `small` has evaluated and return the node; None where a number has an infinite partial."""
     nodes = [args[i].node for i in active]
+    if type(row) is Elementwise and any(row.computed[i] for i in active if i < len(row.computed)):
+        values = in_loop(row.fn, v, values)
     if type(row) is Elementwise and type(v) is float:
         with np.errstate(all="ignore"):
-            partials = [math.nan if row.partials[i] is None else float(evaluated(row.partials[i], v, values)) for i in active]
+            partials = [float(evaluated(row.partial(i), v, values)) for i in active]
         if not all(map(math.isfinite, partials)):
             return None
         if len(nodes) > 2 or not all(type(node) is int for node in nodes):  # what is not on the tape may be freed when this is
@@ -458,6 +461,8 @@ def current_values(args, tape):
         if type(arg) not in NUMBERS and (type(arg) is not ndarray or arg.dtype == object):
             return None
         values.append(arg)
+    if not tape.weak and len(args) > 1:
+        strengthen(values, args)
     return values
 
 
@@ -470,7 +475,7 @@ def dualad_apply(cls, fn, args, kwargs):
                 if getattr(arg.primal, "nbytes", 0) <= SMALL:
                     if (r := small(row, row.call, args, kwargs, arg.level)) is not None:
                         return r
-                elif not kwargs and row.complex_body is None and sum(isinstance(arg, Handle) for arg in args) == 1:
+                elif row.trusted and not kwargs and row.complex_body is None and sum(isinstance(arg, Handle) for arg in args) == 1:
                     return arg._refresh()._interpret(row, args, kwargs)
                 break
     return apply(fn, args, kwargs)

@@ -33,6 +33,7 @@ from dualad.levels import Handle, Level, Owner, locate, new, shared_view, versio
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import ROWS, Abstract, Elementwise
 from dualad.rules.partials import evaluated
+from dualad.rules.precision import in_loop
 from dualad.rules.primitives import all_finite
 from dualad.traced import Traced, writable
 
@@ -213,11 +214,13 @@ class Tape(Level):
 
 def partial_now(row, i, ans, values, args, tape):
     """Return a partial of a large array, where to hold it is cheaper than to copy two arrays that others may change; else None."""
+    if not (tape.plain and row.trusted):
+        return None
     read = [k for k in row.uses[i] if type(values[k]) is np.ndarray and (values[k] is args[k] or tape.borrows(values[k]))]
-    if len(read) < 2 or not (tape.plain and row.trusted) or values[i].shape != ans.shape or values[i].dtype != ans.dtype or not ans.ndim:
+    if len(read) < 2 or values[i].shape != ans.shape or values[i].dtype != ans.dtype or not ans.ndim:
         return None
     with np.errstate(all="ignore"):
-        p = evaluated(row.partials[i], ans, values)
+        p = evaluated(row.partials[i], ans, in_loop(row.fn, ans, values) if row.computed[i] else values)
         usable = type(p) is np.ndarray and p.shape == ans.shape and p.dtype in (ans.dtype, np.dtype(bool))
         return p if usable and (not row.singular or all_finite(p)) else None
 

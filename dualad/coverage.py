@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .rules.kinds import ROWS, Constant, Refused, public_name
+from .rules.calling import public_name
+from .rules.kinds import ROWS, Constant, Refused
 from .rules.late import late_row
 
 __all__ = ["NAMESPACES", "table", "treatment"]

@@ -10,7 +10,8 @@ import numpy as np
 import optree
 
 from .levels import Handle
-from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex, public_name, signature
+from .rules.calling import bound, public_name, signature
+from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex
 from .rules.late import late_row
 from .rules.ufunc_methods import method as method_of
 
@@ -41,6 +42,8 @@ def apply(fn, args, kwargs):
     if isinstance(row, Differentiable):
         if row.canonical is not None:
             args, kwargs = row.canonical(args, kwargs)
+        elif not row.trusted:
+            args, kwargs = bound(row, args, kwargs)
         top = highest(args)
         if top is None:
             return apply_by_keyword(row, args, kwargs)
@@ -86,15 +89,15 @@ def apply_by_keyword(row, args, kwargs):
     """Evaluate a call whose traced arguments are keywords or sit inside lists: bring them into position first."""
     if any(isinstance(value, Handle) for value in kwargs.values()):
         parameters = list(signature(row.fn).parameters)
-        bound = list(args)
+        placed = list(args)
         rest = dict(kwargs)
         for name in parameters[len(args) : len(args) + len(row.vjps) + 1]:
             if name in rest:
-                bound.append(rest.pop(name))
+                placed.append(rest.pop(name))
             else:
                 break
-        if highest(bound) is not None:
-            return apply(row.fn, tuple(bound), rest)
+        if row.trusted and highest(placed) is not None:
+            return apply(row.fn, tuple(placed), rest)
         names = [name for name, value in kwargs.items() if isinstance(value, Handle)]
         raise no_derivative_for(row, names[0])
     inner = highest(args, deep=True)
@@ -260,11 +263,19 @@ def array(values, dtype=None):
 
 
 def strengthen(values, args):
-    """Make NumPy scalars of the Python floats that stand for them, where an operand of another precision could win over them."""
-    if any(type(v) is not float and getattr(v, "dtype", FLOAT) is not FLOAT for v in values):
-        for i, v in enumerate(values):
-            if type(v) is float and v is not args[i]:
-                values[i] = np.float64(v)
+    """Make NumPy scalars of the Python floats that stand for them, where an operand of another precision could win over them (NEP 50).
+
+    Returns whether there is such an operand.
+    """
+    for v in values:
+        if type(v) is not float and getattr(v, "dtype", FLOAT) is not FLOAT:
+            break
+    else:
+        return False
+    for i, v in enumerate(values):
+        if type(v) is float and v is not args[i]:
+            values[i] = np.float64(v)
+    return True
 
 
 def holds_traced(x):

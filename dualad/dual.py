@@ -85,11 +85,13 @@ class Dual(Traced):
                 values[i] = value = arg.primal
                 if type(value) is float:
                     scalar = True
-                if arg.tangent is not None:
-                    tangents[i] = arg.tangent
+                if (t := arg.tangent) is not None:
+                    tangents[i] = t
                     active = True
-        if scalar and not level.weak and len(args) > 1:
-            strengthen(values, args)
+                    if type(t) is float:
+                        scalar = True
+        if scalar and not level.weak and len(args) > 1 and strengthen(values, args):
+            tangents = [np.float64(t) if type(t) is float else t for t in tangents]
         if not isinstance(row, Elementwise):
             refuse_traced_metadata(row, values, kwargs, level)
             if level.nan_safe and active:

@@ -6,7 +6,8 @@ import operator
 
 import numpy as np
 
-from .rules.kinds import ROWS, public_name
+from .rules.calling import public_name
+from .rules.kinds import ROWS
 from .rules.sparse import is_sparse
 from .traced import Traced
 

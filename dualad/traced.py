@@ -12,7 +12,7 @@ import warnings
 
 import numpy as np
 
-from .dispatch import apply, apply_method, array, dtype_of, holds_traced, masked_call
+from .dispatch import apply, apply_method, array, dtype_of, holds_traced, masked_call, strengthen
 from .levels import Handle, Owner, View, new, version_of
 from .rules.indexing import cast, discretize, getitem
 from .rules.kinds import ROWS, Elementwise
@@ -43,7 +43,11 @@ class Traced(Handle):
         """Evaluate a function without derivative: one level down."""
         level = self.level
         level.check()
-        return row.fn(*lower(args, level), **{key: lower_one(value, level) for key, value in kwargs.items()})
+        given = (*args, *kwargs.values())
+        values = [lower_one(arg, level) for arg in given]
+        if not level.weak and len(given) > 1:
+            strengthen(values, given)
+        return row.fn(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
     def _assign(self, ops, index, v):
         """Replace the part of this handle that `ops` and then `index` show by `v`, which is of no higher level."""
@@ -387,14 +391,10 @@ def pack_operand(arg):
 
 
 def lower_one(arg, level):
+    """Return an argument with the values of this level's traced values in their place."""
     if isinstance(arg, Traced):
         if arg.level is level:
             return arg._refresh().primal
     elif type(arg) in (list, tuple):
         return type(arg)(lower_one(item, level) for item in arg)
     return arg
-
-
-def lower(args, level):
-    """Return the arguments with the values of this level's traced arguments in their place."""
-    return tuple(lower_one(arg, level) for arg in args)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .calling import signature
 from .indexing import cast, getitem, is_basic, scatter
-from .kinds import Abstract, signature, strong_multiply
+from .kinds import Abstract, strong_multiply
 from .reductions import difference, scattered_difference
 from .shapes import blank, select, surround
 from .sparse import times_sparse

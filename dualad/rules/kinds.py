@@ -15,15 +15,16 @@ The pairing of cotangents is Re(g * t), without conjugation, as in autograd and 
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial as bind
 from typing import ClassVar
 
 import numpy as np
 
+from .calling import missing_rule, positional_count, public_name
 from .cotangents import Abstract, is_complex, like_primal, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
-from .partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, evaluated, fits, one_over, product, used_by
+from .partials import ANS, FIRST, MARKS, MINUS_ONE, ONE, SECOND, evaluated, fits, one_over, product, used_by
+from .precision import in_loop
 from .primitives import all_finite, primitive, strong_multiply, zero_wins
 
 __all__ = [
@@ -141,6 +142,12 @@ class Differentiable(Row):
     kind = "explicit"
     shape_only = False
     uses_ans = True
+    #: of a user's function: the parameters that some rule does not take, None before the first call
+    lacking: set[str] | None = None
+    #: of a linear or bilinear function: what pulls a cotangent back to each argument
+    transposes: tuple[Callable, ...] = ()
+    #: where its rules stand, and how many arguments they take before those of the function
+    rules: ClassVar = {"jvps": 2, "vjps": 2, "transposes": 1}
 
     def __init__(self, fn, jvps, vjps, argnums: Sequence[int] | None = None, **options):
         super().__init__(fn, **options)
@@ -245,14 +252,18 @@ class Elementwise(Differentiable):
 
     kind = "elementwise"
     singular = False
+    rules: ClassVar = {"partials": 1}
 
     def __init__(self, fn, *partials, **options):
         super().__init__(fn, partials, partials, **options)
         self.partials = partials
         self.short = self.complex_body is None
+        #: for each argument, whether its partial is computed of the arguments, in the precision of the function
+        self.computed = [getattr(partial, "divisor", partial) not in MARKS for partial in partials]
         #: for each argument, the arguments whose values its partial uses, or the predicate
-        used = [used_by(partial, 1 + len(partials)) for partial in partials]
-        asked = used_by(self.singular, len(partials)) if callable(self.singular) else ()
+        count = max(len(partials), positional_count(fn))
+        used = [used_by(partial, 1 + count) for partial in partials]
+        asked = used_by(self.singular, count) if callable(self.singular) else ()
         self.uses = [tuple({*asked, *(i - 1 for i in positions if i)}) for positions in used]
         self.uses_ans = any(0 in positions for positions in used)
         #: for each argument, ``pullback(g, (ans, *args))`` of plain arrays of one shape; None where it is g itself
@@ -267,20 +278,27 @@ class Elementwise(Differentiable):
         used = set()
         for i in active:
             used.update(self.uses[i])
-        return args if len(used) == len(args) else [arg if i in used else Abstract(arg) for i, arg in enumerate(args)]
+        return args if len(used) == len(args) else [arg if i in used or not is_number(arg) else Abstract(arg) for i, arg in enumerate(args)]
+
+    def partial(self, i):
+        """Return the partial of argument i."""
+        partial = self.partials[i] if i < len(self.partials) else None
+        if partial is None:
+            raise missing_rule(self, "derivative", i)
+        return partial
 
     def jvp(self, ans, args, kwargs, tangents, strong=False):
         total, owned = None, False
         for i, t in enumerate(tangents):
             if t is None:
                 continue
-            partial = self.partials[i]
+            partial = self.partial(i)
             if partial is ONE:
                 term, fresh = t, False
             elif partial is MINUS_ONE:
                 term, fresh = -t, True
             else:
-                term, fresh = self.multiply(i, t, ans, args, strong), True
+                term, fresh = self.multiply(i, t, ans, args, strong, kwargs=kwargs), True
             if total is None:
                 total, owned = term, fresh
             elif owned and fits(total, term):
@@ -292,18 +310,20 @@ class Elementwise(Differentiable):
         return total
 
     def vjp(self, i, g, ans, args, kwargs, strong=False):
-        partial = self.partials[i]
+        partial = self.partial(i)
         if partial is MINUS_ONE:
             g = -g
         elif partial is not ONE:
-            g = self.multiply(i, g, ans, args, strong)
+            g = self.multiply(i, g, ans, args, strong, kwargs=kwargs)
         return unbroadcast(g, args[i])
 
-    def multiply(self, i, t, ans, args, strong=False, mine=False):
+    def multiply(self, i, t, ans, args, strong=False, mine=False, kwargs=None):
         """Return partial i times the tangent or cotangent `t`, in a buffer of the partial that is fresh, or in `t` if it is `mine`."""
-        partial = self.partials[i]
-        if partial is None:
-            raise missing_rule(self, "derivative", i)
+        partial = self.partial(i)
+        if self.computed[i]:
+            args = in_loop(self.fn, ans, args)
+            if kwargs:
+                partial = bind(partial, **kwargs)
         if strong or (self.singular and (self.singular is True or self.singular(*args))):
             with np.errstate(all="ignore"):
                 if type(t) is np.ndarray and (ans is None or type(ans) is np.ndarray) and self.trusted:
@@ -312,6 +332,11 @@ class Elementwise(Differentiable):
                         return zero_wins(r, t)
                 return strong_multiply(evaluated(partial, ans, args), t)
         return product(partial, t, ans, args, mine) if self.trusted else evaluated(partial, ans, args) * t
+
+
+def is_number(x) -> bool:
+    """Return whether `x` is a number or an array, which the shape and dtype may stand for."""
+    return isinstance(x, float | int | complex) or hasattr(x, "dtype")
 
 
 def pullback_of(row, i, partial):
@@ -368,9 +393,9 @@ def linear(fn, transpose, *, affine=(), argnum=0, **options):
         return row.call(*args[:argnum], t, *args[argnum + 1 :], **kwargs)
 
     def vjp(g, ans, *args, **kwargs):
-        return transpose(g, *args, **kwargs)
+        return row.transposes[0](g, *args, **kwargs)
 
-    row = Differentiable(fn, (jvp,), (vjp,), (argnum,), kind="linear", shape_only=True, uses_ans=False, transpose=transpose, **options)
+    row = Differentiable(fn, (jvp,), (vjp,), (argnum,), kind="linear", shape_only=True, uses_ans=False, transposes=(transpose,), **options)
     row.alone = argnum == 0 and row.canonical is None
     row.alone_and_fresh = row.alone and row.view is None
     return register(row)
@@ -405,9 +430,10 @@ def bilinear(fn, transpose0, transpose1, **options):
     """Enter a function linear in each of its two arguments; ``transpose(g, a, b, **kwargs)``."""
 
     def transpose(i, *rest, **kwargs):
-        return (transpose1 if i else transpose0)(*rest, **kwargs)
+        return row.transposes[i](*rest, **kwargs)
 
-    return multilinear(fn, transpose, kind="bilinear", **options)
+    row = multilinear(fn, transpose, kind="bilinear", transposes=(transpose0, transpose1), **options)
+    return row
 
 
 def explicit(fn, jvp=None, vjp=None, **options):
@@ -448,35 +474,6 @@ def trust_rows() -> None:
 
 def as_tuple(rules):
     return rules if isinstance(rules, tuple) else (rules,)
-
-
-def public_name(fn) -> str:
-    """Return the name users know a function by, such as ``numpy.linalg.solve``."""
-    name = getattr(fn, "__name__", repr(fn))
-    if not isinstance(fn, np.ufunc):
-        module = getattr(fn, "__module__", None)
-        return f"{module}.{name}" if module else name
-    for module in ("numpy", "scipy.special"):
-        if getattr(sys.modules.get(module), name, None) is fn:
-            return f"{module}.{name}"
-    return name
-
-
-def missing_rule(row, mode, i):
-    parameters = list(signature(row.fn).parameters)
-    name = parameters[i] if i < len(parameters) else str(i)
-    return TypeError(
-        f"{row.name} has no {mode} with respect to its argument {name!r}: pass a plain array there "
-        f"(dualad.primal, dualad.stop_gradient) or give the rule"
-    )
-
-
-def signature(fn) -> inspect.Signature:
-    """Return the signature of a function, or an open one where it has none (some C functions)."""
-    try:
-        return inspect.signature(fn)
-    except (TypeError, ValueError):
-        return inspect.Signature()
 
 
 register(Elementwise(strong_multiply, SECOND, FIRST, singular=True))

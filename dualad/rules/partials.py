@@ -7,7 +7,7 @@ import inspect
 
 import numpy as np
 
-__all__ = ["ANS", "FIRST", "MINUS_ONE", "ONE", "SECOND", "evaluated", "fits", "one_over", "product", "scale", "used_by"]
+__all__ = ["ANS", "FIRST", "MARKS", "MINUS_ONE", "ONE", "SECOND", "evaluated", "fits", "one_over", "product", "scale", "used_by"]
 
 
 # --- marked partials: the interpreters know these by identity and save the multiplication or the call ------------------
@@ -38,6 +38,10 @@ def SECOND(ans, x, y, *args):
     return y
 
 
+#: marks, and no partial: nothing is computed of the arguments
+MARKS = {ONE, MINUS_ONE, ANS, FIRST, SECOND, None}
+
+
 def used_by(function, count):
     """Return which of so many arguments a partial (or a predicate) reads: the others need not be held for the reverse sweep."""
     function = getattr(function, "divisor", function)
@@ -57,8 +61,8 @@ def used_by(function, count):
 def one_over(divisor):
     """Make the partial 1 / divisor; arrays are divided by it, which is one pass less than to multiply by the partial."""
 
-    def partial(ans, *args):
-        return 1.0 / divisor(ans, *args)
+    def partial(ans, *args, **kwargs):
+        return 1.0 / divisor(ans, *args, **kwargs)
 
     partial.divisor = divisor  # type: ignore[attr-defined]
     return partial

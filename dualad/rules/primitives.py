@@ -34,7 +34,7 @@ def primitive(fn):
 
     @wraps(fn)
     def call(*args, **kwargs):
-        for arg in args:
+        for arg in (*args, *kwargs.values()) if kwargs else args:
             kind = type(arg)
             if kind is not np.ndarray and kind is not float:
                 apply = getattr(kind, "__dualad_apply__", None)

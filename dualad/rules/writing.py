@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .calling import public_name
 from .indexing import scatter
-from .kinds import Abstract, composite, public_name
+from .kinds import Abstract, composite
 
 __all__ = ["at"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from dualad.__main__ import main
 from dualad.coverage import table, treatment
-from dualad.rules.kinds import public_name
+from dualad.rules.calling import public_name
 
 
 def counts():

@@ -9,7 +9,7 @@ from samples import SAMPLES
 from checkpoint import vjp
 from dualad import jvp
 from dualad.dispatch import dtype_of
-from dualad.rules.kinds import public_name
+from dualad.rules.calling import public_name
 from dualad.seeding import flatten_output
 
 rows = pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for fn in SAMPLES])

@@ -12,6 +12,7 @@ from samples import CONSTANTS, SAMPLES, A, B, D, Fixed, G, M, P, Sample, Z, call
 
 from dualad.rules import ROWS
 from dualad.rules.calculus import bessel_i0, convolve_full
+from dualad.rules.calling import public_name
 from dualad.rules.constants import evaluate
 from dualad.rules.decompositions import (
     close_pairs,
@@ -22,7 +23,6 @@ from dualad.rules.decompositions import (
     svd_factors,
     warn_close,
 )
-from dualad.rules.kinds import public_name
 from dualad.rules.late import brought, late_row
 from dualad.rules.scimath import arccos_above, arcsin_above
 from dualad.rules.ufunc_methods import add_reduceat, leader

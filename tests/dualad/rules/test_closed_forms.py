@@ -11,7 +11,8 @@ import pytest
 from checkpoint import grad
 from dualad import derivative, gradient, hessian, jacobian, jvp
 from dualad.rules import ROWS
-from dualad.rules.kinds import Elementwise, public_name
+from dualad.rules.calling import public_name
+from dualad.rules.kinds import Elementwise
 from dualad.rules.ufuncs import fraction
 
 mpmath.mp.dps = 40

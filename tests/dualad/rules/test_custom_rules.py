@@ -177,3 +177,86 @@ def test_what_a_partial_reads_is_held(by_x, by_y, options, n):
         np.testing.assert_allclose(got, dualad.gradient(lambda x, y: np.sum(f(x, y)), argnums=(0, 1))(x, y), rtol=1e-12)
         np.testing.assert_allclose(grad(lambda x: np.sum(f(x, y)))(x), got[0])
         np.testing.assert_allclose(grad(lambda y: np.sum(f(x, y)))(y), got[1])
+
+
+# --- keywords and defaults ----------------------------------------------------------------------------------------------------
+
+
+def make_parabola(kind):
+    """A function of a default and a keyword-only argument: k x**2 y."""
+
+    @primitive
+    def parabola(x, y=2.0, *, k=1.0):
+        assert not isinstance(x, dualad.Dual)
+        return k * x**2 * y
+
+    if kind == "elementwise":
+        rules.elementwise(parabola, lambda ans, x, y, *, k: 2 * k * x * y, lambda ans, x, y, *, k: k * x**2)
+    else:
+        rules.explicit(
+            parabola,
+            (lambda t, ans, x, y, *, k: 2 * k * x * y * t, lambda t, ans, x, y, *, k: k * x**2 * t),
+            (lambda g, ans, x, y, *, k: 2 * k * x * y * g, lambda g, ans, x, y, *, k: k * x**2 * g),
+        )
+    return parabola
+
+
+@pytest.mark.parametrize("kind", ["elementwise", "explicit"])
+@pytest.mark.parametrize("n", [0, 3, 1000])
+def test_rules_get_keywords_and_defaults(kind, n):
+    f = make_parabola(kind)
+    one = np.ones(n) if n else 1.0
+    for call, by_x, by_y in (
+        (lambda x, y: f(x), 6.0, 0.0),
+        (lambda x, y: f(x, y), 15.0, 2.25),
+        (lambda x, y: f(x, y=y), 15.0, 2.25),
+        (lambda x, y: f(y=y, x=x, k=3.0), 45.0, 6.75),
+        (lambda x, y: f(x, 5.0, k=3.0), 45.0, 0.0),
+        (lambda x, y: f(x, y=5.0), 15.0, 0.0),
+        (lambda x, y: f(1.5, y=y, k=3.0), 0.0, 6.75),
+    ):
+        x, y = 1.5 * one, 5.0 * one
+        for i, expected in enumerate((by_x, by_y)):
+            for gradient in (grad, dualad.gradient):
+                got = gradient(lambda x, y: np.sum(call(x, y)), argnums=i)(x, y) if gradient is grad or n < 9 else expected * one
+                np.testing.assert_allclose(got, expected * one)
+    np.testing.assert_allclose(hvp(lambda x: np.sum(f(x, k=3.0)), 1.5 * one, one), 12.0 * one)
+
+
+def test_a_rule_of_fewer_parameters_takes_their_defaults_only():
+    @primitive
+    def squared(x, tolerance=1e-6, *, name="square"):
+        return x * x
+
+    rules.elementwise(squared, lambda ans, x: 2 * x)
+
+    @primitive
+    def doubled(x, tolerance=1e-6, *, name="double"):
+        return 2.0 * x
+
+    rules.linear(doubled, lambda g, x: 2.0 * g)
+    for f, expected in ((squared, 3.0), (doubled, 2.0)):
+        for d in (derivative, grad):
+            assert d(f)(1.5) == expected
+            with pytest.raises(TypeError, match=f"{f.__name__}: a rule of it does not take its argument 'tolerance', which is 0.1 here"):
+                d(lambda x: f(x, 0.1))(1.5)
+            with pytest.raises(TypeError, match="argument 'name'"):
+                d(lambda x: f(x, name="other"))(1.5)
+
+
+def test_bilinear_rules_get_keywords():
+    @primitive
+    def scaled_product(a, b, *, factor=1.0):
+        return factor * a * b
+
+    rules.bilinear(scaled_product, lambda g, a, b, factor: factor * g * b, lambda g, a, b, factor: factor * g * a)
+    check_derivatives(lambda a, b: scaled_product(a, b=b, factor=3.0), X, X[::-1].copy(), vjp=vjp)
+    check_derivatives(lambda a: scaled_product(a, a), X, vjp=vjp)
+
+
+def test_wrong_calls_name_the_function():
+    f = make_parabola("elementwise")
+    with pytest.raises(TypeError, match=r"parabola: got an unexpected keyword argument 'z'"):
+        derivative(lambda x: f(x, z=1.0))(1.5)
+    with pytest.raises(TypeError, match="no derivative with respect to its argument 'k'"):
+        derivative(lambda k: f(1.5, k=k))(1.5)

@@ -11,7 +11,8 @@ from samples import SAMPLES
 from shadow import Shadow, ValueTouched, embodied, shadow, shadowed
 
 from dualad.rules import ROWS
-from dualad.rules.kinds import Abstract, Composite, Differentiable, Elementwise, primitive, public_name
+from dualad.rules.calling import public_name
+from dualad.rules.kinds import Abstract, Composite, Differentiable, Elementwise, primitive
 
 #: rows that look at values, because only then they are exact or know a shape; no program without values can run them
 VALUE_DEPENDENT = {

@@ -13,7 +13,8 @@ from checkpoint import grad, linearize, vjp
 from dualad import jvp
 from dualad.dispatch import dtype_of
 from dualad.rules import ROWS
-from dualad.rules.kinds import Composite, Constant, Differentiable, Joint, Refused, public_name, signature
+from dualad.rules.calling import public_name, signature
+from dualad.rules.kinds import Composite, Constant, Differentiable, Joint, Refused
 from dualad.testing import differences
 from dualad.traced import Traced
 

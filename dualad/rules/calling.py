@@ -1,0 +1,97 @@
+"""How the arguments of a call come to the rules of its function: in their places, keywords and defaults too."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+import numpy as np
+
+from .partials import MARKS, one_over
+
+__all__ = ["bound", "missing_rule", "positional_count", "public_name", "signature"]
+
+PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def bound(row, args, kwargs):
+    """Return a call of a user's function with its arguments in their places, positional or by keyword, and defaults filled in."""
+    parameters = signature(row.fn)
+    if isinstance(row.fn, np.ufunc) or not parameters.parameters:
+        return args, kwargs
+    if row.lacking is None:
+        row.lacking = set()
+        for rules, lead in row.rules.items():
+            setattr(row, rules, tuple(fitted(row, rule, lead) for rule in getattr(row, rules)))
+    try:
+        call = parameters.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{row.name}: {error}") from None
+    call.apply_defaults()
+    for name in row.lacking:
+        value = call.arguments[name]
+        if value is not parameters.parameters[name].default:
+            raise TypeError(
+                f"{row.name}: a rule of it does not take its argument {name!r}, which is {value!r} here: "
+                f"give the rule the parameters of the function"
+            )
+    return call.args, call.kwargs
+
+
+def fitted(row, rule, lead):
+    """Return a rule as one that takes all parameters of its function, after `lead` others; `row.lacking` gets what it lacks."""
+    divisor = getattr(rule, "divisor", None)
+    if rule in MARKS or divisor is not None:
+        return rule if rule in MARKS else one_over(fitted(row, divisor, lead))
+    own = signature(rule).parameters.values()
+    kinds = {p.kind for p in own}
+    if not own:
+        return rule
+    most = sum(p.kind in PLACES for p in own) - lead
+    places = [p.name for p in signature(row.fn).parameters.values() if p.kind in PLACES]
+    words = [p.name for p in signature(row.fn).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    lacking = [] if inspect.Parameter.VAR_POSITIONAL in kinds else places[most:]
+    known = words if inspect.Parameter.VAR_KEYWORD in kinds else [p.name for p in own if p.kind not in VARIADIC]
+    unknown = [name for name in words if name not in known]
+    if not lacking and not unknown:
+        return rule
+    row.lacking.update(lacking, unknown)
+    stop = lead + most if lacking else None
+    return lambda *args, **kwargs: rule(*args[:stop], **{name: value for name, value in kwargs.items() if name not in unknown})
+
+
+def positional_count(fn) -> int:
+    """Return how many positional arguments a function takes; of one that takes any number those that it names."""
+    if isinstance(fn, np.ufunc):
+        return fn.nin
+    return sum(p.kind in PLACES for p in signature(fn).parameters.values())
+
+
+def public_name(fn) -> str:
+    """Return the name users know a function by, such as ``numpy.linalg.solve``."""
+    name = getattr(fn, "__name__", repr(fn))
+    if not isinstance(fn, np.ufunc):
+        module = getattr(fn, "__module__", None)
+        return f"{module}.{name}" if module else name
+    for module in ("numpy", "scipy.special"):
+        if getattr(sys.modules.get(module), name, None) is fn:
+            return f"{module}.{name}"
+    return name
+
+
+def missing_rule(row, mode, i):
+    parameters = list(signature(row.fn).parameters)
+    name = parameters[i] if i < len(parameters) else str(i)
+    return TypeError(
+        f"{row.name} has no {mode} with respect to its argument {name!r}: pass a plain array there "
+        f"(dualad.primal, dualad.stop_gradient) or give the rule"
+    )
+
+
+def signature(fn) -> inspect.Signature:
+    """Return the signature of a function, or an open one where it has none (some C functions)."""
+    try:
+        return inspect.signature(fn)
+    except (TypeError, ValueError):
+        return inspect.Signature()

@@ -1,0 +1,59 @@
+"""Numbers of a traced array are as strong as NumPy's (NEP 50), although they are kept as Python floats."""
+
+import numpy as np
+import pytest
+
+from checkpoint import linearize, vjp
+from dualad import jvp
+
+W = np.array([0.1], np.float32)  # a little more than 0.1
+X = np.array([0.1])
+CHOICES = {
+    "less": lambda x: np.where(x < W, x, -x),
+    "reflected": lambda x: np.where(np.greater(W, x), x, -x),
+    "equal": lambda x: np.where(x == W, x, -x),
+    "isclose": lambda x: np.where(np.isclose(x, W, rtol=1e-9, atol=0.0), x, -x),
+    "isclose by keyword": lambda x: np.where(np.isclose(a=x, b=W, rtol=1e-9, atol=0.0), x, -x),
+    "searchsorted": lambda x: np.searchsorted(W, x) * x,
+    "floor_divide": lambda x: np.floor_divide(np.array([1.0], np.float16), x) * x,
+    "divmod": lambda x: np.divmod(np.array([1.0], np.float16), x)[0] * x,
+    "result_type": lambda x: x.astype(np.result_type(x, W)) * 1.0 if hasattr(x, "astype") else x * 1.0,
+    "product": lambda x: (x * 3000.0) * np.array([0.1, 300.0], np.float16),
+    "difference of single precision": lambda x: x - W,
+    "power": lambda x: np.array([3.1], np.float16) ** x,
+}
+
+
+def together(f, x):
+    """Return value, tangent and cotangents of both modes, after a check that the value is NumPy's."""
+    plain = f(x)
+    value, t = jvp(f, (x,), (np.ones_like(x),))
+    again, pull = vjp(f, x)
+    _, push = linearize(f, x)
+    for v in (value, again):
+        assert np.asarray(v).dtype == np.asarray(plain).dtype
+        np.testing.assert_array_equal(v, plain)
+    (g,) = pull(np.ones_like(plain))
+    np.testing.assert_allclose(np.sum(g), np.sum(t), rtol=1e-12)
+    np.testing.assert_allclose(push(np.ones_like(x)), t, rtol=1e-15)
+    return t
+
+
+@pytest.mark.parametrize("f", CHOICES.values(), ids=CHOICES)
+def test_elements_and_numbers_are_strong(f):
+    t = together(f, np.float64(0.1))
+    np.testing.assert_allclose(together(lambda x: f(x[0]), X), t, rtol=1e-15)
+    inner = jvp(lambda y: jvp(lambda x: f(x * y[0]), (np.float64(0.1),), (1.0,))[1], (np.array([1.0]),), (np.array([1.0]),))
+    np.testing.assert_allclose(inner[0], t, rtol=1e-12)
+
+
+def test_python_numbers_are_weak():
+    for f in (lambda x: np.where(x < W, x, -x), lambda x: (x * 3.0) * W, lambda x: x == W):
+        value = jvp(f, (0.1,), (1.0,))[0]
+        assert value.dtype == f(0.1).dtype
+        np.testing.assert_array_equal(value, f(0.1))
+
+
+def test_the_tangent_of_a_number_has_its_precision():
+    t = together(lambda x: (x[0] * 3000.0) * np.array([0.1, 300.0], np.float16), X)
+    np.testing.assert_allclose(t, 3000.0 * np.array([0.1, 300.0], np.float16).astype(float), rtol=1e-15)
