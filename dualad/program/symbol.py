@@ -20,9 +20,10 @@ import numpy as np
 from ..dispatch import array, highest, holds_traced
 from ..levels import Level, Owner, new, shared_view, version_of
 from ..methods import BINARY, COMPARE, UNARY
+from ..rules.calling import public_name, signature
 from ..rules.constants import evaluate
 from ..rules.indexing import getitem
-from ..rules.kinds import ROWS, public_name, signature
+from ..rules.kinds import ROWS
 from ..rules.shapes import select
 from ..traced import Traced
 from .program import BITS, Program, Value, updated
