@@ -13,8 +13,9 @@ from dualad.dispatch import highest
 from dualad.seeding import check_function
 
 from .checks import whole_number
-from .leaves import on_primals
-from .link import Links, Stacked, record
+from .leaves import lifted, on_primals
+from .link import record
+from .links import Links, Stacked
 from .plan import plan
 from .schedules import CTZ
 from .stats import Stats
@@ -84,7 +85,7 @@ def chain(
     progress : bool
         Show a bar for both sweeps (needs tqdm).
     check : bool
-        Compare fingerprints of recomputed states: a step that is not deterministic raises, and its index is named.
+        Compare every step that is evaluated again with the first sweep, bit for bit; the first one that differs is named.
 
     Returns
     -------
@@ -96,9 +97,15 @@ def chain(
         Where an argument is of the wrong kind; where the step returns another structure, shape or dtype than it was given
         (naming the leaf), or closes over a traced value (whose gradient would be lost); where a step changes its parameters.
     RuntimeError
-        Where an array or a number that the step closes over is another in the reverse sweep than it was in the first one. What is
-        seen: variables, default values, attributes, elements of short lists and dicts, also of functions that the step calls; what
-        is not: what stands in modules, in files, in long lists. What the step itself changes (counters, logs) does not count.
+        Where a step that is evaluated again in the reverse sweep gives another state than in the first one: it draws random numbers or
+        counts, or what it reads besides its arguments has changed meanwhile.
+
+    Notes
+    -----
+    In reverse mode step 0 is tried once on traced values before the first sweep, so that what cannot be differentiated fails at
+    once, and a value that a step leaves in a list or attribute is a traced one there, which raises when it is used. What steps
+    that are evaluated again return is compared with what they returned before: all of it where states are small, of larger arrays
+    1024 elements at each step.
 
     Examples
     --------
@@ -133,7 +140,7 @@ def chain(
             raise TypeError("chain: max_steps goes with until; with a known length give steps only")
     if outputs and steps == 0:
         raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
-    links = Links(step, state, params, inputs, bool(outputs))
+    links = Links(step, source, state, params, inputs, bool(outputs))
     top = highest(links.traced)
     if type(top) is Var:
         stats = Stats() if stats is None else stats
@@ -141,7 +148,6 @@ def chain(
         return record(
             links,
             top.level,
-            source,
             schedule=schedule,
             storage=storage,
             stats=stats,
@@ -151,7 +157,7 @@ def chain(
             progress=progress,
             check=check,
         )
-    return run(links, steps, until, max_steps)
+    return run(links, top, steps, until, max_steps)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
@@ -202,25 +208,28 @@ def chosen_schedule(links, steps, schedule, storage, memory, stats):
     return schedule, planned if storage is None else storage
 
 
-def run(links, steps, until, max_steps):
-    """Run the chain as a loop."""
+def run(links, top, steps, until, max_steps):
+    """Run the chain as a loop; arrays of a plain state become traced ones of the parameters' level, because a step may write into them."""
     params, outs = links.arguments(links.params), Stacked(steps)
-    x = copy_state(links.tree(links.state))
-    until = on_primals(until)
-    k = 0
+    x = links.tree(lifted(links.flatten(copy_state(links.tree(links.state))), top))
+    until, k = on_primals(until), 0
     while k != steps and not (until is not None and until(k, x)):
         if k == max_steps:
             raise RuntimeError(
                 f"chain: until(k, state) is still not true after max_steps={k} steps; give more steps, or a predicate that also ends"
             )
-        x, out = links.call(k, x, links.row(k, links.inputs), params)
+        try:
+            x, out = links.call(k, x, links.row(k, links.inputs), params)
+        except Exception:
+            links.explain(k, x, params, links.inputs)
+            raise
         if links.outputs:
             outs.add(k, out)
         if not k:
             links.check_closure(links.leaves(0, x), links.levels)
         k += 1
     if k:
-        leaves = links.leaves(k - 1, x)
+        leaves = links.final_leaves(k, x, params, links.inputs)
         links.check_closure(leaves, links.levels)
         x = links.tree(leaves)
     return (x, outs.tree(outs.arrays())) if links.outputs else x

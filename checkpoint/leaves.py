@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from random import Random
+
 import numpy as np
 import optree
 
@@ -9,7 +12,7 @@ from dualad.dispatch import dtype_of, primal
 from dualad.dual import Dual, make_dual
 from dualad.levels import Owner
 from dualad.seeding import FLOAT
-from dualad.traced import Traced
+from dualad.traced import Traced, writable
 
 from .storage.files import NAMESPACE
 from .tape import Var
@@ -17,14 +20,17 @@ from .tape import Var
 __all__ = [
     "added",
     "check_levels",
+    "described",
     "differs",
     "flattening",
     "is_floating",
     "kind_of",
     "levels_of",
+    "lifted",
     "on_primals",
     "one_level_down",
     "read_only",
+    "refuse_opaque",
     "was_written",
 ]
 
@@ -91,18 +97,72 @@ INTEGER = np.dtype(int)
 
 
 def kind_of(leaf):
-    """Return the shape and dtype that a leaf must keep; (None, None) for what is no number."""
+    """Return the shape and dtype that a leaf must keep; for what is no number, None and the object that it must stay."""
     if type(leaf) is float:
         return (), FLOAT
     if isinstance(leaf, int | complex | np.ndarray | np.generic | Traced):
         return getattr(leaf, "shape", ()), dtype_of(leaf)
-    return None, None
+    return None, leaf
 
 
 def differs(leaf, kind):
+    """Return whether a leaf has another shape or dtype than it must keep, or, of what is no number, is another object."""
     if type(leaf) is float or (type(leaf) is Var and type(leaf.primal) is float):
         return kind[1] is not FLOAT or kind[0] != ()
+    if kind[0] is None:
+        return not (leaf is kind[1] or (isinstance(leaf, str | bytes) and type(leaf) is type(kind[1]) and leaf == kind[1]))
     return kind_of(leaf) != kind
+
+
+def described(leaf):
+    """Return what a leaf is, for errors."""
+    shape, dtype = kind_of(leaf)
+    if shape is None:
+        return f"{leaf!r}" if isinstance(leaf, str | bytes) else f"an object of type {type(leaf).__name__}"
+    return f"{dtype} of shape {shape}"
+
+
+ITERATORS = (np.random.Generator, np.random.RandomState, Random, Iterator)  # calls change them, so that no sweep can be repeated
+
+
+def refuse_opaque(leaf, path, where):
+    """Raise for a leaf of a chain's or function's arguments whose derivative would vanish; `path` returns its name.
+
+    What is no number (texts, settings) is handed on and has no derivative, so it may not hold anything that needs one.
+    """
+    dtype = getattr(leaf, "dtype", None)
+    if isinstance(leaf, str | bytes | int | float | complex | Traced | type(None)):
+        return
+    if isinstance(leaf, np.ndarray | np.generic):
+        if dtype.hasobject or (dtype.names is not None and where == "state"):
+            raise TypeError(f"{path()} has dtype {dtype}, which has no derivative: give arrays of numbers, one for each field (a dict)")
+        return
+    if where == "state" and isinstance(leaf, ITERATORS):
+        raise TypeError(
+            f"{path()} is a {type(leaf).__name__}, which changes when it is used, so that steps could not be evaluated again: make the "
+            f"numbers before and pass them with inputs=, or make a generator in the step, from k (np.random.default_rng([seed, k]))"
+        )
+    inside = sorted(
+        name for name, part in parts_of(leaf) if isinstance(part, Traced) or (where == "state" and isinstance(part, np.ndarray))
+    )
+    if inside:
+        raise TypeError(
+            f"{path()} is of type {type(leaf).__name__}, which is not known as a container, so that the derivatives of what it holds "
+            f"({', '.join(inside)}) would be lost: use a tuple, list, dict or named tuple, or register it (a dataclass with "
+            f"optree.dataclasses)"
+        )
+
+
+def parts_of(leaf):
+    """Yield the names and leaves of what an object holds in its attributes, as far as they can be read."""
+    try:
+        slots = [name for kind in type(leaf).__mro__ for name in np.atleast_1d(getattr(kind, "__slots__", ())).tolist()]
+        held = {**getattr(leaf, "__dict__", {}), **{name: getattr(leaf, name) for name in slots if hasattr(leaf, name)}}
+    except Exception:  # an object that answers every question with an error
+        return
+    for name, value in held.items():
+        for part in optree.tree_leaves(value) if not callable(value) else ():
+            yield name, part
 
 
 def on_primals(until):
@@ -119,6 +179,13 @@ def one_level_down(leaves, tape):
         values.append(np.float64(value) if ours and type(value) is float and not tape.weak else value)
         nodes.append(leaf.node if ours else None)
     return values, nodes
+
+
+def lifted(leaves, top):
+    """Return leaves with arrays as Duals of the level of `top`, if that is one: a step may write values of that level into them."""
+    if type(top) is not Dual:
+        return leaves
+    return [writable(leaf, top) if type(leaf) is np.ndarray and is_floating(leaf) else leaf for leaf in leaves]
 
 
 def read_only(leaf):

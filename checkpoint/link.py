@@ -2,147 +2,40 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import numpy as np
 import optree
 
-from dualad.dispatch import apply
+from dualad.dispatch import highest
 from dualad.dual import Dual
-from dualad.rules.indexing import getitem
 from dualad.seeding import pack_leaf
 from dualad.traced import Traced
 
-from .closure import Closure
+from .aliases import Aliases
 from .entries import Entry, Part
-from .leaves import (
-    added,
-    check_levels,
-    differs,
-    flattening,
-    is_floating,
-    kind_of,
-    levels_of,
-    on_primals,
-    one_level_down,
-    read_only,
-    was_written,
-)
-from .storage.states import copy_state, nbytes
+from .leaves import added, is_floating, lifted, on_primals, one_level_down, read_only, was_written
+from .links import Rows, Stacked
+from .replay import Snapshot
+from .storage.states import copy_state, has_arrays, nbytes
 from .sweep import Sweep
 from .tape import Tape, Var, make_var, owner_of
 
-__all__ = ["Link", "Links", "Stacked", "record"]
+__all__ = ["Link", "record"]
 
 
-class Links:
-    """A step with its state, inputs and parameters as lists of leaves."""
+class StepTape(Tape):
+    """The tape of one step of a chain, closed when the step is recorded."""
 
-    def __init__(self, step, state, params, inputs, outputs):
-        self.step, self.outputs = step, outputs
-        self.state, self.state_structure = optree.tree_flatten(state)
-        self.params, self.params_structure = optree.tree_flatten(params)
-        self.inputs, self.inputs_structure = optree.tree_flatten(inputs)
-        self.state, self.params, self.inputs = ([pack_leaf(leaf) for leaf in leaves] for leaves in (self.state, self.params, self.inputs))
-        self.given = inputs is not None
-        self.traced = [leaf for leaf in (*self.state, *self.params, *self.inputs) if isinstance(leaf, Traced)]
-        self.levels = levels_of(self.traced)
-        self.floating = [i for i, leaf in enumerate(self.state) if is_floating(leaf)]
-        self.kinds = [kind_of(leaf) for leaf in self.state]
-        self.flatten, self.tree = flattening(state, self.state_structure)
-        self.arguments = flattening(params, self.params_structure)[1]
-
-    def row(self, k, inputs):
-        """Return the leaves of row k of the inputs."""
-        return [apply(getitem, (leaf, k), {}) if isinstance(leaf, Traced) else leaf[k] for leaf in inputs]
-
-    def call(self, k, x, row, params):
-        """Return the state and the out (None without outputs) that step k makes of x."""
-        if self.given:
-            params = (optree.tree_unflatten(self.inputs_structure, row), *params)
-        result = self.step(k, x, *params)
-        if not self.outputs:
-            return result, None
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(f"chain: with outputs=True a step must return a pair (state, out); step {k} returned {type(result).__name__}")
-        return result
-
-    def leaves(self, k, state):
-        """Return the leaves of what step k returned; another structure, shape or dtype raises."""
-        leaves = self.flatten(state)
-        if leaves is None:
-            raise TypeError(
-                f"chain: step {k} returned a state of the structure {optree.tree_structure(state)}; it was given "
-                f"{self.state_structure}. Return the structure of the initial state"
-            )
-        if any(map(differs, leaves, self.kinds)):
-            leaves = [pack_leaf(leaf) for leaf in leaves]
-            for i, (leaf, kind) in enumerate(zip(leaves, self.kinds, strict=True)):
-                if differs(leaf, kind):
-                    raise self.changed(k, i, leaf)
-        return leaves
-
-    def changed(self, k, i, leaf):
-        path = "".join(f"[{part!r}]" for part in optree.tree_paths(self.tree(list(range(len(self.kinds)))))[i])
-        shape, dtype = self.kinds[i]
-        given = f"{dtype} of shape {shape}" if dtype is not None else f"{self.state[i]!r}"
-        shape, dtype = kind_of(leaf)
-        got = f"{dtype} of shape {shape}" if dtype is not None else f"{leaf!r}"
-        return TypeError(
-            f"chain: step {k} returned {got} at state{path}, which was {given}. A step must keep the shape and dtype "
-            f"of every leaf: begin with a state of the right shape and dtype (1.0, not 1)"
-        )
-
-    def check_closure(self, leaves, levels):
-        """Raise where a result is of a level that did not come in through the arguments."""
-        check_levels(leaves, levels, "chain: the step", ", chain(step, state, value, steps=N) with step(k, state, value)")
+    __slots__ = ()
+    outlived = (
+        "chain: a value that a step computed is used outside of the step, where it has no derivative: it was kept in a list, an array, "
+        "an attribute or a global. Let the step return it: as an out (outputs=True, and chain returns all of them stacked), or in its state"
+    )
 
 
-class Stacked:
-    """Rows of pytrees, stacked on a leading axis; plain rows are written into arrays of the full length at once."""
-
-    def __init__(self, count):
-        self.count, self.structure, self.columns, self.length = count, None, None, 0
-
-    def add(self, k, tree):
-        """Take the row of step k."""
-        leaves, structure = optree.tree_flatten(tree)
-        self.structure = structure if self.structure is None else self.structure
-        if structure != self.structure:
-            raise TypeError(f"chain: step {k} put out the structure {structure}, the first step {self.structure}")
-        self.put(k, [pack_leaf(leaf) for leaf in leaves])
-
-    def put(self, k, leaves):
-        """Take the leaves of the row of step k."""
-        if self.columns is None:
-            self.columns = [
-                [] if self.count is None or isinstance(leaf, Traced) else np.empty((self.count, *np.shape(leaf)), np.result_type(leaf))
-                for leaf in leaves
-            ]
-        for i, leaf in enumerate(leaves):
-            column = self.columns[i]
-            shape = np.shape(column[0]) if k else np.shape(leaf)
-            if np.shape(leaf) != shape:
-                raise TypeError(f"chain: step {k} put out an array of shape {np.shape(leaf)} as leaf {i}, the first step one of {shape}")
-            if isinstance(leaf, Traced) and type(column) is not list:
-                self.columns[i] = column = list(column[:k])
-            if type(column) is list:
-                column.append(np.copy(leaf)[()])
-            else:
-                column[k] = leaf
-        self.length = k + 1
-
-    def arrays(self):
-        """Return the stacked leaves."""
-        return [np.stack(column) if type(column) is list else column for column in self.columns or ()]
-
-    def tree(self, leaves):
-        """Return the tree of stacked leaves."""
-        if self.structure is None:
-            raise ValueError("chain: outputs=True of a chain that made no step: what a step would put out is not known")
-        return optree.tree_unflatten(self.structure, leaves)
-
-
-def record(links, tape, source, **options):
-    """Run the chain in a sweep with these options and record it as one operation on the tape; `source` is the user's step."""
+def record(links, tape, **options):
+    """Run the chain in a sweep with these options and record it as one operation on the tape."""
     tape.check()
     below = links.levels - {tape}
     if any(isinstance(level, Tape) for level in below):
@@ -150,19 +43,20 @@ def record(links, tape, source, **options):
             "chain: reverse mode over reverse mode through a chain would keep every state of the inner sweep. For "
             "second derivatives use hvp (forward over reverse), or dualad.jacobian(grad(f))"
         )
-    link = Link(links, tape, below, options["steps"])
+    link = Link(links, tape, below, options["steps"], options["check"])
     options["until"] = on_primals(options["until"])
     if getattr(options["storage"], "resume", False):
         link.resumes = True
-        options |= {"token": (source, link.params, link.inputs, link.active, link.active_inputs), "beside": link.beside()}
-    link.closure = Closure([*(source if isinstance(source, tuple) else (source,)), *link.opaque])
+        options |= {"token": (links.source, link.params, link.inputs, link.active, link.active_inputs), "beside": link.beside()}
     link.sweep = sweep = Sweep(link.advance, links.tree(link.state), record=link.record_step, **options)
     final = sweep.forward()
+    link.aliases.watching = False
     link.check_params(link.arguments, link.params)
-    link.closure.settle()
-    leaves = links.leaves("the last", final) if sweep.stats.steps else link.state
+    steps = sweep.stats.steps
+    leaves = links.final_leaves(steps, final, link.arguments, link.inputs) if steps else link.state
     links.check_closure(leaves, below)
-    if links.outputs and sweep.stats.steps:
+    link.last = Snapshot(steps, leaves, options["check"], final=True)
+    if links.outputs and steps:
         link.know_outs()
     whole = tape.record(link)
     traced = [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(leaves)]
@@ -178,48 +72,112 @@ def record(links, tape, source, **options):
 class Link(Entry):
     """A chain's entry on a tape: pulls shares to the nodes of its state, parameters and inputs."""
 
-    def __init__(self, links, tape, below, steps):
+    def __init__(self, links, tape, below, steps, exact):
         self.links, self.below, self.nan_safe = links, below, tape.nan_safe
         self.state, self.state_nodes = one_level_down(links.state, tape)
         params, self.param_nodes = one_level_down(links.params, tape)
         inputs, self.input_nodes = one_level_down(links.inputs, tape)
         self.params, self.inputs = [read_only(leaf) for leaf in params], [read_only(leaf) for leaf in inputs]
+        self.state = lifted(self.state, highest([*self.state, *params, *inputs]))
         self.active = [i for i, node in enumerate(self.param_nodes) if node is not None]
         self.active_inputs = [i for i, node in enumerate(self.input_nodes) if node is not None]
         self.arguments = links.arguments(self.params)
         self.weak = not any(hasattr(leaf, "dtype") for leaf in (*self.state, *self.params, *self.inputs))
         self.outs = Stacked(steps)
         self.direct = not links.given and not links.outputs
-        self.opaque = [leaf for leaf in (*self.state, *self.params) if kind_of(leaf) == (None, None) and not isinstance(leaf, str | bytes)]
-        self.sweep, self.closure, self.resumes = None, None, False
+        self.sweep, self.resumes, self.exact = None, False, exact
         self.out_cotangents, self.rows = [], []
+        self.before = self.last = Snapshot(-1, ())  # the state that was met last, and x_N
+        self.aliases = Aliases(links.path)
+        self.lock = Lock()  # a sweep uses up its states: two threads cannot pull at once
 
     def advance(self, k, x):
-        """Evaluate step k on values one level down; the first time also keep what it puts out."""
-        links = self.links
-        if k and self.direct:
-            return links.step(k, x, *self.arguments)
+        """Evaluate step k on values one level down."""
+        try:
+            if k and self.direct and not self.aliases.watching:
+                return self.links.step(k, x, *self.arguments)
+            return self.advance_watched(k, x)
+        except Exception as error:
+            self.explain(k, x, error)
+            raise
+
+    def advance_watched(self, k, x):
+        """Evaluate step k; in the first sweep also try step 0, keep what the steps put out, and see to it that no two leaves are one."""
+        links, aliases = self.links, self.aliases
+        if not k and aliases.watching:
+            self.try_step(x)
+        handed = ()
+        if aliases.before(k):
+            handed = aliases.guard(k, links.flatten(x))
+            x = links.tree(handed)
         x, out = links.call(k, x, links.row(k, self.inputs), self.arguments)
+        aliases.check(k, handed)
         if links.outputs and k == self.outs.length:
             links.check_closure([pack_leaf(leaf) for leaf in optree.tree_leaves(out)], self.below)
             self.put_out(k, out)
+        if not aliases.watching:
+            return x
+        leaves = links.flatten(x)
         if not k:
-            links.check_closure(links.leaves(0, x), self.below)
+            leaves = links.leaves(0, x)
+            links.check_closure(leaves, self.below)
+            self.compare(0, leaves)
+            aliases.watching = has_arrays(x) or any(isinstance(leaf, Traced) for leaf in leaves)  # numbers share nothing
+        if leaves is not None:
+            aliases.note(k, leaves, (*self.params, *self.inputs), handed)
         return x
+
+    def explain(self, k, x, error):
+        """Raise what is behind an exception in step k, if something is."""
+        if isinstance(error, ValueError) and "read-only" in str(error):
+            groups = self.aliases.before(k)
+            raise (self.aliases.written(k, groups) if groups else changed_arguments(f"step {k}")) from error
+        self.links.explain(k, x, self.arguments, self.inputs)
+
+    def try_step(self, x):
+        """Record step 0 before the first sweep.
+
+        So what cannot be differentiated fails before a long run, not after it, and what a step leaves elsewhere than in its results
+        is a traced value of a closed level there, which raises when it is used.
+        """
+        with np.errstate(all="ignore"):  # the step itself will warn
+            tape, _, _, final, _ = self.record(0, copy_state(x), first=True)
+        self.before = Snapshot(1, self.values(final, tape), self.exact)
+
+    def compare(self, k, leaves):
+        """Raise where step k, evaluated again, gave another state than before."""
+        i = self.before.differing(k + 1, leaves)
+        if i is not None:
+            raise RuntimeError(
+                f"chain: step {k}, evaluated again from the same state, returned another x_{k + 1} (in {self.links.path(i)}), so "
+                f"the gradient would be wrong. Usual causes: the step draws random numbers, counts its calls or reads a clock (make "
+                f"what it needs from k); something that it reads besides its arguments has changed since the first sweep, such as a "
+                f"global, an attribute or an array that it closes over (pass it as a parameter); it writes into an array that it "
+                f"also keeps elsewhere. check=True names the first step that differs"
+            )
 
     def pull_step(self, k, x, cotangent):
         """Pull the cotangent of the state back through step k, and add the parameters' shares to their sums."""
-        return self.pull_record(k, self.record(k, x)[:3], cotangent)  # x_{k+1} is not needed
+        record = self.record(k, x)
+        self.compare(k, record[3])
+        self.before = Snapshot(k, self.links.flatten(x), self.exact)
+        return self.pull_record(k, record[:3], cotangent)  # x_{k+1} is not needed
 
     def record_step(self, k, x):
         """Evaluate step k as `advance` does, and return x_{k+1} with the pullback of the step."""
         links = self.links
-        record = tape, _, _, final, out = self.record(k, x, first=True)
+        try:
+            record = tape, _, _, final, out = self.record(k, x, first=True)
+        except Exception as error:
+            self.explain(k, x, error)
+            raise
         state = links.tree(self.values(final, tape))
+        if not self.aliases.watching:
+            self.compare(k, final)
         if links.outputs and k == self.outs.length:
             leaves, structure = optree.tree_flatten(out)
             self.put_out(k, optree.tree_unflatten(structure, self.values(map(pack_leaf, leaves), tape)))
-        return copy_state(state), Pullback(self, k, record[:3])
+        return copy_state(state), Pullback(self, k, record[:3], Snapshot(k, links.flatten(x), self.exact))
 
     def check_params(self, arguments, given):
         """Raise where steps have changed the parameters or inputs that they were given, which both sweeps must see."""
@@ -229,10 +187,7 @@ class Link(Entry):
             or any(leaf is not known for leaf, known in zip(leaves, given, strict=True))
             or any(map(was_written, (*leaves, *self.inputs)))
         ):
-            raise ValueError(
-                "chain: a step changed its parameters or inputs, which both sweeps must see as they were given: "
-                "copy in the step what it changes, or put it into the state"
-            )
+            raise changed_arguments("a step")
 
     def put_out(self, k, out):
         """Keep what step k puts out."""
@@ -278,10 +233,11 @@ class Link(Entry):
     def record(self, k, x, first=False):
         """Evaluate step k on a tape of its own; return the tape, the nodes of inputs and of results, the final leaves, the out."""
         links, out, results = self.links, None, []
-        with Tape(self.nan_safe, self.weak) as tape:
+        with StepTape(self.nan_safe, self.weak) as tape:
             state, nodes = links.flatten(x), []
             make_variables(tape, state, links.floating, nodes)
-            params = self.arguments
+            params, row = self.arguments, []
+            handed = list(state) if self.aliases.before(k) else ()
             if self.active:
                 given = list(self.params)
                 make_variables(tape, given, self.active, nodes)
@@ -302,7 +258,10 @@ class Link(Entry):
             if links.outputs:
                 results += [self.node_of(pack_leaf(leaf), tape) for leaf in optree.tree_leaves(out)]
             if first:
-                self.check_params(params, given if self.active else self.params)
+                given = given if self.active else self.params
+                self.check_params(params, given)
+                self.aliases.check(k, handed)
+                self.aliases.note(k, final, (*given, *row), handed)
         return tape, nodes, results, final, out
 
     def node_of(self, leaf, tape):
@@ -340,11 +299,19 @@ class Link(Entry):
 
     def pull(self, k, g, adjoints):
         """Run the reverse sweep, for the cotangents `g` of the final state's leaves and of the outs."""
+        with self.lock:
+            shares = self.shares(g)
+        for node, share in shares:
+            if node is not None and share is not None:
+                adjoints.add(node, share, False)
+
+    def shares(self, g):
+        """Return the nodes of state, parameters and inputs with their shares of the cotangents."""
         floating, count = self.links.floating, len(self.links.state)
         g = [*g, *[None] * (count - len(g))]
         self.out_cotangents = [*g[count:], *[None] * (len(self.outs.columns or ()) - len(g[count:]))] if len(g) > count else []
         self.rows = [Rows(self.inputs[i]) for i in self.active_inputs]
-        self.closure.check("chain: in the reverse sweep")
+        self.before = self.last
         with np.errstate(all="ignore"):  # once, not at every step; the steps have warned in the first sweep
             gs, sums = self.sweep.backward(self.pull_step, ([g[i] for i in floating], [None] * len(self.active)), self.out_cotangents)
         shares = [
@@ -353,9 +320,7 @@ class Link(Entry):
             *zip([self.input_nodes[i] for i in self.active_inputs], [rows.array() for rows in self.rows], strict=True),
         ]
         self.out_cotangents, self.rows = [], []
-        for node, share in shares:
-            if node is not None and share is not None:
-                adjoints.add(node, share, False)
+        return shares
 
     @property
     def parents(self):
@@ -368,13 +333,21 @@ class Link(Entry):
         )
 
 
+def changed_arguments(who):
+    return ValueError(
+        f"chain: {who} changed its parameters or inputs, which both sweeps must see as they were given: copy in the step what it "
+        f"changes, or put it into the state"
+    )
+
+
 class Pullback:
     """The pullback of a recorded step, which knows how much it holds."""
 
-    def __init__(self, link, k, record):
-        self.link, self.k, self.record = link, k, record
+    def __init__(self, link, k, record, before):
+        self.link, self.k, self.record, self.before = link, k, record, before
 
     def __call__(self, cotangent):
+        self.link.before = self.before
         return self.link.pull_record(self.k, self.record, cotangent)
 
     @property
@@ -402,32 +375,6 @@ class Pullback:
             else:
                 numbers += isinstance(value, float | np.generic)
         return 8 * numbers + sum(nbytes(owner) for owner in arrays.values())
-
-
-class Rows:
-    """The cotangent of an array that is used row by row."""
-
-    def __init__(self, like):
-        self.like, self.buffer, self.rows = like, None, {}
-
-    def put(self, k, share):
-        """Write the share of row k, None where it is zero."""
-        if share is None:
-            return
-        if isinstance(share, Traced):
-            self.rows[k] = share
-            return
-        if self.buffer is None:
-            self.buffer = np.zeros(np.shape(self.like), self.like.dtype)
-        self.buffer[k] = share
-
-    def array(self):
-        """Return the whole cotangent, None where it is zero."""
-        if not self.rows:
-            return self.buffer
-        zero = np.zeros_like(next(iter(self.rows.values())))
-        plain = [zero if self.buffer is None else zero + self.buffer[k] for k in range(np.shape(self.like)[0])]
-        return np.stack([self.rows.get(k, plain[k]) for k in range(len(plain))])
 
 
 def make_variables(tape, leaves, positions, nodes):

@@ -31,6 +31,10 @@ class Level:
     abstract = False  # its values are symbols, which stand for what is known only later
     watched = False  # `explain_nan` looks at every result
     ids = itertools.count(1)
+    outlived = (
+        "a traced value is used after the derivative call that made it has returned: it was kept in a global, a closure or an "
+        "attribute. Return it from the differentiated function, or keep dualad.primal(x)"
+    )
 
     def __init__(self, directions=None, nan_safe=False, weak=False):
         self.id = next(self.ids)
@@ -49,11 +53,7 @@ class Level:
     def check(self):
         """Raise if the derivative call that made this level is over."""
         if not self.alive:
-            raise RuntimeError(
-                "a traced value is used after the derivative call that made it has returned: it was kept "
-                "in a global, a closure or an attribute. Return it from the differentiated function, or "
-                "keep dualad.primal(x)"
-            )
+            raise RuntimeError(self.outlived)
 
 
 class Handle:

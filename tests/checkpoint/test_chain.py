@@ -248,7 +248,7 @@ def test_list_of_layers():
         ({"inputs": 1.0, "steps": 1}, TypeError, "leading axis"),
         ({"inputs": np.ones(3), "until": lambda k, x: True}, TypeError, "until goes with a length"),
         ({"steps": 0, "outputs": True}, ValueError, "at least one step"),
-        ({"steps": 2, "outputs": True}, TypeError, r"must return a pair \(state, out\); step 0 returned float"),
+        ({"steps": 2, "outputs": True}, TypeError, r"must return a pair \(state, out\); step 0 returned float64"),
     ],
 )
 def test_bad_inputs_and_outputs(options, error, text):
@@ -332,7 +332,7 @@ def test_mixed_makes_the_fewest_evaluations(steps, slots, total):
         grad(lambda x, c: np.sum(chain(step, x, c, steps=steps, schedule=schedule, stats=stats)), argnums=(0, 1))(np.ones(3), 1.1)
         for schedule in (StoreAll(), Mixed(slots))
     ]
-    assert len(calls) == 2 * steps + total + 1  # and the step to x_N
+    assert len(calls) == 2 * steps + total + 3  # and the step to x_N; step 0 is tried in each
     assert (stats.pulls, stats.peak_states) == (steps, slots)
     assert slots * 24 < stats.peak_bytes <= slots * 8 * 24, "states of 24 bytes, and records of a few such arrays"
     for a, b in zip(*gradients, strict=True):
@@ -590,7 +590,7 @@ def test_bad_lengths(steps, error, text, mode):
         (lambda k, x: x[:-1], r"float64 of shape \(2,\) at state, which was float64 of shape \(3,\)"),
         (lambda k, x: x + 1j, "complex128 of shape"),
         (lambda k, x: x.astype(np.float32), "float32"),
-        (lambda k, x: None, "structure"),
+        (lambda k, x: None, "step 0 returned None; return the new state"),
     ],
 )
 def test_steps_that_change_the_state(step, text, mode):
@@ -730,7 +730,7 @@ def test_step_that_changes_its_parameters_raises(step, schedule):
         lambda: hvp(lambda c: f(x, c), x, x),
         lambda: dualad.jvp(lambda c: grad(lambda x: f(x, c))(x), (x,), (x,)),
     ):
-        with pytest.raises(ValueError, match=r"read-only|a step changed its parameters"):
+        with pytest.raises(ValueError, match=r"step( 0)? changed its parameters"):
             call()
 
 
@@ -742,7 +742,7 @@ def test_step_that_writes_into_its_input_raises():
     f = lambda x, u: np.sum(chain(step, x, inputs=u))
     x, u = np.ones(2), np.ones((3, 2))
     for call in (lambda: grad(f)(x, u), lambda: dualad.jvp(lambda u: grad(lambda x: f(x, u))(x), (u,), (u,))):
-        with pytest.raises(ValueError, match=r"read-only|a step changed its parameters or inputs"):
+        with pytest.raises(ValueError, match=r"step( 0)? changed its parameters or inputs"):
             call()
 
 
@@ -782,7 +782,7 @@ def test_what_a_step_closes_over_changed_between_the_sweeps_raises(case):
     pullback(np.ones(2))
     array[0], rate, RATE, model.rate = 3.0, 0.25, 3.0, np.ones(2)
     try:
-        with pytest.raises(RuntimeError, match=r"in the reverse sweep (array|rate|RATE|model\.rate|self\.rate|Model\.rate) is another"):
+        with pytest.raises(RuntimeError, match=r"step \d, evaluated again from the same state, returned another x_\d"):
             pullback(np.ones(2))
     finally:
         RATE = 2.0

@@ -1,0 +1,445 @@
+"""chain: under every schedule the plain loop, or an error that says why not. A gradient that would vanish raises."""
+
+import random
+from collections import deque
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import optree
+import pytest
+
+import dualad
+from checkpoint import CTZ, Disk, Revolve, StoreAll, chain, grad, hvp, value_and_grad, vjp
+from checkpoint.schedules import Mixed
+
+SCHEDULES = [CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), StoreAll(), Mixed(1), Mixed(3)]
+
+
+def derivative_of_loop(step, state, rate, steps, loss):
+    """The outside oracle: the plain loop at complex numbers."""
+
+    def loop(rate):
+        x = [np.array(leaf, complex) for leaf in state]
+        x = tuple(x)
+        for k in range(steps):
+            x = step(k, x, rate)
+        return loss(x)
+
+    return loop(rate).real, loop(rate + 1e-30j).imag / 1e-30
+
+
+# --- leaves that share memory ---------------------------------------------------------------------------------------------
+
+
+def both(k, s, rate):
+    x, best = s
+    x *= rate
+    return x, (x if k == 0 else best + x)
+
+
+def views(k, s, rate):
+    a, b = s
+    a = a * rate
+    a[1:] += b[:-1]
+    return a, a[::-1]
+
+
+def written_views(k, s, rate):
+    a, b = s
+    b += rate * a
+    return b, b[::-1]
+
+
+def swapped(k, s, rate):
+    a, b = s
+    b += rate * a
+    return b, a
+
+
+def disjoint(k, s, rate):
+    whole = np.concatenate(s) * rate
+    whole[:2] += 1.0
+    return whole[:2], whole[2:]
+
+
+def shared_but_not_written(k, s, rate):
+    y = s[0] * rate + s[1]
+    return y, y
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+@pytest.mark.parametrize(
+    ("step", "refused"),
+    [(both, True), (views, False), (written_views, True), (swapped, False), (disjoint, False), (shared_but_not_written, False)],
+)
+def test_leaves_that_share_memory_are_the_plain_loop_or_named(step, refused, schedule):
+    state = np.array([1.0, 2.0]), np.array([0.5, -1.0])
+    loss = lambda s: np.sum(s[1] * s[0])
+    f = lambda rate: loss(chain(step, tuple(map(np.copy, state)), rate, steps=6, schedule=schedule))
+    value, wanted = derivative_of_loop(step, state, 0.9, 6, loss)
+    assert f(0.9) == pytest.approx(value, rel=1e-13)
+    assert dualad.derivative(f)(0.9) == pytest.approx(wanted, rel=1e-12)
+    squared = lambda p: f(p[0]) ** 2
+    if refused:
+        for call in (lambda: grad(f)(0.9), lambda: hvp(squared, np.array([0.9]), np.array([1.0]))):
+            with pytest.raises(ValueError, match=r"wrote into an array.*\(state\[0\] and state\[1\] share their memory\)"):
+                call()
+        return
+    assert value_and_grad(f)(0.9) == pytest.approx((value, wanted), rel=1e-12)
+    np.testing.assert_allclose(hvp(squared, np.array([0.9]), np.array([1.0])), dualad.hessian(squared)(np.array([0.9]))[0], rtol=1e-11)
+
+
+def test_a_parameter_returned_as_state_and_written_later_is_named():
+    def step(k, x, c):
+        if k == 2:
+            x += c
+            return x
+        return c if k == 1 else x * c
+
+    for schedule in SCHEDULES:
+        with pytest.raises(ValueError, match="state and a parameter share their memory"):
+            grad(lambda x, c: np.sum(chain(step, x, c, steps=4, schedule=schedule)), argnums=(0, 1))(np.ones(2), np.full(2, 0.5))
+
+
+def random_step(rng):
+    """A step over three arrays: in-place and other updates, aliases and views, as source."""
+    lines, names = [], ["a", "b", "c"]
+    for _ in range(rng.integers(1, 5)):
+        x, y, z = rng.choice(names, 3)
+        lines.append(
+            str(
+                rng.choice(
+                    [
+                        f"{x} = {y} * r",
+                        f"{x} = {y} + 0.5 * {z}",
+                        f"{x} *= 0.9",
+                        f"{x} += r * {y} * {z}",
+                        f"{x}[1:] += 0.1 * {y}[:-1]",
+                        f"{x} = {y}",
+                        f"{x} = {y}[::-1]",
+                        f"if k % 2: {x} = {y} - {z}",
+                        f"{x} = {y}.copy()",
+                    ]
+                )
+            )
+        )
+    result = ", ".join(rng.choice(names, 3))
+    return "def step(k, s, r):\n    a, b, c = s\n    " + "\n    ".join(lines) + f"\n    return {result}\n"
+
+
+@np.errstate(all="ignore")
+def check_random(seed):
+    """Return whether the program was differentiated (False: refused), after comparing all schedules with the loop."""
+    rng = np.random.default_rng(seed)
+    source = random_step(rng)
+    space = {"np": np}
+    exec(source, space)
+    step, steps = space["step"], int(rng.integers(1, 9))
+    state = tuple(rng.uniform(-1.0, 1.0, 3) for _ in "abc")
+    weights = rng.uniform(-1.0, 1.0, (3, 3))
+    loss = lambda s: sum(np.sum(w * leaf) for w, leaf in zip(weights, s, strict=True))
+    value, wanted = derivative_of_loop(step, state, 0.7, steps, loss)
+    if not np.isfinite(value * wanted):  # it has grown beyond all bounds
+        return False
+    refused = 0
+    schedules = [CTZ(), Revolve(1), StoreAll(), Mixed(2)]
+    for schedule in schedules:
+        f = lambda r: loss(chain(step, tuple(map(np.copy, state)), r, steps=steps, schedule=schedule))
+        assert dualad.derivative(f)(0.7) == pytest.approx(wanted, rel=1e-10, abs=1e-12), source
+        try:
+            ours = value_and_grad(f)(0.7)
+        except ValueError as error:
+            assert "share their memory" in str(error), source
+            refused += 1
+        else:
+            assert ours == pytest.approx((value, wanted), rel=1e-10, abs=1e-12), (schedule, source)
+    assert refused in (0, len(schedules)), source
+    return not refused
+
+
+@pytest.mark.parametrize("start", range(0, 300, 50))
+def test_random_steps_with_aliases(start):
+    assert 10 < sum(check_random(seed) for seed in range(start, start + 50)) < 50
+
+
+# --- outs, and dtypes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", [CTZ(), Mixed(2), StoreAll()], ids=str)
+def test_outs_have_the_dtype_that_numpy_promotes_them_to(schedule):
+    def f(x, options):
+        _, outs = chain(lambda k, x: (x * 0.5, x if k else 0), x, steps=4, outputs=True, **options)
+        return np.sum(outs * np.array([1.0, 2.0, 3.0, 4.0]))
+
+    assert f(3.0, {}) == 3.0 * (2 / 2 + 3 / 4 + 4 / 8)
+    assert value_and_grad(f)(3.0, {"schedule": schedule}) == pytest.approx((f(3.0, {}), 2 / 2 + 3 / 4 + 4 / 8))
+    assert dualad.derivative(lambda x: f(x, {}))(3.0) == pytest.approx(2.25)
+    outs = chain(lambda k, x: (x, [1, 0.5, 0.5][k]), 1.0, steps=3, outputs=True)[1]
+    assert outs.tolist() == [1.0, 0.5, 0.5] and outs.dtype == float
+    mixed = chain(lambda k, x: (x, np.float32(1) if k < 2 else 1j), 1.0, steps=3, outputs=True)[1]
+    assert mixed.dtype == np.stack([np.float32(1), np.float32(1), 1j]).dtype
+
+
+@pytest.mark.parametrize(("out", "text"), [("text", "'text'"), (object(), "an object of type object"), (np.array(["a"]), "<U1")])
+def test_outs_that_cannot_be_stacked_are_named(out, text):
+    for verb in (lambda f: f, grad, dualad.derivative):
+        with pytest.raises(TypeError, match=f"step 0 put out {text}.*numbers or arrays of numbers"):
+            verb(lambda x: chain(lambda k, x: (x, out), x, steps=3, outputs=True)[0])(1.0)
+
+
+# --- leaves whose derivative would vanish -----------------------------------------------------------------------------------
+
+
+@dataclass
+class State:
+    u: object
+
+
+class Slotted:
+    __slots__ = ("u",)
+
+    def __init__(self, u):
+        self.u = u
+
+
+@pytest.mark.parametrize("kind", [State, Slotted])
+def test_objects_that_hold_what_needs_a_derivative_are_refused(kind):
+    step = lambda k, s, F: kind(s.u * F)
+    for state in (0.5, np.ones(2)):
+        with pytest.raises(TypeError, match=r"hand on this very object|is of type (State|Slotted), which is not known as a container"):
+            grad(lambda F: np.sum(chain(step, kind(state), F, steps=3).u))(0.5)
+    with pytest.raises(TypeError, match=r"params\[0\] is of type (State|Slotted), .*derivatives of what it holds \(u\)"):
+        grad(lambda F: chain(lambda k, x, p: x * p.u, 1.0, kind(F), steps=3))(0.5)
+
+
+def test_an_object_changed_in_place_is_no_state():
+    def step(k, s, F):
+        s.u = s.u * F
+        return s
+
+    with pytest.raises(RuntimeError, match="used outside of the step"):
+        grad(lambda F: chain(step, State(0.5), F, steps=3).u)(0.5)
+
+
+@pytest.mark.parametrize("dtype", [object, [("u", float)]])
+def test_object_and_structured_arrays_are_refused(dtype):
+    with pytest.raises(TypeError, match=r"chain: state has dtype .*, which has no derivative"):
+        grad(lambda F: chain(lambda k, s, F: s, np.zeros(2, dtype), F, steps=3))(0.5)
+
+
+@pytest.mark.parametrize("generator", [np.random.default_rng(0), random.Random(0), iter([1, 2, 3]), np.random.RandomState(0)])
+def test_a_generator_in_the_state_is_refused(generator):
+    with pytest.raises(TypeError, match=r"chain: state\[1\] is a .*, which changes when it is used.*from k"):
+        grad(lambda x: chain(lambda k, s: s, (x, generator), steps=2)[0])(1.0)
+
+
+def test_settings_in_the_state_are_handed_on_unchanged():
+    @dataclass(frozen=True)
+    class Config:
+        dt: float
+        name: str = "euler"
+
+    config = Config(0.1)
+    step = lambda k, s: (s[0] * (1 + s[1].dt), s[1], None, "text")
+    assert grad(lambda x: chain(step, (x, config, None, "text"), steps=3)[0])(1.0) == pytest.approx(1.1**3)
+    for wrong in (lambda k, s: (s[0], replace(s[1], dt=0.2), None, "text"), lambda k, s: (s[0], s[1], None, "other")):
+        for verb in (lambda f: f, grad, dualad.derivative):
+            with pytest.raises(TypeError, match=r"step 0 returned .* hand on this very object"):
+                verb(lambda x: chain(wrong, (x, config, None, "text"), steps=3)[0])(1.0)
+
+
+# --- values that leave a step by the side door ------------------------------------------------------------------------------
+
+
+class Sum:
+    total = 0.0
+
+
+@pytest.mark.parametrize("door", ["list", "array", "traced array", "attribute"])
+@pytest.mark.parametrize("schedule", [CTZ(), Mixed(3), StoreAll()], ids=str)
+def test_values_kept_outside_of_a_step_raise_when_used(door, schedule):
+    def f(x):
+        kept, array, acc = [], np.zeros(5), Sum()
+        traced = np.zeros(5) * x
+
+        def step(k, u):
+            if door == "list":
+                kept.append(u)
+            elif door == "array":
+                array[k] = u
+            elif door == "traced array":
+                traced[k] = u
+            else:
+                acc.total = acc.total + u
+            return u * 0.9
+
+        chain(step, x, steps=5, schedule=schedule)
+        return {"list": lambda: sum(kept), "array": array.sum, "traced array": traced.sum, "attribute": lambda: acc.total}[door]()
+
+    with pytest.raises((RuntimeError, ValueError, TypeError)) as caught:
+        grad(f)(1.0)
+    assert door == "array" or "Let the step return it: as an out (outputs=True" in str(caught.value)
+
+
+def test_what_cannot_be_differentiated_fails_before_the_first_sweep():
+    calls = []
+
+    def step(k, x):
+        calls.append(k)
+        return x * float(x)
+
+    with pytest.raises(TypeError, match=r"float\(\)"):
+        grad(lambda x: chain(step, x, steps=1000))(1.0)
+    assert calls == [0]
+
+
+# --- results are compared -------------------------------------------------------------------------------------------------
+
+
+class Model:
+    """Data that a step reads by the ways that no look at its code sees."""
+
+    rate_of_class = 1.1
+    __slots__ = ("__dict__", "slot")
+
+    def __init__(self):
+        self.rate, self.slot, self.queue, self.table = 1.1, 1.1, deque([1.1]), {"rate": 1.1}
+        self.mask = np.ones((40, 40))
+
+    @property
+    def computed(self):
+        return self.rate
+
+    @staticmethod
+    def fixed():
+        return RATES["fixed"]
+
+
+RATES = {"fixed": 1.1}
+
+
+@lru_cache
+def cached():
+    return 1.1 if not RATES.get("other") else 3.0
+
+
+def rhs(m, x):
+    return m.rate * np.sin(x)
+
+
+READERS = {
+    "attribute in a helper": (lambda m, x: rhs(m, x), lambda m: setattr(m, "rate", 0.5)),
+    "class attribute": (lambda m, x: x * type(m).rate_of_class, lambda m: setattr(Model, "rate_of_class", 0.5)),
+    "property": (lambda m, x: x * m.computed, lambda m: setattr(m, "rate", 0.5)),
+    "slot": (lambda m, x: x * m.slot, lambda m: setattr(m, "slot", 0.5)),
+    "deque": (lambda m, x: x * m.queue[0], lambda m: m.queue.__setitem__(0, 0.5)),
+    "dict": (lambda m, x: x * m.table["rate"], lambda m: m.table.update(rate=0.5)),
+    "staticmethod": (lambda m, x: x * m.fixed(), lambda m: RATES.update(fixed=0.5)),
+    "array in place": (lambda m, x: x * m.mask.reshape(-1)[7], lambda m: m.mask.reshape(-1).__setitem__(7, 0.0)),
+    "lru_cache": (lambda m, x: x * cached(), lambda m: (RATES.update(other=1), cached.cache_clear())),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("schedule", [CTZ(), StoreAll(), Revolve(2)], ids=str)
+def test_what_changes_between_the_sweeps_is_found_by_the_results(name, schedule):
+    read, change = READERS[name]
+    model = Model()
+    try:
+        _, pullback = vjp(lambda x: chain(lambda k, x: read(model, x) + 1.0, x, steps=20, schedule=schedule), 0.7)
+        change(model)
+        with pytest.raises(RuntimeError, match=r"step \d+, evaluated again from the same state, returned another x_\d+ \(in state\)"):
+            pullback(1.0)
+    finally:
+        Model.rate_of_class = 1.1
+        RATES.update(fixed=1.1, other=0)
+        cached.cache_clear()
+
+
+def test_a_permuted_large_mask_is_found():
+    mask = np.random.default_rng(0).uniform(0.5, 1.0, (300, 300))
+    _, pullback = vjp(lambda x: np.sum(chain(lambda k, x: x * mask, x, steps=6)), np.ones((300, 300)))
+    mask[:] = mask[::-1].copy()
+    with pytest.raises(RuntimeError, match="step 5, evaluated again"):
+        pullback(1.0)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("schedule", [CTZ(), StoreAll(), Revolve(2)], ids=str)
+def test_steps_with_a_memory_of_their_own_raise(schedule, exact):
+    rng, counter = np.random.default_rng(0), iter(range(10**9))
+    for noise in (lambda: rng.random(), lambda: 0.1 * next(counter)):
+        with pytest.raises(RuntimeError, match=r"step 0|is not deterministic|evaluated again"):
+            grad(lambda x: np.sum(chain(lambda k, x: x * (1.0 + noise()), x, steps=9, schedule=schedule, check=exact)))(np.ones(3))
+
+
+def test_differences_of_rounding_do_not_count_unless_asked():
+    wobble = iter([0.0, 0.0, 0.0, 1e-13] * 100)
+    step = lambda k, x: x * 0.9 + next(wobble)
+    grad(lambda x: chain(step, x, steps=9, schedule=StoreAll()))(1.0)
+    with pytest.raises(RuntimeError, match=r"evaluated again|not deterministic"):
+        grad(lambda x: chain(step, x, steps=9, schedule=StoreAll(), check=True))(1.0)
+
+
+def test_nan_and_infinite_states_compare_equal():
+    with np.errstate(all="ignore"):
+        gradient = grad(lambda x: np.sum(chain(lambda k, x: x * np.array([1e200, 1.0, np.nan]), x, steps=4)))(np.ones(3))
+    assert gradient[1] == 1.0
+
+
+# --- forward mode lifts a plain state; errors --------------------------------------------------------------------------------
+
+
+def test_a_step_that_writes_into_a_plain_state_in_every_mode():
+    def step(k, x, rate):
+        x *= rate
+        np.multiply(x, rate, out=x)
+        return x
+
+    f = lambda rate: np.sum(chain(step, np.array([1.0, 2.0]), rate, steps=3))
+    assert dualad.derivative(f)(0.5) == pytest.approx(3 * 6 * 0.5**5) == grad(f)(0.5)
+    assert dualad.derivative(f, order=2)(0.5) == pytest.approx(3 * 30 * 0.5**4)
+    g = lambda p: f(p[0])
+    assert hvp(g, np.array([0.5]), np.array([1.0])) == pytest.approx([3 * 30 * 0.5**4])
+    assert dualad.hessian(g)(np.array([0.5])) == pytest.approx(np.array([[3 * 30 * 0.5**4]]))
+    assert dualad.jacobian(lambda p: chain(step, np.ones(2), p[0] * p[1], steps=1))(np.ones(2)).tolist() == [[2.0, 2.0]] * 2
+
+
+@pytest.mark.parametrize("verb", [lambda f: f, grad, dualad.derivative])
+def test_a_change_of_the_state_names_the_step_at_which_it_happened(verb):
+    def structure(k, x):
+        return (x, x) if k == 3 else x * 2.0
+
+    with pytest.raises(TypeError, match=r"step 3 returned a state of the structure PyTreeSpec\(\(\*, \*\)\)"):
+        verb(lambda x: chain(structure, x, steps=20))(1.0)
+    with pytest.raises(TypeError, match=r"step 4 returned float64 of shape \(2,\) at state, which was float64 of shape \(\)"):
+        verb(lambda x: np.sum(chain(lambda k, x: np.ones(2) * x if k == 4 else x, x, steps=20)))(1.0)
+    with pytest.raises(TypeError, match="step 5 returned None"):
+        verb(lambda x: chain(lambda k, x: None if k == 5 else x * 2.0, x, steps=20))(1.0)
+
+
+@pytest.mark.parametrize("verb", [lambda f: f, grad, dualad.derivative])
+def test_a_step_without_k_is_told_how_it_is_called(verb):
+    def decay(state, rate):
+        return state * rate
+
+    with pytest.raises(TypeError, match=r"called as step\(k, state, params\[0\]\), but decay\(state, rate\) does not take that"):
+        verb(lambda x: chain(decay, x, 0.5, steps=3))(1.0)
+    with pytest.raises(TypeError, match=r"called as step\(k, state, row\), but <lambda>\(k, x\)"):
+        verb(lambda x: chain([lambda k, x: x] * 3, x, inputs=np.ones(3)))(1.0)
+
+    def broken(k, x):
+        return decay(x)
+
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'rate'"):
+        verb(lambda x: chain(broken, x, steps=3))(1.0)
+
+
+def test_same_bits_with_states_on_disk(tmp_path):
+    def step(k, s, F):
+        return {"u": s["u"] * F, "n": s["n"] + 1, "name": s["name"]}
+
+    f = lambda F, **options: np.sum(chain(step, {"u": np.ones(3), "n": 0, "name": "a"}, F, steps=9, **options)["u"])
+    for a, b in zip(optree.tree_leaves(value_and_grad(f)(0.5, storage=Disk(tmp_path))), value_and_grad(f)(0.5), strict=True):
+        assert a == b
