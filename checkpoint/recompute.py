@@ -12,7 +12,8 @@ from dualad.seeding import check_function, pack_leaf
 from dualad.traced import Traced
 
 from .entries import Entry, Part, place_of
-from .leaves import check_levels, is_floating, levels_of, one_level_down, read_only
+from .leaves import check_levels, is_floating, levels_of, one_level_down, read_only, refuse_opaque, was_written
+from .replay import Snapshot
 from .tape import Tape, Var, make_var
 
 __all__ = ["checkpoint"]
@@ -38,7 +39,9 @@ def checkpoint(f):
     Raises
     ------
     TypeError
-        Where f closes over a traced value, whose gradient would be lost.
+        Where f closes over a traced value, whose gradient would be lost, or an argument is an object that hides one.
+    RuntimeError
+        Where f, evaluated again, gives another result: see `chain`.
 
     Examples
     --------
@@ -55,19 +58,26 @@ def checkpoint(f):
     def recomputed(*args, **kwargs):
         leaves, structure = optree.tree_flatten((args, kwargs))
         leaves = [pack_leaf(leaf) for leaf in leaves]
+        for i, leaf in enumerate(leaves):
+            refuse_opaque(leaf, lambda i=i: f"checkpoint: argument{optree.tree_accessors((args, kwargs))[i].codify('')}", "arguments")
         top = highest([leaf for leaf in leaves if isinstance(leaf, Traced)])
         if type(top) is not Var:
             return f(*args, **kwargs)
         tape = top.level
         tape.check()
         entry = Recomputed(f, leaves, structure, tape)
-        outs, out_structure = optree.tree_flatten(entry.evaluate(entry.values))
+        given = [copied(value) for value in entry.values]
+        outs, out_structure = optree.tree_flatten(entry.evaluate(given))
         outs = [pack_leaf(leaf) for leaf in outs]
         check_levels(outs, entry.below, "checkpoint: the function")
+        entry.written = [i for i, leaf in enumerate(given) if not same(leaf, entry.values[i])]
+        results = [*outs, *[np.copy(given[i]) for i in entry.written]]
+        entry.before = Snapshot(0, results)
         whole = tape.record(entry)
-        return optree.tree_unflatten(
-            out_structure, [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(outs)]
-        )
+        results = [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(results)]
+        for i, result in zip(entry.written, results[len(outs) :], strict=True):
+            leaves[i][...] = result if isinstance(leaves[i], Traced) else given[i]
+        return optree.tree_unflatten(out_structure, results[: len(outs)])
 
     return recomputed
 
@@ -76,7 +86,7 @@ def checkpoint(f):
 
 
 class Recomputed(Entry):
-    """The entry of a function that is evaluated again."""
+    """The entry of a function that is evaluated again; `written` are the leaves of its arguments that it writes into."""
 
     def __init__(self, f, leaves, structure, tape):
         values, self.nodes = one_level_down(leaves, tape)
@@ -85,6 +95,22 @@ class Recomputed(Entry):
         self.below = levels_of(self.values)
         self.weak = not any(hasattr(value, "dtype") for value in self.values)
         self.active = [i for i, node in enumerate(self.nodes) if node is not None]
+
+    def results(self, leaves):
+        """Evaluate f again, for variables; return its results with the arguments that it wrote into. Other results raise."""
+        given = list(leaves)
+        for i, value in enumerate(given):
+            if not isinstance(value, Var):
+                given[i] = copied(value)
+        outs = [pack_leaf(leaf) for leaf in optree.tree_leaves(self.evaluate(given))]
+        outs += [given[i] for i in self.written]
+        if len(outs) != len(self.before.known) or self.before.differing(0, outs) is not None:
+            raise RuntimeError(
+                "checkpoint: the function, evaluated again for the same arguments, returned something else, so the gradient would be "
+                "wrong. Usual causes: it draws random numbers, counts its calls or reads a clock; something that it reads besides its "
+                "arguments has changed since (pass it as an argument)"
+            )
+        return outs
 
     def evaluate(self, leaves):
         """Return what f returns for these leaves of its arguments."""
@@ -98,7 +124,7 @@ class Recomputed(Entry):
             for i in self.active:
                 leaves[i] = tape.variable(leaves[i])
             nodes = [leaves[i].node for i in self.active]
-            outs = [pack_leaf(leaf) for leaf in optree.tree_leaves(self.evaluate(leaves))]
+            outs = self.results(leaves)
             seeds = [
                 (leaf._refresh().node, part)
                 for leaf, part in zip(outs, g, strict=False)
@@ -121,7 +147,19 @@ class Recomputed(Entry):
                 leaves[i] = tape.variable(leaves[i])
                 t = pushed[place_of(self.nodes[i])]
                 tangents.append((leaves[i].node, np.zeros_like(self.values[i])[()] if t is None else t))
-            outs = [pack_leaf(leaf) for leaf in optree.tree_leaves(self.evaluate(leaves))]
+            outs = self.results(leaves)
             nodes = [leaf._refresh().node if type(leaf) is Var and leaf.level is tape else None for leaf in outs]
         found = iter(tape.push(tangents, [node for node in nodes if node is not None]))
         return [None if node is None else next(found) for node in nodes]
+
+
+def copied(leaf):
+    """Return an array as one that f may write into."""
+    return np.copy(leaf) if isinstance(leaf, np.ndarray) or (isinstance(leaf, Traced) and leaf.ndim) else leaf
+
+
+def same(given, value):
+    """Return whether f left its argument as it was."""
+    return not was_written(given) and (
+        not isinstance(given, np.ndarray) or np.array_equal(given, value, equal_nan=given.dtype.kind in "fc")
+    )

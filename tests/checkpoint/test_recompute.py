@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dualad
-from checkpoint import checkpoint, grad, hvp, linearize
+from checkpoint import checkpoint, grad, hvp, linearize, vjp
 from checkpoint.gradient import Recording
 
 
@@ -55,13 +55,61 @@ def test_nests_and_takes_second_order():
     assert push(X) == pytest.approx(dualad.jvp(lambda x: plain(x, 2.0), (X,), (X,))[1])
 
 
-def test_closures_and_writes_into_arguments_raise():
+def test_closures_raise():
     with pytest.raises(TypeError, match="closes over"):
         grad(lambda y: checkpoint(lambda x: x * y)(2.0 * y))(1.0)
 
-    def writes(x, c):
-        c[0] = 1.0
-        return x * c
 
-    with pytest.raises(ValueError, match="read-only"):
-        grad(lambda x: np.sum(checkpoint(writes)(x, np.ones(2))))(np.ones(2))
+def writes(x, c):
+    x[1:] += c * x[:-1]
+    c *= 2.0
+    return np.sum(np.sin(x) * c)
+
+
+@pytest.mark.parametrize("plain", ["x", "c", None])
+def test_a_function_that_writes_into_its_arguments(plain):
+    """As without `checkpoint`: the program sees what was written, the caller's arrays stay as they are."""
+
+    def program(f):
+        def loss(x, c):
+            x, c = (np.array([0.5, 1.0, -0.3]) if plain == "x" else x), (np.array(0.7) if plain == "c" else c)
+            x, c = x * 1.0, c * np.ones(()) if plain is None else c
+            total = f(x, c)
+            return total + np.sum(x**2) * np.sum(c)
+
+        return loss
+
+    x, c = np.array([0.2, 0.4, 0.6]), np.array(1.5)
+    argnums = {"x": 1, "c": 0, None: (0, 1)}[plain]
+    if plain == "x":  # a traced value cannot be written into a plain array, with or without checkpoint
+        for f in (writes, checkpoint(writes)):
+            with pytest.raises((TypeError, ValueError), match=r"plain array|read-only|setting an array"):
+                grad(lambda c: f(np.ones(3), c))(c)
+        return
+    ours, theirs = (grad(program(f), argnums=argnums)(x, c) for f in (checkpoint(writes), writes))
+    for a, b in zip(np.atleast_1d(ours) if plain else ours, np.atleast_1d(theirs) if plain else theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+    np.testing.assert_allclose(
+        hvp(lambda x: program(checkpoint(writes))(x, c), x, x), hvp(lambda x: program(writes)(x, c), x, x), rtol=1e-12
+    )
+    assert x.tolist() == [0.2, 0.4, 0.6] and c == 1.5
+
+
+def test_a_function_that_gives_something_else_when_evaluated_again_raises():
+    rng, scale = np.random.default_rng(0), [2.0]
+    with pytest.raises(RuntimeError, match="evaluated again for the same arguments, returned something else"):
+        grad(lambda x: checkpoint(lambda x: x * rng.random())(x))(1.0)
+    _, pullback = vjp(lambda x: checkpoint(lambda x: x * scale[0])(x), X)
+    assert pullback(X)[0] is not None
+    scale[0] = 3.0
+    with pytest.raises(RuntimeError, match="returned something else"):
+        pullback(X)
+
+
+def test_objects_that_hide_traced_values_are_refused():
+    class Params:
+        def __init__(self, rate):
+            self.rate = rate
+
+    with pytest.raises(TypeError, match=r"checkpoint: argument\[0\]\[1\] is of type Params, .*what it holds \(rate\)"):
+        grad(lambda x: checkpoint(lambda x, p: x * p.rate)(x, Params(x)))(1.0)
