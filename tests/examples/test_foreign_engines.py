@@ -16,7 +16,7 @@ spec.loader.exec_module(example)
 @pytest.mark.parametrize("name", ["jax", "torch"])
 @pytest.mark.filterwarnings("default")
 def test_engines_agree(name):
-    pytest.importorskip(name, reason=f"{name} is not installed")
+    pytest.importorskip(name, reason=f"{name} is not installed: it takes 1 GB, and belongs to the extra `bench`")
     loss, g_u, g_nu, stats = example.by_hand()
     other = example.ENGINES[name]()
     assert other[0] == pytest.approx(loss, rel=1e-12) and other[2] == pytest.approx(g_nu, rel=1e-10)
