@@ -9,7 +9,7 @@ import optree
 
 from dualad.dispatch import highest
 from dualad.dual import Dual
-from dualad.seeding import pack_leaf
+from dualad.seeding import pack_leaf, scalar_kinds
 from dualad.traced import Traced
 
 from .aliases import Aliases
@@ -82,7 +82,7 @@ class Link(Entry):
         self.active = [i for i, node in enumerate(self.param_nodes) if node is not None]
         self.active_inputs = [i for i, node in enumerate(self.input_nodes) if node is not None]
         self.arguments = links.arguments(self.params)
-        self.weak = not any(hasattr(leaf, "dtype") for leaf in (*self.state, *self.params, *self.inputs))
+        self.weak = scalar_kinds((*self.state, *self.params, *self.inputs))[1]
         self.outs = Stacked(steps)
         self.direct = not links.given and not links.outputs
         self.sweep, self.resumes, self.exact = None, False, exact

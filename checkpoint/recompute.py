@@ -8,7 +8,7 @@ import numpy as np
 import optree
 
 from dualad.dispatch import highest
-from dualad.seeding import check_function, pack_leaf
+from dualad.seeding import check_function, pack_leaf, scalar_kinds
 from dualad.traced import Traced
 
 from .entries import Entry, Part, place_of
@@ -93,7 +93,7 @@ class Recomputed(Entry):
         self.f, self.structure, self.nan_safe = f, structure, tape.nan_safe
         self.values = [read_only(value) for value in values]
         self.below = levels_of(self.values)
-        self.weak = not any(hasattr(value, "dtype") for value in self.values)
+        self.weak = scalar_kinds(self.values)[1]
         self.active = [i for i, node in enumerate(self.nodes) if node is not None]
 
     def results(self, leaves):

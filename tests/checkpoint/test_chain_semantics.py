@@ -11,6 +11,7 @@ import pytest
 
 import dualad
 from checkpoint import CTZ, Disk, Revolve, StoreAll, chain, grad, hvp, value_and_grad, vjp
+from checkpoint import checkpoint as dualad_checkpoint
 from checkpoint.schedules import Mixed
 
 SCHEDULES = [CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), StoreAll(), Mixed(1), Mixed(3)]
@@ -179,6 +180,18 @@ def test_outs_have_the_dtype_that_numpy_promotes_them_to(schedule):
     assert outs.tolist() == [1.0, 0.5, 0.5] and outs.dtype == float
     mixed = chain(lambda k, x: (x, np.float32(1) if k < 2 else 1j), 1.0, steps=3, outputs=True)[1]
     assert mixed.dtype == np.stack([np.float32(1), np.float32(1), 1j]).dtype
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_a_python_float_is_weak_in_a_chain_too(schedule):
+    ones = np.ones(3, np.float32)
+    f = lambda s, F: np.sum(chain(lambda k, s, F: s * F, s, F, steps=4, schedule=schedule))
+    assert grad(f, argnums=1)(ones, 0.5) == 1.5 == dualad.derivative(lambda F: f(ones, F))(0.5)
+    by_state, by_rate = grad(f, argnums=(0, 1))(ones, 0.5)
+    assert by_state.dtype == np.float32 and by_rate == 1.5
+    assert f(ones, 0.5).dtype == np.float32 == value_and_grad(f, argnums=1)(ones, 0.5)[0].dtype
+    block = dualad_checkpoint(lambda s, F: s * F)
+    assert value_and_grad(lambda F: np.sum(block(ones, F)))(0.5)[1] == 3.0
 
 
 @pytest.mark.parametrize(("out", "text"), [("text", "'text'"), (object(), "an object of type object"), (np.array(["a"]), "<U1")])

@@ -104,7 +104,7 @@ def test_only_what_was_lost_is_repeated(tmp_path_factory, length, schedule, data
 
 
 def plain_kept(made, end, schedule):
-    """At least this many of the first calls are not repeated: of StoreAll all but one and the trial of step 0, of the others all of a sweep that is done."""
+    """At least this many of the first calls are not repeated: of StoreAll all but one and the trial, of the others a sweep that is done."""
     return end - 2 if type(schedule) is StoreAll else N if end > N else 0
 
 
