@@ -13,7 +13,7 @@ from dualad.dispatch import dtype_of
 from dualad.gradient import check_scalar
 from dualad.jacobian import CACHE, FEWEST, check_chunk, check_holomorphic
 from dualad.levels import Level
-from dualad.rules.kinds import like_primal
+from dualad.rules.kinds import is_complex, like_primal
 from dualad.seeding import (
     check_function,
     chosen,
@@ -21,6 +21,7 @@ from dualad.seeding import (
     flatten_input,
     flatten_output,
     made_own,
+    pack_leaf,
     plain,
     scalar_kinds,
     shape_of,
@@ -98,7 +99,7 @@ def grad(f, argnums=0, *, nan_safe=False, has_aux=False):
     Raises
     ------
     TypeError
-        Where f returns an array or a pytree (use `jacobian`).
+        Where f returns an array or a pytree (use `jacobian`), or a complex number, an integer or a boolean.
 
     Examples
     --------
@@ -271,7 +272,7 @@ class Recording:
                 self.values.append(plain(handed_out(leaf, tape), self.python_scalars))  # first: a view is brought up to date
                 self.nodes.append(leaf.node if type(leaf) is Var and leaf.level is tape else None)
             if has_aux:
-                self.aux = optree.tree_map(lambda leaf: handed_out(leaf, tape), self.aux)
+                self.aux = optree.tree_map(lambda leaf: handed_out(pack_leaf(leaf), tape), self.aux)
         self.value = unflatten_output(self.out_structure, self.values)
 
     def pull(self, g):
@@ -282,6 +283,10 @@ class Recording:
         for leaf, value in zip(leaves, self.values, strict=True):
             if shape_of(leaf) != shape_of(value):
                 raise ValueError(f"{self.where}: a cotangent has shape {shape_of(leaf)}, its value {shape_of(value)}: they must be equal")
+            if is_complex(leaf) and not is_complex(value):
+                raise TypeError(
+                    f"{self.where}: a cotangent is complex and its value real: pull its real and imaginary parts back one by one"
+                )
         return self.pull_leaves(list(map(like_primal, leaves, self.values)))
 
     def pull_leaves(self, leaves):

@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numpy import float64, ndarray
 
+from dualad.conversions import another_goes_first
 from dualad.dispatch import apply, strengthen
 from dualad.dual import shows_memory
 from dualad.levels import Handle, new, shared_view
@@ -302,8 +303,10 @@ def abstract(array):
 
 def array_function(self, fn, types, args, kwargs):
     """Evaluate an array function of a row that is linear in its first argument, or of small arrays, directly."""
+    if len(types) > 1 and another_goes_first(types):
+        return NotImplemented
     row, tape, a = ROWS.get(fn), self.level, self.primal
-    if type(row) is Composite and not row.like and "out" not in kwargs:
+    if type(row) is Composite and not row.like and "out" not in kwargs and tape.objects is None:
         return row.body(*args, **kwargs)
     if isinstance(row, Differentiable) and tape.plain:
         if (

@@ -27,6 +27,7 @@ from weakref import ref
 
 import numpy as np
 
+from dualad.conversions import check_result
 from dualad.dispatch import strengthen
 from dualad.dual import refuse_traced_metadata, separate, shows_memory
 from dualad.levels import Handle, Level, Owner, locate, new, shared_view, version_of
@@ -278,6 +279,8 @@ class Var(Traced):
         if kwargs or len(arrays) < len(args):
             refuse_traced_metadata(row, values, kwargs, tape)
         ans = (evaluate or row.call)(*values, **kwargs)
+        if tape.objects is not None:
+            check_result(row, ans, tape)
         node = None
         if len(parents) == 1 and type(row) is Elementwise and (p := partial_now(row, active[0], ans, values, args, tape)) is not None:
             node = new(Single)

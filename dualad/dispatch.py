@@ -6,9 +6,13 @@ without a row raises; nothing falls back to plain arrays.
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 import numpy as np
 import optree
 
+from .callers import asking
 from .levels import Handle
 from .rules.calling import bound, public_name, signature
 from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex
@@ -24,6 +28,7 @@ __all__ = [
     "holds_traced",
     "masked_call",
     "no_derivative_for",
+    "packed",
     "primal",
     "stop_gradient",
     "strengthen",
@@ -36,7 +41,7 @@ __all__ = [
 def apply(fn, args, kwargs):
     """Evaluate `fn` where at least one argument is traced."""
     row = ROWS.get(fn)
-    if kwargs and "out" in kwargs and isinstance(row, Differentiable | Composite):
+    if kwargs and "out" in kwargs and not isinstance(row, Refused | None):
         kwargs = dict(kwargs)
         return write_out(row, args, kwargs, kwargs.pop("out"))
     if isinstance(row, Differentiable):
@@ -44,6 +49,7 @@ def apply(fn, args, kwargs):
             args, kwargs = row.canonical(args, kwargs)
         elif not row.trusted:
             args, kwargs = bound(row, args, kwargs)
+        args = numbers(args)
         top = highest(args)
         if top is None:
             return apply_by_keyword(row, args, kwargs)
@@ -53,7 +59,7 @@ def apply(fn, args, kwargs):
     if isinstance(row, Composite):
         if row.value_dependent:
             refuse_abstract(row, (*args, *kwargs.values()))
-        return row.body(*args, **kwargs)
+        return row.body(*numbers(args), **kwargs)
     if isinstance(row, Constant):
         if row.complex_body is not None and any(map(is_complex, args)):
             return row.complex_body(*args, **kwargs)
@@ -129,32 +135,39 @@ def no_derivative_for(row, name):
 
 
 def write_out(row, args, kwargs, out):
-    """Evaluate with ``out=``: the result is assigned to a traced array; a plain one cannot hold a derivative."""
+    """Evaluate with ``out=``: the result is assigned to a traced array; a plain one can hold only what has no derivative."""
     outs = out if isinstance(out, tuple) else (out,)
     traced = highest((*args, *kwargs.values()), deep=True)
     results = row.fn(*args, **kwargs) if traced is None else apply(row.fn, args, kwargs)
     for target, result in zip(outs, results if len(outs) > 1 else (results,), strict=True):
-        if target is None:
-            continue
-        if not isinstance(target, Handle):
+        if target is not None:
+            write(target, ..., result, row.name)
+    return out if len(outs) > 1 or not isinstance(out, tuple) else outs[0]
+
+
+def write(target, index, result, name):
+    """Assign a result to the array given as ``out=``."""
+    if not isinstance(target, Handle):
+        if isinstance(result, Handle):
             raise TypeError(
-                f"{row.name}: out= is a plain array, which cannot hold derivatives. Use the returned value, or "
+                f"{name}: out= is a plain array, which cannot hold derivatives. Use the returned value, or "
                 f"make out= with np.empty_like(x) of a traced x"
             )
-        target[...] = result
-    return out if len(outs) > 1 or not isinstance(out, tuple) else outs[0]
+        if not np.can_cast(dtype_of(result), target.dtype, "same_kind"):
+            raise TypeError(f"{name}: out= has dtype {target.dtype}, which cannot hold the result of {dtype_of(result)}")
+    target[index] = result
 
 
 def masked_call(ufunc, args, kwargs, where):
     """Evaluate a ufunc with ``where=``: only the chosen elements are computed, the others stay as they are in out=."""
     out = kwargs.pop("out", (None,))[0]
-    if not isinstance(out, Handle):
+    if out is None or not (isinstance(out, Handle) or isinstance(ROWS.get(ufunc), Constant)):
         raise TypeError(
             f"{public_name(ufunc)}: where= leaves the other elements undefined unless out= is a traced array "
             f"(made with np.zeros_like(x), say); np.where(mask, a, b) chooses between values"
         )
     mask = np.broadcast_to(primal(where), out.shape)
-    out[mask] = ufunc(*(np.broadcast_to(arg, out.shape)[mask] for arg in args), **kwargs)
+    write(out, mask, ufunc(*(np.broadcast_to(arg, out.shape)[mask] for arg in args), **kwargs), public_name(ufunc))
     return out
 
 
@@ -164,9 +177,9 @@ def apply_method(ufunc, method, args, kwargs):
         a, b = args
         return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
     row = ROWS.get(ufunc)
-    if isinstance(row, Constant) and method in ("reduce", "accumulate", "reduceat"):
-        return getattr(ufunc, method)(*(primal(arg) for arg in args), **kwargs)
     same = SAME.get((ufunc, method)) or method_of(ufunc, method)
+    if isinstance(row, Constant) and method in ("reduce", "accumulate", "reduceat"):
+        same = lambda *args, **kwargs: getattr(ufunc, method)(*map(primal, args), **kwargs)
     if same is None:
         raise TypeError(
             f"{public_name(ufunc)}.{method} has no derivative rule in dualad: write it as a loop or with functions that have one"
@@ -178,9 +191,7 @@ def apply_method(ufunc, method, args, kwargs):
     out = out[0] if type(out) is tuple else out
     if out is None:
         return result
-    if not isinstance(out, Handle):
-        raise TypeError(f"{public_name(ufunc)}.{method}: out= is a plain array, which cannot hold derivatives. Use the returned value")
-    out[...] = result
+    write(out, ..., result, f"{public_name(ufunc)}.{method}")
     return out
 
 
@@ -216,7 +227,7 @@ def primal(x):
         if type(x) is np.ndarray:
             x = x.view()
             x.flags.writeable = False
-    return x
+    return primal(array(x)) if type(x) is np.ndarray and x.dtype.char == "O" and holds_traced(x) else x
 
 
 def stop_gradient(x):
@@ -230,7 +241,7 @@ def stop_gradient(x):
     >>> dualad.derivative(lambda x: x * dualad.stop_gradient(x))(3.0)
     3.0
     """
-    return optree.tree_map(lambda leaf: np.copy(primal(leaf))[()] if isinstance(leaf, Handle) else leaf, x)
+    return optree.tree_map(lambda leaf: np.copy(primal(leaf))[()] if isinstance(leaf, Handle) or holds_traced(leaf) else leaf, x)
 
 
 def array(values, dtype=None):
@@ -276,6 +287,30 @@ def strengthen(values, args):
         if type(v) is float and v is not args[i]:
             values[i] = np.float64(v)
     return True
+
+
+def numbers(args):
+    """Return arguments with object arrays among them as arrays of numbers."""
+    for arg in args:
+        if type(arg) is np.ndarray and arg.dtype.char == "O":
+            return tuple(map(packed, args))
+    return args
+
+
+def packed(x):
+    """Return an object array, or a list with traced values in it, as one array; anything else as it is."""
+    if type(x) is np.ndarray and x.dtype == object:
+        if holds_traced(x) and (frame := asking(sys._getframe(1))) is not None:
+            warnings.warn_explicit(
+                "packing an object array of traced scalars (from np.array([...])) into one traced array: correct but "
+                "slow; np.stack([...]) or dualad.array([...]) is faster",
+                UserWarning,
+                frame.f_code.co_filename,
+                frame.f_lineno,
+                registry=frame.f_globals.setdefault("__warningregistry__", {}),
+            )
+        return array(x)
+    return array(x) if type(x) is list and holds_traced(x) else x
 
 
 def holds_traced(x):

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import methods as _methods  # noqa: F401  (gives Traced its operators)
 from .batch import unwrap, wrap
+from .conversions import check_result, defers, refuse_kind
 from .dispatch import apply, dtype_of, no_derivative_for, primal, strengthen
 from .levels import Handle, Level, Owner, View, locate, new, shared_view, version_of
 from .rules.batching import aligned
@@ -98,6 +99,8 @@ class Dual(Traced):
                 tangents = [None if vanishes(t) else t for t in tangents]
                 active = any(t is not None for t in tangents)
         ans = (evaluate or row.call)(*values, **kwargs)
+        if level.objects is not None:
+            check_result(row, ans, level)
         if not active:
             tangent = None
         elif isinstance(row, Elementwise):
@@ -300,6 +303,13 @@ def seedable(x, where, what):
             f"{where}: {what} is of type {type(x).__name__}: pass a number, an array, or a tuple, list, dict or "
             f"named tuple of them; register a dataclass with optree.dataclasses"
         )
+    if type(x) is not np.ndarray and not isinstance(x, complex | np.generic | np.memmap):
+        refuse_kind(type(x))
+        if not isinstance(x, np.ndarray) or defers(type(x)):
+            raise TypeError(
+                f"{where}: {what} is of type {type(x).__name__}, whose meaning a derivative does not keep: pass its plain numbers, "
+                f"an array of NumPy (np.asarray(x), or the container's own way: x.to_numpy(), x.magnitude)"
+            )
     if dtype is not None and dtype.kind not in "iufc":
         raise TypeError(f"{where}: {what} has dtype {dtype}, which has no derivative: pass floats")
     if dtype is not None and dtype.kind in "iu":

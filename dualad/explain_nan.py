@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
 import numpy as np
 import optree
 
+from .callers import line
 from .derivative import direction_for
 from .dispatch import primal
 from .dual import make_dual
@@ -93,15 +91,3 @@ class WatchedLevel(Level):
 def shown(value):
     value = primal(value)
     return f"array of shape {np.shape(value)}" if np.ndim(value) else value
-
-
-def line():
-    """Return the innermost line of the user's code."""
-    here = os.path.dirname(__file__)
-    frame = sys._getframe()
-    while frame is not None and (
-        frame.f_code.co_filename.startswith((here, "<dualad", "<__array_function__"))
-        or f"{os.sep}numpy{os.sep}" in frame.f_code.co_filename
-    ):
-        frame = frame.f_back
-    return f"in {frame.f_code.co_name}, {frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "place unknown"

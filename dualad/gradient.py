@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from functools import wraps
 
+import optree
+
+from .dispatch import dtype_of
 from .jacobian import value_and_jacobian
-from .seeding import check_function, shape_of, take_aux
+from .rules.kinds import like_primal
+from .seeding import check_function, chosen, shape_of, take_aux
 from .traced import Traced
 
 __all__ = ["gradient", "value_and_gradient"]
@@ -31,7 +35,7 @@ def gradient(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
     Raises
     ------
     TypeError
-        Where f returns an array or a pytree (use `jacobian`).
+        Where f returns an array or a pytree (use `jacobian`), or a complex number, an integer or a boolean.
 
     Examples
     --------
@@ -72,6 +76,8 @@ def value_and_gradient(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=Fals
     @wraps(f)
     def differentiated(*args, **kwargs):
         value, grad, *aux = pair(*args, **kwargs)
+        positions, single = chosen(args, argnums, where)  # as in reverse mode, a gradient has the dtype of its argument
+        grad = optree.tree_map(like_primal, grad, args[positions[0]] if single else tuple(args[i] for i in positions))
         return ((value, *aux), grad) if has_aux else (value, grad)
 
     return differentiated
@@ -93,3 +99,14 @@ def check_scalar(out, where):
         raise TypeError(f"{where}: f returns shape {shape_of(out)}: use jacobian, or return one number (np.sum, say)")
     if not isinstance(out, Traced) and getattr(out, "dtype", None) is None and not isinstance(out, int | float | complex):
         raise TypeError(f"{where}: the function returned {type(out).__name__} {out!r}, not a number")
+    kind = dtype_of(out).kind
+    if kind == "c":
+        raise TypeError(
+            f"{where}: f returns a complex number, which has no gradient: use jacobian (holomorphic=True for a complex argument), or "
+            f"return a real number (np.abs, np.real or np.imag of it)"
+        )
+    if kind in "biu":
+        raise TypeError(
+            f"{where}: f returns {dtype_of(out)}, whose derivative is zero wherever it has one: return a float. Comparisons, astype(int), "
+            f"int() and round() lose the derivative; a constant is 0.0"
+        )

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import itertools
 
+from .callers import explain
+
 __all__ = ["Handle", "Level", "Owner", "View", "locate", "new", "shared_view", "version_of"]
 
 new = object.__new__
@@ -27,7 +29,7 @@ class Level:
         floats either way, so this tells what they stand for.
     """
 
-    __slots__ = ("alive", "directions", "id", "nan_safe", "plain", "weak")
+    __slots__ = ("alive", "directions", "id", "nan_safe", "objects", "plain", "refusal", "weak")
     abstract = False  # its values are symbols, which stand for what is known only later
     watched = False  # `explain_nan` looks at every result
     ids = itertools.count(1)
@@ -43,12 +45,17 @@ class Level:
         self.weak = weak
         self.alive = True
         self.plain = not nan_safe  # the scalar fast path reads this one flag
+        self.refusal = None  # the last error of a conversion, which compiled code may put another one in place of
+        self.objects = None  # where traced numbers of this level were first put into an object array
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, kind, error, traceback):
         self.alive = self.plain = False
+        if isinstance(error, Exception):
+            refusal, self.refusal = self.refusal, None
+            explain(error, refusal, self.objects)
 
     def check(self):
         """Raise if the derivative call that made this level is over."""

@@ -6,6 +6,7 @@ import operator
 
 import numpy as np
 
+from .conversions import comes_from_a_loop, defers, refuse_tie
 from .rules.calling import public_name
 from .rules.kinds import ROWS
 from .rules.sparse import is_sparse
@@ -67,7 +68,9 @@ SAME_METHODS = (
 
 def operand(x):
     """Return whether an operator may take `x` as the other operand; others get their turn."""
-    return isinstance(x, int | float | complex | np.ndarray | np.generic | list | Traced) or hasattr(x, "__array__") or is_sparse(x)
+    if isinstance(x, int | float | complex | np.generic | list | Traced):
+        return True
+    return (isinstance(x, np.ndarray) or hasattr(x, "__array__") or is_sparse(x)) and not defers(type(x))
 
 
 def define_operators():
@@ -96,14 +99,32 @@ def define_operators():
         setattr(Traced, f"__r{name}__", reflected)
         if name != "divmod":
             setattr(Traced, f"__i{name}__", in_place(getattr(operator, f"__{name}__")))
+
+    def choosing(compare):  # as `compare`, which NumPy's loops over object arrays ask for to choose the larger or the smaller
+        def untied(self, other):
+            result = compare(self, other)
+            if (
+                self.level.objects is not None
+                and other is not self
+                and np.ndim(result) == 0
+                and result
+                and self == other
+                and comes_from_a_loop()
+            ):
+                refuse_tie()
+            return result
+
+        return untied
+
     for name, ufunc in COMPARE.items():
-        setattr(Traced, f"__{name}__", binary(ufunc)[0])
+        compare = binary(ufunc)[0]
+        setattr(Traced, f"__{name}__", choosing(compare) if name in ("ge", "le") else compare)
     for name, ufunc in UNARY.items():
         setattr(Traced, f"__{name}__", method(ufunc))
     for name in SAME_METHODS:
         setattr(Traced, name, method(getattr(np, name)))
     for row in list(ROWS.values()):  # NumPy's loops over object arrays call x.sin()
-        if isinstance(row.fn, np.ufunc) and row.fn.nin == 1 and not hasattr(Traced, row.fn.__name__):
+        if isinstance(row.fn, np.ufunc) and {"O->O", "OO->O"} & set(row.fn.types) and not hasattr(Traced, row.fn.__name__):
             setattr(Traced, row.fn.__name__, method(row.fn))
     Traced.__hash__ = None
 

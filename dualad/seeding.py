@@ -8,7 +8,7 @@ from sys import getrefcount
 import numpy as np
 import optree
 
-from .dispatch import array, holds_traced
+from .dispatch import array
 from .dual import Dual, seedable
 from .levels import Handle
 from .traced import Traced
@@ -37,6 +37,8 @@ def flatten_input(tree, where, what="the argument"):
         Where a leaf is not numeric, naming its path.
     """
     paths, leaves, structure = optree.tree_flatten_with_path(pack_leaf(tree))
+    if not leaves:
+        raise TypeError(f"{where}: {what} is {tree!r}, which holds no number or array")
     names = [what + "".join(f"[{part!r}]" for part in path) for path in paths]
     return [seedable(pack_leaf(leaf), where, name) for leaf, name in zip(leaves, names, strict=True)], structure
 
@@ -122,8 +124,12 @@ ALONE = holders(np.zeros(4).reshape(2, 2))  # counted, because what a call adds 
 
 
 def pack_leaf(leaf):
-    """Return an object array of traced values as one traced array, anything else as it is."""
-    return array(leaf) if type(leaf) is np.ndarray and holds_traced(leaf) else leaf
+    """Return an object array of numbers, traced or plain, as one array of numbers, anything else as it is."""
+    return array(leaf) if type(leaf) is np.ndarray and leaf.dtype.char == "O" and is_numeric(leaf) else leaf
+
+
+def is_numeric(objects):
+    return all(isinstance(value, Handle | int | float | complex | np.ndarray | np.generic) for value in objects.flat)
 
 
 def flatten_output(out, where):
@@ -187,7 +193,9 @@ def take_aux(out, has_aux, where):
 
 def strip_level(tree, level):
     """Return a pytree with the values of this level's traced leaves in their place."""
-    return optree.tree_map(lambda leaf: leaf._peek() if isinstance(leaf, Traced) and leaf.level is level else leaf, tree)
+    leaves, structure = optree.tree_flatten(tree)
+    leaves = map(pack_leaf, leaves)
+    return optree.tree_unflatten(structure, [leaf._peek() if isinstance(leaf, Traced) and leaf.level is level else leaf for leaf in leaves])
 
 
 def chosen(args, argnums, where):

@@ -8,11 +8,12 @@ assignment, views.
 from __future__ import annotations
 
 import operator
-import warnings
+import sys
 
 import numpy as np
 
-from .dispatch import apply, apply_method, array, dtype_of, holds_traced, masked_call, strengthen
+from .conversions import another_goes_first, as_objects, lost
+from .dispatch import apply, apply_method, array, dtype_of, holds_traced, masked_call, packed, primal, strengthen
 from .levels import Handle, Owner, View, new, version_of
 from .rules.indexing import cast, discretize, getitem
 from .rules.kinds import ROWS, Elementwise
@@ -21,6 +22,7 @@ from .rules.sparse import is_sparse, sparse_matmul
 __all__ = ["GETITEM", "Traced", "shows", "writable"]
 
 GETITEM = ROWS[getitem]
+PLAIN = {float, int, bool, complex, np.ndarray, np.float64}
 
 
 class Traced(Handle):
@@ -71,12 +73,16 @@ class Traced(Handle):
             if any(map(is_sparse, args)):
                 return sparse_matmul(*args)
         for arg in args:
-            if (type(arg) is np.ndarray and arg.dtype == object) or type(arg) is list:
-                args = tuple(pack_operand(arg) for arg in args)
-                break
+            kind = type(arg)
+            if kind is list:
+                args = tuple(map(packed, args))
+            elif kind not in PLAIN and not isinstance(arg, Traced) and another_goes_first((kind,)):
+                return NotImplemented
         return apply(ufunc, args, kwargs)
 
     def __array_function__(self, fn, types, args, kwargs):
+        if len(types) > 1 and another_goes_first(types):
+            return NotImplemented
         row = ROWS.get(fn)
         return apply(fn, (self, *args) if row is not None and row.like else args, kwargs)
 
@@ -85,24 +91,17 @@ class Traced(Handle):
         return apply(fn, args, kwargs)
 
     def __array__(self, dtype=None, copy=None):
-        if dtype is not None and np.dtype(dtype) != object:
-            raise TypeError(
-                f"a traced {type(self).__name__} cannot become a plain array of {np.dtype(dtype)}: that would "
-                f"lose its derivative. Drop the dtype, use np.stack([...]) or dualad.array([...]), make the "
-                f"array with np.zeros_like(x) of a traced x, or take dualad.primal(x)"
+        dtype = np.dtype(object if dtype is None else dtype)
+        if dtype.kind in "biu":  # no derivative is lost
+            return np.array(primal(self)).astype(dtype)
+        if dtype.kind != "O":
+            raise lost(
+                self,
+                f"a plain array of {dtype}",
+                "drop the dtype if one was given, use np.stack([...]) or dualad.array([...]), make the array with np.zeros_like(x) of a "
+                "traced x, or take dualad.primal(x)",
             )
-        if self.dtype.kind == "c":
-            raise TypeError(
-                "a complex traced value cannot sit in an object array (NumPy would take its .imag for 0): use "
-                "np.stack([...]) or dualad.array([...])"
-            )
-        elements = np.empty(self.shape, dtype=object)
-        if self.ndim == 0:
-            elements[()] = self if type(self.primal) is not np.ndarray else self[()]
-        else:
-            for index in np.ndindex(self.shape):
-                elements[index] = self[index]
-        return elements
+        return as_objects(self)
 
     # --- Python's protocols -----------------------------------------------------------------------------------------------
 
@@ -116,17 +115,15 @@ class Traced(Handle):
         return operator.index(self._peek())
 
     def __float__(self):
-        raise TypeError(
-            f"float() of a traced {type(self).__name__} would lose its derivative: use NumPy functions "
-            f"(np.sin, not math.sin); to fill an array write into np.zeros_like(x) of a traced x or use "
-            f"np.stack([...]); for the plain number take dualad.primal(x)"
+        raise lost(
+            self,
+            "float()",
+            "use NumPy functions (np.sin, not math.sin); to fill an array write into np.zeros_like(x) of a traced x or use "
+            "np.stack([...]); for the plain number take dualad.primal(x)",
         )
 
     def __complex__(self):
-        raise TypeError(
-            f"complex() of a traced {type(self).__name__} would lose its derivative: write a + 1j * b, or take "
-            f"dualad.primal(x) for the plain number"
-        )
+        raise lost(self, "complex()", "write a + 1j * b, or take dualad.primal(x) for the plain number")
 
     def __len__(self):
         if self.ndim == 0:
@@ -193,6 +190,8 @@ class Traced(Handle):
     @property
     def dtype(self):
         """The dtype of the value."""
+        if self.level.objects is not None and sys._getframe(1).f_globals.get("__name__") == "numpy._core._methods":
+            raise AttributeError  # np.mean, var and std of an object array would convert their result to this dtype
         return dtype_of(self.primal)
 
     @property
@@ -375,19 +374,6 @@ def writable(buffer, v):
     if isinstance(v, Traced) and not isinstance(buffer, Traced):
         return v._lifted(buffer, v.level)
     return buffer
-
-
-def pack_operand(arg):
-    """Return an operand with the traced scalars of an object array or list packed into one traced array."""
-    if not holds_traced(arg):
-        return arg
-    if type(arg) is np.ndarray:
-        warnings.warn(
-            "packing an object array of traced scalars (from np.array([...])) into one traced array: correct but "
-            "slow; np.stack([...]) or dualad.array([...]) is faster",
-            stacklevel=4,
-        )
-    return array(arg)
 
 
 def lower_one(arg, level):

@@ -13,8 +13,9 @@ ROOT = Path(__file__).parents[1]
 #: order of its own, without circles.
 FLOORS = {
     "dualad": [
+        "callers",
         "rules levels",
-        "dispatch",
+        "dispatch conversions",
         "traced",
         "methods batch",
         "dual",

@@ -52,7 +52,7 @@ def power_exponent(ans, x, y):
     if type(x) in (int, float) and not is_complex(y):  # a Python scalar leaves single precision as it is
         if x:
             return ans * (math.log(x) if x > 0 else math.nan)
-        return np.where(np.greater(y, 0), 0.0, ans * -math.inf)
+        return np.where(np.greater(y, 0), 0.0, np.where(np.isnan(ans), ans, -math.inf))
     flat = np.logical_and(np.equal(x, 0), np.greater(np.real(y), 0))
     return np.where(flat, 0.0, ans * np.log(np.where(flat, 1.0, x)))
 

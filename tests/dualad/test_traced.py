@@ -406,9 +406,8 @@ def test_what_numpy_cannot_do_on_objects_raises(f):
 
 
 def test_asarray_of_a_traced_array():
-    if True:
-        np.testing.assert_allclose(jvp(lambda x: np.asarray(x)[0] * 2.0, (V,), (V,))[1], 1.0)
-    with pytest.raises(TypeError, match="Drop the dtype"):
+    np.testing.assert_allclose(jvp(lambda x: np.asarray(x)[0] * 2.0, (V,), (V,))[1], 1.0)
+    with pytest.raises(TypeError, match="drop the dtype"):
         jvp(lambda x: np.asarray(x, dtype=float), (V,), (V,))
     with pytest.raises(TypeError, match=r"a complex traced value cannot sit in an object array .*np\.stack"):
         jvp(lambda z: np.asarray(z), (V + 1j,), (V + 1j,))
@@ -454,8 +453,8 @@ def into_plain(write):
         (lambda x: math.sin(x[0]), r"float\(\) of a traced Dual would lose its derivative: use NumPy functions"),
         (lambda x: float(x[0]), "np.sin, not math.sin"),
         (lambda x: complex(x[0]), r"complex\(\) of a traced Dual"),
-        (lambda x: np.asarray(x, dtype=float), "cannot become a plain array of float64"),
-        (lambda x: np.array(x, dtype=float), "Drop the dtype"),
+        (lambda x: np.asarray(x, dtype=float), "a plain array of float64 of a traced Dual would lose its derivative"),
+        (lambda x: np.array(x, dtype=float), "drop the dtype"),
         (hash, "unhashable"),
         (lambda x: {x[0]: 1}, "unhashable"),
         (functools.lru_cache(lambda x: x), "unhashable"),

@@ -1,0 +1,162 @@
+"""Whose code is running: the user's or an installed package's, so that an error can name a line that its reader can change."""
+
+from __future__ import annotations
+
+import dis
+import importlib.machinery
+import os
+import sys
+import sysconfig
+from functools import cache
+
+__all__ = ["asking", "compiled", "explain", "line", "operation", "outwards", "owner", "place", "storing", "within"]
+
+OURS = tuple(
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), package) + os.sep for package in ("dualad", "checkpoint")
+)
+PYTHON = os.path.join(sysconfig.get_path("stdlib"), "")
+INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+BETWEEN = {"dualad", "numpy", "python"}  # code that only hands on what somebody else asked for
+
+
+@cache
+def owner(file):
+    """Return the installed package that a source file belongs to: "dualad" for our two, "python" for its library, "" for the user's."""
+    if file.startswith((*OURS, "<dualad")):
+        return "dualad"
+    for folder in INSTALLED:
+        if folder in file:
+            return file.rpartition(folder)[2].split(os.sep)[0].removesuffix(".py")
+    if file.startswith((PYTHON, "<frozen", "<__array_function__")):
+        return "python"
+    return ""
+
+
+def owner_of(frame):
+    return owner(frame.f_code.co_filename)
+
+
+def outwards(frame):
+    """Yield a frame and those that called it, each with the line that it is at."""
+    while frame is not None:
+        yield frame, frame.f_lineno
+        frame = frame.f_back
+
+
+def asking(frame):
+    """Return the frame, from this one outwards, that is neither ours nor NumPy's nor of Python's library; None if there is none."""
+    while frame is not None and owner_of(frame) in BETWEEN:
+        frame = frame.f_back
+    return frame
+
+
+def within(frames):
+    """Return the function of an installed package that the user's code called, and where, if one asks here; else None twice.
+
+    `frames` are pairs of a frame and its line, innermost first.
+    """
+    called = []
+    for frame, number in frames:
+        package = owner_of(frame)
+        if package == "":
+            return (name_of(called[::-1]), place(frame, number)) if called else (None, None)
+        if package not in BETWEEN:
+            called.append(frame)
+    return None, None
+
+
+def name_of(frames):
+    """Return the name of the first function of these frames that its package offers in public, else of the first."""
+    for frame in frames:
+        name = frame.f_code.co_qualname.removesuffix(".__init__")
+        parts = frame.f_globals.get("__name__", "").split(".")
+        for count in range(1, len(parts) + 1):
+            public = ".".join(parts[:count])
+            if not parts[count - 1].startswith("_") and callable(getattr(sys.modules.get(public), name.split(".")[0], None)):
+                return f"{public}.{name}"
+    return f"{frames[0].f_globals.get('__name__')}.{frames[0].f_code.co_qualname}"
+
+
+@cache
+def brings_extensions(package, loaded):
+    """Return whether a package has modules of compiled code among the `loaded` ones (their number, since more may come)."""
+    return any(
+        name.startswith(f"{package}.") and str(getattr(module, "__file__", None)).endswith(EXTENSIONS)
+        for name, module in list(sys.modules.items())
+    )
+
+
+def compiled(frame):
+    """Return whether a frame is of an installed package that brings compiled code, which no traced value comes through."""
+    package = owner_of(frame)
+    return package not in BETWEEN and package != "" and brings_extensions(package, len(sys.modules))
+
+
+def place(frame, number):
+    """Return where a frame stands, for a message."""
+    return f"in {frame.f_code.co_name}, {frame.f_code.co_filename}:{number}"
+
+
+def line():
+    """Return the place of the innermost frame of the user's code, or of a package's where there is none."""
+    frame = asking(sys._getframe())
+    return "place unknown" if frame is None else place(frame, frame.f_lineno)
+
+
+def operation(code, offset):
+    """Return the name of the bytecode instruction at an offset."""
+    return dis.opname[code.co_code[offset]] if 0 <= offset < len(code.co_code) else ""
+
+
+def storing(frame):
+    """Return whether the statement that a frame is at assigns to elements: ``a[i] = ...``."""
+    return operation(frame.f_code, frame.f_lasti) in ("STORE_SUBSCR", "STORE_SLICE")
+
+
+# --- errors that leave a derivative call ------------------------------------------------------------------------------------
+
+
+def explain(error, refusal, objects):
+    """Say in an error that leaves a derivative call what its reader can do, where it began in somebody else's code.
+
+    NumPy puts an error of its own before ours ("setting an array element with a sequence"), and compiled code in its place: ours is
+    raised instead. `refusal` is the last error of a conversion, `objects` the place where traced numbers were put into an object array;
+    None if there were none.
+    """
+    if hasattr(error, "explained"):  # by an inner call
+        return
+    error.explained = True
+    steps = traced_back(error)
+    deliberate = operation(steps[0][0].f_code, steps[0][2]) in ("RAISE_VARARGS", "RERAISE")
+    name, where = within((frame, number) for frame, number, _ in steps)
+    cause = error.__cause__ if not (deliberate and ours(error)) else None
+    while cause is not None and not ours(cause):
+        cause = cause.__cause__
+    if cause is None and not deliberate and name is not None and str(refusal).startswith(f"{name} "):
+        cause = refusal
+    if cause is not None:
+        cause.explained = True
+        raise cause.with_traceback(error.__traceback__) from None
+    if name is not None and where not in str(error):
+        error.add_note(f"raised inside {name}, called {where}")
+    if objects is not None and not deliberate:
+        error.add_note(
+            f"traced numbers were put into an object array {objects}, for which NumPy does not have every function: make it with "
+            f"np.stack([...]) or dualad.array([...]), and leave out np.asarray of a traced array"
+        )
+
+
+def traced_back(error):
+    """Return the frames that an error came through, innermost first, each with its line and the offset of its instruction."""
+    steps, step = [], error.__traceback__
+    while step is not None:
+        steps.append((step.tb_frame, step.tb_lineno, step.tb_lasti))
+        step = step.tb_next
+    return steps[::-1]
+
+
+def ours(error):
+    """Return whether an error was raised in this package."""
+    steps = traced_back(error)
+    return bool(steps) and owner_of(steps[0][0]) == "dualad"

@@ -1,0 +1,139 @@
+"""Where plain numbers are asked of a traced value, and other kinds of arrays beside it: mostly errors, which name a way out."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from functools import cache
+
+import numpy as np
+
+from .callers import asking, compiled, operation, outwards, place, storing, within
+from .levels import Handle
+
+__all__ = ["another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lost", "refuse_kind", "refuse_tie"]
+
+MANY = 32  # elements of an array that becomes an object array without a warning
+WAYS_OUT = (
+    "give the call a rule of its own (dualad.primitive), differentiate the equation that it solves (dualad.implicit), write it with NumPy "
+    "functions, or pass dualad.stop_gradient(x) where no derivative is needed"
+)
+
+
+# --- conversions ------------------------------------------------------------------------------------------------------------
+
+
+def lost(x, what, advice):
+    """Return the error for a conversion that would lose the derivative; called by the method that Python or NumPy asks for it."""
+    frame = sys._getframe(2)
+    name, where = within(outwards(frame))
+    if name is not None:
+        x.level.refusal = TypeError(
+            f"{name} asks a traced {type(x).__name__} for {what}, which would lose its derivative (called {where}): {WAYS_OUT}"
+        )
+        return x.level.refusal
+    if storing(frame):
+        return TypeError(
+            f"a traced {type(x).__name__} cannot be written into an array of plain numbers, which would lose its derivative: make the "
+            f"array with np.zeros_like(x) of a traced x, or all at once with np.stack([...]) or dualad.array([...])"
+        )
+    return TypeError(f"{what} of a traced {type(x).__name__} would lose its derivative: {advice}")
+
+
+def as_objects(x):
+    """Return a traced value as an object array of traced numbers, which NumPy makes of lists of them and of ``np.asarray(x)``."""
+    x.level.check()
+    frame = asking(inner := sys._getframe(2))
+    if frame is not None and compiled(frame):
+        raise lost(x, "an array of plain numbers", "")
+    if x.dtype.kind == "c":
+        raise TypeError(
+            "a complex traced value cannot sit in an object array (NumPy would take its .imag for 0): use "
+            "np.stack([...]) or dualad.array([...])"
+        )
+    if inner.f_globals.get("__name__", "").startswith("numpy.ma"):
+        refuse_kind(np.ma.MaskedArray)
+    if frame is not None:
+        if x.level.objects is None:
+            x.level.objects = place(frame, frame.f_lineno)
+        if x.size > MANY:
+            warnings.warn_explicit(
+                f"a traced array of {x.size} elements becomes an object array here (np.asarray or np.array of it): correct but slow, an "
+                f"operation of Python for each element. Leave np.asarray out, or use np.stack([...]) or dualad.array([...])",
+                UserWarning,
+                frame.f_code.co_filename,
+                frame.f_lineno,
+                registry=frame.f_globals.setdefault("__warningregistry__", {}),
+            )
+    elements = np.empty(x.shape, dtype=object)
+    if x.ndim == 0:
+        elements[()] = x if type(x.primal) is not np.ndarray else x[()]
+    else:
+        for index in np.ndindex(x.shape):
+            elements[index] = x[index]
+    return elements
+
+
+# --- numbers in object arrays -----------------------------------------------------------------------------------------------
+
+
+def check_result(row, ans, level):
+    """Raise where a result may hide derivatives from us: an object array, or a complex number that NumPy may put into one.
+
+    NumPy answers ``.imag`` of an object array itself, with zeros. Called where traced numbers of the level were put into one.
+    """
+    if type(ans) is np.ndarray and ans.dtype == object:
+        raise TypeError(f"{row.name}: an object array of traced numbers among its arguments is not seen: make it with np.stack([...])")
+    kind = ans.dtype.type if isinstance(ans, Handle) else type(ans)
+    if issubclass(kind, complex | np.complexfloating) and not np.ndim(ans) and isinstance(row.fn, np.ufunc):
+        raise TypeError(
+            f"{row.name}: a traced number becomes complex, and traced numbers were put into an object array before ({level.objects}), "
+            f"whose .real and .imag NumPy answers itself, without them: make that array with np.stack([...]) or dualad.array([...])"
+        )
+
+
+def comes_from_a_loop():
+    """Return whether a comparison of two traced numbers was asked for by a loop of NumPy over an object array, to choose one of them."""
+    frame = sys._getframe(2)
+    return operation(frame.f_code, frame.f_lasti) != "COMPARE_OP" and frame.f_code.co_name != "_clip"  # clip is decided at its bounds
+
+
+def refuse_tie():
+    raise TypeError(
+        "numpy.maximum or minimum (max, min) of an object array of traced numbers with a tie, whose derivative the two share: NumPy "
+        "chooses one. Make the array with np.stack([...]) or dualad.array([...])"
+    )
+
+
+# --- other kinds of arrays --------------------------------------------------------------------------------------------------
+
+
+@cache
+def defers(kind):
+    """Return whether a type is a container that answers NumPy's functions itself (pandas, xarray, pint, astropy): its turn comes first."""
+    if issubclass(kind, Handle | np.generic):
+        return False
+    own = getattr(kind, "__array_ufunc__", np.ndarray.__array_ufunc__)
+    return own is None or own is not np.ndarray.__array_ufunc__
+
+
+def another_goes_first(kinds):
+    """Return whether one of the types of a call's arrays is a container that goes first; raise for matrices and masked arrays."""
+    for kind in kinds:
+        refuse_kind(kind)
+    return any(map(defers, kinds))
+
+
+@cache
+def refuse_kind(kind):
+    """Raise for the subclasses of arrays that give operators or elements a meaning of their own, which plain arrays do not have."""
+    if issubclass(kind, np.matrix):
+        raise TypeError(
+            "numpy.matrix together with a traced value: * would be the elementwise product. Pass np.asarray(A), and write "
+            "A @ x for the product"
+        )
+    if issubclass(kind, np.ma.MaskedArray):
+        raise TypeError(
+            "a masked array together with a traced value: its mask would be lost. Pass plain numbers (a.filled(value)) "
+            "and choose with np.where"
+        )
