@@ -7,9 +7,10 @@ import importlib.machinery
 import os
 import sys
 import sysconfig
+import warnings
 from functools import cache
 
-__all__ = ["asking", "compiled", "explain", "line", "operation", "outwards", "owner", "place", "storing", "within"]
+__all__ = ["asking", "compiled", "explain", "line", "operation", "outwards", "owner", "place", "storing", "users", "warn", "within"]
 
 OURS = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), package) + os.sep for package in ("dualad", "checkpoint")
@@ -28,6 +29,8 @@ def owner(file):
     for folder in INSTALLED:
         if folder in file:
             return file.rpartition(folder)[2].split(os.sep)[0].removesuffix(".py")
+    if file.endswith((".pyx", ".pxd", ".pxi")):  # Cython names the file relative to its package's sources
+        return file.split("/")[0]
     if file.startswith((PYTHON, "<frozen", "<__array_function__")):
         return "python"
     return ""
@@ -49,6 +52,14 @@ def asking(frame):
     while frame is not None and owner_of(frame) in BETWEEN:
         frame = frame.f_back
     return frame
+
+
+def users(frame):
+    """Return the user's frame, from this one outwards; that of a package where there is none."""
+    seen = frame
+    while seen is not None and owner_of(seen):
+        seen = seen.f_back
+    return seen or asking(frame)
 
 
 def within(frames):
@@ -75,7 +86,10 @@ def name_of(frames):
             public = ".".join(parts[:count])
             if not parts[count - 1].startswith("_") and callable(getattr(sys.modules.get(public), name.split(".")[0], None)):
                 return f"{public}.{name}"
-    return f"{frames[0].f_globals.get('__name__')}.{frames[0].f_code.co_qualname}"
+    for frame in frames:
+        if "<locals>" not in frame.f_code.co_qualname:  # a wrapper of a decorator says nothing
+            return f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}"
+    return owner_of(frames[0])
 
 
 @cache
@@ -102,6 +116,12 @@ def line():
     """Return the place of the innermost frame of the user's code, or of a package's where there is none."""
     frame = asking(sys._getframe())
     return "place unknown" if frame is None else place(frame, frame.f_lineno)
+
+
+def warn(message, frame):
+    """Warn at the line that a frame is at."""
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, UserWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry)
 
 
 def operation(code, offset):

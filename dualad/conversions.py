@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from functools import cache
 
 import numpy as np
 
-from .callers import asking, compiled, operation, outwards, place, storing, within
+from .callers import asking, compiled, operation, outwards, place, storing, users, warn, within
 from .levels import Handle
 
 __all__ = ["another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lost", "refuse_kind", "refuse_tie"]
@@ -28,8 +27,9 @@ def lost(x, what, advice):
     frame = sys._getframe(2)
     name, where = within(outwards(frame))
     if name is not None:
+        ways_out = "write x @ M.T for the product with a sparse matrix" if name.startswith("scipy.sparse.") else WAYS_OUT
         x.level.refusal = TypeError(
-            f"{name} asks a traced {type(x).__name__} for {what}, which would lose its derivative (called {where}): {WAYS_OUT}"
+            f"{name} asks a traced {type(x).__name__} for {what}, which would lose its derivative (called {where}): {ways_out}"
         )
         return x.level.refusal
     if storing(frame):
@@ -53,18 +53,15 @@ def as_objects(x):
         )
     if inner.f_globals.get("__name__", "").startswith("numpy.ma"):
         refuse_kind(np.ma.MaskedArray)
-    if frame is not None:
-        if x.level.objects is None:
-            x.level.objects = place(frame, frame.f_lineno)
-        if x.size > MANY:
-            warnings.warn_explicit(
-                f"a traced array of {x.size} elements becomes an object array here (np.asarray or np.array of it): correct but slow, an "
-                f"operation of Python for each element. Leave np.asarray out, or use np.stack([...]) or dualad.array([...])",
-                UserWarning,
-                frame.f_code.co_filename,
-                frame.f_lineno,
-                registry=frame.f_globals.setdefault("__warningregistry__", {}),
-            )
+    user = users(inner)
+    if user is not None and x.level.objects is None:
+        x.level.objects = place(user, user.f_lineno)
+    if user is not None and x.size > MANY:
+        warn(
+            f"a traced array of {x.size} elements becomes an object array here (np.asarray or np.array of it): correct but slow, an "
+            f"operation of Python for each element. Leave np.asarray out, or use np.stack([...]) or dualad.array([...])",
+            user,
+        )
     elements = np.empty(x.shape, dtype=object)
     if x.ndim == 0:
         elements[()] = x if type(x.primal) is not np.ndarray else x[()]

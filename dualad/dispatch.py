@@ -7,12 +7,11 @@ without a row raises; nothing falls back to plain arrays.
 from __future__ import annotations
 
 import sys
-import warnings
 
 import numpy as np
 import optree
 
-from .callers import asking
+from .callers import users, warn
 from .levels import Handle
 from .rules.calling import bound, public_name, signature
 from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex
@@ -300,14 +299,11 @@ def numbers(args):
 def packed(x):
     """Return an object array, or a list with traced values in it, as one array; anything else as it is."""
     if type(x) is np.ndarray and x.dtype == object:
-        if holds_traced(x) and (frame := asking(sys._getframe(1))) is not None:
-            warnings.warn_explicit(
+        if holds_traced(x) and (frame := users(sys._getframe(1))) is not None:
+            warn(
                 "packing an object array of traced scalars (from np.array([...])) into one traced array: correct but "
                 "slow; np.stack([...]) or dualad.array([...]) is faster",
-                UserWarning,
-                frame.f_code.co_filename,
-                frame.f_lineno,
-                registry=frame.f_globals.setdefault("__warningregistry__", {}),
+                frame,
             )
         return array(x)
     return array(x) if type(x) is list and holds_traced(x) else x

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy import special as sp
 
-from .kinds import ROWS, composite, constant, elementwise, is_complex, primitive
+from .kinds import ROWS, composite, constant, elementwise, is_complex, primitive, refused
 
 ROOT_PI, ROOT_2PI, ROOT_2 = math.sqrt(math.pi), math.sqrt(2.0 * math.pi), math.sqrt(2.0)
 DEGREE = math.pi / 180.0
@@ -379,6 +379,8 @@ elementwise(DN, lambda ans, u, m: -m * SN(u, m) * CN(u, m), None)
 elementwise(PH, lambda ans, u, m: DN(u, m), None)
 composite(sp.ellipj, lambda u, m: tuple(one(u, m) for one in (SN, CN, DN, PH)), name="scipy.special.ellipj")
 rule("elliprf",   *(lambda ans, *x, i=i: -sp.elliprd(x[i - 2], x[i - 1], x[i]) / 6.0 for i in range(3)))       # DLMF 19.18.1
+refused("its derivative (R_D(x, y, z) - R_D(y, z, x)) / (2 x - 2 z) cancels where x is near z; so elliprf has its first derivative alone",
+        sp.elliprd)
 rule("hyp0f1",    None, lambda ans, b, z: sp.hyp0f1(b + 1.0, z) / b)
 rule("hyp1f1",    None, None, lambda ans, a, b, x: a / b * sp.hyp1f1(a + 1.0, b + 1.0, x))                      # DLMF 13.3.15
 rule("hyp2f1",    None, None, None, lambda ans, a, b, c, z: a * b / c * sp.hyp2f1(a + 1.0, b + 1.0, c + 1.0, z))  # DLMF 15.5.1

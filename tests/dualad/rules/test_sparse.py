@@ -27,10 +27,19 @@ def test_both_spellings_in_both_modes(kind):
     np.testing.assert_allclose(hvp(f, X, X), hvp(g, X, X))
 
 
+def test_the_product_that_scipy_refuses_names_the_one_that_works():
+    matrix = sparse.csr_array(DENSE)
+    for differentiate in (jacobian, reverse_jacobian):
+        with pytest.raises(TypeError, match=r"^scipy\.sparse\..*write x @ M\.T"):
+            differentiate(lambda x: matrix @ x)(X)
+
+
 def test_matrices_of_vectors():
     matrix, many = sparse.csr_matrix(DENSE), np.arange(8.0).reshape(4, 2)
     f = lambda y: np.sum(np.matmul(matrix, y) ** 3)
     np.testing.assert_allclose(grad(f)(many), grad(lambda y: np.sum((DENSE @ y) ** 3))(many))
     np.testing.assert_allclose(jacobian(lambda y: np.matmul(matrix, y))(many), jacobian(lambda y: DENSE @ y)(many))
+    np.testing.assert_allclose((many.T @ matrix.T).T, DENSE @ many)
+    np.testing.assert_allclose(jacobian(lambda y: (y.T @ matrix.T).T)(many), jacobian(lambda y: DENSE @ y)(many))
     with pytest.raises(ValueError, match="one or two axes"):
         grad(lambda y: np.sum(np.matmul(matrix, y)))(np.ones((2, 4, 2)))
