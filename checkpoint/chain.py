@@ -12,13 +12,13 @@ import optree
 from dualad.dispatch import highest
 from dualad.seeding import check_function
 
-from .checks import whole_number
+from .checks import flag, whole_number
 from .leaves import lifted, on_primals
 from .link import record
 from .links import Links, Stacked
 from .plan import plan
 from .schedules import CTZ
-from .stats import Stats
+from .stats import filled_stats
 from .storage import Memory
 from .storage.states import copy_state, nbytes
 from .tape import Var
@@ -133,6 +133,10 @@ def chain(
     step, layers = as_step(step)
     if until is not None:
         check_function(until, "chain: until")
+    outputs, check, progress = (
+        flag(value, where="chain", argument=name) for name, value in (("outputs", outputs), ("check", check), ("progress", progress))
+    )
+    stats = filled_stats(stats, "chain")
     steps = known_length(steps, layers, inputs, until)
     if max_steps is not None:
         max_steps = whole_number(max_steps, where="chain", argument="max_steps", least=0, hint="give the largest number of steps")
@@ -140,10 +144,9 @@ def chain(
             raise TypeError("chain: max_steps goes with until; with a known length give steps only")
     if outputs and steps == 0:
         raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
-    links = Links(step, source, state, params, inputs, bool(outputs))
+    links = Links(step, source, state, params, inputs, outputs)
     top = highest(links.traced)
     if type(top) is Var:
-        stats = Stats() if stats is None else stats
         schedule, storage = chosen_schedule(links, steps, schedule, storage, memory, stats)
         return record(
             links,

@@ -1,8 +1,9 @@
-"""The one check that every floor needs: is this argument a whole number, and large enough?"""
+"""The checks that every floor needs: of whole numbers, flags, and the answers of predicates."""
 
+import math
 from operator import index
 
-__all__ = ["whole_number"]
+__all__ = ["flag", "truth", "whole_number"]
 
 
 def whole_number(value: object, *, where: str, argument: str, least: int, hint: str) -> int:
@@ -52,3 +53,44 @@ def whole_number(value: object, *, where: str, argument: str, least: int, hint: 
     if number < least:
         raise ValueError(f"{where}: {argument} must be at least {least}, got {number}; {hint}")
     return number
+
+
+def flag(value: object, *, where: str, argument: str) -> bool:
+    """Return `value` as a bool, or raise: a text or a number in the place of a flag is a slip (``resume="no"``).
+
+    Examples
+    --------
+    >>> flag(True, where="chain", argument="check")
+    True
+    >>> flag("no", where="chain", argument="check")
+    Traceback (most recent call last):
+    ...
+    TypeError: chain: check must be True or False, got 'no'
+    """
+    if isinstance(value, bool) or type(value).__name__ == "bool":
+        return bool(value)
+    raise TypeError(f"{where}: {argument} must be True or False, got {value!r}")
+
+
+def truth(answer: object, *, where: str, k: int) -> bool:
+    """Return what a predicate ``until(k, state)`` answers as a bool, or raise where it is neither yes nor no.
+
+    Examples
+    --------
+    >>> truth(True, where="chain", k=3)
+    True
+    >>> truth(None, where="chain", k=3)
+    Traceback (most recent call last):
+    ...
+    TypeError: chain: until(3, state) returned None; it must return True or False
+    """
+    if isinstance(answer, bool):
+        return answer
+    shape = getattr(answer, "shape", None)
+    if shape is not None and math.prod(shape) != 1:
+        raise TypeError(
+            f"{where}: until({k}, state) returned an array of shape {shape}; it must return True or False: np.all or np.any of it, say"
+        )
+    if shape is None and not isinstance(answer, int | float):
+        raise TypeError(f"{where}: until({k}, state) returned {answer!r}; it must return True or False")
+    return bool(answer)

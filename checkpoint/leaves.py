@@ -14,6 +14,7 @@ from dualad.levels import Owner
 from dualad.seeding import FLOAT
 from dualad.traced import Traced, writable
 
+from .checks import truth
 from .storage.files import NAMESPACE
 from .tape import Var
 
@@ -167,7 +168,7 @@ def parts_of(leaf):
 
 def on_primals(until):
     """Return the predicate as a function of plain values."""
-    return None if until is None else lambda k, state: until(k, optree.tree_map(primal, state))
+    return None if until is None else lambda k, state: truth(until(k, optree.tree_map(primal, state)), where="chain", k=k)
 
 
 def one_level_down(leaves, tape):

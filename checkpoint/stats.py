@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from .units import format_bytes
 
-__all__ = ["Stats"]
+__all__ = ["Stats", "filled_stats"]
 
 
 @dataclass
@@ -58,3 +58,10 @@ class Stats:
         if self.schedule:
             text += f"; {self.schedule}"
         return f"{text}: {self.reason}" if self.reason else text
+
+
+def filled_stats(given: Stats | None, where: str) -> Stats:
+    """Return the stats to fill: those given, or fresh ones."""
+    if given is not None and not isinstance(given, Stats):
+        raise TypeError(f"{where}: stats must be an instance that is filled in place, stats = Stats(), got {given!r}")
+    return Stats() if given is None else given

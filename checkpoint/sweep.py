@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from .actions import Action, Advance, Drop, Save
-from .checks import whole_number
+from .checks import flag, truth, whole_number
 from .fingerprint import ReplayCheck
 from .player import Player, Pull, Recorder, Step, misplaced
 from .progress import Bar
 from .resume import Beside, Journal, Rest
 from .schedules import CTZ, Schedule
-from .stats import Stats
+from .stats import Stats, filled_stats
 from .storage import Memory, Storage
 from .storage.kept import KeptSession
 from .storage.states import canonical, copy_state, has_arrays
@@ -124,6 +124,7 @@ class Sweep:
             raise TypeError("sweep: give either steps=N or, if N is not known before, until=predicate")
         if until is None and max_steps is not None:
             raise TypeError("sweep: max_steps goes with until; with a known length give steps only")
+        progress, check = flag(progress, where="sweep", argument="progress"), flag(check, where="sweep", argument="check")
         if not isinstance(schedule, Schedule):
             raise TypeError(f"sweep: schedule must be a Schedule such as CTZ() or Revolve(20), got {schedule!r}")
         if not isinstance(storage, Storage):
@@ -153,7 +154,7 @@ class Sweep:
         self._last: list[Any] = []  # x_{N-1} between the phases, if it is not among the saved states
         self._ready = False
         self._seconds = 0.0
-        self.stats = Stats() if stats is None else stats
+        self.stats = filled_stats(stats, "sweep")
 
     # ---------------------------------------------------------------------------------------------- the two phases
 
@@ -319,7 +320,7 @@ class Sweep:
         if k < made:  # x_{made - 1} was saved when the step to the working state had been made
             self._player.advances += 1
             x, k = canonical(step(k, x)), made
-        while not until(k, x):
+        while not truth(until(k, x), where="sweep", k=k):
             if k == self._max_steps:
                 raise RuntimeError(
                     f"sweep: until(k, state) is still not true after max_steps={k} steps; give more steps, or a predicate that also ends"

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..checks import whole_number
+from ..checks import flag, whole_number
 from .background import DiskSession
 from .kept import KeptSession
 from .storage import Storage
@@ -71,7 +71,7 @@ class Disk(Storage):
                 raise TypeError(f"Disk: path must be the name of a folder, got {self.path!r}") from None
         hint = "give the number of states that may wait to be written"
         object.__setattr__(self, "queue", whole_number(self.queue, where="Disk", argument="queue", least=1, hint=hint))
-        if self.resume and self.path is None:
+        if flag(self.resume, where="Disk", argument="resume") and self.path is None:
             raise ValueError("Disk: resume=True needs a path: the folder to go on from, one for each sweep")
 
     def open(self) -> DiskSession:
