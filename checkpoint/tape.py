@@ -31,6 +31,7 @@ from dualad.conversions import check_result
 from dualad.dispatch import strengthen
 from dualad.dual import refuse_traced_metadata, separate, shows_memory
 from dualad.levels import Handle, Level, Owner, locate, new, shared_view, version_of
+from dualad.restated import restated
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import ROWS, Abstract, Elementwise
 from dualad.rules.partials import evaluated
@@ -335,6 +336,9 @@ class Var(Traced):
         if self.node is not None or v_node is not None:
             self.node = tape.record(Assign(self.node, v_node, ops, tape.freeze(index), Abstract(v_value), Abstract(value)))
             alias.version += 1
+
+
+Var._restate = restated  # type: ignore[method-assign]
 
 
 def make_var(value, node, tape):

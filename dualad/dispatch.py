@@ -13,6 +13,7 @@ import optree
 
 from .callers import users, warn
 from .levels import Handle
+from .options import asks_for_integers, inexact
 from .rules.calling import bound, public_name, signature
 from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex
 from .rules.late import late_row
@@ -43,6 +44,10 @@ def apply(fn, args, kwargs):
     if kwargs and "out" in kwargs and not isinstance(row, Refused | None):
         kwargs = dict(kwargs)
         return write_out(row, args, kwargs, kwargs.pop("out"))
+    if (kwargs or len(args) > 1) and row is not None and row.dtype_at is not None and asks_for_integers(row, args, kwargs):
+        top = highest((*args, *kwargs.values()), deep=True)
+        if not top.level.abstract:
+            return top._below(fn, args, kwargs)
     if isinstance(row, Differentiable):
         if row.canonical is not None:
             args, kwargs = row.canonical(args, kwargs)
@@ -53,16 +58,19 @@ def apply(fn, args, kwargs):
         if top is None:
             return apply_by_keyword(row, args, kwargs)
         if row.complex_body is not None and any(map(is_complex, args)):
-            return row.complex_body(*args, **kwargs)
+            return top._restate(fn, row.complex_body, args, kwargs)
         return top._interpret(row, args, kwargs)
     if isinstance(row, Composite):
         if row.value_dependent:
             refuse_abstract(row, (*args, *kwargs.values()))
-        return row.body(*numbers(args), **kwargs)
+        args = numbers(args)
+        if row.restated is True or (row.restated and row.restated(*args, **kwargs)):
+            return restated(row.fn, row.body, args, kwargs)
+        return row.body(*args, **kwargs)
     if isinstance(row, Constant):
-        if row.complex_body is not None and any(map(is_complex, args)):
-            return row.complex_body(*args, **kwargs)
         top = highest((*args, *kwargs.values()), deep=True)
+        if row.complex_body is not None and any(map(is_complex, args)):
+            return row.complex_body(*args, **kwargs) if top is None else top._restate(fn, row.complex_body, args, kwargs)
         return fn(*args, **kwargs) if top is None else top._constant(row, args, kwargs)
     if isinstance(row, Refused):
         raise TypeError(f"{row.name} has no derivative: {row.reason}")
@@ -72,6 +80,12 @@ def apply(fn, args, kwargs):
         f"{public_name(fn)} has no derivative rule in dualad. Write it with functions that have one, give it "
         f"a rule (dualad.primitive), or pass plain values (dualad.primal) if no derivative is needed"
     )
+
+
+def restated(fn, body, args, kwargs):
+    """Evaluate a body, with NumPy's own value."""
+    top = highest((*args, *kwargs.values()), deep=True)
+    return body(*args, **kwargs) if top is None else top._restate(fn, body, args, kwargs)
 
 
 def highest(args, deep=False):
@@ -176,8 +190,15 @@ def apply_method(ufunc, method, args, kwargs):
         a, b = args
         return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
     row = ROWS.get(ufunc)
+    dtype = kwargs.get("dtype")
+    constant = False
+    if method in ("reduce", "accumulate", "reduceat"):
+        constant = isinstance(row, Constant) or (dtype is not None and not inexact(dtype, f"{public_name(ufunc)}.{method}"))
+        if not constant and dtype is not None and ufunc not in (np.add, np.multiply):  # NumPy casts first, too
+            args = (np.asarray(args[0]).astype(dtype) if not isinstance(args[0], Handle) else args[0].astype(dtype), *args[1:])
+            kwargs = {key: value for key, value in kwargs.items() if key != "dtype"}
     same = SAME.get((ufunc, method)) or method_of(ufunc, method)
-    if isinstance(row, Constant) and method in ("reduce", "accumulate", "reduceat"):
+    if constant:
         same = lambda *args, **kwargs: getattr(ufunc, method)(*map(primal, args), **kwargs)
     if same is None:
         raise TypeError(
@@ -186,7 +207,9 @@ def apply_method(ufunc, method, args, kwargs):
     if method in ("reduce", "accumulate") and "axis" not in kwargs and len(args) < 2:
         kwargs = {**kwargs, "axis": 0}
     out = kwargs.pop("out", None)
-    result = same(*args, **{key: value for key, value in kwargs.items() if value is not None or key == "axis"})
+    kwargs = {key: value for key, value in kwargs.items() if value is not None or key == "axis"}
+    own = constant or same in ROWS or method == "at"
+    result = same(*args, **kwargs) if own else restated(getattr(ufunc, method), same, args, kwargs)
     out = out[0] if type(out) is tuple else out
     if out is None:
         return result

@@ -14,6 +14,7 @@ from .batch import unwrap, wrap
 from .conversions import check_result, defers, refuse_kind
 from .dispatch import apply, dtype_of, no_derivative_for, primal, strengthen
 from .levels import Handle, Level, Owner, View, locate, new, shared_view, version_of
+from .restated import restated
 from .rules.batching import aligned
 from .rules.indexing import is_basic
 from .rules.kinds import Elementwise
@@ -187,6 +188,7 @@ class Dual(Traced):
             alias.version += 1
 
 
+Dual._restate = restated
 FLOAT = np.dtype(float)
 
 

@@ -13,10 +13,12 @@ import sys
 import numpy as np
 
 from .conversions import another_goes_first, as_objects, lost
-from .dispatch import apply, apply_method, array, dtype_of, holds_traced, masked_call, packed, primal, strengthen
+from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, masked_call, packed, primal, strengthen
 from .levels import Handle, Owner, View, new, version_of
+from .options import cast_operands, inexact, taken_options
+from .rules.calling import public_name
 from .rules.indexing import cast, discretize, getitem
-from .rules.kinds import ROWS, Elementwise
+from .rules.kinds import ROWS, Composite, Differentiable
 from .rules.sparse import is_sparse, sparse_matmul
 
 __all__ = ["GETITEM", "Traced", "shows", "writable"]
@@ -43,13 +45,21 @@ class Traced(Handle):
 
     def _constant(self, row, args, kwargs):
         """Evaluate a function without derivative: one level down."""
+        return self._below(row.fn, args, kwargs)
+
+    def _restate(self, fn, body, args, kwargs):
+        """Evaluate the body of a function whose value NumPy may compute to other last bits; an interpreter of values takes NumPy's."""
+        return body(*args, **kwargs)
+
+    def _below(self, fn, args, kwargs):
+        """Evaluate a function one level down."""
         level = self.level
         level.check()
         given = (*args, *kwargs.values())
         values = [lower_one(arg, level) for arg in given]
         if not level.weak and len(given) > 1:
             strengthen(values, given)
-        return row.fn(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
+        return fn(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
     def _assign(self, ops, index, v):
         """Replace the part of this handle that `ops` and then `index` show by `v`, which is of no higher level."""
@@ -61,17 +71,21 @@ class Traced(Handle):
         if method != "__call__":
             return apply_method(ufunc, method, args, kwargs)
         if kwargs:
+            row = ROWS.get(ufunc)
             where = kwargs.pop("where", True)
-            dtype = kwargs.pop("dtype", None)
-            if dtype is not None and isinstance(ROWS.get(ufunc), Elementwise):
-                args = tuple(np.asarray(arg, dtype) if not isinstance(arg, Traced) else arg.astype(dtype) for arg in args)
+            if kwargs and isinstance(row, Differentiable | Composite):
+                dtype, casting, order = taken_options(ufunc, kwargs)
+                if dtype is not None and not inexact(dtype, row.name):
+                    casting = {} if casting is None else {"casting": casting}
+                    return highest(args)._below(ufunc, args, {**kwargs, "dtype": dtype, **casting})
+                if dtype is not None or casting is not None:
+                    args = cast_operands(ufunc, args, dtype, casting)
+                if order != "K":
+                    return write_in_order(ufunc, args, kwargs, order)
             if where is not True:
                 return masked_call(ufunc, args, kwargs, where)
-        if ufunc is np.matmul:
-            if "axes" in kwargs or "axis" in kwargs:
-                raise TypeError("numpy.matmul: axes= has no derivative rule in dualad: move the axes first (np.moveaxis), or use np.einsum")
-            if any(map(is_sparse, args)):
-                return sparse_matmul(*args)
+        if ufunc is np.matmul and any(map(is_sparse, args)):
+            return sparse_matmul(*args)
         for arg in args:
             kind = type(arg)
             if kind is list:
@@ -367,6 +381,14 @@ def shows(v, base, ops, index):
         return False
     *before, (fn, arguments, _) = v._refresh().alias.ops
     return fn is getitem and arguments[0] is index and all(map(operator.is_, before, ops)) and len(before) == len(ops)
+
+
+def write_in_order(ufunc, args, kwargs, order):
+    """Evaluate a ufunc with ``order=``: its result is laid out in memory as asked."""
+    if kwargs:
+        raise TypeError(f"{public_name(ufunc)}: order= says nothing about out=: leave it out")
+    results = ufunc(*args)
+    return tuple(np.copy(r, order) for r in results) if isinstance(results, tuple) else np.copy(results, order)
 
 
 def writable(buffer, v):

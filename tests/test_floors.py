@@ -15,6 +15,7 @@ FLOORS = {
     "dualad": [
         "callers",
         "rules levels",
+        "options restated",
         "dispatch conversions",
         "traced",
         "methods batch",

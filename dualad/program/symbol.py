@@ -222,6 +222,9 @@ class Symbol(Traced):
             )
         return trace.record(row.fn, row.fn, args, kwargs)
 
+    def _below(self, fn, args, kwargs):
+        return self.level.record(fn, fn, args, kwargs)
+
     def __array_ufunc__(self, ufunc, method, *args, **kwargs):
         if any(map(holds_traced, args)):
             args = tuple(array(arg) if holds_traced(arg) else arg for arg in args)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from .calling import signature
-from .indexing import cast, getitem, is_basic, scatter
+from .indexing import cast, getitem, is_basic, restate, scatter
 from .kinds import Abstract, strong_multiply
 from .reductions import difference, scattered_difference
 from .shapes import blank, select, surround
@@ -230,6 +230,7 @@ FORMS = {
     select: elementwise_form,
     blank: natural,
     cast: natural,
+    restate: natural,
     np.real: natural,
     np.imag: natural,
     np.conjugate: natural,

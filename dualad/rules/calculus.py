@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from .constants import evaluate, existing
 from .indexing import cast
@@ -68,10 +69,11 @@ def correlate(a, v, mode="valid"):
 
 def trapezoid(y, x=None, dx=1.0, axis=-1):
     y = y if hasattr(y, "ndim") else np.asarray(y)
+    axis = normalize_axis_index(axis, np.ndim(y))
     if x is not None:
         dx = np.diff(x, axis=axis if np.ndim(x) > 1 else -1)
-        dx = np.reshape(dx, [-1 if i == axis % np.ndim(y) else 1 for i in range(np.ndim(y))]) if np.ndim(x) == 1 else dx
-    before = (slice(None),) * (axis % np.ndim(y))
+        dx = np.reshape(dx, [-1 if i == axis else 1 for i in range(np.ndim(y))]) if np.ndim(x) == 1 else dx
+    before = (slice(None),) * axis
     return np.sum(dx * (y[(*before, slice(1, None))] + y[(*before, slice(None, -1))]) / 2.0, axis=axis)
 
 
@@ -85,7 +87,7 @@ def gradient(f, *varargs, axis=None, edge_order=1):
     """Differentiate by second-order differences, also on uneven grids (Quarteroni, Sacco & Saleri 2007, ch. 10.10)."""
     ndim = np.ndim(f)
     f = f if hasattr(f, "dtype") and f.dtype.kind in "fc" else np.asarray(f, float)
-    axes = list(range(ndim)) if axis is None else [i % ndim for i in ((axis,) if isinstance(axis, int | np.integer) else axis)]
+    axes = range(ndim) if axis is None else normalize_axis_tuple(axis, ndim)
     spacings = varargs or (1.0,)
     spacings = spacings * len(axes) if len(spacings) == 1 else spacings
     if len(spacings) != len(axes):
@@ -103,6 +105,7 @@ def along_axis(f, axis, h, edge_order):
         raise ValueError(f"numpy.gradient: {n} elements along axis {axis}: edge_order={edge_order} needs at least {edge_order + 1}")
     f = np.moveaxis(f, axis, -1)
     even = np.ndim(h) == 0
+    h = h if np.result_type(h).kind in "fc" else np.multiply(h, 1.0)
     h = h if even else np.diff(h)
     slope = (f[..., 1:] - f[..., :-1]) / h
     left, right, first, second, last, before = (h,) * 6 if even else (h[:-1], h[1:], h[:1], h[1:2], h[-1:], h[-2:-1])
@@ -193,15 +196,15 @@ bilinear(convolve_full,  convolve_first, lambda g, a, v: correlation(g, a, np.sh
 elementwise(np.sinc,     sinc_partial)  # sinc''(0) = -pi^2/3
 elementwise(bessel_i0,   i0_partial)
 composite(np.i0,         lambda x: bessel_i0(x))
-composite(np.convolve,   convolve)
-composite(np.correlate,  correlate)
-composite(np.trapezoid,  trapezoid)
-composite(np.ediff1d,    ediff1d)
-composite(np.gradient,   gradient)
+composite(np.convolve,   convolve, restated=True)
+composite(np.correlate,  correlate, restated=True)
+composite(np.trapezoid,  trapezoid, restated=True)
+composite(np.ediff1d,    ediff1d, restated=True)
+composite(np.gradient,   gradient, restated=True)
 composite(np.unwrap,     unwrap)
 composite(np.nan_to_num, nan_to_num)
 composite(np.real_if_close, real_if_close, value_dependent=True)
-composite(np.angle,      angle)
+composite(np.angle,      angle, restated=True)
 for fn in existing(np, "trapz"):
-    composite(fn,        trapezoid)
+    composite(fn,        trapezoid, restated=True)
 # fmt: on

@@ -9,7 +9,7 @@ import numpy as np
 
 from .partials import MARKS, one_over
 
-__all__ = ["bound", "missing_rule", "positional_count", "public_name", "signature"]
+__all__ = ["bound", "dtype_position", "missing_rule", "positional_count", "public_name", "signature"]
 
 PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -66,6 +66,15 @@ def positional_count(fn) -> int:
     if isinstance(fn, np.ufunc):
         return fn.nin
     return sum(p.kind in PLACES for p in signature(fn).parameters.values())
+
+
+def dtype_position(fn) -> int | None:
+    """Return where an array function of NumPy's takes its argument ``dtype``, None if it has none."""
+    if isinstance(fn, np.ufunc) or not str(getattr(fn, "__module__", "")).startswith("numpy"):
+        return None
+    parameters = signature(fn).parameters
+    places = [name for name, p in parameters.items() if p.kind in PLACES]
+    return places.index("dtype") if "dtype" in places else None if "dtype" not in parameters and parameters else sys.maxsize
 
 
 def public_name(fn) -> str:

@@ -375,14 +375,20 @@ def null_basis(a, k):
 # --- determinants, pseudo-inverse, least squares ----------------------------------------------------------------------------
 
 
+def log_slope(ans, a):
+    """Return the derivative of log(det(a)) by the elements of a; NaN where a is singular."""
+    singular = np.equal(ans[0], 0)[..., None, None]
+    return np.where(singular, np.nan, mT(np.linalg.inv(np.where(singular, eye(np.shape(a)[-1]), a))))
+
+
 def slogdet_jvp(t, ans, a):
-    trace = np.sum(mT(np.linalg.inv(a)) * t, axis=(-1, -2))
+    trace = np.sum(log_slope(ans, a) * t, axis=(-1, -2))
     return (1j * np.imag(trace) * ans[0] if np.iscomplexobj(a) else np.zeros_like(trace)), np.real(trace)
 
 
 def slogdet_vjp(g, ans, a):
     weight = g[1] + 1j * np.imag(g[0] * ans[0]) if np.iscomplexobj(a) else g[1]
-    return np.expand_dims(weight, (-1, -2)) * mT(np.linalg.inv(a))
+    return np.expand_dims(weight, (-1, -2)) * log_slope(ans, a)
 
 
 @primitive
@@ -439,18 +445,18 @@ explicit(singular_values, singular_values_jvp, singular_values_vjp)
 explicit(qr_factors,      qr_jvp, qr_vjp)
 explicit(pseudo_inverse,  pinv_jvp, pinv_vjp)
 explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp)
-composite(np.linalg.cholesky, cholesky)
-composite(np.linalg.eigh,     lambda a, UPLO="L": eigh_factors(triangle(a, UPLO.upper() == "U"), UPLO))
-composite(np.linalg.eigvalsh, lambda a, UPLO="L": eigenvalues(triangle(a, UPLO.upper() == "U"), UPLO))
-composite(np.linalg.eig,      eig)
-composite(np.linalg.eigvals,  lambda a: general_eigenvalues(a))
-composite(np.linalg.svd,      svd)
-composite(np.linalg.qr,       qr)
-composite(np.linalg.pinv,     pinv)
-composite(np.linalg.lstsq,    lstsq, value_dependent=True)
+composite(np.linalg.cholesky, cholesky, restated=True)
+composite(np.linalg.eigh,     lambda a, UPLO="L": eigh_factors(triangle(a, UPLO.upper() == "U"), UPLO), restated=True)
+composite(np.linalg.eigvalsh, lambda a, UPLO="L": eigenvalues(triangle(a, UPLO.upper() == "U"), UPLO), restated=True)
+composite(np.linalg.eig,      eig, restated=True)
+composite(np.linalg.eigvals,  lambda a: general_eigenvalues(a), restated=True)
+composite(np.linalg.svd,      svd, restated=True)
+composite(np.linalg.qr,       qr, restated=True)
+composite(np.linalg.pinv,     pinv, restated=True)
+composite(np.linalg.lstsq,    lstsq, value_dependent=True, restated=True)
 # fmt: on
 if hasattr(np.linalg, "svdvals"):
-    composite(np.linalg.svdvals, lambda x: singular_values(x))
+    composite(np.linalg.svdvals, lambda x: singular_values(x), restated=True)
 FORMS.update(
     dict.fromkeys(
         (

@@ -83,6 +83,8 @@ def rfftn(a, s=None, axes=None, norm=None, out=None):
 
 def irfftn(a, s=None, axes=None, norm=None, out=None):
     *rest, (n, axis) = lengths(a, s, axes)
+    if n is None and s is not None:  # -1: as long as the half spectrum
+        n = np.shape(a)[axis]
     for m, other in rest:
         a = np.fft.ifft(a, m, other, norm)
     return np.fft.irfft(a, n, axis, norm)
@@ -119,16 +121,16 @@ linear(np.fft.fft,   own_transpose(np.fft.fft))
 linear(np.fft.ifft,  own_transpose(np.fft.ifft))
 linear(np.fft.rfft,  rfft_transpose)
 linear(np.fft.irfft, irfft_transpose)
-composite(np.fft.hfft,      hfft)
-composite(np.fft.ihfft,     ihfft)
-composite(np.fft.fftn,      several(np.fft.fft))
-composite(np.fft.ifftn,     several(np.fft.ifft))
-composite(np.fft.rfftn,     rfftn)
-composite(np.fft.irfftn,    irfftn)
-composite(np.fft.fft2,      in_plane(np.fft.fftn))
-composite(np.fft.ifft2,     in_plane(np.fft.ifftn))
-composite(np.fft.rfft2,     in_plane(np.fft.rfftn))
-composite(np.fft.irfft2,    in_plane(np.fft.irfftn))
+composite(np.fft.hfft,      hfft, restated=True)
+composite(np.fft.ihfft,     ihfft, restated=True)
+composite(np.fft.fftn,      several(np.fft.fft), restated=True)
+composite(np.fft.ifftn,     several(np.fft.ifft), restated=True)
+composite(np.fft.rfftn,     rfftn, restated=True)
+composite(np.fft.irfftn,    irfftn, restated=True)
+composite(np.fft.fft2,      in_plane(np.fft.fftn), restated=True)
+composite(np.fft.ifft2,     in_plane(np.fft.ifftn), restated=True)
+composite(np.fft.rfft2,     in_plane(np.fft.rfftn), restated=True)
+composite(np.fft.irfft2,    in_plane(np.fft.irfftn), restated=True)
 composite(np.fft.fftshift,  shifted(1))
 composite(np.fft.ifftshift, shifted(-1))
 # fmt: on

@@ -6,7 +6,7 @@ import numpy as np
 
 from .kinds import Abstract, constant, linear, primitive
 
-__all__ = ["cast", "discretize", "getitem", "is_basic", "scatter", "winners"]
+__all__ = ["cast", "discretize", "getitem", "is_basic", "restate", "scatter", "winners"]
 
 
 @primitive
@@ -36,6 +36,12 @@ def cast(x, dtype):
 def discretize(x, dtype):
     """Return `x` as an integer, boolean or other dtype without derivative."""
     return np.asarray(x).astype(dtype)[()]
+
+
+@primitive
+def restate(x):
+    """Return `x`: what a value that NumPy computed itself has its derivative from."""
+    return x
 
 
 def is_basic(index) -> bool:
@@ -69,4 +75,5 @@ linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe"
 linear(scatter, lambda g, x, index, like: getitem(g, index))
 constant(discretize)
 linear(cast,    lambda g, x, dtype: g)
+linear(restate, lambda g, x: g)
 # fmt: on

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .calling import missing_rule, positional_count, public_name
+from .calling import dtype_position, missing_rule, positional_count, public_name
 from .cotangents import Abstract, is_complex, like_primal, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
 from .partials import ANS, FIRST, MARKS, MINUS_ONE, ONE, SECOND, evaluated, fits, one_over, product, used_by
 from .precision import in_loop
@@ -88,15 +88,22 @@ class Row:
     trusted: bool = False
     #: an elementwise function with one rule for real and complex arrays
     short: bool = False
+    #: a body that follows NumPy only up to rounding, or in what it takes: the value is computed by the function itself
+    #: (a predicate of the arguments: for some calls)
+    restated: bool | Callable = False
+    #: where its argument ``dtype`` stands, None if it has none
+    dtype_at: int | None = None
     #: linear in its first argument, the only one with a derivative; and if its result is never a view
     alone: bool = False
     alone_and_fresh: bool = False
 
     def __init__(self, fn: Callable, **options):
         self.fn = self.call = fn
-        self.name = public_name(fn)
+        self.name, self.dtype_at = public_name(fn), dtype_position(fn)
         for option, setting in options.items():
             setattr(self, option, setting)
+        if self.like:
+            self.dtype_at = None
 
     def __repr__(self):
         return f"<{self.kind} row of {self.name}>"

@@ -6,6 +6,7 @@ Where NumPy only moves elements about, the rule asks it to move their positions,
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from .constants import evaluate, existing
 from .indexing import cast
@@ -38,7 +39,7 @@ def gathered(fn):
 
 
 def rot90(m, k=1, axes=(0, 1)):
-    first, second = (axis % np.ndim(m) for axis in axes)
+    first, second = (normalize_axis_index(axis, np.ndim(m)) for axis in axes)
     if first == second:
         raise ValueError(f"numpy.rot90: axes={axes!r} are one axis: give two")
     order = list(range(np.ndim(m)))
@@ -53,7 +54,9 @@ def rot90(m, k=1, axes=(0, 1)):
 
 def rollaxis(a, axis, start=0):
     ndim = np.ndim(a)
-    axis, start = axis % ndim, start + ndim if start < 0 else start
+    axis, start = normalize_axis_index(axis, ndim), start + ndim if start < 0 else start
+    if not 0 <= start <= ndim:
+        raise np.exceptions.AxisError(start, ndim, "start")
     return np.moveaxis(a, axis, start - 1 if axis < start else start)
 
 
@@ -96,7 +99,7 @@ def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=Fa
     axes = tuple(range(np.ndim(x))) if axis is None else (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
     if len(sizes) != len(axes):
         raise ValueError(f"sliding_window_view: {len(sizes)} sizes of the window for {len(axes)} axes: give one for each")
-    for axis, size in zip((a % np.ndim(x) for a in axes), sizes, strict=True):
+    for axis, size in zip(normalize_axis_tuple(axes, np.ndim(x), allow_duplicate=True), sizes, strict=True):
         starts = np.arange(np.shape(x)[axis] - size + 1)
         x = np.moveaxis(np.take(x, starts[:, None] + np.arange(size), axis), axis + 1, -1)
     return x
@@ -149,7 +152,7 @@ def trim_zeros(filt, trim="fb", axis=None):
     trim = trim.lower()
     if set(trim) - {"f", "b"} or not trim:
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
-    axes = range(np.ndim(filt)) if axis is None else [i % np.ndim(filt) for i in np.atleast_1d(axis)]
+    axes = range(np.ndim(filt)) if axis is None else normalize_axis_tuple(axis, np.ndim(filt))
     filled = evaluate(np.argwhere, filt)
     index = [slice(None)] * np.ndim(filt)
     for i in axes:
@@ -220,7 +223,7 @@ def sort_complex(a):
 
 
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
-    axis %= np.ndim(arr)
+    axis = normalize_axis_index(axis, np.ndim(arr))
     moved = np.moveaxis(arr, axis, -1)
     outer = np.shape(moved)[:-1]
     rows = np.reshape(moved, (-1, np.shape(moved)[-1]))
@@ -234,7 +237,7 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
 
 def apply_over_axes(func, a, axes):
     for axis in (axes,) if isinstance(axes, int | np.integer) else axes:
-        axis %= np.ndim(a)
+        axis = normalize_axis_index(axis, np.ndim(a))
         ans = func(a, axis)
         a = ans if np.ndim(ans) == np.ndim(a) else np.expand_dims(ans, axis)
     return a
@@ -323,9 +326,9 @@ composite(np.partition, partition)
 composite(np.sort_complex, sort_complex)
 composite(np.apply_along_axis, apply_along_axis)
 composite(np.apply_over_axes,  apply_over_axes)
-composite(np.linspace,  linspace)
-composite(np.logspace,  logspace)
-composite(np.geomspace, geomspace)
+composite(np.linspace,  linspace, restated=True)
+composite(np.logspace,  logspace, restated=True)
+composite(np.geomspace, geomspace, restated=True)
 elementwise(np._core.umath.clip, clamp_inside, clamp_low, clamp_high, name="numpy._core.umath.clip")  # the method of plain arrays
 composite(np._core.umath._ones_like, lambda x: np.ones_like(x))
 # fmt: on

@@ -6,6 +6,7 @@ import string
 from functools import lru_cache
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from .kinds import bilinear, composite, explicit, is_complex, multilinear, ndim_of, primitive, restore_axes, shape_of, unbroadcast
 from .primitives import ratio
@@ -49,6 +50,11 @@ def dot(a, b, out=None):
     return np.matmul(a, b) if ndim_of(b) <= 2 else np.tensordot(a, b, ((-1,), (-2,)))
 
 
+def beyond_matrices(a, b, out=None):
+    """Return whether NumPy's product of these arrays is no product of matrices."""
+    return max(ndim_of(a), ndim_of(b)) > 2
+
+
 def inner(a, b):
     if ndim_of(a) == 0 or ndim_of(b) == 0:
         return np.multiply(a, b)
@@ -68,7 +74,8 @@ def tensordot(a, b, axes=2):
     if isinstance(axes, int | np.integer):
         axes = (tuple(range(len(shape_a) - axes, len(shape_a))), tuple(range(axes)))
     left, right = (
-        [x % n for x in (axis if np.iterable(axis) else (axis,))] for axis, n in zip(axes, (len(shape_a), len(shape_b)), strict=True)
+        [normalize_axis_index(x, n) for x in (axis if np.iterable(axis) else (axis,))]
+        for axis, n in zip(axes, (len(shape_a), len(shape_b)), strict=True)
     )
     if [shape_a[i] for i in left] != [shape_b[i] for i in right]:
         raise ValueError(f"numpy.tensordot: shapes {shape_a} and {shape_b} do not match over axes {left} and {right}")
@@ -113,7 +120,7 @@ def canonical_einsum(args, kwargs):
             operands[k] = np.diagonal(operands[k], 0, i, j)
             term = "".join(c for n, c in enumerate(term) if n not in (i, j)) + letter
         terms[k] = term
-    options = {key: value for key, value in kwargs.items() if key == "optimize"}
+    options = {key: value for key, value in kwargs.items() if value is not None}
     return tuple(operands), {**options, "subscripts": ",".join(terms) + "->" + output}
 
 
@@ -137,15 +144,18 @@ def explicit_subscripts(subscripts, ndims):
     return tuple(terms), output
 
 
+LETTERS = string.ascii_uppercase + string.ascii_lowercase  # as NumPy has them
+
+
 def sublist(indices):
-    return "".join("..." if i is Ellipsis else string.ascii_letters[i] for i in indices)
+    return "".join("..." if i is Ellipsis else LETTERS[i] for i in indices)
 
 
 def einsum_call(*operands, subscripts, **options):
     return np.einsum(subscripts, *operands, **options)
 
 
-def einsum_transpose(i, g, *operands, subscripts, **options):
+def einsum_transpose(i, g, *operands, subscripts, order="K", **options):
     swapped, alone = swapped_subscripts(subscripts, i)
     others = [x for k, x in enumerate(operands) if k != i]
     if alone:
@@ -234,7 +244,7 @@ def square_of(x):
 @primitive
 def euclidean(x, axis, keepdims):
     """Return the root of the sum of squares over one axis, or a tuple of them."""
-    if ndim_of(x) == 1 or axis == tuple(range(ndim_of(x))):
+    if axis == tuple(range(ndim_of(x))) or (ndim_of(x) == 1 and axis != ()):
         return np.linalg.norm(x, keepdims=keepdims)
     return np.sqrt(np.sum(square_of(x), axis=axis, keepdims=keepdims))
 
@@ -282,7 +292,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
         raise ValueError(f"numpy.linalg.norm: axis={axis!r} of an array of shape {shape_of(x)}: give one axis or two")
     if ord in (None, "fro", "f"):
         return vector_norm(x, 2, axes, keepdims)
-    row, column = (a % ndim for a in axes)
+    row, column = normalize_axis_tuple(axes, ndim)
     if ord in (1, -1, np.inf, -np.inf):
         first, second = (row, column) if ord in (1, -1) else (column, row)
         sums = np.sum(np.abs(x), axis=first, keepdims=True)
@@ -303,8 +313,8 @@ def norm(x, ord=None, axis=None, keepdims=False):
 bilinear(np.matmul,      matmul_first, matmul_second)
 bilinear(np.outer,       outer_first, outer_second)
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum)
-composite(np.dot,        dot)
-composite(np.inner,      inner)
+composite(np.dot,        dot, restated=beyond_matrices)
+composite(np.inner,      inner, restated=beyond_matrices)
 composite(np.tensordot,  tensordot)
 composite(np.kron,       kron)
 composite(np.vdot,       lambda a, b: np.matmul(np.conjugate(np.ravel(a)), np.ravel(b)))
@@ -312,5 +322,5 @@ explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve
 explicit(np.linalg.inv,   inv_jvp, inv_vjp)
 explicit(np.linalg.det,   det_jvp, det_vjp, value_dependent=True)
 explicit(euclidean,       euclidean_jvp, euclidean_vjp)  # norm'(0) = 0
-composite(np.linalg.norm, norm)
+composite(np.linalg.norm, norm, restated=lambda x, *how, **named: bool(how or named))  # norm(x) is one call
 # fmt: on

@@ -198,15 +198,15 @@ def horner(c, x):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-composite(np.poly,    poly, value_dependent=True)
-composite(np.polyval, polyval)
-composite(np.polyadd, polyadd)
-composite(np.polysub, polysub)
-composite(np.polymul, lambda a1, a2: convolve_full(coefficients(a1), coefficients(a2)))
-composite(np.polyder, polyder)
-composite(np.polyint, polyint)
-composite(np.polydiv, polydiv, value_dependent=True)
-composite(np.polyfit, polyfit, value_dependent=True)
-composite(np.roots,   roots, value_dependent=True)
-composite(np.vander,  vander)
+composite(np.poly,    poly, value_dependent=True, restated=True)
+composite(np.polyval, polyval, restated=True)
+composite(np.polyadd, polyadd, restated=True)
+composite(np.polysub, polysub, restated=True)
+composite(np.polymul, lambda a1, a2: convolve_full(coefficients(a1), coefficients(a2)), restated=True)
+composite(np.polyder, polyder, restated=True)
+composite(np.polyint, polyint, restated=True)
+composite(np.polydiv, polydiv, value_dependent=True, restated=True)
+composite(np.polyfit, polyfit, value_dependent=True, restated=True)
+composite(np.roots,   roots, value_dependent=True, restated=True)
+composite(np.vander,  vander, restated=True)
 # fmt: on

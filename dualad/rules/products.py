@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
-from .constants import existing
+from .constants import evaluate, existing
 from .decompositions import conj
 from .kinds import composite
 from .linalg import mT, norm, vector_norm
@@ -98,7 +99,7 @@ def tensorinv(a, ind=2):
 
 def tensorsolve(a, b, axes=None):
     if axes is not None:
-        moved = [axis % np.ndim(a) for axis in axes]
+        moved = [normalize_axis_index(axis, np.ndim(a)) for axis in axes]
         a = np.transpose(a, (*(i for i in range(np.ndim(a)) if i not in moved), *moved))
     shape = np.shape(a)[np.ndim(b) :]
     size = int(np.prod(shape))
@@ -109,7 +110,13 @@ def cond(x, p=None):
     if p in (None, 2, -2):
         s = np.linalg.svd(x, compute_uv=False)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-    return norm(x, p, axis=(-2, -1)) * norm(np.linalg.inv(x), p, axis=(-2, -1))
+    singular = evaluate(is_singular, x)
+    inverse = np.where(singular, np.nan, np.linalg.inv(np.where(singular, np.eye(np.shape(x)[-1], dtype=bool), x)))
+    return norm(x, p, axis=(-2, -1)) * norm(inverse, p, axis=(-2, -1))
+
+
+def is_singular(x):
+    return np.equal(np.linalg.slogdet(x)[0], 0)[..., None, None]
 
 
 def all_axes(x, axis):
@@ -119,28 +126,28 @@ def all_axes(x, axis):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-composite(np.cross,               cross)
-composite(np.linalg.cross,        linalg_cross)
-composite(np.linalg.outer,        linalg_outer)
+composite(np.cross,               cross, restated=True)
+composite(np.linalg.cross,        linalg_cross, restated=True)
+composite(np.linalg.outer,        linalg_outer, restated=True)
 composite(np.linalg.matmul,       lambda x1, x2, /: np.matmul(x1, x2))
 composite(np.linalg.tensordot,    lambda x1, x2, /, *, axes=2: np.tensordot(x1, x2, axes))
-composite(np.linalg.vecdot,       vecdot)
+composite(np.linalg.vecdot,       vecdot, restated=True)
 composite(np.linalg.diagonal,     lambda x, /, *, offset=0: np.diagonal(x, offset, -2, -1))
 composite(np.linalg.trace,        lambda x, /, *, offset=0, dtype=None: np.trace(x, offset, -2, -1, dtype))
-composite(np.linalg.matrix_power, matrix_power)
-composite(np.linalg.multi_dot,    multi_dot)
-composite(np.linalg.tensorinv,    tensorinv)
-composite(np.linalg.tensorsolve,  tensorsolve)
-composite(np.linalg.cond,         cond)
-composite(np.linalg.matrix_norm,  lambda x, /, *, keepdims=False, ord="fro": norm(x, ord, (-2, -1), keepdims))
+composite(np.linalg.matrix_power, matrix_power, restated=True)
+composite(np.linalg.multi_dot,    multi_dot, restated=True)
+composite(np.linalg.tensorinv,    tensorinv, restated=True)
+composite(np.linalg.tensorsolve,  tensorsolve, restated=True)
+composite(np.linalg.cond,         cond, restated=True)
+composite(np.linalg.matrix_norm,  lambda x, /, *, keepdims=False, ord="fro": norm(x, ord, (-2, -1), keepdims), restated=True)
 composite(np.linalg.vector_norm,  lambda x, /, *, axis=None, keepdims=False, ord=2:
-                                  vector_norm(x, ord, all_axes(x, axis), keepdims))
+                                  vector_norm(x, ord, all_axes(x, axis), keepdims), restated=True)
 # fmt: on
 for fn in {np.matrix_transpose, np.linalg.matrix_transpose}:
     composite(fn, lambda x, /: mT(x))
 for fn in existing(np, "vecdot"):
-    composite(fn, vecdot)
+    composite(fn, vecdot, restated=True)
 for fn in existing(np, "matvec"):
-    composite(fn, lambda a, x: np.matmul(a, x[..., None])[..., 0])
+    composite(fn, lambda a, x: np.matmul(a, x[..., None])[..., 0], restated=True)
 for fn in existing(np, "vecmat"):
-    composite(fn, lambda x, a: np.matmul(conj(x)[..., None, :], a)[..., 0, :])
+    composite(fn, lambda x, a: np.matmul(conj(x)[..., None, :], a)[..., 0, :], restated=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from .kinds import composite, explicit, is_complex, linear, ndim_of, primitive, restore_axes, shape_of, spread_out
 from .primitives import ratio
@@ -30,6 +31,8 @@ def add_reduce(x, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, wher
 def cumsum_transpose(g, x, axis=None, dtype=None, out=None):
     if axis is None:
         return np.reshape(np.flip(np.cumsum(np.flip(g))), x.shape)
+    if not x.shape:  # NumPy takes it for a vector
+        return np.reshape(g, ())
     return np.flip(np.cumsum(np.flip(g, axis), axis), axis)
 
 
@@ -134,7 +137,7 @@ def flat_sqrt(v):
 def fold(x, axis):
     """Return `x` with the axes to reduce moved to the end and merged into one."""
     ndim = ndim_of(x)
-    axes = range(ndim) if axis is None else sorted({a % ndim for a in ((axis,) if isinstance(axis, int | np.integer) else axis)})
+    axes = range(ndim) if axis is None else sorted(normalize_axis_tuple(axis, ndim))
     kept = [i for i in range(ndim) if i not in axes]
     x = np.transpose(x, (*kept, *axes))
     return np.reshape(x, (*x.shape[: len(kept)], int(np.prod(x.shape[len(kept) :], dtype=int))))
@@ -143,7 +146,7 @@ def fold(x, axis):
 def unfold(y, x, axis):
     """Return `y`, of the shape of ``fold(x, axis)``, in the layout of `x`."""
     shape, ndim = shape_of(x), ndim_of(x)
-    axes = range(ndim) if axis is None else sorted({a % ndim for a in ((axis,) if isinstance(axis, int | np.integer) else axis)})
+    axes = range(ndim) if axis is None else sorted(normalize_axis_tuple(axis, ndim))
     order = [*(i for i in range(ndim) if i not in axes), *axes]
     return np.transpose(np.reshape(y, [shape[i] for i in order]), tuple(np.argsort(order)))
 
@@ -184,12 +187,14 @@ def recurrence(a, b):
 
 
 def cumprod_jvp(t, ans, x, axis=None, dtype=None, out=None):
+    axis = axis if shape_of(x) else None  # NumPy takes a 0-d array for a vector
     x, t = (np.reshape(x, -1), np.reshape(t, -1)) if axis is None else (np.moveaxis(x, axis, -1), np.moveaxis(t, axis, -1))
     s = recurrence(x, t * exclusive(x))
     return s if axis is None else np.moveaxis(s, -1, axis)
 
 
 def cumprod_vjp(g, ans, x, axis=None, dtype=None, out=None):
+    axis = axis if shape_of(x) else None
     rows = np.reshape(x, -1) if axis is None else np.moveaxis(x, axis, -1)
     g = g if axis is None else np.moveaxis(g, axis, -1)
     later = np.concatenate([rows[..., 1:], np.ones_like(rows[..., :1])], axis=-1)
@@ -226,7 +231,7 @@ def sort(x, axis=-1, kind=None, order=None, *, stable=None):
 def take_along_axis(x, indices, axis=-1):
     if axis is None:
         return np.ravel(x)[np.ravel(indices)]
-    axis %= ndim_of(x)
+    axis = normalize_axis_index(axis, ndim_of(x))
     shape = [1] * ndim_of(x)
     grid = []
     for i, n in enumerate(shape_of(x)):
@@ -262,8 +267,11 @@ def neighbours(x, axis):
 def diff(x, n=1, axis=-1, prepend=NO, append=NO):
     if n < 0:
         raise ValueError(f"numpy.diff: n is {n}: give a non-negative order")
+    if ndim_of(x) == 0:
+        raise ValueError("numpy.diff: the array has no axis: diff requires input that is at least one dimensional")
+    axis = normalize_axis_index(axis, ndim_of(x))
     edges = [
-        np.broadcast_to(e, (*shape_of(x)[: axis % ndim_of(x)], 1, *shape_of(x)[axis % ndim_of(x) + 1 :])) if ndim_of(e) == 0 else e
+        np.broadcast_to(e, (*shape_of(x)[:axis], 1, *shape_of(x)[axis + 1 :])) if ndim_of(e) == 0 else e
         for e in (prepend, append)
         if e is not NO
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from .indexing import getitem, scatter
 from .kinds import Abstract, composite, constant, elementwise, explicit, joined, linear, ndim_of, primitive, shape_of, unbroadcast
@@ -87,13 +88,14 @@ def split(x, indices_or_sections, axis=0):
 
 
 def array_split(x, indices_or_sections, axis=0):
+    axis = normalize_axis_index(axis, ndim_of(x))
     n = shape_of(x)[axis]
     if isinstance(indices_or_sections, int | np.integer):
         short, extra = divmod(n, indices_or_sections)
         cuts = np.cumsum([short + 1] * extra + [short] * (indices_or_sections - extra))[:-1].tolist()
     else:
         cuts = list(indices_or_sections)
-    before = (slice(None),) * (axis % ndim_of(x))
+    before = (slice(None),) * axis
     return [x[(*before, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
 
 
@@ -145,7 +147,7 @@ def take(x, indices, axis=None, out=None, mode="raise"):
     if mode != "raise":
         indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
     element = not indices.ndim and isinstance(indices, np.ndarray | np.generic)
-    return getitem(x, (*(slice(None),) * (axis % ndim_of(x)), int(indices) if element else indices))
+    return getitem(x, (*(slice(None),) * normalize_axis_index(axis, ndim_of(x)), int(indices) if element else indices))
 
 
 def repeat_transpose(g, x, repeats, axis=None):
@@ -185,14 +187,73 @@ def pad(x, pad_width, mode="constant", **options):
     widths = tuple((int(before), int(after)) for before, after in widths)
     if mode == "constant":
         return surround(x, widths, **options)
-    if mode not in ("edge", "reflect", "symmetric", "wrap") or options.get("reflect_type", "even") != "even":
-        raise TypeError(
-            f"numpy.pad: mode={mode!r} with {options} has no derivative rule in dualad; 'constant', 'edge', "
-            f"'reflect', 'symmetric' and 'wrap' have"
-        )
+    if callable(mode):
+        raise TypeError("numpy.pad: a function as mode= has no derivative rule in dualad: write into np.zeros_like(x, shape=...)")
+    sides = {name: per_axis(setting, ndim) for name, setting in options.items() if name in ("end_values", "stat_length")}
     for axis, width in enumerate(widths):
         if width != (0, 0):
-            x = np.take(x, np.pad(np.arange(shape_of(x)[axis]), width, mode=mode), axis)
+            x = padded(x, axis, width, mode, options.get("reflect_type", "even"), {name: pair[axis] for name, pair in sides.items()})
+    return x
+
+
+def per_axis(setting, ndim):
+    """Return, for each axis, what holds before and after: given once, as a pair, or for each axis."""
+    if setting is None or ndim_of(setting) == 0:
+        return [(setting, setting)] * ndim
+    setting = np.broadcast_to(setting if hasattr(setting, "dtype") else np.stack([np.asarray(s) for s in setting]), (ndim, 2))
+    return [(setting[i, 0], setting[i, 1]) for i in range(ndim)]
+
+
+def padded(x, axis, width, mode, reflect_type, sides):
+    """Return an array padded along one axis."""
+    n = shape_of(x)[axis]
+    lead = (slice(None),) * axis
+    if mode == "empty":  # undefined: NumPy leaves what the memory holds
+        widths = [(0, 0)] * ndim_of(x)
+        widths[axis] = width
+        return surround(x, tuple(widths))
+    if mode in STATISTICS:
+        lengths = [n if length is None else min(int(length), n) for length in sides.get("stat_length", (None, None))]
+        parts = (x[(*lead, slice(None, lengths[0]))], x[(*lead, slice(n - lengths[1], None))])
+        before, after = (
+            repeated(STATISTICS[mode](part, axis=axis, keepdims=True), count, axis) for part, count in zip(parts, width, strict=True)
+        )
+    elif mode == "linear_ramp":
+        first, last = x[(*lead, slice(None, 1))], x[(*lead, slice(n - 1, None))]
+        shape = [-1 if i == axis else 1 for i in range(ndim_of(x))]
+        up, down = (np.reshape(np.arange(count) / max(count, 1), shape).astype(x.dtype) for count in width)
+        ends = sides.get("end_values", (0, 0))
+        before, after = ends[0] + up * (first - ends[0]), ends[1] + np.flip(down, axis) * (last - ends[1])
+    elif reflect_type == "odd" and mode in ("reflect", "symmetric"):
+        return reflected_oddly(x, axis, width, mode)
+    else:
+        return np.take(x, np.pad(np.arange(n), width, mode=mode), axis)
+    return np.concatenate([before, x, after], axis=axis)
+
+
+STATISTICS = {"mean": np.mean, "maximum": np.max, "minimum": np.min, "median": np.median}
+
+
+def repeated(edge, count, axis):
+    """Return an array of length 1 along an axis repeated along it."""
+    return np.broadcast_to(edge, tuple(count if i == axis else n for i, n in enumerate(shape_of(edge))))
+
+
+def reflected_oddly(x, axis, width, mode):
+    """Return what the rule ``2 * edge - reflected`` gives beyond both ends, again and again where the padding is longer than the array."""
+    n, edge = shape_of(x)[axis], int(mode == "symmetric")
+    if n == 1:  # NumPy repeats it
+        return np.take(x, np.pad(np.arange(n), width, mode="edge"), axis)
+    lead = (slice(None),) * axis
+    before, after = width
+    while before > 0 or after > 0:
+        m = shape_of(x)[axis]
+        whole = m // n * n if edge else (m - 1) // (n - 1) * (n - 1)
+        left, right = min(whole, before), min(whole, after)
+        low = 2 * x[(*lead, slice(None, 1))] - np.flip(x[(*lead, slice(1 - edge, 1 - edge + left))], axis)
+        high = 2 * x[(*lead, slice(m - 1, None))] - np.flip(x[(*lead, slice(m + edge - 1 - right, m + edge - 1))], axis)
+        x = np.concatenate([low, x, high], axis=axis)
+        before, after = before - left, after - right
     return x
 
 
@@ -305,7 +366,7 @@ explicit(blank,         lambda t, ans, x, dtype=None: None, lambda g, ans, x, dt
 explicit(filled,        lambda t, ans, x, shape, dtype=None: None, lambda g, ans, x, shape, dtype=None: None)
 composite(np.where,       where)
 composite(np.clip,        clip)
-composite(np.interp,      interp)
+composite(np.interp,      interp, restated=True)
 composite(np.atleast_1d,  atleast(1))
 composite(np.atleast_2d,  atleast(2))
 composite(np.atleast_3d,  atleast(3))
@@ -315,7 +376,7 @@ composite(np.diag,        diag)
 composite(np.trace,       lambda x, offset=0, axis1=0, axis2=1, dtype=None, out=None:
                           np.sum(np.diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype))
 composite(np.take,        take)
-composite(np.pad,         pad)
+composite(np.pad,         pad, restated=lambda x, widths, mode="constant", **options: mode not in ("constant", "empty"))
 composite(np.zeros_like,  like(0))
 composite(np.ones_like,   like(1))
 composite(np.empty_like,  like(0))

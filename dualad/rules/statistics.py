@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from .constants import evaluate, existing
 from .indexing import cast, scatter
@@ -70,6 +71,8 @@ def nan_extremum(extremum, worst):
     def body(a, axis=None, out=None, keepdims=NO, initial=NO, where=NO):
         missing = np.isnan(a)
         ans = extremum(np.where(missing, worst, a), axis=axis, keepdims=given(keepdims), initial=initial, where=where)
+        if initial is not NO:
+            return ans
         alone = np.all(missing, axis=axis, keepdims=given(keepdims))
         return np.where(alone, np.nan, ans)[()]
 
@@ -146,6 +149,28 @@ def quantiles(a, q, axis, method, keepdims, skip_nan=False):
     return np.reshape(np.moveaxis(ans, -1, 0), (*np.shape(q), *kept_shape(a, axis, keepdims)))[()]
 
 
+def chosen(a, q, axis, method, keepdims, skip_nan, weights):
+    """Return the elements that are the quantiles of a weighted array."""
+    rows = fold(a, axis)
+    places = evaluate(weighted_places, a, q, axis, method, skip_nan, weights)
+    ans = np.take_along_axis(np.sort(rows, axis=-1), places, -1)
+    return np.reshape(np.moveaxis(ans, -1, 0), (*np.shape(q), *kept_shape(a, axis, keepdims)))[()]
+
+
+def weighted_places(a, q, axis, method, skip_nan, weights):
+    """Return where NumPy finds weighted quantiles among the sorted elements: those of the ranks."""
+    weights = np.asarray(weights)
+    weights = fold(weights if weights.shape == a.shape else spread(weights, a, axis), axis)
+    rows = fold(a, axis)
+    ranks = np.argsort(np.argsort(rows, axis=-1, kind="stable"), axis=-1, kind="stable").astype(float)
+    if skip_nan:
+        ranks = np.where(np.isnan(rows), np.nan, ranks)
+    find, places = np.nanquantile if skip_nan else np.quantile, np.empty((*rows.shape[:-1], np.size(q)))
+    for k in np.ndindex(rows.shape[:-1]):
+        places[k] = find(ranks[k], np.reshape(q, -1), method=method, weights=weights[k])
+    return np.nan_to_num(places).astype(int)
+
+
 def whole(place, n):
     return np.clip(np.floor(place), 0, n - 1).astype(int)
 
@@ -153,7 +178,7 @@ def whole(place, n):
 def kept_shape(a, axis, keepdims):
     """Return the shape of a reduction of `a`."""
     shape, ndim = np.shape(a), np.ndim(a)
-    axes = set(range(ndim)) if axis is None else {i % ndim for i in ((axis,) if isinstance(axis, int | np.integer) else axis)}
+    axes = range(ndim) if axis is None else normalize_axis_tuple(axis, ndim)
     return tuple(1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes)
 
 
@@ -161,9 +186,9 @@ def quantile(skip_nan, scale):
     """Make the body of ``quantile`` and its kin; a percentage is divided by `scale`."""
 
     def body(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None, interpolation=None):
-        if weights is not None:
-            raise TypeError("numpy.quantile and its kin: weights= has no derivative rule in dualad")
         q = as_array(q) if isinstance(q, list | tuple) else q
+        if weights is not None:  # for which NumPy has one method, that chooses elements
+            return chosen(inexact(a), q / scale if scale != 1 else q, axis, method, given(keepdims), skip_nan, weights)
         return quantiles(inexact(a), q if scale == 1 else q / scale, axis, interpolation or method, given(keepdims), skip_nan)
 
     return body
@@ -190,8 +215,9 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=NO):
         ans = np.mean(a, axis=axis, keepdims=keepdims)
         total = np.asarray(np.size(a) / max(np.size(ans), 1), dtype=ans.dtype)[()]
     else:
-        kind = np.result_type(weights, a_dtype, *([] if a_dtype.kind in "fc" else [float]))
-        weights = spread(cast(as_array(weights), kind), a, axis)
+        weights = as_array(weights)
+        kind = np.result_type(weights.dtype, a_dtype, *([] if a_dtype.kind in "fc" else [float]))
+        weights = spread(cast(weights, kind), a, axis)
         total = np.sum(weights, axis=axis, keepdims=keepdims)
         ans = np.sum(a * weights, axis=axis, keepdims=keepdims) / total
     return (ans, np.broadcast_to(total, np.shape(ans)) + 0.0) if returned else ans
@@ -203,7 +229,7 @@ def spread(weights, a, axis):
         return weights
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
-    axes = [i % np.ndim(a) for i in ((axis,) if isinstance(axis, int | np.integer) else axis)]
+    axes = normalize_axis_tuple(axis, np.ndim(a))
     weights = np.transpose(weights, tuple(np.argsort(axes)))
     full = np.reshape(weights, [np.shape(a)[i] if i in axes else 1 for i in range(np.ndim(a))])
     return np.broadcast_to(full, np.shape(a))
@@ -292,7 +318,8 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     if y is not None:
         x = np.concatenate([x, variables(y, rowvar, np.ndim(y) > 1 and np.shape(y)[0] != 1, dtype)], axis=0)
     ddof = (0 if bias else 1) if ddof is None else ddof
-    w = fweights if aweights is None else aweights if fweights is None else np.multiply(fweights, aweights)
+    fweights, aweights = (w if w is None else inexact(w) for w in (fweights, aweights))
+    w = fweights if aweights is None else aweights if fweights is None else fweights * aweights
     total = np.shape(x)[1] if w is None else np.sum(w)
     mean = np.mean(x, axis=1, keepdims=True) if w is None else np.sum(x * w, axis=1, keepdims=True) / total
     free = total - ddof if w is None or aweights is None else total if ddof == 0 else total - ddof * np.sum(w * aweights) / total
@@ -325,34 +352,34 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None, **old):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-composite(np.nansum,      nansum)
-composite(np.nanprod,     nanprod)
-composite(np.nanmean,     nanmean)
-composite(np.nanvar,      nanvar)
-composite(np.nanstd,      nanstd)
-composite(np.nanmax,      nan_extremum(np.max, -np.inf))
-composite(np.nanmin,      nan_extremum(np.min, np.inf))
-composite(np.nancumsum,   nan_scan(np.cumsum, 0.0))
-composite(np.nancumprod,  nan_scan(np.cumprod, 1.0))
-composite(np.median,        median(False))
-composite(np.nanmedian,     median(True))
-composite(np.quantile,      quantile(False, 1))
-composite(np.percentile,    quantile(False, 100))
-composite(np.nanquantile,   quantile(True, 1))
-composite(np.nanpercentile, quantile(True, 100))
-composite(np.ptp,           ptp)
-composite(np.average,       average)
+composite(np.nansum,      nansum, restated=True)
+composite(np.nanprod,     nanprod, restated=True)
+composite(np.nanmean,     nanmean, restated=True)
+composite(np.nanvar,      nanvar, restated=True)
+composite(np.nanstd,      nanstd, restated=True)
+composite(np.nanmax,      nan_extremum(np.max, -np.inf), restated=True)
+composite(np.nanmin,      nan_extremum(np.min, np.inf), restated=True)
+composite(np.nancumsum,   nan_scan(np.cumsum, 0.0), restated=True)
+composite(np.nancumprod,  nan_scan(np.cumprod, 1.0), restated=True)
+composite(np.median,        median(False), restated=True)
+composite(np.nanmedian,     median(True), restated=True)
+composite(np.quantile,      quantile(False, 1), restated=True)
+composite(np.percentile,    quantile(False, 100), restated=True)
+composite(np.nanquantile,   quantile(True, 1), restated=True)
+composite(np.nanpercentile, quantile(True, 100), restated=True)
+composite(np.ptp,           ptp, restated=True)
+composite(np.average,       average, restated=True)
 composite(np.bincount,      bincount)
-composite(np.histogram,     histogram, value_dependent=True)
-composite(np.histogram2d,   histogram2d, value_dependent=True)
-composite(np.histogramdd,   histogramdd, value_dependent=True)
-composite(np.histogram_bin_edges, bin_edges, value_dependent=True)
-composite(np.cov,           cov)
-composite(np.corrcoef,      corrcoef)
+composite(np.histogram,     histogram, value_dependent=True, restated=True)
+composite(np.histogram2d,   histogram2d, value_dependent=True, restated=True)
+composite(np.histogramdd,   histogramdd, value_dependent=True, restated=True)
+composite(np.histogram_bin_edges, bin_edges, value_dependent=True, restated=True)
+composite(np.cov,           cov, restated=True)
+composite(np.corrcoef,      corrcoef, restated=True)
 composite(np.amax,          lambda a, *args, **kwargs: np.max(a, *args, **kwargs))
 composite(np.amin,          lambda a, *args, **kwargs: np.min(a, *args, **kwargs))
 # fmt: on
 for fn in existing(np, "cumulative_sum"):
-    composite(fn, standard_scan(np.cumsum, 0.0))
+    composite(fn, standard_scan(np.cumsum, 0.0), restated=True)
 for fn in existing(np, "cumulative_prod"):
-    composite(fn, standard_scan(np.cumprod, 1.0))
+    composite(fn, standard_scan(np.cumprod, 1.0), restated=True)

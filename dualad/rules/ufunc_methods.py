@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from .batching import FORMS, over_axes
 from .indexing import scatter
@@ -59,7 +60,7 @@ def running(ufunc):
     """Make the ``accumulate`` of ``maximum`` or ``minimum``: the first of equals wins."""
 
     def body(x, axis=0, dtype=None):
-        axis %= np.ndim(x)
+        axis = normalize_axis_index(axis, np.ndim(x))
         return np.take_along_axis(x, leader(ufunc, x, axis), axis)
 
     return body
@@ -102,7 +103,7 @@ def at_segments(reduce):
     """Make the ``reduceat`` of a ufunc from its ``reduce``."""
 
     def body(x, indices, axis=0, dtype=None):
-        before = (slice(None),) * (axis % np.ndim(x))
+        before = (slice(None),) * normalize_axis_index(axis, np.ndim(x))
         parts = segments(indices, np.shape(x)[axis])
         return np.stack([reduce(x[(*before, slice(a, b))], axis=axis) for a, b in parts], axis=axis)
 

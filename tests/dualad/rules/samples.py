@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from dualad.rules.indexing import cast, discretize, getitem, scatter
+from dualad.rules.indexing import cast, discretize, getitem, restate, scatter
 from dualad.rules.kinds import Abstract, strong_multiply
 from dualad.rules.linalg import euclidean
 from dualad.rules.primitives import ratio
@@ -356,6 +356,7 @@ sample(getitem)(*(Sample((A(2, 3, 4), Fixed(index))) for index in INDICES), call
 LIKE = Abstract(np.zeros((2, 3, 4)))
 sample(scatter)(*(Sample((np.asarray(A(*np.zeros((2, 3, 4))[index].shape)), Fixed(index),
                           LIKE)) for index in INDICES if index is not None))
+unary(A, restate, complex_too=True)
 sample(cast)(Sample((A(3), complex)), Sample((A(3), float)), Sample((A(3), np.float32), casts=True),
              Sample((A().astype(np.float32), np.float64)))
 

@@ -315,9 +315,68 @@ def test_all_nan():
         assert np.isnan(jvp(np.median, (np.array([1.0, np.nan]),), (np.ones(2),))[0])
 
 
-def test_weights_of_quantiles_are_refused():
-    with pytest.raises(TypeError, match="weights= has no derivative rule"):
-        jvp(lambda x: np.quantile(x, 0.5, weights=np.ones(3), method="inverted_cdf"), (X,), (X,))
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
+@pytest.mark.parametrize("f", [np.quantile, np.nanquantile])
+def test_weighted_quantiles_are_elements(f, axis):
+    a = np.array([[3.0, 1.0, 2.5, 0.5], [2.0, 9.0, 4.0, 7.0], [8.0, 6.0, 5.0, 5.5]])
+    weights = np.array([[1.0, 2.0, 0.0, 1.0], [3.0, 1.0, 1.0, 2.0], [1.0, 1.0, 4.0, 0.5]])
+    for q in (0.3, np.array([0.1, 0.5, 1.0])):
+        call = lambda a: f(a, q, axis=axis, weights=weights, method="inverted_cdf")
+        value = jvp(call, (a,), (a,))[0]
+        np.testing.assert_array_equal(value, call(a))
+        check_derivatives(call, a, vjp=vjp)
+        np.testing.assert_array_equal(jvp(call, (a,), (a,))[1], value)  # an element, so the tangent along a is the value
+    if axis in (0, 1) and f is np.quantile:  # NumPy's nanquantile does not take weights along an axis
+        along = np.arange(1.0, a.shape[axis] + 1)
+        check_derivatives(lambda a: f(a, 0.6, axis=axis, weights=along, method="inverted_cdf"), a, vjp=vjp)
+    percent = lambda a: np.percentile(a, 30.0, axis=axis, weights=weights, method="inverted_cdf", keepdims=True)
+    assert np.shape(jvp(percent, (a,), (a,))[1]) == np.shape(percent(a))
+
+
+def test_weighted_quantiles_without_nan():
+    a = np.array([3.0, np.nan, 2.0, 1.0])
+    call = lambda a: np.nanquantile(a, 0.5, weights=np.array([1.0, 9.0, 1.0, 1.0]), method="inverted_cdf")
+    assert grad(call)(a).tolist() == [0.0, 0.0, 1.0, 0.0]
+
+
+PADS = [
+    {"mode": "linear_ramp"},
+    {"mode": "linear_ramp", "end_values": (3.0, -1.0)},
+    {"mode": "linear_ramp", "end_values": ((3.0, -1.0), (2.0, 0.5))},
+    {"mode": "mean"},
+    {"mode": "mean", "stat_length": 2},
+    {"mode": "maximum", "stat_length": ((1, 2), (3, 9))},
+    {"mode": "maximum"},
+    {"mode": "minimum"},
+    {"mode": "median"},
+    {"mode": "median", "stat_length": (1, 2)},
+    {"mode": "reflect", "reflect_type": "odd"},
+    {"mode": "symmetric", "reflect_type": "odd"},
+    {"mode": "reflect"},
+    {"mode": "symmetric"},
+]
+
+
+@pytest.mark.parametrize("options", PADS, ids=str)
+def test_pads(options):
+    for a, widths in ((A, 2), (A, ((0, 3), (2, 0))), (A[:, :1] * 1.0, ((1, 1), (2, 3))), (A[:3, :2] * 1.0, 7), (X, 11)):
+        if a.ndim == 1 and max(np.ndim(options.get(name, 0)) for name in ("end_values", "stat_length")) == 2:
+            continue
+        if options["mode"] == "median" and a.ndim == 2:  # of medians, which coincide
+            widths = ((0, 0), (2, 3))
+        call = lambda a: np.pad(a, widths, **options)
+        np.testing.assert_array_equal(jvp(call, (a,), (a,))[0], call(a))
+        check_derivatives(call, a, vjp=vjp)
+        np.testing.assert_array_equal(jacobian(call, chunk=1)(a), jacobian(call, chunk=a.shape[-1])(a))
+
+
+def test_pads_that_numpy_refuses():
+    inner = jvp(lambda a: np.pad(a, 2, mode="empty"), (A,), (A,))[1][2:-2, 2:-2]
+    np.testing.assert_array_equal(inner, A)
+    with pytest.raises(ValueError, match="unsupported keyword arguments for mode 'edge'"):
+        jvp(lambda a: np.pad(a, 2, mode="edge", stat_length=1), (A,), (A,))
+    with pytest.raises(TypeError, match=r"numpy\.pad: a function as mode="):
+        jvp(lambda a: np.pad(a, 2, mode=lambda *rest: None), (A,), (A,))
 
 
 def test_the_gradient_of_a_quantile_is_its_weights():
