@@ -13,7 +13,7 @@ from dualad.batch import Batch, wrap
 from dualad.dual import vanishes
 from dualad.levels import View, locate
 from dualad.rules.cotangents import like_primal, unbroadcast
-from dualad.rules.indexing import is_basic, scatter, winners
+from dualad.rules.indexing import is_basic, is_traced, scatter, winners
 from dualad.rules.kinds import Elementwise
 from dualad.rules.partials import ONE
 from dualad.traced import Traced, writable
@@ -254,7 +254,11 @@ class Get(Linear):
             adjoints.owned.add(at)
             return
         buffer = adjoints.buffer(at, like) if not isinstance(g, Batch) else None
-        if buffer is None or (isinstance(g, Traced) and not isinstance(buffer, Traced)) or (np.iscomplexobj(g) and like.dtype.kind != "c"):
+        if (
+            buffer is None
+            or ((isinstance(g, Traced) or is_traced(index)) and not isinstance(buffer, Traced))
+            or (np.iscomplexobj(g) and like.dtype.kind != "c")
+        ):
             adjoints.add(node, like_primal(self.row.transposes[0](g, like, index), like), True)
             if isinstance(adjoints.values[at], Traced):
                 adjoints.owned.add(at)

@@ -14,6 +14,7 @@ from .gradient import gradient, value_and_gradient
 from .hessian import hessian
 from .implicit import implicit
 from .jacobian import jacobian, jacobian_columns, value_and_jacobian
+from .program.jit import jit
 from .rules.kinds import primitive
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "implicit",
     "jacobian",
     "jacobian_columns",
+    "jit",
     "jvp",
     "primal",
     "primitive",

@@ -18,6 +18,7 @@ from .restated import restated
 from .rules.batching import aligned
 from .rules.indexing import is_basic
 from .rules.kinds import Elementwise
+from .rules.shapes import filled
 from .traced import Traced, writable
 
 __all__ = ["Dual", "make_dual"]
@@ -258,6 +259,8 @@ def laid_out_like(value, directions, fill):
     model = primal(value)
     if directions is None:
         buffer = np.empty_like(model)
+    elif isinstance(model, Traced):  # a symbol
+        buffer = filled(model, (directions, *model.shape), model.dtype)
     else:
         order = sorted(range(model.ndim), key=lambda axis: -abs(model.strides[axis]))
         buffer = np.empty((directions, *(model.shape[axis] for axis in order)), model.dtype)

@@ -17,7 +17,7 @@ operations.
 **Operation.** ``outputs = fn(*args, **kwargs)``, evaluated by NumPy's semantics. `fn` is a key of the table of rules (`ROWS`; the
 positional arguments are then in the row's canonical form, ``concatenate(a, b, axis=0)``, ``einsum(a, b, subscripts="ij,jk")``, and
 `call` evaluates them), or one of the few functions below and in `BITS` without a row. An operator on Python numbers alone is the
-ufunc, with a result of kind ``python``. Arguments that are the function's defaults are left out. Traced are differentiable and
+ufunc, with a result of kind ``python``. Arguments that are defaults of NumPy's functions are left out. Traced are differentiable and
 constant rows only; bodies of composite rows have been run. In `args` and `kwargs`
 
 * every array, traced or constant, is a `Value`, also inside tuples and lists (``getitem(x, (slice(None), i))`` with an integer
@@ -44,9 +44,12 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch import highest
 from ..levels import locate
 from ..methods import BINARY, COMPARE, UNARY
-from ..rules.kinds import ROWS, Abstract, public_name
+from ..rules.kinds import ROWS, Abstract, Constant, Differentiable, public_name
+from ..rules.sparse import is_sparse
+from ..traced import writable
 
 __all__ = ["BITS", "Operation", "Program", "Value", "key_of", "kind_of", "map_values", "updated", "values_in"]
 
@@ -63,7 +66,7 @@ PYTHON = {
 
 def updated(x, v, index, ops=()):
     """Return a copy of `x` in which the part that `ops` and then `index` show is `v`."""
-    y = np.copy(x) if not isinstance(x, np.ndarray) else x.copy("K")
+    y = writable(x.copy("K") if isinstance(x, np.ndarray) else np.copy(x), v)
     locate(ops, y)[index] = v
     return y
 
@@ -120,6 +123,17 @@ class Operation:
     def reads(self) -> list[Value]:
         """The values that are read, each once, in order."""
         return list(dict.fromkeys((*values_in(self.args), *values_in(self.kwargs))))
+
+    def evaluate(self, held: dict[Value, Any]) -> None:
+        """Evaluate where the values that are read are held, and add the results."""
+        args, kwargs = (map_values(held.__getitem__, part) for part in (self.args, self.kwargs))
+        row = ROWS.get(self.fn)
+        top = highest((*args, *kwargs.values()), deep=True) if isinstance(row, Differentiable | Constant) else None
+        if top is None or self.call is not row.call:
+            results = self.call(*args, **kwargs)
+        else:  # by the row itself, with the arguments as they were recorded
+            results = (top._interpret if isinstance(row, Differentiable) else top._constant)(row, args, kwargs)
+        held.update(zip(self.outputs, results if self.several else (results,), strict=True))
 
     def __repr__(self):
         shown = [show(arg) for arg in self.args] + [f"{name}={show(value)}" for name, value in self.kwargs.items()]
@@ -179,14 +193,14 @@ class Program:
             last.append(dead)
         return last[::-1]
 
-    def run(self, *inputs) -> list[Any]:
-        """Evaluate on plain or traced values."""
+    def run(self, *inputs, each=None) -> list[Any]:
+        """Evaluate on plain or traced values; `each` is called with each operation before it is evaluated."""
         held: dict[Value, Any] = dict(zip(self.inputs, inputs, strict=True))
         held.update(self.constants)
         for operation, dead in zip(self.operations, self.last_uses(), strict=True):
-            args, kwargs = (map_values(held.__getitem__, part) for part in (operation.args, operation.kwargs))
-            results = operation.call(*args, **kwargs)
-            held.update(zip(operation.outputs, results if operation.several else (results,), strict=True))
+            if each is not None:
+                each(operation)
+            operation.evaluate(held)
             for value in dead:
                 del held[value]
         return [held[out] if isinstance(out, Value) else out for out in self.outputs]
@@ -252,6 +266,8 @@ def key_of(argument):
         return dict, *((name, key_of(argument[name])) for name in sorted(argument))
     if kind is slice:
         return slice, key_of(argument.start), key_of(argument.stop), key_of(argument.step)
+    if kind is Value:
+        return Value, argument.number
     if kind is float:
         return float, struct.pack("d", argument)
     if kind is complex:
@@ -264,6 +280,9 @@ def key_of(argument):
         return np.dtype, argument.str
     if kind in (int, bool, str, bytes, type(None), type(...)):
         return kind, argument
+    if is_sparse(argument):
+        entries = argument.tocoo()
+        return kind, argument.shape, *map(key_of, (entries.row, entries.col, entries.data))
     return kind, id(argument)
 
 

@@ -12,6 +12,7 @@ import math
 import operator
 import os
 import sys
+from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,7 +22,6 @@ from ..dispatch import array, highest, holds_traced
 from ..levels import Level, Owner, new, shared_view, version_of
 from ..methods import BINARY, COMPARE, UNARY
 from ..rules.calling import public_name, signature
-from ..rules.constants import evaluate
 from ..rules.indexing import getitem
 from ..rules.kinds import ROWS
 from ..rules.shapes import select
@@ -36,6 +36,10 @@ LIBRARIES = (*(f"{path}{os.sep}" for path in ROOMS), "<dualad", "<__array")
 
 #: rows whose results have a shape that depends on values
 DATA_SHAPED = {np.nonzero, np.argwhere, np.flatnonzero}
+
+
+MOST = 20_000  # operations of a program
+UNROLLED = "loops in Python are unrolled. Write the long loop as checkpoint.chain, which is one operation, or compile its step alone"
 
 
 class TraceError(TypeError):
@@ -58,7 +62,7 @@ def where_in(line):
 class Trace(Level):
     """The level of Symbols, and the program that what is done with them is entered into."""
 
-    __slots__ = ("known", "program", "refusal")
+    __slots__ = ("known", "line", "program", "refusal")
     abstract = True
 
     def __init__(self):
@@ -66,6 +70,7 @@ class Trace(Level):
         self.program = Program()
         self.known = {}
         self.refusal = None
+        self.line = None  # what is entered counts as evaluated there
 
     def input(self, example):
         """Return a Symbol of a new input."""
@@ -94,6 +99,15 @@ class Trace(Level):
         self.known[id(plain)] = plain, value
         return value
 
+    def at(self, operation):
+        """Let what is entered from here on count as evaluated where an operation of another program was."""
+        self.line = operation.line
+
+    def finish(self, outputs):
+        """Return the program, with these results: Symbols, plain arrays, or literals."""
+        self.program.outputs = [self.split(out)[1] if isinstance(out, Traced | np.ndarray) else out for out in outputs]
+        return self.program
+
     def refuse(self, message):
         """Return the error that the function cannot be traced, naming the user's line."""
         self.refusal = TraceError(f"jit: {where_in(user_line())}{message}")
@@ -101,8 +115,8 @@ class Trace(Level):
 
     def record(self, fn, call, args, kwargs):
         """Enter ``fn(*args, **kwargs)`` and return its result as Symbols."""
-        if fn is evaluate:
-            fn, call, args = args[0], args[0], args[1:]
+        if len(self.program.operations) >= MOST:
+            raise self.refuse(f"more than {MOST} operations are traced, most of them {self.busiest()}: {UNROLLED}")
         if (row := ROWS.get(fn)) is None or row.canonical is None:
             args, kwargs = without_defaults(fn, args, kwargs)
         examples, entered = self.split(args)
@@ -111,7 +125,7 @@ class Trace(Level):
             result = call(*examples, **options)
         if result is None:
             return None
-        line = user_line()
+        line = self.line or user_line()
         if isinstance(result, tuple | list):
             if not all(numeric(part) for part in result):
                 raise self.refuse(f"{public_name(fn)} of traced values gives {result!r}, which is no array or number")
@@ -122,6 +136,11 @@ class Trace(Level):
         if not numeric(result):
             raise self.refuse(f"{public_name(fn)} of traced values gives {type(result).__name__} {result!r}, which is no array or number")
         return self.symbol(result, self.program.append(fn, entered, named, result, line))
+
+    def busiest(self):
+        """Return the name of the line that entered most operations."""
+        (line, _), *_ = Counter(operation.line for operation in self.program.operations).most_common(1)
+        return where_in(line).rstrip(": ") or "on an unknown line"
 
     def split(self, argument):
         """Return an argument with the examples of its Symbols, and as it stands in the program."""
@@ -160,8 +179,8 @@ class Trace(Level):
 
 
 def without_defaults(fn, args, kwargs):
-    """Return the arguments of a call without those that are the defaults, so that equal calls look equal."""
-    if isinstance(fn, np.ufunc) or not (kwargs or len(args) > 1):
+    """Return the arguments of a call without those that are the defaults, so that equal calls look equal; our own functions keep all."""
+    if isinstance(fn, np.ufunc) or not (kwargs or len(args) > 1) or (getattr(fn, "__module__", None) or "").startswith("dualad."):
         return args, kwargs
     names, defaults = parameters(fn)
     kwargs = {name: arg for name, arg in kwargs.items() if not (name in defaults and same(arg, defaults[name]))}

@@ -56,14 +56,35 @@ def winners(shape, index):
 
     None where every element stays.
     """
-    if is_basic(index) or getattr(index, "dtype", None) == np.dtype(bool):
+    traced = is_traced(index)
+    if is_basic(stand_in(index) if traced else index) or getattr(index, "dtype", None) == np.dtype(bool):
         return None
-    place = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)[index]
+    size = int(np.prod(shape, dtype=int))
+    place = getitem(np.arange(size).reshape(shape), index)
     order = np.arange(place.size).reshape(place.shape)
-    last = np.zeros(int(np.prod(shape, dtype=int)), int)
+    last = last_of(place, order, size)
+    stays = getitem(last, place) == order
+    return stays if traced else None if stays.all() else stays
+
+
+def is_traced(index) -> bool:
+    """Return whether an index is traced, or a part of it."""
+    return any(hasattr(part, "__dualad_apply__") for part in (index if type(index) is tuple else (index,)))
+
+
+def stand_in(index):
+    """Return an index with some integer for each traced one."""
+    if type(index) is tuple:
+        return tuple(map(stand_in, index))
+    return 0 if hasattr(index, "__dualad_apply__") and not index.ndim else index
+
+
+@primitive
+def last_of(place, order, size):
+    """Return an array of integers of this size, in which `order` was assigned at `place`."""
+    last = np.zeros(size, int)
     last[place] = order
-    stays = last[place] == order
-    return None if stays.all() else stays
+    return last
 
 
 def abstract(x):
@@ -73,7 +94,7 @@ def abstract(x):
 # fmt: off
 linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe")
 linear(scatter, lambda g, x, index, like: getitem(g, index))
-constant(discretize)
+constant(discretize, last_of)
 linear(cast,    lambda g, x, dtype: g)
 linear(restate, lambda g, x: g)
 # fmt: on

@@ -1,0 +1,210 @@
+"""The backend without a compiler: a program as straight-line NumPy code, which computes what the traced function does, bit for bit.
+
+What is saved is Python's own work (attributes, protocols, branches) and buffers: a result takes the buffer of an operand that is read
+for the last time, an assignment is made in place where nobody reads the old value, and large arrays are dropped after their last use.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from itertools import count
+
+import numpy as np
+
+from ..rules.indexing import getitem
+from ..rules.kinds import ROWS, Differentiable
+from .program import PYTHON, Program, Value, updated, values_in
+
+__all__ = ["Executable", "compile_python"]
+
+LARGE = 4096  # bytes of an array that is dropped early
+SYMBOLS = {
+    np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.floor_divide: "//", np.remainder: "%", np.power: "**",
+    np.equal: "==", np.not_equal: "!=", np.less: "<", np.less_equal: "<=", np.greater: ">", np.greater_equal: ">=",
+    np.bitwise_and: "&", np.bitwise_or: "|", np.bitwise_xor: "^",
+}  # fmt: skip
+numbers = count()
+
+
+class Executable:
+    """A program made ready to run: `call` maps the plain inputs to a tuple of outputs, `source` is its text, `notes` say what was made."""
+
+    __slots__ = ("call", "notes", "source")
+
+    def __init__(self, call: Callable, source: str, notes: str):
+        self.call, self.source, self.notes = call, source, notes
+
+
+def compile_python(program: Program) -> Executable:
+    """Make a program ready to run as straight-line NumPy code."""
+    writer = Writer(program)
+    source = writer.text()
+    file = f"<dualad program {next(numbers)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    exec(compile(source, file, "exec"), writer.space)
+    program_in_numpy = writer.space["program"]
+
+    def call(*inputs):
+        with np.errstate(all="ignore"):
+            return program_in_numpy(*inputs)
+
+    called = len(program.operations)
+    notes = f"NumPy: {called} operations, {writer.reused} into buffers of operands, {writer.in_place} assignments in place"
+    return Executable(call, source, notes)
+
+
+class Writer:
+    """Writes one program as the source of a function."""
+
+    def __init__(self, program):
+        self.program = program
+        self.space = {"__builtins__": {"slice": slice}, "__name__": "dualad program"}
+        self.names = {}
+        self.reused = self.in_place = 0
+        #: for each value, the value whose memory it may show
+        self.root = {}
+
+    def text(self):
+        """Return the source."""
+        program = self.program
+        lines = [f"def program({', '.join(map(repr, program.inputs))}):"]
+        for value, array in program.constants.items():
+            self.space[repr(value)] = array
+        self.find_roots()
+        self.leave_alone = {self.rooted(value) for value in (*program.inputs, *program.constants)}
+        alive_at_end = {self.rooted(value) for value in values_in(program.outputs)}
+        for operation, dead in zip(program.operations, program.last_uses(), strict=True):
+            line = self.statement(operation, dead)
+            where = "" if operation.line is None else f"  # {operation.line[0].rsplit('/', 1)[-1]}:{operation.line[1]}"
+            lines.append(f"    {line:<60}{where}".rstrip())
+            large = [repr(v) for v in dead if v.size * v.dtype.itemsize >= LARGE and self.rooted(v) not in alive_at_end]
+            if large:
+                lines.append(f"    del {', '.join(large)}")
+        return "\n".join([*lines, f"    return {self.results()}", ""])
+
+    def find_roots(self):
+        """Find out whose memory each value may show: None where that is unknown."""
+        for operation in self.program.operations:
+            row, reads = ROWS.get(operation.fn), operation.reads
+            if operation.fn is updated or isinstance(operation.fn, np.ufunc) or not reads:
+                continue
+            if isinstance(row, Differentiable) and row.trusted and row.view is None:
+                continue
+            for value in operation.outputs:
+                if value.kind == "array":
+                    self.root[value] = self.rooted(reads[0]) if row is not None and row.view is not None else None
+
+    def rooted(self, value):
+        return self.root.get(value, value)
+
+    def statement(self, operation, dead):
+        """Return the statement of one operation."""
+        out, fn, args = operation.outputs[0], operation.fn, operation.args
+        if fn is updated:
+            return self.assignment(operation, dead)
+        if fn is getitem and not operation.kwargs:
+            return f"{out!r} = {self.argument(args[0])}[{self.index(args[1])}]"
+        if out.kind == "python" and fn in PYTHON:
+            if fn in SYMBOLS:
+                return f"{out!r} = {self.argument(args[0])} {SYMBOLS[fn]} {self.argument(args[1])}"
+            return f"{out!r} = {self.name(PYTHON[fn])}({', '.join(map(self.argument, args))})"
+        given = [self.argument(arg) for arg in args]
+        if isinstance(fn, np.ufunc) and not operation.several and not operation.kwargs and out.kind == "array":
+            buffer = self.buffer(out, args, dead)
+            if buffer is not None:
+                self.reused += 1
+                given.append(repr(buffer))
+        given += [f"{name}={self.argument(arg)}" for name, arg in operation.kwargs.items()]
+        targets = ", ".join(map(repr, operation.outputs)) + ("," if operation.several and len(operation.outputs) == 1 else "")
+        return f"{targets} = {self.name(operation.call)}({', '.join(given)})"
+
+    def assignment(self, operation, dead):
+        """Return the statements of an assignment: in place where the old value is not read again."""
+        x, v, index, *ops = operation.args
+        out = operation.outputs[0]
+        if type(x) is Value and self.mine(x, dead):
+            self.in_place += 1
+            start = f"{out!r} = {x!r}"
+        else:
+            copied = self.argument(x)
+            start = f"{out!r} = {copied}.copy('K')"
+        part = repr(out)
+        for fn, args, kwargs in ops[0] if ops else ():
+            if fn is getitem:
+                part = f"{part}[{self.index(args[0])}]"
+            else:
+                given = [part, *map(self.argument, args), *(f"{name}={self.argument(arg)}" for name, arg in kwargs.items())]
+                part = f"{self.name(fn)}({', '.join(given)})"
+        return f"{start}; {part}[{self.index(index)}] = {self.argument(v)}"
+
+    def mine(self, value, dead):
+        """Return whether a value dies here, was made by the program, and no living value shows its memory."""
+        if value.kind != "array" or value not in dead or self.root.get(value, value) is not value or value in self.leave_alone:
+            return False
+        return not any(root is None or root is value for other, root in self.root.items() if other is not value and other not in dead)
+
+    def buffer(self, out, args, dead):
+        """Return the operand whose buffer a ufunc's result may take, None if there is none."""
+        if any(type(arg) is Value and arg.ndim and arg.layout != "C" for arg in args) or out.layout != "C" or not out.ndim:
+            return None
+        for arg in args:
+            if type(arg) is Value and arg.shape == out.shape and arg.dtype == out.dtype and self.mine(arg, dead):
+                return arg
+        return None
+
+    def results(self):
+        """Return the tuple of outputs: arrays of their own, which share no memory with one another or with what was given."""
+        seen, texts = set(), []
+        for out in self.program.outputs:
+            text = self.argument(out)
+            if type(out) is Value and out.kind == "array":
+                root = self.rooted(out)
+                if root is not out or out in seen or out in self.leave_alone:
+                    text += ".copy('K')"
+                seen.add(out)
+            texts.append(text)
+        return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+    # --- arguments ----------------------------------------------------------------------------------------------------------
+
+    def argument(self, arg):
+        """Return the source of an argument."""
+        kind = type(arg)
+        if kind is Value or kind in (int, bool, str, bytes, type(None), type(...)):
+            return "..." if arg is ... else repr(arg)
+        if kind is float and arg - arg == 0.0:
+            return repr(arg)
+        if kind in (tuple, list) and not any(type(part) is np.ndarray for part in arg):
+            inner = ", ".join(map(self.argument, arg)) + ("," if kind is tuple and len(arg) == 1 else "")
+            return f"({inner})" if kind is tuple else f"[{inner}]"
+        if kind is dict:
+            return "{" + ", ".join(f"{key!r}: {self.argument(value)}" for key, value in arg.items()) + "}"
+        if kind is slice:
+            return f"slice({', '.join(map(self.argument, (arg.start, arg.stop, arg.step)))})"
+        return self.name(arg)
+
+    def index(self, index):
+        """Return the source of an index, as it stands between brackets."""
+        parts = index if type(index) is tuple else (index,)
+        if not parts:
+            return "()"
+        texts = []
+        for part in parts:
+            if type(part) is slice:
+                ends = ["" if end is None else self.argument(end) for end in (part.start, part.stop, part.step)]
+                texts.append(":".join(ends if part.step is not None else ends[:2]))
+            else:
+                texts.append(self.argument(part))
+        return ", ".join(texts) + ("," if type(index) is tuple and len(parts) == 1 else "")
+
+    def name(self, thing):
+        """Return the name under which the function knows a function or any other object."""
+        known = self.names.get(id(thing))
+        if known is None:
+            plain = getattr(thing, "__name__", type(thing).__name__)
+            plain = plain if isinstance(plain, str) and plain.isidentifier() else "fn"
+            known = plain if plain not in self.space else next(name for k in count(2) if (name := f"{plain}_{k}") not in self.space)
+            self.space[known] = thing
+            self.names[id(thing)] = known
+        return known

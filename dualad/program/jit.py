@@ -1,0 +1,344 @@
+"""jit: compile a function of plain NumPy code, one program for each kind of arguments."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import update_wrapper
+from types import MethodType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import optree
+
+from ..dispatch import array, holds_traced
+from ..levels import Handle
+from ..seeding import check_function
+from .compiled import BACKENDS, Compiled, example_of
+from .program import Program, Value, key_of, kind_of, layout_of
+from .symbol import Symbol, Trace, TraceError, where_in
+from .watch import Watch
+
+__all__ = ["Jit", "jit"]
+
+PLAIN = {float, int, complex, np.float64, np.float32, np.int64, np.complex128}
+MOST_SHORT = 512  # short keys kept
+
+
+def jit(f=None, *, static_argnums=(), static_argnames=(), backend=None, cache_size=64):
+    """Compile a function: its operations are traced once for each kind of arguments, optimised, and run as one program.
+
+    Parameters
+    ----------
+    f : function of arrays and numbers, or pytrees of them, in plain NumPy. It returns the same. It may be called inside of any verb
+        of `dualad` and `checkpoint`, and may call them: ``jit(grad(f))``, ``grad(jit(f))``, jit in jit.
+    static_argnums, static_argnames : positions (int or tuple) and names (text or tuple) of arguments that are compiled in: lengths,
+        numbers of turns, options. They must be hashable. Booleans, texts, None and functions are static by themselves.
+    backend : "numba", or "numpy": straight-line NumPy code. By default numba where it is installed.
+    cache_size : how many programs are kept; the one not used for longest is dropped.
+
+    Returns
+    -------
+    function with f's arguments, and ``program(*args)``, ``source(*args)``, ``explain(*args)``, which return texts.
+
+    Raises
+    ------
+    TypeError
+        At a call, where the function cannot be traced: it branches on a value, needs a shape that depends on data, computes with
+        random numbers or a clock. The message names the line and the way out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualad import jit, derivative
+    >>> @jit
+    ... def f(x):
+    ...     return np.sum(np.sin(x) ** 2)
+    >>> f(np.zeros(3)), derivative(lambda t: f(t * np.ones(2)))(0.0)
+    (np.float64(0.0), 0.0)
+
+    Notes
+    -----
+    Arguments are never written: where `f` assigns to an argument's elements, it assigns to a copy, and results share no memory with
+    arguments. What `f` reads from variables outside is compiled in, and checked at each call: a change traces again. Printing and
+    other effects happen while tracing, twice. No floating-point warnings are given.
+    """
+    if f is None:
+        return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, backend=backend, cache_size=cache_size)
+    check_function(f, "jit")
+    if backend is not None and backend not in BACKENDS:
+        raise ValueError(f"jit: backend is {backend!r}: give one of {', '.join(map(repr, BACKENDS))}, or None")
+    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    return Jit(f, numbers, names, backend, cache_size)
+
+
+class Jit:
+    """A compiled function; see `jit`."""
+
+    def __init__(self, f, static_argnums, static_argnames, backend, cache_size):
+        update_wrapper(self, f)
+        self.f, self.static_argnums, self.static_argnames = f, static_argnums, static_argnames
+        self.backend, self.cache_size = backend, cache_size
+        self.entries: OrderedDict[object, Entry] = OrderedDict()
+        self.short: dict[object, Entry] = {}
+        self.methods: WeakKeyDictionary = WeakKeyDictionary()
+
+    def __call__(self, *args, **kwargs):
+        short = None
+        if not kwargs and not self.static_argnums:
+            short = short_key(args)
+            entry = self.short.get(short)
+            if entry is not None and entry.watch.fresh():
+                return entry.result(entry.call(*args))
+        call = Call(self, args, kwargs)
+        if call.abstract:
+            return self.f(*args, **kwargs)
+        entry = self.entry(call)
+        if short is not None and entry.shortcut:
+            if len(self.short) >= MOST_SHORT:
+                self.short.clear()
+            self.short[short] = entry
+        return entry.result(entry.compiled(*call.leaves))
+
+    def __get__(self, instance, owner=None):
+        """Return the compiled method of an instance, which is static: what its attributes hold is checked at each call."""
+        if instance is None:
+            return self
+        try:
+            known = self.methods.get(instance)
+            if known is None:
+                known = self.methods[instance] = self.of_method(instance)
+        except TypeError:  # an instance that cannot be referred to weakly, or not hashed
+            return self.of_method(instance)
+        return known
+
+    def of_method(self, instance):
+        numbers = tuple(i - 1 for i in self.static_argnums if i > 0)
+        return Jit(MethodType(self.f, instance), numbers, self.static_argnames, self.backend, self.cache_size)
+
+    def entry(self, call):
+        """Return the entry for a call, traced where there is none or where what the function reads has changed."""
+        entry = self.entries.get(call.key)
+        if entry is None or not entry.watch.fresh():
+            entry = self.entries[call.key] = trace(self, call)
+            self.short.clear()
+        self.entries.move_to_end(call.key)
+        while len(self.entries) > self.cache_size:
+            self.entries.popitem(last=False)
+            self.short.clear()
+        return entry
+
+    def cache_clear(self):
+        """Forget all programs."""
+        self.entries.clear()
+        self.short.clear()
+
+    def program(self, *args, **kwargs):
+        """Return the optimised program for these arguments, as text."""
+        return str(self.entry(Call(self, args, kwargs)).compiled.program)
+
+    def source(self, *args, **kwargs):
+        """Return the source that runs for these arguments; comments name the lines of the function."""
+        return self.entry(Call(self, args, kwargs)).compiled.executable.source
+
+    def explain(self, *args, **kwargs):
+        """Return what was made of the function for these arguments."""
+        entry = self.entry(Call(self, args, kwargs))
+        return f"{entry.compiled.__name__}: {entry.traced} operations traced, {len(entry.compiled.program.operations)} left; " + (
+            entry.compiled.executable.notes
+        )
+
+
+class Entry:
+    """One program of a function, and how its outputs make the result."""
+
+    __slots__ = ("call", "compiled", "shortcut", "single", "structure", "traced", "watch")
+
+    def __init__(self, compiled, structure, watch, traced, shortcut):
+        self.compiled, self.structure, self.watch, self.traced, self.shortcut = compiled, structure, watch, traced, shortcut
+        self.single = structure == optree.tree_structure(0.0)
+        self.call = self.first
+
+    def first(self, *leaves):
+        """Make the program ready to run, and run it."""
+        self.call = self.compiled.executable.call
+        return self.call(*leaves)
+
+    def result(self, outs):
+        return outs[0] if self.single else optree.tree_unflatten(self.structure, outs)
+
+
+def default_backend():
+    """Return the backend that is used where none is named."""
+    return "numba" if "numba" in BACKENDS else "numpy"
+
+
+# --- one call -------------------------------------------------------------------------------------------------------------------
+
+
+def short_key(args):
+    """Return a key of arguments that are plain arrays and numbers, None of others."""
+    key: list[Any] = []
+    for arg in args:
+        kind = type(arg)
+        if kind is np.ndarray:
+            key.append((arg.dtype, arg.shape, arg.strides))
+        elif kind in PLAIN:
+            key.append(kind)
+        else:
+            return None
+    return tuple(key)
+
+
+class Call:
+    """The arguments of one call: traced leaves, static ones, and the key of their kinds."""
+
+    def __init__(self, jitted, args, kwargs):
+        where = jitted.__name__
+        static = {i % len(args) for i in jitted.static_argnums if -len(args) <= i < len(args)} if args else set()
+        named = set(jitted.static_argnames)
+        if named:
+            static |= {i for i, name in enumerate(positional_names(jitted.f)[: len(args)]) if name in named}
+        self.fixed = {i: args[i] for i in static} | {name: value for name, value in kwargs.items() if name in named}
+        moving = {i: arg for i, arg in enumerate(args) if i not in static} | {k: v for k, v in kwargs.items() if k not in named}
+        self.count = len(args)
+        paths, leaves, self.structure = optree.tree_flatten_with_path(moving)
+        self.leaves, self.slots, key = [], [], []
+        self.abstract = False
+        for path, leaf in zip(paths, leaves, strict=True):
+            leaf = array(leaf) if type(leaf) is np.ndarray and leaf.dtype == object and holds_traced(leaf) else leaf
+            signature = self.signature(leaf, path, where)
+            self.slots.append(leaf if signature[0] == "static" else Value)
+            if signature[0] != "static":
+                self.leaves.append(np.asarray(leaf) if isinstance(leaf, np.memmap) else leaf)
+            key.append(signature)
+        try:
+            fixed = tuple((name, type(value), value) for name, value in self.fixed.items())
+            self.key = self.structure, tuple(key), fixed
+            hash(self.key)
+        except TypeError:
+            raise TypeError(f"jit: a static argument of {where} is not hashable: {list(self.fixed.values())!r}") from None
+
+    def signature(self, leaf, path, where):
+        """Return what the program depends on of a leaf."""
+        kind = type(leaf)
+        if isinstance(leaf, Handle):
+            bottom, level = leaf, leaf.level
+            while isinstance(bottom, Handle):
+                bottom._refresh()
+                level = bottom.level
+                if level.abstract:
+                    self.abstract = True
+                    return ("symbol",)
+                bottom = bottom.primal
+            told = "python" if level.weak else "scalar"
+            return leaf.dtype, leaf.shape, told if type(bottom) is float else kind_of(bottom), layout_of(bottom)
+        if kind in (float, int, complex) or isinstance(leaf, np.ndarray | np.generic):
+            dtype = getattr(leaf, "dtype", None)
+            if isinstance(leaf, np.ma.MaskedArray | np.matrix):
+                raise TypeError(f"jit: {where}: argument{show_path(path)} is a {kind.__name__}: pass a plain array (np.asarray)")
+            if dtype is not None and dtype.kind not in "biufc":
+                raise TypeError(f"jit: {where}: argument{show_path(path)} has dtype {dtype}, which a program cannot hold: pass numbers")
+            return dtype or kind, getattr(leaf, "shape", ()), kind_of(leaf), layout_of(leaf)
+        if kind is bool or isinstance(leaf, str | bytes | type | np.dtype) or callable(leaf) or leaf is ...:
+            return "static", kind, leaf
+        raise TypeError(
+            f"jit: {where}: argument{show_path(path)} is a {kind.__name__}, neither array nor number: register its class with "
+            f"optree.dataclasses, or declare the argument static (jit(f, static_argnames=...))"
+        )
+
+    def arguments(self, symbols):
+        """Return the arguments with these leaves in the places of the traced ones."""
+        symbols = iter(symbols)
+        moving = optree.tree_unflatten(self.structure, [next(symbols) if slot is Value else slot for slot in self.slots])
+        given = {**self.fixed, **moving}
+        return [given[i] for i in range(self.count)], {name: value for name, value in given.items() if isinstance(name, str)}
+
+    def examples(self):
+        """Return plain values of the leaves."""
+        return [
+            np.float64(example) if signature[2] == "scalar" and type(example := example_of(leaf)) is float else example_of(leaf)
+            for leaf, signature in zip(self.leaves, (s for s in self.key[1] if s[0] != "static"), strict=True)
+        ]
+
+
+def positional_names(f):
+    code = getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
+    if code is None:
+        return ()
+    return code.co_varnames[isinstance(f, MethodType) : code.co_argcount]
+
+
+def show_path(path):
+    return "".join(f" {part!r}" if i == 0 else f"[{part!r}]" for i, part in enumerate(path))
+
+
+# --- the trace ------------------------------------------------------------------------------------------------------------------
+
+
+def trace(jitted, call):
+    """Trace a function twice, compare, and return the entry."""
+    watch = Watch(jitted.f)
+    first, structure = traced(jitted.f, call)
+    second, other = traced(jitted.f, call)
+    watch.settle()
+    compare(first, second, structure == other, jitted.__name__)
+    plain = all(type(leaf) is np.ndarray or type(leaf) in PLAIN for leaf in call.leaves) and all(slot is Value for slot in call.slots)
+    compiled = Compiled(first, jitted.backend or default_backend(), jitted.__name__)
+    return Entry(compiled, structure, watch, len(first.operations), plain and len(call.leaves) == call.count)
+
+
+def traced(f, call) -> tuple[Program, Any]:
+    """Return the program of a function, and the structure of its result."""
+    with Trace() as tracing:
+        args, kwargs = call.arguments([tracing.input(example) for example in call.examples()])
+        try:
+            out = f(*args, **kwargs)
+        except Exception as error:
+            if tracing.refusal is not None and error is not tracing.refusal:
+                raise tracing.refusal from error
+            raise
+        out = array(out) if type(out) is np.ndarray and holds_traced(out) else out
+        leaves, structure = optree.tree_flatten(out)
+        outputs = []
+        for leaf in leaves:
+            leaf = array(leaf) if type(leaf) is np.ndarray and holds_traced(leaf) else leaf
+            if isinstance(leaf, Handle) and type(leaf) is not Symbol:
+                raise TraceError(f"jit: {where_in(None)}the function returns a {type(leaf).__name__} of a verb that has returned")
+            outputs.append(leaf)
+        return tracing.finish(outputs), structure
+
+
+def compare(first, second, same_structure, name):
+    """Raise where two traces of a function differ: something impure would be frozen."""
+    line = found = None
+    for a, b in zip(first.operations, second.operations, strict=False):
+        same = a.fn is b.fn or a.fn == b.fn
+        if not same or described(a) != described(b):
+            line, found = a.line, f"{a!r} and then {b!r}"
+            break
+        for u, v in zip(a.reads, b.reads, strict=True):
+            if u in first.constants and key_of(first.constants[u]) != key_of(second.constants.get(v)):
+                line, found = a.line, "a constant array that differs"
+                break
+        if found:
+            break
+    else:
+        if len(first.operations) != len(second.operations):
+            longer = max(first.operations, second.operations, key=len)[min(len(first.operations), len(second.operations))]
+            line, found = longer.line, f"{len(first.operations)} operations and then {len(second.operations)}"
+        elif not same_structure or key_of(first.outputs) != key_of(second.outputs):
+            found = f"results {first.outputs!r} and then {second.outputs!r}"
+        elif [key_of(a) for a in first.constants.values()] != [key_of(a) for a in second.constants.values()]:
+            found = "constant results that differ"
+    if found:
+        raise TraceError(
+            f"jit: {where_in(line)}two traces of {name} with the same arguments differ ({found}): random numbers, a clock or another "
+            f"changing value would be frozen into the program. Pass such values as arguments"
+        )
+
+
+def described(operation):
+    types = [(value.shape, value.dtype, value.kind) for value in operation.outputs]
+    return key_of(operation.args), key_of(operation.kwargs), types

@@ -1,0 +1,199 @@
+"""Passes over programs: each gives a program that computes the same, bit for bit, with less.
+
+A pass goes through the operations once. Its rule is asked what to do with each: None keeps it, an `Operation` takes its place, a tuple
+(a value or a literal for each output) makes it superfluous. Only `relaxed` rules change last bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..rules.indexing import cast, getitem, is_basic
+from ..rules.shapes import blank, filled
+from .program import Operation, Program, Value, key_of, map_values, updated, values_in
+
+__all__ = ["common", "dead", "fold", "forwarded", "optimised", "relaxed", "simpler"]
+
+LARGEST = 4096  # bytes that a folded constant may take more than what it is made of
+
+
+def optimised(program: Program, exact=True) -> Program:
+    """Return the program after all passes; with `exact`, it computes the same bits."""
+    passes = (
+        [simpler, common, forwarded, fold, simpler, common, dead] if exact else [simpler, relaxed, common, forwarded, fold, common, dead]
+    )
+    for one in passes:
+        program = one(program)
+    return program
+
+
+def rewritten(program: Program, rule) -> Program:
+    """Return the program with what `rule` says of each operation (see the module)."""
+    new = Program()
+    put: dict = {}
+    new.inputs, new.constants, new.count = program.inputs, dict(program.constants), program.count
+
+    def now(value):
+        return put.get(value, value)
+
+    for old in program.operations:
+        operation = old
+        if put and any(value in put for value in old.reads):
+            operation = Operation(old.fn, map_values(now, old.args), map_values(now, old.kwargs), old.outputs, old.several, old.line)
+        said = rule(operation, new)
+        if type(said) is tuple:
+            put.update(zip(old.outputs, said, strict=True))
+        else:
+            new.operations.append(operation if said is None else said)
+    new.outputs = [now(out) if type(out) is Value else out for out in program.outputs]
+    return new
+
+
+# --- the passes ---------------------------------------------------------------------------------------------------------------
+
+
+def dead(program: Program) -> Program:
+    """Leave out operations and constants whose results nothing reads."""
+    needed, kept = set(values_in(program.outputs)), []
+    for operation in reversed(program.operations):
+        if any(value in needed for value in operation.outputs):
+            needed.update(operation.reads)
+            kept.append(operation)
+    new = Program()
+    new.inputs, new.outputs, new.count = program.inputs, program.outputs, program.count
+    new.constants = {value: array for value, array in program.constants.items() if value in needed}
+    new.operations = kept[::-1]
+    return new
+
+
+def common(program: Program) -> Program:
+    """Evaluate equal operations once, and hold equal constants once."""
+    held: dict[object, Value] = {}
+    equal = {value: held.setdefault((key_of(array), value.kind, array.strides), value) for value, array in program.constants.items()}
+    known: dict[object, tuple] = {}
+
+    def rule(operation, new):
+        if any(equal.get(value, value) is not value for value in operation.reads):
+            args, kwargs = (map_values(lambda value: equal.get(value, value), part) for part in (operation.args, operation.kwargs))
+            operation = Operation(operation.fn, args, kwargs, operation.outputs, operation.several, operation.line)
+        same = operation.fn, key_of(operation.args), key_of(operation.kwargs), tuple(value.kind for value in operation.outputs)
+        if same in known:
+            return known[same]
+        known[same] = operation.outputs
+        return operation
+
+    return rewritten(program, rule)
+
+
+def fold(program: Program) -> Program:
+    """Evaluate what depends on constants alone, unless the result is much larger than they are."""
+
+    def rule(operation, new):
+        reads = operation.reads
+        if not all(value in new.constants for value in reads):
+            return None
+        allowed = LARGEST + sum(new.constants[value].nbytes for value in reads)
+        if sum(value.size * value.dtype.itemsize for value in operation.outputs) > allowed:
+            return None
+        held = dict(new.constants)
+        try:
+            with np.errstate(all="ignore"):
+                operation.evaluate(held)
+        except Exception:  # it raises when the program runs
+            return None
+        return tuple(settled(held[value], value, new) for value in operation.outputs)
+
+    return rewritten(program, rule)
+
+
+def settled(result, value, program):
+    """Return a result of folding as it stands in a program: a number as a literal, an array as a constant."""
+    if not isinstance(result, np.ndarray):
+        return result
+    result = result.copy("K")
+    result.flags.writeable = False
+    program.constants[value] = result
+    return value
+
+
+def simpler(program: Program) -> Program:
+    """Leave out what changes nothing: copies, reshapes and casts to what is there, factors of 1; name squares and zeros as such."""
+
+    def rule(operation, new):
+        fn, args, out = operation.fn, operation.args, operation.outputs[0]
+        x = args[0] if args else None
+        if type(x) is Value and fn in SAME and not operation.kwargs and alike(x, out) and not (fn is np.conjugate and x.dtype.kind == "c"):
+            return (x,)
+        if (
+            fn is getitem
+            and type(x) is Value
+            and x.kind == "array"
+            and alike(x, out)
+            and args[1] in (Ellipsis, ())
+            and type(args[1]) is not Value
+        ):
+            return (x,)
+        if fn is np.power and len(args) == 2 and out.kind == "array" and type(args[1]) in (int, float) and out.dtype.kind in "fc":
+            if args[1] == 2:
+                return Operation(np.square, (x,), operation.kwargs, operation.outputs, line=operation.line)
+            if args[1] == 0.5:
+                return Operation(np.sqrt, (x,), operation.kwargs, operation.outputs, line=operation.line)
+        if fn is np.multiply and len(args) == 2 and not operation.kwargs:
+            for a, b in (args, args[::-1]):
+                if type(a) in (int, float) and a == 1 and type(b) is Value and alike(b, out):
+                    return (b,)
+        if fn in (blank, filled) and out.layout != "A":
+            order = {"order": "F"} if out.layout == "F" else {}
+            return Operation(np.zeros, (out.shape, out.dtype), order, operation.outputs, line=operation.line)
+        return None
+
+    return rewritten(program, rule)
+
+
+SAME = {np.copy, np.reshape, np.broadcast_to, cast, np.positive, np.real, np.conjugate, np.squeeze, np.transpose}
+
+
+def alike(x, out):
+    """Return whether a result has the shape, dtype, kind and layout of an argument, so that it may be it."""
+    same = x.shape == out.shape and x.dtype == out.dtype and x.kind == out.kind and x.layout == out.layout
+    return same and out.layout != "A"
+
+
+def forwarded(program: Program) -> Program:
+    """Read what was assigned where it came from: ``updated(x, v, index)[index]`` is v."""
+    assigned: dict[Value, tuple] = {}
+
+    def rule(operation, new):
+        fn, args = operation.fn, operation.args
+        if fn is updated and len(args) == 3 and type(args[1]) is Value and not list(values_in(args[2])) and is_basic(args[2]):
+            assigned[operation.outputs[0]] = key_of(args[2]), args[1]
+        if fn is getitem and args[0] in assigned and not list(values_in(args[1])):
+            index, v = assigned[args[0]]
+            if index == key_of(args[1]) and v.shape == operation.outputs[0].shape and v.dtype == operation.outputs[0].dtype:
+                return (v,) if v.kind == operation.outputs[0].kind else None
+        return None
+
+    return rewritten(program, rule)
+
+
+def relaxed(program: Program) -> Program:
+    """Rewrite what is cheaper otherwise and may differ in the last bit: ``x**3`` as products, ``(1 / x) * t`` as ``t / x``."""
+    inverse: dict[Value, Value] = {}
+
+    def rule(operation, new):
+        fn, args, out = operation.fn, operation.args, operation.outputs[0]
+        if out.dtype.kind not in "fc" or operation.kwargs or len(args) != 2:
+            return None
+        if fn is np.power and args[1] == 3 and type(args[1]) in (int, float) and type(args[0]) is Value and args[0].dtype == out.dtype:
+            square = new.value(out)
+            new.operations.append(Operation(np.multiply, (args[0], args[0]), {}, (square,), line=operation.line))
+            return Operation(np.multiply, (square, args[0]), {}, operation.outputs, line=operation.line)
+        if fn is np.divide and type(args[0]) in (int, float) and args[0] == 1 and type(args[1]) is Value and args[1].dtype == out.dtype:
+            inverse[out] = args[1]
+        if fn is np.multiply:
+            for a, b in (args, args[::-1]):
+                if type(a) is Value and a in inverse:
+                    return Operation(np.divide, (b, inverse[a]), {}, operation.outputs, line=operation.line)
+        return None
+
+    return rewritten(program, rule)

@@ -1,0 +1,152 @@
+"""Watch: what a compiled function reads besides its arguments: has it changed since it was traced?"""
+
+from __future__ import annotations
+
+import sysconfig
+from functools import lru_cache, partial
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+
+import numpy as np
+
+from .symbol import LIBRARIES
+
+__all__ = ["Watch"]
+
+LONGEST = 100  # of containers whose elements are looked at
+SYSTEM = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
+ELSEWHERE = (*LIBRARIES, *SYSTEM, "<frozen")  # functions in them are not followed
+ATOMS = (float, int, bool, complex, str, bytes, type(None))
+
+
+class Watch:
+    """The data that a function closes over, as it is now.
+
+    Looked at are variables of enclosing functions and global ones that the code names, default values, bound and partial arguments,
+    attributes that the code names, the elements of short containers, and arrays bit by bit; functions that the code calls are
+    followed, those of installed packages excepted.
+    """
+
+    def __init__(self, function):
+        self.places = []  # (get, key, held): get(key) is to be held
+        self.arrays = []  # (array, a copy of it)
+        self.seen = set()
+        self.look(function, ())
+
+    def settle(self):
+        """Leave out what has changed since: the function changes it itself, as counters and logs."""
+        self.places = [place for place in self.places if holds(place)]
+        self.arrays = [pair for pair in self.arrays if same_bits(*pair)]
+
+    def fresh(self) -> bool:
+        """Return whether nothing has changed."""
+        for get, key, held in self.places:
+            try:
+                now = get(key)
+            except (LookupError, AttributeError, ValueError):
+                return False
+            if now is not held and not (type(now) is type(held) and type(now) in ATOMS and now == held):
+                return False
+        return all(same_bits(array, copy) for array, copy in self.arrays)
+
+    # --- the look -----------------------------------------------------------------------------------------------------------
+
+    def place(self, get, key, names):
+        """Watch one place, and what is there."""
+        try:
+            held = get(key)
+        except (LookupError, AttributeError, ValueError):  # not yet bound
+            return
+        if not isinstance(held, ModuleType):
+            self.places.append((get, key, held))
+            self.look(held, names)
+
+    def look(self, value, names):
+        """Watch what a value holds; of an object's attributes, those with these names count."""
+        kind = type(value)
+        if kind in ATOMS or isinstance(value, np.generic | type | ModuleType | BuiltinFunctionType | np.ufunc):
+            return
+        key = id(value), names
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        if kind is FunctionType:
+            self.function(value)
+        elif isinstance(value, np.ndarray):
+            if not value.dtype.hasobject and not isinstance(value, np.memmap):
+                self.arrays.append((value, value.copy()))
+        elif kind in (list, tuple, dict):
+            if len(value) <= LONGEST:
+                self.places.append((lambda held: len(held), value, len(value)))
+                for key in list(value) if kind is dict else range(len(value)):
+                    self.place(value.__getitem__, key, names)
+        elif kind is MethodType:
+            self.look(value.__func__, ())
+            self.look(value.__self__, mentioned(getattr(value.__func__, "__code__", None)))
+        elif kind is partial:
+            for part in (value.func, value.args, value.keywords):
+                self.look(part, names)
+        elif kind is CellType:
+            self.place(partial(getattr, value), "cell_contents", names)
+        else:
+            self.attributes(value, names)
+
+    def function(self, function):
+        """Watch what a function closes over."""
+        code = function.__code__
+        if code.co_filename.startswith(ELSEWHERE):
+            return
+        names = mentioned(code)
+        for cell in function.__closure__ or ():
+            self.place(partial(getattr, cell), "cell_contents", names)
+        for name in names:
+            if name in function.__globals__:
+                self.place(function.__globals__.__getitem__, name, names)
+        for part in (function.__defaults__, function.__kwdefaults__):
+            if part:
+                self.look(part, names)
+
+    def attributes(self, value, names):
+        """Watch attributes of an object, and what its methods of these names read."""
+        try:
+            held = object.__getattribute__(value, "__dict__")
+        except (AttributeError, TypeError):
+            return
+        for name in names:
+            if name in held:
+                self.place(held.__getitem__, name, names)
+        for name in ("__call__", *names):
+            method = getattr(type(value), name, None)
+            if type(method) is FunctionType and not method.__code__.co_filename.startswith(ELSEWHERE):
+                self.look(method, ())
+                if name == "__call__" or method.__code__.co_argcount:
+                    inner = mentioned(method.__code__)
+                    if (id(value), inner) not in self.seen:
+                        self.look(value, inner)
+
+
+def holds(place):
+    """Return whether a place holds what it did."""
+    get, key, held = place
+    try:
+        now = get(key)
+    except (LookupError, AttributeError, ValueError):
+        return False
+    return now is held or (type(now) is type(held) and type(now) in ATOMS and now == held)
+
+
+def same_bits(array, copy):
+    """Return whether an array holds the same bits as its copy."""
+    if array.shape != copy.shape or array.dtype != copy.dtype:
+        return False
+    if array.flags.c_contiguous and copy.flags.c_contiguous and array.ndim:
+        return bool(np.array_equal(array.reshape(-1).view(np.uint8), copy.reshape(-1).view(np.uint8)))
+    return array.tobytes() == copy.tobytes()
+
+
+@lru_cache(maxsize=512)
+def mentioned(code) -> tuple[str, ...]:
+    """Return the names of globals and attributes in a function's code, and in the functions that it defines."""
+    if code is None:
+        return ()
+    inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in mentioned(constant)]
+    return tuple(dict.fromkeys((*code.co_names, *inner)))

@@ -1,0 +1,101 @@
+"""Every row of the table, compiled: its values, JVPs and VJPs are the eager ones, for every backend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import samples_more  # noqa: F401  (enters its samples)
+from cases import Case
+from samples import CONSTANTS, SAMPLES
+
+from checkpoint import vjp
+from dualad import jit, jvp
+from dualad.program.compiled import BACKENDS
+from dualad.rules.kinds import ROWS, public_name
+from dualad.seeding import flatten_output
+
+backends = pytest.mark.parametrize("backend", BACKENDS)
+rows = pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for fn in SAMPLES if not ROWS[fn].value_dependent])
+refused = pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for fn in SAMPLES if ROWS[fn].value_dependent])
+
+#: rounding of the same operations in another order, for single precision and double
+CLOSE = {False: 2e-5, True: 1e-12}
+
+
+def leaves_of(out):
+    return flatten_output(out, "test")[0]
+
+
+def assert_same(got, expected, precise, what):
+    assert len(got) == len(expected), what
+    for a, b in zip(got, expected, strict=True):
+        assert np.shape(a) == np.shape(b), what
+        scale = float(np.max(np.abs(b), initial=0.0))
+        np.testing.assert_allclose(a, b, rtol=CLOSE[precise], atol=CLOSE[precise] * max(scale, 0.1), err_msg=what)
+
+
+@backends
+@rows
+def test_a_compiled_row_is_the_eager_one(fn, backend):
+    for sample in SAMPLES[fn]:
+        case = Case(fn, sample)
+        if not case.leaves:
+            continue
+        compiled, what = jit(case.whole, backend=backend), str(sample)
+        got, expected = leaves_of(compiled(*case.leaves)), leaves_of(case.value)
+        assert_same(got, expected, case.precise, what)
+        assert [np.asarray(a).dtype for a in got] == [np.asarray(b).dtype for b in expected], what
+        if not any(case.inexact):
+            continue
+        directions, cotangents = case.directions(), case.cotangents()
+
+        def inexact(*leaves):
+            return [leaf for leaf, kept in zip(leaves_of(compiled(*leaves)), case.inexact, strict=True) if kept]
+
+        assert_same(jvp(inexact, tuple(case.leaves), tuple(directions))[1], case.push(directions), case.precise, what)
+        assert_same(list(vjp(inexact, *case.leaves)[1](cotangents)), case.pull(cotangents), case.precise, what)
+
+
+@rows
+def test_compiled_derivatives_are_the_eager_ones(fn):
+    sample = SAMPLES[fn][0]
+    case = Case(fn, sample)
+    if not case.leaves or not any(case.inexact):
+        pytest.skip("no derivative")
+    directions, cotangents = case.directions(), case.cotangents()
+
+    @jit
+    def push(leaves, directions):
+        return jvp(lambda *leaves: case(leaves), tuple(leaves), tuple(directions))[1]
+
+    @jit
+    def pull(leaves, cotangents):
+        return list(vjp(lambda *leaves: case(leaves), *leaves)[1](cotangents))
+
+    assert_same(push(case.leaves, directions), case.push(directions), case.precise, str(sample))
+    assert_same(pull(case.leaves, cotangents), case.pull(cotangents), case.precise, str(sample))
+
+
+@refused
+def test_rows_that_look_at_values_are_refused_by_name(fn):
+    for sample in SAMPLES[fn]:
+        case = Case(fn, sample)
+        if case.leaves and ROWS[fn].kind == "composite":
+            with pytest.raises(TypeError, match=f"{public_name(fn)} looks at values"):
+                jit(case.whole)(*case.leaves)
+
+
+@backends
+def test_functions_without_derivative_are_compiled(backend):
+    tried = 0
+    for fn, samples in CONSTANTS.items():
+        for sample in samples:
+            try:
+                compiled = jit(lambda *leaves: fn(*sample.fill(leaves), **sample.kwargs), backend=backend)
+                got = compiled(*sample.leaves())
+            except TypeError as error:
+                assert "jit: " in str(error), (fn, error)
+                continue
+            np.testing.assert_equal(got, fn(*sample.fill(sample.leaves()), **sample.kwargs), err_msg=f"{public_name(fn)}{sample}")
+            tried += 1
+    assert tried > 60
