@@ -7,11 +7,10 @@ function without a form is looped over the K directions, which is right but slow
 
 from __future__ import annotations
 
-import numpy as np
-
 from .calling import signature
 from .indexing import cast, getitem, is_basic, restate, scatter
 from .kinds import Abstract, strong_multiply
+from .names import np
 from .reductions import difference, scattered_difference
 from .shapes import blank, select, surround
 from .sparse import times_sparse

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from .constants import evaluate, existing
+from .constants import evaluate, named
 from .indexing import cast
 from .kinds import bilinear, composite, elementwise, primitive
+from .names import np
 
 NO = np._NoValue
 
@@ -205,6 +205,6 @@ composite(np.unwrap,     unwrap)
 composite(np.nan_to_num, nan_to_num)
 composite(np.real_if_close, real_if_close, value_dependent=True)
 composite(np.angle,      angle, restated=True)
-for fn in existing(np, "trapz"):
+for fn in named(np, "trapz"):
     composite(fn,        trapezoid, restated=True)
 # fmt: on

@@ -5,11 +5,10 @@ Functions whose results are elements of their arguments (`unique`, `intersect1d`
 
 from __future__ import annotations
 
-import numpy as np
-
 from .kinds import constant, primitive, refused
+from .names import np
 
-__all__ = ["evaluate", "existing"]
+__all__ = ["evaluate", "named"]
 
 
 @primitive
@@ -18,9 +17,9 @@ def evaluate(fn, *args, **kwargs):
     return fn(*args, **kwargs)
 
 
-def existing(namespace, names):
-    """Return the functions called `names` that this version of NumPy has."""
-    return [getattr(namespace, name) for name in names.split() if hasattr(namespace, name)]
+def named(namespace, names):
+    """Return the functions called `names`."""
+    return [getattr(namespace, name) for name in names.split()]
 
 
 TEXT = """str_len count find rfind index rindex startswith endswith isalnum isalpha isdecimal isdigit islower isnumeric isspace
@@ -32,16 +31,16 @@ TEXT = """str_len count find rfind index rindex startswith endswith isalnum isal
 
 # fmt: off
 constant(evaluate)
-constant(*existing(np, "array_equiv isneginf isposinf"))                                           # questions
-constant(*existing(np, "argwhere flatnonzero nanargmax nanargmin digitize lexsort isin in1d"))     # positions
-constant(*existing(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)
-constant(*existing(np, "min_scalar_type around fix"))
+constant(*named(np, "array_equiv isneginf isposinf"))                                           # questions
+constant(*named(np, "argwhere flatnonzero nanargmax nanargmin digitize lexsort isin in1d"))     # positions
+constant(*named(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)
+constant(*named(np, "min_scalar_type around fix"))
 constant(np.linalg.matrix_rank)
-constant(*existing(np, "save savez savez_compressed savetxt"))                                     # the values are written
+constant(*named(np, "save savez savez_compressed savetxt"))                                     # the values are written
 
-refused("it is defined on strings", *existing(np._core.umath, TEXT))
+refused("it is defined on strings", *named(np._core.umath, TEXT))
 refused("it is defined on dates: pass plain dates",
-        *existing(np, "busday_count busday_offset is_busday datetime_as_string"))
+        *named(np, "busday_count busday_offset is_busday datetime_as_string"))
 refused("it is defined on integers and bits: pass plain integers (dualad.primal(x).astype(int))",
-        *existing(np, "packbits unpackbits ravel_multi_index unravel_index"))
+        *named(np, "packbits unpackbits ravel_multi_index unravel_index"))
 # fmt: on

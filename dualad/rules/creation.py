@@ -5,11 +5,10 @@ The bodies get the traced array first. What holds integers, booleans or no numbe
 
 from __future__ import annotations
 
-import numpy as np
-
-from .constants import existing
+from .constants import named
 from .kinds import composite
 from .layout import as_array
+from .names import np
 from .shapes import filled
 
 
@@ -53,7 +52,7 @@ def row_like(like, x, dtype=None, **options):
 
 # --- the table --------------------------------------------------------------------------------------------------------------
 
-for fn in existing(np, "zeros ones empty eye identity tri arange fromfunction frombuffer fromfile fromiter fromstring loadtxt genfromtxt"):
+for fn in named(np, "zeros ones empty eye identity tri arange fromfunction frombuffer fromfile fromiter fromstring loadtxt genfromtxt"):
     composite(fn, made(fn), like=True)
 # fmt: off
 composite(np.full,              full, like=True)

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
-
 from .batching import FORMS, natural
 from .constants import evaluate
 from .indexing import cast
 from .kinds import composite, constant, explicit, primitive, strong_multiply
 from .linalg import mT
+from .names import np
 
 __all__ = ["adjoint", "conj", "eigenvalues", "singular_values"]
 

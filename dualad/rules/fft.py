@@ -7,10 +7,9 @@ of a spectrum, of which all but the elements of frequency 0 and n/2 stand for tw
 
 from __future__ import annotations
 
-import numpy as np
-
 from .batching import FORMS, over_axes
 from .kinds import composite, linear
+from .names import np
 
 OPPOSITE = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 

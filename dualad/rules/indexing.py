@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from .kinds import Abstract, constant, linear, primitive
+from .names import np
 
 __all__ = ["cast", "discretize", "getitem", "is_basic", "restate", "scatter", "winners"]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from .kinds import composite, joined, ndim_of, shape_of
+from .names import np
 
 
 def positional(args, kwargs):

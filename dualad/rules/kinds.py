@@ -23,6 +23,7 @@ import numpy as np
 
 from .calling import dtype_position, missing_rule, positional_count, public_name
 from .cotangents import Abstract, is_complex, like_primal, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
+from .names import ABSENT, Absent
 from .partials import ANS, FIRST, MARKS, MINUS_ONE, ONE, SECOND, evaluated, fits, one_over, product, used_by
 from .precision import in_loop
 from .primitives import all_finite, primitive, strong_multiply, zero_wins
@@ -375,7 +376,10 @@ def pullback_of(row, i, partial):
 
 
 def register(row: Row) -> Row:
-    """Enter a row into the table; a second row for one function is an error."""
+    """Enter a row into the table, unless NumPy does not have its function; a second row for one function is an error."""
+    if type(row.fn) is Absent:
+        ABSENT.add(row.name)
+        return row
     if row.fn in ROWS:
         raise ValueError(f"rules: {row.name} has a row already ({ROWS[row.fn].kind}); a function has exactly one")
     ROWS[row.fn] = row

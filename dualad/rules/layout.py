@@ -5,12 +5,12 @@ Where NumPy only moves elements about, the rule asks it to move their positions,
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from .constants import evaluate, existing
+from .constants import evaluate
 from .indexing import cast
 from .kinds import composite, elementwise
+from .names import np
 from .shapes import clamp_high, clamp_inside, clamp_low
 
 NO = np._NoValue
@@ -332,7 +332,5 @@ composite(np.geomspace, geomspace, restated=True)
 elementwise(np._core.umath.clip, clamp_inside, clamp_low, clamp_high, name="numpy._core.umath.clip")  # the method of plain arrays
 composite(np._core.umath._ones_like, lambda x: np.ones_like(x))
 # fmt: on
-for fn in existing(np, "astype"):
-    composite(fn, astype)
-for fn in existing(np, "unstack"):
-    composite(fn, unstack)
+composite(np.astype, astype)
+composite(np.unstack, unstack)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import string
 from functools import lru_cache
 
-import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from .kinds import bilinear, composite, explicit, is_complex, multilinear, ndim_of, primitive, restore_axes, shape_of, unbroadcast
+from .names import np
 from .primitives import ratio
 
 

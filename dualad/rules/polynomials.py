@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from .calculus import convolve_full
 from .indexing import cast
 from .kinds import composite
 from .layout import as_array
+from .names import np
 
 
 def coefficients(p):

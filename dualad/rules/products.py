@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from .constants import evaluate, existing
+from .constants import evaluate, named
 from .decompositions import conj
 from .kinds import composite
 from .linalg import mT, norm, vector_norm
+from .names import np
 
 # --- vectors ----------------------------------------------------------------------------------------------------------------
 
@@ -145,9 +145,9 @@ composite(np.linalg.vector_norm,  lambda x, /, *, axis=None, keepdims=False, ord
 # fmt: on
 for fn in {np.matrix_transpose, np.linalg.matrix_transpose}:
     composite(fn, lambda x, /: mT(x))
-for fn in existing(np, "vecdot"):
+for fn in named(np, "vecdot"):
     composite(fn, vecdot, restated=True)
-for fn in existing(np, "matvec"):
+for fn in named(np, "matvec"):
     composite(fn, lambda a, x: np.matmul(a, x[..., None])[..., 0], restated=True)
-for fn in existing(np, "vecmat"):
+for fn in named(np, "vecmat"):
     composite(fn, lambda x, a: np.matmul(conj(x)[..., None, :], a)[..., 0, :], restated=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from .kinds import composite, explicit, is_complex, linear, ndim_of, primitive, restore_axes, shape_of, spread_out
+from .names import np
 from .primitives import ratio
 
 NO = np._NoValue

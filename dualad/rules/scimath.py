@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.lib import scimath
-
 from .constants import evaluate
 from .kinds import composite, elementwise, primitive
 from .layout import as_array
+from .names import np
+
+scimath = np.lib.scimath
 
 
 def widened(fn, outside):

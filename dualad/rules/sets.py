@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from .constants import evaluate, existing
+from .constants import evaluate, named
 from .kinds import composite
+from .names import np
 
 
 def where_found(fn, count, *args, **kwargs):
@@ -50,9 +49,9 @@ def unique_parts(ar, axis, options):
 
 # fmt: off
 composite(np.unique, unique, value_dependent=True)
-for fn in existing(np, "unique_all unique_counts unique_inverse unique_values"):
+for fn in named(np, "unique_all unique_counts unique_inverse unique_values"):
     composite(fn, chosen(fn, 1), value_dependent=True)
-for fn in existing(np, "union1d intersect1d setxor1d"):
+for fn in named(np, "union1d intersect1d setxor1d"):
     composite(fn, chosen(fn, 2), value_dependent=True)
 composite(np.setdiff1d, chosen(np.setdiff1d, 1), value_dependent=True)
 # fmt: on

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from .indexing import getitem, scatter
 from .kinds import Abstract, composite, constant, elementwise, explicit, joined, linear, ndim_of, primitive, shape_of, unbroadcast
+from .names import np
 
 NO = np._NoValue
 

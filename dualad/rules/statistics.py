@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .constants import evaluate, existing
+from .constants import evaluate, named
 from .indexing import cast, scatter
 from .kinds import Abstract, composite
 from .layout import as_array
+from .names import np
 from .reductions import flat_sqrt, fold, given
 
 NO = np._NoValue
@@ -379,7 +379,7 @@ composite(np.corrcoef,      corrcoef, restated=True)
 composite(np.amax,          lambda a, *args, **kwargs: np.max(a, *args, **kwargs))
 composite(np.amin,          lambda a, *args, **kwargs: np.min(a, *args, **kwargs))
 # fmt: on
-for fn in existing(np, "cumulative_sum"):
+for fn in named(np, "cumulative_sum"):
     composite(fn, standard_scan(np.cumsum, 0.0), restated=True)
-for fn in existing(np, "cumulative_prod"):
+for fn in named(np, "cumulative_prod"):
     composite(fn, standard_scan(np.cumprod, 1.0), restated=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from .kinds import (
     ANS,
     FIRST,
@@ -21,6 +19,7 @@ from .kinds import (
     real_linear,
     refused,
 )
+from .names import np
 from .primitives import all_finite, ratio
 
 LOG2, LOG10, DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from .calling import public_name
 from .indexing import scatter
 from .kinds import Abstract, composite
+from .names import np
 
 __all__ = ["at"]
 

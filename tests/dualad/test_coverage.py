@@ -28,11 +28,10 @@ def test_the_numbers_add_up():
     assert [sum(column) for column in zip(*spaces, strict=True)] == total
 
 
-def test_everything_of_numpy_has_an_outcome():
-    rows, new = counts(), 2 * hasattr(np, "matvec")
-    assert all(row[3] == 0 for space, row in rows.items() if space.startswith("numpy"))
-    assert rows["numpy ufuncs"][0] >= 56 + new and rows["numpy ufuncs"][-1] >= 88 + new
-    assert rows["numpy.linalg"][-1] >= 31 and rows["numpy.fft"][-1] >= 16
+def test_most_of_numpy_is_ruled():
+    rows = counts()
+    assert rows["numpy ufuncs"][0] >= 55 and rows["numpy ufuncs"][-1] >= 85
+    assert rows["numpy.linalg"][-1] >= 30 and rows["numpy.fft"][-1] >= 15
     assert sum(rows[space][0] for space in rows if space in ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib")) >= 165
 
 
