@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..rules import names
 from ..rules.indexing import cast, getitem, is_basic
 from ..rules.shapes import blank, filled
 from .program import Operation, Program, Value, key_of, map_values, updated, values_in
@@ -150,7 +151,7 @@ def simpler(program: Program) -> Program:
     return rewritten(program, rule)
 
 
-SAME = {np.copy, np.reshape, np.broadcast_to, cast, np.positive, np.real, np.conjugate, np.squeeze, np.transpose}
+SAME = {np.copy, np.reshape, names.np.broadcast_to, cast, np.positive, names.np.real, np.conjugate, np.squeeze, np.transpose}
 
 
 def alike(x, out):

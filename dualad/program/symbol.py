@@ -21,6 +21,7 @@ import numpy as np
 from ..dispatch import array, highest, holds_traced
 from ..levels import Level, Owner, new, shared_view, version_of
 from ..methods import BINARY, COMPARE, UNARY
+from ..rules import names
 from ..rules.calling import public_name, signature
 from ..rules.indexing import getitem
 from ..rules.kinds import ROWS
@@ -35,7 +36,7 @@ ROOMS = (PACKAGES / "dualad", PACKAGES / "checkpoint", Path(np.__file__).parent)
 LIBRARIES = (*(f"{path}{os.sep}" for path in ROOMS), "<dualad", "<__array")
 
 #: rows whose results have a shape that depends on values
-DATA_SHAPED = {np.nonzero, np.argwhere, np.flatnonzero}
+DATA_SHAPED = {names.np.nonzero, names.np.argwhere, names.np.flatnonzero}
 
 
 MOST = 20_000  # operations of a program
