@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 from functools import update_wrapper
-from types import MethodType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,7 +18,7 @@ from ..seeding import check_function
 from .compiled import BACKENDS, Compiled, example_of
 from .program import Program, Value, key_of, kind_of, layout_of
 from .symbol import Symbol, Trace, TraceError, where_in
-from .watch import Watch
+from .watch import ELSEWHERE, Watch, mentioned
 
 __all__ = ["Jit", "jit"]
 
@@ -291,8 +292,19 @@ def trace(jitted, call):
 
 def traced(f, call) -> tuple[Program, Any]:
     """Return the program of a function, and the structure of its result."""
+    try:
+        return traced_once(f, call, lambda f, tracing: f)
+    except TraceError as error:
+        if not error.indexed:
+            raise
+        return traced_once(f, call, with_symbols)  # arrays outside may be indexed by traced integers
+
+
+def traced_once(f, call, prepared) -> tuple[Program, Any]:
+    """Return the program of ``prepared(f, tracing)``, and the structure of its result."""
     with Trace() as tracing:
         args, kwargs = call.arguments([tracing.input(example) for example in call.examples()])
+        f = prepared(f, tracing)
         try:
             out = f(*args, **kwargs)
         except Exception as error:
@@ -308,6 +320,34 @@ def traced(f, call) -> tuple[Program, Any]:
                 raise TraceError(f"jit: {where_in(None)}the function returns a {type(leaf).__name__} of a verb that has returned")
             outputs.append(leaf)
         return tracing.finish(outputs), structure
+
+
+def with_symbols(f, tracing, known=None):
+    """Return a function that finds Symbols where it, or one that it calls, reads arrays of numbers from variables outside."""
+    known = {} if known is None else known
+    if type(f) is MethodType:
+        return MethodType(with_symbols(f.__func__, tracing, known), f.__self__)
+    if type(f) is not FunctionType or f.__code__.co_filename.startswith(ELSEWHERE):
+        return f
+    if f in known:
+        return known[f]
+    space = dict(f.__globals__)
+    cells = tuple(CellType() for _ in f.__closure__ or ())
+    new = known[f] = FunctionType(f.__code__, space, f.__name__, f.__defaults__, cells or None)
+    new.__kwdefaults__ = f.__kwdefaults__
+
+    def replaced(held):
+        if type(held) is np.ndarray and held.dtype.kind in "iufc":
+            return tracing.lift(held)
+        return with_symbols(held, tracing, known)
+
+    for name in mentioned(f.__code__):
+        if name in space:
+            space[name] = replaced(space[name])
+    for cell, old in zip(cells, f.__closure__ or (), strict=True):
+        with suppress(ValueError):  # not yet bound
+            cell.cell_contents = replaced(old.cell_contents)
+    return new
 
 
 def compare(first, second, same_structure, name):

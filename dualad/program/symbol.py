@@ -46,6 +46,9 @@ UNROLLED = "loops in Python are unrolled. Write the long loop as checkpoint.chai
 class TraceError(TypeError):
     """The function cannot be compiled: it needs a value, or a shape, that is known only when the program runs."""
 
+    #: a plain array may have been indexed by a traced integer
+    indexed = False
+
 
 def user_line():
     """Return the file and the number of the line of the user's code that is being evaluated, None if there is none."""
@@ -109,9 +112,10 @@ class Trace(Level):
         self.program.outputs = [self.split(out)[1] if isinstance(out, Traced | np.ndarray) else out for out in outputs]
         return self.program
 
-    def refuse(self, message):
+    def refuse(self, message, indexed=False):
         """Return the error that the function cannot be traced, naming the user's line."""
         self.refusal = TraceError(f"jit: {where_in(user_line())}{message}")
+        self.refusal.indexed = indexed
         return self.refusal
 
     def record(self, fn, call, args, kwargs):
@@ -319,8 +323,8 @@ class Symbol(Traced):
 
     # --- what needs a value -----------------------------------------------------------------------------------------------
 
-    def _needed(self, what, instead):
-        return self.level.refuse(f"{what} of a traced value, which is known only when the program runs: {instead}")
+    def _needed(self, what, instead, indexed=False):
+        return self.level.refuse(f"{what} of a traced value, which is known only when the program runs: {instead}", indexed)
 
     def _peek(self):
         raise self._needed("the plain value", "return it as a result, or print outside of jit")
@@ -339,6 +343,7 @@ class Symbol(Traced):
             "an integer (an index into a plain array, a length, the range of a loop) is asked",
             "pass the array that is indexed as an argument; for a length or a range declare the argument static "
             "(jit(f, static_argnames=...)); a long loop is checkpoint.chain",
+            indexed=True,
         )
 
     def __float__(self):
@@ -372,6 +377,7 @@ class Symbol(Traced):
             raise self._needed(
                 "a plain array is indexed by (or made of) an integer or a mask",
                 "pass the array that is indexed as an argument; choose with np.where(mask, a, b)",
+                indexed=True,
             )
         return super().__array__(dtype, copy)
 

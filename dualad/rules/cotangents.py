@@ -6,7 +6,18 @@ import math
 
 import numpy as np
 
-__all__ = ["FLOAT", "Abstract", "is_complex", "like_primal", "ndim_of", "restore_axes", "shape_of", "spread_out", "unbroadcast"]
+__all__ = [
+    "FLOAT",
+    "Abstract",
+    "is_complex",
+    "is_symbolic",
+    "like_primal",
+    "ndim_of",
+    "restore_axes",
+    "shape_of",
+    "spread_out",
+    "unbroadcast",
+]
 
 FLOAT, COMPLEX = np.dtype(float), np.dtype(complex)
 
@@ -47,6 +58,15 @@ def is_complex(x) -> bool:
     """Return whether `x` (number, array, traced or `Abstract`) has a complex dtype."""
     dtype = getattr(x, "dtype", None)
     return isinstance(x, complex) if dtype is None else dtype.kind == "c"
+
+
+def is_symbolic(x) -> bool:
+    """Return whether `x` is traced and stands, below all derivatives, for a value that is known only when a program runs."""
+    while (level := getattr(x, "level", None)) is not None:
+        if level.abstract:
+            return True
+        x = x.primal
+    return False
 
 
 def like_primal(g, x):

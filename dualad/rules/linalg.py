@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from .cotangents import is_symbolic
 from .kinds import bilinear, composite, explicit, is_complex, multilinear, ndim_of, primitive, restore_axes, shape_of, unbroadcast
 from .names import np
 from .primitives import ratio
@@ -211,11 +212,30 @@ def inv_vjp(g, ans, a):
     return -np.matmul(mT(ans), np.matmul(g, mT(ans)))
 
 
+@primitive
+def cofactor_matrix(a):
+    """Return the cofactors of the elements of a."""
+    return cofactors(np.linalg.det(a), a)
+
+
+def cofactor_matrix_jvp(t, ans, a):
+    """Return the derivative of det(a) inv(a).T, where a is regular."""
+    inverse = np.linalg.inv(a)
+    return ans * np.expand_dims(np.sum(mT(inverse) * t, axis=(-1, -2)), (-1, -2)) - np.matmul(np.matmul(ans, mT(t)), mT(inverse))
+
+
+def cofactor_matrix_vjp(g, ans, a):
+    back = mT(np.linalg.inv(a))
+    return np.expand_dims(np.sum(g * ans, axis=(-1, -2)), (-1, -2)) * back - np.matmul(np.matmul(back, mT(g)), ans)
+
+
 def cofactors(ans, a):
     """Return the derivative of det(a) by the elements of a; by minors where a matrix is singular."""
     n = shape_of(a)[-1]
     if n == 0:
         return np.zeros_like(a)
+    if is_symbolic(a):
+        return cofactor_matrix(a)
     if not np.any(np.equal(ans, 0)):
         return np.expand_dims(ans, (-1, -2)) * mT(np.linalg.inv(a))
     rows = []
@@ -320,7 +340,8 @@ composite(np.kron,       kron)
 composite(np.vdot,       lambda a, b: np.matmul(np.conjugate(np.ravel(a)), np.ravel(b)))
 explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp))
 explicit(np.linalg.inv,   inv_jvp, inv_vjp)
-explicit(np.linalg.det,   det_jvp, det_vjp, value_dependent=True)
+explicit(np.linalg.det,   det_jvp, det_vjp)
+explicit(cofactor_matrix, cofactor_matrix_jvp, cofactor_matrix_vjp)
 explicit(euclidean,       euclidean_jvp, euclidean_vjp)  # norm'(0) = 0
 composite(np.linalg.norm, norm, restated=lambda x, *how, **named: bool(how or named))  # norm(x) is one call
 # fmt: on

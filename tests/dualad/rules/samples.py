@@ -15,7 +15,7 @@ import scipy.sparse
 
 from dualad.rules.indexing import cast, discretize, getitem, restate, scatter
 from dualad.rules.kinds import Abstract, strong_multiply
-from dualad.rules.linalg import euclidean
+from dualad.rules.linalg import cofactor_matrix, euclidean
 from dualad.rules.names import Absent, np
 from dualad.rules.primitives import ratio
 from dualad.rules.reductions import deviation, difference, scattered_difference, variance
@@ -323,6 +323,7 @@ sample(np.linalg.solve)(call(M(3, 3), A(3)), call(M(3, 3), A(3, 2)), call(M(2, 3
                         call(M(3, 3), A(2, 3, 2)), call(M(3, 3), Fixed(A(3))), call(Fixed(M(3, 3)), A(3)),
                         call(M(3, 3) + 1j * A(3, 3), A(3)), call(M(2, 3, 3), A(3)), call(M(1, 1), A(1)), call(M(3, 3), A(3, 3)))
 sample(np.linalg.inv)(call(M(3, 3)), call(M(2, 3, 3)), call(M(1, 1)), call(M(2, 2) + 1j * A(2, 2)), call(M(0, 0)))
+sample(cofactor_matrix)(call(M(3, 3)), call(M(2, 3, 3)), call(M(2, 2) + 1j * A(2, 2)))
 sample(np.linalg.det)(call(M(3, 3)), call(M(2, 3, 3)), call(M(1, 1)), call(M(2, 2) + 1j * A(2, 2)),
                       call(np.outer(A(3), A(3)) * 0.0 + np.diag([1.0, 2.0, 0.0])), call(np.zeros((2, 2))))
 sample(np.linalg.norm)(call(A(3)), call(A(2, 3)), call(A(2, 3, 4)),
