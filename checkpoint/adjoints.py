@@ -56,7 +56,7 @@ class Adjoints:
             now = np.zeros(like.shape, like.dtype)
         elif isinstance(now, Batch):
             return None
-        elif k not in self.owned:
+        elif k not in self.owned or isinstance(now, float | np.generic):
             now = np.array(now) if isinstance(now, float | np.generic | np.ndarray) else np.copy(now)
         self.values[k] = now
         self.owned.add(k)

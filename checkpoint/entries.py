@@ -311,9 +311,12 @@ class Assign(Entry):
 
     def pull(self, k, g, adjoints):
         """Give the written part of `g` to v, and the rest, in the same buffer, to the array before the write."""
-        if self.like.shape == ():  # of a 0-d array nothing is left
-            if self.v is not None:
-                adjoints.add(self.v, g, False)
+        if self.like.shape == ():  # all or, under a mask, nothing of a 0-d array is written
+            if locate(self.ops, np.zeros(()))[self.index].size:
+                if self.v is not None:
+                    adjoints.add(self.v, np.reshape(g, self.v_like.shape) if self.v_like.shape else g, False)
+            elif self.base is not None:
+                adjoints.add(self.base, g, False)
             return
         if self.v is not None:
             share = locate(self.ops, g)[self.index]

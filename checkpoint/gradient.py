@@ -14,6 +14,7 @@ from dualad.gradient import check_scalar
 from dualad.jacobian import CACHE, FEWEST, check_chunk, check_holomorphic
 from dualad.levels import Level
 from dualad.rules.kinds import is_complex, like_primal
+from dualad.rules.memory import copied, copied_to_write
 from dualad.seeding import (
     check_function,
     chosen,
@@ -239,8 +240,8 @@ def handed_out(leaf, tape):
         return leaf
     value = leaf._refresh().primal
     if type(value) is np.ndarray:
-        return value.copy("K")
-    return np.copy(value) if isinstance(value, Traced) and value.ndim else value
+        return copied_to_write(value)
+    return copied(value) if isinstance(value, Traced) and value.ndim else value
 
 
 def recorded_gradient(f, argnums, args, kwargs, where, nan_safe, has_aux):

@@ -67,8 +67,8 @@ def {method}(self, other):
                         {both_small}
                     {both_arrays}
             elif kind is float or kind is int or kind is ndarray and other.shape == a.shape and other.dtype == a.dtype:
+                v = a {symbol} other
                 b = {left_frozen}
-                v = a {symbol} b
                 if a.nbytes <= SMALL:
                     {left_small}
                 {left_array}
@@ -93,8 +93,8 @@ def {method}(self, other):
                     pass
         elif (type(b) is ndarray and j is not None and b.ndim and ((alias := self.alias) is None or alias.base.alias is None)
                 and (kind is float or kind is int or kind is ndarray and other.shape == b.shape and other.dtype == b.dtype)):
+            v = other {symbol} b
             a = {right_frozen}
-            v = a {symbol} b
             if b.nbytes <= SMALL:
                 {right_small}
             {right_array}
@@ -240,7 +240,6 @@ def small(row, fn, args, kwargs, tape):
         elif kind is ndarray:
             if arg.nbytes > SMALL or (arg.dtype is not FLOAT and arg.dtype.kind not in "bi"):
                 return None
-            values[i] = arg.copy()  # its owner may change it before the pull
         elif isinstance(arg, Handle) or (i in arrays and kind not in NUMBERS):
             return None
     for value in kwargs.values():
@@ -254,6 +253,8 @@ def small(row, fn, args, kwargs, tape):
         v = float(v)
     elif type(v) is not ndarray or v.nbytes > SMALL or v.dtype is not FLOAT or not v.ndim:
         return None
+    if active:
+        values = [value if value is not arg else tape.freeze(arg) for value, arg in zip(values, args, strict=True)]
     node = entry_of(row, v, values, kwargs, active, args, tape) if active else None
     return None if active and node is None else make_var(v, node, tape)
 
@@ -320,6 +321,7 @@ def array_function(self, fn, types, args, kwargs):
             and args[0] is self
             and ((alias := self.alias) is None or alias.base.alias is None)
             and plain_rest(args, kwargs)
+            and (row.canonical is None or row.canonical(args, kwargs)[0] is args)
         ):
             v = row.call(a, *args[1:], **kwargs)
             rest = tape.freeze(args[1:]) if len(args) > 1 else ()

@@ -34,6 +34,7 @@ from dualad.levels import Handle, Level, Owner, locate, new, shared_view, versio
 from dualad.restated import restated
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import ROWS, Abstract, Elementwise
+from dualad.rules.memory import copied, copied_to_write
 from dualad.rules.partials import evaluated
 from dualad.rules.precision import in_loop
 from dualad.rules.primitives import all_finite
@@ -62,8 +63,8 @@ class Tape(Level):
     def input(self, value):
         """Return a new input variable. A large array stays the caller's until something must hold it (see `own`)."""
         if type(value) is np.ndarray:
-            if value.nbytes <= SMALL or not value.flags.forc:
-                value = np.array(value)
+            if value.nbytes <= SMALL:
+                value = copied(value)
             else:
                 owner = owner_of(value)
                 self.borrowed[id(owner)] = owner
@@ -76,15 +77,15 @@ class Tape(Level):
     def own(self, var):
         """Return the value of a variable as one that nobody else writes: a caller's array is copied the first time it is held."""
         if self.borrows(var.primal):
-            var.primal = var.primal.copy("K")
+            var.primal = copied(var.primal)
         return var.primal
 
     @staticmethod
     def settle(var):
-        """Copy a small view of a large array: what is small is held without further questions, and must hold nothing else."""
+        """Copy a small view of a large array, in its layout: what is small is held without further questions, and holds nothing else."""
         value = var.primal
         if type(value) is np.ndarray and value.nbytes <= SMALL < getattr(value.base, "nbytes", 0):
-            var.primal = value.copy("K")
+            var.primal = copied(value)
 
     def variable(self, value):
         """Return a new input variable of a value that nobody else writes."""
@@ -109,11 +110,11 @@ class Tape(Level):
         """
         if type(constant) is np.ndarray:
             if constant.nbytes <= SOONER_COPIED:
-                return constant.copy()
+                return constant.copy("K")
             known = self.frozen.get(id(constant))
             if known is not None and known[0]() is constant and (copy := known[1]()) is not None and same_bits(copy, constant):
                 return copy
-            copy = constant.copy()
+            copy = constant.copy("K")
             self.frozen[id(constant)] = ref(constant), ref(copy)
             return copy
         if isinstance(constant, Traced) and constant.ndim:
@@ -239,6 +240,7 @@ def plain_array(ans):
 
 def same_bits(a, b):
     """Return whether two contiguous arrays hold the same bits (NaN included); arrays of other layouts are taken for different."""
+    a, b = (a.T, b.T) if a.flags.fnc else (a, b)
     if a.shape != b.shape or a.dtype != b.dtype or not (a.flags.c_contiguous and b.flags.c_contiguous) or not a.size:
         return False
     word = np.dtype(f"u{math.gcd(a.itemsize, 8)}")
@@ -267,11 +269,8 @@ class Var(Traced):
             if type(arg) is Var and arg.level is tape:
                 if arg.alias is not None and arg._shares_written():
                     written = True
-                    value = arg.primal if row.shape_only or type(arg.primal) is float else np.copy(arg.primal, "K")
-                else:
-                    value = arg.primal
-                    scalar = scalar or type(value) is float
-                values[i] = value
+                values[i] = value = arg.primal
+                scalar = scalar or type(value) is float
                 if arg.node is not None:
                     active.append(i)
                     parents.append(arg.node)
@@ -282,6 +281,11 @@ class Var(Traced):
         ans = (evaluate or row.call)(*values, **kwargs)
         if tape.objects is not None:
             check_result(row, ans, tape)
+        if written and parents and not row.shape_only:
+            values = [
+                copied(v) if type(arg) is Var and arg.alias is not None and arg._shares_written() else v
+                for v, arg in zip(values, args, strict=True)
+            ]
         node = None
         if len(parents) == 1 and type(row) is Elementwise and (p := partial_now(row, active[0], ans, values, args, tape)) is not None:
             node = new(Single)
@@ -309,7 +313,7 @@ class Var(Traced):
             ans = ans.item()
             node = tape.keep(node) if type(node) is Get else node
         result = make_var(ans, node, tape)
-        if row.view is not None and shows_memory(ans, values[0]):
+        if row.view is not None and shows_memory(ans, args[0].primal):
             result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
         elif written:
             result.primal = separate(result.primal, args)
@@ -323,10 +327,10 @@ class Var(Traced):
         v_value, v_node = v, None
         if type(v) is Var and v.level is tape:
             shared = v._shares_written()
-            v_value, v_node = np.copy(v.primal) if shared else v.primal, v.node
+            v_value, v_node = copied(v.primal) if shared else v.primal, v.node
         alias = self.alias
         if alias is None or not alias.exclusive:
-            self.primal = np.copy(self.primal, order="K") if type(self.primal) is np.ndarray else np.copy(self.primal)
+            self.primal = (copied_to_write if type(self.primal) is np.ndarray else copied)(self.primal)
             self.alias = alias = Owner(version_of(self) + 1, True)
         value = writable(self.primal, v_value)
         if value is not self.primal:

@@ -18,6 +18,7 @@ from .restated import restated
 from .rules.batching import aligned
 from .rules.indexing import is_basic
 from .rules.kinds import Elementwise
+from .rules.memory import copied, copied_to_write, empty_as
 from .rules.shapes import filled
 from .traced import Traced, writable
 
@@ -155,8 +156,8 @@ class Dual(Traced):
             shared = v._shares_written()
             v_value, v_tangent = v.primal, v.tangent
             if shared:
-                v_value = np.copy(v_value)
-                v_tangent = None if v_tangent is None else np.copy(v_tangent)
+                v_value = copied(v_value)
+                v_tangent = None if v_tangent is None else copied(v_tangent)
         self._own(v_value, v_tangent)
         locate(ops, self.primal)[index] = v_value
         tangent = self.tangent
@@ -176,7 +177,7 @@ class Dual(Traced):
         """Make the buffers this handle's alone, and able to hold what is to be written."""
         alias = self.alias
         if alias is None or not alias.exclusive:
-            self.primal = np.copy(self.primal, order="K") if type(self.primal) is np.ndarray else np.copy(self.primal)
+            self.primal = (copied_to_write if type(self.primal) is np.ndarray else copied)(self.primal)
             if self.tangent is not None:
                 self.tangent = laid_out_like(self.primal, self.level.directions, self.tangent)
             self.alias = alias = Owner(version_of(self) + 1, True)
@@ -238,33 +239,29 @@ def shows_memory(ans, x):
     """Return whether `ans` is a view of the memory of `x`."""
     if type(ans) is np.ndarray:
         base = ans.base
-        return ans is x or (base is not None and type(x) is np.ndarray and (base is x or base is x.base))
+        return ans is x or (base is not None and type(x) is np.ndarray and (base is x or base is x.base or np.may_share_memory(ans, x)))
     return isinstance(ans, Traced) and type(ans.alias) is View
 
 
 def separate(buffer, args):
     """Return a buffer that shares no memory with the written buffers among the arguments."""
     if type(buffer) is not np.ndarray:
-        return np.copy(buffer) if isinstance(buffer, Traced) and buffer.ndim else buffer
+        return copied(buffer) if isinstance(buffer, Traced) and buffer.ndim else buffer
     for arg in args:
         if isinstance(arg, Traced) and any(
             type(part) is np.ndarray and np.may_share_memory(buffer, part) for part in (arg.primal, arg.payload)
         ):
-            return buffer.copy("K")
+            return copied(buffer)
     return buffer
 
 
 def laid_out_like(value, directions, fill):
     """Return a fresh tangent buffer of `value`'s shape and memory layout (so views of one are views of the other)."""
     model = primal(value)
-    if directions is None:
-        buffer = np.empty_like(model)
-    elif isinstance(model, Traced):  # a symbol
-        buffer = filled(model, (directions, *model.shape), model.dtype)
-    else:
-        order = sorted(range(model.ndim), key=lambda axis: -abs(model.strides[axis]))
-        buffer = np.empty((directions, *(model.shape[axis] for axis in order)), model.dtype)
-        buffer = buffer.transpose(0, *(1 + order.index(axis) for axis in range(model.ndim)))
+    if not isinstance(model, Traced):
+        buffer = empty_as(model, directions)
+    else:  # a symbol
+        buffer = np.empty_like(model) if directions is None else filled(model, (directions, *model.shape), model.dtype)
     buffer[...] = 0.0 if isinstance(fill, Traced) else fill
     if isinstance(fill, Traced):
         buffer = writable(buffer, fill)
@@ -277,7 +274,9 @@ def assign_directions(target, index, v):
     parts = index if type(index) is tuple else (index,)
     if is_basic(index):
         part = target[(slice(None), *parts)]
-        part[...] = v if type(v) is float else aligned(v, part.ndim - 1) if v.ndim <= part.ndim else v
+        if type(v) is not float:  # axes of length 1 in front are NumPy's to add or to leave out
+            v = aligned(v, part.ndim - 1) if v.ndim <= part.ndim else np.reshape(v, (v.shape[0], *v.shape[v.ndim - part.ndim + 1 :]))
+        part[...] = v
         return
     target = np.moveaxis(target, 0, -1)
     if any(part is Ellipsis for part in parts):

@@ -11,6 +11,7 @@ import optree
 from .dispatch import array
 from .dual import Dual, seedable
 from .levels import Handle
+from .rules.memory import copied_to_write
 from .traced import Traced
 
 __all__ = [
@@ -94,13 +95,13 @@ def made_own(results, given):
     if len(results) == 1:
         leaf = results[0]
         if type(leaf) is np.ndarray and (shows_another(leaf) or any(leaf is other for other in given)):
-            return [leaf.copy()]
+            return [copied_to_write(leaf)]
         return results
     seen = {id(leaf) for leaf in given}
     for i, leaf in enumerate(results):
         if type(leaf) is np.ndarray:
             if shows_another(leaf) or id(leaf) in seen:
-                results[i] = leaf.copy()
+                results[i] = copied_to_write(leaf)
             seen.add(id(leaf))
     return results
 

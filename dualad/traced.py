@@ -14,6 +14,7 @@ import numpy as np
 
 from .conversions import another_goes_first, as_objects, lost
 from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, masked_call, packed, primal, strengthen
+from .flat import Flat
 from .levels import Handle, Owner, View, new, version_of
 from .options import cast_operands, inexact, taken_options
 from .rules.calling import public_name
@@ -161,7 +162,7 @@ class Traced(Handle):
         )
 
     def __copy__(self):
-        return np.copy(self) if self.ndim else self
+        return np.copy(self, "K") if self.ndim else self
 
     def __deepcopy__(self, memo):
         return self.__copy__()
@@ -240,8 +241,12 @@ class Traced(Handle):
 
     @property
     def flat(self):
-        """The elements, flattened: a copy to iterate over."""
-        return np.ravel(self)
+        """The elements in C order, to iterate over, read and write."""
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, v):
+        Flat(self)[...] = v
 
     # --- indexing and assignment ------------------------------------------------------------------------------------------
 
@@ -250,7 +255,7 @@ class Traced(Handle):
 
     def __setitem__(self, index, v):
         self._refresh()
-        if not (self._holds_array() or isinstance(self.primal, Traced)):
+        if not self._holds_array():
             raise TypeError(f"a scalar {type(self).__name__} does not support assignment to its elements: it is immutable")
         v = array(v) if holds_traced(v) else v
         base, ops = (self.alias.base, self.alias.ops) if type(self.alias) is View else (self, ())
@@ -277,6 +282,7 @@ class Traced(Handle):
             and result.level is self.level
             and type(self.alias) is not View
             and result.dtype == self.dtype
+            and getattr(primal(result), "strides", None) == getattr(primal(self), "strides", None)
         ):
             self.alias = Owner(version_of(self) + 1, False)
             self.primal, self.payload = result.primal, result.payload
@@ -286,8 +292,9 @@ class Traced(Handle):
         return self
 
     def _holds_array(self):
-        """Return whether the value one level down is an ndarray, which can be assigned to."""
-        return isinstance(self._refresh().primal, np.ndarray)
+        """Return whether the value is an ndarray, which can be assigned to, and no number."""
+        value = self._refresh().primal
+        return value._holds_array() if isinstance(value, Traced) else isinstance(value, np.ndarray)
 
     @classmethod
     def _lifted(cls, buffer, level):
@@ -337,18 +344,20 @@ class Traced(Handle):
 
     def flatten(self, order="C"):
         """Return a flattened copy."""
-        return np.copy(np.ravel(self, order))
+        return np.copy(np.ravel(self, order), "C")
 
     def copy(self, order="C"):
         """Return a copy."""
-        return np.copy(self)
+        return np.copy(self, order) if self.ndim or self._holds_array() else self
 
     def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
         """Return a copy of another dtype; an integer or boolean one is a constant."""
         if not np.can_cast(self.dtype, dtype, casting):
             raise TypeError(f"astype: cannot cast from {self.dtype} to {np.dtype(dtype)} under casting={casting!r}")
         dtype = np.dtype(dtype)
-        return (cast if dtype.kind in "fc" else discretize)(self, dtype)
+        if not copy and dtype == self.dtype:
+            return self
+        return (cast if dtype.kind in "fc" else discretize)(self, dtype, order)
 
     def fill(self, value):
         """Assign one value to all elements."""

@@ -17,6 +17,7 @@ FLOORS = {
         "rules levels",
         "options restated",
         "dispatch conversions",
+        "flat",
         "traced",
         "methods batch",
         "dual",

@@ -12,6 +12,7 @@ from . import (  # noqa: F401
     late,
     layout,
     linalg,
+    memory,
     polynomials,
     products,
     reductions,

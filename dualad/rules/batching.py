@@ -10,6 +10,7 @@ from __future__ import annotations
 from .calling import signature
 from .indexing import cast, getitem, is_basic, restate, scatter
 from .kinds import Abstract, strong_multiply
+from .memory import copied, in_order
 from .names import np
 from .reductions import difference, scattered_difference
 from .shapes import blank, select, surround
@@ -58,7 +59,7 @@ def over_axes(*names, flatten=False):
         call = dict(rest)
         ndim = np.ndim(x) - 1
         for name in names:
-            if call[name] is not None:
+            if call[name] is not None and ndim:
                 call[name] = behind(call[name])
             elif flatten:
                 x, call[name] = np.reshape(x, (x.shape[0], -1)), 1
@@ -81,14 +82,15 @@ def last_two(fn, args, kwargs, batched):
 
 def reshape_form(fn, args, kwargs, batched):
     call = bind(fn, args, kwargs)
-    x = args[0]
-    if call["order"] not in ("C", None):
-        return NotImplemented
+    x, order = args[0], call["order"] or "C"
     shape = call.get("shape", call.get("newshape", -1))  # NumPy 2.0 calls it newshape
     shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
     size = int(np.prod(x.shape[1:], dtype=int))
     known = int(np.prod([n for n in shape if n != -1], dtype=int))
-    return np.reshape(x, (x.shape[0], *(n if n != -1 else size // max(known, 1) for n in shape)))
+    shape = tuple(n if n != -1 else size // max(known, 1) for n in shape)
+    if order == "F":
+        return np.moveaxis(np.reshape(np.moveaxis(x, 0, -1), (*shape, x.shape[0]), order="F"), -1, 0)
+    return np.reshape(x, (x.shape[0], *shape))
 
 
 def transpose_form(fn, args, kwargs, batched):
@@ -165,6 +167,12 @@ def matmul_form(fn, args, kwargs, batched):
     return ans
 
 
+def dot_form(fn, args, kwargs, batched):
+    if any(np.ndim(x) == (i in batched) for i, x in enumerate(args)) or np.ndim(args[1]) - (1 in batched) > 2:
+        return NotImplemented
+    return matmul_form(np.matmul, args, kwargs, batched)
+
+
 def einsum_form(fn, args, kwargs, batched):
     """Evaluate a canonical einsum, ``einsum(*operands, subscripts=...)``, with one more letter for K."""
     subscripts = kwargs["subscripts"]
@@ -213,6 +221,13 @@ def surround_form(fn, args, kwargs, batched):
     return fn(x, ((0, 0), *widths), **kwargs)
 
 
+def gathered_form(fn, args, kwargs, batched):
+    """Evaluate a function that moves elements about: it moves their positions."""
+    x = args[0]
+    places = fn(np.arange(np.size(x) // x.shape[0]).reshape(x.shape[1:]), *args[1:], **kwargs)
+    return np.reshape(x, (x.shape[0], -1))[:, places] if batched == {0} else NotImplemented
+
+
 def times_sparse_form(fn, args, kwargs, batched):
     x, matrix = args
     if np.ndim(x) == 2:
@@ -234,6 +249,8 @@ FORMS = {
     np.imag: natural,
     np.conjugate: natural,
     np.copy: natural,
+    copied: natural,
+    in_order: natural,
     np.sum: reduce_form,
     np.prod: reduce_form,
     np.max: reduce_form,
@@ -244,6 +261,8 @@ FORMS = {
     np.flip: over_axes("axis"),
     np.roll: roll_form,
     np.repeat: scan_form,
+    np.take: scan_form,
+    np.lib.stride_tricks.sliding_window_view: over_axes("axis"),
     np.tile: tile_form,
     difference: over_axes("axis"),
     scattered_difference: over_axes("axis"),
@@ -261,11 +280,13 @@ FORMS = {
     np.concatenate: joined_form,
     np.stack: joined_form,
     np.matmul: matmul_form,
+    np.dot: dot_form,
     np.outer: outer_form,
     np.einsum: einsum_form,
     getitem: getitem_form,
     scatter: scatter_form,
     surround: surround_form,
+    np.delete: gathered_form,
     times_sparse: times_sparse_form,
     np.linalg.solve: solve_form,
     np.linalg.inv: natural,

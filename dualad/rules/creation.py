@@ -8,6 +8,7 @@ from __future__ import annotations
 from .constants import named
 from .kinds import composite
 from .layout import as_array
+from .memory import in_order
 from .names import np
 from .shapes import filled
 
@@ -16,7 +17,7 @@ def lift(like, plain):
     """Return a plain array of floats as one traced like `like`."""
     if getattr(plain, "dtype", None) is None or plain.dtype.kind not in "fc":
         return plain
-    buffer = filled(like, plain.shape, plain.dtype)
+    buffer = filled(like, plain.shape, plain.dtype, "F" if plain.flags.fnc else "C")
     buffer[...] = plain
     return buffer
 
@@ -28,26 +29,32 @@ def made(fn):
 
 def full(like, shape, fill_value, dtype=None, order="C", **options):
     if not hasattr(fill_value, "__dualad_apply__"):
-        return lift(like, np.full(shape, fill_value, dtype))
-    buffer = filled(like, shape, dtype or fill_value.dtype)
+        return lift(like, np.full(shape, fill_value, dtype, order))
+    buffer = filled(like, shape, dtype or fill_value.dtype, order)
     buffer[...] = fill_value
     return buffer
 
 
-def array(like, x, dtype=None, *, ndmin=0, **options):
+def array(like, x, dtype=None, *, copy=True, order="K", subok=False, ndmin=0):
     """Return `x`, a number, array or nested lists of them, plain or traced, as an array traced like `like`."""
     x = as_array(x)
-    x = lift(like, x) if isinstance(x, np.ndarray) else np.copy(x) if options.get("copy", True) else x
+    x = lift(like, x) if isinstance(x, np.ndarray) else np.copy(x, "K") if copy else x
     x = x if dtype is None else x.astype(dtype)
+    x = in_order(x, order) if order in ("C", "F") else x
     return np.reshape(x, (1,) * (ndmin - x.ndim) + x.shape) if ndmin > x.ndim else x
 
 
-def same_array(like, x, dtype=None, *args, **options):
-    return array(like, x, dtype, copy=False)
+def same_array(like, x, dtype=None, order=None, **options):
+    return array(like, x, dtype, copy=False, order=order)
 
 
-def row_like(like, x, dtype=None, **options):
-    return array(like, x, dtype, ndmin=1, copy=False)
+def required(like, x, dtype=None, requirements=None):
+    wanted = {text[0] for text in requirements or ()}  # "C", "C_CONTIGUOUS", "CONTIGUOUS", "F", "FORTRAN", ...
+    return array(like, x, dtype, copy=False, order="C" if "C" in wanted else "F" if "F" in wanted else "K")
+
+
+def row_like(order):
+    return lambda like, x, dtype=None: array(like, x, dtype, copy=False, order=order, ndmin=1)
 
 
 # --- the table --------------------------------------------------------------------------------------------------------------
@@ -59,7 +66,7 @@ composite(np.full,              full, like=True)
 composite(np.array,             array, like=True)
 composite(np.asarray,           same_array, like=True)
 composite(np.asanyarray,        same_array, like=True)
-composite(np.ascontiguousarray, row_like, like=True)
-composite(np.asfortranarray,    row_like, like=True)
-composite(np.require,           same_array, like=True)
+composite(np.ascontiguousarray, row_like("C"), like=True)
+composite(np.asfortranarray,    row_like("F"), like=True)
+composite(np.require,           required, like=True)
 # fmt: on

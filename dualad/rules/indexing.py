@@ -26,15 +26,15 @@ def scatter(g, index, like):
 
 
 @primitive
-def cast(x, dtype):
+def cast(x, dtype, order="K"):
     """Return `x` as another dtype."""
-    return x.astype(dtype) if isinstance(x, np.ndarray) else np.asarray(x).astype(dtype)[()]
+    return x.astype(dtype, order) if isinstance(x, np.ndarray) else np.asarray(x).astype(dtype)[()]
 
 
 @primitive
-def discretize(x, dtype):
+def discretize(x, dtype, order="K"):
     """Return `x` as an integer, boolean or other dtype without derivative."""
-    return np.asarray(x).astype(dtype)[()]
+    return x.astype(dtype, order) if isinstance(x, np.ndarray) else np.asarray(x).astype(dtype)[()]
 
 
 @primitive
@@ -94,6 +94,6 @@ def abstract(x):
 linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe")
 linear(scatter, lambda g, x, index, like: getitem(g, index))
 constant(discretize, last_of)
-linear(cast,    lambda g, x, dtype: g)
+linear(cast,    lambda g, x, dtype, order="K": g)
 linear(restate, lambda g, x: g)
 # fmt: on

@@ -407,7 +407,7 @@ def linear(fn, transpose, *, affine=(), argnum=0, **options):
         return row.transposes[0](g, *args, **kwargs)
 
     row = Differentiable(fn, (jvp,), (vjp,), (argnum,), kind="linear", shape_only=True, uses_ans=False, transposes=(transpose,), **options)
-    row.alone = argnum == 0 and row.canonical is None
+    row.alone = argnum == 0
     row.alone_and_fresh = row.alone and row.view is None
     return register(row)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from .constants import evaluate
-from .indexing import cast
-from .kinds import composite, elementwise
+from .indexing import cast, scatter
+from .kinds import composite, elementwise, joined, linear
+from .memory import as_plain_array, in_order
 from .names import np
-from .shapes import clamp_high, clamp_inside, clamp_low
+from .shapes import abstract_of, clamp_high, clamp_inside, clamp_low, positions
 
 NO = np._NoValue
+windows = np.lib.stride_tricks.sliding_window_view
 
 
 def as_array(x):
@@ -25,14 +27,9 @@ def as_array(x):
     return np.stack(rows) if any(hasattr(row, "__dualad_apply__") for row in rows) else np.asarray(x)
 
 
-def positions(x):
-    """Return the flat position of each element, in the shape of `x`."""
-    return np.arange(np.size(x)).reshape(np.shape(x))
-
-
-def gathered(fn):
-    """Make the body of a function that moves elements about: ``fn`` moves their positions."""
-    return lambda x, *args, **kwargs: np.ravel(x)[fn(positions(x), *args, **kwargs)]
+def back(g, places, x):
+    """Return the cotangent of `x`, where `g` is that of its elements at flat places."""
+    return np.reshape(scatter(np.ravel(g), np.ravel(places), abstract_of((x.size,), x.dtype)), x.shape)
 
 
 # --- turning and splitting --------------------------------------------------------------------------------------------------
@@ -76,6 +73,8 @@ def unstack(x, /, *, axis=0):
 
 def broadcast_arrays(*args, subok=False):
     shape = np.broadcast_shapes(*map(np.shape, args))
+    if all(np.shape(arg) == shape for arg in args):
+        return tuple(arg if np.ndim(arg) else as_plain_array(arg) for arg in args)
     return tuple(np.broadcast_to(arg, shape) for arg in args)
 
 
@@ -87,22 +86,15 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
         axes[:2] = 1, 0
     grid = [np.reshape(x, [-1 if k == axis else 1 for k in range(len(xi))]) for x, axis in zip(xi, axes, strict=True)]
     grid = grid if sparse else np.broadcast_arrays(*grid)
-    return tuple(np.copy(x) for x in grid) if copy else tuple(grid)
+    return tuple(np.copy(x, "C") for x in grid) if copy else tuple(grid)
 
 
 def ix_(*args):
     return tuple(np.reshape(x, [-1 if k == i else 1 for k in range(len(args))]) for i, x in enumerate(args))
 
 
-def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
-    sizes = (window_shape,) if isinstance(window_shape, int | np.integer) else tuple(window_shape)
-    axes = tuple(range(np.ndim(x))) if axis is None else (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
-    if len(sizes) != len(axes):
-        raise ValueError(f"sliding_window_view: {len(sizes)} sizes of the window for {len(axes)} axes: give one for each")
-    for axis, size in zip(normalize_axis_tuple(axes, np.ndim(x), allow_duplicate=True), sizes, strict=True):
-        starts = np.arange(np.shape(x)[axis] - size + 1)
-        x = np.moveaxis(np.take(x, starts[:, None] + np.arange(size), axis), axis + 1, -1)
-    return x
+def windows_transpose(g, x, window_shape, axis=None, *, subok=False, writeable=False):
+    return back(g, windows(positions(x), window_shape, axis), x)
 
 
 # --- joining, inserting, leaving out ----------------------------------------------------------------------------------------
@@ -116,7 +108,7 @@ def block(arrays):
             return np.reshape(arrays, (1,) * (ndim - np.ndim(arrays)) + np.shape(arrays))
         return np.concatenate([join(part, levels - 1) for part in arrays], axis=-levels)
 
-    return join(arrays, depth(arrays)) if depth(arrays) else np.copy(arrays)
+    return join(arrays, depth(arrays)) if depth(arrays) else np.copy(arrays, "C")
 
 
 def depth(arrays):
@@ -135,11 +127,16 @@ def append(arr, values, axis=None):
     return np.concatenate([arr, values], axis=axis)
 
 
-def insert(arr, obj, values, axis=None):
-    pool = np.concatenate([np.ravel(arr), np.ravel(values)])
-    if np.shape(arr) and pool.dtype != as_array(arr).dtype:
-        pool = cast(pool, as_array(arr).dtype)
-    return pool[np.insert(positions(arr), obj, np.size(arr) + positions(values), axis)]
+def insert_arrays(args, kwargs):
+    """Bring the arrays of ``np.insert`` into position, as arrays."""
+    arr, obj, values, *axis = (*args, *(kwargs.pop("values"),)[: 3 - len(args)]) if "values" in kwargs else args
+    return (as_array(arr), obj, as_array(values), *axis), kwargs
+
+
+def insert_transpose(i, g, arr, obj, values, axis=None):
+    places = np.insert(positions(arr), obj, arr.size + positions(values), axis)
+    mine = (places >= arr.size) == (i == 2)
+    return back(g[mine], places[mine] - (arr.size if i == 2 else 0), values if i == 2 else arr)
 
 
 def resize(a, new_shape):
@@ -178,7 +175,7 @@ def choose(a, choices, out=None, mode="raise"):
     ans = choices[0]
     for i, choice in enumerate(choices[1:], 1):
         ans = np.where(a == i, choice, ans)
-    return np.broadcast_to(ans, np.broadcast_shapes(np.shape(a), *map(np.shape, choices)))
+    return in_order(np.broadcast_to(ans, np.broadcast_shapes(np.shape(a), *map(np.shape, choices))), "C")
 
 
 def select(condlist, choicelist, default=0):
@@ -187,7 +184,7 @@ def select(condlist, choicelist, default=0):
     ans = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         ans = np.where(condition, choice, ans)
-    return ans
+    return in_order(ans, "C")
 
 
 def piecewise(x, condlist, funclist, *args, **kw):
@@ -206,12 +203,6 @@ def piecewise(x, condlist, funclist, *args, **kw):
         if np.any(place):
             y[place] = fn(rows[place], *args, **kw) if callable(fn) else fn
     return y if ndim else np.reshape(y, ())
-
-
-def partition(a, kth, axis=-1, kind="introselect", order=None):
-    if axis is None:
-        a, axis = np.ravel(a), -1
-    return np.take_along_axis(a, np.argpartition(a, kth, axis, kind), axis)
 
 
 def sort_complex(a):
@@ -309,11 +300,11 @@ composite(np.dsplit,    split_along(2, 3))
 composite(np.broadcast_arrays, broadcast_arrays)
 composite(np.meshgrid,  meshgrid)
 composite(np.ix_,       ix_)
-composite(np.lib.stride_tricks.sliding_window_view, sliding_window_view)
+linear(windows, windows_transpose, view="always")
 composite(np.block,     block)
 composite(np.append,    append)
-composite(np.insert,    insert)
-composite(np.delete,    gathered(np.delete))
+joined(np.insert,       insert_transpose, argnums=(0, 2), canonical=insert_arrays)
+linear(np.delete,       lambda g, x, *args, **kwargs: back(g, np.delete(positions(x), *args, **kwargs), x))
 composite(np.resize,    resize)
 composite(np.trim_zeros, trim_zeros, value_dependent=True)
 composite(np.diagflat,  lambda v, k=0: np.diag(np.ravel(v), k))
@@ -322,7 +313,6 @@ composite(np.extract,   lambda condition, arr: np.ravel(arr)[np.flatnonzero(cond
 composite(np.choose,    choose)
 composite(np.select,    select)
 composite(np.piecewise, piecewise, value_dependent=True)
-composite(np.partition, partition)
 composite(np.sort_complex, sort_complex)
 composite(np.apply_along_axis, apply_along_axis)
 composite(np.apply_over_axes,  apply_over_axes)

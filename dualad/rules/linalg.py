@@ -45,21 +45,26 @@ def matmul_second(g, a, b):
     return unbroadcast(back[..., 0] if ndim_of(b) == 1 else back, b)
 
 
-def dot(a, b, out=None):
+def dot_first(g, a, b):
     if ndim_of(a) == 0 or ndim_of(b) == 0:
-        return np.multiply(a, b)
-    return np.matmul(a, b) if ndim_of(b) <= 2 else np.tensordot(a, b, ((-1,), (-2,)))
+        return unbroadcast(g * b, a)
+    if ndim_of(b) <= 2:
+        return matmul_first(g, a, b)
+    behind = [i for i in range(ndim_of(b)) if i != ndim_of(b) - 2]
+    return np.tensordot(g, b, (list(range(ndim_of(a) - 1, ndim_of(g))), behind))
 
 
-def beyond_matrices(a, b, out=None):
-    """Return whether NumPy's product of these arrays is no product of matrices."""
-    return max(ndim_of(a), ndim_of(b)) > 2
+def dot_second(g, a, b):
+    if ndim_of(a) == 0 or ndim_of(b) == 0:
+        return unbroadcast(g * a, b)
+    if ndim_of(b) <= 2:
+        return matmul_second(g, a, b)
+    front = list(range(ndim_of(a) - 1))
+    return np.moveaxis(np.tensordot(a, g, (front, front)), 0, -2)
 
 
 def inner(a, b):
-    if ndim_of(a) == 0 or ndim_of(b) == 0:
-        return np.multiply(a, b)
-    return np.tensordot(a, b, ((-1,), (-1,)))
+    return np.dot(a, mT(b) if ndim_of(b) > 1 else b)
 
 
 def outer_first(g, a, b):
@@ -85,7 +90,7 @@ def tensordot(a, b, axes=2):
     summed = int(np.prod([shape_a[i] for i in left], dtype=int))
     a = np.reshape(np.transpose(a, (*kept_a, *left)), (int(np.prod([shape_a[i] for i in kept_a], dtype=int)), summed))
     b = np.reshape(np.transpose(b, (*right, *kept_b)), (summed, int(np.prod([shape_b[i] for i in kept_b], dtype=int))))
-    return np.reshape(np.matmul(a, b), (*(shape_a[i] for i in kept_a), *(shape_b[i] for i in kept_b)))[()]
+    return np.reshape(np.dot(a, b), (*(shape_a[i] for i in kept_a), *(shape_b[i] for i in kept_b)))[()]
 
 
 def kron(a, b):
@@ -331,13 +336,13 @@ def norm(x, ord=None, axis=None, keepdims=False):
 
 # fmt: off
 bilinear(np.matmul,      matmul_first, matmul_second)
+bilinear(np.dot,         dot_first, dot_second)
 bilinear(np.outer,       outer_first, outer_second)
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum)
-composite(np.dot,        dot, restated=beyond_matrices)
-composite(np.inner,      inner, restated=beyond_matrices)
+composite(np.inner,      inner)
 composite(np.tensordot,  tensordot)
 composite(np.kron,       kron)
-composite(np.vdot,       lambda a, b: np.matmul(np.conjugate(np.ravel(a)), np.ravel(b)))
+composite(np.vdot,       lambda a, b: np.dot(np.conjugate(np.ravel(a)), np.ravel(b)))
 explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp))
 explicit(np.linalg.inv,   inv_jvp, inv_vjp)
 explicit(np.linalg.det,   det_jvp, det_vjp)

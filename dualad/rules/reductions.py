@@ -223,9 +223,33 @@ def extremum_vjp(g, ans, x, axis=None, out=None, keepdims=NO, initial=NO, where=
     return np.where(best, restore_axes(g, x, axis) / ties, 0.0)
 
 
-def sort(x, axis=-1, kind=None, order=None, *, stable=None):
+def ranks(x, axis):
+    """Return where each element stands when they are sorted along an axis, all in one if it is None."""
     order = np.argsort(x, axis=axis, kind="stable")
-    return np.ravel(x)[order] if axis is None else x[order] if ndim_of(x) == 1 else take_along_axis(x, order, axis)
+    return np.argsort(order, axis=axis, kind="stable")
+
+
+def rearranged(y, a, b, axis):
+    """Return `y` with its elements moved along an axis (all in one if it is None) as those of `a` are moved in `b`."""
+    if axis is None:
+        y, a, b, axis = np.ravel(y), np.ravel(a), np.ravel(b), -1
+    return take_along_axis(y, take_along_axis(np.argsort(a, axis=axis, kind="stable"), ranks(b, axis), axis), axis)
+
+
+def sort_jvp(t, ans, x, axis=-1, kind=None, order=None, *, stable=None):
+    return rearranged(t, x, ans, axis)
+
+
+def sort_vjp(g, ans, x, axis=-1, kind=None, order=None, *, stable=None):
+    return np.reshape(rearranged(g, ans, x, axis), shape_of(x))
+
+
+def partition_jvp(t, ans, x, kth, axis=-1, kind="introselect", order=None):
+    return rearranged(t, x, ans, axis)
+
+
+def partition_vjp(g, ans, x, kth, axis=-1, kind="introselect", order=None):
+    return np.reshape(rearranged(g, ans, x, axis), shape_of(x))
 
 
 def take_along_axis(x, indices, axis=-1):
@@ -296,7 +320,8 @@ explicit(np.prod,    prod_jvp, prod_vjp)
 explicit(np.cumprod, cumprod_jvp, cumprod_vjp)
 explicit(np.max, extremum_jvp, extremum_vjp)  # ties share equally
 explicit(np.min, extremum_jvp, extremum_vjp)
-composite(np.sort, sort)
+explicit(np.sort,      sort_jvp, sort_vjp)
+explicit(np.partition, partition_jvp, partition_vjp)
 composite(np.take_along_axis, take_along_axis)
 linear(difference,           lambda g, x, axis: scattered_difference(g, axis) if x.shape[axis] else g)
 linear(scattered_difference, lambda g, x, axis: difference(g, axis))

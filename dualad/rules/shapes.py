@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import wraps
 
 from numpy.lib.array_utils import normalize_axis_index
 
+from .constants import evaluate
 from .indexing import getitem, scatter
 from .kinds import Abstract, composite, constant, elementwise, explicit, joined, linear, ndim_of, primitive, shape_of, unbroadcast
+from .memory import arranged
 from .names import np
 
 NO = np._NoValue
@@ -29,32 +32,42 @@ def clamp(x, low, high):
 
 
 @primitive
-def blank(x, dtype=None):
+def blank(x, dtype=None, order="K"):
     """Return zeros of the shape of `x`: a buffer to write into."""
-    return np.zeros_like(x, dtype=dtype, subok=False)
+    return np.zeros_like(x, dtype=dtype, order=order, subok=False)
 
 
 @primitive
-def filled(x, shape, dtype=None):
+def filled(x, shape, dtype=None, order="C"):
     """Return zeros of another shape, traced like `x`: a buffer to write into."""
-    return np.zeros(shape, dtype=dtype or getattr(x, "dtype", None) or float)
+    return np.zeros(shape, dtype or getattr(x, "dtype", None) or float, order)
 
 
 # --- rearranging ------------------------------------------------------------------------------------------------------------
 
 
 def reshape_transpose(g, x, shape=None, /, order="C", **options):
-    return np.reshape(g, x.shape, order=known_order(order))
+    return np.reshape(g, x.shape, order=order)
 
 
 def ravel_transpose(g, x, order="C"):
-    return np.reshape(g, x.shape, order=known_order(order))
+    return np.reshape(g, x.shape, order=order)
 
 
-def known_order(order):
-    if order not in ("C", "F"):
-        raise ValueError(f"reshape, ravel: order={order!r} depends on the memory layout: give 'C' or 'F'")
-    return order
+def known_order(args, kwargs):
+    """Bring a call of `ravel` or `reshape` with an order that depends on the memory layout to one with order "C" or "F"."""
+    order = kwargs.get("order") or next((arg for arg in args[1:] if type(arg) is str), "C")
+    if order in ("A", "K") and args:
+        axes, known = evaluate(arranged, args[0], order)
+        rest = [known if type(arg) is str else arg for arg in args[1:]]
+        kwargs = {**kwargs, "order": known} if "order" in kwargs else kwargs
+        return (args[0] if axes is None else np.transpose(args[0], axes), *rest), kwargs
+    return args, kwargs
+
+
+def of_number(fn):
+    """Make `fn` take a Python float for the NumPy number that it stands for, of which a NumPy function makes a number."""
+    return wraps(fn)(lambda x, *args, **kwargs: fn(np.float64(x) if type(x) is float else x, *args, **kwargs))
 
 
 def transpose_transpose(g, x, axes=None):
@@ -139,19 +152,18 @@ def like_square(v, square):
 # --- repeating and padding --------------------------------------------------------------------------------------------------
 
 
-def take(x, indices, axis=None, out=None, mode="raise"):
-    if axis is None:
-        x, axis = np.ravel(x), 0
-    n = shape_of(x)[axis]
-    indices = indices if hasattr(indices, "__dualad_apply__") else np.asarray(indices)
+def take_transpose(g, x, indices, axis=None, out=None, mode="raise"):
+    shape, axis = ((math.prod(x.shape),), 0) if axis is None or not x.shape else (x.shape, axis % len(x.shape))
+    n, indices = shape[axis], indices if hasattr(indices, "__dualad_apply__") else np.asarray(indices)
     if mode != "raise":
         indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
     element = not indices.ndim and isinstance(indices, np.ndarray | np.generic)
-    return getitem(x, (*(slice(None),) * normalize_axis_index(axis, ndim_of(x)), int(indices) if element else indices))
+    index = (*(slice(None),) * axis, int(indices) if element else indices)
+    return np.reshape(scatter(g, index, abstract_of(shape, x.dtype)), x.shape)
 
 
 def repeat_transpose(g, x, repeats, axis=None):
-    shape, axis = ((math.prod(x.shape),), 0) if axis is None else (x.shape, axis % len(x.shape))
+    shape, axis = ((math.prod(x.shape),), 0) if axis is None or not x.shape else (x.shape, axis % len(x.shape))
     if isinstance(repeats, int | np.integer):
         g = np.reshape(g, (*shape[: axis + 1], repeats, *shape[axis + 1 :]))
         last = axis + 1 == len(shape)  # np.sum is slow over a last axis this short
@@ -180,6 +192,8 @@ def surround_transpose(g, x, pad_width, constant_values=0):
 
 def pad(x, pad_width, mode="constant", **options):
     ndim = ndim_of(x)
+    if not ndim:
+        return np.copy(x)
     if isinstance(pad_width, dict):
         widths = np.array([(w, w) if ndim_of(w) == 0 else w for w in (pad_width.get(i, pad_width.get(i - ndim, 0)) for i in range(ndim))])
     else:
@@ -257,6 +271,11 @@ def reflected_oddly(x, axis, width, mode):
     return x
 
 
+def positions(x):
+    """Return the flat position of each element, in the shape of `x`."""
+    return np.arange(math.prod(shape_of(x))).reshape(shape_of(x))
+
+
 # --- choosing ---------------------------------------------------------------------------------------------------------------
 
 BOOL = np.dtype(bool)
@@ -331,8 +350,8 @@ def like(fill):
         dtype = given[0] if given else dtype
         plain = dtype is not None and np.dtype(dtype).kind not in "fc"
         if plain:
-            return np.full(shape_of(x) if shape is None else shape, value, dtype=dtype)
-        buffer = blank(x, dtype) if shape is None else filled(x, shape, dtype)
+            return evaluate(np.full_like, x, value, dtype, order, shape=shape)
+        buffer = blank(x, dtype, order) if shape is None else filled(x, shape, dtype, "F" if order == "F" else "C")
         if not (type(value) in (int, float) and value == 0):
             buffer[...] = value
         return buffer
@@ -343,17 +362,18 @@ def like(fill):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-linear(np.reshape,      reshape_transpose, view="maybe")
-linear(np.ravel,        ravel_transpose, view="maybe")
-linear(np.transpose,    transpose_transpose, view="always")
+linear(np.reshape,      reshape_transpose, view="maybe", canonical=known_order, call=of_number(np.reshape))
+linear(np.ravel,        ravel_transpose, view="maybe", canonical=known_order)
+linear(np.transpose,    transpose_transpose, view="always", call=of_number(np.transpose))
 linear(np.swapaxes,     lambda g, x, axis1, axis2: np.swapaxes(g, axis1, axis2), view="always")
 linear(np.moveaxis,     lambda g, x, source, destination: np.moveaxis(g, destination, source), view="always")
 linear(np.expand_dims,  lambda g, x, axis: np.reshape(g, x.shape), view="always")
-linear(np.squeeze,      lambda g, x, axis=None: np.reshape(g, x.shape), view="always")
+linear(np.squeeze,      lambda g, x, axis=None: np.reshape(g, x.shape), view="always", call=of_number(np.squeeze))
 linear(np.broadcast_to, lambda g, x, shape, subok=False: unbroadcast(g, x), view="always")
 linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always")
 linear(np.diagonal,     diagonal_transpose, view="maybe")
 linear(np.copy,         lambda g, x, order="K", subok=False: g)
+linear(np.take,         take_transpose)
 linear(np.roll,         roll_transpose)
 linear(np.repeat,       repeat_transpose)
 linear(np.tile,         tile_transpose)
@@ -362,8 +382,8 @@ linear(np.triu,         lambda g, x, k=0: unbroadcast(np.triu(g, k), x))
 linear(surround,        surround_transpose, affine=("constant_values",))
 joined(select,          select_transpose, argnums=(1, 2), zero=lambda x: 0.0)
 elementwise(clamp,      clamp_inside, clamp_low, clamp_high)  # 1 inside and at the bounds, 0 to a bound at the bound
-explicit(blank,         lambda t, ans, x, dtype=None: None, lambda g, ans, x, dtype=None: None)
-explicit(filled,        lambda t, ans, x, shape, dtype=None: None, lambda g, ans, x, shape, dtype=None: None)
+explicit(blank,         lambda t, ans, x, *options: None, lambda g, ans, x, *options: None)
+explicit(filled,        lambda t, ans, x, *options: None, lambda g, ans, x, *options: None)
 composite(np.where,       where)
 composite(np.clip,        clip)
 composite(np.interp,      interp, restated=True)
@@ -375,7 +395,6 @@ composite(np.array_split, array_split)
 composite(np.diag,        diag)
 composite(np.trace,       lambda x, offset=0, axis1=0, axis2=1, dtype=None, out=None:
                           np.sum(np.diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype))
-composite(np.take,        take)
 composite(np.pad,         pad, restated=lambda x, widths, mode="constant", **options: mode not in ("constant", "empty"))
 composite(np.zeros_like,  like(0))
 composite(np.ones_like,   like(1))

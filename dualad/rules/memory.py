@@ -1,0 +1,100 @@
+"""Copies that keep the memory layout: the order and direction of the axes, and where they have gaps.
+
+Whether `ravel` and `reshape` give a view or a copy depends on it, and with that what a later write reaches. So a copy that is made
+for our own reasons (to hold a value, to write into it) must not have another layout than the array that plain NumPy has there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .kinds import linear
+from .primitives import primitive
+
+__all__ = ["arranged", "as_plain_array", "copied", "copied_to_write", "empty_as", "in_order"]
+
+
+@primitive
+def copied(x):
+    """Return a copy of an array in its memory layout; gaps become as small as they can be, an axis without extent stays one."""
+    x = x if type(x) is np.ndarray else np.asarray(x)
+    if x.flags.forc:
+        return x.copy("K")
+    once = tuple(slice(0, 1) if stride == 0 and n > 1 else slice(None) for n, stride in zip(x.shape, x.strides, strict=True))
+    if slice(0, 1) in once:
+        return np.broadcast_to(copied(x[once]), x.shape)
+    copy = empty_as(x)
+    copy[...] = x
+    return copy
+
+
+def copied_to_write(x):
+    """Return a copy of a plain array, as `copied` does, whose elements can be written one by one."""
+    copy = copied(x)
+    return copy if copy.flags.writeable else x.copy("K")
+
+
+def empty_as(model, directions=None, dtype=None):
+    """Return an array to write into, of the shape, dtype and memory layout of `model`; with `directions`, as many, on a leading axis."""
+    dtype = dtype or model.dtype
+    steps, span = compressed(model)
+    if steps is None:
+        return np.empty_like(model, dtype, subok=False) if directions is None else np.empty((directions, *model.shape), dtype)
+    lead = () if directions is None else (directions,)
+    first = sum((n - 1) * -step for n, step in zip(model.shape, steps, strict=True) if step < 0)
+    strides = [step * dtype.itemsize for step in (*(span,) * len(lead), *steps)]
+    return np.ndarray(lead + model.shape, dtype, np.empty((*lead, span), dtype), first * dtype.itemsize, strides)
+
+
+def compressed(model):
+    """Return the steps of the axes, in elements, with the gaps of an array's memory as small as they can be, and what they span.
+
+    None for elements that share memory, which cannot be written one by one.
+    """
+    shape, strides = model.shape, model.strides
+    tight = reach = model.itemsize
+    span, steps = 1, [1] * len(shape)
+    if model.size:
+        for i in sorted((i for i, n in enumerate(shape) if n > 1), key=lambda i: abs(strides[i])):
+            stride = abs(strides[i])
+            if stride < reach:
+                return None, 0
+            step = span if stride == tight else span + 1
+            steps[i] = step if strides[i] > 0 else -step
+            tight, span, reach = stride * shape[i], step * shape[i], stride * (shape[i] - 1) + reach
+    return steps, span
+
+
+def arranged(x, order):
+    """Return the order of the elements that 'A' and 'K' mean for a plain array: what of `x` to transpose, and 'C' or 'F'."""
+    if type(x) is not np.ndarray:
+        return None, "C"
+    if order == "A":
+        return None, "F" if x.flags.fnc else "C"
+    if order == "K" and not x.flags.c_contiguous:
+        if x.flags.f_contiguous:
+            return None, "F"
+        kept = np.positive(x).strides  # in the order of axes that NumPy goes through
+        return tuple(sorted(range(x.ndim), key=lambda i: -kept[i])), "C"
+    return None, "C"
+
+
+@primitive
+def in_order(x, order):
+    """Return `x`, or a copy of it, with its elements in order "C" or "F"."""
+    if type(x) is not np.ndarray or (x.flags.f_contiguous if order == "F" else x.flags.c_contiguous):
+        return x
+    return x.copy(order)
+
+
+@primitive
+def as_plain_array(x):
+    """Return an array as it is, and a number as an array of no axes."""
+    return np.asarray(x)
+
+
+# fmt: off
+linear(copied,         lambda g, x: g)
+linear(in_order,       lambda g, x, order: g)
+linear(as_plain_array, lambda g, x: g, view="maybe")
+# fmt: on
