@@ -12,6 +12,28 @@ import numpy as np
 from scipy import special as sp
 
 from .kinds import ROWS, composite, constant, elementwise, is_complex, primitive, refused
+from .special_parts import (
+    beta_density,
+    binom_first,
+    binom_second,
+    ellipem1,
+    gamma_density,
+    half_turns_of_square,
+    hankel_slope,
+    legendre_series,
+    log_ratio,
+    logistic_slope,
+    near_zero,
+    one_minus_ratio,
+    poch_first,
+    poch_second,
+    power_series,
+    pseudo_huber_parts,
+    rgamma_slope,
+    share,
+    zeta_difference,
+)
+from .stable import cosine, exp_of_expm1
 
 ROOT_PI, ROOT_2PI, ROOT_2 = math.sqrt(math.pi), math.sqrt(2.0 * math.pi), math.sqrt(2.0)
 DEGREE = math.pi / 180.0
@@ -49,6 +71,17 @@ def part(fn, i):
 # --- partials that do not fit on one line -----------------------------------------------------------------------------------
 
 
+def degree(n):
+    """Return the degree without sign of a Legendre polynomial: P_n = P_(-n - 1)."""
+    return np.where(np.less(n, 0), -n - 1, n)
+
+
+def chebyu_partial(ans, n, x, scale=2.0):
+    """Return the derivative of U_n, which is -U_(-n - 2)."""
+    left = np.less(n, -1)
+    return np.where(left, -scale, scale) * lower(sp.eval_gegenbauer, np.where(left, -n - 2, n), x, 2.0)
+
+
 def lower(polynomial, n, x, *rest):
     """Return a polynomial of degree n - 1, 0 for n = 0."""
     none = np.equal(n, 0)
@@ -60,34 +93,12 @@ def neighbours(bessel, sign, scale=0.5):
     return lambda ans, v, x: scale * (bessel(v - 1, x) + sign * bessel(v + 1, x))
 
 
-def gamma_pdf(a, x):
-    return np.exp(sp.xlogy(a - 1.0, x) - x - sp.gammaln(a))
-
-
-def beta_pdf(a, b, x):
-    return np.exp(sp.xlogy(a - 1.0, x) + sp.xlog1py(b - 1.0, -x) - sp.betaln(a, b))
-
-
 def student_pdf(df, t):
     return np.exp(-0.5 * (df + 1.0) * np.log1p(t * t / df) - sp.betaln(0.5, 0.5 * df)) / np.sqrt(df)
 
 
 def normal_pdf(x):
     return np.exp(-0.5 * x * x) / ROOT_2PI
-
-
-def power_series(x, coefficients):
-    """Return the sum of ``coefficients[k] * x**k``."""
-    total = 0.0
-    for c in reversed(coefficients):
-        total = total * x + c
-    return total
-
-
-def near_zero(x, series, away, bound=0.1):
-    """Return a function with a removable singularity at 0, by the coefficients of its power series within `bound`."""
-    near = np.less(np.abs(x), bound)
-    return np.where(near, power_series(np.where(near, x, 0.0), series), away(np.where(near, 1.0, x)))
 
 
 def no_trigamma(x):
@@ -126,21 +137,16 @@ def ratio(x, y):
     return np.where(flat, 0.0, x / np.where(flat, 1.0, y))
 
 
-def rgamma_partial(ans, x):
-    """Return the derivative of 1/gamma: by reflection on the left, where digamma has poles and 1/gamma has none."""
-    left = np.less(np.real(x), 0.5)
-    y = np.where(left, 1.0 - x, 1.0)
-    reflected = sp.gamma(y) * (np.cos(math.pi * x) - np.sin(math.pi * x) * sp.psi(y) / math.pi)
-    return np.where(left, reflected, -ans * sp.psi(np.where(left, 1.0, x)))
+DAWSON = [math.prod(range(1, 2 * k, 2)) / 2.0**k for k in range(1, 11)]
 
 
 def far_out(x, sign, near):
     """Return `near`, but its asymptotic series where it cancels: ``1 - 2 x dawsn(x)`` (sign 1), and the same of erfcx (-1)."""
     if is_complex(x):
         return near
-    far = np.greater(x if sign < 0 else np.absolute(x), 30.0)
-    s = sign / np.square(np.where(far, x, 30.0))
-    return np.where(far, -sign * s * power_series(s, (0.5, 0.75, 1.875, 6.5625, 29.53125, 162.421875)), near)
+    far = np.greater(x if sign < 0 else np.absolute(x), 20.0)
+    s = sign / np.square(np.where(far, x, 20.0))
+    return np.where(far, -sign * s * power_series(s, DAWSON), near)
 
 
 def dawsn_partial(ans, x):
@@ -151,10 +157,24 @@ def erfcx_partial(ans, x):
     return (2.0 / ROOT_PI) * far_out(x, -1.0, ROOT_PI * x * ans - 1.0)
 
 
+def wofz_partial(ans, z):
+    """Return 2i / sqrt(pi) - 2 z w(z) (DLMF 7.10.1), by its asymptotic series where that cancels."""
+    far = np.logical_and(np.greater(np.absolute(z), 20.0), np.greater_equal(np.imag(z), 0.0))
+    s = 1.0 / np.square(np.where(far, z, 20.0))
+    return np.where(far, -2j / ROOT_PI * s * power_series(s, DAWSON), 2j / ROOT_PI - 2.0 * z * ans)
+
+
 def log_ndtr_partial(ans, x):
     left = np.less(np.real(x), 0)
     tail = (2.0 / ROOT_2PI) / sp.erfcx(np.where(left, x, 0.0) * (-1.0 / ROOT_2))
     return np.where(left, tail, np.exp(-0.5 * x * x) / (ROOT_2PI * sp.ndtr(np.where(left, 0.0, x))))
+
+
+def spence_partial(ans, z):
+    """Return log(z) / (1 - z)."""
+    near = np.less(np.abs(z - 1.0), 0.1)
+    away = np.where(near, 2.0, z)
+    return np.where(near, power_series(np.where(near, z - 1.0, 0.0), SPENCE), np.log(away) / (1.0 - away))
 
 
 def inv_boxcox_slope(u):
@@ -162,12 +182,11 @@ def inv_boxcox_slope(u):
     return near_zero(u, INV_BOXCOX, lambda u: (u / (1.0 + u) - np.log1p(u)) / (u * u), 1e-2)
 
 
-def k_slope(k, m, p):
-    """Return the derivative of ellipk at m = 1 - p, with its value k."""
+def ellipk_partial(ans, m):
     near = np.less(np.absolute(m), 0.25)
     series = (math.pi / 8.0) * sp.hyp2f1(1.5, 1.5, 2.0, np.where(near, m, 0.0))
-    m, p = np.where(near, 0.5, m), np.where(near, 0.5, p)
-    return np.where(near, series, (sp.ellipe(m) / p - k) / (2.0 * m))
+    m = np.where(near, 0.5, m)
+    return np.where(near, series, (sp.ellipe(m) / (1.0 - m) - ans) / (2.0 * m))
 
 
 def ellipe_partial(ans, m):
@@ -181,51 +200,100 @@ def legendre_root(phi, m):
     return np.sqrt(1.0 - m * np.square(np.sin(phi)))
 
 
-def small_m(phi, m, power):
-    """Return the derivative in m of the integral of ``(1 - m sin(t)**2)**power`` from 0 to phi, as a series in m."""
-    s, c = np.sin(phi), np.cos(phi)
-    integral, odd, coefficient, total, mk = phi, s, 1.0, 0.0, 1.0
-    for k in range(1, 9):
-        integral = ((2 * k - 1) * integral - c * odd) / (2 * k)
-        odd = odd * s * s
-        coefficient *= (k - 1 - power) / k
-        total = total + (k * coefficient) * mk * integral
-        mk = mk * m
-    return total
+def small_m(phi, m):
+    """Return whether the integrals of Legendre are series in m, and m there, and elsewhere."""
+    near = np.less(np.abs(m) * np.where(np.less(np.abs(phi), 1.5), np.square(np.sin(phi)), 1.0), 0.1)
+    return near, np.where(near, m, 0.0), np.where(near, 0.5, m)
 
 
 def ellipkinc_m(ans, phi, m):
-    near = np.less(np.absolute(m), 1e-2)
-    series = small_m(phi, np.where(near, m, 0.0), -0.5)
-    m = np.where(near, 0.5, m)
+    near, small, m = small_m(phi, m)
     rest = np.sin(2.0 * phi) / (4.0 * (1.0 - m) * legendre_root(phi, m))
-    return np.where(near, series, sp.ellipeinc(phi, m) / (2.0 * m * (1.0 - m)) - ans / (2.0 * m) - rest)
+    return np.where(near, legendre_series(phi, small, -0.5), sp.ellipeinc(phi, m) / (2.0 * m * (1.0 - m)) - ans / (2.0 * m) - rest)
 
 
 def ellipeinc_m(ans, phi, m):
-    near = np.less(np.absolute(m), 1e-2)
-    series = small_m(phi, np.where(near, m, 0.0), 0.5)
-    m = np.where(near, 0.5, m)
-    return np.where(near, series, (ans - sp.ellipkinc(phi, m)) / (2.0 * m))
+    near, small, m = small_m(phi, m)
+    return np.where(near, legendre_series(phi, small, 0.5), (ans - sp.ellipkinc(phi, m)) / (2.0 * m))
 
 
 def struve_term(v, x):
     return np.power(0.5 * x, v) * sp.rgamma(v + 1.5) / ROOT_PI
 
 
+def struve_partial(struve, sign):
+    """Make the derivative of a Struve function from the orders above and below, from its own and that above near 0 (DLMF 11.4.23-26)."""
+
+    def partial(ans, v, x):
+        term, above = struve_term(v, x), sign * struve(v + 1.0, x)
+        return np.where(np.less(np.abs(x), 1.0), v * ratio(ans, x) + above + term, 0.5 * (struve(v - 1.0, x) + above + term))
+
+    return partial
+
+
 def f_density(m, n, x):
     """Return the derivative of fdtr in x."""
-    return beta_pdf(0.5 * m, 0.5 * n, m * x / (n + m * x)) * m * n / (n + m * x) ** 2
+    total = n + m * x
+    right = np.greater(m * x, n)
+    a, b = np.where(right, 0.5 * n, 0.5 * m), np.where(right, 0.5 * m, 0.5 * n)
+    return beta_density(a, b, np.where(right, n, m * x) / total) * (m / total) * (n / total)
 
 
 def pseudo_huber_delta(ans, delta, r):
-    u = r / delta
-    root = np.sqrt(1.0 + u * u)
-    return delta * u**4 / (root * np.square(root + 1.0))
+    h, apart = pseudo_huber_parts(delta, r)
+    return apart * ratio(apart, h)
+
+
+def pseudo_huber_r(ans, delta, r):
+    return delta * cosine(r, delta, np.hypot(delta, r))
+
+
+def ellipkm1_partial(ans, p):
+    """Return the derivative of ellipk(1 - p) in p."""
+    m = 1.0 - p
+    near = np.less(np.absolute(m), 0.25)
+    series = (math.pi / 8.0) * sp.hyp2f1(1.5, 1.5, 2.0, np.where(near, m, 0.0))
+    away = np.where(near, 0.5, p)
+    return -np.where(near, series, (ellipem1(away) / away - np.where(near, 0.0, ans)) / (2.0 * (1.0 - away)))
+
+
+def even_series(x, coefficients, away):
+    """Return an even function with a removable singularity at 0 by the coefficients of its series in x**2 within 1."""
+    near = np.less(np.abs(x), 1.0)
+    return np.where(near, power_series(np.square(np.where(near, x, 0.0)), coefficients), away(np.where(near, 1.0, x)))
+
+
+SINE_OVER = [(-1.0) ** k / math.factorial(2 * k + 1) for k in range(11)]
+BEIP = [(-1.0) ** k * (4 * k + 2) * (4 * k + 1) / (math.factorial(2 * k + 1) ** 2 * 2.0 ** (4 * k + 2)) for k in range(8)]
 
 
 def sine_over(x):
-    return np.sinc(x / math.pi)
+    return even_series(x, SINE_OVER, lambda x: np.sin(x) / x)
+
+
+def sinh_over(x):
+    return even_series(x, np.abs(SINE_OVER).tolist(), lambda x: np.sinh(x) / x)
+
+
+def beip_partial(ans, x):
+    """Return ber(x) - beip(x) / x (DLMF 10.61.3), by its series near 0 (10.65.1)."""
+    near = np.less(np.abs(x), 1.0)
+    square = np.square(np.where(near, x, 0.0))
+    away = np.where(near, 1.0, x)
+    return np.where(near, power_series(np.square(square), BEIP), sp.ber(away) - sp.beip(away) / away)
+
+
+def scaled_i(v, x, near):
+    parity = np.where(np.less(x, 0), np.cos(math.pi * v), 1.0)
+    return parity * hankel_slope(v, x, near * parity, -1.0, 1.0 / ROOT_2PI)
+
+
+def scaled_k(v, x, near):
+    return hankel_slope(v, x, near, 1.0, math.sqrt(0.5 * math.pi))
+
+
+def scaled_hankel(v, x, near, unit):
+    return hankel_slope(v, x, near, unit, math.sqrt(2.0 / math.pi) * np.exp(-unit * math.pi * (0.5 * v + 0.25)))
 
 
 # --- gamma and beta ---------------------------------------------------------------------------------------------------------
@@ -236,22 +304,21 @@ constant(sp.round, name="scipy.special.round")
 rule("gamma",          lambda ans, x: ans * sp.psi(x))
 rule("gammaln",        lambda ans, x: sp.psi(x))
 rule("loggamma",       lambda ans, x: sp.psi(x))
-rule("rgamma",         rgamma_partial)
+rule("rgamma",         lambda ans, x: rgamma_slope(x))
 rule("psi",            lambda ans, x: sp.zeta(2.0, x), complex_body=no_trigamma)                      # DLMF 25.11.12
 rule("_zeta",          None, lambda ans, s, a: -s * sp.zeta(s + 1.0, a))                     # DLMF 25.11.17
-rule("gammainc",       None, lambda ans, a, x: gamma_pdf(a, x))
-rule("gammaincc",      None, lambda ans, a, x: -gamma_pdf(a, x))
-rule("gammaincinv",    None, lambda ans, a, y: 1.0 / gamma_pdf(a, ans))
-rule("gammainccinv",   None, lambda ans, a, y: -1.0 / gamma_pdf(a, ans))
-rule("beta",           lambda ans, a, b: ans * (sp.psi(a) - sp.psi(a + b)), lambda ans, a, b: ans * (sp.psi(b) - sp.psi(a + b)))
-rule("betaln",         lambda ans, a, b: sp.psi(a) - sp.psi(a + b), lambda ans, a, b: sp.psi(b) - sp.psi(a + b))
-rule("betainc",        None, None, lambda ans, a, b, x: beta_pdf(a, b, x))
-rule("betaincc",       None, None, lambda ans, a, b, x: -beta_pdf(a, b, x))
-rule("betaincinv",     None, None, lambda ans, a, b, y: 1.0 / beta_pdf(a, b, ans))
-rule("betainccinv",    None, None, lambda ans, a, b, y: -1.0 / beta_pdf(a, b, ans))
-rule("poch",           lambda ans, z, m: ans * (sp.psi(z + m) - sp.psi(z)), lambda ans, z, m: ans * sp.psi(z + m))
-rule("binom",          lambda ans, n, k: ans * (sp.psi(n + 1.0) - sp.psi(n - k + 1.0)),
-                       lambda ans, n, k: ans * (sp.psi(n - k + 1.0) - sp.psi(k + 1.0)))
+rule("gammainc",       None, lambda ans, a, x: gamma_density(a, x))
+rule("gammaincc",      None, lambda ans, a, x: -gamma_density(a, x))
+rule("gammaincinv",    None, lambda ans, a, y: 1.0 / gamma_density(a, ans))
+rule("gammainccinv",   None, lambda ans, a, y: -1.0 / gamma_density(a, ans))
+rule("beta",           lambda ans, a, b: -ans * zeta_difference(1.0, a, b), lambda ans, a, b: -ans * zeta_difference(1.0, b, a))
+rule("betaln",         lambda ans, a, b: -zeta_difference(1.0, a, b), lambda ans, a, b: -zeta_difference(1.0, b, a))
+rule("betainc",        None, None, lambda ans, a, b, x: beta_density(a, b, x))
+rule("betaincc",       None, None, lambda ans, a, b, x: -beta_density(a, b, x))
+rule("betaincinv",     None, None, lambda ans, a, b, y: 1.0 / beta_density(a, b, ans))
+rule("betainccinv",    None, None, lambda ans, a, b, y: -1.0 / beta_density(a, b, ans))
+rule("poch",           poch_first, poch_second, singular=True)
+rule("binom",          binom_first, binom_second, singular=True)
 
 # --- errors and distributions -----------------------------------------------------------------------------------------------
 
@@ -262,36 +329,37 @@ rule("erfi",       lambda ans, x: 2.0 / ROOT_PI * np.exp(x * x))
 rule("erfinv",     lambda ans, y: 0.5 * ROOT_PI * np.exp(ans * ans), singular=True)          # erfinv'(+-1) = inf
 rule("erfcinv",    lambda ans, y: -0.5 * ROOT_PI * np.exp(ans * ans), singular=True)
 rule("dawsn",      dawsn_partial)
-rule("wofz",       lambda ans, z: 2j / ROOT_PI - 2.0 * z * ans)                              # DLMF 7.10.1
+rule("wofz",       wofz_partial)
 rule("ndtr",       lambda ans, x: normal_pdf(x))
 rule("ndtri",      lambda ans, p: 1.0 / normal_pdf(ans), singular=True)
 rule("log_ndtr",   log_ndtr_partial)
 rule("ndtri_exp",  lambda ans, y: 1.0 / log_ndtr_partial(y, ans))
 rule("owens_t",    lambda ans, h, a: -0.5 * normal_pdf(h) * sp.erf(a * h / math.sqrt(2.0)),
                    lambda ans, h, a: np.exp(-0.5 * h * h * (1.0 + a * a)) / (2.0 * math.pi * (1.0 + a * a)))
-rule("chdtr",      None, lambda ans, v, x: 0.5 * gamma_pdf(0.5 * v, 0.5 * x))
-rule("chdtrc",     None, lambda ans, v, x: -0.5 * gamma_pdf(0.5 * v, 0.5 * x))
-rule("chdtri",     None, lambda ans, v, p: -2.0 / gamma_pdf(0.5 * v, 0.5 * ans))
-rule("gdtr",       lambda ans, a, b, x: x * gamma_pdf(b, a * x), None, lambda ans, a, b, x: a * gamma_pdf(b, a * x))
-rule("gdtrc",      lambda ans, a, b, x: -x * gamma_pdf(b, a * x), None, lambda ans, a, b, x: -a * gamma_pdf(b, a * x))
-rule("pdtr",       None, lambda ans, k, m: -gamma_pdf(np.floor(k) + 1.0, m))
-rule("pdtrc",      None, lambda ans, k, m: gamma_pdf(np.floor(k) + 1.0, m))
+rule("chdtr",      None, lambda ans, v, x: 0.5 * gamma_density(0.5 * v, 0.5 * x))
+rule("chdtrc",     None, lambda ans, v, x: -0.5 * gamma_density(0.5 * v, 0.5 * x))
+rule("chdtri",     None, lambda ans, v, p: -2.0 / gamma_density(0.5 * v, 0.5 * ans))
+rule("gdtr",       lambda ans, a, b, x: x * gamma_density(b, a * x), None, lambda ans, a, b, x: a * gamma_density(b, a * x))
+rule("gdtrc",      lambda ans, a, b, x: -x * gamma_density(b, a * x), None, lambda ans, a, b, x: -a * gamma_density(b, a * x))
+rule("pdtr",       None, lambda ans, k, m: -gamma_density(np.floor(k) + 1.0, m))
+rule("pdtrc",      None, lambda ans, k, m: gamma_density(np.floor(k) + 1.0, m))
 rule("stdtr",      None, lambda ans, df, t: student_pdf(df, t))
 rule("fdtr",       None, None, lambda ans, m, n, x: f_density(m, n, x))
 rule("fdtrc",      None, None, lambda ans, m, n, x: -f_density(m, n, x))
 rule("fdtri",      None, None, lambda ans, m, n, p: 1.0 / f_density(m, n, ans))
 rule("stdtrit",    None, lambda ans, df, p: 1.0 / student_pdf(df, ans))
-several("fresnel", lambda x, part: np.sin(0.5 * math.pi * x * x), lambda x, part: np.cos(0.5 * math.pi * x * x))
+several("fresnel", lambda x, part: np.sin(0.5 * math.pi * half_turns_of_square(x)),
+                   lambda x, part: np.cos(0.5 * math.pi * half_turns_of_square(x)))
 
 # --- elementary -------------------------------------------------------------------------------------------------------------
 
-rule("expit",        lambda ans, x: ans * sp.expit(-x))
+rule("expit",        lambda ans, x: logistic_slope(x, ans))
 rule("log_expit",    lambda ans, x: sp.expit(-x))
 rule("logit",        lambda ans, p: 1.0 / (p * (1.0 - p)), singular=True)
 rule("cbrt",         lambda ans, x: 1.0 / (3.0 * ans * ans), singular=True)
 rule("exp2",         lambda ans, x: math.log(2.0) * ans)
 rule("exp10",        lambda ans, x: math.log(10.0) * ans)
-rule("expm1",        lambda ans, x: ans + 1.0)
+rule("expm1",        lambda ans, x: exp_of_expm1(x, ans))
 rule("log1p",        lambda ans, x: 1.0 / (1.0 + x), singular=True)
 rule("cosm1",        lambda ans, x: -np.sin(x))
 rule("exprel",       exprel_partial)
@@ -303,11 +371,11 @@ rule("radian",       lambda ans, d, m, s: DEGREE, lambda ans, d, m, s: DEGREE / 
 rule("xlogy",        lambda ans, x, y: np.log(y), lambda ans, x, y: ratio(x, y), singular=True)
 rule("xlog1py",      lambda ans, x, y: np.log1p(y), lambda ans, x, y: ratio(x, 1.0 + y), singular=True)
 rule("entr",         lambda ans, x: -np.log(x) - 1.0, singular=True)                         # entr'(0) = inf
-rule("rel_entr",     lambda ans, x, y: np.log(x / y) + 1.0, lambda ans, x, y: -ratio(x, y), singular=True)
-rule("kl_div",       lambda ans, x, y: np.log(x / y), lambda ans, x, y: 1.0 - ratio(x, y), singular=True)
-rule("powm1",        lambda ans, x, y: y * np.power(x, y - 1.0), lambda ans, x, y: (ans + 1.0) * np.log(x), singular=True)
+rule("rel_entr",     lambda ans, x, y: log_ratio(x, y) + 1.0, lambda ans, x, y: -ratio(x, y), singular=True)
+rule("kl_div",       lambda ans, x, y: log_ratio(x, y), lambda ans, x, y: one_minus_ratio(x, y), singular=True)
+rule("powm1",        lambda ans, x, y: y * np.power(x, y - 1.0), lambda ans, x, y: np.power(x, y) * np.log(x), singular=True)
 rule("huber",        lambda ans, delta, r: np.maximum(np.abs(r) - delta, 0.0), lambda ans, delta, r: np.clip(r, -delta, delta))
-rule("pseudo_huber", pseudo_huber_delta, lambda ans, delta, r: r / np.sqrt(1.0 + np.square(r / delta)))
+rule("pseudo_huber", pseudo_huber_delta, pseudo_huber_r)
 rule("boxcox",       lambda ans, x, lmbda: np.power(x, lmbda - 1.0), boxcox_power)
 rule("boxcox1p",     lambda ans, x, lmbda: np.power(1.0 + x, lmbda - 1.0),
                      lambda ans, x, lmbda: lambda_partial(np.log1p(x), lmbda))
@@ -316,49 +384,48 @@ rule("inv_boxcox",   lambda ans, y, lmbda: ans / (1.0 + lmbda * y),
 rule("inv_boxcox1p", lambda ans, y, lmbda: (ans + 1.0) / (1.0 + lmbda * y),
                      lambda ans, y, lmbda: (ans + 1.0) * y * y * inv_boxcox_slope(lmbda * y))
 rule("_lambertw",    lambda ans, z, k, tol: np.exp(-ans) / (1.0 + ans), None, None)          # DLMF 4.13.4
-rule("wrightomega",  lambda ans, z: ans / (1.0 + ans))
+rule("wrightomega",  lambda ans, z: share(ans))
 
 # --- integrals --------------------------------------------------------------------------------------------------------------
 
 rule("exp1",   lambda ans, x: -np.exp(-x) / x)
 rule("expi",   lambda ans, x: np.exp(x) / x)
 rule("expn",   None, expn_partial)
-rule("spence", lambda ans, z: near_zero(z - 1.0, SPENCE, lambda w: -np.log1p(w) / w), singular=True)  # spence'(0) = -inf
+rule("spence", spence_partial, singular=True)  # spence'(0) = -inf
 several("sici",   lambda x, part: sine_over(x), lambda x, part: np.cos(x) / x)
-several("shichi", lambda x, part: 0.5 * (sp.exprel(x) + sp.exprel(-x)), lambda x, part: np.cosh(x) / x)
+several("shichi", lambda x, part: sinh_over(x), lambda x, part: np.cosh(x) / x)
 
 # --- Bessel functions (DLMF 10) ---------------------------------------------------------------------------------------------
 
 for name, sign in (("jv", -1.0), ("yv", -1.0), ("hankel1", -1.0), ("hankel2", -1.0), ("iv", 1.0), ("yn", -1.0)):
     rule(name, None, neighbours(getattr(sp, name), sign))
 rule("kv",  None, neighbours(sp.kv, 1.0, -0.5))
-rule("kn",  None, neighbours(sp.kn, 1.0, -0.5))
-rule("ive", None, lambda ans, v, x: 0.5 * (sp.ive(v - 1, x) + sp.ive(v + 1, x)) - np.sign(x) * ans,
+rule("kn",  None, lambda ans, n, x: -sp.kn(n - 1, x) - np.where(np.equal(n, 0), 0.0, n / x * ans), singular=True)  # DLMF 10.29.2
+rule("ive", None, lambda ans, v, x: scaled_i(v, x, 0.5 * (sp.ive(v - 1, x) + sp.ive(v + 1, x)) - np.sign(x) * ans),
      complex_body=lambda v, z: sp.iv(v, z) * np.exp(-np.abs(np.real(z))))                     # not holomorphic
 rule("jve", None, neighbours(sp.jve, -1.0), complex_body=lambda v, z: sp.jv(v, z) * np.exp(-np.abs(np.imag(z))))
 rule("yve", None, neighbours(sp.yve, -1.0), complex_body=lambda v, z: sp.yv(v, z) * np.exp(-np.abs(np.imag(z))))
-rule("kve", None, lambda ans, v, x: ans - 0.5 * (sp.kve(v - 1, x) + sp.kve(v + 1, x)))
-rule("hankel1e", None, lambda ans, v, x: 0.5 * (sp.hankel1e(v - 1, x) - sp.hankel1e(v + 1, x)) - 1j * ans)
-rule("hankel2e", None, lambda ans, v, x: 0.5 * (sp.hankel2e(v - 1, x) - sp.hankel2e(v + 1, x)) + 1j * ans)
+rule("kve", None, lambda ans, v, x: scaled_k(v, x, ans - 0.5 * (sp.kve(v - 1, x) + sp.kve(v + 1, x))))
+rule("hankel1e", None, lambda ans, v, x: scaled_hankel(v, x, 0.5 * (sp.hankel1e(v - 1, x) - sp.hankel1e(v + 1, x)) - 1j * ans, 1j))
+rule("hankel2e", None, lambda ans, v, x: scaled_hankel(v, x, 0.5 * (sp.hankel2e(v - 1, x) - sp.hankel2e(v + 1, x)) + 1j * ans, -1j))
 rule("j0",  lambda ans, x: -sp.j1(x))
 rule("j1",  lambda ans, x: 0.5 * (sp.j0(x) - sp.jv(2, x)))
 rule("y0",  lambda ans, x: -sp.y1(x))
-rule("y1",  lambda ans, x: 0.5 * (sp.y0(x) - sp.yn(2, x)))
+rule("y1",  lambda ans, x: sp.y0(x) - ans / x, singular=True)
 rule("i0",  lambda ans, x: sp.i1(x))
 rule("i1",  lambda ans, x: 0.5 * (sp.i0(x) + sp.iv(2, x)))
 rule("k0",  lambda ans, x: -sp.k1(x))
-rule("k1",  lambda ans, x: -0.5 * (sp.k0(x) + sp.kn(2, x)))
-rule("i0e", lambda ans, x: sp.i1e(x) - np.sign(x) * ans)
-rule("i1e", lambda ans, x: 0.5 * (sp.i0e(x) + sp.ive(2, x)) - np.sign(x) * ans)
-rule("k0e", lambda ans, x: ans - sp.k1e(x))
-rule("k1e", lambda ans, x: ans - 0.5 * (sp.k0e(x) + sp.kve(2, x)))
-rule("struve",    None, lambda ans, v, x: 0.5 * (sp.struve(v - 1.0, x) - sp.struve(v + 1.0, x) + struve_term(v, x)))
-rule("modstruve", None,
-                  lambda ans, v, x: 0.5 * (sp.modstruve(v - 1.0, x) + sp.modstruve(v + 1.0, x) + struve_term(v, x)))
+rule("k1",  lambda ans, x: -sp.k0(x) - ans / x, singular=True)
+rule("i0e", lambda ans, x: scaled_i(0.0, x, sp.i1e(x) - np.sign(x) * ans))
+rule("i1e", lambda ans, x: scaled_i(1.0, x, 0.5 * (sp.i0e(x) + sp.ive(2, x)) - np.sign(x) * ans))
+rule("k0e", lambda ans, x: scaled_k(0.0, x, ans - sp.k1e(x)), singular=True)
+rule("k1e", lambda ans, x: scaled_k(1.0, x, ans - 0.5 * (sp.k0e(x) + sp.kve(2, x))))
+rule("struve",    None, struve_partial(sp.struve, -1.0), singular=True)
+rule("modstruve", None, struve_partial(sp.modstruve, 1.0), singular=True)
 for plain, slope in (("ber", "berp"), ("bei", "beip"), ("ker", "kerp"), ("kei", "keip")):
     rule(plain, lambda ans, x, slope=slope: getattr(sp, slope)(x))
 rule("berp", lambda ans, x: -sp.bei(x) - ans / x)                                            # DLMF 10.61.3
-rule("beip", lambda ans, x: sp.ber(x) - ans / x)
+rule("beip", beip_partial)
 rule("kerp", lambda ans, x: -sp.kei(x) - ans / x)
 rule("keip", lambda ans, x: sp.ker(x) - ans / x)
 several("airy", lambda x, part: part(1), lambda x, part: x * part(0), lambda x, part: part(3), lambda x, part: x * part(2))
@@ -367,9 +434,9 @@ several("iti0k0", lambda x, part: sp.i0(x), lambda x, part: sp.k0(x))
 
 # --- elliptic and hypergeometric ----------------------------------------------------------------------------------------------
 
-rule("ellipk",    lambda ans, m: k_slope(ans, m, 1.0 - m))                                           # DLMF 19.4.1, near 0 15.5.1
+rule("ellipk",    ellipk_partial)                                           # DLMF 19.4.1, near 0 15.5.1
 rule("ellipe",    ellipe_partial, singular=True)                                                      # ellipe'(1) = -inf
-rule("ellipkm1",  lambda ans, p: -k_slope(ans, 1.0 - p, p))
+rule("ellipkm1",  ellipkm1_partial, singular=True)
 rule("ellipkinc", lambda ans, phi, m: 1.0 / legendre_root(phi, m), ellipkinc_m, singular=True)               # DLMF 19.4.5
 rule("ellipeinc", lambda ans, phi, m: legendre_root(phi, m), ellipeinc_m, singular=True)
 SN, CN, DN, PH = (part(sp.ellipj, i) for i in range(4))                                      # DLMF 22.13
@@ -391,12 +458,12 @@ rule("hyperu",    None, None, lambda ans, a, b, x: -a * sp.hyperu(a + 1.0, b + 1
 rule("eval_jacobi",      None, None, None,
                          lambda ans, n, a, b, x: 0.5 * (n + a + b + 1.0) * lower(sp.eval_jacobi, n, x, a + 1.0, b + 1.0))
 rule("eval_gegenbauer",  None, None, lambda ans, n, a, x: 2.0 * a * lower(sp.eval_gegenbauer, n, x, a + 1.0))
-rule("eval_legendre",    None, lambda ans, n, x: lower(sp.eval_gegenbauer, n, x, 1.5))
-rule("eval_chebyt",      None, lambda ans, n, x: n * lower(sp.eval_chebyu, n, x))
-rule("eval_chebyu",      None, lambda ans, n, x: 2.0 * lower(sp.eval_gegenbauer, n, x, 2.0))
-rule("eval_sh_legendre", None, lambda ans, n, x: 2.0 * lower(sp.eval_gegenbauer, n, 2.0 * x - 1.0, 1.5))
-rule("eval_sh_chebyt",   None, lambda ans, n, x: 2.0 * n * lower(sp.eval_chebyu, n, 2.0 * x - 1.0))
-rule("eval_sh_chebyu",   None, lambda ans, n, x: 4.0 * lower(sp.eval_gegenbauer, n, 2.0 * x - 1.0, 2.0))
+rule("eval_legendre",    None, lambda ans, n, x: lower(sp.eval_gegenbauer, degree(n), x, 1.5))
+rule("eval_chebyt",      None, lambda ans, n, x: np.abs(n) * lower(sp.eval_chebyu, np.abs(n), x))
+rule("eval_chebyu",      None, chebyu_partial)
+rule("eval_sh_legendre", None, lambda ans, n, x: 2.0 * lower(sp.eval_gegenbauer, degree(n), 2.0 * x - 1.0, 1.5))
+rule("eval_sh_chebyt",   None, lambda ans, n, x: 2.0 * np.abs(n) * lower(sp.eval_chebyu, np.abs(n), 2.0 * x - 1.0))
+rule("eval_sh_chebyu",   None, lambda ans, n, x: chebyu_partial(ans, n, 2.0 * x - 1.0, 4.0))
 rule("eval_hermite",     None, lambda ans, n, x: 2.0 * n * lower(sp.eval_hermite, n, x))
 rule("eval_hermitenorm", None, lambda ans, n, x: n * lower(sp.eval_hermitenorm, n, x))
 rule("eval_laguerre",    None, lambda ans, n, x: -lower(sp.eval_genlaguerre, n, x, 1.0))

@@ -21,6 +21,7 @@ from .kinds import (
 )
 from .names import np
 from .primitives import all_finite, ratio
+from .stable import cosine, exp_of_expm1, one_minus_square, root_above_one, sech_squared, turn
 
 LOG2, LOG10, DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
 
@@ -85,19 +86,11 @@ def second(partial):
     return lambda ans, x, y: partial(ans, y, x)
 
 
-def arctan2_first(ans, y, x):
-    return ratio(x, x * x + y * y)
-
-
-def arctan2_second(ans, y, x):
-    return -arctan2_first(ans, x, y)
-
-
 @primitive
-def softmax_share(x, y):
-    """Return exp(x) / (exp(x) + exp(y)), 1/2 where both are the same infinity."""
+def softmax_share(x, y, rate=1.0):
+    """Return exp(rate x) / (exp(rate x) + exp(rate y)), 1/2 where both are the same infinity."""
     with np.errstate(all="ignore"):
-        share = 1.0 / (1.0 + np.exp(y - x))
+        share = 1.0 / (1.0 + np.exp(y - x if rate == 1.0 else rate * (y - x)))
         return share if all_finite(share) else np.where(np.equal(x, y), 0.5, share)[()]
 
 
@@ -136,7 +129,7 @@ elementwise(np.square,      lambda ans, x: x + x)
 elementwise(np.power,       power_base, power_exponent, singular=power_singular)  # x**0: 0 everywhere; 0**y: 0 for y > 0
 elementwise(np.float_power, power_base, power_exponent, singular=power_singular)
 elementwise(np.remainder,   ONE, lambda ans, x, y: -np.floor_divide(x, y))
-elementwise(np.fmod,        ONE, lambda ans, x, y: -np.trunc(x / y))
+elementwise(np.fmod,        ONE, lambda ans, x, y: -np.rint((x - ans) / y))
 elementwise(np.ldexp,       lambda ans, x, n: np.exp2(n * 1.0), None)
 composite(np.divmod,        lambda x, y: (np.floor_divide(x, y), np.remainder(x, y)))
 elementwise(fraction,       ONE)
@@ -150,32 +143,32 @@ elementwise(np.sqrt,       lambda ans, x: 0.5 / ans, singular=True)             
 elementwise(np.cbrt,       one_over(lambda ans, x: 3.0 * ans * ans), singular=True)  # cbrt'(0) = inf
 elementwise(np.exp,        ANS)
 elementwise(np.exp2,       lambda ans, x: LOG2 * ans)
-elementwise(np.expm1,      lambda ans, x: ans + 1.0)
+elementwise(np.expm1,      lambda ans, x: exp_of_expm1(x, ans))
 elementwise(np.log,        one_over(lambda ans, x: x), singular=True)
 elementwise(np.log2,       one_over(lambda ans, x: LOG2 * x), singular=True)
 elementwise(np.log10,      one_over(lambda ans, x: LOG10 * x), singular=True)
 elementwise(np.log1p,      one_over(lambda ans, x: 1.0 + x), singular=True)
-elementwise(softmax_share, lambda ans, x, y: ans * softmax_share(y, x), lambda ans, x, y: -ans * softmax_share(y, x))
+elementwise(softmax_share, lambda ans, x, y, rate=1.0: rate * ans * softmax_share(y, x, rate),
+                           lambda ans, x, y, rate=1.0: -rate * ans * softmax_share(y, x, rate), None)
 elementwise(np.logaddexp,  lambda ans, x, y: softmax_share(x, y), lambda ans, x, y: softmax_share(y, x))
-elementwise(np.logaddexp2, lambda ans, x, y: softmax_share(LOG2 * x, LOG2 * y),
-                           lambda ans, x, y: softmax_share(LOG2 * y, LOG2 * x))
+elementwise(np.logaddexp2, lambda ans, x, y: softmax_share(x, y, LOG2), lambda ans, x, y: softmax_share(y, x, LOG2))
 
 # --- trigonometric and hyperbolic -----------------------------------------------------------------------------------------
 
 elementwise(np.sin,     lambda ans, x: np.cos(x))
 elementwise(np.cos,     lambda ans, x: -np.sin(x))
 elementwise(np.tan,     lambda ans, x: 1.0 + ans * ans)
-elementwise(np.arcsin,  one_over(lambda ans, x: np.sqrt((1.0 - x) * (1.0 + x))), singular=True)   # arcsin'(+-1) = inf
-elementwise(np.arccos,  one_over(lambda ans, x: -np.sqrt((1.0 - x) * (1.0 + x))), singular=True)  # arccos'(+-1) = -inf
+elementwise(np.arcsin,  one_over(lambda ans, x: np.sqrt(one_minus_square(x))), singular=True)   # arcsin'(+-1) = inf
+elementwise(np.arccos,  one_over(lambda ans, x: -np.sqrt(one_minus_square(x))), singular=True)  # arccos'(+-1) = -inf
 elementwise(np.arctan,  one_over(lambda ans, x: 1.0 + x * x))
-elementwise(np.arctan2, arctan2_first, arctan2_second, singular=True)                         # arctan2'(0, 0) = 0
-elementwise(np.hypot,   lambda ans, x, y: ratio(x, ans), lambda ans, x, y: ratio(y, ans), singular=True)  # hypot'(0, 0) = 0
+elementwise(np.arctan2, lambda ans, y, x: turn(x, y), lambda ans, y, x: -turn(y, x), singular=True)  # arctan2'(0, 0) = 0
+elementwise(np.hypot,   lambda ans, x, y: cosine(x, y, ans), lambda ans, x, y: cosine(y, x, ans), singular=True)  # hypot'(0, 0) = 0
 elementwise(np.sinh,    lambda ans, x: np.cosh(x))
 elementwise(np.cosh,    lambda ans, x: np.sinh(x))
-elementwise(np.tanh,    lambda ans, x: 1.0 - ans * ans)
-elementwise(np.arcsinh, one_over(lambda ans, x: np.sqrt(1.0 + x * x)))
+elementwise(np.tanh,    lambda ans, x: sech_squared(x, ans))
+elementwise(np.arcsinh, one_over(lambda ans, x: root_above_one(x)))
 elementwise(np.arccosh, one_over(lambda ans, x: np.sqrt(x - 1.0) * np.sqrt(x + 1.0)), singular=True)
-elementwise(np.arctanh, one_over(lambda ans, x: (1.0 - x) * (1.0 + x)), singular=True)
+elementwise(np.arctanh, one_over(lambda ans, x: one_minus_square(x)), singular=True)
 elementwise(np.deg2rad, lambda ans, x: DEGREE)
 elementwise(np.radians, lambda ans, x: DEGREE)
 elementwise(np.rad2deg, lambda ans, x: 1.0 / DEGREE)

@@ -1,0 +1,115 @@
+"""What partials are made of where the textbook's form cancels or overflows: each keeps its digits, and so do its own partials.
+
+Where an argument is only another's function that is there already (``r = hypot(x, y)``), the partials by the others are total, and
+its own is 0. Plain arrays take the textbook's form where one cheap pass over its result says that it holds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .cotangents import is_complex
+from .kinds import elementwise
+from .primitives import all_finite, primitive, ratio
+
+__all__ = ["cosine", "exp_of_expm1", "one_minus_square", "root_above_one", "sech_squared", "turn"]
+
+
+def none(ans, *args):
+    """The partial by an argument whose share the others' partials hold."""
+    return 0.0
+
+
+def mended(p, bound, away, x):
+    """Return p, a fresh result, with ``away(x)`` where it is below the bound (higher in single precision): there it has lost digits."""
+    if type(p) is float:
+        return away(x) if p < bound else p
+    if type(p) is np.ndarray and p.size and p.dtype == float and p.item(p.argmin()) >= bound:
+        return p
+    if p.dtype.kind == "c":
+        return p
+    far = np.less(p, bound if p.dtype == float else 10.0 * bound)
+    if not p.ndim:
+        return away(x) if far else p
+    if np.any(far):
+        p[far] = away(np.broadcast_to(x, p.shape)[far])
+    return p
+
+
+@primitive
+def cosine(x, y, r):
+    """Return x / r, where r is hypot(x, y); 0 where r is 0."""
+    return ratio(x, r)
+
+
+@primitive
+def turn(x, y):
+    """Return x / (x**2 + y**2); 0 where both are 0."""
+    with np.errstate(all="ignore"):
+        r = x * x + y * y
+        if type(r) is np.ndarray and r.size and r.item(r.argmin()) > 1e-280 and r.item(r.argmax()) < 1e280 and r.dtype == float:
+            return np.divide(x, r, r)
+        r = np.hypot(x, y)
+        return ratio(ratio(x, r), r)
+
+
+@primitive
+def one_minus_square(x):
+    """Return 1 - x**2."""
+    return (1.0 - x) * (1.0 + x)
+
+
+@primitive
+def root_above_one(x):
+    """Return sqrt(1 + x**2)."""
+    if is_complex(x):
+        return np.sqrt(1.0 + x * x)
+    with np.errstate(all="ignore"):
+        r = np.sqrt(1.0 + x * x)
+        return r if all_finite(r) else np.hypot(1.0, x)
+
+
+@primitive
+def sech_squared(x, t):
+    """Return 1 - t**2 where t is tanh(x), as 1 / cosh(x)**2 where that cancels."""
+    return mended(1.0 - t * t, 0.01, sech_squared_far, x)
+
+
+def sech_squared_far(x):
+    e = np.exp(-np.abs(x))
+    s = 2.0 * e / (1.0 + e * e)
+    return s * s
+
+
+@primitive
+def exp_of_expm1(x, e):
+    """Return exp(x), where e is expm1(x)."""
+    return mended(e + 1.0, 0.01, np.exp, x)
+
+
+def cosine_first(ans, x, y, r):
+    return ratio(np.square(cosine(y, x, r)), r)
+
+
+def cosine_second(ans, x, y, r):
+    return -ratio(ans * cosine(y, x, r), r)
+
+
+def turn_first(ans, x, y):
+    r = np.hypot(x, y)
+    s, c = cosine(y, x, r), cosine(x, y, r)
+    return ratio(ratio((s - c) * (s + c), r), r)
+
+
+def turn_second(ans, x, y):
+    return -2.0 * ans * turn(y, x)
+
+
+# fmt: off
+elementwise(cosine,           cosine_first, cosine_second, none)
+elementwise(turn,             turn_first, turn_second)
+elementwise(one_minus_square, lambda ans, x: -2.0 * x)
+elementwise(root_above_one,   lambda ans, x: x / ans, singular=True)
+elementwise(sech_squared,     lambda ans, x, t: -2.0 * t * ans, none)
+elementwise(exp_of_expm1,     lambda ans, x, e: ans, none)
+# fmt: on

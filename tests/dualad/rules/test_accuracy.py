@@ -1,0 +1,81 @@
+"""The published grid of benchmarks/accuracy: every ufunc and special function to the digits promised, at ordinary and extreme points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("scipy.special")
+pytest.importorskip("mpmath")
+
+from benchmarks.accuracy import EXCEPTIONS, GOAL, alone, exceptions_table, exempt, figures, quietly, relative_error
+from benchmarks.accuracy_exact import as_json, derivatives, exact, kept
+from benchmarks.accuracy_grid import GRID
+from checkpoint import grad
+from dualad.rules import ROWS
+from dualad.rules.kinds import Composite, Differentiable, Multilinear
+from dualad.rules.late import late_row
+
+late_row(None)
+ROWS_EXACT = kept()
+README = Path(__file__).parents[3] / "dualad" / "README.md"
+NAMES = list(dict.fromkeys(entry.name for entry in GRID))
+
+
+def entries(name):
+    return [number for number, entry in enumerate(GRID) if entry.name == name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_derivatives_have_the_digits_promised(name):
+    """Orders 1 and 2 in forward mode; those that are worse are excepted by name, and those excepted are as bad as it is said."""
+    seen = [figure for number in entries(name) for figure in figures(number, ROWS_EXACT[number])]
+    assert seen
+    missed = [figure for figure in seen if figure.counts and not figure.good]
+    assert not [figure for figure in missed if not exempt(figure)]
+    assert missed or name not in {entry.name for entry in EXCEPTIONS}, f"{name} is no longer an exception: strike it"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reverse_mode_has_them_too(name):
+    for number in entries(name):
+        entry, rows = GRID[number], ROWS_EXACT[number]
+        step = max(1, len(rows) // 3)
+        expected = {where: row[1] for where, row in zip(derivatives(entry), rows, strict=True)}
+        for figure in figures(number, rows, step=step):
+            where = figure.point, figure.by
+            if figure.order == 1 and figure.counts and figure.good and not isinstance(expected[where], complex):
+                f = alone(entry, *where)
+                slope = quietly(lambda: grad(lambda x: np.real(f(x)))(figure.point[figure.by]))
+                assert relative_error(slope, expected[where]) <= GOAL[1], where
+
+
+def test_the_exact_values_are_those_of_mpmath():
+    """A sample: the benchmark computes all of them again."""
+    checked = 0
+    for number in range(0, len(GRID), 5):
+        entry = GRID[number]
+        for (point, by), row in list(zip(derivatives(entry), ROWS_EXACT[number], strict=True))[1:2]:
+            value = quietly(lambda: alone(entry, point, by)(point[by]))
+            for order in (1, 2):
+                if row[order] is not None and entry.name not in ("owens_t", "hankel1", "hankel2", "yv", "yve"):
+                    again = as_json(exact(entry, point, by, order, value))
+                    assert (complex(*again) if isinstance(again, list) else again) == pytest.approx(row[order], rel=1e-15, abs=1e-300)
+                    checked += 1
+    assert checked > 60
+
+
+def test_every_function_with_partials_is_in_the_grid():
+    rows = [row for row in ROWS.values() if row.trusted and isinstance(row.fn, np.ufunc)]
+    kinds = (Differentiable, Multilinear, Composite)
+    names = {row.fn.__name__.lstrip("_") for row in rows if isinstance(row, kinds)}
+    several = {"fresnel", "sici", "shichi", "airy", "itj0y0", "iti0k0", "ellipj"}
+    absent = {"matvec", "vecmat", "ones_like"}  # matmul by another name; no ufunc of numbers
+    assert (names | several) - absent <= set(NAMES)
+    assert len(names) > 180
+
+
+def test_the_readme_has_the_table_of_exceptions():
+    assert exceptions_table() in README.read_text()
