@@ -18,20 +18,25 @@ __all__ = ["arranged", "as_plain_array", "copied", "copied_to_write", "empty_as"
 def copied(x):
     """Return a copy of an array in its memory layout; gaps become as small as they can be, an axis without extent stays one."""
     x = x if type(x) is np.ndarray else np.asarray(x)
-    if x.flags.forc:
+    once = None if x.flags.forc else one_of_each(x)
+    return copied_to_write(x) if once is None else np.broadcast_to(copied(x[once]), x.shape)
+
+
+def copied_to_write(x):
+    """Return a copy of a plain array, as `copied` does, whose elements can be written one by one."""
+    if x.flags.forc or one_of_each(x) is not None:
         return x.copy("K")
-    once = tuple(slice(0, 1) if stride == 0 and n > 1 else slice(None) for n, stride in zip(x.shape, x.strides, strict=True))
-    if slice(0, 1) in once:
-        return np.broadcast_to(copied(x[once]), x.shape)
     copy = empty_as(x)
     copy[...] = x
     return copy
 
 
-def copied_to_write(x):
-    """Return a copy of a plain array, as `copied` does, whose elements can be written one by one."""
-    copy = copied(x)
-    return copy if copy.flags.writeable else x.copy("K")
+def one_of_each(x):
+    """Return an index of the first element along each axis that repeats one element; None where no axis does."""
+    if 0 not in x.strides:
+        return None
+    once = tuple(slice(0, 1) if stride == 0 and n > 1 else slice(None) for n, stride in zip(x.shape, x.strides, strict=True))
+    return once if slice(0, 1) in once else None
 
 
 def empty_as(model, directions=None, dtype=None):
