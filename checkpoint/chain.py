@@ -44,6 +44,7 @@ def chain(
     max_steps=None,
     progress=False,
     check=False,
+    token=None,
 ):
     """Repeat a step, so that derivatives of long loops need only O(log N) saved states.
 
@@ -86,6 +87,9 @@ def chain(
         Show a bar for both sweeps (needs tqdm).
     check : bool
         Compare every step that is evaluated again with the first sweep, bit for bit; the first one that differs is named.
+    token : pytree of plain values, optional
+        With ``Disk(path, resume=True)``: what else says that a call is the same one, where its results cannot: a version, a seed, the
+        name of a file that the steps read.
 
     Returns
     -------
@@ -159,6 +163,7 @@ def chain(
             max_steps=max_steps,
             progress=progress,
             check=check,
+            token=token,
         )
     return run(links, top, steps, until, max_steps)
 

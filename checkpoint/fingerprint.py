@@ -4,9 +4,10 @@ import inspect
 import re
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
-from types import CodeType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 from zlib import crc32
 
@@ -16,7 +17,7 @@ import optree
 from .storage.files import NAMESPACE
 from .storage.states import raw
 
-__all__ = ["ReplayCheck", "checksum", "digest"]
+__all__ = ["ReplayCheck", "checksum", "digest", "digest_with_closure"]
 
 PLAIN = (float, int, bool, complex, str, bytes, type(None), np.generic)
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object in the structure: another one in every process
@@ -84,6 +85,71 @@ def digest(value: Any, what: str) -> str:
         total.update(len(piece).to_bytes(8))
         total.update(piece)
     return total.hexdigest()
+
+
+def digest_with_closure(function: Callable[..., Any], what: str) -> str:
+    """Name a function by its compiled code, and by the plain values and functions that it reads: closed over, global, default, bound.
+
+    Parameters
+    ----------
+    function : callable
+    what : str
+        What it is; errors begin with it.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> def at(n):
+    ...     return lambda k, x: k == n
+    >>> digest_with_closure(at(3), "until") == digest_with_closure(at(3), "until") != digest_with_closure(at(4), "until")
+    True
+    """
+    total = blake2b(digest_size=16)
+    for piece in _read(function, what, {}):
+        total.update(len(piece).to_bytes(8))
+        total.update(piece)
+    return total.hexdigest()
+
+
+def _read(value: Any, what: str, seen: dict[int, Any]) -> Iterator[Any]:
+    """What a value is, as far as it is plain; of functions, also what they read. Each function and object counts once."""
+    for leaf in optree.tree_leaves(value, none_is_leaf=True):
+        if isinstance(leaf, PLAIN) or (isinstance(leaf, np.ndarray) and not leaf.dtype.hasobject):
+            yield from _pieces(leaf, what)
+        elif not isinstance(leaf, ModuleType | type) and id(leaf) not in seen:
+            seen[id(leaf)] = leaf
+            if isinstance(leaf, FunctionType):
+                yield from _compiled(leaf.__code__)
+                for held in _surroundings(leaf):
+                    yield from _read(held, what, seen)
+            elif isinstance(leaf, partial):
+                yield from _read([leaf.func, leaf.args, leaf.keywords], what, seen)
+            elif isinstance(leaf, MethodType):
+                yield from _read([leaf.__func__, leaf.__self__], what, seen)
+            else:
+                yield type(leaf).__qualname__.encode()
+                call = getattr(type(leaf), "__call__", None)  # noqa: B004  (its code)
+                yield from _read([getattr(leaf, "__dict__", None), call if isinstance(call, FunctionType) else None], what, seen)
+
+
+def _surroundings(function: FunctionType) -> Iterator[Any]:
+    """What a function reads: default values, variables that it closes over, and global ones, of functions those of its own module."""
+    yield [function.__defaults__, function.__kwdefaults__]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # not yet bound
+            yield cell.cell_contents
+    for name in _names(function.__code__):
+        held = function.__globals__.get(name)
+        if not isinstance(held, FunctionType) or held.__module__ == function.__module__:
+            yield held
+
+
+def _names(code: CodeType) -> list[str]:
+    """Names in compiled code, and in that of the functions in it."""
+    return [*code.co_names, *(name for constant in code.co_consts if isinstance(constant, CodeType) for name in _names(constant))]
 
 
 def _pieces(value: Any, what: str) -> Iterator[Any]:

@@ -249,7 +249,11 @@ def recorded_gradient(f, argnums, args, kwargs, where, nan_safe, has_aux):
     positions, single = chosen(args, argnums, where)
     chosen_args = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
     recording = Recording(with_arguments(f, args, kwargs, positions), chosen_args, where, nan_safe, has_aux, check_scalar)
-    gradients = recording.pull_leaves([1.0 if isinstance(recording.value, float) else np.ones_like(recording.value)[()]])
+    try:
+        gradients = recording.pull_leaves([1.0 if isinstance(recording.value, float) else np.ones_like(recording.value)[()]])
+    except BaseException:
+        recording.release()
+        raise
     return recording, gradients[0] if single else gradients
 
 
@@ -261,6 +265,18 @@ class Recording:
         self.leaves, self.structure = flatten_arguments(primals, where, "the argument")
         self.python_scalars, weak = scalar_kinds(primals)
         self.tape = Tape(nan_safe, weak)
+        if where == "jacobian":
+            self.tape.pulled_in_lanes = True
+        try:
+            self.record(f, has_aux, check)
+        except BaseException:
+            self.release()
+            raise
+        self.value = unflatten_output(self.out_structure, self.values)
+
+    def record(self, f, has_aux, check):
+        """Evaluate f on the tape."""
+        where = self.where
         with self.tape as tape:
             inputs = list(map(tape.input, self.leaves))
             self.inputs = list(range(len(inputs)))
@@ -274,7 +290,11 @@ class Recording:
                 self.nodes.append(leaf.node if type(leaf) is Var and leaf.level is tape else None)
             if has_aux:
                 self.aux = optree.tree_map(lambda leaf: handed_out(pack_leaf(leaf), tape), self.aux)
-        self.value = unflatten_output(self.out_structure, self.values)
+
+    def release(self):
+        """Free what the chains on the tape have saved."""
+        for sweep in getattr(self.tape, "sweeps", ()):
+            sweep.release()
 
     def pull(self, g):
         """Return the cotangents of the arguments, a tuple."""

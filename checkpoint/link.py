@@ -47,8 +47,15 @@ def record(links, tape, **options):
     options["until"] = on_primals(options["until"])
     if getattr(options["storage"], "resume", False):
         link.resumes = True
-        options |= {"token": (links.source, link.params, link.inputs, link.active, link.active_inputs), "beside": link.beside()}
+        if getattr(tape, "pulled_in_lanes", False):
+            raise TypeError(
+                "chain: jacobian pulls many cotangents back, one sweep each, and Disk(path, resume=True) keeps one sweep: use Disk(path), "
+                "or vjp for each row"
+            )
+        given = (links.source, link.params, link.inputs, link.active, link.active_inputs, options["token"])
+        options |= {"token": given, "beside": link.beside()}
     link.sweep = sweep = Sweep(link.advance, links.tree(link.state), record=link.record_step, **options)
+    tape.sweeps = [*getattr(tape, "sweeps", ()), sweep]
     final = sweep.forward()
     link.aliases.watching = False
     link.check_params(link.arguments, link.params)
@@ -56,8 +63,6 @@ def record(links, tape, **options):
     leaves = links.final_leaves(steps, final, link.arguments, link.inputs) if steps else link.state
     links.check_closure(leaves, below)
     link.last = Snapshot(steps, leaves, options["check"], final=True)
-    if links.outputs and steps:
-        link.know_outs()
     whole = tape.record(link)
     traced = [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(leaves)]
     if not links.outputs:
@@ -206,7 +211,9 @@ class Link(Entry):
         """Return the functions that take back what the steps of each sweep left behind in a process before this one."""
 
         def take_outs(rows):
+            structure = self.outs.structure  # of the first step, which is made again before
             self.outs = Stacked(self.outs.count)
+            self.outs.structure = structure
             for k, leaves in rows.items():
                 self.outs.put(k, leaves)
 
@@ -216,13 +223,6 @@ class Link(Entry):
                     column.put(k, share)
 
         return {"first": take_outs if self.links.outputs else None, "reverse": take_shares if self.active_inputs else None}
-
-    def know_outs(self):
-        """Make step 0 again where all outs are from another process, which has left their leaves, but not their structure."""
-        links = self.links
-        if self.outs.structure is None:
-            _, out = links.call(0, copy_state(links.tree(self.state)), links.row(0, self.inputs), self.arguments)
-            self.outs.structure = optree.tree_structure(out)
 
     def values(self, leaves, tape):
         """Return results of a record one level down; a value of a foreign level raises."""

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 from .actions import Action, Advance, Drop, Save
 from .checks import flag, truth, whole_number
 from .fingerprint import ReplayCheck
+from .notes import Beside, Rest
 from .player import Player, Pull, Recorder, Step, misplaced
 from .progress import Bar
-from .resume import Beside, Journal, Rest
+from .resume import Journal
 from .schedules import CTZ, Schedule
 from .stats import Stats, filled_stats
 from .storage import Memory, Storage
@@ -150,7 +151,7 @@ class Sweep:
         if isinstance(self._session, KeptSession):
             if check:
                 raise ValueError("sweep: check=True compares the sweeps of one process; it does not go with resume=True")
-            self._journal = Journal(self._session, self._initial, step, token, schedule, beside)
+            self._journal = Journal(self._session, self._initial, step, token, schedule, until, beside)
         self._last: list[Any] = []  # x_{N-1} between the phases, if it is not among the saved states
         self._ready = False
         self._seconds = 0.0
@@ -175,7 +176,11 @@ class Sweep:
             self._ready = True
             return final
         except BaseException:
-            self.release()
+            try:
+                self.release()
+            except BaseException:  # an interrupt may come in the middle of it
+                self.release()
+                raise
             raise
         finally:
             self._seconds += perf_counter() - started
@@ -212,7 +217,11 @@ class Sweep:
             self._session.finish()
             return g
         finally:
-            self.release()
+            try:
+                self.release()
+            except BaseException:
+                self.release()
+                raise
             self._seconds += perf_counter() - started
             self._report()
 
@@ -255,6 +264,8 @@ class Sweep:
         if self._record is not None:
             self._player.record = bar.counting(self._record)
         step = bar.counting(self._step if self._check is None else self._check.first(self._step))
+        if self._journal is not None:
+            step = self._journal.watching(step)
         final = self._run_until(bar, step) if self._steps is None else self._run_known(bar, step, self._steps)
         if self._journal is not None:
             self._journal.turn(final, self._last, self._steps)  # type: ignore[arg-type]  # known by now
@@ -266,7 +277,7 @@ class Sweep:
         if self._journal is None:
             rest = Rest(self._schedule.reverse(steps, session.indices()), session.indices(), steps - 1, steps)
         else:
-            rest, g = self._journal.reverse(self._schedule, steps, g, token)
+            rest, g = self._journal.reverse(steps, g, token, pull)
             pull = self._journal.noting(pull)
         if rest.saved:
             session.prefetch(rest.saved[-1])
@@ -291,7 +302,7 @@ class Sweep:
 
     def _begin(self, bar: Bar, actions: Iterator[Action]) -> tuple[Iterator[Action], int, int, Any]:
         """What is left of the first sweep, where it begins and how many steps were made, and the state there."""
-        actions, index, made = (actions, None, 0) if self._journal is None else self._journal.forward(actions)
+        actions, index, made = (actions, None, 0) if self._journal is None else self._journal.forward()
         bar.start(self._steps, index or 0)
         if index is None:
             return actions, 0, 0, self._session.copy(self._initial)
@@ -352,7 +363,8 @@ class Sweep:
     def _report(self) -> None:
         session, player, stats = self._session, self._player, self.stats
         stats.steps = self._steps or 0
-        stats.advances, stats.pulls, stats.seconds = player.advances, player.pulls, self._seconds
+        made = 0 if self._journal is None else self._journal.made
+        stats.advances, stats.pulls, stats.seconds = player.advances + made, player.pulls, self._seconds
         stats.saves, stats.loads = session.saves, session.loads
         stats.peak_states = max(session.peak_states, player.peak_states)
         stats.peak_bytes = max(session.peak_bytes, player.peak_bytes)

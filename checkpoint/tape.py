@@ -52,7 +52,7 @@ SOONER_COPIED = 4096  # bytes of an array that is sooner copied than compared
 class Tape(Level):
     """A level that records: `entries` is the Wengert list."""
 
-    __slots__ = ("borrowed", "entries", "frozen")
+    __slots__ = ("borrowed", "entries", "frozen", "pulled_in_lanes", "sweeps")  # the last two where there are any
 
     def __init__(self, nan_safe=False, weak=False):
         super().__init__(None, nan_safe, weak)

@@ -4,10 +4,10 @@ import os
 import shutil
 import tempfile
 import weakref
+from _thread import start_new_thread
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import optree
@@ -15,6 +15,7 @@ import optree
 from .files import NAMESPACE, check_leaves, read_leaves, write_leaves
 from .states import copy_state, nbytes
 from .storage import Session
+from .worker import Job, Worker
 
 __all__ = ["DiskSession", "File", "Folder"]
 
@@ -45,10 +46,10 @@ class DiskSession(Session):
         self._files: dict[int, File] = {}
         self._bytes = 0
         self._writing: deque[File] = deque()  # oldest first
-        self._ahead: tuple[int, Future[Any]] | None = None  # one state in main memory, or on its way there
+        self._ahead: tuple[int, Job] | None = None  # one state in main memory, or on its way there
         self._reversing = False  # whether anything was loaded: from then on, the newest state is the next one needed
         self._folder: Folder | None = None
-        self._close: Callable[[], Any] = int
+        self._process = os.getpid()
 
     def copy(self, state: Any) -> Any:
         """An independent copy of a state; see `Session.copy`."""
@@ -64,6 +65,7 @@ class DiskSession(Session):
         TypeError
             If a leaf cannot be written to a file.
         """
+        self._here()
         if index in self._files:
             raise ValueError(f"Disk: state {index} is saved already; drop it before saving it again")
         state = copy_state(state)
@@ -74,11 +76,11 @@ class DiskSession(Session):
         self.peak_bytes = max(self.peak_bytes, self._bytes)
         self._ahead = None
         if self._reversing:
-            self._ahead = index, Future()
-            self._ahead[1].set_result(state)
+            self._ahead = index, Job(value=state)
 
     def load(self, index: int) -> Any:
         """A copy of a saved state; see `Session.load`."""
+        self._here()
         self._get(index, "load")
         self._reversing = True
         self.prefetch(index)
@@ -89,29 +91,33 @@ class DiskSession(Session):
 
     def prefetch(self, index: int) -> None:
         """Begin to read a state, unless it is in main memory; see `Session.prefetch`."""
+        self._here()
         file = self._get(index, "read")
         if self._ahead is None or self._ahead[0] != index:
             self._ahead = index, self._open().reader.submit(file.read)
 
     def drop(self, index: int) -> None:
         """Remove a saved state; see `Session.drop`."""
+        self._here()
         file = self._get(index, "drop")
         del self._files[index]
         self._bytes -= file.nbytes
         if self._ahead is not None and self._ahead[0] == index:
-            wait([self._ahead[1]])
+            self._ahead[1].wait()
             self._ahead = None
         self._remove(file)
         if self._reversing and self._files:
             self.prefetch(max(self._files))
 
     def clear(self) -> None:
-        """Stop writing and remove the folder; see `Session.clear`."""
+        """Stop writing and remove the folder; see `Session.clear`. If it is interrupted, it may be called again."""
+        if self._folder is not None:
+            self._folder.remove()
+            self._finalizer.detach()
         self._files.clear()
         self._writing.clear()
         self._ahead = self._folder = None
         self._bytes, self._reversing = 0, False
-        self._close()
 
     def indices(self) -> list[int]:
         """Indices of the saved states, ascending."""
@@ -143,6 +149,8 @@ class DiskSession(Session):
 
     def _remove(self, file: "File") -> None:
         """Remove a file, or see to it that it is not written."""
+        if file.inherited:
+            return
         if file in self._writing:
             self._writing.remove(file)
         if not file.written.cancel():
@@ -159,40 +167,63 @@ class DiskSession(Session):
     def _open(self) -> "Folder":
         """The folder of this sweep and its two threads, made when the first state is saved."""
         if self._folder is None:
-            folder = self._folder = self._make_folder()
-            self._close = weakref.finalize(self, folder.remove)
+            self._folder = self._make_folder()  # which has nothing yet that an interrupt could lose
+            self._finalizer = weakref.finalize(self, self._folder.remove)
+            try:
+                self._folder.open()
+            except BaseException:
+                self.clear()
+                raise
         return self._folder
 
     def _make_folder(self) -> "Folder":
         return Folder(self._path)
 
+    def _here(self) -> None:
+        """After a fork, go on without the threads and the folder of the parent, which keeps them; its files are read only."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._writing.clear()
+            self._ahead = self._folder = None
+            for file in self._files.values():
+                file.inherited, file.written = True, Job()
+
 
 class Folder:
-    """A folder that nobody else has, a thread that writes into it, and one that reads from it."""
+    """A folder that nobody else has, a thread that writes into it, and one that reads from it.
 
-    def __init__(self, path: Path | None) -> None:
-        if path is not None:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.path = Path(tempfile.mkdtemp(prefix="checkpoint-", dir=path))  # mode 0700
-        self.start()
+    Parameters
+    ----------
+    parent : Path or None
+        Where `open` makes it; None: where temporary files are.
+    """
 
-    def start(self) -> None:
-        """Make the threads."""
-        self.writer = ThreadPoolExecutor(1, "checkpoint-writer")
-        self.reader = ThreadPoolExecutor(1, "checkpoint-reader")
+    def __init__(self, parent: Path | None) -> None:
+        self.parent = parent
+        self.path = (parent or Path(tempfile.gettempdir())) / f"checkpoint-{token_hex(8)}"
+        self.writer, self.reader = Worker(), Worker()
         self.process = os.getpid()
 
+    def open(self) -> None:
+        """Make it."""
+        if self.parent is not None:
+            self.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700)
+
     def remove(self) -> None:
-        """Stop both threads, and remove the folder with what is in it."""
+        """Stop both threads, and remove the folder with what is in it; may be called again."""
         if os.getpid() != self.process:  # a fork of the process that owns it
             return
-        try:
-            for pool in (self.writer, self.reader):
-                pool.shutdown(cancel_futures=True)
-        except RuntimeError:  # called by the garbage collector in one of the threads
-            pass
-        finally:
-            shutil.rmtree(self.path, ignore_errors=True)
+        if self.writer.is_current() or self.reader.is_current():  # called by the garbage collector, which must not wait for itself
+            start_new_thread(self.remove, ())
+            return
+        self.stop()
+
+    def stop(self) -> None:
+        """Do what `remove` does, in a thread that can wait for those two."""
+        self.writer.stop(cancel=True)
+        self.reader.stop(cancel=True)
+        shutil.rmtree(self.path, ignore_errors=True)
 
 
 class File:
@@ -202,7 +233,8 @@ class File:
         self.index, self.path, self.structure = index, path, structure
         self.nbytes = nbytes(leaves)
         self.leaves: list[Any] | None = leaves  # until they are written
-        self.written: Future[None] = Future()
+        self.written = Job()
+        self.inherited = False  # from the process of which this one is a fork
 
     def write(self) -> None:
         assert self.leaves is not None

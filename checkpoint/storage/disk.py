@@ -30,10 +30,15 @@ class Disk(Storage):
     With `resume`, `path` itself is the folder, and what is in it outlives the process: kill it at any moment, make the same
     call again, and only what was not yet on the disk is computed again, to the same bits. The folder also takes x_N and the
     cotangent after every pull, and, of a `chain` with ``outputs=True`` or a gradient by its inputs, a row for every step;
-    each file is forced onto the disk (fsync), which costs some milliseconds in the background. A call that differs in the
-    step's source, in the token, in x_0, in the schedule or in the number of steps is refused; so is a second process. The
-    files are removed when the reverse sweep has ended. *Danger:* what a step closes over is not compared; hand it in as the
-    token.
+    each file is forced onto the disk (fsync), which costs some milliseconds in the background. The files are removed when the
+    reverse sweep has ended. The folder is for this sweep alone: a second one is refused while the first is at work, and a folder
+    in which there is anything else is refused, unless it is said to be `shared`.
+
+    A call that differs in the step's source, in `until`, in the token, in x_0, in the schedule or in the number of steps is refused.
+    What else a step depends on shows in its results: before anything else the first step is made again, the first pull, and the steps
+    from the newest saved state to the one that was pulled last; if they give other bits than they gave, the call is refused. What
+    these cannot show (other steps have changed) is for the token. A damaged file is named in a warning, and what was in it is
+    computed again.
 
     Parameters
     ----------
@@ -44,11 +49,13 @@ class Disk(Storage):
         Most states waiting to be written, at least 1: beyond that, saving waits.
     resume : bool
         Keep the files when the sweep is interrupted, and go on from those that are found in `path`, which has to be given.
+    shared : bool
+        With `resume`: there may be other files in `path`. They are left alone; one that has a name which the sweep needs is an error.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind, or `resume` goes without `path`.
+        If an argument is of the wrong kind, or `resume` goes without `path`, or `shared` without `resume`.
 
     Examples
     --------
@@ -62,6 +69,7 @@ class Disk(Storage):
     path: str | os.PathLike[str] | None = None
     queue: int = 2
     resume: bool = False
+    shared: bool = False
 
     def __post_init__(self) -> None:
         if self.path is not None:
@@ -73,6 +81,8 @@ class Disk(Storage):
         object.__setattr__(self, "queue", whole_number(self.queue, where="Disk", argument="queue", least=1, hint=hint))
         if flag(self.resume, where="Disk", argument="resume") and self.path is None:
             raise ValueError("Disk: resume=True needs a path: the folder to go on from, one for each sweep")
+        if self.shared and not self.resume:
+            raise ValueError("Disk: shared goes with resume=True; without it, every sweep makes a folder of its own in path")
 
     def open(self) -> DiskSession:
         """A new, empty session. Its folder is made when something is saved.
@@ -82,4 +92,4 @@ class Disk(Storage):
         DiskSession
         """
         path = None if self.path is None else Path(self.path)
-        return KeptSession(path, self.queue) if self.resume and path is not None else DiskSession(path, self.queue)
+        return KeptSession(path, self.queue, self.shared) if self.resume and path is not None else DiskSession(path, self.queue)

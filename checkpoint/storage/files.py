@@ -1,9 +1,9 @@
 """One saved state in one file: written whole or not at all, checked when it is read, and nothing in it can be executed.
 
 The layout: ``CKPT``, a format number, the length and the CRC-32 of the header; the header in JSON, with the index of the
-state and one entry a leaf; then every array leaf in NumPy's npy format (Python objects are refused, so there is no pickle in
-it), its CRC-32 in the header. Other leaves (numbers, texts, booleans, None, bytes) stand in the header itself. The structure
-of the pytree is not in the file: whoever reads it brings it along.
+state, a label (of which run it is, and under which name) and one entry a leaf; then every array leaf in NumPy's npy format
+(Python objects are refused, so there is no pickle in it), its CRC-32 in the header. Other leaves (numbers, texts, booleans, None,
+bytes) stand in the header itself. The structure of the pytree is not in the file: whoever reads it brings it along.
 """
 
 import io
@@ -19,14 +19,16 @@ from zlib import crc32
 import numpy as np
 
 from ..units import format_bytes
+from .lock import NOFOLLOW
 from .states import raw
 from .storage import DamagedState
 
-__all__ = ["NAMESPACE", "check_leaves", "encode_leaves", "next_leaves", "read_leaves", "write_leaves"]
+__all__ = ["NAMESPACE", "check_leaves", "encode_leaves", "next_leaves", "read_label", "read_leaves", "sync_folder", "write_leaves"]
 
 NAMESPACE = "checkpoint"  # of optree: whoever registers a type of leaf here says how it is taken apart for a file
 PREFIX = struct.Struct("<4sHII")
-MAGIC, FORMAT = b"CKPT", 1
+MAGIC, FORMAT = b"CKPT", 2
+BINARY = getattr(os, "O_BINARY", 0)
 PLAIN = (float, bool, str, type(None))
 ALLOWED = "arrays without Python objects, NumPy and Python numbers, texts, bytes, booleans and None"
 
@@ -62,7 +64,7 @@ def check_leaves(leaves: Sequence[Any]) -> None:
             raise TypeError(f"Disk: a state has a leaf of type {kind.__name__}, which is not written to disk; use {ALLOWED}, or Memory()")
 
 
-def write_leaves(path: Path, index: int, leaves: Sequence[Any], *, sync: bool = False) -> None:
+def write_leaves(path: Path, index: int, leaves: Sequence[Any], *, sync: bool = False, label: str = "") -> None:
     """Write the leaves of a state under a temporary name, then rename the file: it is there as a whole, or not at all.
 
     Parameters
@@ -75,13 +77,15 @@ def write_leaves(path: Path, index: int, leaves: Sequence[Any], *, sync: bool = 
         Leaves that `check_leaves` accepts, arrays C-contiguous.
     sync : bool
         Return only when the disk itself has the data, so that they outlive a loss of power.
+    label : str
+        Which only who reads the file with the same label finds to be right.
 
     Raises
     ------
     OSError
         Naming the file and its size. Nothing is left behind.
     """
-    blocks = encode_leaves(index, leaves)
+    blocks = encode_leaves(index, leaves, label)
     temporary = path.with_name(f"{path.name}.tmp")
     try:
         _write(temporary, blocks, sync)
@@ -98,30 +102,35 @@ def write_leaves(path: Path, index: int, leaves: Sequence[Any], *, sync: bool = 
         raise
 
 
-def encode_leaves(index: int, leaves: Sequence[Any]) -> list[Any]:
+def encode_leaves(index: int, leaves: Sequence[Any], label: str = "") -> list[Any]:
     """The bytes of leaves with an index, in the layout above, in blocks that may show the memory of the leaves."""
     entries, blocks = [], []
     for leaf in leaves:
         entry, block = _encode(leaf)
         entries.append(entry)
         blocks += block
-    header = json.dumps({"index": index, "leaves": entries}).encode()
+    header = json.dumps({"index": index, "label": label, "leaves": entries}).encode()
     return [PREFIX.pack(MAGIC, FORMAT, len(header), crc32(header)), header, *blocks]
 
 
-def next_leaves(file: BinaryIO) -> tuple[int, list[Any]]:
-    """Read what `encode_leaves` made, from where the file is; if it is not whole, that is a ValueError."""
-    magic, number, length, check = PREFIX.unpack(_take(file, PREFIX.size))
-    if (magic, number) != (MAGIC, FORMAT):
-        raise ValueError("it is not the file of a state in this format")
-    header = _take(file, length)
-    if crc32(header) != check:
-        raise ValueError("its header has been altered")
-    content = json.loads(header)
+def next_leaves(file: BinaryIO, label: str = "") -> tuple[int, list[Any]]:
+    """Read what `encode_leaves` made, from where the file is; if it is not whole, or of another label, that is a ValueError."""
+    content = _header(file)
+    if content["label"] != label:
+        raise ValueError("it is of another run, or was another file")
     return content["index"], [_decode(entry, file) for entry in content["leaves"]]
 
 
-def read_leaves(path: Path, index: int) -> list[Any]:
+def read_label(path: Path) -> str | None:
+    """The label of a file, None if not even its header can be read."""
+    try:
+        with open(path, "rb", buffering=0, opener=_unfollowed) as file:
+            return str(_header(file)["label"])
+    except (OSError, ValueError):
+        return None
+
+
+def read_leaves(path: Path, index: int, label: str = "") -> list[Any]:
     """Read the leaves of a state and check every byte.
 
     Parameters
@@ -130,6 +139,8 @@ def read_leaves(path: Path, index: int) -> list[Any]:
         Name of the file.
     index : int
         Which state it has to hold.
+    label : str
+        As it was written.
 
     Returns
     -------
@@ -138,11 +149,11 @@ def read_leaves(path: Path, index: int) -> list[Any]:
     Raises
     ------
     DamagedState
-        If the file is gone, cut off, altered, or that of another state.
+        If the file is gone, cut off, altered, or that of another state or run.
     """
     try:
-        with open(path, "rb", buffering=0) as file:
-            return _read(file, index)
+        with open(path, "rb", buffering=0, opener=_unfollowed) as file:
+            return _read(file, index, label)
     except MemoryError:
         raise
     except Exception as error:
@@ -207,7 +218,7 @@ def _decode(entry: dict[str, Any], file: BinaryIO) -> Any:
 
 
 def _write(path: Path, blocks: Sequence[Any], sync: bool) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as file:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600), "wb", buffering=0) as file:
         for block in blocks:
             rest = memoryview(block)
             while rest:
@@ -216,8 +227,23 @@ def _write(path: Path, blocks: Sequence[Any], sync: bool) -> None:
             os.fsync(file.fileno())
 
 
-def _read(file: Any, index: int) -> list[Any]:
-    held, leaves = next_leaves(file)
+def _unfollowed(path: str, flags: int) -> int:
+    return os.open(path, flags | NOFOLLOW)
+
+
+def _header(file: Any) -> dict[str, Any]:
+    magic, number, length, check = PREFIX.unpack(_take(file, PREFIX.size))
+    if (magic, number) != (MAGIC, FORMAT):
+        raise ValueError("it is not the file of a state in this format")
+    header = _take(file, length)
+    if crc32(header) != check:
+        raise ValueError("its header has been altered")
+    content: dict[str, Any] = json.loads(header)
+    return content
+
+
+def _read(file: Any, index: int, label: str) -> list[Any]:
+    held, leaves = next_leaves(file, label)
     if held != index:
         raise ValueError(f"it holds state {held}")
     if file.read(1):
@@ -227,9 +253,14 @@ def _read(file: Any, index: int) -> list[Any]:
 
 def _read_array(file: Any, entry: dict[str, Any]) -> np.ndarray:
     start = file.tell()
-    if np.lib.format.read_magic(file) != (2, 0):
-        raise ValueError("an array in it is not in the expected format")
-    shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+    try:
+        if np.lib.format.read_magic(file) != (2, 0):
+            raise ValueError
+        shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+    except (OSError, MemoryError):
+        raise
+    except Exception:  # of the parser of the header, which is not made for bits that flip
+        raise ValueError("an array in it is not in the expected format") from None
     length = file.tell() - start
     nbytes = math.prod(shape) * dtype.itemsize
     file.seek(start)

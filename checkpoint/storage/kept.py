@@ -9,47 +9,21 @@ What a step leaves behind besides its state is a row, one a step, in a log for e
 before the next file is given to the thread, which has them on the disk itself before it writes that file.
 """
 
-import json
 import os
-import re
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import optree
 
-from .background import DiskSession, File, Folder
-from .files import NAMESPACE, read_leaves, sync_folder, write_leaves
+from .background import DiskSession, File
+from .files import NAMESPACE, read_label, read_leaves, write_leaves
+from .folder import KeptFolder, Mark, remove_files
 from .log import Log
 from .states import copy_state, nbytes
-from .storage import DamagedState
+from .worker import Job
 
-__all__ = ["KeptSession", "Mark"]
-
-MANIFEST, LOCK, ROWS = "manifest.json", "lock", "*.rows"
-NAME = re.compile(r"([0-9]{15})-([0-9]{12})\.(state|cotangent|final)")
-
-
-class Mark(NamedTuple):
-    """A file that was found.
-
-    Attributes
-    ----------
-    point : int
-        Number of the action after which it was written.
-    index : int
-        Of the state; of the step reversed, for a cotangent; N, for x_N.
-    kind : str
-        ``"state"``, ``"cotangent"`` or ``"final"``.
-    path : Path
-    """
-
-    point: int
-    index: int
-    kind: str
-    path: Path
+__all__ = ["KeptSession"]
 
 
 class KeptSession(DiskSession):
@@ -63,6 +37,8 @@ class KeptSession(DiskSession):
         The folder of the files.
     queue : int
         Most states waiting to be written.
+    shared : bool
+        Whether there may be other files in the folder.
 
     Attributes
     ----------
@@ -86,8 +62,9 @@ class KeptSession(DiskSession):
     False
     """
 
-    def __init__(self, path: Path, queue: int) -> None:
+    def __init__(self, path: Path, queue: int, shared: bool = False) -> None:
         super().__init__(path, queue)
+        self.path, self._shared = path, shared
         self.point = 0
         self._superseded: list[Path] = []  # removed when the next file is on the disk
         self._cotangent: _KeptFile | None = None
@@ -108,29 +85,13 @@ class KeptSession(DiskSession):
 
         Raises
         ------
-        ValueError
-            If it was another call, naming what differs.
+        ValueError, FileExistsError, DamagedState
+            As `KeptFolder.begin` does.
         BlockingIOError
             If a sweep is at work in this folder.
         """
-        folder = self._open().path
-        _remove(folder.glob("*.tmp"))
-        manifest = folder / MANIFEST
-        marks = sorted(_marks(folder))
-        if manifest.exists():
-            _same(folder, _read_manifest(manifest), dict(call))
-        else:
-            _remove([*(mark.path for mark in marks), *folder.glob(ROWS)])
-            marks = []
-            temporary = manifest.with_suffix(".tmp")
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
-                json.dump(dict(call), opened, indent=1)
-                opened.flush()
-                os.fsync(opened.fileno())
-            os.replace(temporary, manifest)
-            sync_folder(folder)
         self.point = 0
-        return marks
+        return self._opened().begin(call)
 
     def adopt(self, indices: Iterable[int], like: Any, marks: list[Mark]) -> None:
         """Take over the files of an earlier process: those of the states that are saved, and of the newest cotangent.
@@ -148,7 +109,7 @@ class KeptSession(DiskSession):
         self._structure = structure
         paths = {mark.index: mark.path for mark in marks if mark.kind == "state"}
         for index in indices:
-            path = paths.get(index, self._open().path / f"{0:015d}-{index:012d}.state")
+            path = paths.get(index, self.path / f"{0:015d}-{index:012d}.state")
             self._files[index] = self._adopted(index, path, structure, nbytes(leaves))
             self._bytes += self._files[index].nbytes
         self.peak_states, self.peak_bytes = max(self.peak_states, len(self._files)), max(self.peak_bytes, self._bytes)
@@ -156,7 +117,7 @@ class KeptSession(DiskSession):
         if cotangents:
             self._cotangent = self._adopted(cotangents[-1].index, cotangents[-1].path, structure, 0)
         used = {file.path for file in self._files.values()} | {mark.path for mark in cotangents[-1:]}
-        _remove(mark.path for mark in marks if mark.kind != "final" and mark.path not in used)
+        remove_files(mark.path for mark in marks if mark.kind != "final" and mark.path not in used)
 
     def note(self, index: int, tree: Any, kind: str) -> None:
         """Have something else written than a state; a cotangent that still waits to be written gives way to the next.
@@ -180,55 +141,42 @@ class KeptSession(DiskSession):
         if kind == "cotangent":
             self._cotangent = file
 
-    def add_row(self, sweep: str, index: int, leaves: list[Any]) -> None:
+    def add_row(self, name: str, index: int, leaves: list[Any]) -> None:
         """Append a row to a log; it is there whenever a later file is.
 
         Parameters
         ----------
-        sweep : str
-            Names the log.
+        name : str
+            Of the log: ``"check"``, ``"first"`` or ``"reverse"``.
         index : int
             Of the step.
         leaves : list
             Copied.
         """
-        folder = self._open()
-        assert isinstance(folder, _KeptFolder)
-        if sweep not in folder.logs:
-            folder.logs[sweep] = Log(folder.path / ROWS.replace("*", sweep))
-        folder.logs[sweep].append(index, leaves)
+        self._opened().log(name).append(index, leaves)
 
-    def rows(self, sweep: str, indices: range) -> dict[int, list[Any]]:
-        """Rows of a log that was found.
+    def rows(self, name: str) -> dict[int, list[Any]]:
+        """Rows of a log that was found: those before the first that cannot be read back, which is cut off with all behind it.
 
         Parameters
         ----------
-        sweep : str
-            Names the log.
-        indices : range
-            Which have to be there; if none, the log is removed.
+        name : str
+            Of the log.
 
         Returns
         -------
         dict
             Leaves by index.
-
-        Raises
-        ------
-        DamagedState
-            If one is not there.
         """
-        path = self._open().path / ROWS.replace("*", sweep)
-        if not indices:
-            _remove([path])
-            return {}
-        rows = Log.read(path)
-        lost = next((index for index in indices if index not in rows), None)
-        if lost is not None:
-            raise DamagedState(
-                f"Disk: row {lost} cannot be read back from {path}; without it the sweep cannot go on: remove the folder to begin again"
-            )
-        return {index: rows[index] for index in indices}
+        return Log.read(self.log_path(name), self._opened().label(f"{name}.rows"))
+
+    def log_path(self, name: str) -> Path:
+        """The file of a log."""
+        return self.path / f"{name}.rows"
+
+    def remove_log(self, name: str) -> None:
+        """Remove a log that was found."""
+        remove_files([self.log_path(name)])
 
     def read(self, mark: Mark) -> list[Any]:
         """Leaves of a file that was found.
@@ -246,21 +194,30 @@ class KeptSession(DiskSession):
         DamagedState
             If it cannot be read back.
         """
-        try:
-            return read_leaves(mark.path, mark.index)
-        except DamagedState as error:
-            raise DamagedState(f"{error}; without it the sweep cannot go on: remove the folder to begin again") from error
+        return read_leaves(mark.path, mark.index, self._opened().label(mark.path.name))
+
+    def discard(self, marks: Iterable[Mark]) -> None:
+        """Remove files that were found."""
+        remove_files(mark.path for mark in marks)
+
+    def is_of_this_run(self, mark: Mark) -> bool:
+        """Return whether the header of a file that was found says so."""
+        return read_label(mark.path) == self._opened().label(mark.path.name)
+
+    def held(self, index: int) -> Any:
+        """A saved state that is not loaded for the schedule: neither counted nor copied, and not to be written into."""
+        return self._get(index, "read").read()
 
     def finish(self) -> None:
         """Remove all files: the sweep is done. See `Session.finish`."""
         if self._folder is not None:
-            self._folder.finished = True
+            self._opened().finished = True
         self.clear()
 
     def clear(self) -> None:
         """Wait for what is being written, and leave the folder; see `Session.clear`."""
-        self._superseded, self._cotangent, self._structure = [], None, None
         super().clear()
+        self._superseded, self._cotangent, self._structure = [], None, None
 
     def _file(self, index: int, kind: str, leaves: list[Any], structure: optree.PyTreeSpec) -> "_KeptFile":
         if kind == "state":
@@ -271,8 +228,7 @@ class KeptSession(DiskSession):
                     "states must have the same. Use Disk(path) without it; or, if the structures differ by a Dual, because a "
                     "derivative (as of hvp) enters through a parameter, put that parameter into the state"
                 )
-        folder = self._open()
-        assert isinstance(folder, _KeptFolder)
+        folder = self._opened()
         for log in folder.logs.values():
             log.flush()
         file = _KeptFile(index, folder.path / f"{self.point:015d}-{index:012d}.{kind}", leaves, structure)
@@ -281,8 +237,7 @@ class KeptSession(DiskSession):
 
     def _adopted(self, index: int, path: Path, structure: optree.PyTreeSpec, size: int) -> "_KeptFile":
         file = _KeptFile(index, path, [], structure)
-        file.leaves, file.nbytes = None, size
-        file.written.set_result(None)
+        file.leaves, file.nbytes, file.folder = None, size, self._opened()
         return file
 
     def _remove(self, file: File) -> None:
@@ -297,47 +252,29 @@ class KeptSession(DiskSession):
         else:
             self._superseded.append(file.path)
 
-    def _make_folder(self) -> "_KeptFolder":
-        assert self._path is not None
-        return _KeptFolder(self._path)
+    def _make_folder(self) -> KeptFolder:
+        return KeptFolder(self.path, self._shared)
 
+    def _opened(self) -> KeptFolder:
+        self._here()
+        folder = self._open()
+        assert isinstance(folder, KeptFolder)
+        return folder
 
-class _KeptFolder(Folder):
-    """A folder that one sweep at a time has, under its lock."""
-
-    def __init__(self, path: Path) -> None:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.path, self.finished, self.logs = path, False, dict[str, Log]()
-        self.error: BaseException | None = None  # of the writer: after it, nothing more is written
-        self.lock = _locked(path / LOCK)
-        self.start()
-
-    def remove(self) -> None:
-        """Let both threads end their work, remove the files if the sweep is finished, and give the folder free."""
-        if os.getpid() != self.process:  # a fork of the process that owns it
-            return
-        try:
-            for pool in (self.writer, self.reader):
-                with suppress(RuntimeError):  # called by the garbage collector in one of the threads
-                    pool.shutdown()
-            for log in self.logs.values():
-                log.close()
-            if self.finished:
-                _remove([self.path / MANIFEST])  # first: what is left without it counts for nothing
-                _remove(mark.path for mark in _marks(self.path))
-                _remove([*self.path.glob(ROWS), *self.path.glob("*.tmp"), self.path / LOCK])
-                with suppress(OSError):  # other files are in it
-                    self.path.rmdir()
-        finally:
-            os.close(self.lock)
+    def _here(self) -> None:
+        if self._process != os.getpid():
+            raise RuntimeError(
+                f"Disk: with resume=True the sweep belongs to process {self._process}, of which this one is a fork; go on with it there, "
+                "or use Disk(path) without resume"
+            )
 
 
 class _KeptFile(File):
     """A file that is on the disk itself once it is written, and then takes the place of others."""
 
-    folder: _KeptFolder
+    folder: KeptFolder
     superseded: list[Path]
-    written: Future[None]
+    written: Job
 
     def write(self) -> None:
         if self.folder.error is not None:
@@ -346,77 +283,15 @@ class _KeptFile(File):
         try:
             for log in tuple(self.folder.logs.values()):
                 log.sync()
-            write_leaves(self.path, self.index, self.leaves, sync=True)
+            write_leaves(self.path, self.index, self.leaves, sync=True, label=self.folder.label(self.path.name))
         except BaseException as error:
             self.folder.error = error
             raise
         self.leaves = None
-        _remove(path for path in self.superseded if path != self.path)
+        remove_files(path for path in self.superseded if path != self.path)
 
-
-def _marks(folder: Path) -> list[Mark]:
-    found = ((NAME.fullmatch(file.name), file) for file in folder.iterdir())
-    return [Mark(int(match[1]), int(match[2]), match[3], file) for match, file in found if match]
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-        if type(content) is dict:
-            return content
-    except (OSError, ValueError):
-        pass
-    raise DamagedState(f"Disk: {path} cannot be read back; remove the folder to begin again")
-
-
-def _same(folder: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
-    differing = [name for name in {**there, **here} if there.get(name) != here.get(name)]
-    if differing:
-        names = ", ".join(f"{name} ({_short(there.get(name))} there, {_short(here.get(name))} here)" for name in differing)
-        raise ValueError(
-            f"Disk: {folder} holds another call than this one; it differs in: {names}. "
-            "Make the same call again, or remove the folder to begin a new one"
-        )
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 80 else f"{text[:80]}..."
-
-
-def _locked(path: Path) -> int:
-    """Open a file that no other process, and no other sweep of this one, has locked; the system unlocks it at the end."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        _lock(descriptor)
-        if not path.exists() or os.stat(path).st_ino != os.fstat(descriptor).st_ino:  # finished and removed meanwhile
-            raise BlockingIOError
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        return descriptor
-    except OSError as error:
-        owner = os.pread(descriptor, 20, 0).decode(errors="replace")
-        os.close(descriptor)
-        raise BlockingIOError(
-            error.errno,
-            f"Disk: another sweep is at work in this folder, in process {owner}; one folder is for one sweep",
-            str(path.parent),
-        ) from None
-
-
-if os.name == "posix":
-    from fcntl import LOCK_EX, LOCK_NB, flock
-
-    def _lock(descriptor: int) -> None:
-        flock(descriptor, LOCK_EX | LOCK_NB)
-
-else:
-    from msvcrt import LK_NBLCK, locking
-
-    def _lock(descriptor: int) -> None:
-        locking(descriptor, LK_NBLCK, 1)
+    def read(self) -> Any:
+        leaves = self.leaves
+        if leaves is None:
+            leaves = read_leaves(self.path, self.index, self.folder.label(self.path.name))
+        return optree.tree_unflatten(self.structure, leaves)

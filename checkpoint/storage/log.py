@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..units import format_bytes
-from .files import check_leaves, encode_leaves, next_leaves
+from .files import BINARY, check_leaves, encode_leaves, next_leaves
+from .lock import NOFOLLOW
 
 __all__ = ["Log"]
 
@@ -21,6 +22,8 @@ class Log:
     ----------
     path : Path
         Appended to, and made if it is not there.
+    label : str
+        Of every row, as of a state's file.
 
     Examples
     --------
@@ -35,10 +38,12 @@ class Log:
     {0: [1.5]}
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._waiting = path, list[bytes]()
+    def __init__(self, path: Path, label: str = "") -> None:
+        self._path, self._label, self._waiting = path, label, list[bytes]()
         self._unsynced = False
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | BINARY | NOFOLLOW
+        self._file = os.open(path, flags, 0o600)
+        self._closed = False
 
     def append(self, index: int, leaves: Sequence[Any]) -> None:
         """Take a row; it is written by the next `flush`.
@@ -56,7 +61,7 @@ class Log:
             If a leaf cannot be written.
         """
         check_leaves(leaves)
-        self._waiting += map(bytes, encode_leaves(index, leaves))
+        self._waiting += map(bytes, encode_leaves(index, leaves, self._label))
 
     def flush(self) -> None:
         """Hand the rows to the system: from then on they outlive the process.
@@ -83,19 +88,23 @@ class Log:
             os.fsync(self._file)
 
     def close(self) -> None:
-        """Flush as far as that is possible, and close the file."""
+        """Flush as far as that is possible, and close the file; may be called again."""
         with suppress(OSError):
             self.flush()
-        os.close(self._file)
+        if not self._closed:
+            self._closed = True  # before: an interrupt may come behind either
+            os.close(self._file)
 
     @staticmethod
-    def read(path: Path) -> dict[int, list[Any]]:
+    def read(path: Path, label: str = "") -> dict[int, list[Any]]:
         """Read the rows of a log, and cut off what is behind the last whole one.
 
         Parameters
         ----------
         path : Path
             Of the log; it need not be there.
+        label : str
+            Of its rows.
 
         Returns
         -------
@@ -103,10 +112,11 @@ class Log:
             Leaves by index; where there are several rows with an index, the last one.
         """
         rows, end = {}, 0
-        with suppress(FileNotFoundError), open(path, "r+b") as file:
+        with suppress(FileNotFoundError), open(path, "r+b", opener=lambda name, flags: os.open(name, flags | NOFOLLOW)) as file:
             with suppress(ValueError):  # the end, or no whole row
                 while True:
-                    index, rows[index] = next_leaves(file)
+                    index, rows[index] = next_leaves(file, label)
                     end = file.tell()
-            file.truncate(end)
+            if file.seek(0, os.SEEK_END) > end:
+                file.truncate(end)
         return rows

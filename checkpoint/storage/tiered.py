@@ -79,8 +79,9 @@ def tiers(storage: Storage, on_disk: frozenset[int]) -> Storage:
 
     Examples
     --------
-    >>> tiers(Memory(slots=4), frozenset({0}))
-    Tiers(memory=Memory(copy=None, slots=4, compress=None), disk=Disk(path=None, queue=2, resume=False), on_disk=frozenset({0}))
+    >>> chosen = tiers(Memory(slots=4), frozenset({0}))
+    >>> chosen.memory.slots, chosen.disk == Disk(), chosen.on_disk
+    (4, True, frozenset({0}))
     """
     if not on_disk:
         return storage

@@ -197,6 +197,8 @@ def test_an_error_of_the_thread_reaches_the_caller(session, monkeypatch):
     session.clear()
     session.save(0, 0.0)
     with pytest.raises(OSError, match="cannot write 0"):
+        written(session)
+    with pytest.raises(OSError, match="cannot write 0"):
         session.drop(0)
 
 

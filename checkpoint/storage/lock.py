@@ -1,0 +1,157 @@
+"""A file that one sweep at a time has locked: of all processes, and of this one."""
+
+import errno
+import gc
+import io
+import os
+import re
+import threading
+from pathlib import Path
+
+__all__ = ["NOFOLLOW", "Lock"]
+
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+WORD = re.compile(rb"(checkpoint [0-9]*)?")  # what is in the file
+BUSY = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+HELD: set[io.FileIO] = set()  # of this process
+GUARD = threading.RLock()  # while a file is opened or closed, and while the process forks
+
+
+class Lock:
+    """A lock that ends with its process, however that ends, and that a forked process does not inherit.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file, which is made if it is not there.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> lock = Lock(Path(mkdtemp()) / "lock")
+    >>> lock.acquire()
+    >>> lock.held()
+    True
+    >>> lock.release()
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: io.FileIO | None = None
+
+    def acquire(self) -> None:
+        """Lock the file.
+
+        Raises
+        ------
+        BlockingIOError
+            If somebody else has it.
+        OSError
+            If it cannot be opened or written; if it is not one that was made here, in which case it is left as it is.
+        """
+        for _ in range(100):
+            if self._tried():
+                return
+            self.release()
+        raise BlockingIOError(errno.EAGAIN, "Disk: another sweep removes this folder again and again", str(self._path.parent))
+
+    def release(self) -> None:
+        """Unlock the file; may be called again."""
+        with GUARD:
+            if self._file is not None:
+                self._file.close()
+                HELD.discard(self._file)
+                self._file = None
+
+    def held(self) -> bool:
+        """Return whether the file is locked by this object, in this process."""
+        return self._file is not None and not self._file.closed
+
+    def remove(self) -> None:
+        """Remove the file, and unlock it."""
+        if os.name == "posix":  # while it is locked: whoever has opened it meanwhile sees that it is gone
+            self._path.unlink(missing_ok=True)
+            self.release()
+        else:  # an open file cannot be removed
+            self.release()
+            self._path.unlink(missing_ok=True)
+
+    def _tried(self) -> bool:
+        """Return whether the file is locked; not if it was removed meanwhile."""
+        try:
+            with GUARD:
+                self._file = io.FileIO(self._path, "r+", opener=_opened)
+                HELD.add(self._file)
+            known = self._file.read(40)
+            if not WORD.fullmatch(known or b""):
+                raise OSError(
+                    errno.EEXIST, "Disk: this file is not a lock made here; give another folder, or move the file", str(self._path)
+                )
+            self._locked(known)
+            if not _is_at(self._file, self._path):
+                return False
+            self._write(f"checkpoint {os.getpid()}".encode())
+            return True
+        except BaseException:
+            self.release()
+            raise
+
+    def _locked(self, known: bytes) -> None:
+        assert self._file is not None
+        for last in (False, True):
+            try:
+                return _lock(self._file.fileno())
+            except OSError as error:
+                if error.errno not in BUSY:
+                    raise OSError(error.errno, f"Disk: cannot lock the folder: {error.strerror}", str(self._path)) from error
+                owner = known.removeprefix(b"checkpoint ").decode() or "unknown"
+                if last or owner != str(os.getpid()):
+                    raise BlockingIOError(
+                        error.errno,
+                        f"Disk: another sweep is at work in this folder, in process {owner}; one folder is for one sweep",
+                        str(self._path.parent),
+                    ) from None
+            gc.collect()  # a sweep of this process that is lost, in a circle of references, gives its folder free
+
+    def _write(self, word: bytes) -> None:
+        assert self._file is not None
+        try:
+            self._file.seek(0)
+            self._file.truncate()
+            self._file.write(word)
+        except OSError as error:
+            raise OSError(error.errno, f"Disk: cannot write the lock of the folder: {error.strerror or error}", str(self._path)) from error
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT | NOFOLLOW, 0o600)
+
+
+def _is_at(file: io.FileIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+def _forked() -> None:
+    """Close the files of the parent process, which keeps its locks, and keeps them alone."""
+    for file in HELD:
+        file.close()
+    HELD.clear()
+    GUARD.release()
+
+
+if os.name == "posix":
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+    def _lock(descriptor: int) -> None:
+        flock(descriptor, LOCK_EX | LOCK_NB)
+
+    os.register_at_fork(before=GUARD.acquire, after_in_parent=GUARD.release, after_in_child=_forked)
+else:
+    from msvcrt import LK_NBLCK, locking
+
+    def _lock(descriptor: int) -> None:
+        os.lseek(descriptor, 1 << 20, os.SEEK_SET)  # not where the word is, which others read
+        locking(descriptor, LK_NBLCK, 1)
