@@ -226,9 +226,7 @@ class Journal:
             noted = None
         rest, point = self._rest(steps, noted)
         if noted is None:
-            self._discard(
-                [mark for mark in self._marks if mark.kind == "cotangent"], "the reverse sweep begins again" if rows is None else ""
-            )
+            self._discard([mark for mark in self._marks if mark.kind == "cotangent"])
             self._enter("reverse", range(0))
         else:
             self._pulled = noted.pulled

@@ -1,5 +1,8 @@
 """What a chain leaves behind besides its state (outs, gradients by inputs) is there again after a process was killed."""
 
+import shutil
+import warnings
+
 import numpy as np
 import optree
 import pytest
@@ -144,8 +147,10 @@ def test_lost_rows_are_made_again(folder, end, name, damage):
         Calls(end).gradient(**options)
     path = folder / f"{name}.rows"
     path.write_bytes(path.read_bytes()[:100]) if damage == "cut" else path.unlink()
-    with pytest.warns(RuntimeWarning, match=rf"{name}\.rows has lost rows"):
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         assert Calls().gradient(**options) == EXPECTED["known"]
+    assert f"{path} has lost rows" in str(warned[0].message)
 
 
 def test_part_of_a_row_behind_the_last_one_counts_for_nothing(folder):
@@ -181,3 +186,35 @@ def test_killed(tmp_path, folder, length):
 
 def test_memory_needs_no_rows():
     assert Calls().gradient(storage=Memory()) == EXPECTED["known"]
+
+
+DAMAGES = {
+    "flipped": lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :],
+    "flipped in the header": lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
+    "cut": lambda data: data[:-3],
+    "empty": lambda data: b"",
+    "longer": lambda data: data + b"more",
+}
+
+
+@pytest.mark.parametrize("length", ["known", "until"])
+@pytest.mark.parametrize("end", [6, 13, N + 4, N + 12])
+def test_whatever_is_damaged_is_named_and_made_again(tmp_path, length, end):
+    """Each file in turn, in each way; only without the manifest nothing can be done."""
+    options = {"schedule": CTZ()} | ({"until": until} if length == "until" else {})
+    original = tmp_path / "original"
+    with pytest.raises(Interrupted):
+        Calls(end).gradient(storage=Disk(original, resume=True), **options)
+    names = sorted(file.name for file in original.iterdir() if file.name not in ("lock", "manifest.json"))
+    kinds = {name.split(".")[-1] for name in names}
+    assert kinds == {"rows", "state"} | ({"cotangent", "final"} if end > N else set())
+    folder = tmp_path / "folder"
+    for name in names:
+        for how in (*DAMAGES, "gone"):
+            shutil.copytree(original, folder)
+            path = folder / name
+            path.unlink() if how == "gone" else path.write_bytes(DAMAGES[how](path.read_bytes()))
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                assert Calls().gradient(storage=Disk(folder, resume=True), **options) == EXPECTED[length], (name, how)
+            assert not folder.exists() and all(str(folder) in str(warning.message) for warning in warned)

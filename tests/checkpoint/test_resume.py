@@ -287,7 +287,7 @@ def test_damaged_states_are_computed_again(folder, end, damage):
         Calls(end).run(storage=Disk(folder, resume=True), schedule=Revolve(3))
     for file in folder.glob("*.state"):
         file.write_bytes(b"nothing") if damage == "altered" else file.unlink()
-    with pytest.warns(RuntimeWarning, match="is computed again"):
+    with pytest.warns(RuntimeWarning, match="is computed"):
         assert bits(Calls().run(storage=Disk(folder, resume=True), schedule=Revolve(3))) == EXPECTED
 
 
