@@ -306,3 +306,7 @@ def test_bad_arguments():
         Disk(3)
     with pytest.raises(ValueError, match="Disk: queue must be at least 1"):
         Disk(queue=0)
+    with pytest.raises(ValueError, match="Disk: shared goes with resume=True"):
+        Disk("a", shared=True)
+    with pytest.raises(TypeError, match="Disk: shared"):
+        Disk("a", resume=True, shared="yes")
