@@ -10,7 +10,21 @@ import sysconfig
 import warnings
 from functools import cache
 
-__all__ = ["asking", "compiled", "explain", "line", "operation", "outwards", "owner", "place", "storing", "users", "warn", "within"]
+__all__ = [
+    "WAYS_OUT",
+    "asking",
+    "compiled",
+    "explain",
+    "line",
+    "operation",
+    "outwards",
+    "owner",
+    "place",
+    "storing",
+    "users",
+    "warn",
+    "within",
+]
 
 OURS = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), package) + os.sep for package in ("dualad", "checkpoint")
@@ -19,6 +33,10 @@ PYTHON = os.path.join(sysconfig.get_path("stdlib"), "")
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 BETWEEN = {"dualad", "numpy", "python"}  # code that only hands on what somebody else asked for
+WAYS_OUT = (
+    "give the call a rule of its own (dualad.primitive), differentiate the equation that it solves (dualad.implicit), write it with NumPy "
+    "functions, or pass dualad.stop_gradient(x) where no derivative is needed"
+)
 
 
 @cache
@@ -159,7 +177,8 @@ def explain(error, refusal, objects):
         cause.explained = True
         raise cause.with_traceback(error.__traceback__) from None
     if name is not None and where not in str(error):
-        error.add_note(f"raised inside {name}, called {where}")
+        given = "" if ours(error) else f"; if it was given traced values: {WAYS_OUT}"
+        error.add_note(f"raised inside {name}, called {where}{given}")
     if objects is not None and not deliberate:
         error.add_note(
             f"traced numbers were put into an object array {objects}, for which NumPy does not have every function: make it with "

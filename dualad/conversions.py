@@ -7,16 +7,12 @@ from functools import cache
 
 import numpy as np
 
-from .callers import asking, compiled, operation, outwards, place, storing, users, warn, within
+from .callers import WAYS_OUT, asking, compiled, operation, outwards, place, storing, users, warn, within
 from .levels import Handle
 
 __all__ = ["another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lost", "refuse_kind", "refuse_tie"]
 
 MANY = 32  # elements of an array that becomes an object array without a warning
-WAYS_OUT = (
-    "give the call a rule of its own (dualad.primitive), differentiate the equation that it solves (dualad.implicit), write it with NumPy "
-    "functions, or pass dualad.stop_gradient(x) where no derivative is needed"
-)
 
 
 # --- conversions ------------------------------------------------------------------------------------------------------------
@@ -114,6 +110,7 @@ def defers(kind):
     return own is None or own is not np.ndarray.__array_ufunc__
 
 
+@cache
 def another_goes_first(kinds):
     """Return whether one of the types of a call's arrays is a container that goes first; raise for matrices and masked arrays."""
     for kind in kinds:
@@ -121,7 +118,6 @@ def another_goes_first(kinds):
     return any(map(defers, kinds))
 
 
-@cache
 def refuse_kind(kind):
     """Raise for the subclasses of arrays that give operators or elements a meaning of their own, which plain arrays do not have."""
     if issubclass(kind, np.matrix):

@@ -76,8 +76,9 @@ def value_and_gradient(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=Fals
     @wraps(f)
     def differentiated(*args, **kwargs):
         value, grad, *aux = pair(*args, **kwargs)
-        positions, single = chosen(args, argnums, where)  # as in reverse mode, a gradient has the dtype of its argument
-        grad = optree.tree_map(like_primal, grad, args[positions[0]] if single else tuple(args[i] for i in positions))
+        if type(value) is not float:  # not of Python numbers alone: as in reverse mode, a gradient has the dtype of its argument
+            positions, single = chosen(args, argnums, where)
+            grad = optree.tree_map(like_primal, grad, args[positions[0]] if single else tuple(args[i] for i in positions))
         return ((value, *aux), grad) if has_aux else (value, grad)
 
     return differentiated
