@@ -62,8 +62,10 @@ class Writer:
         self.space = {"__builtins__": {"slice": slice}, "__name__": "dualad program"}
         self.names = {}
         self.reused = self.in_place = 0
-        #: for each value, the value whose memory it may show
+        #: for each value that may show another's memory, that one; None where it is unknown
         self.root = {}
+        #: for each value, those that may show its memory and are read again
+        self.views = {}
 
     def text(self):
         """Return the source."""
@@ -76,6 +78,9 @@ class Writer:
         alive_at_end = {self.rooted(value) for value in values_in(program.outputs)}
         for operation, dead in zip(program.operations, program.last_uses(), strict=True):
             line = self.statement(operation, dead)
+            for value in dead:
+                if value in self.root:
+                    self.views[self.root[value]].discard(value)
             where = "" if operation.line is None else f"  # {operation.line[0].rsplit('/', 1)[-1]}:{operation.line[1]}"
             lines.append(f"    {line:<60}{where}".rstrip())
             large = [repr(v) for v in dead if v.size * v.dtype.itemsize >= LARGE and self.rooted(v) not in alive_at_end]
@@ -93,7 +98,8 @@ class Writer:
                 continue
             for value in operation.outputs:
                 if value.kind == "array":
-                    self.root[value] = self.rooted(reads[0]) if row is not None and row.view is not None else None
+                    self.root[value] = root = self.rooted(reads[0]) if row is not None and row.view is not None else None
+                    self.views.setdefault(root, set()).add(value)
 
     def rooted(self, value):
         return self.root.get(value, value)
@@ -114,7 +120,7 @@ class Writer:
             buffer = self.buffer(out, args, dead)
             if buffer is not None:
                 self.reused += 1
-                given.append(repr(buffer))
+                given.append(f"out={buffer!r}")
         given += [f"{name}={self.argument(arg)}" for name, arg in operation.kwargs.items()]
         targets = ", ".join(map(repr, operation.outputs)) + ("," if operation.several and len(operation.outputs) == 1 else "")
         return f"{targets} = {self.name(operation.call)}({', '.join(given)})"
@@ -142,7 +148,7 @@ class Writer:
         """Return whether a value dies here, was made by the program, and no living value shows its memory."""
         if value.kind != "array" or value not in dead or self.root.get(value, value) is not value or value in self.leave_alone:
             return False
-        return not any(root is None or root is value for other, root in self.root.items() if other is not value and other not in dead)
+        return not any(other not in dead for root in (value, None) for other in self.views.get(root, ()))
 
     def buffer(self, out, args, dead):
         """Return the operand whose buffer a ufunc's result may take, None if there is none."""

@@ -166,7 +166,7 @@ def forwarded(program: Program) -> Program:
 
     def rule(operation, new):
         fn, args = operation.fn, operation.args
-        if fn is updated and len(args) == 3 and type(args[1]) is Value and not list(values_in(args[2])) and is_basic(args[2]):
+        if fn is updated and args[3:] in ((), ((),)) and type(args[1]) is Value and not list(values_in(args[2])) and is_basic(args[2]):
             assigned[operation.outputs[0]] = key_of(args[2]), args[1]
         if fn is getitem and args[0] in assigned and not list(values_in(args[1])):
             index, v = assigned[args[0]]

@@ -39,6 +39,7 @@ LIBRARIES = (*(f"{path}{os.sep}" for path in ROOMS), "<dualad", "<__array")
 DATA_SHAPED = {names.np.nonzero, names.np.argwhere, names.np.flatnonzero}
 
 
+LARGE = 4096  # bytes of zeros that are made, not held
 MOST = 20_000  # operations of a program
 UNROLLED = "loops in Python are unrolled. Write the long loop as checkpoint.chain, which is one operation, or compile its step alone"
 
@@ -120,6 +121,7 @@ class Trace(Level):
 
     def record(self, fn, call, args, kwargs):
         """Enter ``fn(*args, **kwargs)`` and return its result as Symbols."""
+        self.check()
         if len(self.program.operations) >= MOST:
             raise self.refuse(f"more than {MOST} operations are traced, most of them {self.busiest()}: {UNROLLED}")
         if (row := ROWS.get(fn)) is None or row.canonical is None:
@@ -294,6 +296,9 @@ class Symbol(Traced):
             (*ops, (_, (index,), _)) = ops
         if index is Ellipsis and not ops and type(v) is Symbol and v.primal.kind == "array" and v.level is trace and same_type(v, self):
             written = v
+        elif index is Ellipsis and not ops and type(v) is np.ndarray and same_type(v, self):
+            blank = v.nbytes > LARGE and not np.ascontiguousarray(v).reshape(-1).view(np.uint8).any()
+            written = trace.record(np.zeros, np.zeros, (v.shape, v.dtype), {}) if blank else trace.lift(v)
         else:
             written = trace.record(updated, updated, (self, v, index, tuple(ops)), {})
         self.primal, self.payload, self.alias = written.primal, written.payload, Owner(version_of(self) + 1, False)
@@ -386,7 +391,7 @@ LOGICAL = {(np.logical_and, "reduce"): np.all, (np.logical_or, "reduce"): np.any
 
 
 def same_type(a, b):
-    """Return whether two Symbols are of one shape and dtype."""
+    """Return whether two arrays are of one shape and dtype."""
     return a.shape == b.shape and a.dtype == b.dtype
 
 

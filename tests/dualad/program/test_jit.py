@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import random
+import time
+from collections import namedtuple
+from functools import partial
+
+import numpy as np
+import optree
+import pytest
+
+import dualad
+from checkpoint import chain, grad, hvp, jacobian, linearize, value_and_grad, vjp
+from dualad import derivative, hessian, jit, jvp
+from dualad.program.jit import Jit
+
+X = np.linspace(0.2, 0.9, 5)
+Point = namedtuple("Point", "x y")
+SCALE, TABLE = 2.0, np.arange(12.0).reshape(3, 4)
+RNG = np.random.default_rng(0)
+
+
+def wave(x, c=2.0):
+    y = x.copy()
+    y[1:-1] += c * (x[2:] - 2.0 * x[1:-1] + x[:-2])
+    y[[0, 0, 3]] = x[:3] * x[2]
+    return np.sum(np.sin(y) * x), y
+
+
+def assert_trees_equal(got, expected):
+    assert optree.tree_structure(got) == optree.tree_structure(expected)
+    for a, b in zip(optree.tree_leaves(got), optree.tree_leaves(expected), strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert type(a) is type(b) and np.asarray(a).dtype == np.asarray(b).dtype
+
+
+# --- values and signatures ------------------------------------------------------------------------------------------------------
+
+
+def test_values_are_numpys_bit_by_bit():
+    compiled = jit(wave)
+    assert_trees_equal(compiled(X), wave(X))
+    assert_trees_equal(compiled(1.0 - X, c=np.float32(0.3)), wave(1.0 - X, c=np.float32(0.3)))
+
+
+def test_pytrees_in_and_out():
+    def f(point, rest):
+        return {"sum": point.x + point.y, "list": [rest["a"], (rest["b"][0], None)], "text": "unit", "number": 3}
+
+    compiled = jit(f)
+    args = Point(np.ones(2), 2.0), {"a": np.float32(1.0), "b": [1j]}
+    assert_trees_equal(compiled(*args), f(*args))
+
+
+def test_one_program_for_each_kind_of_arguments():
+    calls = []
+
+    @jit
+    def f(x, n=1.0):
+        calls.append(None)
+        return x * n
+
+    for args in [(1.0,), (2.0,), (np.float64(1.0),), (np.ones(3),), (np.zeros(3),), (np.ones(3, np.float32),), (1,), (np.ones((3, 1)),)]:
+        assert_trees_equal(f(*args), args[0] * 1.0)
+    assert len(f.entries) == 6 and len(calls) == 12
+    assert_trees_equal(f(np.ones((4, 3)).T), np.ones((3, 4)) * 1.0)
+    assert f(2.0, n=3) == 6.0 and f(2.0, n=True) == 2.0 and f(2.0, n=False) == 0.0
+
+
+def test_the_cache_is_bounded():
+    f = jit(lambda x: x + 1.0, cache_size=2)
+    for n in range(5):
+        f(np.ones(n))
+    assert len(f.entries) == 2
+    f.cache_clear()
+    assert not f.entries and f(1.0) == 2.0
+
+
+def test_static_arguments():
+    @jit(static_argnames=("n", "mode"), static_argnums=3)
+    def f(x, n, mode="up", *rest):
+        for _ in range(n):
+            x = x * 2.0 if mode == "up" else x / 2.0
+        return x, rest[0] if rest else None
+
+    assert f(1.0, 3)[0] == 8.0 and f(1.0, n=2)[0] == 4.0 and f(1.0, 1, mode="down")[0] == 0.5
+    assert f(1.0, 1, "up", (1, 2))[1] == (1, 2)
+    with pytest.raises(TypeError, match="not hashable"):
+        f(1.0, n=[1])
+
+
+def test_results_are_the_callers_own():
+    x = np.ones(3)
+    for f in (lambda x: x, lambda x: x[1:], lambda x: (x.T, x.T), lambda x: np.broadcast_to(x[0], (3,)), lambda x: np.reshape(x, (3, 1))):
+        results = optree.tree_leaves(jit(f)(x))
+        for k, result in enumerate(results):
+            assert result.flags.writeable and not any(np.shares_memory(result, other) for other in (x, *results[:k]))
+    constant = jit(lambda x: TABLE)
+    constant(1.0)[0] = -1.0
+    np.testing.assert_array_equal(constant(1.0), TABLE)
+
+
+def test_arguments_are_not_written():
+    def f(x):
+        x += 1.0
+        x[0] = 5.0
+        return x
+
+    x = np.zeros(3)
+    np.testing.assert_array_equal(jit(f)(x), [5.0, 1.0, 1.0])
+    np.testing.assert_array_equal(x, np.zeros(3))
+
+
+def test_methods_and_partials():
+    class Model:
+        def __init__(self, rate):
+            self.rate = rate
+
+        @jit
+        def step(self, x):
+            return x * self.rate
+
+    slow, fast = Model(0.5), Model(2.0)
+    assert (slow.step(2.0), fast.step(2.0)) == (1.0, 4.0)
+    slow.rate = 3.0
+    assert slow.step(2.0) == 6.0 and isinstance(Model.step, Jit)
+    assert jit(partial(np.multiply, 3.0))(2.0) == 6.0 if hasattr(partial(np.multiply), "__name__") else True
+
+
+def test_decorator_keeps_name_and_doc():
+    compiled = jit(wave)
+    assert (compiled.__name__, compiled.__wrapped__) == ("wave", wave)
+
+
+def test_texts():
+    compiled = jit(wave)
+    assert "numpy.sin" in compiled.program(X) and "test_jit.py:" in compiled.program(X)
+    source = compiled.source(X)
+    assert source.startswith("def program(") and "# test_jit.py:" in source
+    assert "operations traced" in compiled.explain(X) and "wave" in compiled.explain(X)
+
+
+# --- never stale, never frozen -----------------------------------------------------------------------------------------------------
+
+
+def test_a_change_outside_traces_again():
+    rate, table, options = 2.0, np.ones(3), {"shift": 1.0, "list": [1.0, 2.0]}
+
+    def helper(x):
+        return x * SCALE
+
+    @jit
+    def f(x):
+        return helper(x) * rate + table + options["shift"] + sum(options["list"])
+
+    global SCALE
+    expected = 4.0 + 1.0 + 1.0 + 3.0
+    assert f(1.0)[0] == expected and len(f.short) == 1
+    rate = 3.0
+    assert f(1.0)[0] == expected + 2.0
+    table[0] = 11.0
+    assert f(1.0)[0] == expected + 12.0
+    options["shift"] = 2.0
+    options["list"].append(5.0)
+    assert f(1.0)[0] == expected + 18.0
+    SCALE = 4.0
+    assert f(1.0)[0] == expected + 24.0
+    SCALE = 2.0
+    assert f(1.0)[0] == expected + 18.0
+    assert len(f.entries) == 1
+
+
+def test_what_the_function_changes_itself_does_not_trace_again_for_ever():
+    log, count = [], {"calls": 0}
+
+    @jit
+    def f(x):
+        log.append(1)
+        count["calls"] += 1
+        return x + 1.0
+
+    f(1.0), f(2.0), f(3.0)
+    assert len(log) == 2
+
+
+def test_default_values_and_attributes():
+    class Options:
+        gain = 2.0
+
+    options = Options()
+    options.gain = 3.0
+
+    @jit
+    def f(x, table=TABLE):
+        return x * options.gain + table[0, 1]
+
+    assert f(1.0) == 4.0
+    options.gain = 5.0
+    assert f(1.0) == 6.0
+
+
+IMPURE = {
+    "random": lambda x: x * random.random(),
+    "generator": lambda x: x + RNG.normal(size=3),
+    "global generator": lambda x: x * np.random.normal(),  # noqa: NPY002
+    "clock": lambda x: x + time.perf_counter(),
+    "branch": lambda x, turns=[]: (turns.append(1), np.sin(x) if len(turns) % 2 else np.cos(x))[1],
+    "length": lambda x, turns=[]: (turns.append(1), sum([x] * len(turns)))[1],
+    "result": lambda x: (x, random.random()),
+    "constant result": lambda x: (x, np.array([random.random()])),
+}
+
+
+@pytest.mark.parametrize("name", IMPURE)
+def test_impure_values_are_refused(name):
+    with pytest.raises(TypeError, match=r"two traces of .* differ"):
+        jit(IMPURE[name])(np.ones(3))
+
+
+# --- derivatives -------------------------------------------------------------------------------------------------------------------
+
+
+def loss(x, c=2.0):
+    return wave(x, c)[0]
+
+
+def test_every_verb_through_a_compiled_function():
+    f, compiled, v, g = loss, jit(loss), 1.0 - X, np.arange(5.0)
+    close = partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-14)
+    close(grad(compiled)(X), grad(f)(X))
+    close(grad(compiled, argnums=(0, 1))(X, 2.0)[1], grad(f, argnums=(0, 1))(X, 2.0)[1])
+    close(value_and_grad(compiled)(X)[1], grad(f)(X))
+    close(jvp(compiled, (X,), (v,)), jvp(f, (X,), (v,)))
+    close(dualad.gradient(compiled)(X), dualad.gradient(f)(X))
+    close(hessian(compiled)(X), hessian(f)(X))
+    close(hvp(compiled, X, v), hvp(f, X, v))
+    close(linearize(compiled, X)[1](v), linearize(f, X)[1](v))
+    close(derivative(lambda t: compiled(t * X), 2)(1.0), derivative(lambda t: f(t * X), 2)(1.0))
+    second = jit(lambda x: wave(x)[1])
+    close(dualad.jacobian(second)(X), dualad.jacobian(lambda x: wave(x)[1])(X))
+    close(jacobian(second)(X), jacobian(lambda x: wave(x)[1])(X))
+    close(vjp(second, X)[1](g)[0], vjp(lambda x: wave(x)[1], X)[1](g)[0])
+
+
+def test_every_verb_compiled():
+    v = 1.0 - X
+    close = partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-14)
+    for verb in (grad, dualad.gradient, hessian, jacobian, dualad.jacobian):
+        close(jit(verb(loss))(X), verb(loss)(X))
+        close(jit(verb(jit(loss)))(X), verb(loss)(X))
+    close(jit(lambda x, v: hvp(loss, x, v))(X, v), hvp(loss, X, v))
+    close(jit(lambda x, v: jvp(jit(grad(loss)), (x,), (v,))[1])(X, v), hvp(loss, X, v))
+    close(jvp(jit(grad(jit(loss))), (X,), (v,))[1], hvp(loss, X, v))
+    close(jit(derivative(lambda t: loss(t * X), 3))(1.0), derivative(lambda t: loss(t * X), 3)(1.0))
+
+
+def test_outputs_without_derivative_and_inputs_that_are_none():
+    f = jit(lambda x, k: (x * k, k + 1, x > 0.5, 7))
+    (value, *rest), (tangent, *_) = jvp(lambda x: f(x, 3), (X,), (np.ones(5),))
+    np.testing.assert_array_equal(value, 3 * X)
+    np.testing.assert_array_equal(tangent, np.full(5, 3.0))
+    assert rest[0] == 4 and rest[2] == 7 and not isinstance(rest[1], dualad.Dual)
+    np.testing.assert_array_equal(grad(lambda x: np.sum(f(x, 3)[0]))(X), np.full(5, 3.0))
+
+
+def test_a_row_added_by_a_user_compiles_at_once():
+    @dualad.primitive
+    def cube(x):
+        return x**3
+
+    dualad.rules.elementwise(cube, lambda ans, x: 3.0 * x**2)
+    assert jit(cube)(2.0) == 8.0 and grad(jit(cube))(2.0) == 12.0 and jit(grad(cube))(2.0) == 12.0
+
+
+def test_single_precision_stays_single():
+    x = X.astype(np.float32)
+    assert grad(jit(loss))(x).dtype == np.float32 and jit(grad(loss))(x).dtype == np.float32
+    assert jit(lambda x: x * 2.0)(x).dtype == np.float32
+
+
+def test_in_a_chain():
+    def step(k, x, c):
+        return x + 0.1 * c * np.sin(x) * (k % 3) + TABLE[k % 3][:3]
+
+    for wrt in (0, 1):
+        got = grad(lambda x, c: np.sum(chain(jit(step), x, c, steps=10) ** 2), argnums=wrt)(X[:3], 0.3)
+        expected = grad(lambda x, c: np.sum(chain(step, x, c, steps=10) ** 2), argnums=wrt)(X[:3], 0.3)
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+def test_an_array_outside_is_indexed_by_a_traced_integer():
+    forcing = np.arange(12.0).reshape(3, 4)
+
+    @jit
+    def step(k, x):
+        return np.where(k == 0, x, x + forcing[k] * TABLE[k])
+
+    for k in range(3):
+        np.testing.assert_array_equal(step(k, np.ones(4)), np.ones(4) if k == 0 else 1.0 + forcing[k] * TABLE[k])
+    assert len(step.entries) == 1
+    forcing[1] = 0.0
+    np.testing.assert_array_equal(step(1, np.ones(4)), np.ones(4))
+
+
+# --- errors --------------------------------------------------------------------------------------------------------------------------
+
+
+def test_wrong_arguments():
+    with pytest.raises(TypeError, match="not a function"):
+        jit(3.0)
+    with pytest.raises(ValueError, match="backend"):
+        jit(loss, backend="fortran")
+    f = jit(lambda x: x)
+    with pytest.raises(TypeError, match="argument 0 is a object, neither array nor number"):
+        f(object())
+    with pytest.raises(TypeError, match="dtype object"):
+        f(np.array([None]))
+    with pytest.raises(TypeError, match="MaskedArray"):
+        f(np.ma.masked_array(np.ones(3)))
+    with pytest.raises(TypeError, match=r"dtype <U1"):
+        f({"a": np.array(["a"])})
+
+
+def test_an_error_of_the_function_is_its_own():
+    with pytest.raises(ZeroDivisionError):
+        jit(lambda x: x / len([]) if not [] and 1 // 0 else x)(1.0)
+    f = jit(lambda a: np.linalg.inv(a))
+    f(np.eye(2))
+    with pytest.raises(np.linalg.LinAlgError):
+        f(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="broadcast"):
+        jit(lambda x: x + np.ones(4))(np.ones(3))
+
+
+def test_traced_values_that_were_kept_are_dead():
+    kept = []
+    jit(lambda x: (kept.append(x), x)[1])(1.0)
+    with pytest.raises(RuntimeError, match="has returned"):
+        kept[0] + 1.0
+
+
+def test_a_backend_that_fails_is_replaced_with_a_warning(monkeypatch):
+    def broken(program):
+        raise NotImplementedError("no loops today")
+
+    monkeypatch.setitem(dualad.program.compiled.BACKENDS, "broken", broken)
+    with pytest.warns(UserWarning, match=r"broken failed on .*no loops today"):
+        assert jit(lambda x: x + 1.0, backend="broken")(1.0) == 2.0

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from program_examples import EXAMPLES
+from test_symbol import FUNCTIONS, X, traced
+
+from dualad.program.passes import common, dead, fold, forwarded, optimised, relaxed, simpler
+from dualad.program.program import updated
+from dualad.rules.shapes import blank
+
+
+def fns(program):
+    return [operation.fn for operation in program.operations]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("exact", [True, False])
+def test_an_optimised_program_computes_the_same(name, exact):
+    program = traced(FUNCTIONS[name], X)
+    short = optimised(program, exact)
+    assert len(short.operations) <= len(program.operations) + 2
+    for a, b in zip(short.run(X), program.run(X), strict=True):
+        (np.testing.assert_array_equal if exact else np.testing.assert_allclose)(a, b)
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_compute_the_same(name):
+    make, inputs = EXAMPLES[name]
+    program, plain = make()
+    for got, expected in zip(optimised(program).run(*inputs), plain(*inputs), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_dead_code_goes_and_its_constants():
+    program = traced(lambda x: (np.sin(x + np.arange(3.0)), x * 2.0)[1], X)
+    assert (len(program.operations), len(program.constants)) == (3, 1)
+    short = dead(program)
+    assert (fns(short), len(short.constants), len(short.inputs)) == ([np.multiply], 0, 1)
+
+
+def test_common_operations_and_constants_are_evaluated_once():
+    program = traced(lambda x: np.sin(x) * np.sin(x) + np.arange(3.0) - np.arange(3.0), X)
+    short = dead(common(program))
+    assert fns(short) == [np.sin, np.multiply, np.add, np.subtract] and len(short.constants) == 1
+
+
+def test_zeros_of_both_signs_and_numbers_of_other_types_are_not_common():
+    program = traced(lambda x: (x * 0.0, x * -0.0, x * 1, x * 1.0, x + np.float64(2.0), x + 2.0), X)
+    assert len(common(program).operations) == 6
+
+
+def test_weak_and_strong_results_are_not_common():
+    program = traced(lambda c: (c * 2.0, np.multiply(c, 2.0)), 0.5)
+    assert [type(out) for out in common(program).run(0.5)] == [float, np.float64]
+
+
+def test_constants_are_folded_unless_they_grow():
+    program = traced(lambda x: x + np.zeros(3, like=x)[:1] * 2.0, X)
+    assert fns(dead(fold(simpler(program)))) == [np.add]
+
+    def large(x):
+        y = np.zeros((100, 100), like=x)
+        y[0] = x
+        return y
+
+    assert fns(dead(fold(simpler(traced(large, 0.5))))) == [np.zeros, updated]
+
+
+def test_a_fold_that_raises_waits_until_the_program_runs():
+    program = traced(lambda x: x[0] * np.linalg.inv(np.zeros((2, 2), like=x) + 1.0)[0, 0] if False else x, X)
+    assert fold(program).outputs == program.outputs
+
+
+def test_copies_reshapes_and_factors_of_one_go():
+    program = traced(lambda x: np.reshape(x.copy(), (2, 3)) * 1.0 * 1, X)
+    assert fns(dead(simpler(program))) == []
+    kept = traced(lambda x: (np.conjugate(x), 1.0 * x), X + 1j)
+    assert fns(simpler(kept))[0] is np.conjugate
+    assert fns(simpler(traced(lambda x: x * 1.0, np.ones(3, np.int64)))) == [np.multiply]  # ints become floats
+    assert fns(simpler(traced(lambda x: np.transpose(x), np.ones((3, 3))))) == [np.transpose]
+
+
+def test_powers_and_buffers_are_named():
+    program = simpler(traced(lambda x: (x**2, x**0.5, x**3, np.power(2.0, x)), X))
+    assert fns(program) == [np.square, np.sqrt, np.power, np.power]
+    assert blank not in fns(simpler(traced(lambda x: np.zeros_like(x) + x, X)))
+
+
+def test_what_was_assigned_is_read_where_it_came_from():
+    def f(x):
+        y = np.zeros_like(x)
+        y[:, 1:] = x[:, 1:] * 2.0
+        return y[:, 1:] + 1.0
+
+    assert updated not in fns(dead(forwarded(traced(f, X))))
+
+
+def test_only_relaxed_rules_rewrite_quotients_and_cubes():
+    program = traced(lambda x: (1.0 / x) * np.sin(x) + x**3, X)
+    assert fns(dead(relaxed(program))) == [np.sin, np.divide, np.multiply, np.multiply, np.add]
