@@ -232,10 +232,10 @@ def determinant(start):
     return {"exact": lambda t: mp.det(matrix(start, t)), "call": lambda xp, t: xp.linalg.det(matrix(start, t, xp))}
 
 
-for order in (1, 2, 2.5, 3, mp.inf):
+for order in (1, 2, 2.5, 3, float("inf")):
     scaled(
         f"norm, ord={order}",
-        lambda x, order=order: max(map(abs, x)) if order == mp.inf else mp.fsum(abs(v) ** mpf(order) for v in x) ** (1 / mpf(order)),
+        lambda x, order=order: max(map(abs, x)) if order == float("inf") else mp.fsum(abs(v) ** mpf(order) for v in x) ** (1 / mpf(order)),
         lambda xp, x, order=order: xp.linalg.norm(x, float(order)),
     )
 scaled("matmul", lambda x: mp.fsum(v * v for v in x), lambda xp, x: xp.matmul(x, x))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("scipy.special")
+scipy = pytest.importorskip("scipy")
 pytest.importorskip("mpmath")
 
 from benchmarks.accuracy import EXCEPTIONS, GOAL, alone, exceptions_table, exempt, figures, quietly, relative_error
@@ -20,6 +20,8 @@ from dualad.rules.late import late_row
 
 late_row(None)
 ROWS_EXACT = kept()
+#: the figures are those of 1.17; the partials call its functions, some of which were less accurate before
+SCIPY = tuple(map(int, scipy.__version__.split(".")[:2]))
 README = Path(__file__).parents[3] / "dualad" / "README.md"
 NAMES = list(dict.fromkeys(entry.name for entry in GRID))
 
@@ -34,8 +36,10 @@ def test_derivatives_have_the_digits_promised(name):
     seen = [figure for number in entries(name) for figure in figures(number, ROWS_EXACT[number])]
     assert seen
     missed = [figure for figure in seen if figure.counts and not figure.good]
-    assert not [figure for figure in missed if not exempt(figure)]
-    assert missed or name not in {entry.name for entry in EXCEPTIONS}, f"{name} is no longer an exception: strike it"
+    excused = exempt if SCIPY >= (1, 17) else lambda figure: exempt(figure) or figure.error <= 100 * GOAL[figure.order]
+    assert not [figure for figure in missed if not excused(figure)]
+    if SCIPY == (1, 17):
+        assert missed or name not in {entry.name for entry in EXCEPTIONS}, f"{name} is no longer an exception: strike it"
 
 
 @pytest.mark.parametrize("name", NAMES)
