@@ -164,7 +164,7 @@ def explain(error, refusal, objects):
     """
     if hasattr(error, "explained"):  # by an inner call
         return
-    error.explained = True
+    vars(error)["explained"] = True  # not by attribute, which an error may refuse (a frozen dataclass)
     steps = traced_back(error)
     deliberate = operation(steps[0][0].f_code, steps[0][2]) in ("RAISE_VARARGS", "RERAISE")
     name, where = within((frame, number) for frame, number, _ in steps)
@@ -174,13 +174,13 @@ def explain(error, refusal, objects):
     if cause is None and not deliberate and name is not None and str(refusal).startswith(f"{name} "):
         cause = refusal
     if cause is not None:
-        cause.explained = True
+        vars(cause)["explained"] = True
         raise cause.with_traceback(error.__traceback__) from None
+    notes = vars(error).setdefault("__notes__", [])
     if name is not None and where not in str(error):
-        given = "" if ours(error) else f"; if it was given traced values: {WAYS_OUT}"
-        error.add_note(f"raised inside {name}, called {where}{given}")
+        notes.append(f"raised inside {name}, called {where}{'' if ours(error) else f'; if it was given traced values: {WAYS_OUT}'}")
     if objects is not None and not deliberate:
-        error.add_note(
+        notes.append(
             f"traced numbers were put into an object array {objects}, for which NumPy does not have every function: make it with "
             f"np.stack([...]) or dualad.array([...]), and leave out np.asarray of a traced array"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 import types
@@ -222,7 +223,17 @@ def test_the_users_own_errors_stay_as_they_are():
 
     with pytest.raises(ValueError, match="negative rate") as caught:
         grad(f)(X)
-    assert not hasattr(caught.value, "__notes__")
+    assert not getattr(caught.value, "__notes__", ())
+
+    @dataclasses.dataclass(frozen=True)
+    class Unchangeable(Exception):
+        rate: float
+
+    def g(x):
+        raise Unchangeable(2.0)
+
+    with pytest.raises(Unchangeable):
+        grad(lambda x: gradient(g)(x)[0])(X)
 
 
 # --- installed packages -------------------------------------------------------------------------------------------------------

@@ -336,6 +336,30 @@ def test_keywords_of_ufuncs(f):
     check(f, X)
 
 
+def test_functions_without_derivative_write_anywhere():
+    """A plain out= holds all of their results; in a traced one no tangent of what was there is left."""
+
+    def compared(x):
+        chosen = np.greater(x, 0.0, out=np.zeros((2, 3), bool), where=np.array([True, False, True]))
+        assert chosen.tolist() == (np.greater(X, 0.0) & np.array([True, False, True])).tolist()
+        assert np.less(x, x + 1.0, np.zeros((2, 3), bool)).all() and np.floor(x, out=np.zeros((2, 3))).tolist() == np.floor(X).tolist()
+        return np.where(chosen, x, 0.0)
+
+    def floored(x):
+        y, z = x * 1.0, x * 2.0
+        np.floor(x, out=y)
+        np.floor(x, out=z, where=X > 0)
+        assert np.logical_or.reduce(x, axis=0, out=np.zeros_like(x[0])).shape == (3,)
+        return y * x + z
+
+    check(compared, X)
+    for differentiate in (jacobian, reverse_jacobian):
+        by_x = np.floor(X) + np.where(X > 0, 0.0, 2.0)
+        np.testing.assert_array_equal(differentiate(floored)(X), np.diag(by_x.ravel()).reshape(2, 3, 2, 3))
+    with pytest.raises(TypeError, match="where= leaves the other elements undefined"):
+        jvp(lambda x: np.greater(x, 0.0, where=X > 0), (X,), (X,))
+
+
 def test_plain_out_is_refused():
     for f in (
         lambda x: np.add(x, 1.0, out=np.zeros((2, 3))),

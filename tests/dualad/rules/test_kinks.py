@@ -311,3 +311,23 @@ def test_nan_safe_changes_nothing_else():
     f = lambda x: np.sum(np.tanh(x @ x) * np.sqrt(x) / np.linalg.norm(x))
     assert_same(gradient(f)(X), gradient(f, nan_safe=True)(X))
     assert_same(grad(f)(X), grad(f, nan_safe=True)(X))
+
+
+def test_powers_of_zero_have_zero_derivatives_of_any_order():
+    """0**y is 0 for all y > 0, also where the base is a number of Python; and no column of a Hessian is spoilt."""
+    for zero in (0.0, 0, np.float64(0.0), np.zeros(1)):
+        f = lambda y, zero=zero: np.sum(zero**y)
+        for y in (0.5, 1.0, 3.0):
+            orders = [
+                derivative(f)(y),
+                grad(f)(y),
+                derivative(f, order=2)(y),
+                grad(grad(f))(y),
+                derivative(grad(f))(y),
+                grad(derivative(f))(y),
+            ]
+            assert orders == [0.0] * 6
+    np.testing.assert_array_equal(hessian(lambda x: np.sum(0.0 ** x[0] * x[1]))(np.array([0.5, 2.0])), np.zeros((2, 2)))
+    with np.errstate(divide="ignore"):
+        assert grad(lambda y: 0.0**y)(-1.0) == -inf
+    assert np.isnan(grad(lambda y: 0.0**y)(nan))
