@@ -77,6 +77,7 @@ class Journal:
         self._turn = 0  # point between the two sweeps
         self._compared: dict[int, list[Any]] | None = None  # rows of steps made again, which are not written
         self._seed = self._pulled = ""  # digests: see Noted
+        self._resumed = False
         self.made = 0
 
     # ------------------------------------------------------------------------------------------------ the first sweep
@@ -101,7 +102,8 @@ class Journal:
             if session.is_of_this_run(mark):
                 break
             self._discard([mark], f"{mark.path} cannot be read, or is of another run")
-        if not self._marks:
+        self._resumed = bool(self._marks)
+        if not self._resumed:
             return None
         self._compared = {}
         self._same_first_step()
@@ -251,7 +253,12 @@ class Journal:
 
         def noted(k: int, x: Any, g: Any) -> Any:
             state = digest(x, "resume: a state")
-            g = pull(k, x, g)
+            try:
+                g = pull(k, x, g)
+            except RuntimeError as error:
+                if self._resumed:
+                    error.add_note(f"Disk: states in {self._session.path} are of an earlier process; if the call is not the same, {ANEW}")
+                raise
             leaves, structure = optree.tree_flatten(g, none_is_leaf=True)
             if structure != self._container:
                 raise TypeError(

@@ -37,8 +37,8 @@ class Disk(Storage):
     A call that differs in the step's source, in `until`, in the token, in x_0, in the schedule or in the number of steps is refused.
     What else a step depends on shows in its results: before anything else the first step is made again, the first pull, and the steps
     from the newest saved state to the one that was pulled last; if they give other bits than they gave, the call is refused. What
-    these cannot show (other steps have changed) is for the token. A damaged file is named in a warning, and what was in it is
-    computed again.
+    these cannot show, `chain` finds in its reverse sweep, where the states of the two processes meet; or say it in the token. A
+    damaged file is named in a warning, and what was in it is computed again.
 
     Parameters
     ----------

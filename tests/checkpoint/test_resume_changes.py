@@ -135,6 +135,15 @@ def test_a_changed_step_is_noticed_and_nothing_is_lost_by_that(folder, name, at)
     assert gradient(make(1.1), folder).tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), StoreAll(), Periodic(5)], ids=repr)
+def test_a_step_that_changed_in_the_middle_is_noticed_in_the_reverse_sweep(folder, schedule):
+    """Where the states of the two processes meet, a step that is recorded does not give the state that was saved."""
+    interrupt(late(1.1), folder, N - 3, schedule=schedule)
+    with pytest.raises(RuntimeError, match="evaluated again from the same state, returned another") as caught:
+        gradient(late(1.2), folder, schedule=schedule)
+    assert "if the call is not the same, remove the folder to begin anew" in caught.value.__notes__[0]
+
+
 @pytest.mark.parametrize(("name", "value", "step"), [("RATE", 1.2, of_global), ("helper", other_helper, of_helper)])
 @pytest.mark.parametrize("at", [N - 3, N + 6])
 def test_a_changed_global_is_noticed(folder, monkeypatch, name, value, step, at):
