@@ -307,7 +307,7 @@ def array_function(self, fn, types, args, kwargs):
     if len(types) > 1 and another_goes_first(types):
         return NotImplemented
     row, tape, a = ROWS.get(fn), self.level, self.primal
-    if row is not None and row.dtype_at is not None and ("dtype" in kwargs or len(args) > row.dtype_at):
+    if row is not None and (len(args) < row.required or (row.dtype_at is not None and ("dtype" in kwargs or len(args) > row.dtype_at))):
         return Traced.__array_function__(self, fn, types, args, kwargs)
     if type(row) is Composite and not (row.like or row.restated or "out" in kwargs) and tape.objects is None:
         return row.body(*args, **kwargs)

@@ -14,7 +14,7 @@ import optree
 from .callers import users, warn
 from .levels import Handle
 from .options import asks_for_integers, inexact
-from .rules.calling import bound, public_name, signature
+from .rules.calling import bound, placed, public_name, signature
 from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex
 from .rules.late import late_row
 from .rules.ufunc_methods import method as method_of
@@ -44,6 +44,8 @@ def apply(fn, args, kwargs):
     if kwargs and "out" in kwargs and not isinstance(row, Refused | None):
         kwargs = dict(kwargs)
         return write_out(row, args, kwargs, kwargs.pop("out"))
+    if kwargs and row is not None and len(args) < row.required:
+        args, kwargs = placed(fn, args, kwargs)
     if (kwargs or len(args) > 1) and row is not None and row.dtype_at is not None and asks_for_integers(row, args, kwargs):
         top = highest((*args, *kwargs.values()), deep=True)
         if not top.level.abstract:
@@ -108,15 +110,15 @@ def apply_by_keyword(row, args, kwargs):
     """Evaluate a call whose traced arguments are keywords or sit inside lists: bring them into position first."""
     if any(isinstance(value, Handle) for value in kwargs.values()):
         parameters = list(signature(row.fn).parameters)
-        placed = list(args)
+        arrays = list(args)
         rest = dict(kwargs)
         for name in parameters[len(args) : len(args) + len(row.vjps) + 1]:
             if name in rest:
-                placed.append(rest.pop(name))
+                arrays.append(rest.pop(name))
             else:
                 break
-        if row.trusted and highest(placed) is not None:
-            return apply(row.fn, tuple(placed), rest)
+        if row.trusted and highest(arrays) is not None:
+            return apply(row.fn, tuple(arrays), rest)
         names = [name for name, value in kwargs.items() if isinstance(value, Handle)]
         raise no_derivative_for(row, names[0])
     inner = highest(args, deep=True)

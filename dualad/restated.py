@@ -19,9 +19,20 @@ def restated(top, fn, body, args, kwargs):
     if stands_on_symbols(top):
         return body(*args, **kwargs)
     value = top._below(fn, args, kwargs)
+    if all(not x.size for x in handles((*args, *kwargs.values()))):
+        return value
     with np.errstate(all="ignore"):
         result = body(*args, **kwargs)
     return with_value(result, value, top.level, fn)
+
+
+def handles(args):
+    """Yield the traced values among arguments, also inside lists and tuples."""
+    for arg in args:
+        if isinstance(arg, Handle):
+            yield arg
+        elif type(arg) in (list, tuple):
+            yield from handles(arg)
 
 
 def stands_on_symbols(x):
@@ -33,12 +44,16 @@ def stands_on_symbols(x):
     return False
 
 
+def dtype_of(x):
+    return getattr(x, "dtype", None) or np.dtype(type(x))
+
+
 def with_value(result, value, level, fn):
     """Return a result of a level (or each of several) with another value of its shape and the same derivative."""
     if isinstance(value, tuple | list):
         parts = [with_value(part, own, level, fn) for part, own in zip(result, value, strict=True)]
         return type(value)(parts) if type(value) in (tuple, list) else type(value)(*parts)
-    if not isinstance(result, Handle) or result.level is not level:
+    if not isinstance(result, Handle) or result.level is not level or dtype_of(value).kind not in "fc":
         return value
     shape = np.shape(value)
     if result.shape != shape:

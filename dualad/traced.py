@@ -413,5 +413,8 @@ def lower_one(arg, level):
         if arg.level is level:
             return arg._refresh().primal
     elif type(arg) in (list, tuple):
-        return type(arg)(lower_one(item, level) for item in arg)
+        items = (lower_one(item, level) for item in arg)
+        return type(arg)(
+            np.float64(v) if type(v) is float and v is not item and not level.weak else v for v, item in zip(items, arg, strict=True)
+        )
     return arg

@@ -58,6 +58,8 @@ def over_axes(*names, flatten=False):
         (_, x), *rest = bind(fn, args, kwargs).items()
         call = dict(rest)
         ndim = np.ndim(x) - 1
+        if not ndim and any(call[name] is not None for name in names):
+            return NotImplemented  # NumPy takes an axis of a number, too
         for name in names:
             if call[name] is not None and ndim:
                 call[name] = behind(call[name])
@@ -112,6 +114,8 @@ def squeeze_form(fn, args, kwargs, batched):
     x = args[0]
     if axis is None:
         return np.reshape(x, (x.shape[0], *(n for n in x.shape[1:] if n != 1)))
+    if np.ndim(x) == 1:
+        return NotImplemented
     return np.squeeze(x, axis=behind(axis))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .partials import MARKS, one_over
 
-__all__ = ["bound", "dtype_position", "missing_rule", "positional_count", "public_name", "signature"]
+__all__ = ["bound", "dtype_position", "missing_rule", "placed", "positional_count", "public_name", "required_count", "signature"]
 
 PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -74,7 +74,25 @@ def dtype_position(fn) -> int | None:
         return None
     parameters = signature(fn).parameters
     places = [name for name, p in parameters.items() if p.kind in PLACES]
-    return places.index("dtype") if "dtype" in places else None if "dtype" not in parameters and parameters else sys.maxsize
+    if "dtype" in places:
+        return places.index("dtype")
+    named = not parameters or "dtype" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return sys.maxsize if named else None
+
+
+def required_count(fn) -> int:
+    """Return how many arguments of an array function of NumPy's have a place and no default."""
+    if isinstance(fn, np.ufunc) or not str(getattr(fn, "__module__", "")).startswith("numpy"):
+        return 0
+    return sum(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in signature(fn).parameters.values())
+
+
+def placed(fn, args, kwargs):
+    """Return a call with the arguments that stand first in their places, where they were given by keyword."""
+    names, args, kwargs = list(signature(fn).parameters), list(args), dict(kwargs)
+    while len(args) < len(names) and names[len(args)] in kwargs:
+        args.append(kwargs.pop(names[len(args)]))
+    return tuple(args), kwargs
 
 
 def public_name(fn) -> str:

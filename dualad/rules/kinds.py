@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .calling import dtype_position, missing_rule, positional_count, public_name
+from .calling import dtype_position, missing_rule, positional_count, public_name, required_count
 from .cotangents import Abstract, is_complex, like_primal, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
 from .names import ABSENT, Absent
 from .partials import ANS, FIRST, MARKS, MINUS_ONE, ONE, SECOND, evaluated, fits, one_over, product, used_by
@@ -92,8 +92,9 @@ class Row:
     #: a body that follows NumPy only up to rounding, or in what it takes: the value is computed by the function itself
     #: (a predicate of the arguments: for some calls)
     restated: bool | Callable = False
-    #: where its argument ``dtype`` stands, None if it has none
+    #: where its argument ``dtype`` stands, None if it has none; and how many of its arguments have no default
     dtype_at: int | None = None
+    required = 0
     #: linear in its first argument, the only one with a derivative; and if its result is never a view
     alone: bool = False
     alone_and_fresh: bool = False
@@ -105,6 +106,8 @@ class Row:
             setattr(self, option, setting)
         if self.like:
             self.dtype_at = None
+        else:
+            self.required = required_count(fn)
 
     def __repr__(self):
         return f"<{self.kind} row of {self.name}>"

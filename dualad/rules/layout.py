@@ -90,6 +90,9 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
 
 
 def ix_(*args):
+    args = [np.flatnonzero(x) if getattr(x, "dtype", None) == np.dtype(bool) and np.ndim(x) == 1 else x for x in args]
+    if any(np.ndim(x) != 1 for x in args):
+        raise ValueError("Cross index must be 1 dimensional")
     return tuple(np.reshape(x, [-1 if k == i else 1 for k in range(len(args))]) for i, x in enumerate(args))
 
 
@@ -311,7 +314,7 @@ composite(np.diagflat,  lambda v, k=0: np.diag(np.ravel(v), k))
 composite(np.compress,  compress)
 composite(np.extract,   lambda condition, arr: np.ravel(arr)[np.flatnonzero(condition)])
 composite(np.choose,    choose)
-composite(np.select,    select)
+composite(np.select,    select, restated=True)
 composite(np.piecewise, piecewise, value_dependent=True)
 composite(np.sort_complex, sort_complex)
 composite(np.apply_along_axis, apply_along_axis)

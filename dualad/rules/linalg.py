@@ -63,6 +63,11 @@ def dot_second(g, a, b):
     return np.moveaxis(np.tensordot(a, g, (front, front)), 0, -2)
 
 
+def beyond_matrices(a, b, out=None):
+    """Return whether NumPy's product of these arrays is no product of matrices, or one whose zeros may have other signs."""
+    return max(ndim_of(a), ndim_of(b)) > 2 or is_complex(a) or is_complex(b)
+
+
 def inner(a, b):
     return np.dot(a, mT(b) if ndim_of(b) > 1 else b)
 
@@ -290,7 +295,7 @@ def vector_norm(x, ord, axis, keepdims):
         return euclidean(x, axis, keepdims)
     size = np.abs(x)
     if ord == np.inf:
-        return np.max(size, axis=axis, keepdims=keepdims)
+        return np.max(size, axis=axis, keepdims=keepdims, **({} if size.size else {"initial": 0.0}))
     if ord == -np.inf:
         return np.min(size, axis=axis, keepdims=keepdims)
     if ord == 0:
@@ -339,10 +344,10 @@ bilinear(np.matmul,      matmul_first, matmul_second)
 bilinear(np.dot,         dot_first, dot_second)
 bilinear(np.outer,       outer_first, outer_second)
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum)
-composite(np.inner,      inner)
-composite(np.tensordot,  tensordot)
+composite(np.inner,      inner, restated=beyond_matrices)
+composite(np.tensordot,  tensordot, restated=lambda a, b, axes=2: is_complex(a) or is_complex(b))
 composite(np.kron,       kron)
-composite(np.vdot,       lambda a, b: np.dot(np.conjugate(np.ravel(a)), np.ravel(b)))
+composite(np.vdot,       lambda a, b: np.dot(np.conjugate(np.ravel(a)), np.ravel(b)), restated=beyond_matrices)
 explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp))
 explicit(np.linalg.inv,   inv_jvp, inv_vjp)
 explicit(np.linalg.det,   det_jvp, det_vjp)

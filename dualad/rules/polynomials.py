@@ -58,6 +58,13 @@ def polysub(a1, a2):
     return a - b
 
 
+def trimmed(p):
+    """Return coefficients without zeros in front; one zero if there is nothing else."""
+    p = coefficients(p)
+    filled = np.flatnonzero(p)
+    return p[int(filled[0]) :] if len(filled) else np.zeros(1, p.dtype)
+
+
 def polyder(p, m=1):
     if m < 0:
         raise ValueError("Order of derivative must be positive (see polyint)")
@@ -201,7 +208,7 @@ composite(np.poly,    poly, value_dependent=True, restated=True)
 composite(np.polyval, polyval, restated=True)
 composite(np.polyadd, polyadd, restated=True)
 composite(np.polysub, polysub, restated=True)
-composite(np.polymul, lambda a1, a2: convolve_full(coefficients(a1), coefficients(a2)), restated=True)
+composite(np.polymul, lambda a1, a2: convolve_full(trimmed(a1), trimmed(a2)), value_dependent=True, restated=True)
 composite(np.polyder, polyder, restated=True)
 composite(np.polyint, polyint, restated=True)
 composite(np.polydiv, polydiv, value_dependent=True, restated=True)

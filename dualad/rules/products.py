@@ -70,6 +70,8 @@ def matrix_power(a, n):
 def multi_dot(arrays, *, out=None):
     """Multiply in the order of the fewest operations (Cormen et al., Introduction to Algorithms, 15.2)."""
     arrays = list(arrays)
+    if len(arrays) == 2:
+        return np.dot(*arrays)
     sizes = [
         1 if np.ndim(arrays[0]) == 1 else np.shape(arrays[0])[0],
         *(np.shape(a)[0] for a in arrays[1:]),
@@ -103,7 +105,7 @@ def tensorsolve(a, b, axes=None):
         a = np.transpose(a, (*(i for i in range(np.ndim(a)) if i not in moved), *moved))
     shape = np.shape(a)[np.ndim(b) :]
     size = int(np.prod(shape))
-    return np.reshape(np.linalg.solve(np.reshape(a, (-1, size)), np.ravel(b)), shape)
+    return np.reshape(np.linalg.solve(np.reshape(a, (np.size(b), size)), np.ravel(b)), shape)
 
 
 def cond(x, p=None):

@@ -137,7 +137,7 @@ def flat_sqrt(v):
 def fold(x, axis):
     """Return `x` with the axes to reduce moved to the end and merged into one."""
     ndim = ndim_of(x)
-    axes = range(ndim) if axis is None else sorted(normalize_axis_tuple(axis, ndim))
+    axes = range(ndim) if axis is None or not ndim else sorted(normalize_axis_tuple(axis, ndim))
     kept = [i for i in range(ndim) if i not in axes]
     x = np.transpose(x, (*kept, *axes))
     return np.reshape(x, (*x.shape[: len(kept)], int(np.prod(x.shape[len(kept) :], dtype=int))))
@@ -146,7 +146,7 @@ def fold(x, axis):
 def unfold(y, x, axis):
     """Return `y`, of the shape of ``fold(x, axis)``, in the layout of `x`."""
     shape, ndim = shape_of(x), ndim_of(x)
-    axes = range(ndim) if axis is None else sorted(normalize_axis_tuple(axis, ndim))
+    axes = range(ndim) if axis is None or not ndim else sorted(normalize_axis_tuple(axis, ndim))
     order = [*(i for i in range(ndim) if i not in axes), *axes]
     return np.transpose(np.reshape(y, [shape[i] for i in order]), tuple(np.argsort(order)))
 
@@ -291,6 +291,8 @@ def neighbours(x, axis):
 def diff(x, n=1, axis=-1, prepend=NO, append=NO):
     if n < 0:
         raise ValueError(f"numpy.diff: n is {n}: give a non-negative order")
+    if n == 0:
+        return x
     if ndim_of(x) == 0:
         raise ValueError("numpy.diff: the array has no axis: diff requires input that is at least one dimensional")
     axis = normalize_axis_index(axis, ndim_of(x))

@@ -40,7 +40,7 @@ def blank(x, dtype=None, order="K"):
 @primitive
 def filled(x, shape, dtype=None, order="C"):
     """Return zeros of another shape, traced like `x`: a buffer to write into."""
-    return np.zeros(shape, dtype or getattr(x, "dtype", None) or float, order)
+    return np.zeros(shape, dtype or getattr(x, "dtype", None) or np.result_type(x), order)
 
 
 # --- rearranging ------------------------------------------------------------------------------------------------------------
@@ -95,6 +95,7 @@ def atleast(ndim):
 
 
 def split(x, indices_or_sections, axis=0):
+    axis = normalize_axis_index(axis, ndim_of(x))
     if isinstance(indices_or_sections, int | np.integer) and shape_of(x)[axis] % indices_or_sections:
         raise ValueError("array split does not result in an equal division")
     return array_split(x, indices_or_sections, axis)
@@ -134,19 +135,8 @@ def abstract_of(shape, dtype):
 def diag(v, k=0):
     if ndim_of(v) == 2:
         return np.diagonal(v, k)
-    n = shape_of(v)[0] + abs(k)
-    square = np.zeros((n, n), dtype=bool)
-    return (
-        np.where(np.eye(n, k=k, dtype=bool), v[:, None] if k < 0 else v[None, :], 0.0)
-        if k == 0
-        else scatter(v, (np.arange(shape_of(v)[0]) + max(-k, 0), np.arange(shape_of(v)[0]) + max(k, 0)), like_square(v, square))
-    )
-
-
-def like_square(v, square):
-    like = Abstract(square)
-    like.dtype = v.dtype
-    return like
+    places = np.arange(shape_of(v)[0])
+    return scatter(v, (places + max(-k, 0), places + max(k, 0)), abstract_of((shape_of(v)[0] + abs(k),) * 2, v.dtype))
 
 
 # --- repeating and padding --------------------------------------------------------------------------------------------------
@@ -192,13 +182,15 @@ def surround_transpose(g, x, pad_width, constant_values=0):
 
 def pad(x, pad_width, mode="constant", **options):
     ndim = ndim_of(x)
-    if not ndim:
-        return np.copy(x)
     if isinstance(pad_width, dict):
+        if any(not -ndim <= axis < ndim for axis in pad_width):
+            raise IndexError(f"numpy.pad: pad_width is {pad_width!r}, the array has {ndim} axes")
         widths = np.array([(w, w) if ndim_of(w) == 0 else w for w in (pad_width.get(i, pad_width.get(i - ndim, 0)) for i in range(ndim))])
     else:
         widths = np.broadcast_to(pad_width, (ndim, 2))
     widths = tuple((int(before), int(after)) for before, after in widths)
+    if not widths:
+        return np.copy(x)
     if mode == "constant":
         return surround(x, widths, **options)
     if callable(mode):
@@ -353,7 +345,7 @@ def like(fill):
             return evaluate(np.full_like, x, value, dtype, order, shape=shape)
         buffer = blank(x, dtype, order) if shape is None else filled(x, shape, dtype, "F" if order == "F" else "C")
         if not (type(value) in (int, float) and value == 0):
-            buffer[...] = value
+            buffer[...] = value if hasattr(value, "__dualad_apply__") else np.asarray(value).astype(buffer.dtype)
         return buffer
 
     return body

@@ -87,6 +87,7 @@ def standard_scan(scan, neutral):
     """Make the body of ``cumulative_sum`` or ``cumulative_prod``."""
 
     def body(x, /, *, axis=None, dtype=None, out=None, include_initial=False):
+        x = np.atleast_1d(x)
         if axis is None and np.ndim(x) != 1:
             raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
         axis = 0 if axis is None else axis
@@ -134,6 +135,8 @@ def discrete_positions(n, q, method):
 def quantiles(a, q, axis, method, keepdims, skip_nan=False):
     """Return quantiles: between two sorted elements, in the shape that NumPy gives."""
     rows = np.sort(fold(a, axis), axis=-1)
+    if not np.shape(rows)[-1]:
+        return np.full((*np.shape(q), *kept_shape(a, axis, keepdims)), np.nan)
     n = np.sum(np.logical_not(np.isnan(rows)), axis=-1, keepdims=True) if skip_nan else float(np.shape(rows)[-1])
     place = positions(n * 1.0, np.reshape(q, -1) * 1.0, method)
     place = np.broadcast_to(place, (*np.shape(rows)[:-1], np.shape(place)[-1]))
@@ -279,7 +282,7 @@ def histogram2d(x, y, bins=10, range=None, density=None, weights=None):
 
 
 def histogramdd(sample, bins=10, range=None, density=None, weights=None):
-    columns = list(np.transpose(sample)) if hasattr(sample, "ndim") else list(sample)
+    columns = list(sample) if not hasattr(sample, "ndim") else list(np.transpose(sample)) if np.ndim(sample) == 2 else [np.ravel(sample)]
     bins = [bins] * len(columns) if isinstance(bins, int | np.integer) else list(bins)
     ranges = [None] * len(columns) if range is None else range
     edges = [bin_edges(x, b, r) for x, b, r in zip(columns, bins, ranges, strict=True)]
@@ -369,7 +372,7 @@ composite(np.nanquantile,   quantile(True, 1), restated=True)
 composite(np.nanpercentile, quantile(True, 100), restated=True)
 composite(np.ptp,           ptp, restated=True)
 composite(np.average,       average, restated=True)
-composite(np.bincount,      bincount)
+composite(np.bincount,      bincount, restated=lambda x, *rest, **options: not hasattr(x, "__dualad_apply__"))
 composite(np.histogram,     histogram, value_dependent=True, restated=True)
 composite(np.histogram2d,   histogram2d, value_dependent=True, restated=True)
 composite(np.histogramdd,   histogramdd, value_dependent=True, restated=True)

@@ -1,11 +1,12 @@
 """Calls of every function of the table with every dtype it may take: scalars, 0-d, size 1, empty, Python numbers, other byte orders.
 
 `calls` makes them from the samples: one leaf is differentiated, of a dtype and form; the others are constants of another dtype.
-``python -m tests.dualad.rules.dtype_calls N`` (with the folder on the path) tries every N-th of them.
+``python tests/dualad/rules/dtype_calls.py N`` (with the repository on the path) tries every N-th of them.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 import warnings
@@ -27,6 +28,12 @@ from dualad.seeding import flatten_output, split_value
 TRACED = ["e", "f", "d", "F", "D", ">f8", ">f4"]
 GIVEN = ["?", "u1", "i1", "i8", "e", "f", "d", "F", "D", ">f8", ">i4"]
 FORMS = ["as it is", "scalar", "0-d", "one", "empty", "python"]
+
+#: functions that NumPy does not let see all their arguments: only this many leaves
+UNSEEN = {np.select: 1, np.piecewise: 1, np.polyint: 1, np.lexsort: 0, np.apply_along_axis: 1, np.full_like: 1}
+
+#: what NumPy does not take as it takes arrays, or answers with what the memory holds
+LEFT_OUT = {np.fft.irfftn: ("empty",), **({np.astype: ("python",)} if hasattr(np, "astype") else {})}
 
 #: what a function returns is not determined, or is no number
 UNDETERMINED = {"numpy.empty_like", "numpy.array2string", "numpy.array_repr", "numpy.array_str"}
@@ -89,8 +96,10 @@ def calls():
             continue
         for sample in samples:
             leaves = sample.leaves()
-            for i in range(len(leaves)):
+            for i in range(len(leaves) if fn not in UNSEEN else UNSEEN[fn]):
                 for form in FORMS:
+                    if form in LEFT_OUT.get(fn, ()):
+                        continue
                     for traced in TRACED:
                         for given in GIVEN if len(leaves) > 1 else GIVEN[:1]:
                             yield Call(fn, sample, i, traced, given, form)
@@ -101,7 +110,10 @@ def check(call):
     leaves = call.leaves()
     f, x = call.function(leaves)
     try:
-        plain = f(x)
+        with warnings.catch_warnings(action="error", category=np.exceptions.ComplexWarning):
+            plain = f(x)
+    except np.exceptions.ComplexWarning:
+        return "imaginary parts are lost"
     except Exception as error:
         for mode in (lambda: jvp(f, (x,), (tangent(x),)), lambda: vjp(f, x)):
             try:
@@ -110,12 +122,14 @@ def check(call):
                 continue
             raise AssertionError(f"{call}: NumPy raises {type(error).__name__}: {error}, not here: {got!r}") from None
         return "raises"
+    if not numeric(plain):
+        return "no numbers"
     v = tangent(x)
     try:
         value, t = jvp(f, (x,), (v,))
         again, pull = vjp(f, x)
     except TypeError as error:
-        if "no derivative" in str(error):
+        if re.search("no derivative|cannot hold derivatives", str(error)):
             return "refused"
         raise
     for mode, result in (("forward", value), ("reverse", again)):
@@ -141,7 +155,7 @@ def check(call):
     if np.isfinite(sizes):
         eps = max(float(np.finfo(a.dtype).eps) for a in (np.asarray(x), *values))
         apart = abs(sum(float(np.sum(part)) for part in forward) - float(np.sum(reverse)))
-        assert apart <= 64 * eps * sizes + float(np.finfo(g.dtype).tiny), f"{call}: forward {forward}, reverse {reverse}"
+        assert apart <= 64 * eps * sizes + 64 * eps, f"{call}: forward {forward}, reverse {reverse}"
     return "agrees"
 
 
@@ -163,7 +177,7 @@ def together(call, f, x, v, tangents):
         finite = np.isfinite(single) & np.isfinite(many[0])
         scale = float(np.max(np.abs(single[finite]), initial=0.0))
         apart = float(np.max(np.abs(many[0][finite] - single[finite]), initial=0.0))
-        assert apart <= 64 * eps * max(scale, 1e-300), f"{call}: two directions give {many[0]!r}, one {single!r}"
+        assert apart <= 64 * eps * (scale + 1.0), f"{call}: two directions give {many[0]!r}, one {single!r}"
 
 
 def tangent(x):
@@ -173,6 +187,15 @@ def tangent(x):
     v = (v + 0.5j * v[::-1] if a.ndim else v + 0.5j) if a.dtype.kind == "c" else v
     v = np.asarray(v).astype(a.dtype)
     return v if isinstance(x, np.ndarray) else v[()] if hasattr(x, "dtype") else v.item()
+
+
+def numeric(tree):
+    """Whether a result holds arrays or numbers, and nothing else."""
+    if isinstance(tree, tuple | list):
+        return bool(tree) and all(map(numeric, tree))
+    return isinstance(tree, bool | int | float | complex) or (
+        getattr(tree, "dtype", None) is not None and isinstance(tree, np.ndarray | np.generic)
+    )
 
 
 def weights(out):

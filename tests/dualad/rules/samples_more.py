@@ -63,6 +63,7 @@ VALUE_DEPENDENT = {
     "numpy.piecewise": "each function sees the elements where its condition holds",
     "numpy.poly": "real where the zeros come in conjugate pairs",
     "numpy.polydiv": "the remainder is trimmed",
+    "numpy.polymul": "zeros in front are trimmed",
     "numpy.polyfit": "it is built on lstsq",
     "numpy.roots": "zeros in front and at the end are trimmed",
     **{
