@@ -15,6 +15,7 @@ from .callers import users, warn
 from .levels import Handle
 from .options import asks_for_integers, inexact
 from .rules.calling import bound, placed, public_name, signature
+from .rules.cotangents import is_symbolic
 from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex
 from .rules.late import late_row
 from .rules.ufunc_methods import method as method_of
@@ -324,7 +325,7 @@ def numbers(args):
 def packed(x):
     """Return an object array, or a list with traced values in it, as one array; anything else as it is."""
     if type(x) is np.ndarray and x.dtype == object:
-        if holds_traced(x) and (frame := users(sys._getframe(1))) is not None:
+        if holds_traced(x) and not any(map(is_symbolic, x.flat)) and (frame := users(sys._getframe(1))) is not None:
             warn(
                 "packing an object array of traced scalars (from np.array([...])) into one traced array: correct but "
                 "slow; np.stack([...]) or dualad.array([...]) is faster",

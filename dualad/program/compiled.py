@@ -7,6 +7,7 @@ Vars the row's VJP is the pullback program, on Symbols it is entered into the pr
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +16,10 @@ from ..dispatch import highest
 from ..dual import Dual, make_dual
 from ..levels import Handle
 from ..rules.kinds import Differentiable
-from .differentiate import pullback, pushforward
+from .differentiate import halves, pullback, pushforward
 from .emit_python import Executable, compile_python
 from .passes import optimised
-from .program import Program, kind_of
+from .program import Program, Value, kind_of
 from .symbol import Symbol
 
 __all__ = ["BACKENDS", "Compiled", "example_of"]
@@ -26,7 +27,7 @@ __all__ = ["BACKENDS", "Compiled", "example_of"]
 #: what makes a program ready to run, by name: ``(program) -> Executable``
 BACKENDS = {"numpy": compile_python}
 
-FEWEST = np.dtype(float)
+FLOAT = np.dtype(float)
 
 
 class Compiled:
@@ -38,8 +39,8 @@ class Compiled:
         self.program = optimised(program)
         self.scalars = [i for i, value in enumerate(program.inputs) if value.kind == "scalar"]
         self.made: Executable | None = None
-        self.derived: dict[object, tuple[Compiled, list[int]]] = {}
-        self.row = ProgramRow(self)
+        self.derived: dict[object, Any] = {}
+        self.row = ProgramRow(self, None, False)
 
     @property
     def executable(self) -> Executable:
@@ -65,7 +66,9 @@ class Compiled:
             return tuple(self.program.run(*leaves))
         if type(top) is Dual:
             return self.on_duals(leaves, top.level)
-        return top._interpret(self.row, leaves, {})
+        level = top.level
+        wanted = tuple(type(leaf) is type(top) and leaf.level is level and leaf.payload is not None for leaf in leaves)
+        return top._interpret(ProgramRow(self, wanted, level.nan_safe), leaves, {})
 
     def on_duals(self, leaves, level):
         """Return the outputs of Duals: values and tangents from one program."""
@@ -77,7 +80,7 @@ class Compiled:
                 values[i], tangents[i] = (np.copy(leaf.primal), leaf.tangent) if shared else (leaf.primal, leaf.tangent)
         if all(t is None for t in tangents):
             return tuple(make_dual(out, None, level) if inexact(out) else out for out in self(*values))
-        outs = self.pushed(values, tangents, level.directions)
+        outs = self.pushed(values, tangents, level.directions, level.nan_safe)
         count = len(outs) // 2
         return tuple(self.dual(out, t, level) if inexact(out) else out for out, t in zip(outs[:count], outs[count:], strict=True))
 
@@ -88,36 +91,61 @@ class Compiled:
 
     # --- derived programs ---------------------------------------------------------------------------------------------------
 
-    def pushed(self, values, tangents, directions):
+    def examples(self, values):
+        """Return plain values like those of a call."""
+        return [as_kind(example_of(x), value) for x, value in zip(values, self.program.inputs, strict=True)]
+
+    def pushed(self, values, tangents, directions, nan_safe=False):
         """Return the values and the tangents of the outputs (None for zero)."""
-        key = "pushforward", directions, *map(signature_of, tangents)
+        key = "pushforward", directions, nan_safe, *map(signature_of, tangents)
         if key not in self.derived:
-            examples = [as_kind(example_of(x), value) for x, value in zip(values, self.program.inputs, strict=True)]
-            program = pushforward(self.program, examples, list(map(example_of, tangents)), directions)
+            program = pushforward(self.program, self.examples(values), list(map(example_of, tangents)), directions, nan_safe)
             self.derived[key] = Compiled(program, self.backend, f"jvp of {self.__name__}")
         return self.derived[key](*values, *(t for t in tangents if t is not None))
 
-    def pulled(self, values, wanted, cotangents, directions):
+    def pulled(self, values, wanted, cotangents, directions, nan_safe=False):
         """Return the cotangents of the inputs that are wanted (None for zero)."""
-        key = "pullback", directions, tuple(wanted), *map(signature_of, cotangents)
+        key = "pullback", directions, nan_safe, tuple(wanted), *map(signature_of, cotangents)
         if key not in self.derived:
-            examples = [as_kind(example_of(x), value) for x, value in zip(values, self.program.inputs, strict=True)]
-            program = pullback(self.program, examples, wanted, list(map(example_of, cotangents)), directions)
+            program = pullback(self.program, self.examples(values), wanted, list(map(example_of, cotangents)), directions, nan_safe)
+            del program.outputs[sum(wanted) :]
             self.derived[key] = Compiled(program, self.backend, f"vjp of {self.__name__}")
         return self.derived[key](*values, *(g for g in cotangents if g is not None))
 
+    def halves(self, values, wanted, nan_safe):
+        """Return two programs: one gives the outputs and what the other needs to pull one cotangent of each back."""
+        key = "halves", nan_safe, wanted
+        if key not in self.derived:
+            gs = [np.ones(out.shape, out.dtype)[()] if type(out) is Value and inexact(out) else None for out in self.program.outputs]
+            program = optimised(pullback(self.program, self.examples(values), wanted, gs, None, nan_safe))
+            forward, backward = halves(program, len(self.program.inputs), sum(wanted))
+            names = f"forward of {self.__name__}", f"backward of {self.__name__}"
+            self.derived[key] = tuple(Compiled(half, self.backend, name) for half, name in zip((forward, backward), names, strict=True))
+        return self.derived[key]
+
 
 class ProgramRow(Differentiable):
-    """The row of a compiled program, whose rules are programs."""
+    """The row of one call of a compiled program, whose rules are programs."""
 
     kind = "program"
     uses_ans = False
     trusted = False
 
-    def __init__(self, compiled: Compiled):
-        inputs = compiled.program.inputs
-        super().__init__(compiled, (), (), [i for i, value in enumerate(inputs) if value.dtype.kind in "fc"])
-        self.name = compiled.__name__
+    def __init__(self, compiled: Compiled, wanted, nan_safe):
+        self.fn, self.name, self.nan_safe = compiled, compiled.__name__, nan_safe
+        self.jvps = self.vjps = ()
+        self.argnums = tuple(i for i, value in enumerate(compiled.program.inputs) if value.dtype.kind in "fc")
+        self.wanted = wanted if wanted is not None and any(wanted) and any(map(inexact, compiled.program.outputs)) else None
+        self.kept = None
+
+    def call(self, *values):
+        """Evaluate, and keep what the pullback needs."""
+        if self.wanted is None:
+            return self.fn(*values)
+        count = len(self.fn.program.outputs)
+        outs = self.fn.halves(values, self.wanted, self.nan_safe)[0](*values)
+        self.kept = outs[count:]
+        return outs[:count]
 
     def saved(self, args, active):
         return Saved(args, active)
@@ -125,17 +153,17 @@ class ProgramRow(Differentiable):
     def jvp(self, ans, args, kwargs, tangents):
         batches = [t for t in tangents if type(t) is Batch]
         if not batches:
-            outs = self.fn.pushed(list(args), tangents, None)
+            outs = self.fn.pushed(list(args), tangents, None, self.nan_safe)
             return tuple(outs[len(outs) // 2 :])
         level = batches[0].level
         tangents = [None if t is None else broadcast(t, level) for t in tangents]
-        outs = self.fn.pushed(list(args), tangents, level.directions)
+        outs = self.fn.pushed(list(args), tangents, level.directions, self.nan_safe)
         return tuple(wrap(t, level) for t in outs[len(outs) // 2 :])
 
     def vjp(self, i, g, ans, args, kwargs):
         if not isinstance(args, Saved):
             args = Saved(args, [i])
-        return args.pulled(self.fn, g)[args.active.index(i)]
+        return args.pulled(self, g)[args.active.index(i)]
 
 
 class Saved(list):
@@ -145,18 +173,28 @@ class Saved(list):
         super().__init__(args)
         self.active, self.given, self.shares = list(active), None, None
 
-    def pulled(self, compiled, g):
+    def pulled(self, row, g):
         """Return the cotangents of the active arguments for the cotangents `g` of the outputs."""
-        if self.given is not g:
-            batches = [part for part in g if type(part) is Batch]
-            level = batches[0].level if batches else None
-            parts = [part if level is None else broadcast(part, level) for part in g]
-            wanted = [i in self.active for i in range(len(self))]
-            outputs = compiled.program.outputs
-            parts = [part if getattr(out, "dtype", FEWEST).kind in "fc" else None for part, out in zip(parts, outputs, strict=True)]
-            shares = compiled.pulled(list(self), wanted, parts, None if level is None else level.directions)
-            self.given, self.shares = g, [share if level is None else wrap(share, level) for share in shares]
+        if self.given is g:
+            return self.shares
+        batches = [part for part in g if type(part) is Batch]
+        level = batches[0].level if batches else None
+        wanted = tuple(i in self.active for i in range(len(self)))
+        outputs = row.fn.program.outputs
+        parts = [part if type(out) is Value and inexact(out) else None for part, out in zip(g, outputs, strict=True)]
+        if level is None and row.kept is not None and wanted == row.wanted and all(map(fits, parts, outputs)):
+            backward = row.fn.halves(self, wanted, row.nan_safe)[1]
+            shares = backward(*self, *row.kept, *(g for g in parts if g is not None))
+        else:
+            parts = [part if part is None or level is None else broadcast(part, level) for part in parts]
+            shares = row.fn.pulled(list(self), wanted, parts, None if level is None else level.directions, row.nan_safe)
+        self.given, self.shares = g, [share if level is None else wrap(share, level) for share in shares]
         return self.shares
+
+
+def fits(g, out):
+    """Return whether a cotangent has the dtype of its output, or there is none."""
+    return g is None or (type(out) is Value and getattr(g, "dtype", FLOAT) == out.dtype)
 
 
 # --- values ---------------------------------------------------------------------------------------------------------------------

@@ -12,17 +12,18 @@ from ..batch import unwrap, wrap
 from ..dual import make_dual
 from ..levels import Level, locate
 from ..rules.cotangents import like_primal, unbroadcast
-from ..rules.indexing import getitem, winners
-from ..rules.kinds import ROWS, Differentiable
-from ..rules.shapes import select
+from ..rules.indexing import cast, getitem, scatter, winners
+from ..rules.kinds import ROWS, Constant, Differentiable, Elementwise
+from ..rules.shapes import blank, filled, select
 from ..seeding import split_value
+from .passes import dead
 from .program import Program, Value, map_values, updated, values_in
 from .symbol import Symbol, Trace
 
-__all__ = ["pullback", "pushforward"]
+__all__ = ["halves", "pullback", "pushforward"]
 
 
-def pushforward(program: Program, examples, tangents, directions=None) -> Program:
+def pushforward(program: Program, examples, tangents, directions=None, nan_safe=False) -> Program:
     """Return the program of the values and the tangents of the outputs.
 
     Parameters
@@ -37,13 +38,13 @@ def pushforward(program: Program, examples, tangents, directions=None) -> Progra
     trace = Trace()
     xs = [trace.input(x) for x in examples]
     ts = [None if t is None else trace.input(t) for t in tangents]
-    with Level(directions) as level:
+    with Level(directions, nan_safe) as level:
         outs = program.run(*(x if t is None else make_dual(x, t, level) for x, t in zip(xs, ts, strict=True)), each=trace.at)
         values, pushed = zip(*(split_value(out, level) for out in outs), strict=True) if outs else ((), ())
     return trace.finish([*values, *pushed])
 
 
-def pullback(program: Program, examples, wanted, cotangents, directions=None) -> Program:
+def pullback(program: Program, examples, wanted, cotangents, directions=None, nan_safe=False) -> Program:
     """Return the program of the cotangents of inputs, from the inputs and the cotangents of the outputs.
 
     Parameters
@@ -54,7 +55,8 @@ def pullback(program: Program, examples, wanted, cotangents, directions=None) ->
 
     Returns
     -------
-    Program of the inputs and the cotangents that are not None; its outputs are the cotangents that are wanted (None for zero).
+    Program of the inputs and the cotangents that are not None; its outputs are the cotangents that are wanted (None for zero), and
+    those of `program`.
     """
     trace = Trace()
     xs = [trace.input(x) for x in examples]
@@ -66,7 +68,8 @@ def pullback(program: Program, examples, wanted, cotangents, directions=None) ->
         operation.evaluate(held)
         if any(value in active for value in values_in(operation.args)):
             active.update(value for value in operation.outputs if value.dtype.kind in "fc")
-    with Level(directions) as level:
+    outs = [held[out] if type(out) is Value else out for out in program.outputs]
+    with Level(directions, nan_safe) as level:
         adjoints: dict[Value, object] = {}
         for out, g in zip(program.outputs, gs, strict=True):
             if g is not None and out in active:
@@ -74,7 +77,7 @@ def pullback(program: Program, examples, wanted, cotangents, directions=None) ->
         with np.errstate(all="ignore"):
             for operation in reversed(program.operations):
                 trace.at(operation)
-                pull(operation, held, active, adjoints)
+                pull(operation, held, active, adjoints, nan_safe)
         results = []
         for value, x in zip(program.inputs, xs, strict=True):
             g = adjoints.get(value)
@@ -82,10 +85,10 @@ def pullback(program: Program, examples, wanted, cotangents, directions=None) ->
                 g = g if directions is None else unwrap(g, level, x.shape)
                 g = like_primal(g, x)
             results.append(g)
-    return trace.finish([g for g, asked in zip(results, wanted, strict=True) if asked])
+    return trace.finish([g for g, asked in zip(results, wanted, strict=True) if asked] + outs)
 
 
-def pull(operation, held, active, adjoints):
+def pull(operation, held, active, adjoints, nan_safe):
     """Add the shares of an operation's arguments to their adjoints."""
     gs = [adjoints.pop(value, None) for value in operation.outputs]
     if all(g is None for g in gs):
@@ -102,10 +105,65 @@ def pull(operation, held, active, adjoints):
     g = gs[0]
     if operation.several:
         g = [np.zeros(value.shape, value.dtype) if part is None else part for part, value in zip(gs, operation.outputs, strict=True)]
+    strong = (True,) if nan_safe and isinstance(row, Elementwise) else ()
     for i in row.arrays(operation.args):
         value = operation.args[i]
         if type(value) is Value and value in active:
-            add(adjoints, value, row.vjp(i, g, ans, args, kwargs))
+            add(adjoints, value, row.vjp(i, g, ans, args, kwargs, *strong))
+
+
+# --- what the forward program keeps for the pullback ------------------------------------------------------------------------------
+
+
+def halves(program: Program, count: int, wanted: int) -> tuple[Program, Program]:
+    """Split an optimised pullback into a forward program and the rest.
+
+    Parameters
+    ----------
+    program : as `pullback` gives it.
+    count : how many of its inputs are those of the differentiated program.
+    wanted : how many of its outputs are cotangents.
+
+    Returns
+    -------
+    (forward, backward) : the outputs of `forward` are those of the differentiated program, and dear values that `backward` gets as
+    inputs after the first `count` ones. It computes cheap ones again.
+    """
+    known = {*program.inputs[:count], *program.constants}
+    early, late, kept = [], [], []
+    for operation in program.operations:
+        if not all(value in known for value in operation.reads):
+            late.append(operation)
+            continue
+        known.update(operation.outputs)
+        early.append(operation)
+        if dear(operation):
+            kept += operation.outputs
+        else:
+            late.append(operation)
+    backward = rest(program, [*program.inputs[:count], *kept, *program.inputs[count:]], late, program.outputs[:wanted])
+    read = {value for operation in backward.operations for value in operation.reads} | set(values_in(backward.outputs))
+    kept = [value for value in kept if value in read]
+    backward.inputs = [*program.inputs[:count], *kept, *program.inputs[count:]]
+    return rest(program, program.inputs[:count], early, [*program.outputs[wanted:], *kept]), backward
+
+
+def rest(program, inputs, operations, outputs):
+    """Return the part of a program that these outputs need."""
+    part = Program()
+    part.inputs, part.constants, part.operations, part.outputs = list(inputs), program.constants, operations, list(outputs)
+    part.count = program.count
+    return dead(part)
+
+
+def dear(operation):
+    """Return whether a value is sooner kept than computed again: not what is elementwise or only moves elements."""
+    row = ROWS.get(operation.fn)
+    cheap = isinstance(row, Elementwise) or (row is not None and row.view is not None) or operation.fn in CHEAP
+    return not cheap and not (isinstance(row, Constant) and isinstance(operation.fn, np.ufunc))
+
+
+CHEAP = {updated, getitem, scatter, select, cast, blank, filled, np.zeros, np.concatenate, np.stack, np.roll, np.copy, np.flip}
 
 
 def with_values(argument, held):

@@ -79,6 +79,7 @@ class Jit:
 
     def __init__(self, f, static_argnums, static_argnames, backend, cache_size):
         update_wrapper(self, f)
+        self.__name__ = getattr(f, "__name__", type(f).__name__)
         self.f, self.static_argnums, self.static_argnames = f, static_argnums, static_argnames
         self.backend, self.cache_size = backend, cache_size
         self.entries: OrderedDict[object, Entry] = OrderedDict()
@@ -90,7 +91,7 @@ class Jit:
         if not kwargs and not self.static_argnums:
             short = short_key(args)
             entry = self.short.get(short)
-            if entry is not None and entry.watch.fresh():
+            if entry is not None and (entry.watch.bare or entry.watch.fresh()):
                 return entry.result(entry.call(*args))
         call = Call(self, args, kwargs)
         if call.abstract:

@@ -31,11 +31,13 @@ class Watch:
         self.arrays = []  # (array, a copy of it)
         self.seen = set()
         self.look(function, ())
+        self.bare = False
 
     def settle(self):
         """Leave out what has changed since: the function changes it itself, as counters and logs."""
         self.places = [place for place in self.places if holds(place)]
         self.arrays = [pair for pair in self.arrays if same_bits(*pair)]
+        self.bare = not self.places and not self.arrays
 
     def fresh(self) -> bool:
         """Return whether nothing has changed."""
