@@ -157,6 +157,11 @@ def write_out(row, args, kwargs, out):
     results = row.fn(*args, **kwargs) if traced is None else apply(row.fn, args, kwargs)
     for target, result in zip(outs, results if len(outs) > 1 else (results,), strict=True):
         if target is not None:
+            if np.ndim(result) > np.ndim(target):
+                raise ValueError(
+                    f"{row.name}: non-broadcastable output operand with shape {np.shape(target)} does not match the broadcast shape "
+                    f"{np.shape(result)}"
+                )
             write(target, ..., result, row.name)
     return out if len(outs) > 1 or not isinstance(out, tuple) else outs[0]
 

@@ -10,6 +10,7 @@ A traced array is a mutable handle. Its `alias` says what may happen to its buff
 from __future__ import annotations
 
 import itertools
+from threading import RLock
 
 from .callers import explain
 
@@ -29,7 +30,7 @@ class Level:
         floats either way, so this tells what they stand for.
     """
 
-    __slots__ = ("alive", "directions", "id", "nan_safe", "objects", "plain", "refusal", "weak")
+    __slots__ = ("alive", "directions", "id", "nan_safe", "objects", "plain", "refusal", "weak", "writing")
     abstract = False  # its values are symbols, which stand for what is known only later
     watched = False  # `explain_nan` looks at every result
     ids = itertools.count(1)
@@ -44,6 +45,7 @@ class Level:
         self.nan_safe = nan_safe
         self.weak = weak
         self.alive = True
+        self.writing = RLock()  # of one thread at a time: the first write copies
         self.plain = not nan_safe  # the scalar fast path reads this one flag
         self.refusal = None  # the last error of a conversion, which compiled code may put another one in place of
         self.objects = None  # where traced numbers of this level were first put into an object array

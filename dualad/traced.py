@@ -263,7 +263,8 @@ class Traced(Handle):
             base.level.check()
             if isinstance(v, Traced) and v.level.id > base.level.id:
                 base._promote(v)
-            base._assign(ops, index, v)
+            with base.level.writing:
+                base._assign(ops, index, v)
 
     def _in_place(self, operate, other):
         """Evaluate ``x op= other``: an array is changed, with all its views; a scalar is replaced."""

@@ -271,7 +271,7 @@ MAKERS = [
     lambda r, a, v, b, w: f"np.split({a}, [1], axis={axis(r, v)})[{int(r.integers(2))}]",
     lambda r, a, v, b, w: f"np.rot90({a}, {int(r.integers(4))})",
     lambda r, a, v, b, w: f"np.rollaxis({a}, {axis(r, v)})",
-    lambda r, a, v, b, w: f"np.broadcast_arrays({a}, {b})[0]",
+    lambda r, a, v, b, w: f"np.broadcast_arrays({a}, {b})[0] * 1.0",
     # elements
     lambda r, a, v, b, w: f"{a}[{', '.join(str(int(r.integers(n))) for n in np.shape(v)) or '()'}]",
     lambda r, a, v, b, w: f"{a}.flat[{int(r.integers(-np.size(v), np.size(v)))}]",

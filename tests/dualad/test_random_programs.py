@@ -83,6 +83,13 @@ def test_programs_that_numpy_refuses_are_refused():
         assert not (found := differences(program, np.random.default_rng(0))), f"{program}\n{found}"
 
 
+def test_an_output_of_fewer_axes_is_refused():
+    program = Program(0, (4,), "C", ["v1 = x.reshape((1, 4))", "np.multiply(v1, x, out=x)"])
+    with pytest.raises(ValueError, match="non-broadcastable output"):
+        program.run(program.argument())
+    assert not (found := differences(program, np.random.default_rng(0))), found
+
+
 def test_a_wrong_value_is_found(monkeypatch):
     monkeypatch.setattr("dualad.traced.np.ravel", lambda x, order="C": np.reshape(np.copy(x, "C"), -1))
     program = Program(0, (3, 4), "C", ["v1 = x.flatten('F')"])

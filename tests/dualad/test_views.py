@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from agreement import check
@@ -553,3 +556,38 @@ def test_random_programs_of_views_and_writes(steps, fortran, chunk):
     expected = hessian(g)(x)
     np.testing.assert_allclose(np.tensordot(expected, np.ones((2, 3)), 2), hvp(g, x, np.ones((2, 3))), rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(reverse_jacobian(grad(g))(x), expected, rtol=1e-8, atol=1e-8)
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_threads_that_write_different_parts_of_one_array_lose_nothing():
+    def by_row(write):
+        def f(x):
+            y = np.zeros((8, 20), like=x)
+
+            def row(k):
+                for i in range(20):
+                    y[k, i] = x[k % 4] * x[i % 4]
+                y[k] *= x[0]
+
+            write(row)
+            return np.sum(y * y)
+
+        return f
+
+    alone = by_row(lambda row: [row(k) for k in range(8)])
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            together = by_row(lambda row: list(pool.map(row, range(8))))
+            for verb in (grad, gradient):
+                expected = verb(alone)(V)
+                for _ in range(10):
+                    np.testing.assert_allclose(verb(together)(V), expected, rtol=1e-12)
+            pullback = vjp(alone, V)[1]
+            for (g,) in pool.map(lambda _: pullback(1.0), range(40)):
+                np.testing.assert_array_equal(g, grad(alone)(V))
+    finally:
+        sys.setswitchinterval(before)
