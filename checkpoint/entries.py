@@ -256,7 +256,7 @@ class Get(Linear):
         buffer = adjoints.buffer(at, like) if not isinstance(g, Batch) else None
         if (
             buffer is None
-            or ((isinstance(g, Traced) or is_traced(index)) and not isinstance(buffer, Traced))
+            or ((isinstance(g, Traced) or (not once and is_traced(index))) and not isinstance(buffer, Traced))
             or (np.iscomplexobj(g) and like.dtype.kind != "c")
         ):
             adjoints.add(node, like_primal(self.row.transposes[0](g, like, index), like), True)

@@ -281,7 +281,7 @@ def show_path(path):
 
 def trace(jitted, call):
     """Trace a function twice, compare, and return the entry."""
-    watch = Watch(jitted.f)
+    watch = Watch(jitted.f, tuple(call.fixed.values()))
     first, structure = traced(jitted.f, call)
     second, other = traced(jitted.f, call)
     watch.settle()

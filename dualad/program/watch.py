@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import sysconfig
+from contextlib import suppress
 from functools import lru_cache, partial
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 
 import numpy as np
 
@@ -22,15 +24,22 @@ class Watch:
     """The data that a function closes over, as it is now.
 
     Looked at are variables of enclosing functions and global ones that the code names, default values, bound and partial arguments,
-    attributes that the code names, the elements of short containers, and arrays bit by bit; functions that the code calls are
-    followed, those of installed packages excepted.
+    attributes that the code names (of objects, classes and modules), the elements of short containers, and arrays bit by bit; functions
+    that the code calls are followed. What belongs to installed packages is taken for constant.
+
+    Parameters
+    ----------
+    function : the function.
+    values : static arguments, looked at in the same way.
     """
 
-    def __init__(self, function):
+    def __init__(self, function, values=()):
         self.places = []  # (get, key, held): get(key) is to be held
         self.arrays = []  # (array, a copy of it)
         self.seen = set()
         self.look(function, ())
+        for value in values:
+            self.look(value, mentioned(getattr(function, "__code__", None)))
         self.bare = False
 
     def settle(self):
@@ -58,14 +67,13 @@ class Watch:
             held = get(key)
         except (LookupError, AttributeError, ValueError):  # not yet bound
             return
-        if not isinstance(held, ModuleType):
-            self.places.append((get, key, held))
-            self.look(held, names)
+        self.places.append((get, key, held))
+        self.look(held, names)
 
     def look(self, value, names):
         """Watch what a value holds; of an object's attributes, those with these names count."""
         kind = type(value)
-        if kind in ATOMS or isinstance(value, np.generic | type | ModuleType | BuiltinFunctionType | np.ufunc):
+        if kind in ATOMS or isinstance(value, np.generic | BuiltinFunctionType | np.ufunc) or installed(value):
             return
         key = id(value), names
         if key in self.seen:
@@ -87,15 +95,22 @@ class Watch:
         elif kind is partial:
             for part in (value.func, value.args, value.keywords):
                 self.look(part, names)
-        elif kind is CellType:
-            self.place(partial(getattr, value), "cell_contents", names)
+        elif isinstance(value, type | ModuleType):
+            for space in map(vars, value.__mro__[:-1] if isinstance(value, type) else (value,)):
+                for name in names:
+                    if name in space and (isinstance(value, ModuleType) or not hasattr(space[name], "__get__")):
+                        self.place(space.__getitem__, name, names)
         else:
             self.attributes(value, names)
 
     def function(self, function):
         """Watch what a function closes over."""
         code = function.__code__
-        if code.co_filename.startswith(ELSEWHERE):
+        if code.co_filename.startswith(ELSEWHERE):  # grad(f) and other wrappers: what they wrap may be the user's
+            for cell in function.__closure__ or ():
+                with suppress(ValueError):  # not yet bound
+                    if callable(cell.cell_contents):
+                        self.look(cell.cell_contents, ())
             return
         names = mentioned(code)
         for cell in function.__closure__ or ():
@@ -116,6 +131,9 @@ class Watch:
         for name in names:
             if name in held:
                 self.place(held.__getitem__, name, names)
+        if "__wrapped__" in held:
+            self.look(held["__wrapped__"], ())
+        self.look(type(value), names)
         for name in ("__call__", *names):
             method = getattr(type(value), name, None)
             if type(method) is FunctionType and not method.__code__.co_filename.startswith(ELSEWHERE):
@@ -124,6 +142,17 @@ class Watch:
                     inner = mentioned(method.__code__)
                     if (id(value), inner) not in self.seen:
                         self.look(value, inner)
+
+
+def installed(value):
+    """Return whether a module or class is of NumPy, Python or another package that is no work in progress."""
+    if isinstance(value, type):
+        value = sys.modules.get(value.__module__, np)
+    return (
+        isinstance(value, ModuleType)
+        and (getattr(value, "__file__", None) or "<frozen").startswith(ELSEWHERE)
+        and (hasattr(value, "__file__") or value.__name__ in sys.builtin_module_names)
+    )
 
 
 def holds(place):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import time
+import types
 from collections import namedtuple
 from functools import partial
 
@@ -170,6 +171,21 @@ def test_a_change_outside_traces_again():
     assert len(f.entries) == 1
 
 
+@pytest.mark.parametrize("wrap", [jit, grad, lambda f: jit(grad(f)), lambda f: partial(jit(f))])
+def test_a_change_behind_wrappers_traces_again(wrap):
+    rate = 2.0
+
+    def f(x):
+        return x * rate * x
+
+    wrapped = wrap(f)
+    compiled = jit(lambda x: wrapped(x) + 0.0)
+    before = compiled(1.0)
+    assert jit(grad(f))(1.0) == 4.0
+    rate = 3.0
+    assert compiled(1.0) == before * 1.5
+
+
 def test_what_the_function_changes_itself_does_not_trace_again_for_ever():
     log, count = [], {"calls": 0}
 
@@ -197,6 +213,34 @@ def test_default_values_and_attributes():
     assert f(1.0) == 4.0
     options.gain = 5.0
     assert f(1.0) == 6.0
+
+
+def test_attributes_of_modules_classes_and_static_arguments():
+    module = types.ModuleType("settings")
+    module.rate = 2.0
+
+    class Base:
+        shift = 1.0
+
+    class Config(Base):
+        pass
+
+    config = Config()
+
+    @jit(static_argnames="options")
+    def f(x, options=None):
+        return x * module.rate + Config.shift + config.shift + (0.0 if options is None else options.extra)
+
+    assert f(1.0) == 4.0
+    module.rate = 3.0
+    assert f(1.0) == 5.0
+    Base.shift = 2.0
+    assert f(1.0) == 7.0
+    options = Config()
+    options.extra = 1.0
+    assert f(1.0, options) == 8.0
+    options.extra = 2.0
+    assert f(1.0, options) == 9.0
 
 
 IMPURE = {
