@@ -36,6 +36,12 @@ def test_quick_run_prints_its_tables(workload, tables):
     assert str(ROOT) not in run.stdout
 
 
+def test_quick_accuracy_compares_with_mpmath():
+    run = quick("accuracy", "--peers", "dualad")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert len([line for line in run.stdout.splitlines() if line.startswith("| ---")]) == 3
+
+
 def test_unknown_peer_is_named():
     run = quick("lorenz", "--peers", "nobody")
     assert run.returncode == 2

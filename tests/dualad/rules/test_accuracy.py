@@ -6,9 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-scipy = pytest.importorskip("scipy")
-pytest.importorskip("mpmath")
+import scipy
 
 from benchmarks.accuracy import EXCEPTIONS, GOAL, alone, exceptions_table, exempt, figures, quietly, relative_error
 from benchmarks.accuracy_exact import as_json, derivatives, exact, kept
