@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cotangents import is_complex
+from .cotangents import FLOAT, is_complex
 from .kinds import elementwise
 from .primitives import all_finite, primitive, ratio
 
-__all__ = ["cosine", "exp_of_expm1", "one_minus_square", "root_above_one", "sech_squared", "turn"]
+__all__ = ["cosine", "exp_of_expm1", "one_minus_square", "root_above_one", "sech_squared", "tanh_partial", "turn"]
 
 
 def none(ans, *args):
@@ -24,7 +24,7 @@ def mended(p, bound, away, x):
     """Return p, a fresh result, with ``away(x)`` where it is below the bound (higher in single precision): there it has lost digits."""
     if type(p) is float:
         return away(x) if p < bound else p
-    if type(p) is np.ndarray and p.size and p.dtype == float and p.item(p.argmin()) >= bound:
+    if type(p) is np.ndarray and p.dtype is FLOAT and p.size and p.item(p.argmin()) >= bound:
         return p
     if p.dtype.kind == "c":
         return p
@@ -73,6 +73,15 @@ def root_above_one(x):
 def sech_squared(x, t):
     """Return 1 - t**2 where t is tanh(x), as 1 / cosh(x)**2 where that cancels."""
     return mended(1.0 - t * t, 0.01, sech_squared_far, x)
+
+
+def tanh_partial(ans, x):
+    """Return 1 / cosh(x)**2, of a small array too at hardly more than the cost of 1 - ans**2."""
+    if type(ans) is np.ndarray and ans.dtype is FLOAT and ans.size:
+        p = 1.0 - ans * ans
+        if p.item(p.argmin()) >= 0.01:
+            return p
+    return sech_squared(x, ans)
 
 
 def sech_squared_far(x):

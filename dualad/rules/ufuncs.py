@@ -21,7 +21,7 @@ from .kinds import (
 )
 from .names import np
 from .primitives import all_finite, ratio
-from .stable import cosine, exp_of_expm1, one_minus_square, root_above_one, sech_squared, turn
+from .stable import cosine, exp_of_expm1, one_minus_square, root_above_one, tanh_partial, turn
 
 LOG2, LOG10, DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
 
@@ -165,7 +165,7 @@ elementwise(np.arctan2, lambda ans, y, x: turn(x, y), lambda ans, y, x: -turn(y,
 elementwise(np.hypot,   lambda ans, x, y: cosine(x, y, ans), lambda ans, x, y: cosine(y, x, ans), singular=True)  # hypot'(0, 0) = 0
 elementwise(np.sinh,    lambda ans, x: np.cosh(x))
 elementwise(np.cosh,    lambda ans, x: np.sinh(x))
-elementwise(np.tanh,    lambda ans, x: sech_squared(x, ans))
+elementwise(np.tanh,    tanh_partial)
 elementwise(np.arcsinh, one_over(lambda ans, x: root_above_one(x)))
 elementwise(np.arccosh, one_over(lambda ans, x: np.sqrt(x - 1.0) * np.sqrt(x + 1.0)), singular=True)
 elementwise(np.arctanh, one_over(lambda ans, x: one_minus_square(x)), singular=True)
