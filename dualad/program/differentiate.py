@@ -35,13 +35,13 @@ def pushforward(program: Program, examples, tangents, directions=None, nan_safe=
     -------
     Program of the inputs and the tangents that are not None; its outputs are those of `program`, and their tangents (None for zero).
     """
-    trace = Trace()
-    xs = [trace.input(x) for x in examples]
-    ts = [None if t is None else trace.input(t) for t in tangents]
-    with Level(directions, nan_safe) as level:
-        outs = program.run(*(x if t is None else make_dual(x, t, level) for x, t in zip(xs, ts, strict=True)), each=trace.at)
-        values, pushed = zip(*(split_value(out, level) for out in outs), strict=True) if outs else ((), ())
-    return trace.finish([*values, *pushed])
+    with Trace() as trace:
+        xs = [trace.input(x) for x in examples]
+        ts = [None if t is None else trace.input(t) for t in tangents]
+        with Level(directions, nan_safe) as level:
+            outs = program.run(*(x if t is None else make_dual(x, t, level) for x, t in zip(xs, ts, strict=True)), each=trace.at)
+            values, pushed = zip(*(split_value(out, level) for out in outs), strict=True) if outs else ((), ())
+        return trace.finish([*values, *pushed])
 
 
 def pullback(program: Program, examples, wanted, cotangents, directions=None, nan_safe=False) -> Program:
@@ -58,34 +58,34 @@ def pullback(program: Program, examples, wanted, cotangents, directions=None, na
     Program of the inputs and the cotangents that are not None; its outputs are the cotangents that are wanted (None for zero), and
     those of `program`.
     """
-    trace = Trace()
-    xs = [trace.input(x) for x in examples]
-    gs = [None if g is None else trace.input(g) for g in cotangents]
-    held = {**dict(zip(program.inputs, xs, strict=True)), **program.constants}
-    active = {value for value, asked in zip(program.inputs, wanted, strict=True) if asked}
-    for operation in program.operations:
-        trace.at(operation)
-        operation.evaluate(held)
-        if any(value in active for value in values_in(operation.args)):
-            active.update(value for value in operation.outputs if value.dtype.kind in "fc")
-    outs = [held[out] if type(out) is Value else out for out in program.outputs]
-    with Level(directions, nan_safe) as level:
-        adjoints: dict[Value, object] = {}
-        for out, g in zip(program.outputs, gs, strict=True):
-            if g is not None and out in active:
-                add(adjoints, out, g if directions is None else wrap(g, level))
-        with np.errstate(all="ignore"):
-            for operation in reversed(program.operations):
-                trace.at(operation)
-                pull(operation, held, active, adjoints, nan_safe)
-        results = []
-        for value, x in zip(program.inputs, xs, strict=True):
-            g = adjoints.get(value)
-            if value in active and g is not None:
-                g = g if directions is None else unwrap(g, level, x.shape)
-                g = like_primal(g, x)
-            results.append(g)
-    return trace.finish([g for g, asked in zip(results, wanted, strict=True) if asked] + outs)
+    with Trace() as trace:
+        xs = [trace.input(x) for x in examples]
+        gs = [None if g is None else trace.input(g) for g in cotangents]
+        held = {**dict(zip(program.inputs, xs, strict=True)), **program.constants}
+        active = {value for value, asked in zip(program.inputs, wanted, strict=True) if asked}
+        for operation in program.operations:
+            trace.at(operation)
+            operation.evaluate(held)
+            if any(value in active for value in values_in(operation.args)):
+                active.update(value for value in operation.outputs if value.dtype.kind in "fc")
+        outs = [held[out] if type(out) is Value else out for out in program.outputs]
+        with Level(directions, nan_safe) as level:
+            adjoints: dict[Value, object] = {}
+            for out, g in zip(program.outputs, gs, strict=True):
+                if g is not None and out in active:
+                    add(adjoints, out, g if directions is None else wrap(g, level))
+            with np.errstate(all="ignore"):
+                for operation in reversed(program.operations):
+                    trace.at(operation)
+                    pull(operation, held, active, adjoints, nan_safe)
+            results = []
+            for value, x in zip(program.inputs, xs, strict=True):
+                g = adjoints.get(value)
+                if value in active and g is not None:
+                    g = g if directions is None else unwrap(g, level, x.shape)
+                    g = like_primal(g, x)
+                results.append(g)
+        return trace.finish([g for g, asked in zip(results, wanted, strict=True) if asked] + outs)
 
 
 def pull(operation, held, active, adjoints, nan_safe):

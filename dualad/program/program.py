@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -106,10 +106,11 @@ class Value:
 class Operation:
     """One evaluation: ``outputs = fn(*args, **kwargs)``."""
 
-    __slots__ = ("args", "fn", "kwargs", "line", "outputs", "several")
+    __slots__ = ("args", "fn", "found", "kwargs", "line", "outputs", "several")
 
     def __init__(self, fn, args, kwargs, outputs, several=False, line=None):
         self.fn, self.args, self.kwargs, self.outputs, self.several, self.line = fn, args, kwargs, outputs, several, line
+        self.found = None
 
     @property
     def call(self) -> Callable:
@@ -122,7 +123,12 @@ class Operation:
     @property
     def reads(self) -> list[Value]:
         """The values that are read, each once, in order."""
-        return list(dict.fromkeys((*values_in(self.args), *values_in(self.kwargs))))
+        if self.found is None:
+            found: list[Value] = []
+            collect(self.args, found)
+            collect(self.kwargs, found)
+            self.found = found if len(found) < 2 else list(dict.fromkeys(found))
+        return self.found
 
     def evaluate(self, held: dict[Value, Any]) -> None:
         """Evaluate where the values that are read are held, and add the results."""
@@ -229,18 +235,31 @@ def layout_of(x) -> str:
     return "A" if isinstance(x, np.ndarray) and not x.flags.forc else "F" if isinstance(x, np.ndarray) and not x.flags.c_contiguous else "C"
 
 
-def values_in(argument) -> Iterator[Value]:
-    """Yield the values in an argument: itself, or those in a tuple, list, dict or slice."""
+def values_in(argument) -> list[Value]:
+    """Return the values in an argument: itself, or those in a tuple, list, dict or slice."""
+    found: list[Value] = []
+    collect(argument, found)
+    return found
+
+
+def collect(argument, found):
+    """Add the values in an argument to a list."""
     kind = type(argument)
     if kind is Value:
-        yield argument
-    elif kind in (tuple, list):
+        found.append(argument)
+    elif kind is tuple or kind is list:
         for part in argument:
-            yield from values_in(part)
+            if type(part) is Value:
+                found.append(part)
+            elif type(part) in NESTED:
+                collect(part, found)
     elif kind is dict:
-        yield from values_in(list(argument.values()))
+        collect(list(argument.values()), found)
     elif kind is slice:
-        yield from values_in((argument.start, argument.stop, argument.step))
+        collect((argument.start, argument.stop, argument.step), found)
+
+
+NESTED = {tuple, list, dict, slice}
 
 
 def map_values(function, argument):

@@ -40,6 +40,7 @@ DATA_SHAPED = {names.np.nonzero, names.np.argwhere, names.np.flatnonzero}
 
 
 LARGE = 4096  # bytes of zeros that are made, not held
+ATOMS = (int, float, bool, str, type(None), type(...))
 MOST = 20_000  # operations of a program
 UNROLLED = "loops in Python are unrolled. Write the long loop as checkpoint.chain, which is one operation, or compile its step alone"
 
@@ -67,7 +68,7 @@ def where_in(line):
 class Trace(Level):
     """The level of Symbols, and the program that what is done with them is entered into."""
 
-    __slots__ = ("known", "line", "program", "refusal")
+    __slots__ = ("known", "line", "program", "quiet", "refusal")
     abstract = True
 
     def __init__(self):
@@ -76,6 +77,15 @@ class Trace(Level):
         self.known = {}
         self.refusal = None
         self.line = None  # what is entered counts as evaluated there
+
+    def __enter__(self):
+        self.quiet = np.errstate(all="ignore")
+        self.quiet.__enter__()
+        return self
+
+    def __exit__(self, *exception):
+        self.quiet.__exit__(*exception)
+        super().__exit__(*exception)
 
     def input(self, example):
         """Return a Symbol of a new input."""
@@ -128,8 +138,7 @@ class Trace(Level):
             args, kwargs = without_defaults(fn, args, kwargs)
         examples, entered = self.split(args)
         options, named = self.split(kwargs)
-        with np.errstate(all="ignore"):
-            result = call(*examples, **options)
+        result = call(*examples, **options)
         if result is None:
             return None
         line = self.line or user_line()
@@ -155,8 +164,11 @@ class Trace(Level):
         if kind is Symbol:
             if argument.level is not self:
                 raise self.refuse("a value traced by another call of jit is used: pass it as an argument")
-            argument._refresh()
+            if argument.alias is not None:
+                argument._refresh()
             return argument.payload, argument.primal
+        if kind in ATOMS:
+            return argument, argument
         if isinstance(argument, Traced):
             raise self.refuse(
                 f"the function uses a {kind.__name__} that it was not given (from a variable outside): its derivative would be lost. "

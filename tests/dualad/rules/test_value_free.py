@@ -25,6 +25,12 @@ rows = pytest.mark.parametrize(
 )
 
 
+@pytest.fixture(autouse=True)
+def quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
 def symbols(fn):
     """The samples of a function with Symbols for leaves: (row, sample, args, kwargs, trace)."""
     for sample in SAMPLES[fn]:
