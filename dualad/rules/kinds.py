@@ -240,6 +240,7 @@ class Multilinear(Differentiable):
 
     def jvp(self, ans, args, kwargs, tangents):
         total = None
+        args = in_loop(self.fn, ans, args) if len(args) > 2 else args  # two constants may be multiplied first
         for i, t in enumerate(tangents):
             if t is not None:
                 share = self.call(*args[:i], t, *args[i + 1 :], **kwargs)
@@ -247,7 +248,8 @@ class Multilinear(Differentiable):
         return total
 
     def vjp(self, i, g, ans, args, kwargs):
-        return like_primal(self.transpose(i, g, *args, **kwargs), args[i])
+        wide = in_loop(self.fn, ans, args) if len(args) > 2 else args
+        return like_primal(self.transpose(i, g, *wide, **kwargs), args[i])
 
 
 class Elementwise(Differentiable):

@@ -226,6 +226,8 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     results = [func1d(rows[i], *args, **kwargs) for i in range(np.shape(rows)[0])]
     inner = np.shape(results[0])
     ans = np.reshape(np.stack(results), (*outer, *inner))
+    kind = getattr(results[0], "dtype", ans.dtype)  # NumPy's buffer has the dtype of the first result
+    ans = cast(ans, kind) if kind.kind in "fc" and ans.dtype != kind else ans
     return np.moveaxis(ans, tuple(range(len(outer), len(outer) + len(inner))), tuple(range(axis, axis + len(inner))))
 
 
@@ -308,7 +310,7 @@ composite(np.block,     block)
 composite(np.append,    append)
 joined(np.insert,       insert_transpose, argnums=(0, 2), canonical=insert_arrays)
 linear(np.delete,       lambda g, x, *args, **kwargs: back(g, np.delete(positions(x), *args, **kwargs), x))
-composite(np.resize,    resize)
+composite(np.resize,    resize, restated=True)
 composite(np.trim_zeros, trim_zeros, value_dependent=True)
 composite(np.diagflat,  lambda v, k=0: np.diag(np.ravel(v), k))
 composite(np.compress,  compress)

@@ -145,6 +145,8 @@ def diag(v, k=0):
 def take_transpose(g, x, indices, axis=None, out=None, mode="raise"):
     shape, axis = ((math.prod(x.shape),), 0) if axis is None or not x.shape else (x.shape, axis % len(x.shape))
     n, indices = shape[axis], indices if hasattr(indices, "__dualad_apply__") else np.asarray(indices)
+    if not math.prod(shape):
+        return np.zeros(x.shape, x.dtype)
     if mode != "raise":
         indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
     element = not indices.ndim and isinstance(indices, np.ndarray | np.generic)

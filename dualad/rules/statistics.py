@@ -90,7 +90,7 @@ def standard_scan(scan, neutral):
         x = np.atleast_1d(x)
         if axis is None and np.ndim(x) != 1:
             raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-        axis = 0 if axis is None else axis
+        axis = 0 if axis is None else axis[0] if isinstance(axis, tuple) and len(axis) == 1 else axis
         ans = scan(x, axis=axis, dtype=dtype)
         if not include_initial:
             return ans
