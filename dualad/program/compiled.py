@@ -51,7 +51,9 @@ class Compiled:
             except Exception as error:
                 if self.backend == "numpy":
                     raise
-                warnings.warn(f"jit: {self.backend} failed on {self.__name__}, NumPy runs it instead: {error!r}", stacklevel=2)
+                warning = UserWarning(f"jit: {self.backend} failed on {self.__name__}, NumPy runs it instead: {error!r}")
+                warning.__cause__ = error
+                warnings.warn(warning, stacklevel=2)
                 self.made = compile_python(self.program)
         return self.made
 

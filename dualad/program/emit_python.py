@@ -45,13 +45,14 @@ def compile_python(program: Program) -> Executable:
     exec(compile(source, file, "exec"), writer.space)
     program_in_numpy = writer.space["program"]
 
-    def call(*inputs):
+    def quiet(*inputs):
         with np.errstate(all="ignore"):
             return program_in_numpy(*inputs)
 
     called = len(program.operations)
     notes = f"NumPy: {called} operations, {writer.reused} into buffers of operands, {writer.in_place} assignments in place"
-    return Executable(call, source, notes)
+    warns = any(value.kind != "python" for operation in program.operations for value in operation.outputs)
+    return Executable(quiet if warns else program_in_numpy, source, notes)
 
 
 class Writer:

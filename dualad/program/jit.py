@@ -235,14 +235,14 @@ class Call:
                     return ("symbol",)
                 bottom = bottom.primal
             told = "python" if level.weak else "scalar"
-            return leaf.dtype, leaf.shape, told if type(bottom) is float else kind_of(bottom), layout_of(bottom)
+            return leaf.dtype, leaf.shape, told if type(bottom) is float else kind_of(bottom), strides_of(bottom)
         if kind in (float, int, complex) or isinstance(leaf, np.ndarray | np.generic):
             dtype = getattr(leaf, "dtype", None)
             if isinstance(leaf, np.ma.MaskedArray | np.matrix):
                 raise TypeError(f"jit: {where}: argument{show_path(path)} is a {kind.__name__}: pass a plain array (np.asarray)")
             if dtype is not None and dtype.kind not in "biufc":
                 raise TypeError(f"jit: {where}: argument{show_path(path)} has dtype {dtype}, which a program cannot hold: pass numbers")
-            return dtype or kind, getattr(leaf, "shape", ()), kind_of(leaf), layout_of(leaf)
+            return dtype or kind, getattr(leaf, "shape", ()), kind_of(leaf), strides_of(leaf)
         if kind is bool or isinstance(leaf, str | bytes | type | np.dtype) or callable(leaf) or leaf is ...:
             return "static", kind, leaf
         raise TypeError(
@@ -263,6 +263,12 @@ class Call:
             np.float64(example) if signature[2] == "scalar" and type(example := example_of(leaf)) is float else example_of(leaf)
             for leaf, signature in zip(self.leaves, (s for s in self.key[1] if s[0] != "static"), strict=True)
         ]
+
+
+def strides_of(x):
+    """Return the layout of an array; its strides where they are not contiguous, because they decide which results are views."""
+    layout = layout_of(x)
+    return x.strides if layout == "A" else layout
 
 
 def positional_names(f):

@@ -453,7 +453,7 @@ def scalar_operator(operate):
         try:
             result = operate(a, b)
         except ArithmeticError:
-            return math.nan
+            return 0 if type(a) is type(b) is int and operate is not operator.truediv else math.nan
         return math.nan if type(result) is complex and complex not in (type(a), type(b)) else result
 
     return example

@@ -68,6 +68,17 @@ def test_one_program_for_each_kind_of_arguments():
     assert f(2.0, n=3) == 6.0 and f(2.0, n=True) == 2.0 and f(2.0, n=False) == 0.0
 
 
+def test_what_is_a_view_depends_on_the_strides():
+    def f(x):
+        flat = x.reshape(-1)
+        flat[0] = 5.0
+        return x * 1.0
+
+    compiled, x = jit(f), np.arange(24.0).reshape(2, 3, 4)
+    for y in (x, x[:, :, ::2], x.transpose(2, 0, 1), x[::-1], np.asfortranarray(x)):
+        assert bool(compiled(y).flat[0] == 5.0) is np.shares_memory(y, y.reshape(-1))
+
+
 def test_the_cache_is_bounded():
     f = jit(lambda x: x + 1.0, cache_size=2)
     for n in range(5):
