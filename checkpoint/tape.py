@@ -219,7 +219,9 @@ def partial_now(row, i, ans, values, args, tape):
     """Return a partial of a large array, where to hold it is cheaper than to copy two arrays that others may change; else None."""
     if not (tape.plain and row.trusted):
         return None
-    read = [k for k in row.uses[i] if type(values[k]) is np.ndarray and (values[k] is args[k] or tape.borrows(values[k]))]
+    read = [
+        k for k in row.uses[i] if k < len(values) and type(values[k]) is np.ndarray and (values[k] is args[k] or tape.borrows(values[k]))
+    ]
     if len(read) < 2 or values[i].shape != ans.shape or values[i].dtype != ans.dtype or not ans.ndim:
         return None
     with np.errstate(all="ignore"):

@@ -69,6 +69,11 @@ def is_symbolic(x) -> bool:
     return False
 
 
+def is_number(x) -> bool:
+    """Return whether `x` is a number or an array, which the shape and dtype may stand for."""
+    return isinstance(x, float | int | complex) or hasattr(x, "dtype")
+
+
 def like_primal(g, x):
     """Return the cotangent `g` as one of the primal `x`: real where x is real, complex where it is, and of its precision."""
     if g is None or (type(g) is float and type(x) is float):

@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 
 from .calling import dtype_position, missing_rule, positional_count, public_name, required_count
-from .cotangents import Abstract, is_complex, like_primal, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
+from .cotangents import FLOAT, Abstract, is_complex, is_number, like_primal, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
 from .names import ABSENT, Absent
 from .partials import ANS, FIRST, MARKS, MINUS_ONE, ONE, SECOND, evaluated, fits, one_over, product, used_by
 from .precision import in_loop
@@ -332,9 +332,15 @@ class Elementwise(Differentiable):
 
     def multiply(self, i, t, ans, args, strong=False, mine=False, kwargs=None):
         """Return partial i times the tangent or cotangent `t`, in a buffer of the partial that is fresh, or in `t` if it is `mine`."""
-        partial = self.partial(i)
+        partial = self.partials[i] if i < len(self.partials) else None
+        if partial is None:
+            raise missing_rule(self, "derivative", i)
         if self.computed[i]:
-            args = in_loop(self.fn, ans, args)
+            dtype = getattr(ans, "dtype", FLOAT)
+            for arg in args:
+                if getattr(arg, "dtype", dtype) is not dtype:  # asked here, because most calls are of one dtype
+                    args = in_loop(self.fn, ans, args)
+                    break
             if kwargs:
                 partial = bind(partial, **kwargs)
         if strong or (self.singular and (self.singular is True or self.singular(*args))):
@@ -345,11 +351,6 @@ class Elementwise(Differentiable):
                         return zero_wins(r, t)
                 return strong_multiply(evaluated(partial, ans, args), t)
         return product(partial, t, ans, args, mine) if self.trusted else evaluated(partial, ans, args) * t
-
-
-def is_number(x) -> bool:
-    """Return whether `x` is a number or an array, which the shape and dtype may stand for."""
-    return isinstance(x, float | int | complex) or hasattr(x, "dtype")
 
 
 def pullback_of(row, i, partial):
