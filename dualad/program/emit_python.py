@@ -12,7 +12,7 @@ from itertools import count
 
 import numpy as np
 
-from ..rules.indexing import getitem
+from ..rules.indexing import getitem, is_basic, scatter
 from ..rules.kinds import ROWS, Differentiable
 from .program import PYTHON, Program, Value, updated, values_in
 
@@ -24,6 +24,7 @@ SYMBOLS = {
     np.equal: "==", np.not_equal: "!=", np.less: "<", np.less_equal: "<=", np.greater: ">", np.greater_equal: ">=",
     np.bitwise_and: "&", np.bitwise_or: "|", np.bitwise_xor: "^",
 }  # fmt: skip
+JOINS = {np.concatenate, np.stack}
 numbers = count()
 
 
@@ -116,6 +117,13 @@ class Writer:
             if fn in SYMBOLS:
                 return f"{out!r} = {self.argument(args[0])} {SYMBOLS[fn]} {self.argument(args[1])}"
             return f"{out!r} = {self.name(PYTHON[fn])}({', '.join(map(self.argument, args))})"
+        if fn is scatter and is_basic(args[1]):
+            blank = f"{self.name(np.zeros)}({out.shape!r}, {self.argument(out.dtype)})"
+            return f"{out!r} = {blank}; {out!r}[{self.index(args[1])}] = {self.argument(args[0])}"
+        if fn in JOINS:
+            joined = ", ".join(map(self.argument, args)) + ","
+            options = "".join(f", {name}={self.argument(arg)}" for name, arg in operation.kwargs.items())
+            return f"{out!r} = {self.name(fn)}(({joined}){options})"
         given = [self.argument(arg) for arg in args]
         if isinstance(fn, np.ufunc) and not operation.several and not operation.kwargs and out.kind == "array":
             buffer = self.buffer(out, args, dead)
@@ -124,7 +132,8 @@ class Writer:
                 given.append(f"out={buffer!r}")
         given += [f"{name}={self.argument(arg)}" for name, arg in operation.kwargs.items()]
         targets = ", ".join(map(repr, operation.outputs)) + ("," if operation.several and len(operation.outputs) == 1 else "")
-        return f"{targets} = {self.name(operation.call)}({', '.join(given)})"
+        call = operation.call
+        return f"{targets} = {self.name(getattr(call, 'plain', call))}({', '.join(given)})"
 
     def assignment(self, operation, dead):
         """Return the statements of an assignment: in place where the old value is not read again."""

@@ -44,6 +44,7 @@ def primitive(fn):
                     return apply(call, args, kwargs)
         return fn(*args, **kwargs)
 
+    call.plain = fn  # type: ignore[attr-defined]  # for those who know that nothing is traced
     return call
 
 
