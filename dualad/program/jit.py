@@ -14,6 +14,7 @@ import optree
 
 from ..dispatch import array, holds_traced
 from ..levels import Handle
+from ..rules.calling import signature
 from ..seeding import check_function
 from .compiled import BACKENDS, Compiled, example_of
 from .program import Program, Value, key_of, kind_of, layout_of
@@ -272,10 +273,8 @@ def strides_of(x):
 
 
 def positional_names(f):
-    code = getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
-    if code is None:
-        return ()
-    return code.co_varnames[isinstance(f, MethodType) : code.co_argcount]
+    """Return the names of a function's positional parameters, those of what it wraps."""
+    return [p.name for p in signature(f).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def show_path(path):

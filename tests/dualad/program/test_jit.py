@@ -4,6 +4,7 @@ import random
 import time
 import types
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -99,6 +100,8 @@ def test_static_arguments():
     assert f(1.0, 1, "up", (1, 2))[1] == (1, 2)
     with pytest.raises(TypeError, match="not hashable"):
         f(1.0, n=[1])
+    cubed = jit(grad(lambda x, n: x**n * sum(range(n))), static_argnames="n")  # by the names of what grad wraps
+    assert (cubed(2.0, 3), cubed(2.0, n=2)) == (36.0, 4.0)
 
 
 def test_results_are_the_callers_own():
@@ -411,6 +414,17 @@ def test_an_error_of_the_function_is_its_own():
         f(np.zeros((2, 2)))
     with pytest.raises(ValueError, match="broadcast"):
         jit(lambda x: x + np.ones(4))(np.ones(3))
+
+
+def test_threads():
+    f = jit(lambda x, c: np.sum(np.sin(x) * c))
+
+    def turn(n):
+        x = np.linspace(0.0, 1.0, 2 + n % 3)
+        return np.array_equal(grad(f)(x, 2.0), grad(f.f)(x, 2.0)) and f(x, 2.0) == f.f(x, 2.0)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(turn, range(24)))
 
 
 def test_traced_values_that_were_kept_are_dead():
