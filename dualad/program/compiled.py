@@ -7,6 +7,7 @@ Vars the row's VJP is the pullback program, on Symbols it is entered into the pr
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..levels import Handle
 from ..rules.kinds import Differentiable
 from .differentiate import halves, pullback, pushforward
 from .emit_python import Executable, compile_python
+from .native import Native, available, compile_numba
 from .passes import optimised
 from .program import Program, Value, kind_of
 from .symbol import Symbol
@@ -25,7 +27,7 @@ from .symbol import Symbol
 __all__ = ["BACKENDS", "Compiled", "example_of"]
 
 #: what makes a program ready to run, by name: ``(program) -> Executable``
-BACKENDS = {"numpy": compile_python}
+BACKENDS: dict[str, Callable] = {"numpy": compile_python, **({"numba": compile_numba} if available() else {})}
 
 FLOAT = np.dtype(float)
 
@@ -38,12 +40,12 @@ class Compiled:
         self.backend = backend
         self.program = optimised(program)
         self.scalars = [i for i, value in enumerate(program.inputs) if value.kind == "scalar"]
-        self.made: Executable | None = None
+        self.made: Executable | Native | None = None
         self.derived: dict[object, Any] = {}
         self.row = ProgramRow(self, None, False)
 
     @property
-    def executable(self) -> Executable:
+    def executable(self) -> Executable | Native:
         """What runs the program, compiled at the first use."""
         if self.made is None:
             try:

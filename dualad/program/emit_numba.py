@@ -1,0 +1,364 @@
+"""Emission: a program as Python source with explicit loops, which numba compiles.
+
+Each part of the plan becomes a function of numbers and arrays, ``part0(x0, x1, c0, w0, y0)``: inputs, constants, work and results,
+which it writes into. It allocates nothing. The source depends on the program alone.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .forms import Buffer, Node, Reduce, Scatter
+from .fuse import Nest, Part, Plan
+from .nests import Body, below, boxes_of, cuts_of, literal, neutral
+from .pull import Expression, Pull
+
+__all__ = ["Source", "emit"]
+
+HEADER = '''"""Emitted by dualad: do not edit."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from dualad.program.kernels import (
+    LARGEST_ANGLE, OPTIONS, any_cos, any_sin, any_tan, arctan, cbrt, choose, cos, cosh, exp, expm1, log, log1p, sin, sinh, tan, tanh,
+)
+from dualad.program.scalars import (
+    at_least_inside, clip, exp_of_expm1, floor_divide, fmax, fmax_share, fmin, heaviside, is_finite, is_infinite, larger_share, maximum,
+    minimum, plus, ratio, remainder, root_above_one, sech_squared, sign, softmax_share, strong_multiply, times, turn,
+)
+'''
+
+
+@dataclass
+class Source:
+    """The emitted module.
+
+    Attributes
+    ----------
+    text : its source.
+    parts : for each part among the plan's steps, the nodes whose buffers its function takes.
+    names : the name of each buffer.
+    constants : the nodes of constant arrays, ``c0``, ``c1``, ...
+    nests : how many loop nests there are.
+    """
+
+    text: str = ""
+    parts: dict[int, list[Node]] = field(default_factory=dict)
+    names: dict[Node, str] = field(default_factory=dict)
+    constants: list[Node] = field(default_factory=list)
+    nests: int = 0
+
+
+class Names:
+    """The names of all buffers of a plan."""
+
+    def __init__(self, plan: Plan):
+        self.names: dict[Node, str] = {}
+        self.results = {node: k for k, node in reversed(list(enumerate(plan.outputs)))}
+        self.constants: list[Node] = []
+        self.given = {plan.nodes[value]: k for k, value in enumerate(plan.program.inputs)}
+        self.work = 0
+
+    def name(self, node):
+        """Return the name of a node that is stored or given."""
+        if node not in self.names:
+            if node in self.given:
+                name = f"x{self.given[node]}"
+            elif isinstance(node.form, Buffer) and node.form.array is not None:
+                self.constants.append(node)
+                name = f"c{len(self.constants) - 1}"
+            elif node in self.results:
+                name = f"y{self.results[node]}"
+            else:
+                name = f"w{self.work}"
+                self.work += 1
+            self.names[node] = name
+        return self.names[node]
+
+
+class Function:
+    """One emitted function: the nests of a part."""
+
+    def __init__(self, plan: Plan, names: Names, title: str):
+        self.plan, self.buffers, self.title = plan, names, title
+        self.names: dict = {}  # of expressions outside of all loops
+        self.lasting: dict = {}
+        self.lines: list = []
+        self.used: dict[Node, None] = {}
+        self.views: dict[Node, str] = {}
+        self.totals: dict[Node, str] = {}
+        self.tables: list[str] = []
+        self.count = 0
+        self.loops_emitted = 0
+        self.parameters: list[Node] = []
+
+    # --- names ------------------------------------------------------------------------------------------------------------------
+
+    def new(self, letter):
+        self.count += 1
+        return f"{letter}{self.count}"
+
+    def where(self, line):
+        return f"{os.path.basename(line[0])}:{line[1]}"
+
+    def buffer(self, node):
+        """Return the name of a node's buffer in this function."""
+        form = node.form
+        if isinstance(form, Buffer) and form.view_of is not None:
+            if node not in self.views:
+                source = form.view_of
+                while isinstance(source.form, Buffer) and source.form.view_of is not None:
+                    source = source.form.view_of
+                name = self.views[node] = self.new("v")
+                text = self.buffer(source)
+                self.lines.append(f"{name} = {text}.reshape({shape_text(node.shape)})" if node.shape else f"{name} = {text}")
+            return self.views[node]
+        self.used[node] = None
+        return self.buffers.name(node)
+
+    def scalar(self, node):
+        """Return a stored number as source."""
+        form = node.form
+        if isinstance(form, Buffer) and form.view_of is not None:
+            return f"{self.buffer(node)}[{', '.join('0' for _ in form.view_of.shape) or '()'}]"
+        if node in self.totals:
+            return self.totals[node]
+        name = self.buffer(node)
+        return name if isinstance(form, Buffer) else f"{name}[()]"
+
+    def total(self, root):
+        """Return the variable in which a reduction over everything is accumulated."""
+        if root not in self.totals:
+            self.totals[root] = self.new("s")
+        return self.totals[root]
+
+    # --- nests ------------------------------------------------------------------------------------------------------------------
+
+    def emit(self, nest: Nest):
+        getattr(self, nest.kind)(nest)
+
+    def pull(self, box):
+        return Pull(self.plan.stored, self.lasting, box)
+
+    def straight(self, nest):
+        """Emit small roots element by element."""
+        pull = self.pull(())
+        body = Body(self, ())
+        elements = {}
+        for root in nest.roots:
+            for at in np.ndindex(*root.shape):
+                elements[root, at] = pull.define(root, at)
+                pull.keep(root, at, elements[root, at])
+        body.evaluate(list(elements.values()))
+        for (root, at), expression in elements.items():
+            place = ", ".join(map(str, at)) or "()"
+            self.lines.append((root, f"[{place}] = {body.name(expression)}"))
+
+    def loops(self, nest):
+        """Emit roots over one index space: fast loops where it is large, and loops with conditions for the rest."""
+        self.loops_emitted += 1
+        whole = [(0, n) for n in nest.shape]
+        trial = self.pull(whole)
+        targets = self.targets(nest, trial)
+        fast, rest = boxes_of(cuts_of(trial, targets))
+        alone = len(fast) + len(rest) == 1
+        if len(fast) == 1 and not rest and len(whole) > 1 and flattens(nest, trial, targets):
+            count = int(np.prod(nest.shape))
+            body = Body(self, ((0, count),), True, False, trial.own)
+            pairs = [(self.fill(nest, trial, targets, body, alone), [("0", str(count))])]
+        else:
+            pairs = [(self.body(nest, box, True, alone), bounds(box)) for box in fast]
+        checks = any(body.checks for body, _ in pairs)
+        guarded = self.body(nest, whole, False, alone) if rest or checks else None
+        self.begin(nest, alone)
+        if checks:
+            self.lines.append("large = False")
+        for body, ranges in pairs:
+            self.lines += body.lines(ranges)
+        if guarded is not None:
+            self.guarded(nest, guarded, rest, whole, checks, alone)
+        for root in nest.roots:
+            if isinstance(root.form, Reduce) and not root.shape:
+                self.lines.append((root, f"[()] = {self.total(root)}"))
+
+    def guarded(self, nest, body, rest, whole, checks, alone):
+        """Emit the loops over the boxes in `rest`, and over all if an angle was too large."""
+        if len(rest) == 1 and not checks:
+            self.lines += body.lines([(str(low), str(high)) for low, high in rest[0]])
+            return
+        table = f"BOXES_{self.title}_{len(self.tables)}"
+        boxes = [*rest, *([tuple(whole)] if checks else [])]
+        self.tables.append(f"{table} = np.array({[[edge for pair in box for edge in pair] for box in boxes]})")
+        if checks:
+            self.lines += [f"first, last = 0, {len(rest)}", "if large:"]
+            kept, self.lines = self.lines, []
+            self.begin(nest, alone)
+            kept += [f"    {line}" for line in (*self.lines, f"first, last = {len(rest)}, {len(boxes)}")]
+            self.lines = kept
+        self.lines.append(f"for b in {table}[{'first:last' if checks else ':'}]:")
+        ranges = [(f"b[{2 * axis}]", f"b[{2 * axis + 1}]") for axis in range(len(whole))]
+        self.lines += [f"    {line}" for line in body.lines(ranges)]
+
+    def targets(self, nest, pull):
+        """Return the expression of each root at the loops' index; of a reduction, what it accumulates."""
+        targets = []
+        for root in nest.roots:
+            form = root.form
+            if isinstance(form, Reduce):
+                targets.append(pull(form.source, pull.own))
+            elif isinstance(form, Scatter):
+                targets.append(pull(form.base, pull.own))
+            else:
+                targets.append(pull.define(root, pull.own))
+                pull.keep(root, pull.own, targets[-1])
+        return targets
+
+    def begin(self, nest, alone):
+        """Emit what reductions start from."""
+        for root in nest.roots:
+            if isinstance(root.form, Reduce):
+                start_from = neutral(root.form.name, root.dtype)
+                if not root.shape:
+                    self.lines.append(f"{self.total(root)} = {start_from}")
+                elif not alone or not suffix(root.form.axes, len(nest.shape)):
+                    self.lines.append(f"{self.buffer(root)}[...] = {start_from}")
+
+    def body(self, nest, box, fast, alone):
+        """Return the body of the loops over a box."""
+        pull = self.pull(box)
+        return self.fill(nest, pull, self.targets(nest, pull), Body(self, box, fast), alone)
+
+    def fill(self, nest, pull, targets, body, alone):
+        body.evaluate(targets)
+        for root, expression in zip(nest.roots, targets, strict=True):
+            if isinstance(root.form, Reduce):
+                body.accumulate(root, expression, pull.own, alone and suffix(root.form.axes, len(pull.own)))
+            else:
+                body.store(root, expression, pull.own)
+        return body
+
+    def scan(self, nest):
+        """Emit a cumulative sum or product: the axis it goes along is the innermost loop."""
+        (root,) = nest.roots
+        form = root.form
+        self.loops_emitted += 1
+        pull = self.pull([(0, n) for n in nest.shape])
+        expression = pull(form.source, pull.own)
+        body = Body(self, pull.box, hoisted=False)
+        body.evaluate([expression])
+        total, indent = self.new("s"), ""
+        target = body.element(self.buffer(root), pull.own, body.depth)
+        for axis in (*(k for k in range(body.depth) if k != form.axis), form.axis):
+            if axis == form.axis:
+                first = -root.dtype.type(0) if form.name == "sum" else root.dtype.type(1)  # so that the first is the element itself
+                self.lines.append(f"{indent}{total} = {literal(first)}")
+            self.lines.append(f"{indent}for {body.index[axis]} in range({nest.shape[axis]}):")
+            indent += "    "
+        operator = "+" if form.name == "sum" else "*"
+        combined = f"{total} = {total} {operator} {body.name(expression)}"
+        self.lines += [indent + line for line in (*body.before[body.depth], combined, f"{target} = {total}")]
+
+    def scatter(self, nest):
+        """Emit an array with elements added or written at chosen positions."""
+        (root,) = nest.roots
+        form = root.form
+        self.loops(Nest("loops", root.shape, [root]))
+        pull = self.pull([(0, n) for n in form.source.shape])
+        expression, positions = pull(form.source, pull.own), pull.at(form.maps, pull.own)
+        body = Body(self, pull.box, hoisted=False)
+        body.evaluate([expression, *(position for position in positions if isinstance(position, Expression))])
+        target = body.element(self.buffer(root), positions, body.depth)
+        body.before[body.depth].append(f"{target} {'+=' if form.adds else '='} {body.name(expression)}")
+        self.lines += body.lines([("0", str(n)) for n in form.source.shape])
+
+    # --- text -------------------------------------------------------------------------------------------------------------------
+
+    def text(self, needed):
+        """Return the function's source; of straight code only those elements are stored that are read from memory."""
+        body = []
+        for line in self.lines:
+            if isinstance(line, tuple):
+                root, rest = line
+                if root not in needed:
+                    continue
+                line = f"{self.buffer(root)}{rest}"
+            body.append(f"    {line}")
+        self.parameters = sorted(self.used, key=lambda node: parameter_order(self.buffers.name(node)))
+        names = ", ".join(self.buffers.name(node) for node in self.parameters)
+        return "\n".join([*self.tables, "@njit(**OPTIONS, cache=CACHED)", f"def {self.title}({names}):", *(body or ["    pass"])])
+
+
+def suffix(axes, count):
+    """Return whether the axes of a reduction are the last ones."""
+    return tuple(axes) == tuple(range(count - len(axes), count))
+
+
+def bounds(box):
+    """Return the bounds of fast loops as source: the innermost counts from 0."""
+    *outer, (low, high) = box
+    return [*((str(a), str(b)) for a, b in outer), ("0", str(high - low))]
+
+
+def flattens(nest, pull, targets):
+    """Return whether a nest reads and writes whole arrays alike, so that it is one loop over their elements."""
+    if pull.conditions or any(isinstance(root.form, Reduce) and root.shape for root in nest.roots):
+        return False
+    for expression in below(targets):
+        if expression.kind == "read" and expression.level:
+            node, at = expression.what
+            if at != pull.own or node.shape != nest.shape:
+                return False
+    return True
+
+
+def parameter_order(name):
+    return "xcrwy".index(name[0]) if name[0] != "y" else 5, int(name[1:])
+
+
+def shape_text(shape):
+    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+
+
+# --- the module --------------------------------------------------------------------------------------------------------------------
+
+
+def emit(plan: Plan) -> Source:
+    """Return the source of a plan."""
+    buffers = Names(plan)
+    functions: dict[int, Function] = {}
+    for k, step in enumerate(plan.steps):
+        if isinstance(step, Part):
+            functions[k] = Function(plan, buffers, f"part{len(functions)}")
+            for nest in step.nests:
+                functions[k].emit(nest)
+    needed = set(plan.outputs)
+    for step in plan.steps:
+        if not isinstance(step, Part):
+            needed.update(map(memory_of, step.form.operands))
+    needed.update(memory_of(node) for node in plan.outputs)
+    for function in functions.values():
+        needed.update(function.used)
+    source = Source(nests=sum(function.loops_emitted for function in functions.values()))
+    texts = [function.text(needed) for function in functions.values()]
+    source.parts = {k: function.parameters for k, function in functions.items()}
+    source.names = buffers.names
+    source.constants = buffers.constants
+    source.text = "\n\n\n".join([HEADER, *texts]) + "\n"
+    return source
+
+
+def memory_of(node):
+    """Return the node whose buffer a node is seen in."""
+    while isinstance(node.form, Buffer) and node.form.view_of is not None:
+        node = node.form.view_of
+    return node
+
+
+def dtype_name(dtype):
+    return "bool_" if dtype.kind == "b" else dtype.name

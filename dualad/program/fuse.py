@@ -1,0 +1,321 @@
+"""Fusion: which values are stored, and which loop nests compute them.
+
+A value gets a buffer (it is a *root*) if it is an output, feeds what cannot be computed element by element, or would be computed
+several times and is dear (`worth_storing`). All else is an expression that is pulled into the loops that read it. Roots over one index
+space that do not read each other at other indices share a loop nest; small ones are straight code without loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .forms import Along, Buffer, Call, Computed, Fill, Index, Map, Node, Pieces, Reduce, Scan, Scatter
+from .lower import lower
+from .program import Program, Value
+from .pull import compose, guard, start
+
+__all__ = ["Nest", "Part", "Plan", "plan", "worth_storing"]
+
+#: arrays of at most so many elements are straight code, if that takes at most so many operations
+SMALL, LONGEST = 36, 4000
+#: reductions of at most so many terms are written out where they are read
+SHORT = 8
+#: expressions of more operations than this are not inlined
+LARGEST = 1500
+#: a value read more often is not counted on
+MANY = 6
+
+
+def worth_storing(times: int, cost: float) -> bool:
+    """Return whether a value computed `times` times, each at `cost` additions, is better stored: a store and its loads take about 20."""
+    return cost > LARGEST or (times - 1) * cost > 20
+
+
+@dataclass(eq=False)
+class Nest:
+    """Roots that share the loops over one index space; of `kind` ``loops``, ``straight``, ``scan`` or ``scatter``."""
+
+    kind: str
+    shape: tuple[int, ...]
+    roots: list[Node] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Part:
+    """Nests that run one after the other in one compiled function."""
+
+    nests: list[Nest]
+
+
+@dataclass(eq=False)
+class Plan:
+    """What is computed in which order: `steps` are parts, and nodes that are calls."""
+
+    program: Program
+    nodes: dict[Value, Node]
+    outputs: list[Node]
+    stored: set[Node]
+    steps: list
+
+
+def plan(program: Program) -> Plan:
+    """Return how a program is computed."""
+    nodes = lower(program)
+    outputs = [nodes[out] for out in program.outputs if isinstance(out, Value)]
+    order = reachable(outputs)
+    stored = roots_of(order, outputs)
+    return Plan(program, nodes, outputs, stored, steps_of(order, stored))
+
+
+def operands(node):
+    return getattr(node.form, "operands", ())
+
+
+def reachable(outputs):
+    """Return all nodes that the outputs need, operands first."""
+    order, seen = [], set()
+    stack = [(node, False) for node in reversed(outputs)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(operand, False) for operand in reversed(operands(node)) if operand not in seen]
+    return order
+
+
+def given(node):
+    """Return whether a node has its values without being computed in a loop: numbers, inputs, constants, results of calls."""
+    return isinstance(node.form, Fill | Buffer | Call)
+
+
+# --- roots -------------------------------------------------------------------------------------------------------------------------
+
+
+def terms(node):
+    """Return how many terms an element of a reduction has."""
+    return node.form.source.size // max(node.size, 1)
+
+
+def straight(node, cost):
+    """Return whether a root is written out element by element."""
+    if isinstance(node.form, Scatter) or node.size > SMALL:
+        return False
+    if isinstance(node.form, Reduce) and terms(node) > SMALL:
+        return False
+    return node.size * cost[node] <= LONGEST
+
+
+def roots_of(order, outputs):
+    """Return the nodes that are stored."""
+    forced = {node for node in outputs if not given(node)}
+    for node in order:
+        form = node.form
+        if isinstance(form, Scatter | Scan) or (isinstance(form, Reduce) and terms(node) > SHORT):
+            forced.add(node)
+        if isinstance(form, Call) or (isinstance(form, Buffer) and form.view_of is not None):
+            forced.update(operand for operand in form.operands if not given(operand))
+        if isinstance(form, Index) and any(isinstance(entry, Computed) for entry in form.maps) and not given(form.source):
+            forced.add(form.source)
+    stored = forced
+    for _ in range(3):
+        cost = costs(order, stored)
+        chosen = chosen_roots(order, forced, cost)
+        if chosen == stored:
+            break
+        stored = chosen
+    return stored
+
+
+def costs(order, stored):
+    """Return about how many additions an element of each node takes, with all that is inlined into it."""
+    cost: dict[Node, float] = {}
+
+    def read(node):
+        return 0.0 if isinstance(node.form, Fill) else 1.0 if node in stored or given(node) else cost[node]
+
+    for node in order:
+        form = node.form
+        if isinstance(form, Map):
+            cost[node] = form.scalar.cost + sum(read(operand) for operand in form.operands)
+        elif isinstance(form, Index):
+            cost[node] = read(form.source) + sum(read(entry.array) + 1 for entry in form.maps if isinstance(entry, Computed))
+        elif isinstance(form, Pieces):
+            cost[node] = max(read(operand) for operand in form.operands)
+        elif isinstance(form, Reduce):
+            cost[node] = terms(node) * (1 + read(form.source))
+        elif isinstance(form, Scan):
+            cost[node] = 1 + read(form.source)
+        else:
+            cost[node] = 1.0
+        cost[node] = min(cost[node], 1e9)
+    return cost
+
+
+def chosen_roots(order, forced, cost):
+    """Return the roots, the forced ones and those worth storing, looking at where each node is read from the end backwards."""
+    stored: set[Node] = set()
+    reads: dict[Node, set] = {node: set() for node in order}
+    phase = phases(order)
+    for node in reversed(order):
+        form = node.form
+        if given(node):
+            if isinstance(form, Call):
+                for operand in form.operands:
+                    reads[operand].add(("call", start([(0, n) for n in operand.shape])))
+            elif isinstance(form, Buffer):
+                for operand in form.operands:
+                    if operand in reads:
+                        reads[operand].add(("view", start([(0, n) for n in operand.shape])))
+            continue
+        if node in forced or worth_storing(len({overlap(read) for read in reads[node]}), cost[node]):
+            stored.add(node)
+            space = form.source.shape if isinstance(form, Reduce | Scatter) else node.shape
+            where = "straight" if straight(node, cost) else (space, phase[node])
+            reads[node] = {(where, start([(0, n) for n in node.shape]))}
+            if isinstance(form, Reduce):
+                reads[form.source].add((where, start([(0, n) for n in space])))
+                continue
+            if isinstance(form, Scatter):
+                reads[form.base].add(((node.shape, phase[node]), start([(0, n) for n in node.shape])))
+                own = start([(0, n) for n in space])
+                reads[form.source].add((where, own))
+                for entry in form.maps:
+                    if isinstance(entry, Computed):
+                        reads[entry.array].add((where, through(entry.at, own)))
+                continue
+        for where, at in reads[node] if len(reads[node]) <= 64 else list(reads[node])[:64]:
+            for operand, index in pulled(form, at):
+                reads[operand].add((where, index))
+    return stored
+
+
+def overlap(read):
+    """Return a key of a read, the same for reads of different elements by number, and for reads by one map in different places."""
+    where, at = read
+    return where, tuple("one" if isinstance(p, int) else (p.axis, *sorted({piece[2:] for piece in p.pieces})) for p in at)
+
+
+def phases(order):
+    """Return how many whole passes come before each node."""
+    phase: dict[Node, int] = {}
+    for node in order:
+        phase[node] = max(
+            (phase[operand] + isinstance(operand.form, Reduce | Scan | Scatter | Call) for operand in operands(node)), default=0
+        )
+    return phase
+
+
+def through(maps, at):
+    """Return the positions that maps say; those of `Computed` are all alike."""
+    return tuple(entry if isinstance(entry, int) else compose(entry, at[entry.axis]) if isinstance(entry, Along) else 0 for entry in maps)
+
+
+def pulled(form, at):
+    """Yield the operands of a form with the indices that they are read at, for an element at the index `at`."""
+    if isinstance(form, Map):
+        for operand in form.operands:
+            lead = len(at) - operand.ndim
+            yield operand, tuple(0 if n == 1 else at[lead + k] for k, n in enumerate(operand.shape))
+    elif isinstance(form, Index):
+        yield form.source, through(form.maps, at)
+        for entry in form.maps:
+            if isinstance(entry, Computed):
+                yield entry.array, through(entry.at, at)
+    elif isinstance(form, Pieces):
+        yield form.base, at
+        for region in form.regions:
+            if not any(guard(position, low, high) is False for position, (low, high) in zip(at, region.box, strict=True)):
+                yield region.source, through(region.maps, at)
+    elif isinstance(form, Reduce):
+        inner = iter(at)
+        yield (
+            form.source,
+            tuple(Along(100 + k, ((0, n, 1, 0),)) if k in form.axes else next(inner) for k, n in enumerate(form.source.shape)),
+        )
+    elif isinstance(form, Scan):
+        yield form.source, at
+
+
+# --- nests -------------------------------------------------------------------------------------------------------------------------
+
+
+def steps_of(order, stored):
+    """Return the parts and calls in order: a part holds the nests between two rounds of calls."""
+    level: dict[Node, int] = {}
+    cost = costs(order, stored)
+    nests: dict[int, list[Nest]] = {}
+    calls: dict[int, list[Node]] = {}
+    home: dict[Node, tuple[int, int]] = {}
+    for node in order:
+        level[node] = max((level[operand] for operand in operands(node)), default=0)
+        if isinstance(node.form, Call):
+            level[node] += 1
+            calls.setdefault(level[node], []).append(node)
+        if node in stored:
+            place(node, level[node], nests.setdefault(level[node], []), home, stored, cost)
+    steps: list = []
+    for k in range(max(level.values(), default=0) + 1):
+        steps += calls.get(k, [])
+        if nests.get(k):
+            steps.append(Part(nests[k]))
+    return steps
+
+
+def place(root, level, nests, home, stored, cost):
+    """Put a root into the first nest of its index space that it may join, or into a new one."""
+    kind = (
+        "straight" if straight(root, cost)
+        else "scan" if isinstance(root.form, Scan)
+        else "scatter" if isinstance(root.form, Scatter)
+        else "loops"
+    )  # fmt: skip
+    shape = () if kind == "straight" else root.form.source.shape if isinstance(root.form, Reduce) else root.shape
+    first = 0
+    for other, same, plain in stored_reads(root, stored):
+        if home.get(other, (-1, 0))[0] == level:
+            at = home[other][1]
+            allowed = plain if kind == "straight" else kind == "loops" and same and not isinstance(other.form, Reduce)
+            joins = allowed and nests[at].kind == kind
+            first = max(first, at if joins else at + 1)
+    for at in range(first, len(nests)):
+        nest = nests[at]
+        if nest.kind == kind and kind in ("straight", "loops") and nest.shape == shape and (kind == "straight" or len(nest.roots) < 12):
+            break
+    else:
+        at = len(nests)
+        nests.append(Nest(kind, shape))
+    nests[at].roots.append(root)
+    home[root] = level, at
+
+
+def stored_reads(root, stored):
+    """Yield the stored nodes that a root reads, whether at its own index only, and whether at positions known beforehand."""
+    form = root.form
+    stack = [(operand, same_index(form, root, operand), direct(form, operand)) for operand in form.operands]
+    if isinstance(form, Reduce):
+        stack = [(form.source, True, True)]
+    seen = set()
+    while stack:
+        node, same, plain = stack.pop()
+        if (node, same, plain) in seen:
+            continue
+        seen.add((node, same, plain))
+        if node in stored:
+            yield node, same, plain
+        elif isinstance(node.form, Buffer) and node.form.view_of is not None:
+            stack.append((node.form.view_of, False, plain))
+        elif not given(node):
+            stack += [(x, same and same_index(node.form, node, x), plain and direct(node.form, x)) for x in operands(node)]
+
+
+def direct(form, operand):
+    """Return whether a form reads an operand at positions that are known beforehand."""
+    return not (isinstance(form, Index) and operand is form.source and any(isinstance(entry, Computed) for entry in form.maps))
+
+
+def same_index(form, node, operand):
+    """Return whether a form reads an operand at its own index."""
+    return operand.shape == node.shape and (isinstance(form, Map) or (isinstance(form, Pieces) and operand is form.base))

@@ -1,0 +1,148 @@
+"""The lowering of each function with a row: one table that says what it is to a loop nest, or why it is called instead.
+
+Elementwise functions are expressions (`maps`); here stand those that move elements, and those that reduce. A rule gets the operation's
+arguments with `Node`s for values and returns a node; it raises `Unliftable` where this call of it has no loop form.
+"""
+
+from __future__ import annotations
+
+import inspect
+from string import Formatter
+
+from ..rules import calculus, constants, decompositions, linalg, scimath, sparse, ufunc_methods, ufuncs
+from ..rules.indexing import cast, discretize, last_of
+from ..rules.kinds import ROWS
+from ..rules.names import np
+from ..rules.ufuncs import softmax_share
+from . import moves, sums
+from .forms import LOWERINGS, Buffer, Call, Fill, Node, Unliftable, broadcast, converted, copied, mapped
+from .maps import MAPS
+from .program import Program, Value, map_values
+
+__all__ = ["CALLED", "lower", "lowering_of"]
+
+ROOMS = (moves, sums)  # whose rules enter the table
+
+
+def lower(program: Program) -> dict[Value, Node]:
+    """Return the node of every value of a program."""
+    nodes: dict[Value, Node] = {}
+    for value in program.inputs:
+        nodes[value] = Node(Buffer(value), value.shape, value.dtype, value.weak)
+    for value, array in program.constants.items():
+        first = array.ravel()[:1]
+        same = array.size and array.dtype.kind in "fiub" and array.tobytes() == first.tobytes() * array.size
+        nodes[value] = Node(Fill(first[0]) if same else Buffer(value, array), value.shape, value.dtype, value.weak)
+    for operation in program.operations:
+        try:
+            results = (lowered(operation, nodes),)
+        except Unliftable as reason:
+            operands = tuple(nodes[value] for value in operation.reads)
+            call = Call(operation, operands, str(reason))
+            made = (Node(call, (), float),)
+            results = tuple(Node(Buffer(out, None, None, made), out.shape, out.dtype, out.weak) for out in operation.outputs)
+        for out, node in zip(operation.outputs, results, strict=True):
+            nodes[out] = node
+            if node.line is None and not isinstance(node.form, Fill):
+                node.line = operation.line
+    return nodes
+
+
+def lowered(operation, nodes):
+    """Return the node of an operation with one result."""
+    (out, *more) = operation.outputs
+    if operation.several or more:
+        raise Unliftable("it has several results")
+    fn = operation.fn
+    if out.size == 0 or any(value.size == 0 for value in operation.reads) or out.dtype.kind not in "fiubc" or out.dtype.itemsize > 16:
+        raise Unliftable(f"its result is {out.type}")
+    if out.dtype.char in "gGe":
+        raise Unliftable(f"numba has no {out.dtype}")
+    args, kwargs = (map_values(nodes.__getitem__, part) for part in (operation.args, operation.kwargs))
+    if fn in LOWERINGS:
+        rule = LOWERINGS[fn]
+        try:
+            inspect.signature(rule).bind(out, *args, **kwargs)
+        except TypeError:
+            raise Unliftable("it has keywords that the loops have not") from None
+        node = rule(out, *args, **kwargs)
+    elif fn in MAPS and not kwargs:
+        node = elementwise(fn, out, args)
+    else:
+        raise Unliftable(CALLED.get(fn, "it has keywords" if fn in MAPS else "it has no loop form"))
+    if node.shape != out.shape:
+        node = broadcast(node, out.shape)
+    if node.dtype != out.dtype and not (out.dtype.kind == "b" and node.dtype.kind == "f"):
+        node = converted(node, out.dtype)
+    if node.weak != out.weak:
+        node = copied(node, node.dtype, out.weak)
+    return node
+
+
+def elementwise(fn, out, args):
+    if fn in (cast, discretize):
+        return converted(args[0], out.dtype)
+    if not all(isinstance(arg, Node | int | float | complex | np.number | np.bool_) for arg in args):
+        raise Unliftable("an argument is no array or number")
+    if fn is np.power and out.dtype.kind == "f" and not isinstance(args[1], Node):
+        x, y = args[0] if args[0].dtype == out.dtype else converted(args[0], out.dtype), float(args[1])
+        if y in POWERS:
+            return POWERS[y](x)
+    if fn is softmax_share and len(args) == 2:
+        args = (*args, 1.0)
+    places = {place for _, place, _, _ in Formatter().parse(MAPS[fn].template) if place is not None}
+    if len(args) != max(map(int, places)) + 1:
+        raise Unliftable(f"of {len(args)} arguments")
+    return mapped(fn, *args, out=out.dtype)
+
+
+POWERS = {
+    1.0: lambda x: x,
+    2.0: lambda x: mapped(np.square, x),
+    0.5: lambda x: mapped(np.sqrt, x),
+    -1.0: lambda x: mapped(np.reciprocal, x),
+}
+
+
+# --- what is called -----------------------------------------------------------------------------------------------------------------
+
+REASONS = {
+    "its result is no array of numbers": [
+        np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type, np.can_cast, np.may_share_memory, np.shares_memory,
+        np.array2string, np.array_repr, np.array_str, np.common_type, np.einsum_path, np.min_scalar_type, np.save, np.savez,
+        np.savez_compressed, np.savetxt, constants.evaluate, decompositions.warn_close, np.diag_indices_from, np.tril_indices_from,
+        np.triu_indices_from,
+    ],
+    "the shape of its result depends on the values": [np.nonzero, np.argwhere, np.flatnonzero],
+    "it searches or sorts": [
+        np.argsort, np.argmax, np.argmin, np.nanargmax, np.nanargmin, np.argpartition, np.searchsorted, np.digitize, np.lexsort, np.isin,
+        ufunc_methods.leader,
+        last_of,
+        np.sort,
+        np.partition,
+    ],
+    "NumPy moves its elements as fast as a loop": [np.lib.stride_tricks.sliding_window_view, np.insert, np.delete],
+    "it compares whole arrays": [np.isclose, np.allclose, np.array_equal, np.array_equiv],
+    "it is rarely asked": [np.isreal, np.iscomplex, np.isneginf, np.isposinf, np.fix, np.isnat, np.ldexp, ufuncs.fraction, ufuncs.exponent],
+    "NumPy evaluates it by a series of its own": [np.sinc, calculus.bessel_i0, scimath.arcsin_above, scimath.arccos_above],
+    "the library does it faster than a loop": [calculus.convolve_full, ufunc_methods.add_reduceat, sparse.times_sparse],
+    "it is linear algebra, which LAPACK does": [
+        np.linalg.solve, np.linalg.inv, np.linalg.det, np.linalg.slogdet, np.linalg.matrix_rank, decompositions.close_pairs,
+        decompositions.complement, decompositions.cholesky_factor, decompositions.eigh_factors, decompositions.eigenvalues,
+        decompositions.eig_factors, decompositions.general_eigenvalues, decompositions.svd_factors, decompositions.singular_values,
+        decompositions.qr_factors, decompositions.pseudo_inverse, linalg.cofactor_matrix,
+    ],
+    "it is a Fourier transform": [np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft],
+}  # fmt: skip
+#: the rows that have no loop form, with the reason
+CALLED = {fn: reason for reason, fns in REASONS.items() for fn in fns}
+for name in ("isin", "in1d"):
+    if hasattr(np, name):
+        CALLED[getattr(np, name)] = "it searches or sorts"
+
+
+def lowering_of(fn):
+    """Return what a function with a row is to the loops: ``loops``, or the reason why it is called."""
+    if fn in LOWERINGS or fn in MAPS:
+        return "loops"
+    return CALLED.get(fn) or ("SciPy evaluates it" if ROWS[fn].name.startswith(("scipy.", "dualad.rules.special")) else None)

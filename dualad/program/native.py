@@ -1,0 +1,195 @@
+"""The backend numba: programs as compiled loops."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+
+from .cache import load, seal
+from .emit_numba import Source, dtype_name, emit, memory_of
+from .forms import Buffer, Fill, Node
+from .fuse import Part, Plan, plan
+from .program import Program, Value, map_values
+
+__all__ = ["Native", "available", "compile_numba"]
+
+
+def available() -> bool:
+    """Return whether numba is installed."""
+    return importlib.util.find_spec("numba") is not None
+
+
+class Native:
+    """A program made ready to run by numba.
+
+    Attributes
+    ----------
+    call : maps the plain inputs to a tuple of outputs.
+    source : the emitted source.
+    notes : what was fused into how many loops, what is called, what is stored.
+    module : the emitted module: ``part0`` is compiled and takes buffers only, in the order of ``buffers``.
+    plan, buffers : how the program is computed; the nodes whose buffers each part takes.
+    """
+
+    def __init__(self, program: Program):
+        self.plan = plan(program)
+        self.emitted = emit(self.plan)
+        self.source = self.emitted.text
+        self.notes = notes(self.plan, self.emitted)
+        self.module = self.load()
+        self.buffers = list(self.emitted.parts.values())
+        self.compile()
+        self.call = self.caller()
+
+    def load(self):
+        """Return the emitted module."""
+        return load(self.source)
+
+    def compile(self):
+        """Compile all functions for the types of their buffers, or load their machine code."""
+        from numba import types
+
+        def type_of(node):
+            scalar = getattr(types, dtype_name(node.dtype).rstrip("_") if node.dtype.kind == "b" else node.dtype.name)
+            number = not node.shape and isinstance(node.form, Buffer) and node.form.view_of is None
+            return scalar if number else types.Array(scalar, node.ndim, "C")
+
+        for k, parameters in enumerate(self.buffers):
+            getattr(self.module, f"part{k}").compile(tuple(map(type_of, parameters)))
+        seal(self.module)
+
+    # --- calls ------------------------------------------------------------------------------------------------------------------
+
+    def caller(self):
+        """Return the function of the plain inputs."""
+        simple = all(isinstance(step, Part) for step in self.plan.steps)
+        outs = [self.output(out, k) for k, out in enumerate(self.plan.program.outputs)] if simple else [None]
+        return self.by_steps() if None in outs else self.written_out(outs)
+
+    def output(self, out, k):
+        """Return an output as source where it is a result's own buffer, None where more is to be done."""
+        if not isinstance(out, Value):
+            return f"literals[{k}]"
+        node, outputs = self.plan.nodes[out], self.plan.program.outputs
+        if node not in self.plan.stored or node.dtype != out.dtype or outputs.index(out) != k:
+            return None
+        if any(isinstance(other, Value) and other is not out and self.plan.nodes[other] is node for other in outputs):
+            return None
+        return self.emitted.names[node] + {"array": "", "scalar": "[()]", "python": ".item()"}[out.kind]
+
+    def written_out(self, outs):
+        """Return the function as a few statements: results are allocated, work comes from a pool, the parts are called."""
+        plan, names = self.plan, self.emitted.names
+        results = {memory_of(node) for node in plan.outputs}
+        made = [node for node in names if node in plan.stored]
+        work = [node for node in made if node not in results]
+        space: dict[str, Any] = {"empty": np.empty, "fit": prepared, "literals": plan.program.outputs, "pool": []}
+        space["work"] = [(node.shape, node.dtype) for node in work]
+        space.update({names[node]: prepared(node, node.form.array) for node in self.emitted.constants})
+        lines = []
+        for k, value in enumerate(plan.program.inputs):
+            node = plan.nodes[value]
+            space.update({f"node{k}": node, f"dtype{k}": node.dtype})
+            fits = f"x{k}.flags.carray and x{k}.dtype == dtype{k}" if node.shape else f"type(x{k}) is float and {node.dtype == float}"
+            if node in names:
+                lines.append(f"if not ({fits}): x{k} = fit(node{k}, x{k})")
+        if work:
+            lines.append("buffers = pool.pop() if pool else [empty(shape, dtype) for shape, dtype in work]")
+            lines.append(f"[{', '.join(names[node] for node in work)}] = buffers")
+        for node in made:
+            if node in results:
+                space[f"{names[node]}_dtype"] = node.dtype
+                lines.append(f"{names[node]} = empty({node.shape}, {names[node]}_dtype)")
+        for k, parameters in enumerate(self.buffers):
+            space[f"part{k}"] = getattr(self.module, f"part{k}")
+            lines.append(f"part{k}({', '.join(names[node] for node in parameters)})")
+        if work:
+            lines.append("pool.append(buffers)")
+        lines.append(f"return ({', '.join(outs)}{',' * (len(outs) == 1)})")
+        given = ", ".join(f"x{k}" for k in range(len(plan.program.inputs)))
+        exec("\n    ".join([f"def call({given}):", *lines]), space)
+        return space["call"]
+
+    def by_steps(self):
+        """Return the function that runs parts and calls in order, and holds all values by node."""
+        plan, nodes = self.plan, self.plan.nodes
+        inputs = [nodes[value] for value in plan.program.inputs]
+        constants = {node: prepared(node, node.form.array) for node in self.emitted.constants}
+        compiled = {k: getattr(self.module, f"part{i}") for i, k in enumerate(self.emitted.parts)}
+        finish = [finisher(plan, out) for out in plan.program.outputs]
+        made = [node for node in self.emitted.names if node in plan.stored]
+
+        def call(*given):
+            held: dict[Node, Any] = dict(constants)
+            held.update(zip(inputs, given, strict=True))
+            held.update((node, np.empty(node.shape, node.dtype)) for node in made)
+            for k, step in enumerate(plan.steps):
+                if isinstance(step, Part):
+                    compiled[k](*[prepared(node, held[node]) for node in self.emitted.parts[k]])
+                    continue
+                operation = step.form.operation
+                args, kwargs = (map_values(lambda value: as_value(value, held, nodes), part) for part in (operation.args, operation.kwargs))
+                with np.errstate(all="ignore"):
+                    out = operation.call(*args, **kwargs)
+                held.update(zip((nodes[value] for value in operation.outputs), out if operation.several else (out,), strict=True))
+            return tuple([last(held) for last in finish])
+
+        return call
+
+
+def compile_numba(program: Program) -> Native:
+    """Make a program ready to run as compiled loops."""
+    return Native(program)
+
+
+def prepared(node, x):
+    """Return an input, a constant or a result as the compiled function takes it."""
+    if node.shape or not isinstance(node.form, Buffer):  # work and results of no axes are arrays
+        return x if x.flags.carray and x.dtype == node.dtype else np.array(x, node.dtype, order="C")
+    return x if type(x) is float and node.dtype == float else node.dtype.type(x[()] if isinstance(x, np.ndarray) else x)
+
+
+def seen(node, held):
+    """Return a node's array: a buffer, or one in another shape."""
+    if isinstance(node.form, Fill):
+        return np.full(node.shape, node.form.number, node.dtype)
+    if node not in held and isinstance(node.form, Buffer):
+        if node.form.array is not None:
+            return node.form.array
+        return np.reshape(seen(memory_of(node), held), node.shape)
+    return held[node]
+
+
+def as_value(value: Value, held, nodes):
+    """Return a value as the operation that is called takes it."""
+    x = seen(nodes[value], held)
+    if value.kind == "array":
+        return np.asarray(x)
+    return np.asarray(x).item() if value.kind == "python" else np.asarray(x, value.dtype)[()]
+
+
+def finisher(plan: Plan, out):
+    """Return the function that makes an output of the buffers."""
+    if not isinstance(out, Value):
+        return lambda held: out
+    node, dtype = plan.nodes[out], out.dtype
+    if out.kind == "python":
+        return lambda held: np.asarray(seen(node, held)).item()
+    if out.kind == "scalar":
+        return lambda held: dtype.type(np.asarray(seen(node, held))[()])
+    first = next(k for k, other in enumerate(plan.program.outputs) if isinstance(other, Value) and plan.nodes[other] is node)
+    if plan.program.outputs[first] is out and node in plan.stored and node.shape and node.dtype == dtype:
+        return lambda held: held[node]
+    return lambda held: np.array(seen(node, held), dtype).reshape(out.shape)
+
+
+def notes(plan: Plan, emitted: Source) -> str:
+    """Return what was made of a program: loops, calls, stored values."""
+    calls = [step.form for step in plan.steps if not isinstance(step, Part)]
+    stored = [name for name in emitted.names.values() if name[0] == "w"]
+    text = f"numba: {emitted.nests} loop nests in {len(emitted.parts)} compiled parts, {len(stored)} values stored between them"
+    for call in calls:
+        text += f"\n  called: {call.operation!r}: {call.reason}"
+    return text

@@ -1,0 +1,351 @@
+"""Loop nests as lines of Python that numba compiles: the boxes of an index space, and the statements in each.
+
+A nest's conditions on indices cut its index space into boxes. In the large ones all conditions are decided; their loops are emitted
+without branches, with rows cut to the exact range and one index for all, which is what LLVM vectorises. All other boxes go through one
+loop with the conditions in it, and so do all boxes again where an angle was too large for the kernels of `kernels`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from .forms import Along, Node
+from .pull import Expression
+
+__all__ = ["COMBINE", "Body", "below", "boxes_of", "cuts_of", "literal", "neutral"]
+
+#: more boxes than this are not told apart
+MOST_BOXES = 81
+ANGLES = ("sin", "cos", "tan")
+COMBINE = {
+    "sum": "plus({}, {})", "product": "times({}, {})", "maximum": "maximum({}, {})", "minimum": "minimum({}, {})",
+    "all": "{} & {}", "any": "{} | {}",
+}  # fmt: skip
+
+
+def literal(number):
+    """Return a number as it is written in source."""
+    dtype = getattr(number, "dtype", None)
+    if isinstance(number, bool | np.bool_):
+        return str(bool(number))
+    if isinstance(number, int | np.integer):
+        text = str(int(number))
+    elif isinstance(number, complex | np.complexfloating):
+        text = f"complex({literal(float(number.real))}, {literal(float(number.imag))})"
+    else:
+        number = float(number)
+        text = "math.nan" if number != number else f"{'-' * (number < 0)}math.inf" if math.isinf(number) else repr(number)
+    text = f"({text})" if text.startswith("-") else text
+    return text if dtype is None or dtype.name in PLAIN else f"np.{dtype.name}({text})"
+
+
+PLAIN = ("float64", "int64", "bool", "complex128")
+
+
+def neutral(name, dtype):
+    """Return the number that a reduction starts from."""
+    if name in ("maximum", "minimum") and dtype.kind in "iu":
+        number = dtype.type(getattr(np.iinfo(dtype), "min" if name == "maximum" else "max"))
+    else:
+        number = dtype.type({"sum": 0, "product": 1, "maximum": -np.inf, "minimum": np.inf, "all": 1, "any": 0}[name])
+    return literal(number)
+
+
+def affine(index, stride, offset):
+    """Return stride * index + offset as source."""
+    text = index if stride == 1 else f"-{index}" if stride == -1 else f"{stride} * {index}"
+    if stride == 0:
+        return str(offset)
+    return text if not offset else f"{text} {'+' if offset > 0 else '-'} {abs(offset)}"
+
+
+def piecewise(pieces, index, span):
+    """Return a position that is affine in each piece of an index's span as source; 0 where there is no piece."""
+    text, next_low = None, span[1]
+    for low, high, stride, offset in reversed(pieces):
+        if high < next_low:
+            text = "0" if text is None else f"(0 if {index} < {next_low} else {text})"
+        here = affine(index, stride, offset)
+        text = here if text is None else f"({here} if {index} < {high} else {text})"
+        next_low = low
+    return text if next_low <= span[0] else f"0 if {index} < {next_low} else {text}"
+
+
+def condition_text(ranges, index):
+    """Return the condition that an index is in one of some ranges."""
+    return " | ".join(f"(({low} <= {index}) & ({index} < {high}))" for low, high in ranges)
+
+
+def cuts_of(pull, targets):
+    """Return for each loop axis where conditions on its index change."""
+    cuts = [{low, high} for low, high in pull.box]
+    for axis, ranges in pull.conditions:
+        cuts[axis].update(edge for pair in ranges for edge in pair)
+    inner = len(pull.box) - 1
+    for expression in below(targets):
+        if expression.kind == "read":
+            for position in expression.what[1]:
+                if isinstance(position, Along) and position.axis == inner and len(position.pieces) > 1:
+                    cuts[inner].update(edge for piece in position.pieces for edge in piece[:2])
+    return [sorted(edges) for edges in cuts]
+
+
+def boxes_of(cuts):
+    """Return the boxes with fast loops, and the rest."""
+    cells = [list(itertools.pairwise(edges)) for edges in cuts]
+    if math.prod(map(len, cells)) > MOST_BOXES:
+        cells = [merged_around(pairs) for pairs in cells]
+    boxes = sorted(itertools.product(*cells), key=volume, reverse=True)
+    total = sum(map(volume, boxes))
+    fast, covered = [], 0
+    for box in boxes:
+        if fast and (len(fast) > 8 or volume(box) < 64 or covered > 0.9 * total):
+            break
+        if volume(box) >= 16:
+            fast.append(box)
+            covered += volume(box)
+    return fast, sorted(boxes[len(fast) :])
+
+
+def volume(box):
+    return math.prod(high - low for low, high in box)
+
+
+def merged_around(pairs):
+    """Return the largest range, and what is before and after it."""
+    low, high = max(pairs, key=lambda pair: pair[1] - pair[0])
+    return [pair for pair in ((pairs[0][0], low), (low, high), (high, pairs[-1][1])) if pair[0] < pair[1]]
+
+
+def repeats(expression):
+    """Return what is left of an expression's template after its first argument: another ``{0}`` there repeats the argument."""
+    return expression.what.template.partition("{0}")[2] if expression.kind == "map" else ""
+
+
+def below(targets):
+    """Return all expressions that targets need, operands first."""
+    order, seen = [], set()
+    stack = [(target, False) for target in reversed(targets)]
+    while stack:
+        expression, done = stack.pop()
+        if done:
+            order.append(expression)
+        elif expression not in seen:
+            seen.add(expression)
+            stack.append((expression, True))
+            stack += [(arg, False) for arg in reversed(expression.args) if arg not in seen]
+    return order
+
+
+class Body:
+    """The statements of one box of a nest, by the number of loops they stand in.
+
+    Parameters
+    ----------
+    function : the function being emitted: it names buffers and makes new names.
+    depth : the number of loops.
+    space : the range of each loop's index, which may be any of it.
+    box : that range, for fast loops; None where the loops run over any box in it.
+    hoisted : statements stand in as few loops as they may.
+    """
+
+    def __init__(self, function, space, fast=False, hoisted=True, flat=None):
+        self.function, self.space, self.depth, self.hoisted, self.flat = function, tuple(space), len(space), hoisted, flat
+        self.box = self.space if fast else None
+        depth = self.depth
+        self.before = [[] for _ in range(depth + 1)]  # of each level: before the next loop
+        self.after = [[] for _ in range(depth + 1)]
+        self.names: dict[Expression, str] = {}
+        self.rows: dict = {}
+        self.positions: dict = {}
+        self.checks: list[str] = []
+        self.index = [f"i{axis}" for axis in range(depth)]
+        if fast:
+            self.index[-1] = "j"
+        self.last_line = None
+
+    def level_of(self, expression):
+        return expression.level if self.hoisted or not expression.level else self.depth
+
+    def evaluate(self, targets):
+        """Emit what the targets need; their names (or short texts) are in `names` then."""
+        order = [expression for expression in below(targets) if expression not in self.names and expression not in self.function.names]
+        readers: dict[Expression, list] = {}
+        for expression in order:
+            for arg in expression.args:
+                readers.setdefault(arg, []).append(expression)
+        targeted, inlined = set(targets), []
+        for expression in order:
+            text, closed = self.text(expression)
+            level = self.level_of(expression)
+            mine = readers.get(expression, [])
+            once = (
+                len(mine) == 1 and expression not in targeted and self.level_of(mine[0]) == level and mine[0].kind not in ("read", "where")
+            )
+            repeatable = expression.kind == "number" or (expression.kind == "read" and (text.endswith("[j]") or text.isidentifier()))
+            if repeatable or (once and len(text) < 80 and not self.is_angle(mine[0]) and "{0}" not in repeats(mine[0])):
+                self.enter(expression, text if closed else f"({text})")
+                if not repeatable:
+                    inlined.append(expression)
+            else:
+                name = self.function.new("t")
+                self.say(level, f"{name} = {text}", expression.line)
+                self.enter(expression, name)
+
+        for expression in inlined:  # whoever reads it in another place evaluates it there
+            (self.names if expression.level else self.function.names).pop(expression)
+
+    def enter(self, expression, name):
+        (self.names if expression.level else self.function.names)[expression] = name
+
+    def name(self, expression):
+        return self.names.get(expression) or self.function.names[expression]
+
+    def say(self, level, text, line=None):
+        if line is not None and line != self.last_line:
+            self.last_line = line
+            text = f"{text}  # {self.function.where(line)}"
+        (self.function.lines if level == 0 else self.before[level]).append(text)
+
+    def is_angle(self, expression):
+        return expression.kind == "map" and expression.what.template.partition("(")[0] in ANGLES
+
+    def text(self, expression):
+        """Return an expression's source, and whether it may stand in another without parentheses."""
+        kind, what = expression.kind, expression.what
+        args = [self.name(arg) for arg in expression.args]
+        if kind == "number":
+            return literal(what), True
+        if kind == "read":
+            return self.read(*what, self.level_of(expression))
+        if kind == "where":
+            conditions = " & ".join(f"({condition_text(ranges, self.absolute(axis))})" for axis, ranges in what)
+            return f"choose({conditions}, {args[0]}, {args[1]})", True
+        if kind == "position":
+            return f"at_least_inside({args[0]}, {what})", True
+        if kind == "cast":
+            if what.kind == "b":
+                return f"{args[0]} != 0", False
+            return f"np.{what.name}({args[0]})", True
+        template = what.template if expression.args[0].dtype.kind != "b" or what.booleans is None else what.booleans
+        if self.is_angle(expression):
+            if self.box is None or self.level_of(expression) < self.depth:
+                template = f"any_{template}"
+            else:
+                if args[0] not in self.checks:
+                    self.checks.append(args[0])
+                    self.say(self.depth, f"large |= abs({args[0]}) > LARGEST_ANGLE")
+        text = template.format(*args)
+        if expression.dtype.name not in PLAIN:
+            return f"np.{expression.dtype.name}({text})", True
+        return text, template.endswith(")") and " " not in template.partition("(")[0] and not template.startswith(("(", "-"))
+
+    def absolute(self, axis):
+        """Return the index of a loop as source."""
+        return affine(self.index[axis], 1, self.box[-1][0] if self.box is not None and axis == self.depth - 1 else 0)
+
+    # --- reads ------------------------------------------------------------------------------------------------------------------
+
+    def read(self, node, at, level):
+        if not at:
+            return self.function.scalar(node), True
+        buffer = self.function.buffer(node)
+        if self.flat and at == self.flat:
+            return f"{self.row(f'{buffer}.reshape({node.size})', 0)}[j]", True
+        return self.element(buffer, at, level), True
+
+    def element(self, buffer, at, level):
+        """Return an element of a buffer as source: of a row cut to the loop's range where that goes."""
+        inner = at[-1]
+        axis = self.depth - 1
+        rest = [position for position in at[:-1] if self.depends(position, axis)]
+        if (
+            self.box is not None
+            and isinstance(inner, Along)
+            and inner.axis == axis
+            and not rest
+            and inner.pieces[0][2] == 1
+            and len(inner.pieces) == 1
+        ):
+            outer = "".join(f"{self.position(position)}, " for position in at[:-1])
+            low, high = (edge + inner.pieces[0][3] for edge in self.box[-1])
+            deepest = max([0, *(position.axis + 1 for position in at[:-1] if isinstance(position, Along))])
+            deepest = max([deepest, *(position.level for position in at[:-1] if isinstance(position, Expression))])
+            return f"{self.row(f'{buffer}[{outer}{low}:{high}]', deepest)}[j]"
+        return f"{buffer}[{', '.join(self.position(position) for position in at)}]"
+
+    def depends(self, position, axis):
+        if isinstance(position, Along):
+            return position.axis == axis
+        return isinstance(position, Expression) and position.level > axis
+
+    def row(self, text, level):
+        """Return the name of a row, cut before the innermost loop."""
+        if text not in self.rows:
+            self.rows[text] = self.function.new("r")
+            self.say(level, f"{self.rows[text]} = {text}")
+        return self.rows[text]
+
+    def position(self, position):
+        if isinstance(position, int):
+            return str(position)
+        if isinstance(position, Expression):
+            return self.name(position)
+        index = self.absolute(position.axis)
+        if len(position.pieces) == 1 and position.pieces[0][:2] == tuple(self.space[position.axis]):
+            _, _, stride, offset = position.pieces[0]
+            if index != self.index[position.axis]:
+                return affine("j", stride, offset + stride * self.box[-1][0])
+            return affine(index, stride, offset)
+        if position not in self.positions:
+            name = self.positions[position] = self.function.new("p")
+            self.say(
+                position.axis + 1 if self.hoisted else self.depth,
+                f"{name} = {piecewise(position.pieces, index, self.space[position.axis])}",
+            )
+        return self.positions[position]
+
+    # --- results ----------------------------------------------------------------------------------------------------------------
+
+    def store(self, root: Node, expression, own):
+        """Store a root's element."""
+        target = f"{self.row(f'{self.function.buffer(root)}.reshape({root.size})', 0)}[j]" if self.flat else self.element(
+            self.function.buffer(root), own, self.depth
+        )  # fmt: skip
+        self.before[self.depth].append(f"{target} = {self.name(expression)}")
+
+    def accumulate(self, root: Node, expression, own, alone):
+        """Add an element to a reduction."""
+        form = root.form
+        kept = [axis for axis in range(len(own)) if axis not in form.axes]
+        level = max(kept, default=-1) + 1
+        combine = COMBINE[form.name]
+        if level == self.depth and kept:
+            target = self.element(self.function.buffer(root), tuple(own[axis] for axis in kept), self.depth)
+            self.before[self.depth].append(f"{target} = {combine.format(target, self.name(expression))}")
+            return
+        total = self.function.total(root) if not kept else self.function.new("s")
+        if kept:
+            self.before[level].append(f"{total} = {neutral(form.name, root.dtype)}")
+        self.before[self.depth].append(f"{total} = {combine.format(total, self.name(expression))}")
+        if kept:
+            target = f"{self.function.buffer(root)}[{', '.join(self.position(own[axis]) for axis in kept)}]"
+            self.after[level].append(f"{target} = {total if alone else combine.format(target, total)}")
+
+    # --- lines ------------------------------------------------------------------------------------------------------------------
+
+    def lines(self, ranges):
+        """Return the loops as lines; `ranges` are the loops' bounds as source."""
+        lines: list[str] = []
+        for level in range(self.depth + 1):
+            indent = "    " * level
+            if level:
+                low, high = ranges[level - 1]
+                lines.append(f"{indent[4:]}for {self.index[level - 1]} in range({high if low == '0' else f'{low}, {high}'}):")
+            lines += [indent + text for text in self.before[level]]
+        for level in reversed(range(self.depth + 1)):
+            lines += ["    " * level + text for text in self.after[level]]
+        return lines

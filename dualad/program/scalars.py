@@ -1,0 +1,160 @@
+"""Functions of numbers that emitted loops call, beyond the elementary ones of `kernels`: NumPy's answers, without branches."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from .kernels import OPTIONS, choose, exp
+
+__all__ = ["at_least_inside", "plus", "remainder", "times"]
+
+
+# --- reductions: only these additions may be reordered ----------------------------------------------------------------------------
+
+
+@njit(fastmath={"reassoc"}, **OPTIONS)
+def plus(x, y):
+    return x + y
+
+
+@njit(fastmath={"reassoc"}, **OPTIONS)
+def times(x, y):
+    return x * y
+
+
+# --- extrema ----------------------------------------------------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def maximum(x, y):
+    return choose((x >= y) | (x != x), x, y)
+
+
+@njit(**OPTIONS)
+def minimum(x, y):
+    return choose((x <= y) | (x != x), x, y)
+
+
+@njit(**OPTIONS)
+def fmax(x, y):
+    return choose((x >= y) | (y != y), x, y)
+
+
+@njit(**OPTIONS)
+def fmin(x, y):
+    return choose((x <= y) | (y != y), x, y)
+
+
+@njit(**OPTIONS)
+def clip(x, low, high):
+    x = choose((x != x) | (x > low), x, low)
+    return choose((x != x) | (x < high), x, high)
+
+
+@njit(**OPTIONS)
+def larger_share(ans, x, y):
+    return choose((x == ans) | (x != x), choose((y == ans) | (y != y), 0.5, 1.0), 0.0)
+
+
+@njit(**OPTIONS)
+def fmax_share(ans, x, y):
+    return choose((x == ans) | (y != y), choose((y == ans) | (x != x), 0.5, 1.0), 0.0)
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def sign(x):
+    return choose(x > 0, 1.0, choose(x < 0, -1.0, choose(x == x, 0.0, x)))
+
+
+@njit(**OPTIONS)
+def heaviside(x, middle):
+    return choose(x > 0, 1.0, choose(x < 0, 0.0, choose(x == x, middle, x)))
+
+
+@njit(**OPTIONS)
+def ratio(x, r):
+    zero = r == 0.0
+    return choose(zero, 0.0, x / choose(zero, 1.0, r))
+
+
+@njit(**OPTIONS)
+def strong_multiply(p, t):
+    r = p * t
+    return choose((t == 0.0) & (r != r), 0.0, r)
+
+
+@njit(**OPTIONS)
+def softmax_share(x, y, rate):
+    return choose(x == y, 0.5, 1.0 / (1.0 + exp(rate * (y - x))))
+
+
+@njit(**OPTIONS)
+def remainder(x, y):
+    r = np.fmod(x, y)
+    return choose(r == 0.0, math.copysign(0.0, y), choose((y < 0.0) != (r < 0.0), r + y, r))
+
+
+@njit(**OPTIONS)
+def floor_divide(x, y):
+    r = np.fmod(x, y)
+    q = (x - r) / y - choose((r != 0.0) & ((y < 0.0) != (r < 0.0)), 1.0, 0.0)
+    whole = np.floor(q)
+    whole = choose(q - whole > 0.5, whole + 1.0, whole)
+    return choose(y == 0.0, x / y, choose(q == 0.0, math.copysign(0.0, x / y), whole))
+
+
+@njit(**OPTIONS)
+def is_finite(x):
+    return abs(x) < math.inf
+
+
+@njit(**OPTIONS)
+def is_infinite(x):
+    return abs(x) == math.inf
+
+
+# --- partials that keep their digits (see dualad.rules.stable) --------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def turn(x, y):
+    r = x * x + y * y
+    if 1e-280 < r < 1e280:
+        return x / r
+    r = math.hypot(x, y)
+    return ratio(ratio(x, r), r)
+
+
+@njit(**OPTIONS)
+def root_above_one(x):
+    r = math.sqrt(1.0 + x * x)
+    return choose(is_finite(r), r, abs(x))
+
+
+@njit(**OPTIONS)
+def sech_squared(x, t):
+    p, e = 1.0 - t * t, exp(-abs(x))
+    s = 2.0 * e / (1.0 + e * e)
+    return choose(p < 0.01, s * s, p)
+
+
+@njit(**OPTIONS)
+def exp_of_expm1(x, e):
+    return choose(e + 1.0 < 0.01, exp(x), e + 1.0)
+
+
+# --- indices ------------------------------------------------------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def at_least_inside(k, n):
+    """Return an index as one from 0 to n - 1, counted from the end if it is negative."""
+    if k < -n or k >= n:
+        raise IndexError("jit: an index that is computed is out of bounds for the axis it indexes")
+    return choose(k < 0, k + n, k)

@@ -1,0 +1,240 @@
+"""The lowering of reductions, scans and products: loops that accumulate. See `lower`."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..rules.linalg import euclidean
+from ..rules.reductions import deviation, variance
+from ..rules.shapes import select
+from .forms import Node, Reduce, Scan, Unliftable, along, broadcast, converted, fill, indexed, lowers, mapped
+from .moves import reshaped
+
+__all__ = ["product", "reduced"]
+
+#: products of more multiplications than this are left to the library
+LARGEST_PRODUCT = 2**16
+
+NO = np._NoValue
+
+
+def axes_of(x, axis):
+    """Return the axes that a reduction goes over."""
+    if axis is None:
+        return tuple(range(x.ndim))
+    return tuple(sorted(int(a) % x.ndim for a in (axis if isinstance(axis, tuple | list) else (axis,))))
+
+
+def reduced(name, x, axes, keepdims=False):
+    """Return the reduction of a node over axes."""
+    if not axes:
+        return x
+    shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
+    node = Node(Reduce(name, x, tuple(axes)), shape, x.dtype)
+    return reshaped(node, tuple(1 if k in axes else n for k, n in enumerate(x.shape))) if keepdims not in (False, NO) else node
+
+
+def masked(x, where, neutral):
+    """Return a node with a neutral number where a mask is false."""
+    if where is True or where is NO:
+        return x
+    where = where if isinstance(where, Node) else fill(where)
+    x = broadcast(x, np.broadcast_shapes(x.shape, where.shape))
+    return mapped(select, where, x, fill(x.dtype.type(neutral), (), x.dtype), out=x.dtype)
+
+
+def refuse_complex(x):
+    if x.dtype.kind == "c":
+        raise Unliftable("of complex numbers")
+
+
+def accumulated(name, fn, neutral):
+    """Make the rule of a sum or product."""
+
+    def rule(out, x, axis=None, dtype=None, into=None, keepdims=False, initial=NO, where=True):
+        wide = np.dtype(float) if out.dtype == np.float32 else out.dtype
+        node = reduced(name, masked(converted(x, wide), where, neutral), axes_of(x, axis), keepdims)
+        if initial is not NO and initial is not None:
+            node = mapped(fn, node, initial, out=wide)
+        return converted(node, out.dtype)
+
+    return rule
+
+
+lowers(np.sum)(accumulated("sum", np.add, 0))
+lowers(np.prod)(accumulated("product", np.multiply, 1))
+
+
+def extremum(name, fn):
+    """Make the rule of a maximum or minimum."""
+
+    def rule(out, x, axis=None, into=None, keepdims=False, initial=NO, where=True):
+        refuse_complex(x)
+        if where is not True and where is not NO:
+            raise Unliftable("it has a mask")
+        node = reduced(name, x, axes_of(x, axis), keepdims)
+        return node if initial is NO or initial is None else mapped(fn, node, initial, out=out.dtype)
+
+    return rule
+
+
+lowers(np.max)(extremum("maximum", np.maximum))
+lowers(np.min)(extremum("minimum", np.minimum))
+
+
+def truth(x):
+    return x if x.dtype.kind == "b" else mapped(np.not_equal, x, fill(x.dtype.type(0), (), x.dtype))
+
+
+@lowers(np.all)
+def every(out, x, axis=None, into=None, keepdims=False, where=True):
+    return reduced("all", masked(truth(x), where, True), axes_of(x, axis), keepdims)
+
+
+@lowers(np.any)
+def some(out, x, axis=None, into=None, keepdims=False, where=True):
+    return reduced("any", masked(truth(x), where, False), axes_of(x, axis), keepdims)
+
+
+@lowers(np.count_nonzero)
+def count_nonzero(out, x, axis=None, keepdims=False):
+    return reduced("sum", converted(truth(x), np.dtype(int)), axes_of(x, axis), keepdims)
+
+
+# --- moments -----------------------------------------------------------------------------------------------------------------------
+
+
+def average(x, axis, keepdims):
+    """Return the mean in double precision."""
+    wide = converted(x, np.dtype(complex if x.dtype.kind == "c" else float))
+    axes = axes_of(x, axis)
+    return mapped(np.multiply if wide.dtype.kind == "c" else np.divide, reduced("sum", wide, axes, keepdims), count(x, axes, wide))
+
+
+def count(x, axes, wide):
+    n = math.prod(x.shape[a] for a in axes)
+    return 1.0 / n if wide.dtype.kind == "c" else float(n)
+
+
+@lowers(np.mean)
+def mean(out, x, axis=None, dtype=None, into=None, keepdims=False, where=True):
+    if where is not True and where is not NO:
+        raise Unliftable("it has a mask")
+    refuse_complex(x)
+    return converted(average(x, axis, keepdims), out.dtype)
+
+
+def squares(x, axis, ddof, keepdims, where, correction):
+    """Return the variance in double precision."""
+    if where is not True and where is not NO:
+        raise Unliftable("it has a mask")
+    refuse_complex(x)
+    axes = axes_of(x, axis)
+    apart = mapped(np.subtract, converted(x, np.dtype(float)), average(x, axis, True))
+    total = reduced("sum", mapped(np.square, apart), axes, keepdims)
+    free = math.prod(x.shape[a] for a in axes) - (ddof if correction is NO else correction)
+    return mapped(np.divide, total, float(max(free, 0)))
+
+
+@lowers(variance)
+def var(out, x, axis=None, dtype=None, into=None, ddof=0, keepdims=False, where=True, correction=NO):
+    return converted(squares(x, axis, ddof, keepdims, where, correction), out.dtype)
+
+
+@lowers(deviation)
+def std(out, x, axis=None, dtype=None, into=None, ddof=0, keepdims=False, where=True, correction=NO):
+    return converted(mapped(np.sqrt, squares(x, axis, ddof, keepdims, where, correction)), out.dtype)
+
+
+@lowers(euclidean)
+def norm(out, x, axis, keepdims):
+    refuse_complex(x)
+    squared = reduced("sum", mapped(np.square, converted(x, np.dtype(float))), axes_of(x, axis), keepdims)
+    return converted(mapped(np.sqrt, squared), out.dtype)
+
+
+# --- scans -------------------------------------------------------------------------------------------------------------------------
+
+
+def scanned(name):
+    """Make the rule of a cumulative sum or product."""
+
+    def rule(out, x, axis=None, dtype=None, into=None):
+        if axis is None:
+            x, axis = reshaped(x, (x.size,)), 0
+        return Node(Scan(name, converted(x, out.dtype), axis % x.ndim), x.shape, out.dtype)
+
+    return rule
+
+
+lowers(np.cumsum)(scanned("sum"))
+lowers(np.cumprod)(scanned("product"))
+
+
+# --- products ----------------------------------------------------------------------------------------------------------------------
+
+
+def product(out, terms, result, *operands):
+    """Return the sum of products that letters say, as einsum: the letters that are summed stand before the last one of the result."""
+    sizes: dict[str, int] = {}
+    for term, x in zip(terms, operands, strict=True):
+        if len(term) != x.ndim or x.dtype.kind not in "fc":
+            raise Unliftable("its letters or dtypes are unusual")
+        for letter, n in zip(term, x.shape, strict=True):
+            if sizes.setdefault(letter, n) != n:
+                raise Unliftable("its axes are broadcast")
+    summed = [letter for letter in sizes if letter not in result]
+    work = math.prod(sizes.values())
+    if work > LARGEST_PRODUCT:
+        raise Unliftable(f"it takes {work} multiplications, which the library does faster")
+    apart = 1 if result and all(terms_end(term, result[-1]) for term in terms if result[-1] in term) else 0
+    split = len(result) - apart
+    order = [*result[:split], *summed, *result[split:]]
+    shape = tuple(sizes[letter] for letter in order)
+    factors = [
+        indexed(x, [along(order.index(letter), sizes[letter]) for letter in term], shape) for term, x in zip(terms, operands, strict=True)
+    ]
+    total = factors[0]
+    for factor in factors[1:]:
+        total = mapped(np.multiply, total, factor)
+    wide = np.dtype(float) if out.dtype == np.float32 else out.dtype
+    return converted(reduced("sum", converted(total, wide), tuple(range(split, split + len(summed)))), out.dtype)
+
+
+def terms_end(term, letter):
+    """Return whether a letter is a term's last, so that it runs along memory."""
+    return term[-1] == letter
+
+
+@lowers(np.matmul)
+def matmul(out, a, b):
+    batch = "ABCDEFGH"
+    if a.ndim > 2 and b.ndim > 2 and a.shape[:-2] != b.shape[:-2]:
+        raise Unliftable("its stacks are broadcast")
+    first = batch[: max(a.ndim - 2, 0)] + ("ik" if a.ndim > 1 else "k")
+    second = batch[: max(b.ndim - 2, 0)] + ("kj" if b.ndim > 1 else "k")
+    outer = batch[: max(a.ndim, b.ndim, 2) - 2] + ("i" if a.ndim > 1 else "") + ("j" if b.ndim > 1 else "")
+    return product(out, (first, second), outer, a, b)
+
+
+@lowers(np.dot)
+def dot(out, a, b):
+    if not 1 <= a.ndim <= 2 or not 1 <= b.ndim <= 2:
+        raise Unliftable("its arguments are numbers or stacks")
+    return matmul(out, a, b)
+
+
+@lowers(np.outer)
+def outer(out, a, b):
+    a, b = reshaped(a, (a.size,)), reshaped(b, (b.size,))
+    return mapped(np.multiply, indexed(a, [along(0, a.size)], out.shape), indexed(b, [along(1, b.size)], out.shape))
+
+
+@lowers(np.einsum)
+def einsum(out, *operands, subscripts, **options):
+    if options or "." in subscripts:
+        raise Unliftable("it has options")
+    inputs, result = subscripts.replace(" ", "").split("->")
+    return product(out, inputs.split(","), result, *operands)

@@ -1,0 +1,173 @@
+"""The emitter: golden sources, vectorised loops, and numba's answers where they differ from Python's."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emitted_examples import GRID, SOURCES, gray_scott, in_slices, wave
+from interpreted import traced
+
+numba = pytest.importorskip("numba")
+
+from checkpoint import vjp  # noqa: E402
+from dualad import jvp  # noqa: E402
+from dualad.program.emit_numba import HEADER, emit  # noqa: E402
+from dualad.program.fuse import plan  # noqa: E402
+from dualad.program.maps import MAPS  # noqa: E402
+from dualad.program.native import compile_numba  # noqa: E402
+from dualad.program.program import Program  # noqa: E402
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_emitted_source_is_the_golden_one(name):
+    """Read a difference; if it is meant, write the file anew: ``emit(plan(program)).text`` without its header."""
+    file = GOLDEN / f"{name}.py.txt"
+    text = emit(plan(SOURCES[name])).text.removeprefix(HEADER)
+    assert text == file.read_text()
+
+
+# --- what numba makes of it -----------------------------------------------------------------------------------------------------------
+
+
+def agrees(f, *args, rtol=1e-13, native=None):
+    """Check a compiled function against the function itself; return what was compiled."""
+    native = native or compile_numba(traced(f, *args))
+    with np.errstate(all="ignore"):
+        expected = f(*args)
+    expected = expected if isinstance(expected, tuple | list) else [expected]
+    for a, b in zip(native.call(*args), expected, strict=True):
+        assert type(a) is type(b) and np.shape(a) == np.shape(b)
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-300)
+    return native
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch, tmp_path):
+    """Code that is loaded cannot be inspected."""
+    monkeypatch.setenv("DUALAD_CACHE_DIR", str(tmp_path))
+
+
+def assembly_of(native):
+    (text,) = native.module.part0.inspect_asm().values()
+    return text
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")
+def test_loops_are_vectorised():
+    x = np.linspace(-1.5, 2.0, 1000)
+    natives = [
+        agrees(wave, x),
+        agrees(lambda x, v: jvp(wave, (x,), (v,)), x, x),
+        agrees(lambda u, v, g, h: vjp(gray_scott, u, v)[1]((g, h)), *GRID, GRID[0]),
+        agrees(lambda u, g: vjp(in_slices, u)[1](g), *GRID[:2]),
+    ]
+    texts = list(map(assembly_of, natives))
+    for text in texts:
+        assert "vmulpd" in text and "vaddpd" in text and "ymm" in text
+    assert all("vdivpd" in text and "vfmadd" in text for text in texts[:2])
+
+
+def test_large_angles_are_computed_again():
+    x = np.linspace(-1.5, 2.0, 1000)
+    native = agrees(lambda x: (np.sum(np.sin(x)), np.cos(x), np.sum(np.tan(x))), x)
+    for place in (0, 999):
+        x[place] = 1e12
+        agrees(lambda x: (np.sum(np.sin(x)), np.cos(x), np.sum(np.tan(x))), x, native=native, rtol=1e-12)
+        x[place] = np.inf
+        assert all(np.isnan(np.ravel(out)[-1 if place else 0]) for out in native.call(x))
+        x[place] = 0.5
+
+
+REALS = np.array([0.5, -0.5, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e300, -1e-310, 2.0, 1.0, -1.0, 3.7, -2.5])
+
+
+#: for dtypes other than float64 and complex128, the functions that have expressions of their own for them
+PLAIN = {np.add, np.subtract, np.multiply, np.divide, np.negative, np.square, np.absolute, np.maximum, np.minimum, np.less, np.equal,
+         np.sin,         np.exp, np.logical_and, np.logical_not, np.bitwise_or, np.invert, np.sqrt}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int32, np.bool_, np.complex128])
+def test_every_map_gives_what_numpy_gives(dtype):
+    """All elementwise functions on special values in one program."""
+    kind = np.dtype(dtype).kind
+    with np.errstate(all="ignore"):
+        base = (REALS if kind in "fc" else np.arange(-7, 7)).astype(dtype) + (1j if kind == "c" else dtype(0))
+    p, wanted = Program(), []
+    arrays = [np.tile(np.roll(base, shift), 20) for shift in (0, 3, 5)]
+    inputs = [p.input(x) for x in arrays]
+    for fn in MAPS:
+        if (
+            not isinstance(fn, np.ufunc)
+            or fn in (np.power, np.float_power, np._core.umath.clip)
+            or not (fn in PLAIN or kind == "c" or dtype is np.float64)
+        ):
+            continue
+        count = fn.nin
+        try:
+            with np.errstate(all="ignore"):
+                ans = fn(*arrays[:count])
+        except TypeError:
+            continue
+        if ans.dtype.char in "geG":
+            continue
+        p.outputs.append(p.append(fn, tuple(inputs[:count]), {}, ans))
+        wanted.append((fn, ans))
+    native = compile_numba(p)
+    single = any(ans.dtype in (np.float32, np.complex64) for _, ans in wanted)
+    for got, (fn, ans) in zip(native.call(*arrays), wanted, strict=True):
+        assert got.dtype == ans.dtype, fn
+        np.testing.assert_allclose(got, ans, rtol=1e-6 if single else 1e-14, atol=0.0, err_msg=str(fn))
+        if fn not in (np.maximum, np.minimum, np.fmax, np.fmin) and ans.dtype.kind == "f":
+            zero = (ans == 0) & (got == 0)
+            np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(ans[zero]), err_msg=str(fn))
+
+
+def test_sums_keep_special_values():
+    for x in ([-0.0, -0.0], [np.inf, 1.0], [np.inf, -np.inf], [np.nan, 1.0], [1e308, 1e308]):
+        x = np.resize(np.array(x), 100)
+        agrees(lambda x: (np.sum(x), np.max(x), np.min(x), np.prod(x[:3]), np.any(x), np.all(x)), x)
+        (total,) = compile_numba(traced(np.sum, x)).call(x)
+        with np.errstate(all="ignore"):
+            assert np.signbit(total) == np.signbit(np.sum(x))
+
+
+def test_kinds_of_reductions_and_dtypes():
+    a = np.random.default_rng(1).uniform(0.5, 1.5, (7, 9, 11))
+
+    def f(a):
+        whole = (np.arange(11) % 3 + (a > 1.0)).astype(np.int32)
+        outs = [np.sum(a, axis=k) for k in (0, 1, 2, (0, 2), (0, 1), None)]
+        outs += [np.mean(a, axis=1), np.var(a, axis=0), np.std(a), np.cumsum(a, axis=1), np.cumprod(a, axis=0), np.sum(whole, axis=0)]
+        return (*outs, np.matmul(a, a[0].T), np.einsum("ijk,ik->j", a, a[:, 0]), np.sum(a.astype(np.float32), axis=2), a.T * 2.0)
+
+    agrees(f, a, rtol=2e-6)
+
+
+def test_arguments_of_any_layout_and_results_apart():
+    native = compile_numba(traced(lambda x, y: (x + y, x), np.zeros((40, 30)), np.float64(1.0)))
+    x = np.asfortranarray(np.arange(1200.0).reshape(40, 30))
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    for given in (x, frozen, np.arange(4800.0).reshape(80, 60)[::2, ::2]):
+        total, same = native.call(given, 2.0)
+        np.testing.assert_array_equal(total, given + 2.0)
+        np.testing.assert_array_equal(same, given)
+        assert not np.shares_memory(same, given)
+
+
+def test_computed_indices_are_checked():
+    native = compile_numba(traced(lambda x, k: x[k] * 2.0, np.arange(50.0), 3))
+    assert native.call(np.arange(50.0), 7)[0] == 14.0 and native.call(np.arange(50.0), -1)[0] == 98.0
+    with pytest.raises(IndexError, match="out of bounds"):
+        native.call(np.arange(50.0), 50)
+
+
+def test_the_number_of_nests_is_bounded():
+    """Compile time grows with the loop nests, so published steps must stay few."""
+    few = {"wave_jvp": 1, "gray_scott_vjp": 1, "in_slices_vjp": 1, "rows_and_columns": 2}
+    assert {name: emit(plan(SOURCES[name])).nests for name in few} == few
