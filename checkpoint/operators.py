@@ -25,7 +25,7 @@ from dualad.rules.precision import in_loop
 from dualad.traced import GETITEM, Traced
 
 from .entries import Get, Linear, Number, Pair, Record, Single, pull_broadcast, pull_row
-from .tape import SMALL, Var, make_var
+from .tape import Var, make_var
 
 __all__ = []
 
@@ -63,13 +63,13 @@ def {method}(self, other):
                 if (type(b) is ndarray and b.shape == a.shape and b.dtype == a.dtype and other.level is tape and j is not None
                         and ((alias := other.alias) is None or alias.base.alias is None)):
                     v = a {symbol} b
-                    if a.nbytes <= SMALL:
+                    if a.nbytes <= tape.small:
                         {both_small}
                     {both_arrays}
             elif kind is float or kind is int or kind is ndarray and other.shape == a.shape and other.dtype == a.dtype:
                 v = a {symbol} other
                 b = {left_frozen}
-                if a.nbytes <= SMALL:
+                if a.nbytes <= tape.small:
                     {left_small}
                 {left_array}
     return general(self, other)
@@ -95,7 +95,7 @@ def {method}(self, other):
                 and (kind is float or kind is int or kind is ndarray and other.shape == b.shape and other.dtype == b.dtype)):
             v = other {symbol} b
             a = {right_frozen}
-            if b.nbytes <= SMALL:
+            if b.nbytes <= tape.small:
                 {right_small}
             {right_array}
     return general(self, other)
@@ -195,7 +195,6 @@ def define_binary(name, symbol, ufunc, operate):
         "row": row,
         "Single": Single,
         "Pair": Pair,
-        "SMALL": SMALL,
         "multiply": np.multiply,
         "divide": np.divide,
         "pullbacks": row.pullbacks,
@@ -233,12 +232,12 @@ def small(row, fn, args, kwargs, tape):
             if i not in arrays or arg.level is not tape or not ((alias := arg.alias) is None or alias.base.alias is None):
                 return None
             values[i] = value = arg.primal
-            if (type(value) is not ndarray or value.nbytes > SMALL or value.dtype is not FLOAT) and type(value) is not float:
+            if (type(value) is not ndarray or value.nbytes > tape.small or value.dtype is not FLOAT) and type(value) is not float:
                 return None
             if arg.node is not None:
                 active.append(i)
         elif kind is ndarray:
-            if arg.nbytes > SMALL or (arg.dtype is not FLOAT and arg.dtype.kind not in "bi"):
+            if arg.nbytes > tape.small or (arg.dtype is not FLOAT and arg.dtype.kind not in "bi"):
                 return None
         elif isinstance(arg, Handle) or (i in arrays and kind not in NUMBERS):
             return None
@@ -251,7 +250,7 @@ def small(row, fn, args, kwargs, tape):
         return None
     if type(v) in NUMBERS:
         v = float(v)
-    elif type(v) is not ndarray or v.nbytes > SMALL or v.dtype is not FLOAT or not v.ndim:
+    elif type(v) is not ndarray or v.nbytes > tape.small or v.dtype is not FLOAT or not v.ndim:
         return None
     if active:
         values = [value if value is not arg else tape.freeze(arg) for value, arg in zip(values, args, strict=True)]
@@ -406,7 +405,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                 if a.ndim and ((alias := self.alias) is None or alias.base.alias is None) and (v := ufunc(a)).dtype == a.dtype:
                     entries = tape.entries
                     r = new(Var)
-                    if a.nbytes <= SMALL:
+                    if a.nbytes <= tape.small:
                         i = i if type(i) is int else tape.keep(i)
                         r.node = len(entries)
                         entries.append([(i, row.pullbacks[0], (v, a))])
@@ -425,10 +424,11 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                 with np.errstate(all="ignore"):
                     p = float(evaluated(row.partials[0], v, (a,)))
                 if p - p == 0.0:
+                    r = make_var(v, len(tape.entries), tape)
                     tape.entries.append((i, p))
-                    return make_var(v, len(tape.entries) - 1, tape)
+                    return r
         if isinstance(row, Differentiable):
-            if getattr(a, "nbytes", 0) <= SMALL and (r := small(row, ufunc, args, kwargs, tape)) is not None:
+            if getattr(a, "nbytes", 0) <= tape.small and (r := small(row, ufunc, args, kwargs, tape)) is not None:
                 return r
             if type(row) is Multilinear and len(args) == 2 and (r := by_constant(self, row, ufunc, args, tape)) is not None:
                 return r
@@ -479,7 +479,7 @@ def dualad_apply(cls, fn, args, kwargs):
     if isinstance(row, Differentiable) and row.canonical is None:
         for arg in args:
             if type(arg) is Var:
-                if getattr(arg.primal, "nbytes", 0) <= SMALL:
+                if getattr(arg.primal, "nbytes", 0) <= arg.level.small:
                     if (r := small(row, row.call, args, kwargs, arg.level)) is not None:
                         return r
                 elif row.trusted and not kwargs and row.complex_body is None and sum(isinstance(arg, Handle) for arg in args) == 1:

@@ -45,7 +45,6 @@ from .entries import Assign, Get, Number, Part, Record, Single, place_of, push_s
 
 __all__ = ["Tape", "Var", "make_var", "owner_of"]
 
-SMALL = 1024  # bytes of an array that the tape itself may hold
 SOONER_COPIED = 4096  # bytes of an array that is sooner copied than compared
 
 
@@ -53,6 +52,8 @@ class Tape(Level):
     """A level that records: `entries` is the Wengert list."""
 
     __slots__ = ("borrowed", "entries", "frozen", "pulled_in_lanes", "sweeps")  # the last two where there are any
+
+    small = 1024  # bytes of an array that the tape itself may hold
 
     def __init__(self, nan_safe=False, weak=False):
         super().__init__(None, nan_safe, weak)
@@ -63,7 +64,7 @@ class Tape(Level):
     def input(self, value):
         """Return a new input variable. A large array stays the caller's until something must hold it (see `own`)."""
         if type(value) is np.ndarray:
-            if value.nbytes <= SMALL:
+            if value.nbytes <= self.small:
                 value = copied(value)
             else:
                 owner = owner_of(value)
@@ -84,7 +85,7 @@ class Tape(Level):
     def settle(var):
         """Copy a small view of a large array, in its layout: what is small is held without further questions, and holds nothing else."""
         value = var.primal
-        if type(value) is np.ndarray and value.nbytes <= SMALL < getattr(value.base, "nbytes", 0):
+        if type(value) is np.ndarray and value.nbytes <= var.level.small < getattr(value.base, "nbytes", 0):
             var.primal = copied(value)
 
     def variable(self, value):

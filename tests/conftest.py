@@ -3,9 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
-import checkpoint.operators
-import checkpoint.tape
-from checkpoint.tape import Var
+from checkpoint.tape import Tape
 
 settings.register_profile("dualad", derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dualad")
@@ -15,8 +13,5 @@ settings.load_profile("dualad")
 def entries(request, monkeypatch):
     """Run a test twice: with the short paths of small arrays, and with those of large ones, for arrays of any size."""
     if request.param == "large":
-        spaces = [getattr(method, "__globals__", {}) for method in vars(Var).values()]  # of the compiled operators
-        for space in (vars(checkpoint.tape), vars(checkpoint.operators), *spaces):
-            if "SMALL" in space:
-                monkeypatch.setitem(space, "SMALL", -1)
+        monkeypatch.setattr(Tape, "small", -1)
     return request.param

@@ -13,14 +13,16 @@ from typing import Any
 
 import scipy.sparse
 
-from dualad.rules.indexing import cast, discretize, getitem, restate, scatter
+from dualad.rules.indexing import cast, discretize, getitem, last_of, restate, scatter
 from dualad.rules.kinds import Abstract, strong_multiply
 from dualad.rules.linalg import cofactor_matrix, euclidean
+from dualad.rules.memory import as_plain_array, copied, in_order
 from dualad.rules.names import Absent, np
 from dualad.rules.primitives import ratio
 from dualad.rules.reductions import deviation, difference, scattered_difference, variance
 from dualad.rules.shapes import blank, clamp, filled, select, surround
 from dualad.rules.sparse import times_sparse
+from dualad.rules.stable import one_minus_square, root_above_one, turn
 from dualad.rules.ufuncs import exponent, fmax_share, fraction, larger_share, softmax_share
 from dualad.traced import Traced
 
@@ -367,6 +369,10 @@ binary(A, A, ratio, softmax_share)
 sample(ratio)(call(Z(3), A(3)))
 sample(difference)(call(A(4), 0), call(A(2, 3), -1), call(A(2, 3, 2), 1), call(Z(3), 0), call(A(1), 0), call(A(2, 0), 1))
 sample(scattered_difference)(call(A(4), 0), call(A(2, 3), -1), call(A(2, 3, 2), 1), call(Z(3), 0))
+unary(A, one_minus_square, root_above_one)
+sample(turn)(call(A(), A()), call(A(3), A(3)), call(A(2, 3), A(3)), call(A(0), A(0)))
+sample(copied, as_plain_array)(call(A()), call(A(3)), call(A(2, 3)), call(A(2, 0)), call(Z(2)))
+sample(in_order)(call(A(2, 3), "F"), call(A(2, 3), "C"), call(Z(2, 2), "F"))
 
 # --- without derivative -----------------------------------------------------------------------------------------------------
 
@@ -381,6 +387,7 @@ for fn in (larger_share, fmax_share):
     CONSTANTS[fn] = [call(A(3), A(3), A(3)), call(A(2, 3), A(2, 3), A(3)), call(A(2, 3), A(3), 0.5)]
 for fn in (np.argsort, np.argmax, np.argmin, np.all, np.any, np.count_nonzero):
     CONSTANTS[fn] = [call(A(3)), call(A(2, 3), axis=0)]
+CONSTANTS[last_of] = [call(fixed(np.array([0, 2, 2])), A(3), 4)]
 CONSTANTS[np.nonzero] = [call(A(2, 3))]
 CONSTANTS[np.argpartition] = [call(A(4), 2)]
 CONSTANTS[np.searchsorted] = [call(XP, P(3)), call(fixed(XP), P(3), side="right")]

@@ -46,6 +46,9 @@ ELSEWHERE = {
 #: rows of functions that only see Hermitian matrices, or a fixed basis: tested by what calls them
 ELSEWHERE |= {f"dualad.rules.decompositions.{name}" for name in words("cholesky_factor eigh_factors eigenvalues eig_factors complement")}
 
+#: rows of which an argument is a function of the others, so that their partials are total: tested by the ufuncs that they are parts of
+ELSEWHERE |= {f"dualad.rules.stable.{name}" for name in words("cosine sech_squared exp_of_expm1")}
+
 #: rows of packages imported late: see test_special and test_more
 with contextlib.suppress(ImportError):
     import scipy.special  # noqa: F401
