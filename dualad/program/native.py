@@ -77,7 +77,10 @@ class Native:
             return None
         if any(isinstance(other, Value) and other is not out and self.plan.nodes[other] is node for other in outputs):
             return None
-        return self.emitted.names[node] + {"array": "", "scalar": "[()]", "python": ".item()"}[out.kind]
+        name = self.emitted.names[node]
+        if out.kind == "array":
+            return f"fortran({name})" if out.layout == "F" and out.ndim > 1 else name
+        return name + {"scalar": "[()]", "python": ".item()"}[out.kind]
 
     def written_out(self, outs):
         """Return the function as a few statements: results are allocated, work comes from a pool, the parts are called."""
@@ -85,7 +88,13 @@ class Native:
         results = {memory_of(node) for node in plan.outputs}
         made = [node for node in names if node in plan.stored]
         work = [node for node in made if node not in results]
-        space: dict[str, Any] = {"empty": np.empty, "fit": prepared, "literals": plan.program.outputs, "pool": []}
+        space: dict[str, Any] = {
+            "empty": np.empty,
+            "fit": prepared,
+            "fortran": np.asfortranarray,
+            "literals": plan.program.outputs,
+            "pool": [],
+        }
         space["work"] = [(node.shape, node.dtype) for node in work]
         space.update({names[node]: prepared(node, node.form.array) for node in self.emitted.constants})
         lines = []
@@ -179,10 +188,8 @@ def finisher(plan: Plan, out):
         return lambda held: np.asarray(seen(node, held)).item()
     if out.kind == "scalar":
         return lambda held: dtype.type(np.asarray(seen(node, held))[()])
-    first = next(k for k, other in enumerate(plan.program.outputs) if isinstance(other, Value) and plan.nodes[other] is node)
-    if plan.program.outputs[first] is out and node in plan.stored and node.shape and node.dtype == dtype:
-        return lambda held: held[node]
-    return lambda held: np.array(seen(node, held), dtype).reshape(out.shape)
+    order = "F" if out.layout == "F" else "C"
+    return lambda held: np.array(seen(node, held), dtype, order=order).reshape(out.shape, order=order)
 
 
 def notes(plan: Plan, emitted: Source) -> str:
