@@ -38,7 +38,8 @@ class Compiled:
     def __init__(self, program: Program, backend="numpy", name="program"):
         self.__name__ = name
         self.backend = backend
-        self.program = optimised(program)
+        self.exact = backend == "numpy"  # loops are compiled with other roundings anyway
+        self.program = optimised(program, self.exact)
         self.scalars = [i for i, value in enumerate(program.inputs) if value.kind == "scalar"]
         self.made: Executable | Native | None = None
         self.derived: dict[object, Any] = {}
@@ -121,7 +122,7 @@ class Compiled:
         key = "halves", nan_safe, wanted
         if key not in self.derived:
             gs = [np.ones(out.shape, out.dtype)[()] if type(out) is Value and inexact(out) else None for out in self.program.outputs]
-            program = optimised(pullback(self.program, self.examples(values), wanted, gs, None, nan_safe))
+            program = optimised(pullback(self.program, self.examples(values), wanted, gs, None, nan_safe), self.exact)
             forward, backward = halves(program, len(self.program.inputs), sum(wanted))
             names = f"forward of {self.__name__}", f"backward of {self.__name__}"
             self.derived[key] = tuple(Compiled(half, self.backend, name) for half, name in zip((forward, backward), names, strict=True))

@@ -434,6 +434,14 @@ def test_traced_values_that_were_kept_are_dead():
         kept[0] + 1.0
 
 
+def test_only_numpys_backend_keeps_every_bit(monkeypatch):
+    monkeypatch.setitem(dualad.program.compiled.BACKENDS, "other", dualad.program.compiled.BACKENDS["numpy"])
+    f = jit(lambda x: x**3 / 2.0, backend="numpy")
+    assert "power" in f.program(X) and "power" not in jit(f.f, backend="other").program(X)
+    np.testing.assert_array_equal(f(X), f.f(X))
+    np.testing.assert_allclose(grad(lambda x: np.sum(jit(f.f, backend="other")(x)))(X), 1.5 * X**2, rtol=1e-15)
+
+
 def test_a_backend_that_fails_is_replaced_with_a_warning(monkeypatch):
     def broken(program):
         raise NotImplementedError("no loops today")
