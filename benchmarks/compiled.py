@@ -1,0 +1,212 @@
+"""Compiled programs: what jit makes of values, JVPs, VJPs and Jacobians, against loops written by hand for numba, JAX and torch.compile."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from .forward import burgers
+from .harness import Case, Peer, Table, main
+
+CHAIN = Table("sum(sin(x) * exp(-x**2) / (1 + x**2))", arrays=True, versus=("by hand in numba", "dualad.jit"))
+STEPS = Table("Steps of simulations", versus=("by hand in numba", "dualad.jit"))
+SCALAR = Table("Gradients, n = 100", versus=("dualad", "dualad.jit"))
+DENSE = Table("Dense Jacobian of a 1-D Burgers residual", versus=("dualad", "dualad.jit"))
+TABLES = [CHAIN, STEPS, SCALAR, DENSE]
+
+GRAY_SCOTT, LORENZ = "VJP of a Gray-Scott step, 256 x 256", "VJP of a Lorenz RK4 step"
+F, KILL, DU, DV = 0.04, 0.06, 0.2, 0.1
+
+
+# --- the functions ------------------------------------------------------------------------------------------------------------
+
+
+def wave(x, np=np):
+    return np.sum(np.sin(x) * np.exp(-(x**2)) / (1.0 + x**2))
+
+
+def rosenbrock(x, np=np):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def ackley(x, np=np):
+    n = len(x)
+    return -20.0 * np.exp(-0.2 * np.sqrt(np.sum(x**2) / n)) - np.exp(np.sum(np.cos(2.0 * np.pi * x)) / n) + 20.0 + np.e
+
+
+def gray_scott(u, v, np=np):
+    def spread(a):
+        return np.roll(a, 1, 0) + np.roll(a, -1, 0) + np.roll(a, 1, 1) + np.roll(a, -1, 1) - 4.0 * a
+
+    reaction = u * v * v
+    return u + DU * spread(u) - reaction + F * (1.0 - u), v + DV * spread(v) + reaction - (F + KILL) * v
+
+
+def lorenz(s, p, np=np):
+    def slope(s):
+        return np.stack([p[0] * (s[1] - s[0]), s[0] * (p[1] - s[2]) - s[1], s[0] * s[1] - p[2] * s[2]])
+
+    h = 0.01
+    k1 = slope(s)
+    k2 = slope(s + 0.5 * h * k1)
+    k3 = slope(s + 0.5 * h * k2)
+    k4 = slope(s + h * k3)
+    return s + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+
+
+# --- the data -----------------------------------------------------------------------------------------------------------------
+
+
+def lengths(quick):
+    return (100,) if quick else (100, 10_000, 1_000_000)
+
+
+def numbers(*shape):
+    return np.random.default_rng(3).uniform(-1.5, 2.0, shape)
+
+
+def grids(quick):
+    return np.random.default_rng(5).uniform(0.0, 1.0, (4, *((16, 16) if quick else (256, 256))))
+
+
+STATE = np.array([1.0, 2.0, 3.0]), np.array([10.0, 28.0, 8.0 / 3.0])
+SEED = np.array([0.3, -0.2, 0.5])
+
+
+def sizes(quick):
+    return (20,) if quick else (200, 1000)
+
+
+def primals(quick):
+    for n in lengths(quick):
+        yield CHAIN.title, f"value, n = {n}", Case(wave, (numbers(n),))
+        yield CHAIN.title, f"JVP, n = {n}", Case(wave, (numbers(n),))
+    yield STEPS.title, GRAY_SCOTT, Case(gray_scott, tuple(grids(quick)[:2]))
+    yield STEPS.title, LORENZ, Case(lorenz, STATE)
+    for f in (rosenbrock, ackley):
+        yield SCALAR.title, f.__name__, Case(f, (numbers(100),))
+    for n in sizes(quick):
+        yield DENSE.title, f"n = {n}", Case(burgers, (numbers(n),))
+
+
+# --- peers --------------------------------------------------------------------------------------------------------------------
+
+
+def tasks(quick, compiled):
+    """Yield the cases of dualad, with `compiled` of each function that is called."""
+    from checkpoint import grad, vjp
+    from dualad import jacobian, jvp
+
+    for n in lengths(quick):
+        x = numbers(n)
+        yield CHAIN.title, f"value, n = {n}", Case(compiled(wave), (x,))
+        yield CHAIN.title, f"JVP, n = {n}", Case(compiled(lambda x, v: jvp(wave, (x,), (v,))[1]), (x, np.ones(n)))
+    yield STEPS.title, GRAY_SCOTT, Case(compiled(lambda u, v, g, h: vjp(gray_scott, u, v)[1]((g, h))), tuple(grids(quick)))
+    yield STEPS.title, LORENZ, Case(compiled(lambda s, p, g: vjp(lorenz, s, p)[1](g)), (*STATE, SEED))
+    for f in (rosenbrock, ackley):
+        yield SCALAR.title, f.__name__, Case(compiled(grad(f)), (numbers(100),))
+    for n in sizes(quick):
+        yield DENSE.title, f"n = {n}", Case(compiled(jacobian(burgers)), (numbers(n),))
+
+
+def eager(quick):
+    yield from tasks(quick, lambda f: f)
+
+
+def with_jit(quick):
+    from dualad import jit
+
+    yield from tasks(quick, jit)
+
+
+def by_hand(quick):
+    """Loops as one writes them for numba, with the C library's elementary functions."""
+    import math
+
+    from numba import njit
+
+    @njit(error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
+    def value(x):
+        total = 0.0
+        for i in range(x.shape[0]):
+            total += math.sin(x[i]) * math.exp(-x[i] * x[i]) / (1.0 + x[i] * x[i])
+        return total
+
+    @njit(error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
+    def tangent(x, v):
+        total = 0.0
+        for i in range(x.shape[0]):
+            d = 1.0 + x[i] * x[i]
+            e, s = math.exp(-x[i] * x[i]), math.sin(x[i])
+            total += v[i] * e / d * (math.cos(x[i]) - 2.0 * x[i] * s - 2.0 * x[i] * s / d)
+        return total
+
+    @njit(error_model="numpy", fastmath={"contract"})
+    def pull(u, v, g, h):
+        n, m = u.shape
+        a, b = np.empty_like(u), np.empty_like(v)
+        for i in range(n):
+            up, down = (i - 1 if i > 0 else n - 1), (i + 1 if i < n - 1 else 0)
+            for j in range(m):
+                left, right = (j - 1 if j > 0 else m - 1), (j + 1 if j < m - 1 else 0)
+                share = h[i, j] - g[i, j]
+                spread = g[up, j] + g[down, j] + g[i, left] + g[i, right] - 4.0 * g[i, j]
+                a[i, j] = g[i, j] * (1.0 - F) + DU * spread + v[i, j] * v[i, j] * share
+                spread = h[up, j] + h[down, j] + h[i, left] + h[i, right] - 4.0 * h[i, j]
+                b[i, j] = h[i, j] * (1.0 - F - KILL) + DV * spread + 2.0 * u[i, j] * v[i, j] * share
+        return a, b
+
+    for n in lengths(quick):
+        yield CHAIN.title, f"value, n = {n}", Case(value, (numbers(n),))
+        yield CHAIN.title, f"JVP, n = {n}", Case(tangent, (numbers(n), np.ones(n)))
+    yield STEPS.title, GRAY_SCOTT, Case(pull, tuple(grids(quick)))
+
+
+def jax(quick):
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+
+    def compiled(f):
+        run = jax.jit(f)
+        return lambda *args: jax.block_until_ready(run(*args))
+
+    for n in lengths(quick):
+        x = jnp.asarray(numbers(n))
+        yield CHAIN.title, f"value, n = {n}", Case(compiled(lambda x: wave(x, jnp)), (x,))
+        yield CHAIN.title, f"JVP, n = {n}", Case(compiled(lambda x, v: jax.jvp(lambda x: wave(x, jnp), (x,), (v,))[1]), (x, jnp.ones(n)))
+    args = tuple(map(jnp.asarray, grids(quick)))
+    yield STEPS.title, GRAY_SCOTT, Case(compiled(lambda u, v, g, h: jax.vjp(lambda u, v: gray_scott(u, v, jnp), u, v)[1]((g, h))), args)
+    state = tuple(map(jnp.asarray, (*STATE, SEED)))
+    yield STEPS.title, LORENZ, Case(compiled(lambda s, p, g: jax.vjp(lambda s, p: lorenz(s, p, jnp), s, p)[1](g)), state)
+    for f in (rosenbrock, ackley):
+        yield SCALAR.title, f.__name__, Case(compiled(jax.grad(lambda x, f=f: f(x, jnp))), (jnp.asarray(numbers(100)),))
+    for n in sizes(quick):
+        yield DENSE.title, f"n = {n}", Case(compiled(jax.jacrev(lambda u: burgers(u, jnp))), (jnp.asarray(numbers(n)),))
+
+
+def torch(quick):
+    import torch
+
+    if quick:  # it compiles for half a minute
+        return
+    wave_in = torch.compile(lambda x: wave(x, torch))
+    tangent = torch.compile(lambda x, v: torch.func.jvp(lambda x: wave(x, torch), (x,), (v,))[1])
+    for n in lengths(quick):
+        x = torch.from_numpy(numbers(n))
+        yield CHAIN.title, f"value, n = {n}", Case(wave_in, (x,), answer=float)
+        yield CHAIN.title, f"JVP, n = {n}", Case(tangent, (x, torch.ones_like(x)), answer=float)
+
+
+PEERS = {
+    "by hand in numba": Peer(by_hand, "numba"),
+    "dualad": Peer(eager, ours=True),
+    "dualad.jit": Peer(with_jit, ours=True),
+    "jax": Peer(jax, "jax"),
+    "torch": Peer(torch, "torch"),
+}
+
+if __name__ == "__main__":
+    sys.exit(main("compiled", TABLES, primals, PEERS))
