@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .forms import Along, Buffer, Computed, Fill, Index, Map, Pieces, Reduce, Scan
+from .forms import Along, Buffer, Computed, Fill, Index, Map, Node, Pieces, Reduce, Scan
 from .maps import MAPS
 
 __all__ = ["Expression", "Pull", "compose", "preimage", "start"]
@@ -120,9 +120,23 @@ class Pull:
         (self.lasting if all(type(position) is int for position in at) else self.made)[node, at] = expression
 
     def read(self, node, at):
+        if isinstance(node.form, Buffer) and node.form.array is not None:
+            node, at = self.in_order(node, at)
         args = tuple(position for position in at if isinstance(position, Expression))
         level = max([0, *(position.axis + 1 for position in at if isinstance(position, Along)), *(arg.level for arg in args)])
         return Expression("read", (node, at), args, node.dtype, level, node.line)
+
+    def in_order(self, node, at):
+        """Return a constant array with its axes in the order of the loops, and the index in it."""
+        axes = [position.axis if isinstance(position, Along) else -1 for position in at]
+        order = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+        if order == tuple(range(len(axes))):
+            return node, at
+        turned = self.lasting.get(("turned", node, order))
+        if turned is None:
+            array = np.ascontiguousarray(np.transpose(node.form.array, order))
+            turned = self.lasting["turned", node, order] = Node(Buffer(None, array), array.shape, node.dtype)
+        return turned, tuple(at[k] for k in order)
 
     def define(self, node, at):
         """Return the expression that a node's form says."""
