@@ -6,10 +6,13 @@ schedule says, and pulls the cotangent back step by step, each step on a small t
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import optree
 
 from dualad.dispatch import highest
+from dualad.program.jit import Jit
 from dualad.seeding import check_function
 
 from .checks import flag, whole_number
@@ -22,6 +25,7 @@ from .stats import filled_stats
 from .storage import Memory
 from .storage.states import copy_state, nbytes
 from .tape import Var
+from .units import parse_bytes
 
 __all__ = ["chain"]
 
@@ -45,6 +49,7 @@ def chain(
     progress=False,
     check=False,
     token=None,
+    block=None,
 ):
     """Repeat a step, so that derivatives of long loops need only O(log N) saved states.
 
@@ -90,6 +95,10 @@ def chain(
     token : pytree of plain values, optional
         With ``Disk(path, resume=True)``: what else says that a call is the same one, where its results cannot: a version, a seed, the
         name of a file that the steps read.
+
+    block : int, optional
+        Of a step compiled by `dualad.jit`: how many steps are made, and pulled back, in one compiled call. To the schedule a block is
+        one step, and its states are computed again inside of the pull. By default chosen with the schedule for ``memory=``, or 256 KB.
 
     Returns
     -------
@@ -146,11 +155,17 @@ def chain(
         max_steps = whole_number(max_steps, where="chain", argument="max_steps", least=0, hint="give the largest number of steps")
         if until is None:
             raise TypeError("chain: max_steps goes with until; with a known length give steps only")
+    if block is not None:
+        block = whole_number(block, where="chain", argument="block", least=1, hint="give the number of steps of a compiled call")
     if outputs and steps == 0:
         raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
     links = Links(step, source, state, params, inputs, outputs)
     top = highest(links.traced)
     if type(top) is Var:
+        if isinstance(source, Jit) and until is None:
+            recorded = compiled_chain(links, top.level, steps, schedule, storage, memory, stats, progress, check, block)
+            if recorded is not None:
+                return recorded
         schedule, storage = chosen_schedule(links, steps, schedule, storage, memory, stats)
         return record(
             links,
@@ -203,6 +218,28 @@ def known_length(steps, layers, inputs, until):
     if until is not None and lengths:
         raise TypeError(f"chain: until goes with a length that is not known before, but {next(iter(lengths))} says it")
     return next(iter(lengths.values()), None)
+
+
+def compiled_chain(links, tape, steps, schedule, storage, memory, stats, progress, check, block):
+    """Record the chain of a compiled step in blocks; None where it has no compiled loops."""
+    if find_spec("numba") is None:
+        return None
+    from .compiled import record_compiled
+
+    if memory is not None and schedule is not None:
+        return None
+    return record_compiled(
+        links,
+        tape,
+        steps=steps,
+        schedule=schedule,
+        budget=None if memory is None else parse_bytes(memory),
+        block=block,
+        storage=Memory() if storage is None else storage,
+        stats=stats,
+        progress=progress,
+        check=check,
+    )
 
 
 def chosen_schedule(links, steps, schedule, storage, memory, stats):

@@ -21,7 +21,7 @@ from .storage.states import copy_state, has_arrays, nbytes
 from .sweep import Sweep
 from .tape import Tape, Var, make_var, owner_of
 
-__all__ = ["Link", "record"]
+__all__ = ["Link", "entered", "record"]
 
 
 class StepTape(Tape):
@@ -63,15 +63,16 @@ def record(links, tape, **options):
     leaves = links.final_leaves(steps, final, link.arguments, link.inputs) if steps else link.state
     links.check_closure(leaves, below)
     link.last = Snapshot(steps, leaves, options["check"], final=True)
+    return entered(link, tape, leaves, link.outs.arrays(), link.outs.tree)
+
+
+def entered(link, tape, leaves, outs, tree_of_outs):
+    """Record a chain that was run, and return what it returns, as variables."""
     whole = tape.record(link)
-    traced = [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(leaves)]
-    if not links.outputs:
-        return links.tree(traced)
-    outs = [
-        make_var(leaf, tape.record(Part(whole, len(leaves) + i)), tape) if is_floating(leaf) else leaf
-        for i, leaf in enumerate(link.outs.arrays())
-    ]
-    return links.tree(traced), link.outs.tree(outs)
+    links, results = link.links, [*leaves, *(outs if link.links.outputs else ())]
+    traced = [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(results)]
+    final = links.tree(traced[: len(leaves)])
+    return (final, tree_of_outs(traced[len(leaves) :])) if links.outputs else final
 
 
 class Link(Entry):

@@ -4,15 +4,15 @@
 
 Lotka-Volterra: hare' = a hare - b hare lynx, lynx' = -c lynx + d hare lynx; classical Runge-Kutta. The state of the chain is
 (hare, lynx, accumulated misfit), so the misfit of all 21 years is the last component of one chain, and its gradient by the
-four rates and the two initial populations is one reverse sweep.
+four rates and the two initial populations is one reverse sweep. The step is compiled where numba is installed.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import math
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ import dualad
 from checkpoint import CTZ, Stats, StoreAll, chain, grad, value_and_grad
 
 STEPS_A_YEAR = 100
+COMPILED = find_spec("numba") is not None
 DATA = Path(__file__).parent / "data" / "lynx_hare.csv"
 # log of a, b, c, d (a year, populations in thousands of pelts) and of the hares and lynxes of 1900
 START = np.log([0.5, 0.02, 0.8, 0.02, 30.0, 4.0])
@@ -48,24 +49,23 @@ def runge_kutta(hare, lynx, rates, dt):
     return hare + dt / 6.0 * (h1 + 2.0 * h2 + 2.0 * h3 + h4), lynx + dt / 6.0 * (l1 + 2.0 * l2 + 2.0 * l3 + l4)
 
 
-def make_step(hares, lynxes, steps_a_year):
+def make_step(hares, lynxes, steps_a_year, compiled):
     """Return the step of the chain: the misfit of a year is added before the year's first step."""
-    log_hares, log_lynxes = [math.log(x) for x in hares], [math.log(x) for x in lynxes]
+    log_hares, log_lynxes = np.log(hares), np.log(lynxes)
     dt = 1.0 / steps_a_year
 
     def step(k, state, *rates):
         hare, lynx, misfit = state
-        year, within = divmod(k, steps_a_year)
-        if within == 0:
-            misfit = misfit + (np.log(hare) - log_hares[year]) ** 2 + (np.log(lynx) - log_lynxes[year]) ** 2
-        return (*runge_kutta(hare, lynx, rates, dt), misfit)
+        year, within = k // steps_a_year, k % steps_a_year
+        of_year = (np.log(hare) - log_hares[year]) ** 2 + (np.log(lynx) - log_lynxes[year]) ** 2
+        return (*runge_kutta(hare, lynx, rates, dt), misfit + np.where(within == 0, of_year, 0.0))
 
-    return step
+    return dualad.jit(step) if compiled else step
 
 
-def make_misfit(hares, lynxes, steps_a_year=STEPS_A_YEAR, **options):
+def make_misfit(hares, lynxes, steps_a_year=STEPS_A_YEAR, compiled=COMPILED, **options):
     """Return the sum over the years of squared log differences, as a function of the logs of rates and populations."""
-    step = make_step(hares, lynxes, steps_a_year)
+    step = make_step(hares, lynxes, steps_a_year, compiled)
     steps = (len(hares) - 1) * steps_a_year + 1  # one step into the last year, which adds its misfit
 
     def misfit(logs):
@@ -96,10 +96,29 @@ def compare_schedules(hares, lynxes, logs):
     reference = None
     for name, schedule in (("store all", StoreAll()), ("CTZ bisect", CTZ("bisect")), ("CTZ binomial", CTZ("binomial"))):
         stats = Stats()
-        gradient = grad(make_misfit(hares, lynxes, schedule=schedule, stats=stats))(logs)
+        gradient = grad(make_misfit(hares, lynxes, compiled=False, schedule=schedule, stats=stats))(logs)
         reference = gradient if reference is None else reference
         difference = np.max(np.abs(gradient - reference))
         print(f"{name:<16}{stats.peak_states:>13}{stats.advances:>10}{stats.seconds:>9.3f}   {difference:.1e}")
+
+
+def compare_compiled(hares, lynxes, logs):
+    """Print a gradient of the step as it is and of the compiled one, side by side."""
+    if not COMPILED:
+        print("\nNot compiled: numba is not installed (pip install 'dualad[jit]')")
+        return
+    gradients, seconds = [], []
+    for compiled in (False, True):
+        gradient = grad(make_misfit(hares, lynxes, compiled=compiled))
+        if compiled:
+            gradient(logs)  # compiles
+        started = time.perf_counter()
+        gradients.append(gradient(logs))
+        seconds.append(time.perf_counter() - started)
+    print(
+        f"\nOne gradient: {seconds[0]:.3f} s, compiled {1e3 * seconds[1]:.2f} ms, {seconds[0] / seconds[1]:.0f}x faster; "
+        f"difference {np.max(np.abs(gradients[0] - gradients[1])):.1e}"
+    )
 
 
 def check_forward(misfit, logs):
@@ -120,7 +139,7 @@ def long_run(hares, lynxes, logs, steps=200_000):
     started = time.perf_counter()
     gradient = grad(make_misfit(hares, lynxes, steps_a_year, stats=stats))(logs)
     print(
-        f"\n{stats.steps} steps ({steps_a_year} a year): at most {stats.peak_states} saved states, {stats.advances} advances, "
+        f"\n{stats.steps:,} steps ({steps_a_year:,} a year): at most {stats.peak_states:,} states held, {stats.advances:,} advances, "
         f"{time.perf_counter() - started:.1f} s; |gradient| = {np.linalg.norm(gradient):.3g}"
     )
     return stats
@@ -181,6 +200,7 @@ def main():
     )
 
     compare_schedules(hares, lynxes, result.x)
+    compare_compiled(hares, lynxes, result.x)
     check_forward(misfit, START)
     long_run(hares, lynxes, result.x)
     plot(arguments.plot, years, hares, lynxes, result.x)

@@ -41,6 +41,7 @@ FLOORS = {
         "leaves operators profile",
         "aliases links recompute",
         "gradient explain link",
+        "compiled",
         "chain",
         "__init__",
         "__main__",

@@ -6,14 +6,13 @@ VJPs over it backwards. K directions at once are Batches of Symbols.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..batch import unwrap, wrap
 from ..dual import make_dual
 from ..levels import Level, locate
 from ..rules.cotangents import like_primal, unbroadcast
 from ..rules.indexing import cast, getitem, scatter, winners
 from ..rules.kinds import ROWS, Constant, Differentiable, Elementwise
+from ..rules.names import np
 from ..rules.shapes import blank, filled, select
 from ..seeding import split_value
 from .passes import dead

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .maps import MAPS, Scalar, resolved
+from .maps import INTEGERS, MAPS, Scalar, resolved
 from .program import Value
 
 __all__ = [
@@ -256,6 +256,8 @@ def mapped(fn, *operands, out=None):
     nodes = [x if isinstance(x, Node) else fill(x) for x in operands]
     dtypes, result = resolved(fn, [operand_type(node) for node in nodes], out)
     kinds = {dtype.kind for dtype in dtypes}
+    if kinds <= {"i", "u"}:
+        scalar = INTEGERS.get(fn, scalar)
     if not kinds <= set(scalar.kinds) or any(dtype.char in "egG" for dtype in (*dtypes, result)):
         raise Unliftable(f"of {', '.join(map(str, dtypes))}")
     shape = np.broadcast_shapes(*(node.shape for node in nodes))

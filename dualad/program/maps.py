@@ -10,7 +10,7 @@ from ..rules.shapes import clamp, select
 from ..rules.stable import cosine, exp_of_expm1, one_minus_square, root_above_one, sech_squared, turn
 from ..rules.ufuncs import fmax_share, larger_share, softmax_share
 
-__all__ = ["MAPS", "Scalar", "resolved"]
+__all__ = ["INTEGERS", "MAPS", "Scalar", "resolved"]
 
 
 class Scalar:
@@ -137,6 +137,11 @@ MAPS: dict = {
     np.bitwise_or:    Scalar("{0} | {1}", kinds="iub"),
     np.bitwise_xor:   Scalar("{0} ^ {1}", kinds="iub"),
     np.invert:        Scalar("~{0}", kinds="iu", booleans="not {0}"),
+}
+#: of integers, where that is another expression; a division by zero gives 0, as in NumPy
+INTEGERS = {
+    np.floor_divide:  Scalar("{0} // {1}", 20, "iu"),
+    np.remainder:     Scalar("{0} % {1}", 20, "iu"),
 }
 # fmt: on
 

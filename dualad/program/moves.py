@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..rules.indexing import getitem, is_basic, restate, scatter
 from ..rules.memory import as_plain_array, copied, in_order
+from ..rules.names import np
 from ..rules.reductions import difference, scattered_difference
 from ..rules.shapes import blank, filled, select, surround
 from .forms import (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ..rules.linalg import euclidean
+from ..rules.names import np
 from ..rules.reductions import deviation, variance
 from ..rules.shapes import select
 from .forms import Node, Reduce, Scan, Unliftable, along, broadcast, converted, fill, indexed, lowers, mapped

@@ -1,0 +1,181 @@
+"""chain of a compiled step: blocks of steps in one call. The derivatives of the same step, not compiled, under every schedule and block."""
+
+import numpy as np
+import optree
+import pytest
+
+pytest.importorskip("numba")
+
+import dualad
+from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, compiled, grad, hvp, jacobian, value_and_grad
+from checkpoint.schedules import Mixed
+
+N = 37
+
+
+def lorenz(k, state, s, r, b):
+    x, y, z = state
+    return x + 0.01 * s * (y - x), y + 0.01 * (x * (r - z) - y), z + 0.01 * (x * y - b * z)
+
+
+def waves(k, state, speed, shape):
+    u, v, energy = state["u"], state["v"], state["energy"]
+    v = v + speed * (np.roll(u, 1, 0) - u) * shape
+    u = u + v
+    u[:, -1] *= 0.5
+    return {"u": u, "v": v, "energy": 0.9 * energy + np.sum(u**2) * np.cos(0.1 * k), "count": state["count"]}
+
+
+def driven(k, state, row, c):
+    x, v = state
+    v = v + 0.1 * (np.sin(x) * c + row["force"] * row["gain"])
+    return (x + 0.1 * v, v), {"x2": x * x, "norm": np.sum(v**2), "late": np.where(k > 5, v, 0.0)}
+
+
+def dense(k, x, M, b):
+    return np.tanh(x @ M + b)
+
+
+def in_place(k, x, c):
+    x[1:-1] += c * (x[2:] - 2.0 * x[1:-1] + x[:-2])
+    return x
+
+
+def relaxed(k, x, A):
+    return 0.5 * x + np.linalg.solve(A, x)
+
+
+random = np.random.default_rng(3)
+GRID = random.uniform(size=(20, 30))
+WAVES = {"u": GRID, "v": np.zeros((20, 30)), "energy": 0.5, "count": 3}
+ROWS = {"force": random.uniform(size=(N, 4)), "gain": np.linspace(1.0, 2.0, N)}
+
+
+def total(tree):
+    return sum(np.sum(np.sin(leaf)) for leaf in optree.tree_leaves(tree))
+
+
+CASES = {
+    "numbers": (lorenz, ((1.0, 1.0, 1.0), 10.0, 28.0, 8 / 3), {}),
+    "strong numbers": (lorenz, (tuple(map(np.float64, (1.0, 1.0, 1.0))), np.float64(10.0), 28.0, 8 / 3), {}),
+    "a mixed state": (waves, (WAVES, 0.05, random.uniform(size=(20, 30))), {}),
+    "inputs and outs": (driven, ((np.ones(4), np.zeros(4)), 0.7), {"inputs": ROWS, "outputs": True}),
+    "products": (dense, (np.ones(5), random.normal(size=(5, 5)), np.zeros(5)), {}),
+    "in place": (in_place, (random.uniform(size=50), 0.1), {}),
+    "float32": (in_place, (random.uniform(size=50).astype(np.float32), np.float32(0.1)), {}),
+    "calls": (relaxed, (np.ones(3), np.eye(3) * 3.0 + 0.1), {}),
+}
+
+JITTED = {step: dualad.jit(step) for step, *_ in CASES.values()}
+
+
+def program(name, compile, **options):
+    step, args, more = CASES[name]
+    step = JITTED[step] if compile else step
+    steps = {} if "inputs" in more else {"steps": N}
+
+    def loss(*args):
+        return total(chain(step, *args[: len(CASES[name][1])], **more, **steps, **options))
+
+    return loss, args
+
+
+def gradient(name, compile, **options):
+    loss, args = program(name, compile, **options)
+    floating = tuple(range(len(args)))
+    return value_and_grad(lambda tree: loss(*tree))(tuple(args)) if name != "a mixed state" else value_and_grad(
+        lambda u, energy, c, shape: loss({**args[0], "u": u, "energy": energy}, c, shape), argnums=floating
+    )(args[0]["u"], args[0]["energy"], *args[1:])  # fmt: skip
+
+
+def close(a, b, rtol):
+    for x, y in zip(optree.tree_leaves(a), optree.tree_leaves(b), strict=True):
+        assert type(x) is type(y) and getattr(x, "dtype", None) == getattr(y, "dtype", None)
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
+
+
+def bits(tree):
+    return [np.asarray(leaf).tobytes() for leaf in optree.tree_leaves(tree)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_value_and_gradient_are_those_of_the_step_itself(name):
+    close(gradient(name, True), gradient(name, False), 1e-4 if name == "float32" else 1e-11)
+
+
+@pytest.mark.parametrize("name", ["numbers", "a mixed state", "inputs and outs", "in place"])
+def test_same_bits_under_every_schedule_block_and_storage(name, tmp_path):
+    reference = bits(gradient(name, True))
+    options = [{"block": n} for n in (1, 2, 5, N, 1000)]
+    options += [{"schedule": s, "block": n} for s in (CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), StoreAll(), Periodic()) for n in (1, 3)]
+    options += [{"storage": Disk(tmp_path), "block": 4}, {"memory": "1 MB"}, {"check": True, "block": 2}, {"schedule": CTZ()}]
+    for each in options:
+        assert bits(gradient(name, True, **each)) == reference, each
+
+
+@pytest.mark.parametrize("name", ["numbers", "inputs and outs"])
+def test_gradients_by_a_part_of_the_arguments(name):
+    loss, args = program(name, True)
+    plain, _ = program(name, False)
+    for i in range(1, len(args)):
+        close(grad(loss, argnums=i)(*args), grad(plain, argnums=i)(*args), 1e-11)
+    if name == "inputs and outs":
+        f = lambda rows, compile: chain(JITTED[driven] if compile else driven, *args, inputs=rows, outputs=True)[1]["norm"]
+        close(jacobian(lambda rows: f(rows, True))(ROWS), jacobian(lambda rows: f(rows, False))(ROWS), 1e-11)
+
+
+@pytest.mark.parametrize("name", ["numbers", "inputs and outs"])
+def test_forward_mode_and_forward_over_reverse(name):
+    (loss, args), (plain, _) = program(name, True), program(name, False)
+    i = len(args) - 1
+    close(
+        dualad.jvp(lambda c: loss(*args[:i], c), (args[i],), (1.0,)), dualad.jvp(lambda c: plain(*args[:i], c), (args[i],), (1.0,)), 1e-11
+    )
+    close(
+        hvp(lambda p: loss(*args[:i], p[0]), np.array([args[i]]), np.ones(1)),
+        hvp(lambda p: plain(*args[:i], p[0]), np.array([args[i]]), np.ones(1)),
+        1e-10,
+    )
+
+
+def test_counts_are_of_steps():
+    stats = Stats()
+    loss, args = program("numbers", True, stats=stats, schedule=Revolve(3), block=4)
+    grad(loss, argnums=(0, 1))(*args)
+    blocks = -(-N // 4)
+    assert (stats.steps, stats.pulls) == (N, N)
+    assert stats.advances > N + N - blocks and stats.peak_states == 3 + 4 and stats.peak_bytes == 7 * 24
+    assert stats.reason == "10 blocks of 4 compiled steps"
+
+
+def test_the_pullback_may_be_called_again():
+    from checkpoint import vjp
+
+    f = lambda x, c: chain(JITTED[in_place], x, c, steps=N, block=3)
+    value, pullback = vjp(f, np.linspace(0, 1, 9), 0.1)
+    assert bits(pullback(np.ones(9))) == bits(pullback(np.ones(9))) and value.shape == (9,)
+
+
+def test_steps_without_loops_and_wrong_ones_answer_as_the_step_itself():
+    with pytest.raises(TypeError, match=r"step 0 returned float64 of shape \(2,\) at state"):
+        grad(lambda x: np.sum(chain(dualad.jit(lambda k, x: np.stack([x, x])), x, steps=3)))(1.0)
+    with pytest.raises(TypeError, match="structure"):
+        grad(lambda x: np.sum(chain(dualad.jit(lambda k, x: (x, x)), x, steps=3)[0]))(1.0)
+    ours = grad(lambda x: chain(dualad.jit(lambda k, x: x * 0.9), x, steps=9, schedule=Mixed(3)))(1.0)
+    assert ours == pytest.approx(0.9**9)
+    until = grad(lambda x: chain(dualad.jit(lambda k, x: x * 0.5), x, until=lambda k, x: x < 0.1))(1.0)
+    assert until == 0.5**4
+    assert grad(lambda x: chain(dualad.jit(lambda k, x: x * 0.9), x, steps=0))(1.0) == 1.0
+
+
+@pytest.mark.parametrize("steps", [1, 100, 10**6])
+@pytest.mark.parametrize("nbytes", [8, 24, 10_000, 10**7])
+def test_blocks_fit_into_their_budget(steps, nbytes):
+    for budget in (None, 10**5, 10**8):
+        blocks = compiled.blocks_of(steps, nbytes, budget=budget)
+        assert 1 <= blocks.size <= steps
+        if blocks.size > 1:
+            assert blocks.size * nbytes <= (budget or compiled.BUDGET) / 2
+        if blocks.schedule == StoreAll():
+            assert -(-steps // blocks.size) * nbytes <= max((budget or compiled.BUDGET) / 2, nbytes)
+    assert compiled.blocks_of(steps, nbytes, block=7).size == min(7, steps)
