@@ -16,8 +16,8 @@ from .pull import compose, guard, start
 
 __all__ = ["Nest", "Part", "Plan", "plan", "worth_storing"]
 
-#: arrays of at most so many elements are straight code, if that takes at most so many operations
-SMALL, LONGEST = 36, 4000
+#: arrays of at most so many elements are straight code, if that takes at most LONGEST operations, or LONG for more than FEW elements
+SMALL, LONGEST, LONG, FEW = 36, 4000, 1000, 8
 #: reductions of at most so many terms are written out where they are read
 SHORT = 8
 #: expressions of more operations than this are not inlined
@@ -105,7 +105,7 @@ def straight(node, cost):
         return False
     if isinstance(node.form, Reduce) and terms(node) > SMALL:
         return False
-    return node.size * cost[node] <= LONGEST
+    return node.size * cost[node] <= (LONGEST if node.size <= FEW else LONG)
 
 
 def roots_of(order, outputs):

@@ -188,7 +188,7 @@ def finisher(plan: Plan, out):
         return lambda held: np.asarray(seen(node, held)).item()
     if out.kind == "scalar":
         return lambda held: dtype.type(np.asarray(seen(node, held))[()])
-    order = "F" if out.layout == "F" else "C"
+    order: Any = "F" if out.layout == "F" else "C"
     return lambda held: np.array(seen(node, held), dtype, order=order).reshape(out.shape, order=order)
 
 
