@@ -15,3 +15,11 @@ def entries(request, monkeypatch):
     if request.param == "large":
         monkeypatch.setattr(Tape, "small", -1)
     return request.param
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory):
+    """Keep machine code in a folder of this run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DUALAD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield

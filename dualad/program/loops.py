@@ -120,7 +120,7 @@ class Unit:
                 names[name] = target
             else:
                 rest.append((target, node))
-        lines = []
+        lines: list[str] = []
         for function in self.source.parts.values():
             made = [] if not self.numbers else [f"{self.prefix}{name}" for node in function if (name := self.source.names[node])[0] in "yw"]
             given = [self.argument(node, names, inputs) for node in function if f"{self.prefix}{self.source.names[node]}" not in made]

@@ -17,7 +17,7 @@ from dualad.rules.indexing import cast, discretize, getitem, last_of, restate, s
 from dualad.rules.kinds import Abstract, strong_multiply
 from dualad.rules.linalg import cofactor_matrix, euclidean
 from dualad.rules.memory import as_plain_array, copied, in_order
-from dualad.rules.names import Absent, np
+from dualad.rules.names import np
 from dualad.rules.primitives import ratio
 from dualad.rules.reductions import deviation, difference, scattered_difference, variance
 from dualad.rules.shapes import blank, clamp, filled, select, surround
@@ -397,7 +397,3 @@ CONSTANTS[np.may_share_memory] = CONSTANTS[np.shares_memory] = [call(A(3), Fixed
 CONSTANTS[discretize] = [call(A(3), Fixed(np.dtype(int))), call(A(3), Fixed(np.dtype(bool)))]
 
 import samples_more  # noqa: E402, F401  (enters its samples)
-
-for table in (SAMPLES, CONSTANTS):
-    for fn in [fn for fn in table if type(fn) is Absent]:  # see test_registry
-        del table[fn]

@@ -21,7 +21,7 @@ from dualad.rules.decompositions import (
     warn_close,
 )
 from dualad.rules.late import brought, late_row
-from dualad.rules.names import np
+from dualad.rules.names import Absent, np
 from dualad.rules.scimath import arccos_above, arcsin_above
 from dualad.rules.ufunc_methods import add_reduceat, leader
 
@@ -316,3 +316,8 @@ CONSTANTS[evaluate] = [call(np.sin, A(3)), call(np.argsort, A(2, 3), axis=0)]
 CONSTANTS[leader] = [call(np.maximum, D(5), 0), call(np.minimum, D(2, 5), 1)]
 CONSTANTS[close_pairs] = [call(A(3)), call(Z(2, 3))]
 CONSTANTS[warn_close] = [call("f", A(3) * 0.0)]
+# fmt: on
+
+for table in (SAMPLES, CONSTANTS):
+    for fn in [fn for fn in table if type(fn) is Absent]:  # see test_registry
+        del table[fn]
