@@ -6,6 +6,7 @@ into one buffer. So Python is entered once a block, and every schedule and stora
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -116,6 +117,18 @@ class CompiledLink(Link):
         self.given = [np.array(leaf, order="C") for leaf in (*self.params, *self.inputs)]
         self.made = self.pulled = 0
         self.again = self.leaves()
+        return self.loops.compiled or self.compile_now(loops, key)
+
+    def compile_now(self, loops, key):
+        """Compile before the first sweep, so that what numba cannot do shows before a long run; return whether it could."""
+        gs, sums = self.begin([None] * (len(self.state) + len(self.shape.outs)), 1)
+        try:
+            self.loops.compile(self.arguments_of_advance(0, 1, self.again), self.arguments_of_pull(0, 1, self.again, gs, sums))
+        except Exception as error:
+            name = self.links.source.__name__
+            warnings.warn(f"chain: numba failed on {name}, whose steps are made one by one instead: {error!r}", stacklevel=5)
+            loops[key] = Unliftable("numba failed")
+            return False
         return True
 
     def pullback(self, program, call, shape):
@@ -147,19 +160,25 @@ class CompiledLink(Link):
     def advance(self, j, x):
         """Make the steps of block j, in place."""
         first, stop = self.block(j)
-        self.loops.advance(first, stop, *x, *self.again, *self.given, *self.out_arrays, *self.work)
+        self.loops.advance(*self.arguments_of_advance(first, stop, x))
         self.made += stop - first
         return x
+
+    def arguments_of_advance(self, first, stop, x):
+        return first, stop, *x, *self.again, *self.given, *self.out_arrays, *self.work
 
     def pull_step(self, j, x, cotangent):
         """Pull the cotangents back through block j, in place."""
         first, stop = self.block(j)
-        (gs, sums), (other_gs, shares) = cotangent, self.spare
-        arrays = (*x, *self.again, *self.given, *self.out_arrays, *self.work, *gs, *other_gs, *self.out_cotangents, *self.rows)
-        self.loops.pull(first, stop, *arrays, *sums, *shares, *self.states)
+        self.loops.pull(*self.arguments_of_pull(first, stop, x, *cotangent))
         self.made += stop - first - 1
         self.pulled += stop - first
         return cotangent
+
+    def arguments_of_pull(self, first, stop, x, gs, sums):
+        other_gs, shares = self.spare
+        advance = self.arguments_of_advance(first, stop, x)
+        return *advance, *gs, *other_gs, *self.out_cotangents, *self.rows, *sums, *shares, *self.states
 
     def shares(self, g):
         """Return the nodes of state, parameters and inputs with their shares of the cotangents; of a batch of them, one sweep for each."""
@@ -175,19 +194,23 @@ class CompiledLink(Link):
 
     def swept(self, g):
         """Return the shares of one reverse sweep."""
-        floating = self.links.floating
-        self.out_cotangents = [filled(g[len(self.state) + i], self.out_arrays[i]) for i in self.shape.floating_outs]
-        self.rows = [np.zeros_like(self.inputs[i], order="C") for i in self.active_inputs]
-        gs = [filled(g[i], self.again[i]) for i in floating]
-        sums = [np.zeros_like(self.params[i], order="C") for i in self.active]
-        length = self.blocks.size if self.blocks.size > 1 else 0
-        self.states = [np.empty((length, *leaf.shape), leaf.dtype) for leaf in self.again]
-        self.spare = [np.empty_like(g) for g in gs], [np.empty_like(total) for total in sums]
+        gs, sums = self.begin(g, self.blocks.size if self.blocks.size > 1 else 0)
         gs, sums = self.sweep.backward(self.pull_step, (gs, sums), self.out_cotangents)
         self.count()
-        shares = self.numbers(gs, [self.state[i] for i in floating]) + self.numbers(sums, [self.params[i] for i in self.active]) + self.rows
+        shares = self.numbers(gs, [self.state[i] for i in self.links.floating])
+        shares += self.numbers(sums, [self.params[i] for i in self.active]) + self.rows
         self.rows, self.out_cotangents, self.states, self.spare = [], [], [], ([], [])
         return shares
+
+    def begin(self, g, length):
+        """Make the arrays of a reverse sweep, with blocks of this length; return those of the cotangents and of the sums."""
+        self.out_cotangents = [filled(g[len(self.state) + i], self.out_arrays[i]) for i in self.shape.floating_outs]
+        self.rows = [np.zeros_like(self.inputs[i], order="C") for i in self.active_inputs]
+        gs = [filled(g[i], self.again[i]) for i in self.links.floating]
+        sums = [np.zeros_like(self.params[i], order="C") for i in self.active]
+        self.states = [np.empty((length, *leaf.shape), leaf.dtype) for leaf in self.again]
+        self.spare = [np.empty_like(g) for g in gs], [np.empty_like(total) for total in sums]
+        return gs, sums
 
     def count(self):
         """Say in the stats what was done in steps: the sweep has counted blocks."""

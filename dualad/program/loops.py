@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .cache import load
+from .cache import load, seal
 from .emit_numba import HEADER, emit, memory_of
 from .forms import Fill, Node, Unliftable
 from .fuse import Part, plan
@@ -63,14 +63,23 @@ class Loops:
 
     def __init__(self, emitted: Emitted):
         self.source = emitted.text
-        module = load(emitted.text)
-        self.advance, self.pull = module.advance, module.pull
-        self.work_of = emitted.work
+        self.module = load(emitted.text)
+        self.advance, self.pull = self.module.advance, self.module.pull
+        self.work_of, self.compiled = emitted.work, False
         self.constants = [np.array(constant, order="C") for constant in emitted.constants]
 
     def work(self):
         """Return new arrays to work in, and the constants."""
         return [*(np.empty(shape, dtype) for shape, dtype in self.work_of), *self.constants]
+
+    def compile(self, advance, pull):
+        """Compile for arguments like these, or load the machine code."""
+        from numba import typeof
+
+        for function, arguments in ((self.advance, advance), (self.pull, pull)):
+            function.compile(tuple(map(typeof, arguments)))
+        seal(self.module)
+        self.compiled = True
 
 
 def compile_loops(step: Program, pullback: Program, shape: Shape) -> Loops:

@@ -9,6 +9,7 @@ pytest.importorskip("numba")
 import dualad
 from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, compiled, grad, hvp, jacobian, value_and_grad
 from checkpoint.schedules import Mixed
+from dualad.program import loops
 
 N = 37
 
@@ -179,3 +180,25 @@ def test_blocks_fit_into_their_budget(steps, nbytes):
         if blocks.schedule == StoreAll():
             assert -(-steps // blocks.size) * nbytes <= max((budget or compiled.BUDGET) / 2, nbytes)
     assert compiled.blocks_of(steps, nbytes, block=7).size == min(7, steps)
+
+
+def test_where_numba_fails_the_steps_are_made_one_by_one(monkeypatch):
+    def fail(self, *arguments):
+        raise RuntimeError("no machine code today")
+
+    monkeypatch.setattr(loops.Loops, "compile", fail)
+    step = dualad.jit(lambda k, x: x * 0.9)
+    f = lambda x: chain(step, x, steps=5)
+    with pytest.warns(UserWarning, match="numba failed on <lambda>.*no machine code today"):
+        assert grad(f)(1.0) == pytest.approx(0.9**5)
+    assert grad(f)(1.0) == pytest.approx(0.9**5)  # warned once
+
+
+def test_machine_code_is_kept_for_the_next_process(tmp_path, monkeypatch):
+    monkeypatch.setenv("DUALAD_CACHE_DIR", str(tmp_path))
+    f = lambda x: chain(dualad.jit(lambda k, x: x * 0.75), x, steps=5)
+    assert grad(f)(1.0) == pytest.approx(0.75**5)
+    kept = {path.name for path in (tmp_path / "__pycache__").iterdir()}
+    assert any(".advance-" in name for name in kept) and any(".pull-" in name for name in kept) and list(tmp_path.glob("*.seal"))
+    assert grad(f)(1.0) == pytest.approx(0.75**5)  # another function of the same source
+    assert {path.name for path in (tmp_path / "__pycache__").iterdir()} == kept
