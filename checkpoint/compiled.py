@@ -161,6 +161,7 @@ class CompiledLink(Link):
         """Make the steps of block j, in place."""
         first, stop = self.block(j)
         self.loops.advance(*self.arguments_of_advance(first, stop, x))
+        settle(x, self.again, stop - first)
         self.made += stop - first
         return x
 
@@ -170,7 +171,11 @@ class CompiledLink(Link):
     def pull_step(self, j, x, cotangent):
         """Pull the cotangents back through block j, in place."""
         first, stop = self.block(j)
+        if stop - first > 1:
+            for states, leaf in zip(self.states, x, strict=True):
+                states[0] = leaf
         self.loops.pull(*self.arguments_of_pull(first, stop, x, *cotangent))
+        settle(cotangent[0], self.spare[0], stop - first)
         self.made += stop - first - 1
         self.pulled += stop - first
         return cotangent
@@ -219,6 +224,14 @@ class CompiledLink(Link):
         if size > 1 and self.pulled:
             stats.peak_states += size
             stats.peak_bytes += size * sum(leaf.nbytes for leaf in self.again)
+
+
+def settle(arrays, others, count):
+    """Copy back what stands in the second buffers after an odd number of steps; numbers are always in the first ones."""
+    if count % 2:
+        for array, other in zip(arrays, others, strict=True):
+            if array.ndim:
+                array[...] = other
 
 
 class Described(NamedTuple):

@@ -1,7 +1,8 @@
 """The loops of a chain: many steps in one compiled call, forward and in reverse.
 
 ``advance`` makes steps k0 to k1 - 1 with two buffers that change places. ``pull`` keeps the states of a block of steps in one buffer, and
-runs the pullbacks backwards. Both call the parts of the programs of a step and of its pullback; nothing is allocated a step.
+runs the pullbacks backwards; the first of them, x_{k0}, is there already. Both call the parts of the programs of a step and of its
+pullback; nothing is allocated a step. After an odd number of steps the results that are arrays stand in the second buffers.
 
 ==========  ==========================================================================================
 ``s  t``    state: the leaves, and their second buffers (all arrays; numbers are arrays without axes)
@@ -135,7 +136,9 @@ class Unit:
             given = [self.argument(node, names, inputs) for node in function if f"{self.prefix}{self.source.names[node]}" not in made]
             lines.append((f"{', '.join(made)}, = " if made else "") + f"{self.prefix}part{len(lines)}({', '.join(given)})")
         numbers = [(target, self.seen(node, names, inputs)) for target, node in rest if not getattr(node, "shape", ())]
-        lines += [f"{target}[...] = {self.seen(node, names, inputs)}" for target, node in rest if getattr(node, "shape", ())]
+        for target, node in rest:
+            if getattr(node, "shape", ()):
+                lines += assignment(target, self.seen(node, names, inputs), node.shape, isinstance(memory_of(node).form, Fill))
         if numbers:  # at once: one may be read for another
             lines.append(f"{', '.join(target for target, _ in numbers)} = {', '.join(value for _, value in numbers)}")
         return lines
@@ -171,6 +174,14 @@ class Unit:
         return f"{text}.reshape({node.shape})" if node.shape else f"{text}[{', '.join('0' * memory.ndim)}]"
 
 
+def assignment(target, source, shape, number):
+    """Return the lines that copy an array: loops, because numba takes seconds to compile the assignment of a slice."""
+    index = [f"i{axis}" for axis in range(len(shape))]
+    loops = [f"{'    ' * axis}for i{axis} in range({n}):" for axis, n in enumerate(shape)]
+    at = f"[{', '.join(index)}]"
+    return [*loops, f"{'    ' * len(shape)}{target}{at} = {source}{'' if number else at}"]
+
+
 class Group:
     """Arrays of one role (see the module) in the loops: those of no axes are numbers there, in variables of their own."""
 
@@ -197,8 +208,7 @@ class Group:
 
     def swap(self, other):
         """Return the lines after which the arrays of `other` are this one's."""
-        pairs = [(a, b) for a, b, value in zip(self.arrays, other.arrays, self.values, strict=True) if value.shape]
-        return [f"{a}, {b} = {b}, {a}" for a, b in pairs], [f"{b}[...] = {a}" for a, b in pairs]
+        return [f"{a}, {b} = {b}, {a}" for a, b, value in zip(self.arrays, other.arrays, self.values, strict=True) if value.shape]
 
 
 def emit_loops(step: Program, pullback: Program, shape: Shape) -> Emitted:
@@ -213,13 +223,11 @@ def emit_loops(step: Program, pullback: Program, shape: Shape) -> Emitted:
     p, u, o = Group("p", shape.params), Group("u", shape.rows), Group("o", shape.outs)
     d, e = Group("d", shape.outs, shape.floating_outs), Group("e", shape.rows, shape.active_rows)
     q, r = (Group(letter, shape.params, shape.active_params) for letter in "qr")
-    swap, copy = s.swap(t)
-    swap_back, copy_back = g.swap(h)
 
     def pulled(state):
         given = ["k", *state, *u.rows("k"), *p.names, *g.names, *d.rows("k")]
         sums = [f"{total} += {share}" for total, share in zip(q.names, r.names, strict=True)]
-        return [*back.statements(given, [*g.into(h), *e.rows("k"), *r.names]), *sums, *swap_back]
+        return [*back.statements(given, [*g.into(h), *e.rows("k"), *r.names]), *sums, *g.swap(h)]
 
     once = forward.statements(["k", *s.names, *u.rows("k"), *p.names], [*s.into(t), *o.rows("k")])
     again = forward.statements(["k", *b.rows("j"), *u.rows("k"), *p.names], [*b.rows("j + 1"), *o.rows("k")])
@@ -232,10 +240,8 @@ def emit_loops(step: Program, pullback: Program, shape: Shape) -> Emitted:
         f"{DECORATED}advance({', '.join(('k0', 'k1', *common))}):",
         *indented(1, s.load(), p.load()),
         "    for k in range(k0, k1):",
-        *indented(2, once, swap),
-        *indented(1, s.store()),
-        "    if (k1 - k0) % 2:",
-        *indented(2, copy or ["pass"]),
+        *indented(2, once, s.swap(t)),
+        *indented(1, s.store() or ["return"]),
         "",
         "",
         f"{DECORATED}pull({', '.join(('k0', 'k1', *common, *others))}):",
@@ -244,8 +250,6 @@ def emit_loops(step: Program, pullback: Program, shape: Shape) -> Emitted:
         "        k = k0",
         *indented(2, one),
         "    else:",
-        *indented(2, [f"{row} = {name}" if value.shape == () else f"{row}[...] = {name}"
-                      for row, name, value in zip(b.rows(0), s.names, s.values, strict=True)]),
         "        for k in range(k0, k1 - 1):",
         "            j = k - k0",
         *indented(3, again),
@@ -253,8 +257,6 @@ def emit_loops(step: Program, pullback: Program, shape: Shape) -> Emitted:
         "            j = k - k0",
         *indented(3, many),
         *indented(1, g.store(), q.store()),
-        "    if (k1 - k0) % 2:",
-        *indented(2, copy_back or ["pass"]),
     ]  # fmt: skip
     text = "\n\n\n".join([HEADER.rstrip(), forward.text, back.text, "\n".join(lines)]) + "\n"
     return Emitted(text, [(shape, dtype) for _, shape, dtype in work], [array for _, array in constants])
