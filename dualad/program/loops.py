@@ -26,6 +26,7 @@ from .cache import load, seal
 from .emit_numba import HEADER, emit, memory_of
 from .forms import Fill, Node, Unliftable
 from .fuse import Part, plan
+from .native import LONGEST_SOURCE
 from .program import Program, Value
 
 __all__ = ["Loops", "Shape", "compile_loops", "emit_loops"]
@@ -85,7 +86,10 @@ class Loops:
 
 def compile_loops(step: Program, pullback: Program, shape: Shape) -> Loops:
     """Return the compiled loops of `emit_loops`."""
-    return Loops(emit_loops(step, pullback, shape))
+    emitted = emit_loops(step, pullback, shape)
+    if emitted.text.count("\n") > 2 * LONGEST_SOURCE:
+        raise Unliftable(f"its source has more than {2 * LONGEST_SOURCE:,} lines")
+    return Loops(emitted)
 
 
 DECORATED = "@njit(**OPTIONS, cache=CACHED)\ndef "

@@ -21,6 +21,20 @@ def available() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
+#: lines of source beyond which numba takes half a minute or more
+LONGEST_SOURCE = 1000
+
+
+def refuse_long(source: str) -> None:
+    """Raise where numba would take minutes to compile a source."""
+    lines = source.count("\n")
+    if lines > LONGEST_SOURCE:
+        raise OverflowError(
+            f"the emitted source has {lines:,} lines, which numba would compile for minutes (at most {LONGEST_SOURCE:,}): loops of many "
+            f"turns belong into chain(...)"
+        )
+
+
 class Native:
     """A program made ready to run by numba.
 
@@ -37,6 +51,7 @@ class Native:
         self.plan = plan(program)
         self.emitted = emit(self.plan)
         self.source = self.emitted.text
+        refuse_long(self.source)
         self.notes = notes(self.plan, self.emitted)
         self.module = self.load()
         self.buffers = list(self.emitted.parts.values())

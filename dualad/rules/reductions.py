@@ -236,11 +236,11 @@ def rearranged(y, a, b, axis):
     return take_along_axis(y, take_along_axis(np.argsort(a, axis=axis, kind="stable"), ranks(b, axis), axis), axis)
 
 
-def sort_jvp(t, ans, x, axis=-1, kind=None, order=None, *, stable=None):
+def sort_jvp(t, ans, x, axis=-1, kind=None, order=None, *, stable=None, descending=NO):
     return rearranged(t, x, ans, axis)
 
 
-def sort_vjp(g, ans, x, axis=-1, kind=None, order=None, *, stable=None):
+def sort_vjp(g, ans, x, axis=-1, kind=None, order=None, *, stable=None, descending=NO):
     return np.reshape(rearranged(g, ans, x, axis), shape_of(x))
 
 

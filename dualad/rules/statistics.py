@@ -155,6 +155,8 @@ def quantiles(a, q, axis, method, keepdims, skip_nan=False):
 def chosen(a, q, axis, method, keepdims, skip_nan, weights):
     """Return the elements that are the quantiles of a weighted array."""
     rows = fold(a, axis)
+    if type(axis) is tuple and len(axis) > 1 and np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        raise TypeError("numpy.quantile: NumPy 2.0 gives wrong values for weights over several axes: use NumPy 2.1 or newer")
     places = evaluate(weighted_places, a, q, axis, method, skip_nan, weights)
     ans = np.take_along_axis(np.sort(rows, axis=-1), places, -1)
     return np.reshape(np.moveaxis(ans, -1, 0), (*np.shape(q), *kept_shape(a, axis, keepdims)))[()]

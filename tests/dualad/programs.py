@@ -346,6 +346,7 @@ MAKERS = [
     lambda r, a, v, b, w: f"{a}.ravel()[..., {int(r.integers(np.size(v)))}]",
     lambda r, a, v, b, w: f"np.copy(np.mean({a}))",
 ]
+SQUARES = np.lib.NumpyVersion(np.__version__) >= "2.1.0"  # before, **= 2 is by pow in some programs, one ulp off
 OPERATORS = ["+=", "-=", "*=", "/=", "="]
 
 
@@ -358,7 +359,7 @@ def change(r, b, w, v):
 WRITERS = [
     *[lambda r, a, v, b, w: f"{a} {r.choice(['+=', '-=', '*='])} {b}"] * 3,
     lambda r, a, v, b, w: f"{a} {r.choice(['+=', '-=', '*=', '/='])} {number(r)}",
-    lambda r, a, v, b, w: f"{a} **= 2",
+    lambda r, a, v, b, w: f"{a} **= 2" if SQUARES else f"{a} *= {a}",
     *[lambda r, a, v, b, w: f"{a}[...] {change(r, b, w, v)}"] * 3,
     *[lambda r, a, v, b, w: f"{a}[{basic(r, v)}] = {r.choice([number(r), f'np.mean({b})', b])}"] * 3,
     *[lambda r, a, v, b, w: f"{a}[{basic(r, v)}] {r.choice(['+=', '-=', '*='])} {r.choice([number(r), f'np.mean({b})', b])}"] * 3,

@@ -33,7 +33,7 @@ FORMS = ["as it is", "scalar", "0-d", "one", "empty", "python"]
 UNSEEN = {np.select: 1, np.piecewise: 1, np.polyint: 1, np.lexsort: 0, np.apply_along_axis: 1, np.full_like: 1}
 
 #: what NumPy does not take as it takes arrays, or answers with what the memory holds
-LEFT_OUT = {np.fft.irfftn: ("empty",), **({np.astype: ("python",)} if hasattr(np, "astype") else {})}
+LEFT_OUT = {np.fft.irfftn: ("empty",), np.insert: ("python",), **({np.astype: ("python",)} if hasattr(np, "astype") else {})}
 
 #: what a function returns is not determined, or is no number
 UNDETERMINED = {"numpy.empty_like", "numpy.array2string", "numpy.array_repr", "numpy.array_str"}

@@ -96,7 +96,9 @@ class Sample:
     casts: bool = False
 
     def leaves(self):
-        return [leaf for arg in self.args for leaf in parts(arg) if is_leaf(leaf)]
+        """Return the leaves of the arguments; arrays are copies, because a call may write into them (``copy=False``)."""
+        leaves = [leaf for arg in self.args for leaf in parts(arg) if is_leaf(leaf)]
+        return [leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
 
     def fill(self, leaves):
         """Return the positional arguments with other leaves in their places."""

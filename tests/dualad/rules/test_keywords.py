@@ -78,6 +78,7 @@ SETTINGS = {
     "neginf": (1.0,),
     "tol": (1000.0,),
     "copy": (True, False),
+    "descending": (True,),
     "sparse": (True,),
     "indexing": ("ij",),
     "subok": (True, False),

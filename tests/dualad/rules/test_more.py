@@ -318,6 +318,10 @@ def test_all_nan():
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
 @pytest.mark.parametrize("f", [np.quantile, np.nanquantile])
 def test_weighted_quantiles_are_elements(f, axis):
+    if type(axis) is tuple and np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        with pytest.raises(TypeError, match=r"NumPy 2\.0 gives wrong values"):
+            jvp(lambda a: f(a, 0.3, axis=axis, weights=np.ones((2, 2)), method="inverted_cdf"), (np.ones((2, 2)),), (np.ones((2, 2)),))
+        return
     a = np.array([[3.0, 1.0, 2.5, 0.5], [2.0, 9.0, 4.0, 7.0], [8.0, 6.0, 5.0, 5.5]])
     weights = np.array([[1.0, 2.0, 0.0, 1.0], [3.0, 1.0, 1.0, 2.0], [1.0, 1.0, 4.0, 0.5]])
     for q in (0.3, np.array([0.1, 0.5, 1.0])):
