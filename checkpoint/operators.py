@@ -101,6 +101,7 @@ def {method}(self, other):
     return general(self, other)
 """
 
+# a place is taken and filled by two neighbouring calls of built-in functions, between which CPython lets no other thread in
 NUMBER = (
     "entry = {entry}; entries = tape.entries; r = new(Var); r.primal = v; r.node = len(entries); r.level = tape; r.alias = None; "
     "entries.append(entry); return r"
@@ -287,8 +288,10 @@ def entry_of(row, v, values, kwargs, active, args, tape):
                 else (args[i].node, pull_broadcast, (row.pullbacks[i], held, values[i]))
                 for i in active
             ]
-    tape.entries.append(entry)
-    return len(tape.entries) - 1
+    entries = tape.entries
+    place = len(entries)
+    entries.append(entry)
+    return place
 
 
 # --- arrays that were never written -----------------------------------------------------------------------------------------------
@@ -411,9 +414,10 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                         entries.append([(i, row.pullbacks[0], (v, a))])
                     else:
                         r.node = entry = new(Single)
-                        entry.row, entry.i, entry.parent, entry.place = row, 0, i, len(entries)
+                        entry.row, entry.i, entry.parent = row, 0, i
                         held = (tape.own(self) if tape.borrowed else a) if row.uses[0] else None
                         entry.args, entry.ans = (held,), v if row.uses_ans else None
+                        entry.place = len(entries)
                         entries.append(None)
                     r.primal = v
                     r.level = tape
@@ -424,9 +428,10 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                 with np.errstate(all="ignore"):
                     p = float(evaluated(row.partials[0], v, (a,)))
                 if p - p == 0.0:
-                    r = make_var(v, len(tape.entries), tape)
-                    tape.entries.append((i, p))
-                    return r
+                    entries = tape.entries
+                    place = len(entries)
+                    entries.append((i, p))
+                    return make_var(v, place, tape)
         if isinstance(row, Differentiable):
             if getattr(a, "nbytes", 0) <= tape.small and (r := small(row, ufunc, args, kwargs, tape)) is not None:
                 return r

@@ -90,13 +90,16 @@ class Tape(Level):
 
     def variable(self, value):
         """Return a new input variable of a value that nobody else writes."""
-        self.entries.append(None)
-        return make_var(value.item() if type(value) is np.float64 else value, len(self.entries) - 1, self)
+        entries = self.entries
+        place = len(entries)
+        entries.append(None)
+        return make_var(value.item() if type(value) is np.float64 else value, place, self)
 
     def record(self, entry):
         """Give an entry its place and return it, as the node of what it made."""
-        entry.place = len(self.entries)
-        self.entries.append(None)
+        entries = self.entries
+        entry.place = len(entries)
+        entries.append(None)
         return entry
 
     def keep(self, entry):

@@ -2,6 +2,7 @@
 
 import sys
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -481,3 +482,25 @@ def test_a_number_that_was_broadcast(n):
     np.testing.assert_allclose(by_a, (f(a + h, b, x) - f(a - h, b, x)) / (2 * h), rtol=1e-7)
     np.testing.assert_allclose(by_x[0], (f(a, b, np.append(x[0] + h, x[1:])) - f(a, b, np.append(x[0] - h, x[1:]))) / (2 * h), rtol=1e-5)
     assert type(by_a) is type(by_b) is np.float64
+
+
+@pytest.mark.parametrize("size", [8, 400])
+def test_several_threads_record_on_one_tape(size):
+    """Entries keep their places, however the threads take turns."""
+
+    def work(x, i):
+        s, y = x[i], np.sin(x * (i + 1))
+        for k in range(15):
+            s = np.exp(-s) * 0.5 + x[(i + k) % 8] * s
+            y = y * 0.9 + np.cos(y) * x
+        return s + np.sum(y)
+
+    x, interval = np.linspace(0.5, 1.5, size), sys.getswitchinterval()
+    wanted = grad(lambda x: sum(work(x, i) for i in range(8)))(x)
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for _ in range(15):
+                np.testing.assert_allclose(grad(lambda x: sum(pool.map(lambda i: work(x, i), range(8))))(x), wanted, rtol=1e-10)
+    finally:
+        sys.setswitchinterval(interval)
