@@ -32,8 +32,13 @@ FORMS = ["as it is", "scalar", "0-d", "one", "empty", "python"]
 #: functions that NumPy does not let see all their arguments: only this many leaves
 UNSEEN = {np.select: 1, np.piecewise: 1, np.polyint: 1, np.lexsort: 0, np.apply_along_axis: 1, np.full_like: 1}
 
-#: what NumPy does not take as it takes arrays, or answers with what the memory holds
-LEFT_OUT = {np.fft.irfftn: ("empty",), np.insert: ("python",), **({np.astype: ("python",)} if hasattr(np, "astype") else {})}
+#: what NumPy (of some version) does not take as it takes arrays, or answers with what the memory holds
+LEFT_OUT = {
+    np.fft.irfftn: ("empty",),
+    np.insert: ("python",),
+    np.trim_zeros: ("python",),
+    **({np.astype: ("python",)} if hasattr(np, "astype") else {}),
+}
 
 #: what a function returns is not determined, or is no number
 UNDETERMINED = {"numpy.empty_like", "numpy.array2string", "numpy.array_repr", "numpy.array_str"}
