@@ -13,7 +13,7 @@ from dualad.traced import Traced
 from .leaves import was_written
 from .tape import owner_of
 
-__all__ = ["Aliases"]
+__all__ = ["Aliases", "memory_of", "sharing"]
 
 
 class Aliases:

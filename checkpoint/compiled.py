@@ -7,6 +7,7 @@ into one buffer. So Python is entered once a block, and every schedule and stora
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +20,12 @@ from dualad.program.jit import Call
 from dualad.program.loops import Shape, compile_loops
 from dualad.program.passes import optimised
 from dualad.program.program import Value
+from dualad.traced import Traced
 
+from .aliases import Aliases
 from .link import Link, entered
+from .links import Stacked
+from .replay import Snapshot
 from .schedules import CTZ, Revolve, StoreAll
 from .sweep import Sweep
 
@@ -60,12 +65,17 @@ def blocks_of(steps, nbytes, schedule=None, budget=None, block=None):
 def record_compiled(links, tape, *, steps, schedule, budget, block, storage, stats, progress, check):
     """Run the chain of a compiled step in a sweep and record it as one operation; None where its step has no compiled loops."""
     below = links.levels - {tape}
-    if not steps or below or getattr(schedule, "records", False) or getattr(storage, "resume", False):
+    if links.source.backend == "numpy" or not steps or below or getattr(schedule, "records", False) or getattr(storage, "resume", False):
         return None
     link = CompiledLink(links, tape, below, steps, check)
     if not link.compile():
         return None
-    link.blocks = blocks_of(steps, sum(leaf.nbytes for leaf in link.again), schedule, budget, block)
+    nbytes = sum(leaf.nbytes for leaf in link.again)
+    if budget is not None:  # of which the working state and the cotangent with their second buffers take a part
+        budget -= 4 * nbytes
+        if budget < 2 * nbytes:
+            return None
+    link.blocks = blocks_of(steps, nbytes, schedule, budget, block)
     stats.reason = link.blocks.reason
     options = {"schedule": link.blocks.schedule, "storage": storage, "stats": stats, "progress": progress, "check": check}
     link.sweep = Sweep(link.advance, tuple(link.leaves()), steps=-(-steps // link.blocks.size), **options)
@@ -87,7 +97,13 @@ class CompiledLink(Link):
         rows = [leaf[0] for leaf in self.inputs]
         given = (optree.tree_unflatten(links.inputs_structure, rows),) if links.given else ()
         call = Call(step, (0, links.tree(self.state), *given, *self.arguments), {})
-        entry = step.entry(call)
+        try:
+            entry = step.entry(call)
+        except TypeError:
+            links.explain(0, links.tree(self.state), self.arguments, self.inputs)
+            raise
+        if len(entry.compiled.program.inputs) != 1 + len(self.state) + len(rows) + len(self.params):
+            return False  # some arguments are static
         made = optree.tree_unflatten(entry.structure, list(entry.compiled.program.outputs))
         if links.outputs:
             if not isinstance(made, tuple) or len(made) != 2:
@@ -95,14 +111,16 @@ class CompiledLink(Link):
             made, out = made
             self.out_structure = optree.tree_structure(out)
         program, count = entry.compiled.program, len(self.state)
-        if optree.tree_structure(made) != links.state_structure or not all(map(keeps, program.inputs[1:], program.outputs[:count])):
+        if optree.tree_structure(made) != links.state_structure or not all(
+            map(keeps, program.inputs[1 : 1 + count], program.outputs[:count])
+        ):
             return False
         outs = [described(out) for out in program.outputs[count:]]
         inputs = iter(program.inputs[1:])
         values = ([next(inputs) for _ in part] for part in (self.state, rows, self.params))
         floating_outs = [i for i, out in enumerate(outs) if out.dtype.kind in "fc"]
         self.shape = shape = Shape(*values, outs, links.floating, self.active_inputs, self.active, floating_outs)
-        key = "loops", self.nan_safe, *shape.active
+        key = "loops", self.nan_safe, count, len(rows), len(self.params), *shape.active
         loops = entry.compiled.derived
         if key not in loops:
             try:
@@ -126,7 +144,7 @@ class CompiledLink(Link):
             self.loops.compile(self.arguments_of_advance(0, 1, self.again), self.arguments_of_pull(0, 1, self.again, gs, sums))
         except Exception as error:
             name = self.links.source.__name__
-            warnings.warn(f"chain: numba failed on {name}, whose steps are made one by one instead: {error!r}", stacklevel=5)
+            warnings.warn(f"chain: numba failed on {name}, whose steps are made one by one instead: {error!r}", stacklevel=6)
             loops[key] = Unliftable("numba failed")
             return False
         return True
@@ -191,17 +209,32 @@ class CompiledLink(Link):
         links = self.links
         nodes = [self.state_nodes[i] for i in links.floating]
         nodes += [self.param_nodes[i] for i in self.active] + [self.input_nodes[i] for i in self.active_inputs]
+        if any(isinstance(part, Traced) and type(part) is not Batch for part in g):
+            return self.one_by_one().shares(g)
         level = next((part.level for part in g if type(part) is Batch), None)
         if level is None:
             return list(zip(nodes, self.swept(g), strict=True))
         lanes = [self.swept([part.primal[lane] if type(part) is Batch else part for part in g]) for lane in range(level.directions)]
         return [(node, wrap(np.stack(shares), level)) for node, shares in zip(nodes, zip(*lanes, strict=True), strict=True)]
 
+    def one_by_one(self):
+        """Return the same chain with steps that are not compiled, for cotangents that are themselves traced; its first sweep is made."""
+        link = copy(self)
+        link.__class__ = Link
+        link.outs, link.aliases = Stacked(self.outs.count), Aliases(self.links.path)
+        link.sweep = Sweep(link.advance, self.links.tree(link.state), record=link.record_step, steps=self.outs.count)
+        leaves = self.links.leaves(self.outs.count - 1, link.sweep.forward())
+        link.aliases.watching = False
+        link.before = link.last = Snapshot(self.outs.count, leaves)
+        return link
+
     def swept(self, g):
         """Return the shares of one reverse sweep."""
         gs, sums = self.begin(g, self.blocks.size if self.blocks.size > 1 else 0)
-        gs, sums = self.sweep.backward(self.pull_step, (gs, sums), self.out_cotangents)
-        self.count()
+        try:
+            gs, sums = self.sweep.backward(self.pull_step, (gs, sums), self.out_cotangents)
+        finally:
+            self.count()
         shares = self.numbers(gs, [self.state[i] for i in self.links.floating])
         shares += self.numbers(sums, [self.params[i] for i in self.active]) + self.rows
         self.rows, self.out_cotangents, self.states, self.spare = [], [], [], ([], [])

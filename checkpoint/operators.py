@@ -288,8 +288,7 @@ def entry_of(row, v, values, kwargs, active, args, tape):
                 else (args[i].node, pull_broadcast, (row.pullbacks[i], held, values[i]))
                 for i in active
             ]
-    entries = tape.entries
-    place = len(entries)
+    place = len(entries := tape.entries)
     entries.append(entry)
     return place
 
@@ -428,8 +427,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                 with np.errstate(all="ignore"):
                     p = float(evaluated(row.partials[0], v, (a,)))
                 if p - p == 0.0:
-                    entries = tape.entries
-                    place = len(entries)
+                    place = len(entries := tape.entries)
                     entries.append((i, p))
                     return make_var(v, place, tape)
         if isinstance(row, Differentiable):

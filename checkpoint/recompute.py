@@ -11,6 +11,7 @@ from dualad.dispatch import highest
 from dualad.seeding import check_function, pack_leaf, scalar_kinds
 from dualad.traced import Traced
 
+from .aliases import memory_of, sharing
 from .entries import Entry, Part, place_of
 from .leaves import check_levels, is_floating, levels_of, one_level_down, read_only, refuse_opaque, was_written
 from .replay import Snapshot
@@ -71,12 +72,17 @@ def checkpoint(f):
         outs = [pack_leaf(leaf) for leaf in outs]
         check_levels(outs, entry.below, "checkpoint: the function")
         entry.written = [i for i, leaf in enumerate(given) if not same(leaf, entry.values[i])]
+        refuse_shared(leaves, outs, given, entry.written)
         results = [*outs, *[np.copy(given[i]) for i in entry.written]]
         entry.before = Snapshot(0, results)
         whole = tape.record(entry)
         results = [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(results)]
         for i, result in zip(entry.written, results[len(outs) :], strict=True):
             leaves[i][...] = result if isinstance(leaves[i], Traced) else given[i]
+        arguments = {id(leaf): i for i, leaf in enumerate(given) if memory_of(leaf) is not None}
+        first = {id(out): k for k, out in reversed(list(enumerate(outs)))}
+        for k, out in enumerate(outs):  # what is one array in the function is one here
+            results[k] = leaves[arguments[id(out)]] if id(out) in arguments else results[first[id(out)]]
         return optree.tree_unflatten(out_structure, results[: len(outs)])
 
     return recomputed
@@ -151,6 +157,22 @@ class Recomputed(Entry):
             nodes = [leaf._refresh().node if type(leaf) is Var and leaf.level is tape else None for leaf in outs]
         found = iter(tape.push(tangents, [node for node in nodes if node is not None]))
         return [None if node is None else next(found) for node in nodes]
+
+
+def refuse_shared(leaves, outs, given, written):
+    """Raise where arrays share memory in the function whose copies outside would not, and one of them may be written."""
+    for group in sharing(leaves):
+        if any(i in written for i in group):
+            raise ValueError(
+                "checkpoint: the function writes into an argument that shares memory with another argument: pass a copy (x.copy()) of one"
+            )
+    owners = {id(memory_of(leaf)) for leaf in given} - {id(None)}
+    own = [out for k, out in enumerate(outs) if all(out is not other for other in (*given, *outs[:k]))]
+    if any(id(memory_of(out)) in owners for out in own) or sharing(own):
+        raise ValueError(
+            "checkpoint: the function returns a view of its argument, or two views of one array, which would not share memory with it "
+            "outside: return a copy (x[1:].copy())"
+        )
 
 
 def copied(leaf):

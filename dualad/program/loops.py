@@ -17,6 +17,7 @@ pullback; nothing is allocated a step. After an odd number of steps the results 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -123,26 +124,30 @@ class Unit:
         lines[at] = f"def {self.prefix}part0({given}):"
         self.text = "\n".join([*lines, f"    return {', '.join(made)},"])
 
-    def statements(self, inputs: list[str], targets: list[str]) -> list[str]:
-        """Return the lines that compute the outputs from `inputs`: arrays into the arrays `targets`, numbers assigned to them."""
+    def statements(self, inputs: list[str], targets: list[str], values: list) -> list[str]:
+        """Return the lines that compute the outputs from `inputs`: arrays into the arrays `targets`, numbers assigned to them.
+
+        `values` have the shapes of the outputs, which may be literals, or None for zero.
+        """
         nodes = [self.plan.nodes[out] if isinstance(out, Value) else out for out in self.program.outputs]
         names: dict[str, str] = {}
         rest = []
-        for node, target in zip(nodes, targets, strict=True):
+        for node, target, value in zip(nodes, targets, values, strict=True):
             name = self.source.names.get(node) if isinstance(node, Node) and node.shape else None
             if name is not None and name[0] == "y" and name not in names:
                 names[name] = target
             else:
-                rest.append((target, node))
+                rest.append((target, node, value.shape))
         lines: list[str] = []
         for function in self.source.parts.values():
             made = [] if not self.numbers else [f"{self.prefix}{name}" for node in function if (name := self.source.names[node])[0] in "yw"]
             given = [self.argument(node, names, inputs) for node in function if f"{self.prefix}{self.source.names[node]}" not in made]
             lines.append((f"{', '.join(made)}, = " if made else "") + f"{self.prefix}part{len(lines)}({', '.join(given)})")
-        numbers = [(target, self.seen(node, names, inputs)) for target, node in rest if not getattr(node, "shape", ())]
-        for target, node in rest:
-            if getattr(node, "shape", ()):
-                lines += assignment(target, self.seen(node, names, inputs), node.shape, isinstance(memory_of(node).form, Fill))
+        numbers = [(target, self.seen(node, names, inputs)) for target, node, shape in rest if not shape]
+        for target, node, shape in rest:
+            if shape:
+                number = not isinstance(node, Node) or isinstance(memory_of(node).form, Fill)
+                lines += assignment(target, self.seen(node, names, inputs), shape, number)
         if numbers:  # at once: one may be read for another
             lines.append(f"{', '.join(target for target, _ in numbers)} = {', '.join(value for _, value in numbers)}")
         return lines
@@ -163,10 +168,10 @@ class Unit:
     def seen(self, node, names, inputs):
         """Return the source of an output that is not computed in its place: a literal, an input, another output, a constant, a number."""
         if not isinstance(node, Node):
-            return repr(0.0 if node is None else node)
+            return literal(0.0 if node is None else node)
         memory = memory_of(node)
         if isinstance(memory.form, Fill):
-            return repr(memory.form.number)
+            return literal(memory.form.number)
         name = self.source.names.get(memory)
         if name is None:  # an input that no part reads
             name = f"x{[self.plan.nodes[value] for value in self.program.inputs].index(memory)}"
@@ -176,6 +181,14 @@ class Unit:
         if node.shape == memory.shape:
             return text
         return f"{text}.reshape({node.shape})" if node.shape else f"{text}[{', '.join('0' * memory.ndim)}]"
+
+
+def literal(number):
+    """Return the source of a number."""
+    number = number.item() if isinstance(number, np.generic) else number
+    if isinstance(number, float) and not math.isfinite(number):
+        return "math.nan" if math.isnan(number) else f"{'-' if number < 0 else ''}math.inf"
+    return repr(number)
 
 
 def assignment(target, source, shape, number):
@@ -231,10 +244,10 @@ def emit_loops(step: Program, pullback: Program, shape: Shape) -> Emitted:
     def pulled(state):
         given = ["k", *state, *u.rows("k"), *p.names, *g.names, *d.rows("k")]
         sums = [f"{total} += {share}" for total, share in zip(q.names, r.names, strict=True)]
-        return [*back.statements(given, [*g.into(h), *e.rows("k"), *r.names]), *sums, *g.swap(h)]
+        return [*back.statements(given, [*g.into(h), *e.rows("k"), *r.names], [*g.values, *e.values, *r.values]), *sums, *g.swap(h)]
 
-    once = forward.statements(["k", *s.names, *u.rows("k"), *p.names], [*s.into(t), *o.rows("k")])
-    again = forward.statements(["k", *b.rows("j"), *u.rows("k"), *p.names], [*b.rows("j + 1"), *o.rows("k")])
+    once = forward.statements(["k", *s.names, *u.rows("k"), *p.names], [*s.into(t), *o.rows("k")], [*s.values, *o.values])
+    again = forward.statements(["k", *b.rows("j"), *u.rows("k"), *p.names], [*b.rows("j + 1"), *o.rows("k")], [*s.values, *o.values])
     one, many = pulled(s.names), pulled(b.rows("j"))
     work = list(dict.fromkeys((*forward.work, *back.work)))
     constants = [*forward.constants, *back.constants]

@@ -21,18 +21,8 @@ def available() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-#: lines of source beyond which numba takes half a minute or more
-LONGEST_SOURCE = 1000
-
-
-def refuse_long(source: str) -> None:
-    """Raise where numba would take minutes to compile a source."""
-    lines = source.count("\n")
-    if lines > LONGEST_SOURCE:
-        raise OverflowError(
-            f"the emitted source has {lines:,} lines, which numba would compile for minutes (at most {LONGEST_SOURCE:,}): loops of many "
-            f"turns belong into chain(...)"
-        )
+#: lines of source, in more than so many loop nests, beyond which numba takes half a minute or more
+LONGEST_SOURCE, MANY_NESTS = 1000, 12
 
 
 class Native:
@@ -51,7 +41,6 @@ class Native:
         self.plan = plan(program)
         self.emitted = emit(self.plan)
         self.source = self.emitted.text
-        refuse_long(self.source)
         self.notes = notes(self.plan, self.emitted)
         self.module = self.load()
         self.buffers = list(self.emitted.parts.values())
@@ -64,6 +53,12 @@ class Native:
 
     def compile(self):
         """Compile all functions for the types of their buffers, or load their machine code."""
+        lines = self.source.count("\n")
+        if lines > LONGEST_SOURCE and self.emitted.nests > MANY_NESTS:
+            raise OverflowError(
+                f"the emitted source has {lines:,} lines in {self.emitted.nests} loop nests, which numba would compile for minutes: loops "
+                f"of many turns belong into chain(...)"
+            )
         from numba import types
 
         def type_of(node):

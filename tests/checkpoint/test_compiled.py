@@ -202,3 +202,57 @@ def test_machine_code_is_kept_for_the_next_process(tmp_path, monkeypatch):
     assert any(".advance-" in name for name in kept) and any(".pull-" in name for name in kept) and list(tmp_path.glob("*.seal"))
     assert grad(f)(1.0) == pytest.approx(0.75**5)  # another function of the same source
     assert {path.name for path in (tmp_path / "__pycache__").iterdir()} == kept
+
+
+X = np.array([0.3, 0.5, 0.7])
+
+
+def shrink(k, x):
+    return x * 0.9
+
+
+ODD = {
+    "static arguments": lambda step: (step, {"static_argnums": (0,)}, (shrink,), {}),
+    "a leaf that is only written": lambda step: (step, {}, (lambda k, s: (s[0] * 0.9, s[0] * 0.8), True), {}),
+    "values that are not finite": lambda step: (step, {}, (lambda k, x: (x * 0.9, -np.inf),), {"outputs": True}),
+    "NumPy's backend": lambda step: (step, {"backend": "numpy"}, (shrink,), {}),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_steps(name):
+    _, jit_options, (step, *pair), options = ODD[name](None)
+
+    def loss(x, step):
+        out = chain(step, (x, x) if pair else x, steps=5, **options)
+        return np.sum((out[0] if pair or options else out) ** 2)
+
+    np.testing.assert_allclose(grad(loss)(X, dualad.jit(step, **jit_options)), grad(loss)(X, step), rtol=1e-14)
+
+
+def test_rows_and_parameters_of_one_kind_are_kept_apart():
+    step, u = dualad.jit(lambda k, x, u: x * 0.9 + u), np.arange(6.0)
+    for _ in range(2):
+        close(
+            grad(lambda x: np.sum(chain(step, x, inputs=u) ** 2))(X),
+            2 * 0.9**12 * X + 2 * 0.9**6 * sum(0.9 ** (5 - k) * k for k in range(6)),
+            1e-13,
+        )
+        close(
+            grad(lambda x: np.sum(chain(step, x, u[3], steps=6) ** 2))(X),
+            2 * 0.9**12 * X + 6 * 0.9**6 * sum(0.9**k for k in range(6)),
+            1e-13,
+        )
+
+
+def test_cotangents_that_are_traced():
+    norm = lambda x, w: np.sum(w * chain(dualad.jit(shrink), x, steps=5) ** 2)
+    assert grad(lambda w: np.sum(grad(norm)(X, w)))(1.5) == pytest.approx(2 * 0.9**10 * np.sum(X))
+    np.testing.assert_allclose(dualad.jacobian(lambda w: grad(norm)(X, w))(np.ones(3)), np.diag(2 * 0.9**10 * X))
+
+
+def test_a_budget_that_is_too_small_and_a_step_without_k():
+    with pytest.raises(ValueError, match="32 kB is too small"):
+        grad(lambda x: np.sum(chain(dualad.jit(shrink), x, steps=400, memory="32 KB")))(np.ones(2000))
+    with pytest.raises(TypeError, match=r"called as step\(k, state, params\[0\]\)"):
+        grad(lambda x: np.sum(chain(dualad.jit(lambda s, p: s), x, 0.1, steps=7)))(X)

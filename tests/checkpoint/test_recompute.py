@@ -113,3 +113,37 @@ def test_objects_that_hide_traced_values_are_refused():
 
     with pytest.raises(TypeError, match=r"checkpoint: argument\[0\]\[1\] is of type Params, .*what it holds \(rate\)"):
         grad(lambda x: checkpoint(lambda x, p: x * p.rate)(x, Params(x)))(1.0)
+
+
+def double_in_place(x):
+    x *= 2.0
+    return x
+
+
+@pytest.mark.parametrize("f", [lambda x: x, lambda x: (x, x), lambda x: (lambda y: (y, y))(2.0 * x), double_in_place])
+def test_what_is_one_array_in_the_function_is_one_outside(f):
+    def loss(x, f):
+        z = x * 1.0
+        r = f(z)
+        r, *others = r if isinstance(r, tuple) else (r,)
+        r *= 3.0
+        return np.sum(r * r) + np.sum(z) + sum(np.sum(np.sin(other)) for other in others)
+
+    assert loss(X, checkpoint(f)) == loss(X, f)
+    np.testing.assert_allclose(grad(loss)(X, checkpoint(f)), grad(loss)(X, f), rtol=1e-13)
+
+
+def test_arrays_that_would_not_share_memory_outside_are_refused():
+    def both(a, b):
+        a *= 2.0
+        return a + b
+
+    def aliased(x):
+        z = x * 1.0
+        return np.sum(checkpoint(both)(z, z))
+
+    with pytest.raises(ValueError, match="writes into an argument that shares memory with another"):
+        grad(aliased)(X)
+    for f in (lambda x: x[1:], lambda x: (lambda y: (y[1:], y[:-1]))(2.0 * x)):
+        with pytest.raises(ValueError, match="returns a view of its argument, or two views of one array"):
+            grad(lambda x, f=f: np.sum(checkpoint(f)(x * 1.0)[0]))(X)
