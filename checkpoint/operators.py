@@ -25,7 +25,7 @@ from dualad.rules.precision import in_loop
 from dualad.traced import GETITEM, Traced
 
 from .entries import Get, Linear, Number, Pair, Record, Single, pull_broadcast, pull_row
-from .tape import Var, make_var
+from .tape import Var, found, make_var, taken
 
 __all__ = []
 
@@ -101,15 +101,14 @@ def {method}(self, other):
     return general(self, other)
 """
 
-# a place is taken and filled by two neighbouring calls of built-in functions, between which CPython lets no other thread in
 NUMBER = (
-    "entry = {entry}; entries = tape.entries; r = new(Var); r.primal = v; r.node = len(entries); r.level = tape; r.alias = None; "
-    "entries.append(entry); return r"
+    "entry = {entry}; entries = tape.entries; k = len(entries); entries.append(entry); r = new(Var); r.primal = v; "
+    "r.node = k if entries[k] is entry else found(entries, entry); r.level = tape; r.alias = None; return r"
 )
 SMALL_ARRAY = "{keep}; " + NUMBER
 ARRAY = (
     "entry = new({kind}); entry.row = row; entry.args = {args}; entry.ans = {ans}; {nodes}; entries = tape.entries; "
-    "entry.place = len(entries); entries.append(None); "
+    "k = len(entries); entries.append(entry); entry.place = k = k if entries[k] is entry else found(entries, entry); entries[k] = None; "
     "r = new(Var); r.primal = v; r.node = entry; r.level = tape; r.alias = None; return r"
 )
 KEEP = {"i": "i = i if type(i) is int else tape.keep(i)", "j": "j = j if type(j) is int else tape.keep(j)"}
@@ -187,6 +186,7 @@ def define_binary(name, symbol, ufunc, operate):
     space = {
         "Var": Var,
         "new": new,
+        "found": found,
         "float64": float64,
         "ndarray": np.ndarray,
         "p": first,
@@ -288,9 +288,7 @@ def entry_of(row, v, values, kwargs, active, args, tape):
                 else (args[i].node, pull_broadcast, (row.pullbacks[i], held, values[i]))
                 for i in active
             ]
-    place = len(entries := tape.entries)
-    entries.append(entry)
-    return place
+    return taken(tape.entries, entry)
 
 
 # --- arrays that were never written -----------------------------------------------------------------------------------------------
@@ -356,8 +354,8 @@ def linear(kind, row, args, kwargs, node, v, tape):
     entries = tape.entries
     r = new(Var)
     r.node = entry = kind(row, node, args, kwargs)
-    entry.place = len(entries)
-    entries.append(None)
+    entry.place = taken(entries, entry)
+    entries[entry.place] = None
     r.primal = v.item() if type(v) is float64 else v
     r.level = tape
     r.alias = None
@@ -409,15 +407,14 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                     r = new(Var)
                     if a.nbytes <= tape.small:
                         i = i if type(i) is int else tape.keep(i)
-                        r.node = len(entries)
-                        entries.append([(i, row.pullbacks[0], (v, a))])
+                        r.node = taken(entries, [(i, row.pullbacks[0], (v, a))])
                     else:
                         r.node = entry = new(Single)
                         entry.row, entry.i, entry.parent = row, 0, i
                         held = (tape.own(self) if tape.borrowed else a) if row.uses[0] else None
                         entry.args, entry.ans = (held,), v if row.uses_ans else None
-                        entry.place = len(entries)
-                        entries.append(None)
+                        entry.place = taken(entries, entry)
+                        entries[entry.place] = None
                     r.primal = v
                     r.level = tape
                     r.alias = None
@@ -427,9 +424,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                 with np.errstate(all="ignore"):
                     p = float(evaluated(row.partials[0], v, (a,)))
                 if p - p == 0.0:
-                    place = len(entries := tape.entries)
-                    entries.append((i, p))
-                    return make_var(v, place, tape)
+                    return make_var(v, taken(tape.entries, (i, p)), tape)
         if isinstance(row, Differentiable):
             if getattr(a, "nbytes", 0) <= tape.small and (r := small(row, ufunc, args, kwargs, tape)) is not None:
                 return r

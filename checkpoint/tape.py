@@ -43,7 +43,7 @@ from dualad.traced import Traced, writable
 from .adjoints import ZERO, Adjoints
 from .entries import Assign, Get, Number, Part, Record, Single, place_of, push_small
 
-__all__ = ["Tape", "Var", "make_var", "owner_of"]
+__all__ = ["Tape", "Var", "found", "make_var", "owner_of", "taken"]
 
 SOONER_COPIED = 4096  # bytes of an array that is sooner copied than compared
 
@@ -90,16 +90,14 @@ class Tape(Level):
 
     def variable(self, value):
         """Return a new input variable of a value that nobody else writes."""
-        entries = self.entries
-        place = len(entries)
-        entries.append(None)
+        place = taken(self.entries, [])
+        self.entries[place] = None
         return make_var(value.item() if type(value) is np.float64 else value, place, self)
 
     def record(self, entry):
         """Give an entry its place and return it, as the node of what it made."""
-        entries = self.entries
-        entry.place = len(entries)
-        entries.append(None)
+        entry.place = taken(self.entries, entry)
+        self.entries[entry.place] = None
         return entry
 
     def keep(self, entry):
@@ -217,6 +215,18 @@ class Tape(Level):
                 entries[node.place] = node
                 waiting += node.parents
         return entries
+
+
+def taken(entries, entry):
+    """Append an entry and return its place, also where another thread appends at the same time."""
+    place = len(entries)
+    entries.append(entry)
+    return place if entries[place] is entry else found(entries, entry)
+
+
+def found(entries, entry):
+    """Return the place of an entry that was just appended."""
+    return next(k for k in range(len(entries) - 1, -1, -1) if entries[k] is entry)
 
 
 def partial_now(row, i, ans, values, args, tape):
