@@ -36,7 +36,7 @@ UNSEEN = {np.select: 1, np.piecewise: 1, np.polyint: 1, np.lexsort: 0, np.apply_
 LEFT_OUT = {
     np.fft.irfftn: ("empty",),
     np.insert: ("python",),
-    np.trim_zeros: ("python",),
+    np.trim_zeros: ("python", "scalar", "0-d"),
     **({np.astype: ("python",)} if hasattr(np, "astype") else {}),
 }
 
