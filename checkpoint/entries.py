@@ -247,6 +247,9 @@ class Get(Linear):
         (like, index), node = self.args, self.parent
         at = adjoints.place(node)
         once = is_basic(index) or (type(index) is ndarray and index.dtype == bool)  # no element twice
+        if not like.shape:  # an adjoint of no axes may be a number
+            adjoints.add(node, like_primal(self.row.transposes[0](g, like, index), like), True)
+            return
         if adjoints.values[at] is ZERO and type(g) in (np.ndarray, float) and once:
             buffer = np.zeros(like.shape, like.dtype)
             buffer[index] = g

@@ -34,7 +34,7 @@ from dualad.levels import Handle, Level, Owner, locate, new, shared_view, versio
 from dualad.restated import restated
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import ROWS, Abstract, Elementwise
-from dualad.rules.memory import copied, copied_to_write
+from dualad.rules.memory import copied, own_to_write
 from dualad.rules.partials import evaluated
 from dualad.rules.precision import in_loop
 from dualad.rules.primitives import all_finite
@@ -346,7 +346,7 @@ class Var(Traced):
             v_value, v_node = copied(v.primal) if shared else v.primal, v.node
         alias = self.alias
         if alias is None or not alias.exclusive:
-            self.primal = (copied_to_write if type(self.primal) is np.ndarray else copied)(self.primal)
+            self.primal = own_to_write(self.primal)
             self.alias = alias = Owner(version_of(self) + 1, True)
         value = writable(self.primal, v_value)
         if value is not self.primal:

@@ -18,7 +18,7 @@ from .restated import restated
 from .rules.batching import aligned
 from .rules.indexing import is_basic
 from .rules.kinds import Elementwise
-from .rules.memory import copied, copied_to_write, empty_as
+from .rules.memory import copied, empty_as, own_to_write
 from .rules.shapes import filled
 from .traced import Traced, writable
 
@@ -177,7 +177,7 @@ class Dual(Traced):
         """Make the buffers this handle's alone, and able to hold what is to be written."""
         alias = self.alias
         if alias is None or not alias.exclusive:
-            self.primal = (copied_to_write if type(self.primal) is np.ndarray else copied)(self.primal)
+            self.primal = own_to_write(self.primal)
             if self.tangent is not None:
                 self.tangent = laid_out_like(self.primal, self.level.directions, self.tangent)
             self.alias = alias = Owner(version_of(self) + 1, True)

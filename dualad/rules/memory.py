@@ -6,12 +6,14 @@ for our own reasons (to hold a value, to write into it) must not have another la
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .kinds import linear
 from .primitives import primitive
 
-__all__ = ["arranged", "as_plain_array", "copied", "copied_to_write", "empty_as", "in_order"]
+__all__ = ["arranged", "as_plain_array", "copied", "copied_to_write", "empty_as", "in_order", "own_to_write"]
 
 
 @primitive
@@ -24,11 +26,21 @@ def copied(x):
 
 def copied_to_write(x):
     """Return a copy of a plain array, as `copied` does, whose elements can be written one by one."""
-    if x.flags.forc or one_of_each(x) is not None:
+    flags = x.flags
+    if flags.aligned and (flags.forc or one_of_each(x) is not None):
         return x.copy("K")
     copy = empty_as(x)
     copy[...] = x
     return copy
+
+
+def own_to_write(x):
+    """Return a copy of what a traced array holds, to write into, where NumPy allows it."""
+    if type(x) is not np.ndarray:
+        return copied(x)
+    if not x.flags.writeable and one_of_each(x) is not None:
+        raise ValueError("assignment destination is read-only")  # what NumPy broadcast
+    return copied_to_write(x)
 
 
 def one_of_each(x):
@@ -40,7 +52,10 @@ def one_of_each(x):
 
 
 def empty_as(model, directions=None, dtype=None):
-    """Return an array to write into, of the shape, dtype and memory layout of `model`; with `directions`, as many, on a leading axis."""
+    """Return an array to write into, of the shape, dtype and memory layout of `model`; with `directions`, as many, on a leading axis.
+
+    Of an array that is not aligned it is not either: NumPy hands such arrays to BLAS by other ways, which differ in the last bits.
+    """
     dtype = dtype or model.dtype
     steps, span = compressed(model)
     if steps is None:
@@ -48,7 +63,9 @@ def empty_as(model, directions=None, dtype=None):
     lead = () if directions is None else (directions,)
     first = sum((n - 1) * -step for n, step in zip(model.shape, steps, strict=True) if step < 0)
     strides = [step * dtype.itemsize for step in (*(span,) * len(lead), *steps)]
-    return np.ndarray(lead + model.shape, dtype, np.empty((*lead, span), dtype), first * dtype.itemsize, strides)
+    aligned = model.flags.aligned
+    memory = np.empty((*lead, span), dtype) if aligned else np.empty(math.prod(lead) * span * dtype.itemsize + 1, np.uint8)
+    return np.ndarray(lead + model.shape, dtype, memory, first * dtype.itemsize + (not aligned), strides)
 
 
 def compressed(model):

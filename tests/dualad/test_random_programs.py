@@ -51,6 +51,8 @@ FIXED = [
     ("padded", (3, 4), ["v1 = np.pad(x.T, 1, mode='edge')", "v1.ravel()[2] = 1.0", "v2 = np.pad(np.reshape(x.mean(), ()), 1)"]),
     ("overlaps", (30,), ["x[1:] += x[:-1]", "x[:-1] = x[1:]", "x[...] = x[::-1]", "v1 = x[::-1]", "x *= v1"]),
     ("products", (3, 4), ["v1 = np.dot(x, x.T)", "x *= 2.0", "v2 = np.dot(x, x.T)", "v3 = np.dot(x[None], np.stack([c.T, c.T]))"]),
+    ("a product with itself", (20, 27), ["v1 = x.swapaxes(0, -1) * 1.0", "x -= 0.746", "v2 = np.dot(x, x.T) * 0.05"]),
+    ("a view of no axes", (3, 4), ["v1 = np.copy(np.mean(x))", "v2 = v1[...]", "v1[...] += np.mean(v2)", "v3 = np.ravel(v2)"]),
     (
         "numbers",
         (3,),
@@ -90,6 +92,15 @@ def test_an_output_of_fewer_axes_is_refused():
     assert not (found := differences(program, np.random.default_rng(0))), found
 
 
+@pytest.mark.parametrize("line", ["v2[::-1] = v2", "v2 *= 2.0", "v2[0] = 1.0"])
+@pytest.mark.parametrize("made", ["x @ x", "x[:1] * 1.0"])
+def test_what_was_broadcast_is_read_only(made, line):
+    program = Program(0, (3,), "C", [f"v1 = {made}", "v2 = np.broadcast_to(v1, (2,))", line])
+    with pytest.raises(ValueError, match="read-only"):
+        program.run(program.argument())
+    assert not (found := differences(program, np.random.default_rng(0))), found
+
+
 def test_a_wrong_value_is_found(monkeypatch):
     monkeypatch.setattr("dualad.traced.np.ravel", lambda x, order="C": np.reshape(np.copy(x, "C"), -1))
     program = Program(0, (3, 4), "C", ["v1 = x.flatten('F')"])
@@ -103,7 +114,7 @@ def test_copies_keep_what_numpy_can_tell_of_a_layout(form):
         for index in [(...,), (slice(None, None, 2),), (..., slice(1, None)), (None, ..., slice(None, None, -1))]:
             b = a[index] if shape else a
             copy = copied(b)
-            assert layout(copy) == layout(b) and not np.shares_memory(copy, b)
+            assert layout(copy) == layout(b) and copy.flags.aligned == b.flags.aligned and not np.shares_memory(copy, b)
             np.testing.assert_array_equal(copy, b)
             assert copy.base is None or copy.base.nbytes <= 2 ** (1 + b.ndim) * (b.nbytes + 8)
             many = empty_as(b, 3)
