@@ -14,9 +14,9 @@ import numpy as np
 import optree
 
 from dualad.batch import Batch, wrap
+from dualad.program.arguments import Call
 from dualad.program.differentiate import pullback
 from dualad.program.forms import Unliftable
-from dualad.program.jit import Call
 from dualad.program.loops import Shape, compile_loops
 from dualad.program.passes import optimised
 from dualad.program.program import Value

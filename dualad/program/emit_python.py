@@ -29,12 +29,16 @@ numbers = count()
 
 
 class Executable:
-    """A program made ready to run: `call` maps the plain inputs to a tuple of outputs, `source` is its text, `notes` say what was made."""
+    """A program made ready to run.
 
-    __slots__ = ("call", "notes", "source")
+    `call` maps the plain inputs to a tuple of outputs, `raw` the same where all arrays are in the order of C; `source` is its text, `notes`
+    say what was made.
+    """
+
+    __slots__ = ("call", "notes", "raw", "source")
 
     def __init__(self, call: Callable, source: str, notes: str):
-        self.call, self.source, self.notes = call, source, notes
+        self.call, self.raw, self.source, self.notes = call, call, source, notes
 
 
 def compile_python(program: Program) -> Executable:

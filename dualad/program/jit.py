@@ -14,17 +14,17 @@ import optree
 
 from ..dispatch import array, holds_traced
 from ..levels import Handle
-from ..rules.calling import signature
 from ..seeding import check_function
-from .compiled import BACKENDS, Compiled, example_of
-from .program import Program, Value, key_of, kind_of, layout_of
+from .arguments import Call
+from .compiled import BACKENDS, Compiled
+from .guards import MISS, guard_of
+from .program import Program, key_of
 from .symbol import Symbol, Trace, TraceError, where_in
 from .watch import ELSEWHERE, Watch, mentioned
 
 __all__ = ["Jit", "jit"]
 
-PLAIN = {float, int, complex, np.float64, np.float32, np.int64, np.complex128}
-MOST_SHORT = 512  # short keys kept
+MOST_GUARDS = 16  # asked before a call goes the long way
 
 
 def jit(f=None, *, static_argnums=(), static_argnames=(), backend=None, cache_size=64):
@@ -84,25 +84,29 @@ class Jit:
         self.f, self.static_argnums, self.static_argnames = f, static_argnums, static_argnames
         self.backend, self.cache_size = backend, cache_size
         self.entries: OrderedDict[object, Entry] = OrderedDict()
-        self.short: dict[object, Entry] = {}
+        self.guards: tuple = ()  # of the programs made last
         self.methods: WeakKeyDictionary = WeakKeyDictionary()
 
     def __call__(self, *args, **kwargs):
-        short = None
-        if not kwargs and not self.static_argnums:
-            short = short_key(args)
-            entry = self.short.get(short)
-            if entry is not None and (entry.watch.bare or entry.watch.fresh()):
-                return entry.result(entry.call(*args))
+        for guard in self.guards:
+            result = guard(args, kwargs)
+            if result is not MISS:
+                return result
         call = Call(self, args, kwargs)
         if call.abstract:
             return self.f(*args, **kwargs)
         entry = self.entry(call)
-        if short is not None and entry.shortcut:
-            if len(self.short) >= MOST_SHORT:
-                self.short.clear()
-            self.short[short] = entry
-        return entry.result(entry.compiled(*call.leaves))
+        outs = entry.compiled(*call.leaves)
+        if not call.traced:
+            self.guard(entry, call, args, kwargs)
+        return optree.tree_unflatten(entry.structure, outs)
+
+    def guard(self, entry, call, args, kwargs):
+        """Let calls of this kind go the short way from now on."""
+        if entry.guard is MISS:
+            entry.guard = guard_of(call, args, kwargs, entry)
+        if entry.guard is not None:
+            self.guards = (entry.guard, *self.guards[: MOST_GUARDS - 1])
 
     def __get__(self, instance, owner=None):
         """Return the compiled method of an instance, which is static: what its attributes hold is checked at each call."""
@@ -125,17 +129,17 @@ class Jit:
         entry = self.entries.get(call.key)
         if entry is None or not entry.watch.fresh():
             entry = self.entries[call.key] = trace(self, call)
-            self.short.clear()
+            self.guards = ()
         self.entries.move_to_end(call.key)
         while len(self.entries) > self.cache_size:
             self.entries.popitem(last=False)
-            self.short.clear()
+            self.guards = ()
         return entry
 
     def cache_clear(self):
         """Forget all programs."""
         self.entries.clear()
-        self.short.clear()
+        self.guards = ()
 
     def program(self, *args, **kwargs):
         """Return the optimised program for these arguments, as text."""
@@ -154,131 +158,17 @@ class Jit:
 
 
 class Entry:
-    """One program of a function, and how its outputs make the result."""
+    """One program of a function, and the structure of its result."""
 
-    __slots__ = ("call", "compiled", "shortcut", "single", "structure", "traced", "watch")
+    __slots__ = ("compiled", "guard", "structure", "traced", "watch")
 
-    def __init__(self, compiled, structure, watch, traced, shortcut):
-        self.compiled, self.structure, self.watch, self.traced, self.shortcut = compiled, structure, watch, traced, shortcut
-        self.single = structure == optree.tree_structure(0.0)
-        self.call = self.first
-
-    def first(self, *leaves):
-        """Make the program ready to run, and run it."""
-        self.call = self.compiled.executable.call
-        return self.call(*leaves)
-
-    def result(self, outs):
-        return outs[0] if self.single else optree.tree_unflatten(self.structure, outs)
+    def __init__(self, compiled, structure, watch, traced):
+        self.compiled, self.structure, self.watch, self.traced, self.guard = compiled, structure, watch, traced, MISS
 
 
 def default_backend():
     """Return the backend that is used where none is named."""
     return "numba" if "numba" in BACKENDS else "numpy"
-
-
-# --- one call -------------------------------------------------------------------------------------------------------------------
-
-
-def short_key(args):
-    """Return a key of arguments that are plain arrays and numbers, None of others."""
-    key: list[Any] = []
-    for arg in args:
-        kind = type(arg)
-        if kind is np.ndarray:
-            key.append((arg.dtype, arg.shape, arg.strides))
-        elif kind in PLAIN:
-            key.append(kind)
-        else:
-            return None
-    return tuple(key)
-
-
-class Call:
-    """The arguments of one call: traced leaves, static ones, and the key of their kinds."""
-
-    def __init__(self, jitted, args, kwargs):
-        where = jitted.__name__
-        static = {i % len(args) for i in jitted.static_argnums if -len(args) <= i < len(args)} if args else set()
-        named = set(jitted.static_argnames)
-        if named:
-            static |= {i for i, name in enumerate(positional_names(jitted.f)[: len(args)]) if name in named}
-        self.fixed = {i: args[i] for i in static} | {name: value for name, value in kwargs.items() if name in named}
-        moving = {i: arg for i, arg in enumerate(args) if i not in static} | {k: v for k, v in kwargs.items() if k not in named}
-        self.count = len(args)
-        paths, leaves, self.structure = optree.tree_flatten_with_path(moving)
-        self.leaves, self.slots, key = [], [], []
-        self.abstract = False
-        for path, leaf in zip(paths, leaves, strict=True):
-            leaf = array(leaf) if type(leaf) is np.ndarray and leaf.dtype == object and holds_traced(leaf) else leaf
-            signature = self.signature(leaf, path, where)
-            self.slots.append(leaf if signature[0] == "static" else Value)
-            if signature[0] != "static":
-                self.leaves.append(np.asarray(leaf) if isinstance(leaf, np.memmap) else leaf)
-            key.append(signature)
-        try:
-            fixed = tuple((name, type(value), value) for name, value in self.fixed.items())
-            self.key = self.structure, tuple(key), fixed
-            hash(self.key)
-        except TypeError:
-            raise TypeError(f"jit: a static argument of {where} is not hashable: {list(self.fixed.values())!r}") from None
-
-    def signature(self, leaf, path, where):
-        """Return what the program depends on of a leaf."""
-        kind = type(leaf)
-        if isinstance(leaf, Handle):
-            bottom, level = leaf, leaf.level
-            while isinstance(bottom, Handle):
-                bottom._refresh()
-                level = bottom.level
-                if level.abstract:
-                    self.abstract = True
-                    return ("symbol",)
-                bottom = bottom.primal
-            told = "python" if level.weak else "scalar"
-            return leaf.dtype, leaf.shape, told if type(bottom) is float else kind_of(bottom), strides_of(bottom)
-        if kind in (float, int, complex) or isinstance(leaf, np.ndarray | np.generic):
-            dtype = getattr(leaf, "dtype", None)
-            if isinstance(leaf, np.ma.MaskedArray | np.matrix):
-                raise TypeError(f"jit: {where}: argument{show_path(path)} is a {kind.__name__}: pass a plain array (np.asarray)")
-            if dtype is not None and dtype.kind not in "biufc":
-                raise TypeError(f"jit: {where}: argument{show_path(path)} has dtype {dtype}, which a program cannot hold: pass numbers")
-            return dtype or kind, getattr(leaf, "shape", ()), kind_of(leaf), strides_of(leaf)
-        if kind is bool or isinstance(leaf, str | bytes | type | np.dtype) or callable(leaf) or leaf is ...:
-            return "static", kind, leaf
-        raise TypeError(
-            f"jit: {where}: argument{show_path(path)} is a {kind.__name__}, neither array nor number: register its class with "
-            f"optree.dataclasses, or declare the argument static (jit(f, static_argnames=...))"
-        )
-
-    def arguments(self, symbols):
-        """Return the arguments with these leaves in the places of the traced ones."""
-        symbols = iter(symbols)
-        moving = optree.tree_unflatten(self.structure, [next(symbols) if slot is Value else slot for slot in self.slots])
-        given = {**self.fixed, **moving}
-        return [given[i] for i in range(self.count)], {name: value for name, value in given.items() if isinstance(name, str)}
-
-    def examples(self):
-        """Return plain values of the leaves."""
-        return [
-            np.float64(example) if signature[2] == "scalar" and type(example := example_of(leaf)) is float else example_of(leaf)
-            for leaf, signature in zip(self.leaves, (s for s in self.key[1] if s[0] != "static"), strict=True)
-        ]
-
-
-def strides_of(x):
-    """Return the layout of an array; its strides where they are not contiguous, because they decide which results are views."""
-    layout = layout_of(x)
-    return x.strides if layout == "A" else layout
-
-
-def positional_names(f):
-    """Return the names of a function's positional parameters, those of what it wraps."""
-    return [p.name for p in signature(f).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-
-
-def show_path(path):
-    return "".join(f" {part!r}" if i == 0 else f"[{part!r}]" for i, part in enumerate(path))
 
 
 # --- the trace ------------------------------------------------------------------------------------------------------------------
@@ -291,9 +181,8 @@ def trace(jitted, call):
     second, other = traced(jitted.f, call)
     watch.settle()
     compare(first, second, structure == other, jitted.__name__)
-    plain = all(type(leaf) is np.ndarray or type(leaf) in PLAIN for leaf in call.leaves) and all(slot is Value for slot in call.slots)
     compiled = Compiled(first, jitted.backend or default_backend(), jitted.__name__)
-    return Entry(compiled, structure, watch, len(first.operations), plain and len(call.leaves) == call.count)
+    return Entry(compiled, structure, watch, len(first.operations))
 
 
 def traced(f, call) -> tuple[Program, Any]:

@@ -11,7 +11,7 @@ from .cache import load, seal
 from .emit_numba import Source, dtype_name, emit, memory_of
 from .forms import Buffer, Fill, Node
 from .fuse import Part, Plan, plan
-from .program import Program, Value, map_values
+from .program import Program, Value, map_values, values_in
 
 __all__ = ["Native", "available", "compile_numba"]
 
@@ -31,6 +31,7 @@ class Native:
     Attributes
     ----------
     call : maps the plain inputs to a tuple of outputs.
+    raw : the same of inputs as the compiled function takes them: arrays in the order of C, numbers of the program's kinds.
     source : the emitted source.
     notes : what was fused into how many loops, what is called, what is stored.
     module : the emitted module: ``part0`` is compiled and takes buffers only, in the order of ``buffers``.
@@ -44,15 +45,15 @@ class Native:
         self.notes = notes(self.plan, self.emitted)
         self.module = self.load()
         self.buffers = list(self.emitted.parts.values())
-        self.compile()
-        self.call = self.caller()
+        self.functions = self.compile()
+        self.raw, self.call = self.callers()
 
     def load(self):
         """Return the emitted module."""
         return load(self.source)
 
     def compile(self):
-        """Compile all functions for the types of their buffers, or load their machine code."""
+        """Compile all functions for the types of their buffers, or load their machine code; return what runs without looking at types."""
         lines = self.source.count("\n")
         if lines > LONGEST_SOURCE and self.emitted.nests > MANY_NESTS:
             raise OverflowError(
@@ -66,17 +67,22 @@ class Native:
             number = not node.shape and isinstance(node.form, Buffer) and node.form.view_of is None
             return scalar if number else types.Array(scalar, node.ndim, "C")
 
-        for k, parameters in enumerate(self.buffers):
-            getattr(self.module, f"part{k}").compile(tuple(map(type_of, parameters)))
+        parts = [getattr(self.module, f"part{k}") for k in range(len(self.buffers))]
+        for part, parameters in zip(parts, self.buffers, strict=True):
+            part.compile(tuple(map(type_of, parameters)))
         seal(self.module)
+        return [next(iter(part.overloads.values())).entry_point for part in parts]
 
     # --- calls ------------------------------------------------------------------------------------------------------------------
 
-    def caller(self):
-        """Return the function of the plain inputs."""
+    def callers(self):
+        """Return the functions of the plain inputs: of those that fit, and of any."""
         simple = all(isinstance(step, Part) for step in self.plan.steps)
         outs = [self.output(out, k) for k, out in enumerate(self.plan.program.outputs)] if simple else [None]
-        return self.by_steps() if None in outs else self.written_out(outs)
+        if None not in outs:
+            return self.written_out(outs)
+        call = self.by_steps()
+        return call, call
 
     def output(self, out, k):
         """Return an output as source where it is a result's own buffer, None where more is to be done."""
@@ -93,9 +99,9 @@ class Native:
         return name + {"scalar": "[()]", "python": ".item()"}[out.kind]
 
     def written_out(self, outs):
-        """Return the function as a few statements: results are allocated, work comes from a pool, the parts are called."""
+        """Return the functions as a few statements: results are allocated, work comes from a pool, the parts are called."""
         plan, names = self.plan, self.emitted.names
-        results = {memory_of(node) for node in plan.outputs}
+        results = {memory_of(node) for node, out in zip(plan.outputs, values_in(plan.program.outputs), strict=True) if out.kind == "array"}
         made = [node for node in names if node in plan.stored]
         work = [node for node in made if node not in results]
         space: dict[str, Any] = {
@@ -108,12 +114,6 @@ class Native:
         space["work"] = [(node.shape, node.dtype) for node in work]
         space.update({names[node]: prepared(node, node.form.array) for node in self.emitted.constants})
         lines = []
-        for k, value in enumerate(plan.program.inputs):
-            node = plan.nodes[value]
-            space.update({f"node{k}": node, f"dtype{k}": node.dtype})
-            fits = f"x{k}.flags.carray and x{k}.dtype == dtype{k}" if node.shape else f"type(x{k}) is float and {node.dtype == float}"
-            if node in names:
-                lines.append(f"if not ({fits}): x{k} = fit(node{k}, x{k})")
         if work:
             lines.append("buffers = pool.pop() if pool else [empty(shape, dtype) for shape, dtype in work]")
             lines.append(f"[{', '.join(names[node] for node in work)}] = buffers")
@@ -121,22 +121,29 @@ class Native:
             if node in results:
                 space[f"{names[node]}_dtype"] = node.dtype
                 lines.append(f"{names[node]} = empty({node.shape}, {names[node]}_dtype)")
-        for k, parameters in enumerate(self.buffers):
-            space[f"part{k}"] = getattr(self.module, f"part{k}")
+        for k, (function, parameters) in enumerate(zip(self.functions, self.buffers, strict=True)):
+            space[f"part{k}"] = function
             lines.append(f"part{k}({', '.join(names[node] for node in parameters)})")
+        lines.append(f"outs = ({', '.join(outs)}{',' * (len(outs) == 1)})")
         if work:
             lines.append("pool.append(buffers)")
-        lines.append(f"return ({', '.join(outs)}{',' * (len(outs) == 1)})")
+        lines.append("return outs")
         given = ", ".join(f"x{k}" for k in range(len(plan.program.inputs)))
-        exec("\n    ".join([f"def call({given}):", *lines]), space)
-        return space["call"]
+        fitted = [f"x{k}" for k in range(len(plan.program.inputs))]
+        for k, value in enumerate(plan.program.inputs):
+            if plan.nodes[value] in names:
+                space[f"node{k}"] = plan.nodes[value]
+                fitted[k] = f"fit(node{k}, x{k})"
+        exec("\n    ".join([f"def raw({given}):", *lines]), space)
+        exec(f"def call({given}): return raw({', '.join(fitted)})", space)
+        return space["raw"], space["call"]
 
     def by_steps(self):
         """Return the function that runs parts and calls in order, and holds all values by node."""
         plan, nodes = self.plan, self.plan.nodes
         inputs = [nodes[value] for value in plan.program.inputs]
         constants = {node: prepared(node, node.form.array) for node in self.emitted.constants}
-        compiled = {k: getattr(self.module, f"part{i}") for i, k in enumerate(self.emitted.parts)}
+        compiled = dict(zip(self.emitted.parts, self.functions, strict=True))
         finish = [finisher(plan, out) for out in plan.program.outputs]
         made = [node for node in self.emitted.names if node in plan.stored]
 
@@ -166,7 +173,8 @@ def compile_numba(program: Program) -> Native:
 def prepared(node, x):
     """Return an input, a constant or a result as the compiled function takes it."""
     if node.shape or not isinstance(node.form, Buffer):  # work and results of no axes are arrays
-        return x if x.flags.carray and x.dtype == node.dtype else np.array(x, node.dtype, order="C")
+        flags = x.flags
+        return x if flags.c_contiguous and flags.aligned and x.dtype == node.dtype else np.array(x, node.dtype, order="C")
     return x if type(x) is float and node.dtype == float else node.dtype.type(x[()] if isinstance(x, np.ndarray) else x)
 
 

@@ -15,6 +15,7 @@ from .symbol import LIBRARIES
 __all__ = ["Watch"]
 
 LONGEST = 100  # of containers whose elements are looked at
+SMALL = 4096  # bytes of an array that is compared at once
 SYSTEM = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
 ELSEWHERE = (*LIBRARIES, *SYSTEM, "<frozen")  # functions in them are not followed
 ATOMS = (float, int, bool, complex, str, bytes, type(None))
@@ -169,8 +170,9 @@ def same_bits(array, copy):
     """Return whether an array holds the same bits as its copy."""
     if array.shape != copy.shape or array.dtype != copy.dtype:
         return False
-    if array.flags.c_contiguous and copy.flags.c_contiguous and array.ndim:
-        return bool(np.array_equal(array.reshape(-1).view(np.uint8), copy.reshape(-1).view(np.uint8)))
+    if array.nbytes > SMALL and array.flags.c_contiguous and copy.flags.c_contiguous:
+        word = np.int64 if array.nbytes % 8 == 0 else np.uint8
+        return bool((array.reshape(-1).view(word) == copy.reshape(-1).view(word)).all())
     return array.tobytes() == copy.tobytes()
 
 

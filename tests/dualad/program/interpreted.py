@@ -74,7 +74,7 @@ class Interpreted(Native):
         return module
 
     def compile(self):
-        pass
+        return [getattr(self.module, f"part{k}") for k in range(len(self.buffers))]
 
 
 class Tolerant:

@@ -170,7 +170,7 @@ def test_a_change_outside_traces_again():
 
     global SCALE
     expected = 4.0 + 1.0 + 1.0 + 3.0
-    assert f(1.0)[0] == expected and len(f.short) == 1
+    assert f(1.0)[0] == expected and len(f.guards) == 1
     rate = 3.0
     assert f(1.0)[0] == expected + 2.0
     table[0] = 11.0

@@ -1,0 +1,142 @@
+"""Guards: the short way from the arguments of a call to the program that was traced for their kinds.
+
+A guard is written out once a program is made: it tests that arguments are of the kinds the program was traced for, takes their leaves
+apart, runs the program, and puts the result together. Where a test fails it returns `MISS`, and the call goes the long way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import numpy as np
+import optree
+
+from .arguments import exact, strides_of
+
+__all__ = ["MISS", "guard_of"]
+
+MISS = object()
+NUMBERS = (float, int, complex)
+ATOMS = (bool, type(None), type(...))
+CONSTANTS = (str, bytes, FunctionType, BuiltinFunctionType, type, np.ufunc)
+
+
+class Unguarded(Exception):
+    """Arguments or results of these classes go the long way."""
+
+
+def guard_of(call, args, kwargs, entry) -> Callable | None:
+    """Return the guard ``(args, kwargs) -> result or MISS`` of the program of a call, None where there is none."""
+    writer = Writer()
+    try:
+        writer.arguments(call, args, kwargs)
+        names = [f"y{k}" for k in range(entry.structure.num_leaves)]
+        result = writer.result(optree.tree_unflatten(entry.structure, names))
+    except Unguarded:
+        return None
+    if len(writer.leaves) != len(call.leaves) or not all(a is b for a, b in zip(writer.leaves.values(), call.leaves, strict=True)):
+        return None
+    executable = entry.compiled.executable
+    writer.space["program"] = executable.raw if writer.contiguous else executable.call
+    if not entry.watch.bare:
+        writer.space["fresh"] = entry.watch.fresh
+        writer.test("fresh()")
+    writer.lines.append(f"{''.join(f'{name}, ' for name in names)[:-1] or '_'} = program({', '.join(writer.leaves)})")
+    exec("\n    ".join(["def guard(args, kwargs):", *writer.lines, f"return {result}"]), writer.space)
+    return writer.space["guard"]
+
+
+class Writer:
+    """Writes the lines of one guard."""
+
+    def __init__(self):
+        self.lines: list[str] = []
+        self.space: dict[str, Any] = {"MISS": MISS, "array": np.ndarray, "exact": exact}
+        self.leaves: dict[str, Any] = {}
+        self.contiguous = True
+        self.count = 0
+
+    def new(self):
+        self.count += 1
+        return f"a{self.count}"
+
+    def constant(self, thing):
+        """Return the name under which the guard knows a thing."""
+        name = f"c{len(self.space)}"
+        self.space[name] = thing
+        return name
+
+    def test(self, condition):
+        self.lines.append(f"if not ({condition}): return MISS")
+
+    def arguments(self, call, args, kwargs):
+        """Test the positional arguments and those given by name."""
+        self.test(f"len(args) == {len(args)} and {f'len(kwargs) == {len(kwargs)}' if kwargs else 'not kwargs'}")
+        names = [self.new() for _ in args]
+        if names:
+            self.lines.append(f"{''.join(f'{name}, ' for name in names)}= args")
+        pairs = [*zip(names, range(len(args)), args, strict=True)]
+        for key in sorted(kwargs):
+            pairs.append((self.new(), key, kwargs[key]))
+            self.lines.append(f"{pairs[-1][0]} = kwargs.get({key!r}, MISS)")
+        for name, key, arg in pairs:
+            if key in call.fixed:
+                self.test(f"exact({name}) == {self.constant(exact(arg))}")
+            else:
+                self.argument(name, arg)
+
+    def argument(self, name, x):
+        """Test an argument, or a part of one, and enter its leaves."""
+        kind = type(x)
+        if kind is np.ndarray:
+            self.array(name, x)
+        elif kind in NUMBERS or issubclass(kind, np.number):
+            self.test(f"type({name}) is {self.constant(kind)}")
+            self.leaves[name] = x
+        elif kind in ATOMS:
+            self.test(f"{name} is {self.constant(x)}")
+        elif kind in CONSTANTS:
+            self.test(f"type({name}) is {self.constant(kind)} and {name} == {self.constant(x)}")
+        elif kind in (tuple, list) or optree.is_namedtuple_class(kind):
+            self.test(f"type({name}) is {self.constant(kind)} and len({name}) == {len(x)}")
+            names = [self.new() for _ in x]
+            self.lines.append(f"[{', '.join(names)}] = {name}")
+            for inner, part in zip(names, x, strict=True):
+                self.argument(inner, part)
+        elif kind is dict:
+            self.test(f"type({name}) is dict and len({name}) == {len(x)}")
+            try:
+                keys = sorted(x)
+            except TypeError:
+                raise Unguarded from None
+            for key in keys:
+                inner = self.new()
+                self.lines.append(f"{inner} = {name}.get({self.constant(key)}, MISS)")
+                self.argument(inner, x[key])
+        else:
+            raise Unguarded
+
+    def array(self, name, x):
+        dtype, layout = self.constant(x.dtype), strides_of(x)
+        self.test(f"type({name}) is array and {name}.shape == {x.shape} and ({name}.dtype is {dtype} or {name}.dtype == {dtype})")
+        if layout == "C":
+            self.lines.append(f"f = {name}.flags")
+            self.test("f.carray or (f.c_contiguous and f.aligned)")
+        else:
+            self.contiguous = False
+            self.test(f"not {name}.flags.c_contiguous and {name}.flags.f_contiguous" if layout == "F" else f"{name}.strides == {layout}")
+        self.leaves[name] = x
+
+    def result(self, tree):
+        """Return the source of a result whose leaves are names."""
+        kind = type(tree)
+        if kind is str or tree is None:
+            return str(tree)
+        if kind is dict:
+            return "{" + ", ".join(f"{self.constant(key)}: {self.result(part)}" for key, part in tree.items()) + "}"
+        if kind in (tuple, list) or optree.is_namedtuple_class(kind):
+            inner = "".join(f"{self.result(part)}, " for part in tree)
+            return f"({inner})" if kind is tuple else f"[{inner}]" if kind is list else f"{self.constant(kind)}({inner})"
+        raise Unguarded

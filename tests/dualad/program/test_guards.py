@@ -1,0 +1,154 @@
+"""The short way of a call: the second call of each kind takes it, and gives the same; what it was not made for it leaves alone."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+
+import numpy as np
+import optree
+import pytest
+
+from dualad import jit, jvp
+from dualad.program.guards import MISS
+
+Point = namedtuple("Point", "x y")
+X = np.arange(6.0)
+READ_ONLY = X.copy()
+READ_ONLY.flags.writeable = False
+UNALIGNED = np.zeros(49, np.uint8)[1:].view(float)
+
+
+def double(x):
+    return optree.tree_map(
+        lambda leaf: leaf * 2 if isinstance(leaf, int | float | complex | np.number) or hasattr(leaf, "shape") else leaf, x
+    )
+
+
+#: arguments that are guarded, and others of a like kind that are not the same
+GUARDED = {
+    "float": (2.0, np.float64(2.0)),
+    "int": (3, 3.0),
+    "complex": (1j, np.complex64(1j)),
+    "float32": (np.float32(2.0), 2.0),
+    "array": (X, X.astype(np.float32)),
+    "shape": (X, X[:5]),
+    "rank": (X, X.reshape(2, 3)),
+    "no axes": (np.array(2.0), np.float64(2.0)),
+    "empty": (X[:0], X),
+    "read only": (READ_ONLY, X.reshape(6, 1)),
+    "order": (np.asfortranarray(X.reshape(2, 3)), X.reshape(2, 3)),
+    "strides": (X[::2], X[:3]),
+    "tuple": ((1.0, X), [1.0, X]),
+    "named tuple": (Point(X, 2.0), (X, 2.0)),
+    "dict": ({"b": X, "a": (1.0, [2])}, {"b": X, "c": (1.0, [2])}),
+    "None": ((None, X), (1.0, X)),
+    "bool": ((True, X), (False, X)),
+    "text": (("up", X), ("down", X)),
+    "function": ((np.sin, X), (np.cos, X)),
+}
+#: arguments that go the long way
+LONG = {
+    "ordered dict": OrderedDict(b=1.0, a=X),
+    "unaligned": UNALIGNED,
+    "subclass": np.memmap,
+    "np.bool_": np.bool_(True),
+}
+
+
+def assert_same(got, expected):
+    assert optree.tree_structure(got) == optree.tree_structure(expected)
+    for a, b in zip(optree.tree_leaves(got), optree.tree_leaves(expected), strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert type(a) is type(b) and getattr(a, "dtype", None) == getattr(b, "dtype", None)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("name", GUARDED)
+def test_second_calls_are_short_and_others_are_not_taken_for_them(name, backend):
+    given, other = GUARDED[name]
+    f = jit(lambda x: double(x), backend=backend)
+    f(given)
+    (guard,) = f.guards
+    assert_same(guard((given,), {}), double(given))
+    assert guard((other,), {}) is MISS and guard((given, 1.0), {}) is MISS and guard((), {}) is MISS and guard((given,), {"n": 1}) is MISS
+    for x in (other, given, other, given):
+        assert_same(f(x), double(x))
+    assert len(f.guards) == 2 and len(f.entries) == 2
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_calls(name, tmp_path):
+    x = LONG[name]
+    if x is np.memmap:
+        x = np.memmap(tmp_path / "array", float, "w+", shape=(3,))
+    f = jit(double)
+    for _ in range(2):
+        got = f(x)
+        np.testing.assert_array_equal(optree.tree_leaves(got)[0], optree.tree_leaves(double(x))[0])
+
+
+def test_an_unaligned_array_is_not_given_to_machine_code():
+    f = jit(lambda x: x + 1.0)
+    f(X)
+    assert not UNALIGNED.flags.aligned and f.guards[0]((UNALIGNED,), {}) is MISS
+    np.testing.assert_array_equal(f(UNALIGNED), np.ones(6))
+
+
+def test_names_and_static_arguments():
+    f = jit(lambda x, n, c=1.0: x * n * c, static_argnames="n")
+    for _ in range(2):
+        assert f(2.0, 3) == 6.0 and f(2.0, n=2) == 4.0 and f(2.0, 3, c=2.0) == 12.0 and f(c=0.5, x=2.0, n=1) == 1.0
+    assert len(f.guards) == 4
+    f = jit(lambda x, n: x / n if isinstance(n, float) else x // n, static_argnums=1)
+    with np.errstate(divide="ignore"):
+        for _ in range(2):  # equal numbers that are not the same
+            assert [f(np.float64(5.0), n) for n in (0.0, -0.0, 2, 2.0)] == [np.inf, -np.inf, 2.0, 2.5]
+    f = jit(lambda x, pair: x * pair[0], static_argnums=1)
+    for _ in range(2):
+        assert type(f(3, (2, 1))) is int and type(f(3, (2.0, 1))) is float
+
+
+def test_traced_arguments_go_the_long_way():
+    f = jit(lambda x: x * x)
+    assert jvp(f, (2.0,), (1.0,)) == (4.0, 4.0) and not f.guards
+    f(2.0)
+    assert jvp(f, (2.0,), (1.0,)) == (4.0, 4.0) and len(f.guards) == 1
+
+
+def test_guards_are_few_and_come_back():
+    f = jit(lambda x: np.sum(x), backend="numpy")
+    for n in (*range(20), *range(20)):
+        assert f(np.ones(n)) == n
+    assert len(f.guards) == 16 and len(f.entries) == 20
+    f.cache_clear()
+    assert not f.guards and f(np.ones(3)) == 3.0
+
+
+def test_a_change_outside_is_seen():
+    table = np.ones(3)
+    large = np.ones((40, 40))
+    f = jit(lambda x: x * table + large[0, 0])
+    f(X[:3])
+    assert len(f.guards) == 1
+    table[1] = 5.0
+    np.testing.assert_array_equal(f(X[:3]), X[:3] * table + 1.0)
+    large[39, 39] = 2.0
+    np.testing.assert_array_equal(f(X[:3]), X[:3] * table + 1.0)
+    large[0, 0] = np.nan
+    assert np.isnan(f(X[:3])).all()
+
+
+def test_results_are_the_callers_own():
+    f = jit(lambda x: (np.sum(x), np.array(2.0) * x[0], x * 2.0))
+    first = f(X)
+    second = f(X + 1.0)
+    assert (first[0], first[1]) == (15.0, 0.0) and (second[0], second[1]) == (21.0, 2.0)
+    assert not np.shares_memory(first[2], second[2])
+
+
+def test_byte_order_of_others_is_turned():
+    x = X.astype(">f8")
+    for backend in ("numpy", "numba"):
+        f = jit(lambda x: (np.sin(x), x[0]), backend=backend)
+        np.testing.assert_array_equal(f(x)[0], np.sin(X))
+        assert f(x)[0].dtype.isnative and len(f.entries) == 1 and f(X)[1] == 0.0 and len(f.entries) == 1
