@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dualad.levels import View
+from dualad.levels import root
 from dualad.traced import Traced
 
 from .leaves import was_written
@@ -60,7 +60,7 @@ def memory_of(leaf):
     if isinstance(leaf, np.ndarray):
         return owner_of(leaf)
     if isinstance(leaf, Traced) and isinstance(leaf.primal, np.ndarray | Traced):
-        return leaf.alias.base if type(leaf.alias) is View else leaf
+        return root(leaf)
     return None
 
 

@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from dualad.batch import Batch, wrap
 from dualad.dual import vanishes
-from dualad.levels import View, locate
+from dualad.levels import is_view_of, locate
 from dualad.rules.cotangents import like_primal, unbroadcast
 from dualad.rules.indexing import is_basic, is_traced, scatter, winners
 from dualad.rules.kinds import Elementwise
@@ -347,7 +347,7 @@ class Assign(Entry):
     def cleared(self, buffer):
         """Return the buffer with the written part set to 0, in place where the view ops give views of it."""
         part = locate(self.ops, buffer)
-        if not self.ops or (np.may_share_memory(part, buffer) if type(part) is np.ndarray else type(part.alias) is View):
+        if not self.ops or (np.may_share_memory(part, buffer) if type(part) is np.ndarray else is_view_of(part, buffer)):
             part[self.index] = 0.0
             return buffer
         places = locate(self.ops, np.arange(self.like.size).reshape(self.like.shape))[self.index]  # reshape copied: another layout

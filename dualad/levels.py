@@ -14,7 +14,7 @@ from threading import RLock
 
 from .callers import explain
 
-__all__ = ["Handle", "Level", "Owner", "View", "locate", "new", "shared_view", "version_of"]
+__all__ = ["Handle", "Level", "Owner", "View", "is_view_of", "locate", "new", "root", "shared_view", "version_of"]
 
 new = object.__new__
 
@@ -101,6 +101,16 @@ def shared_view(handle, alias, fn, args, kwargs={}):  # noqa: B006  (never writt
     else:
         view.base, view.ops, view.version = handle, ((fn, args, kwargs),), 0 if alias is None else alias.version
     return view
+
+
+def root(handle):
+    """Return the handle whose memory this one shows: of a view its base."""
+    return handle.alias.base if type(handle.alias) is View else handle
+
+
+def is_view_of(handle, other):
+    """Return whether a handle is a view that shows the memory of another."""
+    return type(handle.alias) is View and handle.alias.base is root(other)
 
 
 def locate(ops, buffer):

@@ -18,7 +18,7 @@ __all__ = ["arranged", "as_plain_array", "copied", "copied_to_write", "empty_as"
 
 @primitive
 def copied(x):
-    """Return a copy of an array in its memory layout; gaps become as small as they can be, an axis without extent stays one."""
+    """Return a copy of an array in its memory layout; large gaps become smaller, an axis without extent stays one."""
     x = x if type(x) is np.ndarray else np.asarray(x)
     once = None if x.flags.forc else one_of_each(x)
     return copied_to_write(x) if once is None else np.broadcast_to(copied(x[once]), x.shape)
@@ -69,21 +69,29 @@ def empty_as(model, directions=None, dtype=None):
 
 
 def compressed(model):
-    """Return the steps of the axes, in elements, with the gaps of an array's memory as small as they can be, and what they span.
+    """Return the steps of the axes, in elements, and what they span, with large gaps in an array's memory made smaller.
 
+    A gap stays large enough that no slice of the axes, with any step, can be reshaped without a copy that could not be before.
     None for elements that share memory, which cannot be written one by one.
     """
     shape, strides = model.shape, model.strides
-    tight = reach = model.itemsize
-    span, steps = 1, [1] * len(shape)
+    unit = reach = model.itemsize  # the stride of the axis before, here and in the copy; axes without a gap between them are one
+    step, count, span, steps = 1, 1, 1, [1] * len(shape)
     if model.size:
         for i in sorted((i for i, n in enumerate(shape) if n > 1), key=lambda i: abs(strides[i])):
             stride = abs(strides[i])
             if stride < reach:
                 return None, 0
-            step = span if stride == tight else span + 1
-            steps[i] = step if strides[i] > 0 else -step
-            tight, span, reach = stride * shape[i], step * shape[i], stride * (shape[i] - 1) + reach
+            if stride == count * unit:
+                steps[i], count = count * step, count * shape[i]
+            else:
+                near = stride <= 2 * (count - 1) * unit and stride * step % unit == 0  # [::k] may close such a gap
+                unit, step, count = stride, stride * step // unit if near else 2 * count * step, shape[i]
+                steps[i] = step
+            span += (shape[i] - 1) * steps[i]
+            reach += (shape[i] - 1) * stride
+            if strides[i] < 0:
+                steps[i] = -steps[i]
     return steps, span
 
 

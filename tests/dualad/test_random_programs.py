@@ -1,5 +1,7 @@
 """What is traced has NumPy's value, dtype, shape and memory layout after every line, and the derivative of an outside oracle."""
 
+import itertools
+
 import numpy as np
 import pytest
 from programs import LAYOUTS, Program, differences, layout
@@ -10,6 +12,8 @@ PROGRAMS, BLOCK = 300, 30
 
 FIXED = [
     ("a small view of a large array", (20, 20), ["v1 = x[:, 0].ravel()", "v1 *= 3.0"]),
+    ("every second of rows with gaps", (2, 3), ["v1 = x[:, ::2].reshape(-1)", "v1 *= 3.0", "v2 = x[::-1, ::-2].reshape(-1)", "v2 *= 2.0"]),
+    ("a view of a reshaped one", (2, 3), ["v1 = np.reshape(x.T, (-1,), order='A')", "v1[...] += v1"]),
     ("what is in gaps stays", (20, 20), ["v1 = x[:, 0].ravel()", "v1[:] = 0.0", "v2 = np.sum(x * x)"]),
     (
         "a block of a large array",
@@ -116,6 +120,9 @@ def test_copies_keep_what_numpy_can_tell_of_a_layout(form):
             copy = copied(b)
             assert layout(copy) == layout(b) and copy.flags.aligned == b.flags.aligned and not np.shares_memory(copy, b)
             np.testing.assert_array_equal(copy, b)
+            for steps in itertools.product((1, 2, 3, -1, -2), repeat=b.ndim):
+                part = tuple(slice(None, None, step) for step in steps)
+                assert np.shares_memory(copy[part].reshape(-1), copy) == np.shares_memory(b[part].reshape(-1), b)
             assert copy.base is None or copy.base.nbytes <= 2 ** (1 + b.ndim) * (b.nbytes + 8)
             many = empty_as(b, 3)
             assert many.shape == (3, *b.shape) and (form == "zero strides" or layout(many[0]) == layout(b))
