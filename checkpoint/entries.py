@@ -314,13 +314,8 @@ class Assign(Entry):
 
     def pull(self, k, g, adjoints):
         """Give the written part of `g` to v, and the rest, in the same buffer, to the array before the write."""
-        if self.like.shape == ():  # all or, under a mask, nothing of a 0-d array is written
-            if locate(self.ops, np.zeros(()))[self.index].size:
-                if self.v is not None:
-                    adjoints.add(self.v, np.reshape(g, self.v_like.shape) if self.v_like.shape else g, False)
-            elif self.base is not None:
-                adjoints.add(self.base, g, False)
-            return
+        if not self.like.shape and not isinstance(g, Traced):
+            g = np.asarray(g)
         if self.v is not None:
             share = locate(self.ops, g)[self.index]
             stays = winners(np.shape(locate(self.ops, np.empty(self.like.shape, bool))), self.index)
@@ -333,6 +328,10 @@ class Assign(Entry):
             share = unbroadcast(share, self.v_like)
             adjoints.add(self.v, share, True)
         if self.base is None:
+            return
+        if not self.like.shape:  # all or, under a mask, nothing of a 0-d array is written
+            if not locate(self.ops, np.zeros(()))[self.index].size:
+                adjoints.add(self.base, g, False)
             return
         if isinstance(g, Batch):
             rest = np.stack([self.cleared(np.copy(direction)) for direction in g.primal])

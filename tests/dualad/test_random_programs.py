@@ -14,6 +14,11 @@ FIXED = [
     ("a small view of a large array", (20, 20), ["v1 = x[:, 0].ravel()", "v1 *= 3.0"]),
     ("every second of rows with gaps", (2, 3), ["v1 = x[:, ::2].reshape(-1)", "v1 *= 3.0", "v2 = x[::-1, ::-2].reshape(-1)", "v2 *= 2.0"]),
     ("a view of a reshaped one", (2, 3), ["v1 = np.reshape(x.T, (-1,), order='A')", "v1[...] += v1"]),
+    (
+        "an array of no axes, written twice",
+        (4,),
+        ["v1 = np.copy(np.mean(x))", "v2 = np.atleast_2d(v1)", "v2[np.array([[0], [0]])] += x[0]"],
+    ),
     ("what is in gaps stays", (20, 20), ["v1 = x[:, 0].ravel()", "v1[:] = 0.0", "v2 = np.sum(x * x)"]),
     (
         "a block of a large array",
