@@ -54,7 +54,11 @@ class Compiled:
             except Exception as error:
                 if self.backend == "numpy":
                     raise
-                warning = UserWarning(f"jit: {self.backend} failed on {self.__name__}, NumPy runs it instead: {error!r}")
+                what = f"{self.backend} failed on {self.__name__}, NumPy runs it instead"
+                if isinstance(error, ImportError):  # as it will on all that follow
+                    what = f"{self.backend} cannot be imported, NumPy runs what is compiled"
+                    BACKENDS[self.backend] = compile_python
+                warning = UserWarning(f"jit: {what}: {error!r}")
                 warning.__cause__ = error
                 warnings.warn(warning, stacklevel=2)
                 self.made = compile_python(self.program)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..rules.indexing import getitem, is_basic, scatter
 from ..rules.kinds import ROWS, Differentiable
+from .again import again
 from .program import PYTHON, Program, Value, updated, values_in
 
 __all__ = ["Executable", "compile_python"]
@@ -51,13 +52,22 @@ def compile_python(program: Program) -> Executable:
     program_in_numpy = writer.space["program"]
 
     def quiet(*inputs):
-        with np.errstate(all="ignore"):
+        try:
+            with np.errstate(all="ignore"):
+                return program_in_numpy(*inputs)
+        except Exception:
+            return again(program, inputs)
+
+    def named(*inputs):
+        try:
             return program_in_numpy(*inputs)
+        except Exception:
+            return again(program, inputs)
 
     called = len(program.operations)
     notes = f"NumPy: {called} operations, {writer.reused} into buffers of operands, {writer.in_place} assignments in place"
     warns = any(value.kind != "python" for operation in program.operations for value in operation.outputs)
-    return Executable(quiet if warns else program_in_numpy, source, notes)
+    return Executable(quiet if warns else named, source, notes)
 
 
 class Writer:

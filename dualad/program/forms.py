@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .maps import INTEGERS, MAPS, Scalar, resolved
+from .maps import EXACT, INTEGERS, MAPS, Scalar, resolved
 from .program import Value
 
 __all__ = [
@@ -214,6 +214,8 @@ def lowers(*fns):
 
 def fill(number, shape=(), dtype=None):
     """Return a node that is a number everywhere; a Python number's dtype yields to others."""
+    if type(number) is int and not -(1 << 63) <= number < 1 << 63:
+        raise Unliftable("a Python integer has more than 64 bits")
     return Node(
         Fill(number),
         shape,
@@ -253,15 +255,22 @@ def operand_type(node):
 def mapped(fn, *operands, out=None):
     """Return the node of an elementwise function."""
     scalar = MAPS[fn]
-    nodes = [x if isinstance(x, Node) else fill(x) for x in operands]
+    floating = out is not None and out.kind in "fc"
+    nodes = [x if isinstance(x, Node) else fill(float(x) if floating and type(x) is int else x) for x in operands]
     dtypes, result = resolved(fn, [operand_type(node) for node in nodes], out)
     kinds = {dtype.kind for dtype in dtypes}
-    if kinds <= {"i", "u"}:
+    weak = all(node.weak for node in nodes)
+    if weak and fn in EXACT and kinds <= {"i", "b"} and (out is None or out.kind in "ib"):
+        scalar, dtypes, result = EXACT[fn], (WHOLE,) * len(nodes), WHOLE
+    elif kinds <= {"i", "u"}:
         scalar = INTEGERS.get(fn, scalar)
     if not kinds <= set(scalar.kinds) or any(dtype.char in "egG" for dtype in (*dtypes, result)):
         raise Unliftable(f"of {', '.join(map(str, dtypes))}")
     shape = np.broadcast_shapes(*(node.shape for node in nodes))
-    return Node(Map(scalar, tuple(nodes), dtypes), shape, result, all(node.weak for node in nodes))
+    return Node(Map(scalar, tuple(nodes), dtypes), shape, result, weak)
+
+
+WHOLE = np.dtype(np.int64)
 
 
 def runs_of(positions):

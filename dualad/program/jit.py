@@ -18,12 +18,14 @@ from ..seeding import check_function
 from .arguments import Call
 from .compiled import BACKENDS, Compiled
 from .guards import MISS, guard_of
-from .program import Program, key_of
-from .symbol import Symbol, Trace, TraceError, where_in
+from .impure import Drawn, compare
+from .program import Program
+from .symbol import Symbol, Trace, TraceError
 from .watch import ELSEWHERE, Watch, mentioned
 
 __all__ = ["Jit", "jit"]
 
+RETURNED = (Handle, np.ndarray, np.generic, int, float, complex, str, bytes, np.dtype, type(...))
 MOST_GUARDS = 16  # asked before a call goes the long way
 
 
@@ -69,7 +71,8 @@ def jit(f=None, *, static_argnums=(), static_argnames=(), backend=None, cache_si
         return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, backend=backend, cache_size=cache_size)
     check_function(f, "jit")
     if backend is not None and backend not in BACKENDS:
-        raise ValueError(f"jit: backend is {backend!r}: give one of {', '.join(map(repr, BACKENDS))}, or None")
+        missing = " (numba is not installed: pip install 'dualad[jit]')" if backend == "numba" else ""
+        raise ValueError(f"jit: backend is {backend!r}: give one of {', '.join(map(repr, BACKENDS))}, or None{missing}")
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     return Jit(f, numbers, names, backend, cache_size)
@@ -177,7 +180,9 @@ def default_backend():
 def trace(jitted, call):
     """Trace a function twice, compare, and return the entry."""
     watch = Watch(jitted.f, tuple(call.fixed.values()))
+    drawn = Drawn(watch.generators)
     first, structure = traced(jitted.f, call)
+    drawn.check(jitted.__name__)
     second, other = traced(jitted.f, call)
     watch.settle()
     compare(first, second, structure == other, jitted.__name__)
@@ -211,8 +216,14 @@ def traced_once(f, call, prepared) -> tuple[Program, Any]:
         outputs = []
         for leaf in leaves:
             leaf = array(leaf) if type(leaf) is np.ndarray and holds_traced(leaf) else leaf
+            what = f"jit: {getattr(f, '__name__', 'the function')} returns: {type(leaf).__name__}"
             if isinstance(leaf, Handle) and type(leaf) is not Symbol:
-                raise TraceError(f"jit: {where_in(None)}the function returns a {type(leaf).__name__} of a verb that has returned")
+                raise TraceError(f"{what} of a verb that has returned")
+            if not isinstance(leaf, RETURNED) and not callable(leaf):
+                raise TraceError(
+                    f"{what}, which is no array or number: return arrays, numbers, or tuples, lists and dicts of them (register other "
+                    f"classes with optree.dataclasses)"
+                )
             outputs.append(leaf)
         return tracing.finish(outputs), structure
 
@@ -243,37 +254,3 @@ def with_symbols(f, tracing, known=None):
         with suppress(ValueError):  # not yet bound
             cell.cell_contents = replaced(old.cell_contents)
     return new
-
-
-def compare(first, second, same_structure, name):
-    """Raise where two traces of a function differ: something impure would be frozen."""
-    line = found = None
-    for a, b in zip(first.operations, second.operations, strict=False):
-        same = a.fn is b.fn or a.fn == b.fn
-        if not same or described(a) != described(b):
-            line, found = a.line, f"{a!r} and then {b!r}"
-            break
-        for u, v in zip(a.reads, b.reads, strict=True):
-            if u in first.constants and key_of(first.constants[u]) != key_of(second.constants.get(v)):
-                line, found = a.line, "a constant array that differs"
-                break
-        if found:
-            break
-    else:
-        if len(first.operations) != len(second.operations):
-            longer = max(first.operations, second.operations, key=len)[min(len(first.operations), len(second.operations))]
-            line, found = longer.line, f"{len(first.operations)} operations and then {len(second.operations)}"
-        elif not same_structure or key_of(first.outputs) != key_of(second.outputs):
-            found = f"results {first.outputs!r} and then {second.outputs!r}"
-        elif [key_of(a) for a in first.constants.values()] != [key_of(a) for a in second.constants.values()]:
-            found = "constant results that differ"
-    if found:
-        raise TraceError(
-            f"jit: {where_in(line)}two traces of {name} with the same arguments differ ({found}): random numbers, a clock or another "
-            f"changing value would be frozen into the program. Pass such values as arguments"
-        )
-
-
-def described(operation):
-    types = [(value.shape, value.dtype, value.kind) for value in operation.outputs]
-    return key_of(operation.args), key_of(operation.kwargs), types

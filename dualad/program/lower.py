@@ -88,6 +88,7 @@ def elementwise(fn, out, args):
         x, y = args[0] if args[0].dtype == out.dtype else converted(args[0], out.dtype), float(args[1])
         if y in POWERS:
             return POWERS[y](x)
+        args = (x, y)
     if fn is softmax_share and len(args) == 2:
         args = (*args, 1.0)
     places = {place for _, place, _, _ in Formatter().parse(MAPS[fn].template) if place is not None}

@@ -10,7 +10,7 @@ from ..rules.shapes import clamp, select
 from ..rules.stable import cosine, exp_of_expm1, one_minus_square, root_above_one, sech_squared, turn
 from ..rules.ufuncs import fmax_share, larger_share, softmax_share
 
-__all__ = ["INTEGERS", "MAPS", "Scalar", "resolved"]
+__all__ = ["EXACT", "INTEGERS", "MAPS", "Scalar", "resolved"]
 
 
 class Scalar:
@@ -142,6 +142,18 @@ MAPS: dict = {
 INTEGERS = {
     np.floor_divide:  Scalar("{0} // {1}", 20, "iu"),
     np.remainder:     Scalar("{0} % {1}", 20, "iu"),
+}
+#: of Python's integers, which do not wrap: beyond 64 bits they raise, and the program is evaluated by Python
+EXACT = {
+    np.add:          named("exact_sum", 2, 2, "ib"),
+    np.subtract:     named("exact_difference", 2, 2, "ib"),
+    np.multiply:     named("exact_product", 2, 2, "ib"),
+    np.square:       Scalar("exact_product({0}, {0})", 2, "ib"),
+    np.negative:     Scalar("exact_difference(0, {0})", 2, "ib"),
+    np.absolute:     named("exact_absolute", 1, 2, "ib"),
+    np.power:        named("exact_power", 2, 60, "ib"),
+    np.floor_divide: named("exact_quotient", 2, 20, "ib"),
+    np.remainder:    named("exact_remainder", 2, 20, "ib"),
 }
 # fmt: on
 

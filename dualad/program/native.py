@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .again import again
 from .cache import load, seal
 from .emit_numba import Source, dtype_name, emit, memory_of
 from .forms import Buffer, Fill, Node
@@ -81,7 +82,14 @@ class Native:
         outs = [self.output(out, k) for k, out in enumerate(self.plan.program.outputs)] if simple else [None]
         if None not in outs:
             return self.written_out(outs)
-        call = self.by_steps()
+        by_steps, program = self.by_steps(), self.plan.program
+
+        def call(*inputs):
+            try:
+                return by_steps(*inputs)
+            except Exception:
+                return again(program, inputs)
+
         return call, call
 
     def output(self, out, k):
@@ -108,6 +116,8 @@ class Native:
             "empty": np.empty,
             "fit": prepared,
             "fortran": np.asfortranarray,
+            "again": again,
+            "program": plan.program,
             "literals": plan.program.outputs,
             "pool": [],
         }
@@ -129,6 +139,7 @@ class Native:
             lines.append("pool.append(buffers)")
         lines.append("return outs")
         given = ", ".join(f"x{k}" for k in range(len(plan.program.inputs)))
+        lines = ["try:", *(f"    {line}" for line in lines), f"except Exception: return again(program, ({given},))"]
         fitted = [f"x{k}" for k in range(len(plan.program.inputs))]
         for k, value in enumerate(plan.program.inputs):
             if plan.nodes[value] in names:
@@ -175,7 +186,8 @@ def prepared(node, x):
     if node.shape or not isinstance(node.form, Buffer):  # work and results of no axes are arrays
         flags = x.flags
         return x if flags.c_contiguous and flags.aligned and x.dtype == node.dtype else np.array(x, node.dtype, order="C")
-    return x if type(x) is float and node.dtype == float else node.dtype.type(x[()] if isinstance(x, np.ndarray) else x)
+    x = x[()] if isinstance(x, np.ndarray) else x
+    return x if node.weak or (type(x) is float and node.dtype == float) else node.dtype.type(x)
 
 
 def seen(node, held):

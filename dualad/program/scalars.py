@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import intrinsic
 
 from .kernels import OPTIONS, choose, exp
 
@@ -147,6 +148,67 @@ def sech_squared(x, t):
 @njit(**OPTIONS)
 def exp_of_expm1(x, e):
     return choose(e + 1.0 < 0.01, exp(x), e + 1.0)
+
+
+# --- Python's integers ------------------------------------------------------------------------------------------------------------
+
+
+def checked(name):
+    """Make the function of two int64 that raises where the result of an instruction of LLVM overflows."""
+
+    @intrinsic
+    def compute(typingctx, x, y):
+        def emit(context, builder, signature, args):
+            pair = getattr(builder, f"{name}_with_overflow")(*args)
+            return context.make_tuple(builder, signature.return_type, [builder.extract_value(pair, k) for k in (0, 1)])
+
+        return types.Tuple((types.int64, types.boolean))(types.int64, types.int64), emit
+
+    @njit(**OPTIONS)
+    def exact(x, y):
+        result, overflows = compute(np.int64(x), np.int64(y))
+        if overflows:
+            raise OverflowError(TOO_LARGE)
+        return result
+
+    return exact
+
+
+TOO_LARGE = "jit: a Python integer grows beyond 64 bits"
+exact_sum, exact_difference, exact_product = checked("sadd"), checked("ssub"), checked("smul")
+
+
+@njit(**OPTIONS)
+def exact_absolute(x):
+    return exact_difference(0, x) if x < 0 else np.int64(x)
+
+
+@njit(**OPTIONS)
+def exact_power(x, n):
+    if n < 0:
+        raise OverflowError(TOO_LARGE)  # it is no integer: Python evaluates it
+    result, base = np.int64(1), np.int64(x)
+    while n:
+        if n & 1:
+            result = exact_product(result, base)
+        n >>= 1
+        if n:
+            base = exact_product(base, base)
+    return result
+
+
+@njit(**OPTIONS)
+def exact_quotient(x, y):
+    if y == 0:
+        raise ZeroDivisionError("integer division or modulo by zero")
+    return exact_difference(0, x) if y == -1 else np.int64(x) // np.int64(y)
+
+
+@njit(**OPTIONS)
+def exact_remainder(x, y):
+    if y == 0:
+        raise ZeroDivisionError("integer modulo by zero")
+    return np.int64(0) if y == -1 else np.int64(x) % np.int64(y)
 
 
 # --- indices ------------------------------------------------------------------------------------------------------------------------

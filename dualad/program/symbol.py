@@ -344,7 +344,7 @@ class Symbol(Traced):
         return self.level.refuse(f"{what} of a traced value, which is known only when the program runs: {instead}", indexed)
 
     def _peek(self):
-        raise self._needed("the plain value", "return it as a result, or print outside of jit")
+        raise self._needed("the plain value (to print or format it) is asked", "return it as a result, or print outside of jit")
 
     def __bool__(self):
         raise self._needed(
@@ -354,6 +354,12 @@ class Symbol(Traced):
 
     def __int__(self):
         raise self._needed("int() is asked", "use x.astype(int), or declare the argument static (jit(f, static_argnames=...))")
+
+    def __hash__(self):
+        raise self._needed(
+            "a hash (as the key of a dict, an element of a set, an argument of a cached function) is asked",
+            "choose with np.where, index an array with it, or declare the argument static (jit(f, static_argnames=...))",
+        )
 
     def __index__(self):
         raise self._needed(
@@ -443,7 +449,6 @@ def define_operators():
             setattr(Symbol, f"__r{name}__", binary(ufunc, operate, getattr(Traced, f"__r{name}__"), True))
     for name, ufunc in UNARY.items():
         setattr(Symbol, f"__{name}__", unary(ufunc, getattr(operator, f"__{name}__"), getattr(Traced, f"__{name}__")))
-    Symbol.__hash__ = None
 
 
 def scalar_operator(operate):

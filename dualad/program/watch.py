@@ -10,6 +10,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 
 import numpy as np
 
+from .impure import generators_of
 from .symbol import LIBRARIES
 
 __all__ = ["Watch"]
@@ -37,6 +38,7 @@ class Watch:
     def __init__(self, function, values=()):
         self.places = []  # (get, key, held): get(key) is to be held
         self.arrays = []  # (array, a copy of it)
+        self.generators = []  # of random numbers: (name, generator)
         self.seen = set()
         self.look(function, ())
         for value in values:
@@ -74,6 +76,7 @@ class Watch:
     def look(self, value, names):
         """Watch what a value holds; of an object's attributes, those with these names count."""
         kind = type(value)
+        self.generators += generators_of(value, names).items()
         if kind in ATOMS or isinstance(value, np.generic | BuiltinFunctionType | np.ufunc) or installed(value):
             return
         key = id(value), names

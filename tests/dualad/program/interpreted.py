@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from types import ModuleType
 
 import numpy as np
@@ -61,13 +62,32 @@ def at_least_inside(k, n):
     return k + n if k < 0 else k
 
 
+def exact(operate):
+    """Return an operation of integers that raises beyond 64 bits."""
+
+    def compute(*numbers):
+        result = operate(*map(int, numbers))
+        if type(result) is not int or not -(1 << 63) <= result < 1 << 63:
+            raise OverflowError("beyond 64 bits")
+        return np.int64(result)
+
+    return compute
+
+
+EXACT = {
+    "exact_sum": exact(operator.add), "exact_difference": exact(operator.sub), "exact_product": exact(operator.mul),
+    "exact_power": exact(pow), "exact_quotient": exact(operator.floordiv), "exact_remainder": exact(operator.mod),
+    "exact_absolute": exact(abs),
+}  # fmt: skip
+
+
 class Interpreted(Native):
     """A program whose emitted source Python runs."""
 
     def load(self):
         module = ModuleType("interpreted")
         space = vars(module)
-        space.update(NUMPY, np=np, math=Tolerant, LARGEST_ANGLE=1.0, OPTIONS={}, CACHED=False, abs=abs)
+        space.update(NUMPY, **EXACT, np=np, math=Tolerant, LARGEST_ANGLE=1.0, OPTIONS={}, CACHED=False, abs=abs)
         space.update(choose=lambda c, x, y: x if c else y, ratio=ratio, strong_multiply=strong_multiply, at_least_inside=at_least_inside)
         space["njit"] = lambda **options: lambda fn: lambda *args: fn(*map(checked, args))
         exec(compile(self.source.removeprefix(HEADER), "<interpreted>", "exec"), space)

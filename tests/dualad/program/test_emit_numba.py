@@ -171,3 +171,19 @@ def test_the_number_of_nests_is_bounded():
     """Compile time grows with the loop nests, so published steps must stay few."""
     few = {"wave_jvp": 1, "gray_scott_vjp": 1, "in_slices_vjp": 1, "rows_and_columns": 2}
     assert {name: emit(plan(SOURCES[name])).nests for name in few} == few
+
+
+def test_integers_of_python_do_not_wrap():
+    native = compile_numba(traced(lambda k, n: (k * k + n, k**n, -k, abs(k), k // n, k % n), 3, 2))
+    largest = (1 << 63) - 1
+    for k, n in [(3, 2), (-7, 3), (1 << 31, 1), (1 << 32, 2), (-largest - 1, -1), (largest, 1), (10, 20), (2, -3), (-2, 63), (1, 1 << 40)]:
+        assert native.call(k, n) == (k * k + n, k**n, -k, abs(k), k // n, k % n)
+    with pytest.raises(ZeroDivisionError):
+        native.call(1, 0)
+
+
+def test_an_index_out_of_bounds_names_the_line():
+    native = compile_numba(traced(lambda x, i: x[i] * 2.0, np.arange(5.0), 1))
+    assert native.call(np.arange(5.0), -5) == (0.0,)
+    with pytest.raises(IndexError, match=r"jit: test_emit_numba.py, line \d+: index 5 is out of bounds for axis 0 with size 5"):
+        native.call(np.arange(5.0), 5)

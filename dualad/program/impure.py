@@ -1,0 +1,90 @@
+"""What a trace would freeze: two traces of a function are compared, and generators of random numbers are watched."""
+
+from __future__ import annotations
+
+import sys
+from types import BuiltinFunctionType, MethodType
+
+import numpy as np
+
+from ..rules.calling import public_name
+from .program import Program, Value, key_of
+from .symbol import TraceError, where_in
+
+__all__ = ["Drawn", "compare", "generators_of"]
+
+WAY_OUT = "which would be frozen into the program. Draw or read such values outside, and pass them as arguments"
+
+
+def generators_of(value, names) -> dict:
+    """Return the generators of random numbers behind a value, of which the attributes `names` are read: by name."""
+    held = getattr(value, "__self__", None) if isinstance(value, BuiltinFunctionType | MethodType) else value
+    python, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+    if python is not None and (held is python or isinstance(held, python.Random)):
+        return {"random": python._inst if held is python else held}  # type: ignore[attr-defined]
+    if numpy is not None and (held is numpy or (held is np and "random" in names)):
+        return {"numpy.random": numpy.mtrand._rand}  # type: ignore[attr-defined]
+    if numpy is not None and isinstance(held, numpy.Generator | numpy.RandomState):
+        return {f"numpy.random.{type(held).__name__}": held}
+    return {}
+
+
+def state_of(generator):
+    """Return the state of a generator as text."""
+    if hasattr(generator, "getstate"):
+        return repr(generator.getstate())
+    state = generator.bit_generator.state if hasattr(generator, "bit_generator") else generator.get_state(legacy=False)
+    return repr([part.tobytes() if isinstance(part, np.ndarray) else part for part in flat(state)])
+
+
+def flat(state):
+    return [leaf for part in state.values() for leaf in flat(part)] if isinstance(state, dict) else [state]
+
+
+class Drawn:
+    """Whether random numbers are drawn from generators while a function is traced."""
+
+    def __init__(self, generators):
+        self.before = [(name, generator, state_of(generator)) for name, generator in generators]
+
+    def check(self, name):
+        """Raise if numbers were drawn since."""
+        for source, generator, state in self.before:
+            if state_of(generator) != state:
+                raise TraceError(f"jit: {name} draws random numbers ({source}), {WAY_OUT}")
+
+
+def compare(first: Program, second: Program, same_structure, name):
+    """Raise where two traces of a function differ: something impure would be frozen."""
+    line = found = None
+    for a, b in zip(first.operations, second.operations, strict=False):
+        if not (a.fn is b.fn or a.fn == b.fn):
+            line, found = a.line, f"{public_name(a.fn)} and then {public_name(b.fn)}"
+        elif described(a) != described(b):
+            pairs = zip((*a.args, *a.kwargs.values()), (*b.args, *b.kwargs.values()), strict=False)
+            differing = [f"{u!r} and then {v!r}" for u, v in pairs if key_of(u) != key_of(v) and not isinstance(u, Value)]
+            line, found = a.line, f"{public_name(a.fn)} gets {differing[0]}" if differing else f"{a!r} and then {b!r}"
+        else:
+            for u, v in zip(a.reads, b.reads, strict=True):
+                if u in first.constants and key_of(first.constants[u]) != key_of(second.constants.get(v)):
+                    line, found = a.line, f"{public_name(a.fn)} gets an array whose elements differ"
+        if found:
+            break
+    else:
+        if len(first.operations) != len(second.operations):
+            longer = max(first.operations, second.operations, key=len)[min(len(first.operations), len(second.operations))]
+            line, found = longer.line, f"{len(first.operations)} operations and then {len(second.operations)}"
+        elif not same_structure or key_of(first.outputs) != key_of(second.outputs):
+            found = f"it returns {first.outputs!r} and then {second.outputs!r}"
+        elif [key_of(a) for a in first.constants.values()] != [key_of(a) for a in second.constants.values()]:
+            found = "it returns an array whose elements differ"
+    if found:
+        raise TraceError(
+            f"jit: {where_in(line)}two traces of {name} with the same arguments differ ({found}): random numbers, a clock or another "
+            f"changing value, {WAY_OUT}"
+        )
+
+
+def described(operation):
+    types = [(value.shape, value.dtype, value.kind) for value in operation.outputs]
+    return key_of(operation.args), key_of(operation.kwargs), types
