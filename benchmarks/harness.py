@@ -28,13 +28,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dualad import keep_heap
+
 __all__ = ["Case", "Memory", "Peer", "Table", "main", "resident_peak"]
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
-ALLOCATORS = {  # of glibc: pinned, it neither maps and unmaps large arrays (32 MiB is its limit) nor trims its heap
-    "pinned": {"MALLOC_MMAP_THRESHOLD_": str(1 << 25), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)},
-    "default": {},
-}
+ALLOCATORS = ("pinned", "default")  # pinned: `dualad.keep_heap` in every peer's process
 REPEATS = 7  # interleaved: all rows of all peers once, then again
 LONG_ENOUGH = 0.005  # seconds, the least of one repeat; short calls are made many times
 LONG, TOO_LONG = 1.0, 20.0  # seconds from which a call is timed only three times, or only once
@@ -96,6 +95,8 @@ def main(name, tables, primals, peers):
     parser.add_argument("--serve", metavar="PEER", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
+        if options.allocator == "pinned":
+            keep_heap()
         return serve(primals, peers[options.serve], options.quick)
     chosen = [peer.strip() for peer in options.peers.split(",")] if options.peers else list(peers)
     unknown = [peer for peer in chosen if peer not in peers]
@@ -268,7 +269,7 @@ class Child:
     """A peer's subprocess, asked in lines of JSON."""
 
     def __init__(self, name, peer, allocator, quick):
-        command = [sys.executable, "-m", f"benchmarks.{name}", "--serve", peer, *["--quick"] * quick]
+        command = [sys.executable, "-m", f"benchmarks.{name}", "--serve", peer, "--allocator", allocator, *["--quick"] * quick]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")}
         self.peer = peer
         self.process = subprocess.Popen(
@@ -276,7 +277,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environment | ONE_THREAD | ALLOCATORS[allocator],
+            env=environment | ONE_THREAD,
             cwd=Path(__file__).parent.parent,
         )
 

@@ -11,6 +11,7 @@ from .dispatch import array, primal, stop_gradient
 from .dual import Dual
 from .explain_nan import explain_nan
 from .gradient import gradient, value_and_gradient
+from .heap import keep_heap
 from .hessian import hessian
 from .implicit import implicit
 from .jacobian import jacobian, jacobian_columns, value_and_jacobian
@@ -29,6 +30,7 @@ __all__ = [
     "jacobian_columns",
     "jit",
     "jvp",
+    "keep_heap",
     "primal",
     "primitive",
     "rules",

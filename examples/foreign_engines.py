@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from checkpoint import CTZ, Memory, Online, sweep
+from dualad import keep_heap
 
 POINTS, STEPS, NU = 128, 400, 0.02
 DX = 2 * np.pi / POINTS
@@ -93,6 +94,7 @@ ENGINES = {"by hand": by_hand, "jax": with_jax, "torch": with_torch}
 
 def main():
     """Print the results of all engines that are installed."""
+    keep_heap()
     for name, engine in ENGINES.items():
         try:
             loss, g_u, g_nu, stats = engine()

@@ -182,6 +182,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--plot", default="lynx_hare.png", help="file of the picture")
     arguments = parser.parse_args()
+    dualad.keep_heap()
     years, hares, lynxes = read_pelts()
     misfit = make_misfit(hares, lynxes)
 

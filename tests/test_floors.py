@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 #: order of its own, without circles.
 FLOORS = {
     "dualad": [
-        "callers",
+        "callers heap",
         "rules levels",
         "options restated",
         "dispatch conversions",
