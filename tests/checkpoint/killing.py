@@ -1,10 +1,14 @@
 """Processes that SIGKILL ends at a chosen call: for the tests of what a sweep leaves on disk."""
 
+import importlib
+import json
 import os
 import random
+import runpy
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -30,29 +34,66 @@ def counted(moment, *places):
     return before
 
 
-def kill_again_and_again(tmp_path, folder, script, length, *, kills, latest, expected):
+def kill_again_and_again(tmp_path, folder, script, length, *, module, kills, latest, expected):
     """Run a script, killed at a random call up to the `latest`, until so many were killed; then let it come through.
 
-    One that comes through before prints what is `expected` and leaves no folder; the next one begins anew. The script's arguments are
-    the number of the call, the folder and `length`. Both sweeps must have been hit.
+    One that comes through before prints what is `expected` and leaves no folder; the next one begins anew. The script imports the test
+    `module`; its arguments are the number of the call, the folder and `length`. Both sweeps must have been hit.
     """
     path = tmp_path / "killed.py"
     path.write_text(script)
+    with processes(module) as run_script:
+        run = lambda moment: run_script(str(path), str(moment), str(folder), length)
+        chance, killed, phases = random.Random(length), 0, set()
+        while killed < kills:
+            code, said = run(chance.randrange(1, latest))
+            if code == 0:
+                assert said.strip() == expected and not folder.exists()
+            else:
+                assert code == -signal.SIGKILL, said
+                killed += 1
+                phases.add(bool(list(folder.glob("*.final"))))
+        assert phases == {False, True}, "both sweeps were hit"
+        assert run(0)[1].strip() == expected
+
+
+@contextmanager
+def processes(module):
+    """Give a function that runs a script with arguments in a process of its own and returns its exit code and all that it printed.
+
+    They are forked from one process that has imported `module`, which takes longer than most of the scripts.
+    """
     paths = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
+    words = [sys.executable, __file__, module]
+    with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
 
-    def run(moment):
-        words = [sys.executable, str(path), str(moment), str(folder), length]
-        return subprocess.run(words, env=environment, capture_output=True, text=True)
+        def run(*words):
+            print(json.dumps(words), file=parent.stdin, flush=True)
+            return json.loads(parent.stdout.readline())
 
-    chance, killed, phases = random.Random(length), 0, set()
-    while killed < kills:
-        done = run(chance.randrange(1, latest))
-        if done.returncode == 0:
-            assert done.stdout.strip() == expected and not folder.exists()
-        else:
-            assert done.returncode == -signal.SIGKILL, done.stderr
-            killed += 1
-            phases.add(bool(list(folder.glob("*.final"))))
-    assert phases == {False, True}, "both sweeps were hit"
-    assert run(0).stdout.strip() == expected
+        yield run
+        parent.stdin.close()
+    assert parent.returncode == 0
+
+
+def fork_for_each_line(module):
+    importlib.import_module(module)
+    for line in sys.stdin:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.dup2(writing, 1)
+            os.dup2(writing, 2)
+            sys.argv = json.loads(line)
+            runpy.run_path(sys.argv[0], run_name="__main__")
+            return
+        os.close(writing)
+        with open(reading) as pipe:
+            said = pipe.read()
+        _, status = os.waitpid(child, 0)
+        print(json.dumps((os.waitstatus_to_exitcode(status), said)), flush=True)
+
+
+if __name__ == "__main__":
+    fork_for_each_line(sys.argv[1])

@@ -181,7 +181,7 @@ print(" ".join(Calls().gradient(storage=Disk(folder, resume=True), **options)))
 @pytest.mark.parametrize("length", ["known", "until"])
 def test_killed(tmp_path, folder, length):
     """At random calls of the step and the system; on one folder until one process comes through, then anew."""
-    kill_again_and_again(tmp_path, folder, SCRIPT, length, kills=10, latest=500, expected=" ".join(EXPECTED[length]))
+    kill_again_and_again(tmp_path, folder, SCRIPT, length, module=__name__, kills=10, latest=500, expected=" ".join(EXPECTED[length]))
 
 
 def test_memory_needs_no_rows():

@@ -334,7 +334,7 @@ print(repr(bits(result)))
 @pytest.mark.parametrize("length", ["known", "until"])
 def test_killed(tmp_path, folder, length):
     """At random calls of step, pull and the system; on one folder until one process comes through, then anew."""
-    kill_again_and_again(tmp_path, folder, SCRIPT, length, kills=12, latest=320, expected=repr(EXPECTED))
+    kill_again_and_again(tmp_path, folder, SCRIPT, length, module=__name__, kills=12, latest=320, expected=repr(EXPECTED))
 
 
 def test_partial_steps_and_layers_have_a_fingerprint(folder):
