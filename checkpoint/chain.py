@@ -6,12 +6,16 @@ schedule says, and pulls the cotangent back step by step, each step on a small t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import optree
 
+from dualad.callers import trim
 from dualad.dispatch import highest
+from dualad.hints import X
 from dualad.program.jit import Jit
 from dualad.seeding import check_function
 
@@ -20,37 +24,63 @@ from .leaves import lifted, on_primals
 from .link import record
 from .links import Links, Stacked
 from .plan import plan
-from .schedules import CTZ
-from .stats import filled_stats
-from .storage import Memory
+from .schedules import CTZ, Schedule
+from .stats import Stats, filled_stats
+from .storage import Memory, Storage
 from .storage.states import copy_state, nbytes
 from .tape import Var
 from .units import parse_bytes
 
-__all__ = ["chain"]
+__all__ = ["Options", "chain"]
+
+
+class Options(TypedDict, total=False):
+    """The keywords of `chain` besides `outputs`, for type checkers."""
+
+    steps: int | None
+    inputs: Any
+    schedule: Schedule | None
+    storage: Storage | None
+    memory: int | str | None
+    stats: Stats | None
+    until: Callable[[int, Any], Any] | None
+    max_steps: int | None
+    progress: bool
+    check: bool
+    token: Any
+    block: int | None
+
+
+Steps = Callable[..., Any] | Sequence[Callable[..., Any]]
 
 
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
+@overload
+def chain(step: Steps, state: X, *params: Any, outputs: Literal[False] = False, **options: Unpack[Options]) -> X: ...
+@overload
+def chain(step: Steps, state: X, *params: Any, outputs: Literal[True], **options: Unpack[Options]) -> tuple[X, Any]: ...
+@overload
+def chain(step: Steps, state: Any, *params: Any, outputs: bool, **options: Unpack[Options]) -> Any: ...
 def chain(
-    step,
-    state,
-    *params,
-    steps=None,
-    inputs=None,
-    outputs=False,
-    schedule=None,
-    storage=None,
-    memory=None,
-    stats=None,
-    until=None,
-    max_steps=None,
-    progress=False,
-    check=False,
-    token=None,
-    block=None,
-):
+    step: Steps,
+    state: Any,
+    *params: Any,
+    steps: int | None = None,
+    inputs: Any = None,
+    outputs: bool = False,
+    schedule: Schedule | None = None,
+    storage: Storage | None = None,
+    memory: int | str | None = None,
+    stats: Stats | None = None,
+    until: Callable[[int, Any], Any] | None = None,
+    max_steps: int | None = None,
+    progress: bool = False,
+    check: bool = False,
+    token: Any = None,
+    block: int | None = None,
+) -> Any:
     """Repeat a step, so that derivatives of long loops need only O(log N) saved states.
 
     An ordinary loop on plain values and a loop in forward mode on Duals. In reverse mode it is one operation, whose states are
@@ -159,28 +189,32 @@ def chain(
         block = whole_number(block, where="chain", argument="block", least=1, hint="give the number of steps of a compiled call")
     if outputs and steps == 0:
         raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
-    links = Links(step, source, state, params, inputs, outputs)
-    top = highest(links.traced)
-    if type(top) is Var:
-        if isinstance(source, Jit) and until is None:
-            recorded = compiled_chain(links, top.level, steps, schedule, storage, memory, stats, progress, check, block)
-            if recorded is not None:
-                return recorded
-        schedule, storage = chosen_schedule(links, steps, schedule, storage, memory, stats)
-        return record(
-            links,
-            top.level,
-            schedule=schedule,
-            storage=storage,
-            stats=stats,
-            steps=steps,
-            until=until,
-            max_steps=max_steps,
-            progress=progress,
-            check=check,
-            token=token,
-        )
-    return run(links, top, steps, until, max_steps)
+    try:
+        links = Links(step, source, state, params, inputs, outputs)
+        top = highest(links.traced)
+        if type(top) is Var:
+            if isinstance(source, Jit) and until is None:
+                recorded = compiled_chain(links, top.level, steps, schedule, storage, memory, stats, progress, check, block)
+                if recorded is not None:
+                    return recorded
+            schedule, storage = chosen_schedule(links, steps, schedule, storage, memory, stats)
+            return record(
+                links,
+                top.level,
+                schedule=schedule,
+                storage=storage,
+                stats=stats,
+                steps=steps,
+                until=until,
+                max_steps=max_steps,
+                progress=progress,
+                check=check,
+                token=token,
+            )
+        return run(links, top, steps, until, max_steps)
+    except Exception as error:
+        trim(error)
+        raise
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------

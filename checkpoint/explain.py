@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import optree
 
+from dualad.callers import trim
 from dualad.dispatch import primal
 from dualad.gradient import check_scalar
 from dualad.seeding import check_function, flatten_input
@@ -21,7 +23,7 @@ __all__ = ["Explanation", "Line", "explain"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
-def explain(f, *args, seed=0):
+def explain(f: Callable[..., Any], *args: Any, seed: int = 0) -> Explanation:
     """Record `f` and return its evaluation trace: every node with its value, its tangent and its adjoint.
 
     Parameters
@@ -61,6 +63,15 @@ def explain(f, *args, seed=0):
     v5    subtract(v3, v4)    11.6521      5.5          1
     tangents by input 1; adjoints of v5
     """
+    try:
+        return explanation(f, args, seed)
+    except Exception as error:
+        trim(error)
+        raise
+
+
+def explanation(f, args, seed):
+    """Return the `Explanation` of a function at a point."""
     check_function(f, "explain")
     leaves, structure = flatten_input(args, "explain")
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed < len(leaves):

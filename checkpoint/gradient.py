@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
+from typing import Any, Concatenate, Literal, overload
 
-import numpy as np
 import optree
+from numpy.typing import NDArray
 
-from dualad.batch import unwrap, wrap
-from dualad.derivative import jvp, zero_like
-from dualad.dispatch import dtype_of
-from dualad.gradient import check_scalar
-from dualad.jacobian import CACHE, FEWEST, check_chunk, check_holomorphic
-from dualad.levels import Level
-from dualad.rules.kinds import is_complex, like_primal
-from dualad.rules.memory import copied, copied_to_write
-from dualad.seeding import (
-    check_function,
-    chosen,
-    flatten_arguments,
-    flatten_input,
-    flatten_output,
-    made_own,
-    pack_leaf,
-    plain,
-    scalar_kinds,
-    shape_of,
-    take_aux,
-    unflatten_arguments,
-    unflatten_output,
-    with_arguments,
-)
-from dualad.traced import Traced
+from dualad.callers import trim
+from dualad.derivative import jvp
+from dualad.hints import Argnums, Array, Aux, Chunk, Element, Number, Rest, Result, X
+from dualad.jacobian import check_chunk, check_holomorphic
+from dualad.seeding import check_function, chosen, unflatten_arguments, with_arguments
 
-from .tape import Tape, Var
+from .recording import Recording, recorded_gradient
 
 __all__ = ["grad", "hvp", "jacobian", "linearize", "value_and_grad", "vjp"]
 
@@ -41,7 +23,15 @@ __all__ = ["grad", "hvp", "jacobian", "linearize", "value_and_grad", "vjp"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
-def vjp(f, *primals, nan_safe=False, has_aux=False):
+@overload
+def vjp(
+    f: Callable[..., Result], *primals: Any, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> tuple[Result, Callable[[Any], tuple[Any, ...]]]: ...
+@overload
+def vjp(
+    f: Callable[..., tuple[Result, Aux]], *primals: Any, nan_safe: bool = False, has_aux: Literal[True]
+) -> tuple[Result, Callable[[Any], tuple[Any, ...]], Aux]: ...
+def vjp(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: bool = False) -> tuple[Any, ...]:
     """Evaluate `f` and return its value together with its pullback (vector-Jacobian product).
 
     Parameters
@@ -74,16 +64,38 @@ def vjp(f, *primals, nan_safe=False, has_aux=False):
     Cotangents pair with tangents as Re(g * t), without conjugation. A gradient costs at most about 4 evaluations of `f` (Griewank
     & Walther 2008, section 3.3), and the memory of all that `f` computes; `chain` bounds that memory for long loops.
     """
-    check_function(f, "vjp")
-    recording = Recording(f, primals, "vjp", nan_safe, has_aux)
+    try:
+        check_function(f, "vjp")
+        recording = Recording(f, primals, "vjp", nan_safe, has_aux)
+    except Exception as error:
+        trim(error)
+        raise
 
     def pullback(g):
-        return recording.pull(g)
+        try:
+            return recording.pull(g)
+        except Exception as error:
+            trim(error)
+            raise
 
     return (recording.value, pullback, recording.aux) if has_aux else (recording.value, pullback)
 
 
-def grad(f, argnums=0, *, nan_safe=False, has_aux=False):
+@overload
+def grad(
+    f: Callable[Concatenate[X, Rest], tuple[Any, Aux]], argnums: Literal[0] = 0, *, nan_safe: bool = False, has_aux: Literal[True]
+) -> Callable[Concatenate[X, Rest], tuple[X, Aux]]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[X, Rest], Any], argnums: Literal[0] = 0, *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> Callable[Concatenate[X, Rest], X]: ...
+@overload
+def grad(
+    f: Callable[..., Any], argnums: tuple[int, ...], *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> Callable[..., tuple[Any, ...]]: ...
+@overload
+def grad(f: Callable[..., Any], argnums: Argnums, *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., Any]: ...
+def grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes the gradient of `f`, a function that returns one number, in reverse mode.
 
     Parameters
@@ -113,14 +125,46 @@ def grad(f, argnums=0, *, nan_safe=False, has_aux=False):
 
     @wraps(f)
     def differentiated(*args, **kwargs):
-        recording, gradient = recorded_gradient(f, argnums, args, kwargs, "grad", nan_safe, has_aux)
+        try:
+            recording, gradient = recorded_gradient(f, argnums, args, kwargs, "grad", nan_safe, has_aux)
+        except Exception as error:
+            trim(error)
+            raise
         return (gradient, recording.aux) if has_aux else gradient
 
     return differentiated
 
 
-def value_and_grad(f, argnums=0, *, nan_safe=False, has_aux=False):
-    """Return a function that computes ``(f(x), gradient)``; with `has_aux` ``((f(x), aux), gradient)``. See `grad`.
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[X, Rest], Result], argnums: Literal[0] = 0, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[Concatenate[X, Rest], tuple[Result, X]]: ...
+@overload
+def value_and_grad(
+    f: Callable[..., Result], argnums: tuple[int, ...], *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., tuple[Result, tuple[Any, ...]]]: ...
+@overload
+def value_and_grad(
+    f: Callable[..., Result], argnums: int, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., tuple[Result, Any]]: ...
+def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., Any]:
+    """Return a function that computes ``(f(x), gradient)`` in reverse mode.
+
+    Parameters
+    ----------
+    f : function that returns one number (shape ()); its arguments are numbers, arrays or pytrees of them.
+    argnums : position of the argument to differentiate, or a tuple of positions.
+    nan_safe : see `vjp`.
+    has_aux : `f` returns ``(result, aux)``; the function returns ``((result, aux), gradient)``.
+
+    Returns
+    -------
+    function with f's arguments, which returns what f does and the gradient: see `grad`.
+
+    Raises
+    ------
+    TypeError
+        Where f returns an array or a pytree (use `vjp` or `jacobian`), or a complex number, an integer or a boolean.
 
     Examples
     --------
@@ -133,13 +177,75 @@ def value_and_grad(f, argnums=0, *, nan_safe=False, has_aux=False):
 
     @wraps(f)
     def differentiated(*args, **kwargs):
-        recording, gradient = recorded_gradient(f, argnums, args, kwargs, "value_and_grad", nan_safe, has_aux)
+        try:
+            recording, gradient = recorded_gradient(f, argnums, args, kwargs, "value_and_grad", nan_safe, has_aux)
+        except Exception as error:
+            trim(error)
+            raise
         return ((recording.value, recording.aux), gradient) if has_aux else (recording.value, gradient)
 
     return differentiated
 
 
-def jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=False, has_aux=False):
+@overload
+def jacobian(
+    f: Callable[Concatenate[Array, Rest], NDArray[Element]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[Array, Rest], NDArray[Element]]: ...
+@overload
+def jacobian(
+    f: Callable[Concatenate[NDArray[Element], Rest], Number],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[NDArray[Element], Rest], NDArray[Element]]: ...
+@overload
+def jacobian(
+    f: Callable[Concatenate[float, Rest], NDArray[Element]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[float, Rest], NDArray[Element]]: ...
+@overload
+def jacobian(
+    f: Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[True],
+) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]]: ...
+@overload
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of `f` in reverse mode, K rows at a time; for few outputs.
 
     Parameters
@@ -155,6 +261,11 @@ def jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=False, has
     function with f's arguments. Its result is, for each leaf of f's output, the tree of the input's leaves, of shape
     ``out.shape + in.shape``; with a tuple `argnums`, a tuple of those.
 
+    Raises
+    ------
+    TypeError, ValueError
+        Where an argument is not numeric, or `argnums` or `chunk` is wrong.
+
     Examples
     --------
     >>> import numpy as np
@@ -168,20 +279,26 @@ def jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=False, has
 
     @wraps(f)
     def differentiated(*args, **kwargs):
-        positions, single = chosen(args, argnums, "jacobian")
-        recording = Recording(with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian", nan_safe, has_aux)
-        check_holomorphic(recording.leaves, holomorphic, "jacobian")
-        results = []
-        for k, value in enumerate(recording.values):
-            tree = unflatten_arguments(recording.structure, recording.rows(k, value, chunk))
-            results.append(tree[0] if single else tuple(tree))
-        jac = optree.tree_unflatten(recording.out_structure, results)
+        try:
+            positions, single = chosen(args, argnums, "jacobian")
+            recording = Recording(
+                with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian", nan_safe, has_aux
+            )
+            check_holomorphic(recording.leaves, holomorphic, "jacobian")
+            results = []
+            for k, value in enumerate(recording.values):
+                tree = unflatten_arguments(recording.structure, recording.rows(k, value, chunk))
+                results.append(tree[0] if single else tuple(tree))
+            jac = optree.tree_unflatten(recording.out_structure, results)
+        except Exception as error:
+            trim(error)
+            raise
         return (jac, recording.aux) if has_aux else jac
 
     return differentiated
 
 
-def linearize(f, *primals, nan_safe=False):
+def linearize(f: Callable[..., Result], *primals: Any, nan_safe: bool = False) -> tuple[Result, Callable[..., Result]]:
     """Evaluate `f` once and return its value and the linear map of its tangents: one recording, many JVPs.
 
     Parameters
@@ -192,6 +309,11 @@ def linearize(f, *primals, nan_safe=False):
     -------
     (value, push) where ``push(*tangents)`` returns the tangent of the value, of its structure and shapes.
 
+    Raises
+    ------
+    TypeError
+        Where a leaf of the arguments or of the result is not numeric, or f runs a `chain`, whose states are not kept.
+
     Examples
     --------
     >>> from checkpoint import linearize
@@ -199,16 +321,24 @@ def linearize(f, *primals, nan_safe=False):
     >>> value, push(1.0), push(2.0)
     (9.0, 6.0, 12.0)
     """
-    check_function(f, "linearize")
-    recording = Recording(f, primals, "linearize", nan_safe, False)
+    try:
+        check_function(f, "linearize")
+        recording = Recording(f, primals, "linearize", nan_safe, False)
+    except Exception as error:
+        trim(error)
+        raise
 
     def push(*tangents):
-        return recording.push(tangents)
+        try:
+            return recording.push(tangents)
+        except Exception as error:
+            trim(error)
+            raise
 
     return recording.value, push
 
 
-def hvp(f, x, v, *, nan_safe=False):
+def hvp(f: Callable[[X], Any], x: X, v: X, *, nan_safe: bool = False) -> X:
     """Return the product of the Hessian of `f` at `x` with the direction `v`, by forward over reverse mode.
 
     Parameters
@@ -221,6 +351,11 @@ def hvp(f, x, v, *, nan_safe=False):
     -------
     pytree of the structure and shapes of `x`.
 
+    Raises
+    ------
+    TypeError, ValueError
+        Where f does not return one number, or `x` and `v` differ in structure or shape.
+
     Examples
     --------
     >>> import numpy as np
@@ -228,166 +363,8 @@ def hvp(f, x, v, *, nan_safe=False):
     >>> hvp(lambda x: x[0] ** 2 * x[1], np.array([3.0, 5.0]), np.array([1.0, 0.0]))
     array([10.,  6.])
     """
-    return jvp(grad(f, nan_safe=nan_safe), (x,), (v,), nan_safe=nan_safe)[1]
-
-
-# --- parts ------------------------------------------------------------------------------------------------------------------
-
-
-def handed_out(leaf, tape):
-    """Return the value of a variable of a tape for a caller, who may change it, as what was recorded must not; anything else as it is."""
-    if type(leaf) is not Var or leaf.level is not tape:
-        return leaf
-    value = leaf._refresh().primal
-    if type(value) is np.ndarray:
-        return copied_to_write(value)
-    return copied(value) if isinstance(value, Traced) and value.ndim else value
-
-
-def recorded_gradient(f, argnums, args, kwargs, where, nan_safe, has_aux):
-    """Return the recording of a function of one number as result, and its gradient."""
-    positions, single = chosen(args, argnums, where)
-    chosen_args = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
-    recording = Recording(with_arguments(f, args, kwargs, positions), chosen_args, where, nan_safe, has_aux, check_scalar)
     try:
-        gradients = recording.pull_leaves([1.0 if isinstance(recording.value, float) else np.ones_like(recording.value)[()]])
-    except BaseException:
-        recording.release()
+        return jvp(grad(f, nan_safe=nan_safe), (x,), (v,), nan_safe=nan_safe)[1]
+    except Exception as error:
+        trim(error)
         raise
-    return recording, gradients[0] if single else gradients
-
-
-class Recording:
-    """A function recorded once: its value, and sweeps over its tape."""
-
-    def __init__(self, f, primals, where, nan_safe, has_aux, check=None):
-        self.where = where
-        self.leaves, self.structure = flatten_arguments(primals, where, "the argument")
-        self.python_scalars, weak = scalar_kinds(primals)
-        self.tape = Tape(nan_safe, weak)
-        if where == "jacobian":
-            self.tape.pulled_in_lanes = True
-        try:
-            self.record(f, has_aux, check)
-        except BaseException:
-            self.release()
-            raise
-        self.value = unflatten_output(self.out_structure, self.values)
-
-    def record(self, f, has_aux, check):
-        """Evaluate f on the tape."""
-        where = self.where
-        with self.tape as tape:
-            inputs = list(map(tape.input, self.leaves))
-            self.inputs = list(range(len(inputs)))
-            out, self.aux = take_aux(f(*unflatten_arguments(self.structure, inputs)), has_aux, where)
-            if check is not None:
-                check(out, where)
-            outs, self.out_structure = flatten_output(out, where)
-            self.nodes, self.values = [], []
-            for leaf in outs:
-                self.values.append(plain(handed_out(leaf, tape), self.python_scalars))  # first: a view is brought up to date
-                self.nodes.append(leaf.node if type(leaf) is Var and leaf.level is tape else None)
-            if has_aux:
-                self.aux = optree.tree_map(lambda leaf: handed_out(pack_leaf(leaf), tape), self.aux)
-
-    def release(self):
-        """Free what the chains on the tape have saved."""
-        for sweep in getattr(self.tape, "sweeps", ()):
-            sweep.release()
-
-    def pull(self, g):
-        """Return the cotangents of the arguments, a tuple."""
-        leaves, structure = flatten_input(g, self.where, "the cotangent")
-        if structure != self.out_structure:
-            raise TypeError(f"{self.where}: the cotangent has the structure {structure}, the value {self.out_structure}")
-        for leaf, value in zip(leaves, self.values, strict=True):
-            if shape_of(leaf) != shape_of(value):
-                raise ValueError(f"{self.where}: a cotangent has shape {shape_of(leaf)}, its value {shape_of(value)}: they must be equal")
-            if is_complex(leaf) and not is_complex(value):
-                raise TypeError(
-                    f"{self.where}: a cotangent is complex and its value real: pull its real and imaginary parts back one by one"
-                )
-        return self.pull_leaves(list(map(like_primal, leaves, self.values)))
-
-    def pull_leaves(self, leaves):
-        pulled = self.tape.pull(list(zip(self.nodes, leaves, strict=True)), self.inputs)
-        cotangents = list(map(self.finish, pulled, self.leaves))
-        return tuple(unflatten_arguments(self.structure, made_own(cotangents, leaves)))
-
-    def finish(self, g, leaf):
-        """Return a cotangent as users get it: of the primal's dtype, their own; zeros where nothing depends on it."""
-        if g is None:
-            return plain(zero_like(leaf), self.python_scalars)
-        if type(leaf) is np.ndarray:
-            if type(g) is np.ndarray and g.dtype is leaf.dtype:
-                return g
-            g = like_primal(g, leaf)
-            return g if isinstance(g, Traced) else np.asarray(g)
-        g = g if isinstance(g, float) else like_primal(g, leaf)
-        return plain(g[()] if type(g) is np.ndarray and g.ndim == 0 else g, self.python_scalars)
-
-    def rows(self, k, value, chunk):
-        """Return the Jacobian of output leaf k by each input leaf, pulling back K unit cotangents at a time."""
-        shape, size = shape_of(value), int(np.prod(shape_of(value), dtype=int))
-        dtype = dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(float)
-        blocks = [
-            np.zeros((size, *shape_of(leaf)), np.result_type(dtype, dtype_of(leaf)) if dtype.kind == "c" else dtype_of(leaf))
-            for leaf in self.leaves
-        ]
-        if self.nodes[k] is not None and size:
-            largest = max(
-                size * dtype.itemsize, *(dtype_of(leaf).itemsize * int(np.prod(shape_of(leaf), dtype=int)) for leaf in self.leaves)
-            )
-            lanes = max(1, min(size, chunk or max(FEWEST, CACHE // max(largest, 1))))
-            for start in range(0, size, lanes):
-                stop = min(start + lanes, size)
-                units = np.zeros((stop - start, size), dtype)
-                units[np.arange(stop - start), np.arange(start, stop)] = 1.0
-                with Level(stop - start) as level:
-                    pulled = self.pull_units(k, units.reshape(stop - start, *shape), level)
-                    for i, rows in enumerate(pulled):
-                        if rows is not None:
-                            if type(rows) is not np.ndarray and type(blocks[i]) is np.ndarray:
-                                blocks[i] = np.zeros_like(rows[:1]) + blocks[i]
-                            blocks[i][start:stop] = rows
-        return [np.reshape(block, (*shape, *shape_of(leaf)))[()] for block, leaf in zip(blocks, self.leaves, strict=True)]
-
-    def pull_units(self, k, units, level):
-        """Return the cotangents of the inputs for K unit cotangents of output leaf k, as plain (K, ...) buffers.
-
-        A complex output of a real input takes two sweeps: Re(1 dy) and Re(-1j dy) = Im(dy).
-        """
-        sweeps = []
-        mixed = units.dtype.kind == "c" and any(dtype_of(leaf).kind != "c" for leaf in self.leaves)
-        for factor in (1.0, -1j)[: 2 if mixed else 1]:
-            pulled = self.tape.pull([(self.nodes[k], wrap(units * factor, level))], self.inputs)
-            sweeps.append(
-                [
-                    None if g is None else unwrap(like_primal(g, leaf), level, shape_of(leaf))
-                    for g, leaf in zip(pulled, self.leaves, strict=True)
-                ]
-            )
-        return [
-            first if not mixed or first is None or dtype_of(leaf).kind == "c" else first + 1j * sweeps[1][i]
-            for i, (first, leaf) in enumerate(zip(sweeps[0], self.leaves, strict=True))
-        ]
-
-    def push(self, tangents):
-        """Return the tangent of the value along tangents of the arguments."""
-        leaves, structure = flatten_input(tangents, self.where, "the tangents")
-        expected = optree.tree_structure((0.0,) * self.structure) if type(self.structure) is int else self.structure
-        if structure != expected or [shape_of(t) for t in leaves] != [shape_of(x) for x in self.leaves]:
-            raise TypeError(
-                f"{self.where}: push was given tangents of the structure {structure} and shapes "
-                f"{[shape_of(t) for t in leaves]}; the arguments have {expected} and "
-                f"{[shape_of(x) for x in self.leaves]}"
-            )
-        outputs = [node for node in self.nodes if node is not None]
-        pushed = iter(self.tape.push(list(zip(self.inputs, leaves, strict=True)), outputs))
-        results = [None if node is None else next(pushed) for node in self.nodes]
-        results = [
-            zero_like(value) if t is None else np.broadcast_to(t, shape_of(value)).copy()[()] if shape_of(t) != shape_of(value) else t
-            for t, value in zip(results, self.values, strict=True)
-        ]
-        return optree.tree_unflatten(self.out_structure, [plain(t, self.python_scalars) for t in results])

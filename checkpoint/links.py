@@ -89,13 +89,17 @@ class Links:
         )
 
     def explain(self, k, x, params, inputs):
-        """Raise what is behind an exception in step k: a state that an earlier step changed, or a call that does not fit."""
+        """Raise what is behind an exception in step k: a call that does not fit, or a state that an earlier step changed."""
+        if not k or isinstance(self.source, tuple):
+            self.check_call(k, x, params, inputs)
         if k:
             try:
                 self.leaves(k - 1, x)
             except TypeError as change:
                 raise self.first_change(k, params, inputs) or change from None
-            return
+
+    def check_call(self, k, x, params, inputs):
+        """Raise where step k does not take the arguments of a step."""
         step = self.source[k] if isinstance(self.source, tuple) else self.source
         given = [k, x, *([self.row(k, inputs)] if self.given else []), *params]
         try:
@@ -104,10 +108,11 @@ class Links:
             return
         except TypeError as error:
             name = getattr(step, "__name__", type(step).__name__)
-            row = ", row" if self.given else ""
+            row, said = (", row", ", row its row of inputs") if self.given else ("", "")
             rest = "".join(f", params[{i}]" for i in range(len(params)))
             raise TypeError(
-                f"chain: a step is called as step(k, state{row}{rest}), but {name}{signature(step)} does not take that: {error}"
+                f"chain: a step is called as step(k, state{row}{rest}), but {name}{signature(step)} does not take that: {error}. k is the "
+                f"index of the step{said}, and what follows the state are the params given to chain: chain(step, state, *params)"
             ) from None
 
     def first_change(self, count, params, inputs):

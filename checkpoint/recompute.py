@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
 
 import numpy as np
 import optree
 
 from dualad.dispatch import highest
+from dualad.hints import Rest, Result
 from dualad.seeding import check_function, pack_leaf, scalar_kinds
 from dualad.traced import Traced
 
@@ -23,7 +25,7 @@ __all__ = ["checkpoint"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
-def checkpoint(f):
+def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
     """Return `f` as a function that the tape does not record: its reverse sweep evaluates it again, on a tape of its own.
 
     For code that is no chain but has parts that are large to record and cheap to evaluate. On plain values and in forward mode it is

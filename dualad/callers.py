@@ -21,6 +21,7 @@ __all__ = [
     "owner",
     "place",
     "storing",
+    "trim",
     "users",
     "warn",
     "within",
@@ -166,7 +167,7 @@ def explain(error, refusal, objects):
         return
     vars(error)["explained"] = True  # not by attribute, which an error may refuse (a frozen dataclass)
     steps = traced_back(error)
-    deliberate = operation(steps[0][0].f_code, steps[0][2]) in ("RAISE_VARARGS", "RERAISE")
+    deliberate = vars(error).get(ORIGIN, raises(*steps[0]))
     name, where = within((frame, number) for frame, number, _ in steps)
     cause = error.__cause__ if not (deliberate and ours(error)) else None
     while cause is not None and not ours(cause):
@@ -195,7 +196,51 @@ def traced_back(error):
     return steps[::-1]
 
 
+def raises(frame, number, offset):
+    """Return whether a frame is at a statement that raises."""
+    return operation(frame.f_code, offset) in ("RAISE_VARARGS", "RERAISE")
+
+
 def ours(error):
     """Return whether an error was raised in this package."""
     steps = traced_back(error)
-    return bool(steps) and owner_of(steps[0][0]) == "dualad"
+    return ORIGIN in vars(error) or (bool(steps) and owner_of(steps[0][0]) == "dualad")
+
+
+# --- tracebacks -------------------------------------------------------------------------------------------------------------
+
+ORIGIN = "raised_by_dualad"  # attribute of an error whose innermost frame was cut: whether a statement of ours raised it
+MISTAKES = (AttributeError, NameError, KeyError, AssertionError, RecursionError)  # of ours, where no statement raises them
+
+
+def trim(error):
+    """Cut this package's frames out of the traceback of an error that leaves a verb, so that the user's lines are left.
+
+    ``DUALAD_FULL_TRACEBACK=1`` in the environment keeps them; so does an error that is a mistake of this package.
+    """
+    if os.environ.get("DUALAD_FULL_TRACEBACK", "0") not in ("", "0"):
+        return
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        trim_one(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def trim_one(error):
+    """Cut the frames out of the traceback of one error, not of those behind it."""
+    steps, kept, step = traced_back(error), [], error.__traceback__
+    if steps and owner_of(steps[0][0]) == "dualad":
+        deliberate = raises(*steps[0])
+        if not deliberate and isinstance(error, MISTAKES):
+            return
+        vars(error)[ORIGIN] = deliberate
+    while step is not None:
+        if owner_of(step.tb_frame) != "dualad":
+            kept.append(step)
+        step = step.tb_next
+    following = None
+    for step in reversed(kept):
+        step.tb_next = following
+        following = step
+    error.with_traceback(following)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import wraps
+from typing import Any, Concatenate, Literal, overload
 
 import numpy as np
 
+from .callers import trim
 from .dispatch import dtype_of
 from .dual import make_dual
+from .hints import Aux, Rest, Result
 from .levels import Handle, Level
 from .rules.indexing import cast
 from .seeding import (
@@ -32,7 +36,22 @@ __all__ = ["derivative", "jvp", "value_and_derivative"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
-def jvp(f, primals, tangents, *, nan_safe=False, has_aux=False):
+@overload
+def jvp(
+    f: Callable[..., Result], primals: Sequence[Any], tangents: Sequence[Any], *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> tuple[Result, Result]: ...
+@overload
+def jvp(
+    f: Callable[..., tuple[Result, Aux]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    nan_safe: bool = False,
+    has_aux: Literal[True],
+) -> tuple[Result, Result, Aux]: ...
+def jvp(
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, nan_safe: bool = False, has_aux: bool = False
+) -> tuple[Any, ...]:
     """Return the value of `f` and its derivative along one direction (a Jacobian-vector product).
 
     Parameters
@@ -66,42 +85,48 @@ def jvp(f, primals, tangents, *, nan_safe=False, has_aux=False):
     One tangent costs at most about 2.5 evaluations of `f` (Griewank & Walther 2008, section 3.2).
     """
     check_function(f, "jvp")
-    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
-        raise TypeError(
-            f"jvp: primals is {type(primals).__name__}, tangents is {type(tangents).__name__}: give tuples with one "
-            f"entry an argument, such as jvp(f, (x,), (v,))"
-        )
-    if not isinstance(primals, tuple):
-        primals, tangents = tuple(primals), tuple(tangents)
-    leaves, structure = flatten_arguments(primals, "jvp", "primals")
-    directions, other = flatten_arguments(tangents, "jvp", "tangents")
-    if type(structure) is not type(other):
-        leaves, structure = flatten_input(primals, "jvp", "primals")
-        directions, other = flatten_input(tangents, "jvp", "tangents")
-    if other != structure:
-        raise TypeError(f"jvp: primals and tangents differ in structure: {structure} and {other}")
-    python_scalars, weak = scalar_kinds(primals)
-    with Level(None, nan_safe, weak) as level:
-        duals = [make_dual(leaf, direction_for(leaf, direction), level) for leaf, direction in zip(leaves, directions, strict=True)]
-        out, aux = take_aux(f(*unflatten_arguments(structure, duals)), has_aux, "jvp")
-        outs, out_structure = flatten_output(out, "jvp")
-        values, pushed = [], []
-        for leaf in outs:
-            value, tangent = split_value(leaf, level)
-            if isinstance(value, float):
-                value = plain(value, python_scalars)
-                tangent = plain(0.0 if tangent is None else tangent, python_scalars)
-            elif tangent is None:
-                tangent = zero_like(value)
-            values.append(value)
-            pushed.append(tangent)
-        aux = strip_level(aux, level) if has_aux else None
-    pushed = made_own(pushed, directions)
-    result = unflatten_output(out_structure, values), unflatten_output(out_structure, pushed)
-    return (*result, aux) if has_aux else result
+    try:
+        if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+            raise TypeError(
+                f"jvp: primals is {type(primals).__name__}, tangents is {type(tangents).__name__}: give tuples with one "
+                f"entry an argument, such as jvp(f, (x,), (v,))"
+            )
+        if not isinstance(primals, tuple):
+            primals, tangents = tuple(primals), tuple(tangents)
+        leaves, structure = flatten_arguments(primals, "jvp", "primals")
+        directions, other = flatten_arguments(tangents, "jvp", "tangents")
+        if type(structure) is not type(other):
+            leaves, structure = flatten_input(primals, "jvp", "primals")
+            directions, other = flatten_input(tangents, "jvp", "tangents")
+        if other != structure:
+            raise TypeError(f"jvp: primals and tangents differ in structure: {structure} and {other}")
+        python_scalars, weak = scalar_kinds(primals)
+        with Level(None, nan_safe, weak) as level:
+            duals = [make_dual(leaf, direction_for(leaf, direction), level) for leaf, direction in zip(leaves, directions, strict=True)]
+            out, aux = take_aux(f(*unflatten_arguments(structure, duals)), has_aux, "jvp")
+            outs, out_structure = flatten_output(out, "jvp")
+            values, pushed = [], []
+            for leaf in outs:
+                value, tangent = split_value(leaf, level)
+                if isinstance(value, float):
+                    value = plain(value, python_scalars)
+                    tangent = plain(0.0 if tangent is None else tangent, python_scalars)
+                elif tangent is None:
+                    tangent = zero_like(value)
+                values.append(value)
+                pushed.append(tangent)
+            aux = strip_level(aux, level) if has_aux else None
+        pushed = made_own(pushed, directions)
+        result = unflatten_output(out_structure, values), unflatten_output(out_structure, pushed)
+        return (*result, aux) if has_aux else result
+    except Exception as error:
+        trim(error)
+        raise
 
 
-def derivative(f, order=1, *, nan_safe=False):
+def derivative(
+    f: Callable[Concatenate[Any, Rest], Result], order: int = 1, *, nan_safe: bool = False
+) -> Callable[Concatenate[Any, Rest], Result]:
     """Return a function that computes the derivative of `f`, a function of one number.
 
     Parameters
@@ -133,17 +158,44 @@ def derivative(f, order=1, *, nan_safe=False):
 
     @wraps(f)
     def differentiated(x, *args, **kwargs):
-        check_number(x, "derivative")
-        g = lambda x: f(x, *args, **kwargs)
-        for _ in range(order):
-            g = tangent_of(g, nan_safe)
-        return g(x)
+        try:
+            check_number(x, "derivative")
+            g = lambda x: f(x, *args, **kwargs)
+            for _ in range(order):
+                g = tangent_of(g, nan_safe)
+            return g(x)
+        except Exception as error:
+            trim(error)
+            raise
 
     return differentiated
 
 
-def value_and_derivative(f, *, nan_safe=False, has_aux=False):
-    """Return a function that computes ``(f(x), f'(x))`` in one evaluation, for a function of one number; see `derivative`.
+@overload
+def value_and_derivative(
+    f: Callable[Concatenate[Any, Rest], Result], *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> Callable[Concatenate[Any, Rest], tuple[Result, Result]]: ...
+@overload
+def value_and_derivative(
+    f: Callable[Concatenate[Any, Rest], tuple[Result, Aux]], *, nan_safe: bool = False, has_aux: Literal[True]
+) -> Callable[Concatenate[Any, Rest], tuple[Result, Result, Aux]]: ...
+def value_and_derivative(f: Callable[..., Any], *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., tuple[Any, ...]]:
+    """Return a function that computes ``(f(x), f'(x))`` in one evaluation, for a function of one number.
+
+    Parameters
+    ----------
+    f : function of a number x (and further arguments, which are passed through); returns a pytree of numbers and arrays.
+    nan_safe, has_aux : see `jvp`.
+
+    Returns
+    -------
+    function ``(x, *args, **kwargs) -> (value, derivative)``, each of the structure and shapes of f's result;
+    ``(value, derivative, aux)`` with `has_aux`.
+
+    Raises
+    ------
+    TypeError
+        Where x is an array (use `value_and_gradient` or `value_and_jacobian`).
 
     Examples
     --------
@@ -155,8 +207,12 @@ def value_and_derivative(f, *, nan_safe=False, has_aux=False):
 
     @wraps(f)
     def differentiated(x, *args, **kwargs):
-        check_number(x, "value_and_derivative")
-        return jvp(lambda x: f(x, *args, **kwargs), (x,), (np.ones_like(x)[()],), nan_safe=nan_safe, has_aux=has_aux)
+        try:
+            check_number(x, "value_and_derivative")
+            return jvp(lambda x: f(x, *args, **kwargs), (x,), (np.ones_like(x)[()],), nan_safe=nan_safe, has_aux=has_aux)
+        except Exception as error:
+            trim(error)
+            raise
 
     return differentiated
 

@@ -7,11 +7,13 @@ without a row raises; nothing falls back to plain arrays.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import optree
 
 from .callers import users, warn
+from .hints import Result
 from .levels import Handle
 from .options import asks_for_integers, inexact
 from .rules.calling import bound, placed, public_name, signature
@@ -238,10 +240,18 @@ SAME = {
 # --- values ----------------------------------------------------------------------------------------------------------------
 
 
-def primal(x):
+def primal(x: Result) -> Result:
     """Return the plain value of a traced value, for logging and branching; anything else is returned as it is.
 
     Arrays are read-only views: the recorded values must not change. Under `jit` it is a traced value without derivative.
+
+    Parameters
+    ----------
+    x : traced value, also one inside of several derivative calls; an object array of them; or anything.
+
+    Returns
+    -------
+    number or array: the value without derivatives.
 
     Examples
     --------
@@ -260,10 +270,18 @@ def primal(x):
     return primal(array(x)) if type(x) is np.ndarray and x.dtype.char == "O" and holds_traced(x) else x
 
 
-def stop_gradient(x):
+def stop_gradient(x: Result) -> Result:
     """Return the plain value of a traced value (or of each leaf of a pytree): it counts as a constant from here on.
 
     Unlike `primal`, arrays are copies that may be written.
+
+    Parameters
+    ----------
+    x : pytree of traced and other values.
+
+    Returns
+    -------
+    pytree of the structure of x, with plain values in the place of traced ones.
 
     Examples
     --------
@@ -271,10 +289,10 @@ def stop_gradient(x):
     >>> dualad.derivative(lambda x: x * dualad.stop_gradient(x))(3.0)
     3.0
     """
-    return optree.tree_map(lambda leaf: np.copy(primal(leaf))[()] if isinstance(leaf, Handle) or holds_traced(leaf) else leaf, x)
+    return optree.tree_map(lambda leaf: np.copy(primal(leaf))[()] if isinstance(leaf, Handle) or holds_traced(leaf) else leaf, x)  # type: ignore[return-value]
 
 
-def array(values, dtype=None):
+def array(values: Any, dtype: Any = None) -> Any:
     """Make one traced array of nested lists (or an object array) of numbers and traced values.
 
     ``np.array([dx, dy])`` cannot be intercepted and gives a slow object array; this is the fast spelling for it.
@@ -287,6 +305,11 @@ def array(values, dtype=None):
     Returns
     -------
     traced array, or a plain one where nothing in `values` is traced.
+
+    Raises
+    ------
+    ValueError
+        Where the rows differ in shape.
 
     Examples
     --------

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import optree
 
-from .callers import line
+from .callers import line, trim
 from .derivative import direction_for
 from .dispatch import primal
 from .dual import make_dual
@@ -18,7 +21,7 @@ __all__ = ["explain_nan"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
-def explain_nan(f, *args, tangents=None):
+def explain_nan(f: Callable[..., Any], *args: Any, tangents: tuple[Any, ...] | None = None) -> str | None:
     """Return which operation of `f` first gave a derivative that is infinite or NaN, and where it stands.
 
     Parameters
@@ -31,6 +34,11 @@ def explain_nan(f, *args, tangents=None):
     -------
     str, or None where every tangent is finite.
 
+    Raises
+    ------
+    TypeError, ValueError
+        Where a leaf of `args` is not numeric, or a tangent has another shape than it.
+
     Examples
     --------
     >>> import numpy as np
@@ -42,6 +50,18 @@ def explain_nan(f, *args, tangents=None):
     -----
     ``nan_safe=True`` on the verbs makes a zero tangent times any partial zero.
     """
+    try:
+        return first_report(f, args, tangents)
+    except Exception as error:
+        trim(error)
+        raise
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def first_report(f, args, tangents):
+    """Return what `explain_nan` returns."""
     check_function(f, "explain_nan")
     leaves, structure = flatten_input(args, "explain_nan")
     if tangents is None:
@@ -56,9 +76,6 @@ def explain_nan(f, *args, tangents=None):
             )
         )
     return level.report
-
-
-# --- parts ------------------------------------------------------------------------------------------------------------------
 
 
 class WatchedLevel(Level):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
+from typing import Any, Concatenate, Literal, overload
 
 import optree
 
+from .callers import trim
 from .dispatch import dtype_of
-from .jacobian import value_and_jacobian
-from .rules.kinds import like_primal
+from .hints import Argnums, Aux, Chunk, Rest, Result, X
+from .jacobian import paired
+from .rules.cotangents import like_primal
 from .seeding import check_function, chosen, shape_of, take_aux
 from .traced import Traced
 
@@ -18,7 +22,35 @@ __all__ = ["gradient", "value_and_gradient"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
-def gradient(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
+@overload
+def gradient(
+    f: Callable[Concatenate[X, Rest], tuple[Any, Aux]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    nan_safe: bool = False,
+    has_aux: Literal[True],
+) -> Callable[Concatenate[X, Rest], tuple[X, Aux]]: ...
+@overload
+def gradient(
+    f: Callable[Concatenate[X, Rest], Any],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[X, Rest], X]: ...
+@overload
+def gradient(
+    f: Callable[..., Any], argnums: tuple[int, ...], chunk: Chunk = None, *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> Callable[..., tuple[Any, ...]]: ...
+@overload
+def gradient(
+    f: Callable[..., Any], argnums: Argnums, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., Any]: ...
+def gradient(
+    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., Any]:
     """Return a function that computes the gradient of `f` in forward mode; for few inputs, or scalar Python code.
 
     For many inputs reverse mode is cheaper: `checkpoint.grad`.
@@ -44,18 +76,56 @@ def gradient(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False):
     >>> gradient(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
     array([2., 6.])
     """
-    pair = value_and_gradient(f, argnums, chunk, nan_safe=nan_safe, has_aux=has_aux, where="gradient")
+    pair = with_value(f, argnums, chunk, nan_safe, has_aux, "gradient")
 
     @wraps(f)
     def differentiated(*args, **kwargs):
-        value, grad = pair(*args, **kwargs)
+        try:
+            value, grad = pair(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
         return (grad, value[1]) if has_aux else grad
 
     return differentiated
 
 
-def value_and_gradient(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=False, where="value_and_gradient"):
-    """Return a function that computes ``(f(x), gradient)``; with `has_aux` ``((f(x), aux), gradient)``. See `gradient`.
+@overload
+def value_and_gradient(
+    f: Callable[Concatenate[X, Rest], Result],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Callable[Concatenate[X, Rest], tuple[Result, X]]: ...
+@overload
+def value_and_gradient(
+    f: Callable[..., Result], argnums: tuple[int, ...], chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., tuple[Result, tuple[Any, ...]]]: ...
+@overload
+def value_and_gradient(
+    f: Callable[..., Result], argnums: int, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., tuple[Result, Any]]: ...
+def value_and_gradient(
+    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes ``(f(x), gradient)`` in forward mode.
+
+    Parameters
+    ----------
+    f : function that returns one number (shape ()); its arguments are numbers, arrays or pytrees of them.
+    argnums, chunk, nan_safe : see `jacobian`.
+    has_aux : `f` returns ``(result, aux)``; the function returns ``((result, aux), gradient)``.
+
+    Returns
+    -------
+    function with f's arguments, which returns what f does and the gradient: see `gradient`.
+
+    Raises
+    ------
+    TypeError
+        Where f returns an array or a pytree (use `value_and_jacobian`), or a complex number, an integer or a boolean.
 
     Examples
     --------
@@ -64,6 +134,24 @@ def value_and_gradient(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=Fals
     >>> value_and_gradient(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
     (np.float64(10.0), array([2., 6.]))
     """
+    pair = with_value(f, argnums, chunk, nan_safe, has_aux, "value_and_gradient")
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            return pair(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+
+    return differentiated
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def with_value(f, argnums, chunk, nan_safe, has_aux, where):
+    """Return the function that computes value and gradient, in which errors name the verb `where`."""
     check_function(f, where)
 
     def scalar(*args, **kwargs):
@@ -71,20 +159,16 @@ def value_and_gradient(f, argnums=0, chunk=None, *, nan_safe=False, has_aux=Fals
         check_scalar(take_aux(out, has_aux, where)[0], where)
         return out
 
-    pair = value_and_jacobian(scalar, argnums, chunk, nan_safe=nan_safe, has_aux=has_aux, where=where)
+    pair = paired(scalar, argnums, chunk, False, nan_safe, has_aux, where)
 
-    @wraps(f)
-    def differentiated(*args, **kwargs):
+    def computed(*args, **kwargs):
         value, grad, *aux = pair(*args, **kwargs)
         if type(value) is not float:  # not of Python numbers alone: as in reverse mode, a gradient has the dtype of its argument
             positions, single = chosen(args, argnums, where)
             grad = optree.tree_map(like_primal, grad, args[positions[0]] if single else tuple(args[i] for i in positions))
         return ((value, *aux), grad) if has_aux else (value, grad)
 
-    return differentiated
-
-
-# --- parts ------------------------------------------------------------------------------------------------------------------
+    return computed
 
 
 def check_scalar(out, where):

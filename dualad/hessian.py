@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Concatenate, Literal, overload
+
+from numpy.typing import NDArray
+
 from .gradient import gradient
+from .hints import Argnums, Chunk, Element, Rest
 from .jacobian import jacobian
 
 __all__ = ["hessian"]
@@ -11,7 +17,13 @@ __all__ = ["hessian"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
-def hessian(f, argnums=0, chunk=None, *, nan_safe=False):
+@overload
+def hessian(
+    f: Callable[Concatenate[NDArray[Element], Rest], Any], argnums: Literal[0] = 0, chunk: Chunk = None, *, nan_safe: bool = False
+) -> Callable[Concatenate[NDArray[Element], Rest], NDArray[Element]]: ...
+@overload
+def hessian(f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False) -> Any: ...
+def hessian(f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False) -> Callable[..., Any]:
     """Return a function that computes the Hessian of `f`, a function that returns one number, forward over forward.
 
     For one product with a vector, `checkpoint.hvp` is far cheaper.

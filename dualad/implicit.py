@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
+from typing import Any
 
 import numpy as np
 import optree
 
 from .dispatch import highest, primal
+from .hints import Rest, Result
 from .jacobian import jacobian
 from .seeding import check_function
 from .traced import Traced
@@ -18,7 +21,7 @@ __all__ = ["implicit"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
-def implicit(residual, solve):
+def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result]) -> Callable[Rest, Result]:
     """Return `solve` as a differentiable function: the derivatives of its solution come from ``residual(x, *params) = 0``.
 
     The solver sees plain values only, so it may be anything (SciPy's ``root``, a Newton loop, a table). Works in forward and
@@ -75,7 +78,7 @@ def implicit(residual, solve):
         slope = np.reshape(jacobian(lambda y: residual(y, *below))(x), (size, size))
         return x - np.reshape(np.linalg.solve(slope, np.reshape(error - strip(error, top), (size,))), shape)
 
-    return solved
+    return solved  # type: ignore[return-value]
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------

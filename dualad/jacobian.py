@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import wraps
+from typing import Any, Concatenate, Literal, overload
 
 import numpy as np
 import optree
+from numpy.typing import NDArray
 
+from .callers import trim
 from .dispatch import dtype_of
 from .dual import make_dual
+from .hints import Argnums, Array, Aux, Chunk, Element, Number, Rest
 from .levels import Level
 from .seeding import (
     check_function,
@@ -33,7 +38,65 @@ FEWEST = 4  # directions to a chunk even where n is large: f itself is evaluated
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
-def jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=False, has_aux=False):
+@overload
+def jacobian(
+    f: Callable[Concatenate[Array, Rest], NDArray[Element]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[Array, Rest], NDArray[Element]]: ...
+@overload
+def jacobian(
+    f: Callable[Concatenate[NDArray[Element], Rest], Number],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[NDArray[Element], Rest], NDArray[Element]]: ...
+@overload
+def jacobian(
+    f: Callable[Concatenate[float, Rest], NDArray[Element]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[float, Rest], NDArray[Element]]: ...
+@overload
+def jacobian(
+    f: Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[True],
+) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]]: ...
+@overload
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of `f` in forward mode, K columns at a time.
 
     Parameters
@@ -64,18 +127,94 @@ def jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=False, has
     array([[2., 0.],
            [1., 0.]])
     """
-    pair = value_and_jacobian(f, argnums, chunk, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux, where="jacobian")
+    pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "jacobian")
 
     @wraps(f)
     def differentiated(*args, **kwargs):
-        _, *rest = pair(*args, **kwargs)
+        try:
+            _, *rest = pair(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
         return tuple(rest) if has_aux else rest[0]
 
     return differentiated
 
 
-def value_and_jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=False, has_aux=False, where="value_and_jacobian"):
-    """Return a function that computes ``(f(x), jacobian)``; see `jacobian`.
+@overload
+def value_and_jacobian(
+    f: Callable[Concatenate[Array, Rest], NDArray[Element]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], NDArray[Element]]]: ...
+@overload
+def value_and_jacobian(
+    f: Callable[Concatenate[NDArray[Element], Rest], Number],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[NDArray[Element], Rest], tuple[Number, NDArray[Element]]]: ...
+@overload
+def value_and_jacobian(
+    f: Callable[Concatenate[float, Rest], NDArray[Element]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[float, Rest], tuple[NDArray[Element], NDArray[Element]]]: ...
+@overload
+def value_and_jacobian(
+    f: Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[True],
+) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], NDArray[Element], Aux]]: ...
+@overload
+def value_and_jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+def value_and_jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Callable[..., Any]:
+    """Return a function that computes ``(f(x), jacobian)`` in forward mode.
+
+    Parameters
+    ----------
+    f, argnums, chunk, holomorphic, nan_safe : see `jacobian`.
+    has_aux : `f` returns ``(result, aux)``; the function returns ``(result, jacobian, aux)``.
+
+    Returns
+    -------
+    function with f's arguments, which returns what f does and the Jacobian: see `jacobian`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where an argument is not numeric, or `argnums` or `chunk` is wrong.
 
     Examples
     --------
@@ -85,11 +224,67 @@ def value_and_jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=
     (array([1., 9.]), array([[2., 0.],
            [0., 6.]]))
     """
-    check_function(f, where)
-    check_chunk(chunk, where)
+    pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "value_and_jacobian")
 
     @wraps(f)
     def differentiated(*args, **kwargs):
+        try:
+            return pair(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+
+    return differentiated
+
+
+def jacobian_columns(
+    f: Callable[[Any], Any], x: Any, chunk: Chunk = None, *, holomorphic: bool = False, nan_safe: bool = False
+) -> Iterator[tuple[int, Any]]:
+    """Iterate over the columns of the Jacobian of `f` at `x`, without ever holding the whole matrix.
+
+    Peak memory is O(K * (n + m)) for K directions at a time, besides f's own temporaries.
+
+    Parameters
+    ----------
+    f : function of one array, returning one array.
+    x : number or array of floats.
+    chunk : how many columns to compute at once; by default as many as stay in the cache.
+    holomorphic, nan_safe : see `jacobian`.
+
+    Yields
+    ------
+    (j, column) : the derivative of f by ``x.flat[j]``, of the shape of ``f(x)``. The column is the caller's own.
+
+    Raises
+    ------
+    TypeError
+        Where x or f(x) is a pytree: use `jacobian`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualad import jacobian_columns
+    >>> for j, column in jacobian_columns(lambda x: x**2, np.array([1.0, 3.0])):
+    ...     print(j, column)
+    0 [2. 0.]
+    1 [0. 6.]
+    """
+    try:
+        return columns_of(f, column_seeds(f, x, chunk, holomorphic), nan_safe)
+    except Exception as error:
+        trim(error)
+        raise
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where):
+    """Return the function that computes value and Jacobian, and aux where there is one; errors name the verb `where`."""
+    check_function(f, where)
+    check_chunk(chunk, where)
+
+    def computed(*args, **kwargs):
         positions, single = chosen(args, argnums, where)
         g = with_arguments(f, args, kwargs, positions)
         primals = tuple(args[i] for i in positions)
@@ -123,49 +318,7 @@ def value_and_jacobian(f, argnums=0, chunk=None, *, holomorphic=False, nan_safe=
         jac = optree.tree_unflatten(out_structure, results)
         return (value, jac, aux) if has_aux else (value, jac)
 
-    return differentiated
-
-
-def jacobian_columns(f, x, chunk=None, *, holomorphic=False, nan_safe=False):
-    """Iterate over the columns of the Jacobian of `f` at `x`, without ever holding the whole matrix.
-
-    Peak memory is O(K * (n + m)) for K directions at a time, besides f's own temporaries.
-
-    Parameters
-    ----------
-    f : function of one array, returning one array.
-    x : number or array of floats.
-    chunk : how many columns to compute at once; by default as many as stay in the cache.
-    holomorphic, nan_safe : see `jacobian`.
-
-    Yields
-    ------
-    (j, column) : the derivative of f by ``x.flat[j]``, of the shape of ``f(x)``. The column is the caller's own.
-
-    Raises
-    ------
-    TypeError
-        Where x or f(x) is a pytree: use `jacobian`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualad import jacobian_columns
-    >>> for j, column in jacobian_columns(lambda x: x**2, np.array([1.0, 3.0])):
-    ...     print(j, column)
-    0 [2. 0.]
-    1 [0. 6.]
-    """
-    check_function(f, "jacobian_columns")
-    check_chunk(chunk, "jacobian_columns")
-    seeds = Seeds((x,), "jacobian_columns", chunk)
-    check_holomorphic(seeds.leaves, holomorphic, "jacobian_columns")
-    if len(seeds.leaves) != 1 or isinstance(x, tuple | list | dict):
-        raise TypeError("jacobian_columns: x is a pytree, whose columns have no single number: use jacobian, or one array")
-    return columns_of(f, seeds, nan_safe)
-
-
-# --- parts ------------------------------------------------------------------------------------------------------------------
+    return computed
 
 
 class Seeds:
@@ -211,7 +364,27 @@ def push_chunks(f, seeds, nan_safe, has_aux, where):
         yield start, stop, [value for value, _ in pairs], tangents, structure, aux
 
 
+def column_seeds(f, x, chunk, holomorphic):
+    """Return the directions of the columns; what has none raises."""
+    check_function(f, "jacobian_columns")
+    check_chunk(chunk, "jacobian_columns")
+    seeds = Seeds((x,), "jacobian_columns", chunk)
+    check_holomorphic(seeds.leaves, holomorphic, "jacobian_columns")
+    if len(seeds.leaves) != 1 or isinstance(x, tuple | list | dict):
+        raise TypeError("jacobian_columns: x is a pytree, whose columns have no single number: use jacobian, or one array")
+    return seeds
+
+
 def columns_of(f, seeds, nan_safe):
+    """Yield the columns with their numbers."""
+    try:
+        yield from each_column(f, seeds, nan_safe)
+    except Exception as error:
+        trim(error)
+        raise
+
+
+def each_column(f, seeds, nan_safe):
     for start, stop, values, tangents, _, _ in push_chunks(f, seeds, nan_safe, False, "jacobian_columns"):
         if len(values) != 1:
             raise TypeError("jacobian_columns: f returned a pytree: use jacobian, or return one array")

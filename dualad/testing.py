@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 import optree
 
+from .callers import trim
 from .derivative import jvp
 from .dispatch import dtype_of
 from .rules.indexing import cast
@@ -16,7 +20,17 @@ __all__ = ["check_derivatives", "differences"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
-def check_derivatives(f, *args, order=2, modes=None, vjp=None, rtol=None, atol=None, step=None, seed=0):
+def check_derivatives(
+    f: Callable[..., Any],
+    *args: Any,
+    order: int = 2,
+    modes: str | Sequence[str] | None = None,
+    vjp: Callable[..., Any] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    step: float | None = None,
+    seed: int = 0,
+) -> None:
     """Compare the derivatives of `f` at `args` with central differences, along random directions.
 
     Each argument (each leaf of it) is varied alone, so that an error names the argument. The two modes share the partials
@@ -60,18 +74,48 @@ def check_derivatives(f, *args, order=2, modes=None, vjp=None, rtol=None, atol=N
         raise ValueError(f"check_derivatives: modes is {modes!r}: give 'forward', 'reverse' or both")
     if "reverse" in modes and vjp is None:
         raise TypeError("check_derivatives: reverse mode needs vjp=: pass checkpoint.vjp")
-    check = Check(f, args, rtol, atol, step, seed)
-    for n in range(1, order + 1):
-        if "forward" in modes:
-            check.forward(n)
-        if "reverse" in modes:
-            check.reverse(n, vjp)
+    try:
+        check = Check(f, args, rtol, atol, step, seed)
+        for n in range(1, order + 1):
+            if "forward" in modes:
+                check.forward(n)
+            if "reverse" in modes:
+                check.reverse(n, vjp)
+    except Exception as error:
+        trim(error)
+        raise
 
 
-def differences(f, leaves, directions, step=None):
-    """Return the derivative of `f`, from lists of leaves to lists of leaves, along a direction by five-point differences.
+def differences(
+    f: Callable[[list[Any]], Sequence[Any]], leaves: Sequence[Any], directions: Sequence[Any], step: float | None = None
+) -> list[Any]:
+    """Return the derivative of `f` along a direction by five-point differences: an oracle that shares nothing with the rules.
 
-    A direction of None leaves its leaf where it is. Results have the dtypes of f's.
+    Parameters
+    ----------
+    f : function of a list of numbers and arrays, which returns a list of them.
+    leaves : the point, a list.
+    directions : a list of one tangent a leaf, of its shape; None leaves its leaf where it is.
+    step : step of the differences, relative to ``max(1, abs(x))``; by default ``eps**0.2`` (7e-4 for float64).
+
+    Returns
+    -------
+    list of derivatives, of the shapes and dtypes of f's results.
+
+    Raises
+    ------
+    ValueError
+        Where there are not as many directions as leaves.
+
+    Examples
+    --------
+    >>> from dualad.testing import differences
+    >>> [round(float(slope), 9) for slope in differences(lambda leaves: [leaves[0] ** 3], [2.0], [1.0])]
+    [12.0]
+
+    Notes
+    -----
+    Of error O(step**4) (Abramowitz & Stegun 1964, 25.3.6).
     """
     largest = max((float(np.max(np.abs(x), initial=0.0)) for x in leaves), default=0.0)
     h = (precision(leaves) ** 0.2 if step is None else step) * max(1.0, largest)

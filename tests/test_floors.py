@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 #: order of its own, without circles.
 FLOORS = {
     "dualad": [
-        "callers heap",
+        "callers heap hints",
         "rules levels",
         "options restated",
         "dispatch conversions",
@@ -40,7 +40,7 @@ FLOORS = {
         "tradeoff",
         "leaves operators profile",
         "aliases links",
-        "recompute",
+        "recompute recording",
         "gradient explain link",
         "compiled",
         "chain",

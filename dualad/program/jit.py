@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from functools import update_wrapper
 from types import CellType, FunctionType, MethodType
-from typing import Any
+from typing import Any, Generic, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import optree
 
+from ..callers import trim
 from ..dispatch import array, holds_traced
+from ..hints import Rest, Result
 from ..levels import Handle
 from ..seeding import check_function
 from .arguments import Call
@@ -29,7 +32,32 @@ RETURNED = (Handle, np.ndarray, np.generic, int, float, complex, str, bytes, np.
 MOST_GUARDS = 16  # asked before a call goes the long way
 
 
-def jit(f=None, *, static_argnums=(), static_argnames=(), backend=None, cache_size=64):
+@overload
+def jit(
+    f: None = None,
+    *,
+    static_argnums: int | tuple[int, ...] = (),
+    static_argnames: str | tuple[str, ...] = (),
+    backend: str | None = None,
+    cache_size: int = 64,
+) -> Callable[[Callable[Rest, Result]], Jit[Rest, Result]]: ...
+@overload
+def jit(
+    f: Callable[Rest, Result],
+    *,
+    static_argnums: int | tuple[int, ...] = (),
+    static_argnames: str | tuple[str, ...] = (),
+    backend: str | None = None,
+    cache_size: int = 64,
+) -> Jit[Rest, Result]: ...
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | tuple[int, ...] = (),
+    static_argnames: str | tuple[str, ...] = (),
+    backend: str | None = None,
+    cache_size: int = 64,
+) -> Any:
     """Compile a function: its operations are traced once for each kind of arguments, optimised, and run as one program.
 
     Parameters
@@ -78,7 +106,7 @@ def jit(f=None, *, static_argnums=(), static_argnames=(), backend=None, cache_si
     return Jit(f, numbers, names, backend, cache_size)
 
 
-class Jit:
+class Jit(Generic[Rest, Result]):
     """A compiled function; see `jit`."""
 
     def __init__(self, f, static_argnums, static_argnames, backend, cache_size):
@@ -90,19 +118,23 @@ class Jit:
         self.guards: tuple = ()  # of the programs made last
         self.methods: WeakKeyDictionary = WeakKeyDictionary()
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
         for guard in self.guards:
             result = guard(args, kwargs)
             if result is not MISS:
                 return result
-        call = Call(self, args, kwargs)
-        if call.abstract:
-            return self.f(*args, **kwargs)
-        entry = self.entry(call)
-        outs = entry.compiled(*call.leaves)
-        if not call.traced:
-            self.guard(entry, call, args, kwargs)
-        return optree.tree_unflatten(entry.structure, outs)
+        try:
+            call = Call(self, args, kwargs)
+            if call.abstract:
+                return self.f(*args, **kwargs)
+            entry = self.entry(call)
+            outs = entry.compiled(*call.leaves)
+            if not call.traced:
+                self.guard(entry, call, args, kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+        return optree.tree_unflatten(entry.structure, outs)  # type: ignore[return-value]
 
     def guard(self, entry, call, args, kwargs):
         """Let calls of this kind go the short way from now on."""

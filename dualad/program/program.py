@@ -47,7 +47,8 @@ import numpy as np
 from ..dispatch import highest
 from ..levels import locate
 from ..methods import BINARY, COMPARE, UNARY
-from ..rules.kinds import ROWS, Abstract, Constant, Differentiable, public_name
+from ..rules.calling import public_name
+from ..rules.kinds import ROWS, Abstract, Constant, Differentiable
 from ..rules.sparse import is_sparse
 from ..traced import writable
 

@@ -1,32 +1,21 @@
-"""The kinds of rows in the table of rules.
+"""The kinds of rows, as functions that enter one into the table of rules: the kind is most of the rule.
 
-A row says what the derivative of one function is; its kind is most of the rule. The derivative of a row with one, called
-by every interpreter (forward, reverse, compile), is two methods::
-
-    row.jvp(ans, args, kwargs, tangents)   -> tangent of ans; tangents[i] belongs to args[i], None is a zero
-    row.vjp(i, g, ans, args, kwargs)       -> cotangent of args[i]
-
-Besides, an interpreter asks a row how to call it (`call`, `canonical`, `complex_body`, the `body` of a composite), what to keep
-for the reverse sweep (`saved`, `uses`, `uses_ans`, `shape_only`), and, for its short paths, the partials themselves.
-The letters are the same everywhere: ``t`` a tangent, ``g`` a cotangent, ``ans`` the value of the function.
-Rules are written in NumPy functions that have rows themselves, so each of them nests, reverses and compiles.
-The pairing of cotangents is Re(g * t), without conjugation, as in autograd and JAX.
+The letters are the same everywhere: ``t`` a tangent, ``g`` a cotangent, ``ans`` the value of the function. Rules are written in NumPy
+functions that have rows themselves, so each of them nests, reverses and compiles. The pairing of cotangents is Re(g * t), without
+conjugation, as in autograd and JAX.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial as bind
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from .calling import dtype_position, missing_rule, positional_count, public_name, required_count
-from .cotangents import FLOAT, Abstract, is_complex, is_number, like_primal, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
-from .names import ABSENT, Absent
-from .partials import ANS, FIRST, MARKS, MINUS_ONE, ONE, SECOND, evaluated, fits, one_over, product, used_by
-from .precision import in_loop
-from .primitives import all_finite, primitive, strong_multiply, zero_wins
+from .cotangents import Abstract, is_complex, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
+from .partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, one_over
+from .primitives import primitive, strong_multiply
+from .rows import ROWS, Composite, Constant, Differentiable, Elementwise, Joint, Multilinear, Refused, Row, register
 
 __all__ = [
     "ANS",
@@ -63,345 +52,74 @@ __all__ = [
     "unbroadcast",
 ]
 
-ROWS: dict[Callable, Row] = {}
+Rule = Callable[..., Any]
+Rules = Rule | tuple[Rule | None, ...] | None
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
-class Row:
-    """One function's entry in the table; the subclass (its kind) says how an interpreter treats it."""
-
-    kind: ClassVar[str] = "row"
-    #: run instead of the rule when an array argument is complex
-    complex_body: Callable | None = None
-    #: turns a call into (positional arrays and metadata, keywords), where the function takes a sequence of arrays
-    canonical: Callable | None = None
-    #: "always" or "maybe": the result is a view of the first argument, as in NumPy
-    view: str | None = None
-    #: makes an array ``like=`` a traced one, which its body gets first
-    like: bool = False
-    #: a shape, a dtype or the way taken depends on values (so no interpreter without values can run it)
-    value_dependent: bool = False
-    #: answered from shapes and dtypes alone
-    metadata: bool = False
-    #: written in this package: its results may be used as scratch
-    trusted: bool = False
-    #: an elementwise function with one rule for real and complex arrays
-    short: bool = False
-    #: a body that follows NumPy only up to rounding, or in what it takes: the value is computed by the function itself
-    #: (a predicate of the arguments: for some calls)
-    restated: bool | Callable = False
-    #: where its argument ``dtype`` stands, None if it has none; and how many of its arguments have no default
-    dtype_at: int | None = None
-    required = 0
-    #: linear in its first argument, the only one with a derivative; and if its result is never a view
-    alone: bool = False
-    alone_and_fresh: bool = False
-
-    def __init__(self, fn: Callable, **options):
-        self.fn = self.call = fn
-        self.name, self.dtype_at = public_name(fn), dtype_position(fn)
-        for option, setting in options.items():
-            setattr(self, option, setting)
-        if self.like:
-            self.dtype_at = None
-        else:
-            self.required = required_count(fn)
-
-    def __repr__(self):
-        return f"<{self.kind} row of {self.name}>"
-
-
-class Refused(Row):
-    """No derivative exists here: calling the function on a traced value raises, with the reason."""
-
-    kind = "refused"
-
-    def __init__(self, fn, reason: str, **options):
-        super().__init__(fn, **options)
-        self.reason = reason
-
-
-class Constant(Row):
-    """Zero derivative, or a result that is no number: evaluated one level down."""
-
-    kind = "constant"
-
-
-class Composite(Row):
-    """Defined by a body in functions that have rows."""
-
-    kind = "composite"
-
-    def __init__(self, fn, body: Callable, **options):
-        super().__init__(fn, **options)
-        self.body = body
-
-
-class Differentiable(Row):
-    """A row with one JVP and one VJP for each array argument.
+def elementwise(fn: Callable[..., Any], *partials: Rule | None, **options: Any) -> Elementwise:
+    """Enter a function that computes each element of its result from those elements of its arguments that it stands at.
 
     Parameters
     ----------
-    jvps : sequence of ``jvp(t, ans, *args, **kwargs)``, one for each of `argnums`.
-    vjps : sequence of ``vjp(g, ans, *args, **kwargs)``, one for each of `argnums`.
-    argnums : positions of the array arguments; None where all positional arguments are arrays.
-    shape_only : the VJP needs the shapes and dtypes of the array arguments, not their values.
+    fn : function made with `dualad.primitive`, of positional arrays that broadcast.
+    partials : one partial derivative for each argument, a function ``partial(ans, *args)``; None where an argument has no derivative.
+    options : ``singular=True`` (or a predicate of the arguments) where a partial may be infinite although the function is finite: then a
+        zero tangent times the partial is zero.
+
+    Returns
+    -------
+    Elementwise, the row.
+
+    Raises
+    ------
+    ValueError
+        Where the function has a row already.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> import numpy as np
+    >>> @dualad.primitive
+    ... def softplus(x):
+    ...     return np.logaddexp(x, 0.0)
+    >>> _ = dualad.rules.elementwise(softplus, lambda ans, x: 1.0 / (1.0 + np.exp(-x)))
+    >>> dualad.derivative(softplus)(0.0), dualad.derivative(softplus, order=2)(0.0)
+    (0.5, 0.25)
     """
-
-    kind = "explicit"
-    shape_only = False
-    uses_ans = True
-    #: of a user's function: the parameters that some rule does not take, None before the first call
-    lacking: set[str] | None = None
-    #: of a linear or bilinear function: what pulls a cotangent back to each argument
-    transposes: tuple[Callable, ...] = ()
-    #: where its rules stand, and how many arguments they take before those of the function
-    rules: ClassVar = {"jvps": 2, "vjps": 2, "transposes": 1}
-
-    def __init__(self, fn, jvps, vjps, argnums: Sequence[int] | None = None, **options):
-        super().__init__(fn, **options)
-        self.jvps, self.vjps = jvps, vjps
-        self.argnums = tuple(range(len(vjps))) if argnums is None else tuple(argnums)
-
-    def arrays(self, args) -> Iterable[int]:
-        """Return the positions of the array arguments of a call."""
-        return [i for i in self.argnums if i < len(args)]
-
-    def saved(self, args, active):
-        """Return the arguments as the VJPs for the positions `active` need them: values, or only shapes and dtypes."""
-        if not self.shape_only:
-            return args
-        arrays = set(self.arrays(args))
-        return [Abstract(arg) if i in arrays else arg for i, arg in enumerate(args)]
-
-    def jvp(self, ans, args, kwargs, tangents):
-        """Return the tangent of ``ans``: the sum of each argument's share."""
-        total = None
-        for i, rule in zip(self.argnums, self.jvps, strict=True):
-            if i < len(args) and tangents[i] is not None:
-                if rule is None:
-                    raise missing_rule(self, "JVP", i)
-                share = rule(tangents[i], ans, *args, **kwargs)
-                total = share if total is None else total + share
-        return total
-
-    def vjp(self, i, g, ans, args, kwargs):
-        """Return the cotangent of ``args[i]``."""
-        rule = self.vjps[self.argnums.index(i)]
-        if rule is None:
-            raise missing_rule(self, "VJP", i)
-        return like_primal(rule(g, ans, *args, **kwargs), args[i])
-
-
-class Joint(Differentiable):
-    """Linear in all its array arguments taken together (``concatenate``, ``where``): one call pushes all tangents."""
-
-    kind = "linear"
-    shape_only = True
-    uses_ans = False
-
-    def __init__(self, fn, transpose, argnums=None, zero=np.zeros_like, **options):
-        super().__init__(fn, (), (), **options)
-        self.transpose, self.zero, self.argnums = transpose, zero, argnums
-
-    def arrays(self, args):
-        return range(len(args)) if self.argnums is None else self.argnums
-
-    def jvp(self, ans, args, kwargs, tangents):
-        filled = list(args)
-        for i in self.arrays(args):
-            if tangents[i] is not None:
-                filled[i] = tangents[i]
-            else:
-                filled[i] = np.zeros(args[i].shape, args[i].dtype) if type(args[i]) is Abstract else self.zero(args[i])
-        return self.call(*filled, **kwargs)
-
-    def vjp(self, i, g, ans, args, kwargs):
-        return unbroadcast(self.transpose(i, g, *args, **kwargs), args[i])
-
-
-class Multilinear(Differentiable):
-    """Linear in each positional argument (``matmul``, ``einsum``): the JVP is the product rule."""
-
-    kind = "multilinear"
-    uses_ans = False
-
-    def __init__(self, fn, transpose, **options):
-        super().__init__(fn, (), (), **options)
-        self.transpose = transpose
-
-    def arrays(self, args):
-        return range(len(args))
-
-    def saved(self, args, active):
-        return [Abstract(arg) if active == [i] else arg for i, arg in enumerate(args)]
-
-    def jvp(self, ans, args, kwargs, tangents):
-        total = None
-        args = in_loop(self.fn, ans, args) if len(args) > 2 else args  # two constants may be multiplied first
-        for i, t in enumerate(tangents):
-            if t is not None:
-                share = self.call(*args[:i], t, *args[i + 1 :], **kwargs)
-                total = share if total is None else total + share
-        return total
-
-    def vjp(self, i, g, ans, args, kwargs):
-        wide = in_loop(self.fn, ans, args) if len(args) > 2 else args
-        return like_primal(self.transpose(i, g, *wide, **kwargs), args[i])
-
-
-class Elementwise(Differentiable):
-    """One partial for each argument, given ``(ans, *args)``; the JVP and the VJP multiply by it.
-
-    Parameters
-    ----------
-    partials : callables ``partial(ans, *args)``, or the marks ONE, MINUS_ONE, ANS, FIRST, SECOND, or ``one_over(divisor)``;
-        None for an argument without a derivative.
-    singular : True, or a predicate of the arguments: a partial may be infinite where the function is finite. Then a zero
-        tangent (or cotangent) times the partial is zero, and the partial is evaluated without warnings.
-    """
-
-    kind = "elementwise"
-    singular = False
-    rules: ClassVar = {"partials": 1}
-
-    def __init__(self, fn, *partials, **options):
-        super().__init__(fn, partials, partials, **options)
-        self.partials = partials
-        self.short = self.complex_body is None
-        #: for each argument, whether its partial is computed of the arguments, in the precision of the function
-        self.computed = [getattr(partial, "divisor", partial) not in MARKS for partial in partials]
-        #: for each argument, the arguments whose values its partial uses, or the predicate
-        count = max(len(partials), positional_count(fn))
-        used = [used_by(partial, 1 + count) for partial in partials]
-        asked = used_by(self.singular, count) if callable(self.singular) else ()
-        self.uses = [tuple({*asked, *(i - 1 for i in positions if i)}) for positions in used]
-        self.uses_ans = any(0 in positions for positions in used)
-        #: for each argument, ``pullback(g, (ans, *args))`` of plain arrays of one shape; None where it is g itself
-        self.pullbacks = [pullback_of(self, i, partial) for i, partial in enumerate(partials)]
-        #: the arguments in the order to pull back to: last one that may take over the cotangent's buffer
-        self.order = sorted(range(len(partials)), key=lambda i: partials[i] is ONE)
-
-    def arrays(self, args):
-        return range(len(args))
-
-    def saved(self, args, active):
-        used = set()
-        for i in active:
-            used.update(self.uses[i])
-        return args if len(used) == len(args) else [arg if i in used or not is_number(arg) else Abstract(arg) for i, arg in enumerate(args)]
-
-    def partial(self, i):
-        """Return the partial of argument i."""
-        partial = self.partials[i] if i < len(self.partials) else None
-        if partial is None:
-            raise missing_rule(self, "derivative", i)
-        return partial
-
-    def jvp(self, ans, args, kwargs, tangents, strong=False):
-        total, owned = None, False
-        for i, t in enumerate(tangents):
-            if t is None:
-                continue
-            partial = self.partial(i)
-            if partial is ONE:
-                term, fresh = t, False
-            elif partial is MINUS_ONE:
-                term, fresh = -t, True
-            else:
-                term, fresh = self.multiply(i, t, ans, args, strong, kwargs=kwargs), True
-            if total is None:
-                total, owned = term, fresh
-            elif owned and fits(total, term):
-                np.add(total, term, total)
-            elif fresh and fits(term, total):
-                total, owned = np.add(total, term, term), True
-            else:
-                total, owned = total + term, True
-        return total
-
-    def vjp(self, i, g, ans, args, kwargs, strong=False):
-        partial = self.partial(i)
-        if partial is MINUS_ONE:
-            g = -g
-        elif partial is not ONE:
-            g = self.multiply(i, g, ans, args, strong, kwargs=kwargs)
-        return unbroadcast(g, args[i])
-
-    def multiply(self, i, t, ans, args, strong=False, mine=False, kwargs=None):
-        """Return partial i times the tangent or cotangent `t`, in a buffer of the partial that is fresh, or in `t` if it is `mine`."""
-        partial = self.partials[i] if i < len(self.partials) else None
-        if partial is None:
-            raise missing_rule(self, "derivative", i)
-        if self.computed[i]:
-            dtype = getattr(ans, "dtype", FLOAT)
-            for arg in args:
-                if getattr(arg, "dtype", dtype) is not dtype:  # asked here, because most calls are of one dtype
-                    args = in_loop(self.fn, ans, args)
-                    break
-            if kwargs:
-                partial = bind(partial, **kwargs)
-        if strong or (self.singular and (self.singular is True or self.singular(*args))):
-            with np.errstate(all="ignore"):
-                if type(t) is np.ndarray and (ans is None or type(ans) is np.ndarray) and self.trusted:
-                    r = product(partial, t, ans, args)
-                    if type(r) is np.ndarray:
-                        return zero_wins(r, t)
-                return strong_multiply(evaluated(partial, ans, args), t)
-        return product(partial, t, ans, args, mine) if self.trusted else evaluated(partial, ans, args) * t
-
-
-def pullback_of(row, i, partial):
-    """Return the function ``(g, (ans, *args))`` that multiplies by partial i, under an error state that ignores; None for 1."""
-    if partial is ONE:
-        return None
-    if partial is MINUS_ONE:
-        return lambda g, held: -g
-    if divisor := getattr(partial, "divisor", None):
-
-        def pullback(g, held):
-            return g / divisor(*held)
-    else:
-
-        def pullback(g, held):
-            try:
-                return partial(*held) * g
-            except ZeroDivisionError:  # of a Python number among the arguments, where NumPy has inf
-                return row.multiply(i, g, held[0], held[1:])
-
-    def strong_pullback(g, held):
-        share = pullback(g, held)
-        return share if type(share) is np.ndarray and all_finite(share) else row.multiply(i, g, held[0], held[1:])
-
-    return strong_pullback if row.singular or partial is None else pullback
-
-
-# --- what a row is made with ------------------------------------------------------------------------------------------
-
-
-def register(row: Row) -> Row:
-    """Enter a row into the table, unless NumPy does not have its function; a second row for one function is an error."""
-    if type(row.fn) is Absent:
-        ABSENT.add(row.name)
-        return row
-    if row.fn in ROWS:
-        raise ValueError(f"rules: {row.name} has a row already ({ROWS[row.fn].kind}); a function has exactly one")
-    ROWS[row.fn] = row
-    return row
-
-
-def elementwise(fn, *partials, **options):
-    """Enter an elementwise function: one partial ``(ans, *args)`` for each argument."""
     return register(Elementwise(fn, *partials, **options))
 
 
-def linear(fn, transpose, *, affine=(), argnum=0, **options):
-    """Enter a function linear in one array argument.
+def linear(fn: Callable[..., Any], transpose: Rule, *, affine: tuple[str, ...] = (), argnum: int = 0, **options: Any) -> Differentiable:
+    """Enter a function that is linear in one array argument: its tangent is the function of the tangent.
 
-    The JVP is `fn` on the tangent, without the keywords named in `affine` (``initial=``, ``constant_values=``);
-    the VJP is ``transpose(g, x, *rest, **kwargs)``, which may use the shape and dtype of ``x`` only.
+    Parameters
+    ----------
+    fn : function made with `dualad.primitive`.
+    transpose : function ``transpose(g, x, *rest, **kwargs)`` that returns the cotangent of x; it may use the shape and dtype of x only.
+    affine : names of keywords (``initial``, ``constant_values``) that add a constant: they are left out for tangents.
+    argnum : position of the array argument.
+    options : of the row, as those of NumPy's functions have them (`dualad.rules.rows.Row`).
+
+    Returns
+    -------
+    Differentiable, the row.
+
+    Raises
+    ------
+    ValueError
+        Where the function has a row already.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> import numpy as np
+    >>> @dualad.primitive
+    ... def differences(x):
+    ...     return x[1:] - x[:-1]
+    >>> _ = dualad.rules.linear(differences, lambda g, x: np.pad(g, (1, 0)) - np.pad(g, (0, 1)))
+    >>> dualad.jacobian(differences)(np.array([1.0, 4.0, 9.0]))
+    array([[-1.,  1.,  0.],
+           [ 0., -1.,  1.]])
     """
 
     def jvp(t, ans, *args, **kwargs):
@@ -418,33 +136,126 @@ def linear(fn, transpose, *, affine=(), argnum=0, **options):
     return register(row)
 
 
-def real_linear(fn, transpose, **options):
-    """Enter a function linear over the reals only (``real``, ``conj``); cotangents of real primals stay real."""
+def real_linear(fn: Callable[..., Any], transpose: Rule, **options: Any) -> Differentiable:
+    """Enter a function that is linear over the reals only, as ``real`` and ``conj`` are; cotangents of real primals stay real.
+
+    Parameters
+    ----------
+    fn : function made with `dualad.primitive`.
+    transpose : function ``transpose(g, x, *rest, **kwargs)``, see `linear`, for the pairing Re(g * t).
+    options : see `linear`.
+
+    Returns
+    -------
+    Differentiable, the row.
+
+    Raises
+    ------
+    ValueError
+        Where the function has a row already.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> import numpy as np
+    >>> @dualad.primitive
+    ... def conjugate(z):
+    ...     return np.conj(z)
+    >>> _ = dualad.rules.real_linear(conjugate, lambda g, z: np.conj(g))
+    >>> dualad.jvp(conjugate, (1.0 + 2.0j,), (1.0j,))
+    (np.complex128(1-2j), np.complex128(-1j))
+    """
     row = linear(fn, transpose, **options)
     row.kind, row.alone, row.alone_and_fresh = "real_linear", False, False
     return row
 
 
-def joined(fn, transpose, *, call=None, canonical=None, argnums=None, zero=np.zeros_like, **options):
-    """Enter a function that is linear in several array arguments together.
+def joined(
+    fn: Callable[..., Any],
+    transpose: Rule,
+    *,
+    call: Callable[..., Any] | None = None,
+    canonical: Callable[..., Any] | None = None,
+    argnums: tuple[int, ...] | None = None,
+    zero: Callable[..., Any] = np.zeros_like,
+    **options: Any,
+) -> Joint:
+    """Enter a function that is linear in several array arguments taken together, as ``concatenate`` and ``where`` are.
 
-    `canonical` turns ``(args, kwargs)`` into a call of `call`, whose array arguments are positional;
-    ``transpose(i, g, *args, **kwargs)`` gives the cotangent of argument i (before un-broadcasting).
+    Parameters
+    ----------
+    fn : function made with `dualad.primitive`.
+    transpose : function ``transpose(i, g, *args, **kwargs)`` that returns the cotangent of argument i, before it is summed over
+        axes along which the argument was broadcast.
+    call, canonical : where the arrays are not positional arguments of `fn`: ``canonical(args, kwargs)`` returns the arguments and
+        keywords of `call`, of which they are.
+    argnums : positions of the array arguments; by default all.
+    zero : gives the zero tangent of an argument that has none.
+    options : see `linear`.
+
+    Returns
+    -------
+    Joint, the row.
+
+    Raises
+    ------
+    ValueError
+        Where the function has a row already.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> import numpy as np
+    >>> @dualad.primitive
+    ... def ends(x, y):
+    ...     return np.stack([x[0], y[-1]])
+    >>> _ = dualad.rules.joined(ends, lambda i, g, x, y: np.concatenate([g[:1], 0.0 * x[1:]] if i == 0 else [0.0 * y[1:], g[1:]]))
+    >>> dualad.jacobian(lambda x: ends(x, x**2))(np.array([1.0, 3.0]))
+    array([[1., 0.],
+           [0., 6.]])
     """
     row = Joint(fn, transpose, argnums, zero, canonical=canonical, **options)
     row.call = call or fn
     return register(row)
 
 
-def multilinear(fn, transpose, *, call=None, **options):
+def multilinear(fn: Callable[..., Any], transpose: Rule, *, call: Callable[..., Any] | None = None, **options: Any) -> Multilinear:
     """Enter a function linear in each of its positional arguments; ``transpose(i, g, *args, **kwargs)``."""
     row = Multilinear(fn, transpose, **options)
     row.call = call or fn
     return register(row)
 
 
-def bilinear(fn, transpose0, transpose1, **options):
-    """Enter a function linear in each of its two arguments; ``transpose(g, a, b, **kwargs)``."""
+def bilinear(fn: Callable[..., Any], transpose0: Rule, transpose1: Rule, **options: Any) -> Multilinear:
+    """Enter a function that is linear in each of its two arguments, as ``matmul`` is: the product rule gives its tangent.
+
+    Parameters
+    ----------
+    fn : function ``fn(a, b, **kwargs)`` made with `dualad.primitive`.
+    transpose0, transpose1 : functions ``transpose(g, a, b, **kwargs)`` that return the cotangents of a and of b.
+    options : see `linear`.
+
+    Returns
+    -------
+    Multilinear, the row.
+
+    Raises
+    ------
+    ValueError
+        Where the function has a row already.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> import numpy as np
+    >>> from checkpoint import grad
+    >>> @dualad.primitive
+    ... def pair(a, b):
+    ...     return np.sum(a * b)
+    >>> _ = dualad.rules.bilinear(pair, lambda g, a, b: g * b, lambda g, a, b: g * a)
+    >>> grad(pair, argnums=(0, 1))(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    (array([3., 4.]), array([1., 2.]))
+    """
 
     def transpose(i, *rest, **kwargs):
         return row.transposes[i](*rest, **kwargs)
@@ -453,11 +264,37 @@ def bilinear(fn, transpose0, transpose1, **options):
     return row
 
 
-def explicit(fn, jvp=None, vjp=None, **options):
-    """Enter a function with its JVP ``jvp(t, ans, *args)`` and its VJP ``vjp(g, ans, *args)`` written out.
+def explicit(fn: Callable[..., Any], jvp: Rules = None, vjp: Rules = None, **options: Any) -> Differentiable:
+    """Enter a function with both products written out.
 
-    Each may be a tuple, one for each argument (None where an argument has no derivative). One of the two may be left out, for
-    a black box that has only the other: the missing mode raises and names the function.
+    Parameters
+    ----------
+    fn : function made with `dualad.primitive`.
+    jvp : function ``jvp(t, ans, *args, **kwargs)`` that returns the share of one argument's tangent, or a tuple of one for each
+        argument; None where there is none.
+    vjp : function ``vjp(g, ans, *args, **kwargs)`` that returns the cotangent of one argument, or a tuple.
+    options : ``argnums=``, the positions that the rules are for, where these are not the first arguments.
+
+    Returns
+    -------
+    Differentiable, the row. One of the two may be left out, for a black box that has only the other: the missing mode raises and
+    names the function.
+
+    Raises
+    ------
+    ValueError
+        Where the function has a row already.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> from checkpoint import grad
+    >>> @dualad.primitive
+    ... def cube(x):
+    ...     return x * x * x
+    >>> _ = dualad.rules.explicit(cube, lambda t, ans, x: 3.0 * x**2 * t, lambda g, ans, x: 3.0 * x**2 * g)
+    >>> dualad.derivative(cube)(2.0), grad(cube)(2.0)
+    (12.0, 12.0)
     """
     jvps, vjps = as_tuple(jvp), as_tuple(vjp)
     count = max(len(jvps), len(vjps))
@@ -466,19 +303,91 @@ def explicit(fn, jvp=None, vjp=None, **options):
     )
 
 
-def composite(fn, body, **options):
-    """Enter a function by a body in functions that have rows."""
+def composite(fn: Callable[..., Any], body: Callable[..., Any], **options: Any) -> Composite:
+    """Enter a function by a body in functions that have rows: its derivative is that of the body.
+
+    Parameters
+    ----------
+    fn : function made with `dualad.primitive`, whose own code may be anything (compiled, say).
+    body : function of the same arguments, which computes the same.
+    options : ``restated=True`` where the body gives the value only up to rounding: the value comes from `fn`, the derivative from `body`.
+
+    Returns
+    -------
+    Composite, the row.
+
+    Raises
+    ------
+    ValueError
+        Where the function has a row already.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> import numpy as np
+    >>> @dualad.primitive
+    ... def rms(x):
+    ...     return float(np.linalg.norm(np.asarray(x)) / len(x) ** 0.5)
+    >>> _ = dualad.rules.composite(rms, lambda x: np.sqrt(np.mean(x * x)))
+    >>> dualad.gradient(rms)(np.array([3.0, 3.0]))
+    array([0.5, 0.5])
+    """
     return register(Composite(fn, body, **options))
 
 
-def constant(*fns, **options):
-    """Enter functions with zero derivative or a result that is no number."""
+def constant(*fns: Callable[..., Any], **options: Any) -> None:
+    """Enter functions whose derivative is zero, or whose result is no number.
+
+    Parameters
+    ----------
+    fns : functions made with `dualad.primitive`.
+    options : of the rows, as those of NumPy's functions have them (`dualad.rules.rows.Row`).
+
+    Raises
+    ------
+    ValueError
+        Where a function has a row already.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> import numpy as np
+    >>> @dualad.primitive
+    ... def nearest(x):
+    ...     return np.rint(x)
+    >>> dualad.rules.constant(nearest)
+    >>> dualad.derivative(lambda x: x * nearest(x))(2.2)
+    2.0
+    """
     for fn in fns:
         register(Constant(fn, **options))
 
 
-def refused(reason, *fns):
-    """Enter functions that have no derivative, with the reason and what to use."""
+def refused(reason: str, *fns: Callable[..., Any]) -> None:
+    """Enter functions that have no derivative, so that they raise on traced values.
+
+    Parameters
+    ----------
+    reason : why, and what to use instead; the error says it.
+    fns : functions made with `dualad.primitive`.
+
+    Raises
+    ------
+    ValueError
+        Where a function has a row already.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> @dualad.primitive
+    ... def digits(x):
+    ...     return str(x)
+    >>> dualad.rules.refused("it makes a text: give it dualad.primal(x)", digits)
+    >>> dualad.derivative(digits)(2.0)                   # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    TypeError: ...digits has no derivative: it makes a text: give it dualad.primal(x)
+    """
     for fn in fns:
         register(Refused(fn, reason))
 
@@ -491,6 +400,3 @@ def trust_rows() -> None:
 
 def as_tuple(rules):
     return rules if isinstance(rules, tuple) else (rules,)
-
-
-register(Elementwise(strong_multiply, SECOND, FIRST, singular=True))

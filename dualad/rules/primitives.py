@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
 
 import numpy as np
 
+from ..hints import Rest, Result
+
 __all__ = ["all_finite", "primitive", "ratio", "strong_multiply", "zero_wins"]
 
 
-def primitive(fn):
+def primitive(fn: Callable[Rest, Result]) -> Callable[Rest, Result]:
     """Make `fn` dispatch on traced arguments, so that a rule can be entered for it.
 
     Parameters
@@ -20,6 +23,11 @@ def primitive(fn):
     Returns
     -------
     function ``fn``, which on traced arguments follows its rule, and raises where it has none.
+
+    Raises
+    ------
+    TypeError
+        At a call with traced arguments, where no rule was entered for it.
 
     Examples
     --------

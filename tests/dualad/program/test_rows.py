@@ -11,7 +11,8 @@ from samples import CONSTANTS, SAMPLES
 from checkpoint import vjp
 from dualad import jit, jvp
 from dualad.program.compiled import BACKENDS
-from dualad.rules.kinds import ROWS, public_name
+from dualad.rules.calling import public_name
+from dualad.rules.kinds import ROWS
 from dualad.seeding import flatten_output
 
 backends = pytest.mark.parametrize("backend", BACKENDS)

@@ -1,0 +1,363 @@
+"""Rows of the table of rules, one class a kind: what an interpreter asks of a row.
+
+A row says what the derivative of one function is; its kind is most of the rule. The derivative of a row with one, called
+by every interpreter (forward, reverse, compile), is two methods::
+
+    row.jvp(ans, args, kwargs, tangents)   -> tangent of ans; tangents[i] belongs to args[i], None is a zero
+    row.vjp(i, g, ans, args, kwargs)       -> cotangent of args[i]
+
+Besides, an interpreter asks a row how to call it (`call`, `canonical`, `complex_body`, the `body` of a composite), what to keep
+for the reverse sweep (`saved`, `uses`, `uses_ans`, `shape_only`), and, for its short paths, the partials themselves.
+The letters are the same everywhere: ``t`` a tangent, ``g`` a cotangent, ``ans`` the value of the function.
+Rules are written in NumPy functions that have rows themselves, so each of them nests, reverses and compiles.
+The pairing of cotangents is Re(g * t), without conjugation, as in autograd and JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial as bind
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from .calling import dtype_position, missing_rule, positional_count, public_name, required_count
+from .cotangents import FLOAT, Abstract, is_number, like_primal, unbroadcast
+from .names import ABSENT, Absent
+from .partials import FIRST, MARKS, MINUS_ONE, ONE, SECOND, evaluated, fits, product, used_by
+from .precision import in_loop
+from .primitives import all_finite, strong_multiply, zero_wins
+
+__all__ = ["ROWS", "Composite", "Constant", "Differentiable", "Elementwise", "Joint", "Multilinear", "Refused", "Row", "register"]
+
+ROWS: dict[Callable, Row] = {}
+AnyRow = TypeVar("AnyRow", bound="Row")
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+class Row:
+    """One function's entry in the table; the subclass (its kind) says how an interpreter treats it."""
+
+    kind: ClassVar[str] = "row"
+    #: run instead of the rule when an array argument is complex
+    complex_body: Callable | None = None
+    #: turns a call into (positional arrays and metadata, keywords), where the function takes a sequence of arrays
+    canonical: Callable | None = None
+    #: "always" or "maybe": the result is a view of the first argument, as in NumPy
+    view: str | None = None
+    #: makes an array ``like=`` a traced one, which its body gets first
+    like: bool = False
+    #: a shape, a dtype or the way taken depends on values (so no interpreter without values can run it)
+    value_dependent: bool = False
+    #: answered from shapes and dtypes alone
+    metadata: bool = False
+    #: written in this package: its results may be used as scratch
+    trusted: bool = False
+    #: an elementwise function with one rule for real and complex arrays
+    short: bool = False
+    #: a body that follows NumPy only up to rounding, or in what it takes: the value is computed by the function itself
+    #: (a predicate of the arguments: for some calls)
+    restated: bool | Callable = False
+    #: where its argument ``dtype`` stands, None if it has none; and how many of its arguments have no default
+    dtype_at: int | None = None
+    required = 0
+    #: linear in its first argument, the only one with a derivative; and if its result is never a view
+    alone: bool = False
+    alone_and_fresh: bool = False
+
+    def __init__(self, fn: Callable, **options):
+        self.fn = self.call = fn
+        self.name, self.dtype_at = public_name(fn), dtype_position(fn)
+        for option, setting in options.items():
+            setattr(self, option, setting)
+        if self.like:
+            self.dtype_at = None
+        else:
+            self.required = required_count(fn)
+
+    def __repr__(self):
+        return f"<{self.kind} row of {self.name}>"
+
+
+class Refused(Row):
+    """No derivative exists here: calling the function on a traced value raises, with the reason."""
+
+    kind = "refused"
+
+    def __init__(self, fn, reason: str, **options):
+        super().__init__(fn, **options)
+        self.reason = reason
+
+
+class Constant(Row):
+    """Zero derivative, or a result that is no number: evaluated one level down."""
+
+    kind = "constant"
+
+
+class Composite(Row):
+    """Defined by a body in functions that have rows."""
+
+    kind = "composite"
+
+    def __init__(self, fn, body: Callable, **options):
+        super().__init__(fn, **options)
+        self.body = body
+
+
+class Differentiable(Row):
+    """A row with one JVP and one VJP for each array argument.
+
+    Parameters
+    ----------
+    jvps : sequence of ``jvp(t, ans, *args, **kwargs)``, one for each of `argnums`.
+    vjps : sequence of ``vjp(g, ans, *args, **kwargs)``, one for each of `argnums`.
+    argnums : positions of the array arguments; None where all positional arguments are arrays.
+    shape_only : the VJP needs the shapes and dtypes of the array arguments, not their values.
+    """
+
+    kind = "explicit"
+    shape_only = False
+    uses_ans = True
+    #: of a user's function: the parameters that some rule does not take, None before the first call
+    lacking: set[str] | None = None
+    #: of a linear or bilinear function: what pulls a cotangent back to each argument
+    transposes: tuple[Callable, ...] = ()
+    #: where its rules stand, and how many arguments they take before those of the function
+    rules: ClassVar = {"jvps": 2, "vjps": 2, "transposes": 1}
+
+    def __init__(self, fn, jvps, vjps, argnums: Sequence[int] | None = None, **options):
+        super().__init__(fn, **options)
+        self.jvps, self.vjps = jvps, vjps
+        self.argnums = tuple(range(len(vjps))) if argnums is None else tuple(argnums)
+
+    def arrays(self, args) -> Iterable[int]:
+        """Return the positions of the array arguments of a call."""
+        return [i for i in self.argnums if i < len(args)]
+
+    def saved(self, args, active):
+        """Return the arguments as the VJPs for the positions `active` need them: values, or only shapes and dtypes."""
+        if not self.shape_only:
+            return args
+        arrays = set(self.arrays(args))
+        return [Abstract(arg) if i in arrays else arg for i, arg in enumerate(args)]
+
+    def jvp(self, ans, args, kwargs, tangents):
+        """Return the tangent of ``ans``: the sum of each argument's share."""
+        total = None
+        for i, rule in zip(self.argnums, self.jvps, strict=True):
+            if i < len(args) and tangents[i] is not None:
+                if rule is None:
+                    raise missing_rule(self, "JVP", i)
+                share = rule(tangents[i], ans, *args, **kwargs)
+                total = share if total is None else total + share
+        return total
+
+    def vjp(self, i, g, ans, args, kwargs):
+        """Return the cotangent of ``args[i]``."""
+        rule = self.vjps[self.argnums.index(i)]
+        if rule is None:
+            raise missing_rule(self, "VJP", i)
+        return like_primal(rule(g, ans, *args, **kwargs), args[i])
+
+
+class Joint(Differentiable):
+    """Linear in all its array arguments taken together (``concatenate``, ``where``): one call pushes all tangents."""
+
+    kind = "linear"
+    shape_only = True
+    uses_ans = False
+
+    def __init__(self, fn, transpose, argnums=None, zero=np.zeros_like, **options):
+        super().__init__(fn, (), (), **options)
+        self.transpose, self.zero, self.argnums = transpose, zero, argnums
+
+    def arrays(self, args):
+        return range(len(args)) if self.argnums is None else self.argnums
+
+    def jvp(self, ans, args, kwargs, tangents):
+        filled = list(args)
+        for i in self.arrays(args):
+            if tangents[i] is not None:
+                filled[i] = tangents[i]
+            else:
+                filled[i] = np.zeros(args[i].shape, args[i].dtype) if type(args[i]) is Abstract else self.zero(args[i])
+        return self.call(*filled, **kwargs)
+
+    def vjp(self, i, g, ans, args, kwargs):
+        return unbroadcast(self.transpose(i, g, *args, **kwargs), args[i])
+
+
+class Multilinear(Differentiable):
+    """Linear in each positional argument (``matmul``, ``einsum``): the JVP is the product rule."""
+
+    kind = "multilinear"
+    uses_ans = False
+
+    def __init__(self, fn, transpose, **options):
+        super().__init__(fn, (), (), **options)
+        self.transpose = transpose
+
+    def arrays(self, args):
+        return range(len(args))
+
+    def saved(self, args, active):
+        return [Abstract(arg) if active == [i] else arg for i, arg in enumerate(args)]
+
+    def jvp(self, ans, args, kwargs, tangents):
+        total = None
+        args = in_loop(self.fn, ans, args) if len(args) > 2 else args  # two constants may be multiplied first
+        for i, t in enumerate(tangents):
+            if t is not None:
+                share = self.call(*args[:i], t, *args[i + 1 :], **kwargs)
+                total = share if total is None else total + share
+        return total
+
+    def vjp(self, i, g, ans, args, kwargs):
+        wide = in_loop(self.fn, ans, args) if len(args) > 2 else args
+        return like_primal(self.transpose(i, g, *wide, **kwargs), args[i])
+
+
+class Elementwise(Differentiable):
+    """One partial for each argument, given ``(ans, *args)``; the JVP and the VJP multiply by it.
+
+    Parameters
+    ----------
+    partials : callables ``partial(ans, *args)``, or the marks ONE, MINUS_ONE, ANS, FIRST, SECOND, or ``one_over(divisor)``;
+        None for an argument without a derivative.
+    singular : True, or a predicate of the arguments: a partial may be infinite where the function is finite. Then a zero
+        tangent (or cotangent) times the partial is zero, and the partial is evaluated without warnings.
+    """
+
+    kind = "elementwise"
+    singular = False
+    rules: ClassVar = {"partials": 1}
+
+    def __init__(self, fn, *partials, **options):
+        super().__init__(fn, partials, partials, **options)
+        self.partials = partials
+        self.short = self.complex_body is None
+        #: for each argument, whether its partial is computed of the arguments, in the precision of the function
+        self.computed = [getattr(partial, "divisor", partial) not in MARKS for partial in partials]
+        #: for each argument, the arguments whose values its partial uses, or the predicate
+        count = max(len(partials), positional_count(fn))
+        used = [used_by(partial, 1 + count) for partial in partials]
+        asked = used_by(self.singular, count) if callable(self.singular) else ()
+        self.uses = [tuple({*asked, *(i - 1 for i in positions if i)}) for positions in used]
+        self.uses_ans = any(0 in positions for positions in used)
+        #: for each argument, ``pullback(g, (ans, *args))`` of plain arrays of one shape; None where it is g itself
+        self.pullbacks = [pullback_of(self, i, partial) for i, partial in enumerate(partials)]
+        #: the arguments in the order to pull back to: last one that may take over the cotangent's buffer
+        self.order = sorted(range(len(partials)), key=lambda i: partials[i] is ONE)
+
+    def arrays(self, args):
+        return range(len(args))
+
+    def saved(self, args, active):
+        used = set()
+        for i in active:
+            used.update(self.uses[i])
+        return args if len(used) == len(args) else [arg if i in used or not is_number(arg) else Abstract(arg) for i, arg in enumerate(args)]
+
+    def partial(self, i):
+        """Return the partial of argument i."""
+        partial = self.partials[i] if i < len(self.partials) else None
+        if partial is None:
+            raise missing_rule(self, "derivative", i)
+        return partial
+
+    def jvp(self, ans, args, kwargs, tangents, strong=False):
+        total, owned = None, False
+        for i, t in enumerate(tangents):
+            if t is None:
+                continue
+            partial = self.partial(i)
+            if partial is ONE:
+                term, fresh = t, False
+            elif partial is MINUS_ONE:
+                term, fresh = -t, True
+            else:
+                term, fresh = self.multiply(i, t, ans, args, strong, kwargs=kwargs), True
+            if total is None:
+                total, owned = term, fresh
+            elif owned and fits(total, term):
+                np.add(total, term, total)
+            elif fresh and fits(term, total):
+                total, owned = np.add(total, term, term), True
+            else:
+                total, owned = total + term, True
+        return total
+
+    def vjp(self, i, g, ans, args, kwargs, strong=False):
+        partial = self.partial(i)
+        if partial is MINUS_ONE:
+            g = -g
+        elif partial is not ONE:
+            g = self.multiply(i, g, ans, args, strong, kwargs=kwargs)
+        return unbroadcast(g, args[i])
+
+    def multiply(self, i, t, ans, args, strong=False, mine=False, kwargs=None):
+        """Return partial i times the tangent or cotangent `t`, in a buffer of the partial that is fresh, or in `t` if it is `mine`."""
+        partial = self.partials[i] if i < len(self.partials) else None
+        if partial is None:
+            raise missing_rule(self, "derivative", i)
+        if self.computed[i]:
+            dtype = getattr(ans, "dtype", FLOAT)
+            for arg in args:
+                if getattr(arg, "dtype", dtype) is not dtype:  # asked here, because most calls are of one dtype
+                    args = in_loop(self.fn, ans, args)
+                    break
+            if kwargs:
+                partial = bind(partial, **kwargs)
+        if strong or (self.singular and (self.singular is True or self.singular(*args))):
+            with np.errstate(all="ignore"):
+                if type(t) is np.ndarray and (ans is None or type(ans) is np.ndarray) and self.trusted:
+                    r = product(partial, t, ans, args)
+                    if type(r) is np.ndarray:
+                        return zero_wins(r, t)
+                return strong_multiply(evaluated(partial, ans, args), t)
+        return product(partial, t, ans, args, mine) if self.trusted else evaluated(partial, ans, args) * t
+
+
+def pullback_of(row, i, partial):
+    """Return the function ``(g, (ans, *args))`` that multiplies by partial i, under an error state that ignores; None for 1."""
+    if partial is ONE:
+        return None
+    if partial is MINUS_ONE:
+        return lambda g, held: -g
+    if divisor := getattr(partial, "divisor", None):
+
+        def pullback(g, held):
+            return g / divisor(*held)
+    else:
+
+        def pullback(g, held):
+            try:
+                return partial(*held) * g
+            except ZeroDivisionError:  # of a Python number among the arguments, where NumPy has inf
+                return row.multiply(i, g, held[0], held[1:])
+
+    def strong_pullback(g, held):
+        share = pullback(g, held)
+        return share if type(share) is np.ndarray and all_finite(share) else row.multiply(i, g, held[0], held[1:])
+
+    return strong_pullback if row.singular or partial is None else pullback
+
+
+# --- the table ---------------------------------------------------------------------------------------------------------
+
+
+def register(row: AnyRow) -> AnyRow:
+    """Enter a row into the table, unless NumPy does not have its function; a second row for one function is an error."""
+    if type(row.fn) is Absent:
+        ABSENT.add(row.name)
+        return row
+    if row.fn in ROWS:
+        raise ValueError(f"rules: {row.name} has a row already ({ROWS[row.fn].kind}); a function has exactly one")
+    ROWS[row.fn] = row
+    return row
+
+
+register(Elementwise(strong_multiply, SECOND, FIRST, singular=True))

@@ -1,0 +1,91 @@
+"""What users' type checkers see: a typed program without an error, and results that are no Any."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import get_overloads
+
+import numpy as np
+import pytest
+import typed_program
+
+import checkpoint
+import dualad
+import dualad.testing
+from checkpoint.chain import Options
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = ROOT / "tests" / "typed_program.py"
+#: as for an installed package: nothing is said about it; packages that it may use are not read
+MYPY = """\
+[mypy]
+strict = True
+[mypy-dualad.*,checkpoint.*]
+ignore_errors = True
+[mypy-matplotlib.*,numba.*,scipy.*,tqdm.*]
+follow_imports = skip
+"""
+
+
+def public():
+    """Yield every public function with its name."""
+    for package in (dualad, checkpoint, dualad.rules, dualad.testing, checkpoint.sweep):
+        for name in package.__all__:
+            thing = getattr(package, name)
+            if inspect.isfunction(thing) and not isinstance(thing, ModuleType):
+                yield f"{package.__name__}.{name}", thing
+
+
+FUNCTIONS = dict(public())
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_every_public_function_is_annotated(function):
+    signature = inspect.signature(function)
+    assert signature.return_annotation is not inspect.Signature.empty
+    assert not [p.name for p in signature.parameters.values() if p.annotation is inspect.Parameter.empty]
+
+
+@pytest.mark.parametrize("function", [checkpoint.grad, dualad.gradient, dualad.jacobian, checkpoint.jacobian, dualad.jvp, checkpoint.chain])
+def test_overloads_have_the_parameters_of_the_function(function):
+    taken = set(inspect.signature(function).parameters)
+    for overload in get_overloads(function):
+        given = set(inspect.signature(overload).parameters)
+        assert given - {"options"} <= taken
+        if "options" in given:
+            assert (given - {"options"}) | set(Options.__annotations__) == taken
+        else:
+            assert given == taken
+
+
+def test_packages_say_that_they_are_typed():
+    for package in (dualad, checkpoint):
+        assert (Path(package.__file__).parent / "py.typed").exists()
+
+
+@pytest.mark.parametrize("part", ["forward", "reverse", "chains", "tools"])
+def test_the_typed_program_runs(part):
+    getattr(typed_program, part)(np.array([0.5, 1.0, 2.0]))
+
+
+def test_mypy_strict(tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    settings = tmp_path / "mypy.ini"
+    settings.write_text(MYPY)
+    command = [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", tmp_path / "cache", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MYPYPATH": str(ROOT)})
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pyright():
+    pyright = shutil.which("basedpyright") or shutil.which("pyright")
+    if pyright is None:
+        pytest.skip("neither pyright nor basedpyright is installed")
+    done = subprocess.run([pyright, "--level", "error", "--pythonpath", sys.executable, PROGRAM], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
