@@ -52,7 +52,7 @@ def surroundings() -> bytes:
     import numba
     from llvmlite import binding
 
-    rooms = b"".join((Path(__file__).parent / f"{room}.py").read_bytes() for room in ("kernels", "scalars"))
+    rooms = b"".join((Path(__file__).parent / f"{room}.py").read_bytes() for room in ("kernels", "scalars", "llvm", "translate", "machine"))
     parts = (sys.version, numba.__version__, llvmlite.__version__, np.__version__, platform.machine(), binding.get_host_cpu_name())
     return repr(parts).encode() + binding.get_host_cpu_features().flatten().encode() + rooms
 

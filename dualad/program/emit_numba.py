@@ -359,7 +359,3 @@ def memory_of(node):
     while isinstance(node.form, Buffer) and node.form.view_of is not None:
         node = node.form.view_of
     return node
-
-
-def dtype_name(dtype):
-    return "bool_" if dtype.kind == "b" else dtype.name

@@ -22,6 +22,9 @@ __all__ = ["LARGEST_ANGLE", "OPTIONS", "PRECISE"]
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 
+#: the coefficients of what `polynomial` has made
+POLYNOMIALS: dict[Any, tuple[float, ...]] = {}
+
 #: beyond this, the reduction modulo pi/2 is no longer exact
 LARGEST_ANGLE = 2.0**30
 
@@ -88,6 +91,7 @@ def polynomial(*coefficients):
 
         return types.float64(types.float64), emit
 
+    POLYNOMIALS[evaluate] = coefficients
     return evaluate
 
 

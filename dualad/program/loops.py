@@ -27,7 +27,7 @@ from .cache import load, seal
 from .emit_numba import HEADER, emit, memory_of
 from .forms import Fill, Node, Unliftable
 from .fuse import Part, plan
-from .native import LONGEST_SOURCE
+from .native import LONGEST_SOURCE, compiled
 from .program import Program, Value
 
 __all__ = ["Loops", "Shape", "compile_loops", "emit_loops"]
@@ -67,7 +67,6 @@ class Loops:
     def __init__(self, emitted: Emitted):
         self.source = emitted.text
         self.module = load(emitted.text)
-        self.advance, self.pull = self.module.advance, self.module.pull
         self.work_of, self.compiled = emitted.work, False
         self.constants = [np.array(constant, order="C") for constant in emitted.constants]
 
@@ -77,12 +76,16 @@ class Loops:
 
     def compile(self, advance, pull):
         """Compile for arguments like these, or load the machine code."""
-        from numba import typeof
-
-        for function, arguments in ((self.advance, advance), (self.pull, pull)):
-            function.compile(tuple(map(typeof, arguments)))
+        self.advance, self.pull = (
+            compiled(self.module, self.source, name, list(map(kind_of, arguments)))
+            for name, arguments in (("advance", advance), ("pull", pull))
+        )
         seal(self.module)
         self.compiled = True
+
+
+def kind_of(argument):
+    return (argument.shape, argument.dtype.name) if isinstance(argument, np.ndarray) else "int64"
 
 
 def compile_loops(step: Program, pullback: Program, shape: Shape) -> Loops:

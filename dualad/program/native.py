@@ -9,12 +9,12 @@ import numpy as np
 
 from .again import again
 from .cache import load, seal
-from .emit_numba import Source, dtype_name, emit, memory_of
+from .emit_numba import Source, emit, memory_of
 from .forms import Buffer, Fill, Node
 from .fuse import Part, Plan, plan
 from .program import Program, Value, map_values, values_in
 
-__all__ = ["Native", "available", "compile_numba"]
+__all__ = ["Native", "available", "compile_numba", "compiled"]
 
 
 def available() -> bool:
@@ -61,18 +61,9 @@ class Native:
                 f"the emitted source has {lines:,} lines in {self.emitted.nests} loop nests, which numba would compile for minutes: loops "
                 f"of many turns belong into chain(...)"
             )
-        from numba import types
-
-        def type_of(node):
-            scalar = getattr(types, dtype_name(node.dtype).rstrip("_") if node.dtype.kind == "b" else node.dtype.name)
-            number = not node.shape and isinstance(node.form, Buffer) and node.form.view_of is None
-            return scalar if number else types.Array(scalar, node.ndim, "C")
-
-        parts = [getattr(self.module, f"part{k}") for k in range(len(self.buffers))]
-        for part, parameters in zip(parts, self.buffers, strict=True):
-            part.compile(tuple(map(type_of, parameters)))
+        functions = [compiled(self.module, self.source, f"part{k}", list(map(kind_of, nodes))) for k, nodes in enumerate(self.buffers)]
         seal(self.module)
-        return [next(iter(part.overloads.values())).entry_point for part in parts]
+        return functions
 
     # --- calls ------------------------------------------------------------------------------------------------------------------
 
@@ -174,6 +165,33 @@ class Native:
             return tuple([last(held) for last in finish])
 
         return call
+
+
+def kind_of(node):
+    """Return what a parameter of a part is: the shape and dtype of an array, or the dtype of a number."""
+    number = not node.shape and isinstance(node.form, Buffer) and node.form.view_of is None
+    return node.dtype.name if number else (node.shape, node.dtype.name)
+
+
+def compiled(module, source, name, kinds):
+    """Return a function of an emitted module, compiled for parameters of these kinds: translated, or by numba where that goes not."""
+    from .llvm import Untranslatable
+    from .machine import compiled
+
+    try:
+        return compiled(module, source, name, kinds)
+    except Untranslatable:
+        pass
+    from numba import types
+
+    def type_of(kind):
+        dtype = np.dtype(kind[1] if isinstance(kind, tuple) else kind)
+        scalar = types.boolean if dtype.kind == "b" else getattr(types, dtype.name)
+        return types.Array(scalar, len(kind[0]), "C") if isinstance(kind, tuple) else scalar
+
+    function = getattr(module, name)
+    function.compile(tuple(map(type_of, kinds)))
+    return next(iter(function.overloads.values())).entry_point
 
 
 def compile_numba(program: Program) -> Native:

@@ -9,7 +9,7 @@ pytest.importorskip("numba")
 import dualad
 from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, compiled, grad, hvp, jacobian, value_and_grad
 from checkpoint.schedules import Mixed
-from dualad.program import loops
+from dualad.program import loops, machine
 
 N = 37
 
@@ -196,6 +196,7 @@ def test_where_numba_fails_the_steps_are_made_one_by_one(monkeypatch):
 
 def test_machine_code_is_kept_for_the_next_process(tmp_path, monkeypatch):
     monkeypatch.setenv("DUALAD_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(machine, "made", {})
     f = lambda x: chain(dualad.jit(lambda k, x: x * 0.75), x, steps=5)
     assert grad(f)(1.0) == pytest.approx(0.75**5)
     kept = {path.name for path in (tmp_path / "__pycache__").iterdir()}

@@ -16,8 +16,9 @@ from checkpoint import vjp  # noqa: E402
 from dualad import jvp  # noqa: E402
 from dualad.program.emit_numba import HEADER, emit  # noqa: E402
 from dualad.program.fuse import plan  # noqa: E402
+from dualad.program.machine import assembly  # noqa: E402
 from dualad.program.maps import MAPS  # noqa: E402
-from dualad.program.native import compile_numba  # noqa: E402
+from dualad.program.native import compile_numba, kind_of  # noqa: E402
 from dualad.program.program import Program  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -46,15 +47,8 @@ def agrees(f, *args, rtol=1e-13, native=None):
     return native
 
 
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch, tmp_path):
-    """Code that is loaded cannot be inspected."""
-    monkeypatch.setenv("DUALAD_CACHE_DIR", str(tmp_path))
-
-
 def assembly_of(native):
-    (text,) = native.module.part0.inspect_asm().values()
-    return text
+    return assembly(native.module, native.source, "part0", list(map(kind_of, native.buffers[0])))
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")

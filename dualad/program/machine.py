@@ -1,0 +1,200 @@
+"""Machine code of emitted functions, and how Python enters it.
+
+A translated function (`translate`) is optimised once, and kept on disk next to its source. To Python it is a built-in function: a few
+instructions take the numbers and the pointers of arrays out of the arguments, as the macros of CPython's and NumPy's headers do, and
+leave the interpreter to other threads while loops run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from llvmlite import binding
+
+from .cache import write
+from .llvm import Array, number_type
+from .translate import translated
+
+__all__ = ["assembly", "compiled"]
+
+FASTCALL = 0x80  # METH_FASTCALL
+#: functions of CPython that are called, with the types of their results and arguments
+PYTHON = {
+    "PyFloat_AsDouble": ("double", "ptr"),
+    "PyLong_AsLongLong": ("i64", "ptr"),
+    "PyObject_IsTrue": ("i32", "ptr"),
+    "PyErr_Occurred": ("ptr",),
+    "PyErr_SetString": ("void", "ptr", "ptr"),
+    "PyType_IsSubtype": ("i32", "ptr", "ptr"),
+    "PyEval_SaveThread": ("ptr",),
+    "PyEval_RestoreThread": ("void", "ptr"),
+    "Py_IncRef": ("void", "ptr"),
+}
+#: objects that are referred to
+OBJECTS = {"dualad_array": np.ndarray, "dualad_none": None, "dualad_TypeError": TypeError, "dualad_IndexError": IndexError}
+MESSAGES = {
+    "type": "a compiled function got arguments that it was not compiled for",
+    "index": "jit: an index that is computed is out of bounds for the axis it indexes",
+}
+
+
+LOCK = Lock()
+
+
+class Method(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+#: the functions of this process by digest, and what CPython reads as long as they live; machine code is never given back
+made: dict[str, Callable] = {}
+kept: list[Method] = []
+
+
+def compiled(module, text: str, name: str, kinds: list):
+    """Return the function `name` of an emitted module, compiled for arguments of these kinds: ``(shape, dtype)``, or a number's dtype."""
+    told = list(map(type_of, kinds))
+    digest = hashlib.sha256(f"{text}{name}{told}".encode()).hexdigest()[:24]
+    with LOCK:
+        if digest not in made:
+            _, holder = engine()
+            holder.add_object_file(binding.ObjectFileRef.from_data(kept_code(module, text, name, told, digest)))
+            method = Method(name.encode(), holder.get_function_address(f"enter_{digest}"), FASTCALL, None)
+            kept.append(method)
+            make = ctypes.pythonapi.PyCFunction_NewEx
+            make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(Method), ctypes.c_void_p, ctypes.c_void_p)
+            made[digest] = make(ctypes.byref(method), None, None)
+        return made[digest]
+
+
+def kept_code(module, text, name, kinds, digest) -> bytes:
+    """Return the machine code of a function: that on disk next to its module, if there is any."""
+    path = Path(module.__file__)
+    file = path.parent / "__pycache__" / f"{path.stem}.{name}-{digest}.nbo"
+    cached = vars(module)["CACHED"]
+    if cached:
+        with contextlib.suppress(OSError):
+            return file.read_bytes()
+    code = engine()[0].emit_object(optimised(with_entry(module, text, name, kinds, digest)))
+    if cached:
+        with contextlib.suppress(OSError):
+            file.parent.mkdir(mode=0o700, exist_ok=True)
+            write(file, code)
+    return code
+
+
+def type_of(kind):
+    return Array.of(np.dtype(kind[1]), kind[0]) if isinstance(kind, tuple) else number_type(np.dtype(kind))
+
+
+def assembly(module, text: str, name: str, kinds: list) -> str:
+    """Return the assembly of what `compiled` makes."""
+    return engine()[0].emit_assembly(optimised(with_entry(module, text, name, list(map(type_of, kinds)), "0")))
+
+
+@cache
+def engine():
+    """Return what makes machine code, and what holds it."""
+    target = binding.Target.from_triple(binding.get_process_triple())
+    options = {"cpu": binding.get_host_cpu_name(), "features": binding.get_host_cpu_features().flatten(), "opt": 3, "jit": True}
+    holder = binding.create_mcjit_compiler(binding.parse_assembly(""), target.create_target_machine(**options))
+    for name in PYTHON:
+        binding.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
+    for name, thing in OBJECTS.items():
+        binding.add_symbol(name, id(thing))
+    return target.create_target_machine(**options), holder
+
+
+def optimised(text):
+    """Return the optimised module of LLVM code."""
+    machine, _ = engine()
+    module = binding.parse_assembly(text)
+    module.triple, module.data_layout = binding.get_process_triple(), str(machine.target_data)
+    tuning = binding.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization, tuning.slp_vectorization = True, False
+    builder = binding.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+# --- the entry --------------------------------------------------------------------------------------------------------------------
+
+HEAD = object.__basicsize__  # where the value of a float and the pointer of an array stand
+CONVERTED = {
+    "double": ["%n{0} = call double @PyFloat_AsDouble(ptr %o{0})"],
+    "float": ["%d{0} = call double @PyFloat_AsDouble(ptr %o{0})", "%n{0} = fptrunc double %d{0} to float"],
+    "i64": ["%n{0} = call i64 @PyLong_AsLongLong(ptr %o{0})"],
+    "i1": ["%t{0} = call i32 @PyObject_IsTrue(ptr %o{0})", "%n{0} = icmp ne i32 %t{0}, 0"],
+}
+POINTER = f"""define internal ptr @pointer(ptr %object) noinline {{
+  %place = getelementptr i8, ptr %object, i64 {HEAD - 8}
+  %type = load ptr, ptr %place
+  %exact = icmp eq ptr %type, @dualad_array
+  br i1 %exact, label %array, label %other
+other:
+  %below = call i32 @PyType_IsSubtype(ptr %type, ptr @dualad_array)
+  %is = icmp ne i32 %below, 0
+  br i1 %is, label %array, label %wrong
+array:
+  %field = getelementptr i8, ptr %object, i64 {HEAD}
+  %pointer = load ptr, ptr %field
+  ret ptr %pointer
+wrong:
+  call void @PyErr_SetString(ptr @dualad_TypeError, ptr @message_type)
+  ret ptr null
+}}"""
+
+
+def with_entry(module, text, name, kinds, digest):
+    """Return the LLVM code of a function, and of what Python calls: ``enter(self, arguments, count)``."""
+    function, code = translated(text, vars(module), name, kinds)
+    lines = [
+        "  %status = alloca i64",
+        "  store i64 0, ptr %status",
+        f"  %right = icmp eq i64 %count, {len(kinds)}",
+        "  br i1 %right, label %given, label %miscounted",
+        "miscounted:",
+        "  call void @PyErr_SetString(ptr @dualad_TypeError, ptr @message_type)",
+        "  ret ptr null",
+        "given:",
+    ]
+    passed = ["ptr %status"]
+    for i, kind in enumerate(kinds):
+        lines += [f"  %p{i} = getelementptr ptr, ptr %arguments, i64 {i}", f"  %o{i} = load ptr, ptr %p{i}"]
+        array = isinstance(kind, Array)
+        lines += [f"  {line.format(i)}" for line in (["%n{0} = call ptr @pointer(ptr %o{0})"] if array else CONVERTED[kind])]
+        passed.append(f"{'ptr' if array else kind} %n{i}")
+    call = [f"  call {function.result} @{function.name}({', '.join(passed)})"]
+    if function.loops:
+        call = ["  %thread = call ptr @PyEval_SaveThread()", *call, "  call void @PyEval_RestoreThread(ptr %thread)"]
+    lines += [
+        "  %error = call ptr @PyErr_Occurred()",
+        "  %good = icmp eq ptr %error, null",
+        "  br i1 %good, label %run, label %raised",
+        "run:",
+        *call,
+        "  %code = load i64, ptr %status",
+        "  %inside = icmp eq i64 %code, 0",
+        "  br i1 %inside, label %done, label %outside",
+        "outside:",
+        "  call void @PyErr_SetString(ptr @dualad_IndexError, ptr @message_index)",
+        "  br label %raised",
+        "raised:",
+        "  ret ptr null",
+        "done:",
+        "  call void @Py_IncRef(ptr @dualad_none)",
+        "  ret ptr @dualad_none",
+    ]
+    declared = [f"declare {result} @{name}({', '.join(kinds)})" for name, (result, *kinds) in PYTHON.items()]
+    declared += [f"@{name} = external global i8" for name in OBJECTS]
+    messages = [f'@message_{name} = internal constant [{len(m) + 1} x i8] c"{m}\\00"' for name, m in MESSAGES.items()]
+    entry = f"define ptr @enter_{digest}(ptr %self, ptr %arguments, i64 %count) {{"
+    return "\n".join([*declared, *messages, code, POINTER, entry, *lines, "}"])

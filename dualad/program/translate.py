@@ -1,0 +1,385 @@
+"""Translation of emitted functions to LLVM: what numba does in seconds, because it must infer what is known here.
+
+Emitted source is a small language: numbers of four types and arrays of known shapes, loops over ranges, assignments, and calls of the
+functions in `kernels` and `scalars`. What is not in the language raises `Untranslatable`, and numba compiles it.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from functools import cache
+
+import numpy as np
+
+from .kernels import POLYNOMIALS, bits, choose, fma, from_bits
+from .llvm import Array, Number, Untranslatable, Writer
+from .scalars import at_least_inside
+
+__all__ = ["Function", "translated"]
+
+
+def translated(text: str, space: dict, name: str, kinds: list) -> tuple[Function, str]:
+    """Return the function `name` of an emitted module for arguments of these kinds (`Array`, or a type's name), and the LLVM code of all.
+
+    It takes a pointer to a number besides, before them, which is set to 1 where a computed index is out of bounds.
+    """
+    module = Module(text, space)
+    function = module.function(module.definitions[name], space, tuple(kinds), frozenset())
+    return function, "\n".join([*module.declared.values(), *module.tables.values(), *module.texts])
+
+
+@cache
+def definitions_of(file):
+    """Return the functions of a source file."""
+    with open(file) as source:
+        return {node.name: node for node in ast.parse(source.read()).body if isinstance(node, ast.FunctionDef)}
+
+
+class Module:
+    """The functions that are translated together."""
+
+    def __init__(self, text, space):
+        self.space = space
+        self.definitions = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+        self.made: dict = {}
+        self.texts: list[str] = []
+        self.declared: dict[str, str] = {}
+        self.tables: dict[int, str] = {}
+
+    def function(self, definition, space, kinds, fast):
+        """Return a function for arguments of these kinds."""
+        key = definition.name, id(space), kinds
+        if key not in self.made:
+            self.made[key] = Function(self, definition, space, kinds, fast)
+        return self.made[key]
+
+    def called(self, fn, kinds):
+        """Return the function that a compiled one of numba is here."""
+        plain = fn.py_func
+        name = plain.__name__
+        if plain.__globals__ is self.space:
+            return self.function(self.definitions[name], self.space, kinds, frozenset())
+        definition = definitions_of(inspect.getsourcefile(plain))[name]
+        return self.function(definition, plain.__globals__, kinds, frozenset(fn.targetoptions.get("fastmath") or ()))
+
+    def declare(self, name, result, *kinds):
+        self.declared.setdefault(name, f"declare {result} @{name}({', '.join(kinds)}) nounwind")
+        return f"@{name}"
+
+    def table(self, array):
+        """Return a constant array of integers."""
+        if array.dtype != np.int64:
+            raise Untranslatable(f"a table of {array.dtype}")
+        elements = ", ".join(f"i64 {n}" for n in array.ravel().tolist())
+        self.tables[id(array)] = f"@table{id(array)} = internal constant [{array.size} x i64] [{elements}]"
+        return Array("i64", array.shape, f"@table{id(array)}")
+
+
+UNARY = {
+    math.sqrt: "llvm.sqrt", np.sqrt: "llvm.sqrt", np.floor: "llvm.floor", np.ceil: "llvm.ceil", np.trunc: "llvm.trunc",
+    np.rint: "llvm.rint",
+}  # fmt: skip
+LIBRARY = {
+    math.sin: "sin", math.cos: "cos", math.tan: "tan", math.hypot: "hypot", np.hypot: "hypot", np.fmod: "fmod", np.arcsin: "asin",
+    np.arccos: "acos", np.arctan2: "atan2", np.arcsinh: "asinh", np.arccosh: "acosh", np.arctanh: "atanh", np.exp2: "exp2",
+    np.log2: "log2", np.log10: "log10",
+}  # fmt: skip
+CASTS = {float: "double", np.float64: "double", np.float32: "float", int: "i64", np.int64: "i64"}
+
+
+class Function(Writer):
+    """One translated function: `name`, and the type `result` of what it returns."""
+
+    def __init__(self, module, definition, space, kinds, fast):
+        super().__init__(module, fast)
+        self.space = space
+        self.name = f"f{len(module.made)}_{definition.name}"
+        self.result = "void"
+        self.returns: list = []
+        given = ["ptr %status"]
+        for argument, kind in zip(definition.args.args, kinds, strict=True):
+            name = argument.arg
+            if isinstance(kind, Array):
+                given.append(f"ptr noalias nocapture %{name}")
+                self.assign(name, Array(kind.element, kind.shape, f"%{name}"))
+            else:
+                given.append(f"{kind} %{name}")
+                self.assign(name, Number(kind, f"%{name}"))
+        self.block(definition.body)
+        if not self.ended:
+            self.say("ret void")
+        local = module.space is space
+        kept = "noinline" if self.loops else "" if local else "alwaysinline"
+        header = f"define internal {self.result} @{self.name}({', '.join(given)}) nounwind {kept} {{"
+        module.texts.append("\n".join([header, *self.slots, *self.lines, "}"]))
+
+    # --- statements -------------------------------------------------------------------------------------------------------------
+
+    def block(self, statements):
+        for statement in statements:
+            rule = getattr(self, f"do_{type(statement).__name__}", None)
+            if rule is None:
+                raise Untranslatable(f"{type(statement).__name__} in {self.name}")
+            rule(statement)
+
+    def do_Expr(self, node):
+        if isinstance(node.value, ast.Call):
+            self.value(node.value)
+        elif not isinstance(node.value, ast.Constant):
+            raise Untranslatable("an expression alone")
+
+    def do_Pass(self, node):
+        pass
+
+    def do_Assign(self, node):
+        (target,) = node.targets
+        value = self.value(node.value)
+        if isinstance(target, ast.Tuple):
+            for part, one in zip(target.elts, value, strict=True):
+                self.store(part, one)
+        else:
+            self.store(target, value)
+
+    def do_AugAssign(self, node):
+        old = self.value(ast.copy_location(load_of(node.target), node.target))
+        new = self.value(node.value)
+        if isinstance(old, Array):
+            if not isinstance(node.op, ast.Add) or not isinstance(new, Array) or old.kind != new.kind:
+                raise Untranslatable("an array is changed")
+            self.each(old, lambda at: self.arithmetic(node.op, self.element(old, at), self.element(new, at)))
+            return
+        self.store(node.target, self.arithmetic(node.op, old, new))
+
+    def store(self, target, value):
+        if isinstance(target, ast.Name):
+            self.assign(target.id, value)
+            return
+        if not isinstance(target, ast.Subscript):
+            raise Untranslatable("a target")
+        array = self.value(target.value)
+        place = self.indexed(array, target.slice)
+        if isinstance(place, Array) and place.shape:
+            if isinstance(value, Array):
+                if value.kind != place.kind:
+                    raise Untranslatable("an assignment with broadcasting")
+                self.each(place, lambda at: self.element(value, at))
+            else:
+                self.each(place, lambda at: value)
+            return
+        self.put(place, value)
+
+    def do_For(self, node):
+        bounds = node.iter
+        if isinstance(bounds, ast.Call) and isinstance(bounds.func, ast.Name) and bounds.func.id == "range":
+            args = [self.cast(self.value(arg), "i64") for arg in bounds.args[:2]]
+            low, high = args if len(args) == 2 else (Number("i64", "0"), args[0])
+            step = ast.literal_eval(bounds.args[2]) if len(bounds.args) == 3 else 1
+
+            def body(at):
+                self.assign(node.target.id, at)
+                self.block(node.body)
+
+            self.loop(node.target.id, low, high, step, body)
+            return
+        if not (isinstance(bounds, ast.Subscript) and isinstance(bounds.slice, ast.Slice)):
+            raise Untranslatable("a loop")
+        table = self.value(bounds.value)
+        low = Number("i64", "0") if bounds.slice.lower is None else self.value(bounds.slice.lower)
+        high = Number("i64", str(table.shape[0])) if bounds.slice.upper is None else self.value(bounds.slice.upper)
+
+        def rows(at):
+            self.assign(node.target.id, self.part(table, [at]))
+            self.block(node.body)
+
+        self.loop(node.target.id, low, high, 1, rows)
+
+    def do_If(self, node):
+        then, other, done = self.labels("then", "else", "done")
+        self.say(f"br i1 {self.truth(self.value(node.test)).text}, label %{then}, label %{other}")
+        for label, body in ((then, node.body), (other, node.orelse)):
+            self.start(label)
+            self.block(body)
+            if not self.ended:
+                self.say(f"br label %{done}")
+        self.lines.append(f"{done}:")
+
+    def do_Return(self, node):
+        if node.value is None:
+            self.say("ret void")
+            return
+        value = self.value(node.value)
+        if isinstance(value, Array):
+            raise Untranslatable("an array is returned")
+        values = value if isinstance(value, list) else [value]
+        types = [v.type for v in values]
+        if isinstance(value, list):
+            self.result, self.returns = f"{{ {', '.join(types)} }}", types
+            text = "undef"
+            for k, v in enumerate(values):
+                text = self.let(f"insertvalue {self.result} {text}, {v.type} {v.text}, {k}")
+        else:
+            self.result, text = types[0], value.text
+        self.say(f"ret {self.result} {text}")
+
+    # --- expressions ------------------------------------------------------------------------------------------------------------
+
+    def value(self, node):
+        """Return the value of an expression: a `Number`, an `Array`, a list of them."""
+        rule = getattr(self, f"of_{type(node).__name__}", None)
+        if rule is None:
+            raise Untranslatable(f"{type(node).__name__} in {self.name}")
+        return rule(node)
+
+    def of_Constant(self, node):
+        return self.constant(node.value)
+
+    def of_Name(self, node):
+        if node.id in self.variables:
+            return self.variable(node.id)
+        return self.constant(self.space[node.id])
+
+    def of_Attribute(self, node):
+        return self.constant(self.object(node))
+
+    def object(self, node):
+        """Return what a name that is no variable stands for."""
+        if isinstance(node, ast.Name) and node.id not in self.variables:
+            builtins = {"abs": abs, "float": float, "int": int, "bool": bool}
+            return self.space[node.id] if node.id in self.space else builtins.get(node.id)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id not in self.variables:
+            return getattr(self.object(node.value), node.attr)
+        return None
+
+    def of_Tuple(self, node):
+        values = []
+        for part in node.elts:
+            if isinstance(part, ast.Starred):
+                values += self.value(part.value)
+            else:
+                values.append(self.value(part))
+        return values
+
+    def of_UnaryOp(self, node):
+        value = self.value(node.operand)
+        if isinstance(node.op, ast.Not):
+            return Number("i1", self.let(f"xor i1 {self.truth(value).text}, true"))
+        if isinstance(node.op, ast.USub):
+            if isinstance(node.operand, ast.Constant):
+                return self.constant(-node.operand.value)
+            if value.type in ("double", "float"):
+                return Number(value.type, self.let(f"fneg {value.type} {value.text}"))
+            return Number("i64", self.let(f"sub i64 0, {self.cast(value, 'i64').text}"))
+        if isinstance(node.op, ast.Invert) and value.type == "i64":
+            return Number("i64", self.let(f"xor i64 {value.text}, -1"))
+        raise Untranslatable("an operator")
+
+    def of_BinOp(self, node):
+        return self.arithmetic(node.op, self.value(node.left), self.value(node.right))
+
+    def of_Compare(self, node):
+        values = [self.value(part) for part in (node.left, *node.comparators)]
+        result, *more = (self.compare(op, x, y) for op, x, y in zip(node.ops, values, values[1:], strict=False))
+        for other in more:
+            result = self.arithmetic(ast.BitAnd(), result, other)
+        return result
+
+    def of_IfExp(self, node):
+        if not any(isinstance(part, ast.Call) for part in ast.walk(node)):
+            return self.choose(self.value(node.test), self.value(node.body), self.value(node.orelse))
+        then, other, done = self.labels("then", "else", "done")
+        name = f"chosen.{then}"
+        self.say(f"br i1 {self.truth(self.value(node.test)).text}, label %{then}, label %{other}")
+        for label, part in ((then, node.body), (other, node.orelse)):
+            self.start(label)
+            self.assign(name, self.value(part))
+            self.say(f"br label %{done}")
+        self.lines.append(f"{done}:")
+        return self.variable(name)
+
+    # --- arrays -----------------------------------------------------------------------------------------------------------------
+
+    def of_Subscript(self, node):
+        return self.load(self.indexed(self.value(node.value), node.slice))
+
+    def indexed(self, array, index):
+        """Return the part of an array that an index shows."""
+        if not isinstance(array, Array):
+            raise Untranslatable("an index of a number")
+        parts: list = list(index.elts) if isinstance(index, ast.Tuple) else [index]
+        if len(parts) == 1 and isinstance(parts[0], ast.Constant) and parts[0].value is ...:
+            return array
+        last = parts[-1] if parts and isinstance(parts[-1], ast.Slice) else None
+        positions = [self.cast(self.value(part), "i64") for part in (parts if last is None else parts[:-1])]
+        if last is None:
+            return self.part(array, positions)
+        if len(parts) != len(array.shape) or last.step is not None:
+            raise Untranslatable("a slice")
+        low, high = (ast.literal_eval(bound) for bound in (last.lower, last.upper))
+        part = self.part(array, [*positions, Number("i64", str(low))])
+        return Array(array.element, (high - low,), part.pointer)
+
+    # --- calls ------------------------------------------------------------------------------------------------------------------
+
+    def of_Call(self, node):
+        if node.keywords:
+            raise Untranslatable("keywords")
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":
+            array = self.value(node.func.value)
+            shape = ast.literal_eval(node.args[0])
+            return Array(array.element, shape if isinstance(shape, tuple) else (shape,), array.pointer)
+        fn = self.object(node.func)
+        args = self.of_Tuple(ast.Tuple(node.args))
+        if fn is choose:
+            return self.choose(*args)
+        if fn is fma:
+            return self.intrinsic("llvm.fma", *args)
+        if fn is bits:
+            return Number("i64", self.let(f"bitcast double {self.cast(args[0], 'double').text} to i64"))
+        if fn is from_bits:
+            return Number("double", self.let(f"bitcast i64 {self.cast(args[0], 'i64').text} to double"))
+        if fn is at_least_inside:
+            return self.inside(*args)
+        if fn is abs:
+            return self.absolute(args[0])
+        if fn is math.copysign:
+            return self.intrinsic("llvm.copysign", *args)
+        if isinstance(fn, type) and fn in CASTS:
+            return self.cast(args[0], CASTS[fn])
+        if fn in POLYNOMIALS:
+            return self.polynomial(POLYNOMIALS[fn], args[0])
+        if isinstance(fn, np.ufunc) or not hasattr(fn, "py_func"):
+            if fn in UNARY:
+                return self.intrinsic(UNARY[fn], *args)
+            if fn in LIBRARY:
+                name = self.module.declare(LIBRARY[fn], "double", *["double"] * len(args))
+                given = ", ".join(f"double {self.cast(arg, 'double').text}" for arg in args)
+                return Number("double", self.let(f"call double {name}({given})"))
+            raise Untranslatable(f"{getattr(fn, '__name__', fn)}")
+        kinds = tuple(arg.kind if isinstance(arg, Array) else arg.type for arg in args)
+        function = self.module.called(fn, kinds)
+        given = ["ptr %status", *(f"ptr {arg.pointer}" if isinstance(arg, Array) else f"{arg.type} {arg.text}" for arg in args)]
+        call = f"call {function.result} @{function.name}({', '.join(given)})"
+        if function.result == "void":
+            self.say(call)
+            return []
+        text = self.let(call)
+        if function.returns:
+            return [Number(kind, self.let(f"extractvalue {function.result} {text}, {k}")) for k, kind in enumerate(function.returns)]
+        return Number(function.result, text)
+
+    def polynomial(self, coefficients, x):
+        """Return a polynomial by Horner's rule."""
+        x = self.cast(x, "double")
+        total = self.constant(coefficients[-1])
+        for c in reversed(coefficients[:-1]):
+            total = self.intrinsic("llvm.fma", total, x, self.constant(c))
+        return total
+
+
+def load_of(target):
+    """Return a target as the expression that reads it."""
+    if isinstance(target, ast.Name):
+        return ast.Name(target.id, ast.Load())
+    return ast.Subscript(target.value, target.slice, ast.Load())

@@ -1,0 +1,181 @@
+"""Translated functions against numba's compilation of the same text, and against Python's evaluation of it."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from emitted_examples import SOURCES
+
+numba = pytest.importorskip("numba")
+
+from dualad.program import cache, kernels, machine, scalars  # noqa: E402
+from dualad.program.emit_numba import HEADER  # noqa: E402
+from dualad.program.llvm import Untranslatable  # noqa: E402
+from dualad.program.native import compile_numba, kind_of  # noqa: E402
+from dualad.program.native import compiled as either  # noqa: E402
+
+HEAD = f"{HEADER}\n\n@njit(**OPTIONS, cache=CACHED)\n"
+
+
+def both(module, text, name, kinds):
+    """Return a function as it is translated, and as numba compiles it."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def refuse(*args):
+            raise Untranslatable
+
+        translated = machine.compiled(module, text, name, kinds)
+        patch.setattr(machine, "compiled", refuse)
+        return translated, either(module, text, name, kinds)
+
+
+def filled(rng, kind):
+    """Return a random argument of a kind."""
+    shape, dtype = kind if isinstance(kind, tuple) else ((), kind)
+    values = rng.integers(0, 2, shape) if np.dtype(dtype).kind in "bi" else rng.uniform(0.2, 1.5, shape)
+    array = np.array(values, dtype)
+    return array if isinstance(kind, tuple) else array.item()
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_emitted_programs_as_numba_compiles_them(name):
+    native = compile_numba(SOURCES[name])
+    rng = np.random.default_rng(3)
+    for k, nodes in enumerate(native.buffers):
+        kinds = list(map(kind_of, nodes))
+        arguments = [filled(rng, kind) for kind in kinds]
+        results = []
+        for function in both(native.module, native.source, f"part{k}", kinds):
+            given = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
+            function(*given)
+            results.append(given)
+        for a, b in zip(*results, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-14, atol=0)  # only sums may be in another order
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, 0.5, -2.5, 3.0, 1e-17, 2.0**52, 1e9]
+FUNCTIONS = {
+    "kernels": [f"{name}(x)" for name in (*sorted(set(kernels.PRECISE) - {"cube"}), "any_sin", "any_cos", "any_tan")],
+    "scalars": [
+        *(f"{name}(x)" for name in ("sign", "is_finite", "is_infinite", "root_above_one")),
+        *(f"{name}(x, y)" for name in ("fmax", "fmin", "maximum", "minimum", "remainder", "floor_divide", "ratio", "strong_multiply")),
+        *(f"{name}(x, y)" for name in ("heaviside", "turn", "sech_squared", "exp_of_expm1", "plus", "times")),
+        *(f"{name}(x, y, z)" for name in ("clip", "larger_share", "fmax_share", "softmax_share")),
+    ],
+    "libraries": [
+        *(f"math.{name}" for name in ("sqrt(x)", "copysign(x, y)")),
+        *(f"np.{name}(x, y)" for name in ("hypot", "arctan2", "fmod")),
+        *(f"np.{name}(x)" for name in ("floor", "ceil", "trunc", "rint", "arcsin", "arccos", "arcsinh", "arccosh", "arctanh", "exp2")),
+        *(f"np.{name}(x)" for name in ("log2", "log10", "float32")),
+    ],
+    "operators": ["abs(x)", "-x", "not x", "x ** y", "choose(x > 0.0, y, z) + y", "(x <= y) | (x != z)", "y if x else z", "1 / (x == y)"],
+}
+
+
+@pytest.mark.parametrize("group", FUNCTIONS)
+def test_functions_of_numbers_as_numba_compiles_them(group):
+    calls = FUNCTIONS[group]
+    text = f"{HEAD}def part0(outs, xs, ys, zs):\n    for i in range(4096):\n        x = xs[i]\n        y = ys[i]\n        z = zs[i]\n"
+    text += "".join(f"        outs[{k}, i] = {call}\n" for k, call in enumerate(calls))
+    rng = np.random.default_rng(7)
+    special = np.repeat(SPECIAL, 256), np.tile(np.repeat(SPECIAL, 16), 16), np.tile(SPECIAL, 256)
+    scattered = [rng.standard_normal(4096) * 10.0 ** rng.integers(-8, 8, 4096) for _ in range(3)]
+    functions = both(cache.load(text), text, "part0", [((len(calls), 4096), "float64"), *[((4096,), "float64")] * 3])
+    for arguments in (special, scattered):
+        results = [np.empty((len(calls), 4096)) for _ in functions]
+        for function, outs in zip(functions, results, strict=True):
+            function(outs, *arguments)
+        for call, a, b in zip(calls, *results, strict=True):
+            np.testing.assert_array_equal(a, b, err_msg=call)
+            np.testing.assert_array_equal(np.signbit(a[a == a]), np.signbit(b[b == b]), err_msg=call)
+
+
+def test_the_language_as_python_has_it():
+    """Integers, booleans, branches, loops backwards, tables, whole rows, views in another shape."""
+    text = HEAD + (
+        "def part0(n, flag, a, b, c, m):\n"
+        "    s = 0.0\n"
+        "    last = n\n"
+        "    v = a.reshape((6, 2))\n"
+        "    for k in range(n - 1, -1, -1):\n"
+        "        last = (last * 3 + k) & 255 if k > 2 else last | (k << 2)\n"
+        "        if flag:\n"
+        "            s += v[k, 1] * k\n"
+        "        else:\n"
+        "            s -= v[k, 0] / (k + 1)\n"
+        "        for r in TABLE[0:2]:\n"
+        "            for j in range(r[0], r[1]):\n"
+        "                b[j, 0] = s + j\n"
+        "    r1 = b[1, 0:3]\n"
+        "    r2, r3 = b[2], a[0, 1:4]\n"
+        "    for j in range(3):\n"
+        "        r1[j] = r2[j] + r3[j]\n"
+        "    r2 += r1\n"
+        "    r1, r2 = r2, r1\n"
+        "    r1[...] = r2\n"
+        "    m[0] = not flag\n"
+        "    m[1] = (last > 3) & (s < 1.0)\n"
+        "    m[2] = 1.0\n"
+        "    c[()] = last + ~last * (last ^ 5) - (last >> 1)\n"
+        "    a[2] = 7\n"
+    )
+    text = text.replace("@njit", "TABLE = np.array([[0, 2], [3, 4]])\n@njit")
+    module = cache.load(text)
+    kinds = ["int64", "bool", ((3, 4), "float64"), ((4, 3), "float64"), ((), "int64"), ((3,), "bool")]
+    function = machine.compiled(module, text, "part0", kinds)
+    rng = np.random.default_rng(0)
+    for n in range(1, 6):
+        for flag in (False, True):
+            arrays = rng.uniform(-1, 1, (3, 4)), rng.uniform(-1, 1, (4, 3)), np.array(0), np.zeros(3, bool)
+            expected = [np.array(x) for x in arrays]
+            assert function(n, flag, *arrays) is None
+            module.part0.py_func(n, flag, *expected)
+            for a, b in zip(arrays, expected, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+INDEXED = HEAD + "def part0(a, i, n):\n    p = at_least_inside(i[0], 3)\n    a[p] = n\n"
+
+
+def test_what_is_wrong_raises():
+    function = machine.compiled(cache.load(INDEXED), INDEXED, "part0", [((3,), "float64"), ((1,), "int64"), "float64"])
+    a = np.zeros(3)
+    for place in (2, -1, 0):
+        function(a, np.array([place]), 1.0 + place)
+        assert a[place] == 1.0 + place
+    for place in (3, -4):
+        with pytest.raises(IndexError, match="out of bounds"):
+            function(a, np.array([place]), 1.0)
+    for wrong in ((a, np.array([0])), (a, np.array([0]), 1.0, 2.0), ([0.0], np.array([0]), 1.0), (a, None, 1.0)):
+        with pytest.raises(TypeError, match="not compiled for"):
+            function(*wrong)
+    with pytest.raises(TypeError, match="real number"):
+        function(a, np.array([0]), "1.0")
+
+
+def test_arguments_are_given_back():
+    function = machine.compiled(cache.load(INDEXED), INDEXED, "part0", [((3,), "float64"), ((1,), "int64"), "float64"])
+    a, i, n = np.zeros(3).view(type("Array", (np.ndarray,), {})), np.array([1]), np.float64(2.5)
+    before = [sys.getrefcount(x) for x in (a, i, n)]
+    for _ in range(1000):
+        function(a, i, n)
+    assert [sys.getrefcount(x) for x in (a, i, n)] == before and a[1] == 2.5
+
+
+@pytest.mark.parametrize("line", ["y[0] = x[0] ** 2 if x[0] else 1j", "y[0] = np.logaddexp(x[0], 1.0)", "y[:] = x[::2]", "print(x[0])"])
+def test_what_has_no_translation_is_refused(line):
+    text = f"{HEAD}def part0(x, y):\n    {line}\n"
+    with pytest.raises(Untranslatable):
+        machine.compiled(cache.load(text), text, "part0", [((2,), "float64"), ((1,), "float64")])
+    with pytest.raises(Untranslatable):
+        machine.compiled(cache.load(text), text, "part0", [((2,), "complex128"), ((1,), "float64")])
+
+
+def test_every_function_of_scalars_is_translated():
+    for name in {name for name, thing in vars(scalars).items() if hasattr(thing, "py_func")}:
+        count = vars(scalars)[name].py_func.__code__.co_argcount
+        given = ", ".join(["x[0]"] * count) if name != "at_least_inside" else "1, 2"
+        text = f"from dualad.program.scalars import {name}\n\n\n{HEAD}def part0(x, y):\n    y[0] = {name}({given})\n"
+        machine.compiled(cache.load(text), text, "part0", [((1,), "float64")] * 2)
