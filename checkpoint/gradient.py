@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from dualad.callers import trim
 from dualad.derivative import jvp
 from dualad.hints import Argnums, Array, Aux, Chunk, Element, Number, Rest, Result, X
-from dualad.jacobian import check_chunk, check_holomorphic
-from dualad.seeding import check_function, chosen, unflatten_arguments, with_arguments
+from dualad.seeding import check_chunk, check_function, check_holomorphic, chosen, unflatten_arguments, with_arguments
 
 from .recording import Recording, recorded_gradient
 

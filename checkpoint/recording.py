@@ -9,11 +9,12 @@ from dualad.batch import unwrap, wrap
 from dualad.derivative import zero_like
 from dualad.dispatch import dtype_of
 from dualad.gradient import check_scalar
-from dualad.jacobian import CACHE, FEWEST
 from dualad.levels import Level
 from dualad.rules.cotangents import is_complex, like_primal
 from dualad.rules.memory import copied, copied_to_write
 from dualad.seeding import (
+    CACHE,
+    FEWEST,
     chosen,
     flatten_arguments,
     flatten_input,

@@ -17,10 +17,13 @@ from .implicit import implicit
 from .jacobian import jacobian, jacobian_columns, value_and_jacobian
 from .program.jit import jit
 from .rules.kinds import primitive
+from .sparse.coloring import coloring
+from .sparse.pattern import sparsity
 
 __all__ = [
     "Dual",
     "array",
+    "coloring",
     "derivative",
     "explain_nan",
     "gradient",
@@ -34,6 +37,7 @@ __all__ = [
     "primal",
     "primitive",
     "rules",
+    "sparsity",
     "stop_gradient",
     "value_and_derivative",
     "value_and_gradient",

@@ -1,15 +1,21 @@
-"""hessian: forward mode over forward mode."""
+"""hessian: forward mode over forward mode; a sparse one by forward mode over the transposed program."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Concatenate, Literal, overload
 
 from numpy.typing import NDArray
 
+from .callers import trim
 from .gradient import gradient
 from .hints import Argnums, Chunk, Element, Rest
-from .jacobian import jacobian
+from .jacobian import jacobian, refuse_verify
+from .seeding import check_chunk, check_function, chosen
+from .sparse.compressed import Colored, Compressed
+from .sparse.transposed import Transposed
+from .sparse.verify import verified
 
 __all__ = ["hessian"]
 
@@ -19,11 +25,21 @@ __all__ = ["hessian"]
 
 @overload
 def hessian(
-    f: Callable[Concatenate[NDArray[Element], Rest], Any], argnums: Literal[0] = 0, chunk: Chunk = None, *, nan_safe: bool = False
+    f: Callable[Concatenate[NDArray[Element], Rest], Any],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
+    nan_safe: bool = False,
 ) -> Callable[Concatenate[NDArray[Element], Rest], NDArray[Element]]: ...
 @overload
-def hessian(f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False) -> Any: ...
-def hessian(f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False) -> Callable[..., Any]:
+def hessian(
+    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any = None, verify: bool = False, nan_safe: bool = False
+) -> Any: ...
+def hessian(
+    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any = None, verify: bool = False, nan_safe: bool = False
+) -> Callable[..., Any]:
     """Return a function that computes the Hessian of `f`, a function that returns one number, forward over forward.
 
     For one product with a vector, `checkpoint.hvp` is far cheaper.
@@ -33,11 +49,15 @@ def hessian(f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *,
     f : function that returns one number (shape ()).
     argnums : position of the argument to differentiate twice, or a tuple of positions (all blocks are returned).
     chunk, nan_safe : see `jacobian`.
+    sparsity : the Hessian is sparse: "auto", a pattern or a colouring, as for `jacobian`; colourings are symmetric ones
+        (``coloring(pattern, "symmetric")``). The gradient is then the program of `f`, as `jit` traces it, transposed; for a function
+        that cannot be traced there is `checkpoint.hessian`.
+    verify : see `jacobian`.
 
     Returns
     -------
     function with f's arguments; for an array argument its result has shape ``x.shape + x.shape``; for pytrees, the tree
-    of trees.
+    of trees. With `sparsity` it is one ``scipy.sparse.csr_array``, as for `jacobian`.
 
     Raises
     ------
@@ -52,4 +72,28 @@ def hessian(f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *,
     array([[10.,  6.],
            [ 6.,  0.]])
     """
-    return jacobian(gradient(f, argnums, chunk, nan_safe=nan_safe), argnums, chunk, nan_safe=nan_safe)
+    refuse_verify(sparsity, verify, "hessian")
+    if sparsity is None:
+        return jacobian(gradient(f, argnums, chunk, nan_safe=nan_safe), argnums, chunk, nan_safe=nan_safe)
+    check_function(f, "hessian")
+    check_chunk(chunk, "hessian")
+    slope = Transposed(f, argnums, "hessian", INSTEAD).gradient
+    colored = Colored(f, argnums, sparsity, "symmetric", SYMMETRIC, "hessian", order=2)
+    compressed = Compressed(slope, argnums, colored, chunk, "hessian", nan_safe=nan_safe, valued=False)
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            _, matrix, _ = compressed(*args, **kwargs)
+            if verify:
+                verified(slope, args, kwargs, chosen(args, argnums, "hessian")[0], matrix, "hessian", nan_safe)
+        except Exception as error:
+            trim(error)
+            raise
+        return matrix
+
+    return differentiated
+
+
+SYMMETRIC = ("symmetric", "forward"), 'give one of a symmetric pattern: dualad.coloring(pattern, "symmetric")'
+INSTEAD = "Or use checkpoint.hessian, which records f as it runs, with sparsity=dualad.sparsity(f, x, order=2, local=True)"

@@ -1,4 +1,4 @@
-"""jacobian: all directions, K at a time."""
+"""jacobian: all directions, K at a time, or as many as a sparse one has colours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from .dual import make_dual
 from .hints import Argnums, Array, Aux, Chunk, Element, Number, Rest
 from .levels import Level
 from .seeding import (
+    CACHE,
+    FEWEST,
+    check_chunk,
     check_function,
+    check_holomorphic,
     chosen,
     flatten_input,
     flatten_output,
@@ -28,11 +32,11 @@ from .seeding import (
     take_aux,
     with_arguments,
 )
+from .sparse.compressed import Colored, Compressed
+from .sparse.operators import forward_operator
+from .sparse.verify import verified
 
 __all__ = ["jacobian", "jacobian_columns", "value_and_jacobian"]
-
-CACHE = 512_000  # bytes of one (K, n) tangent that still leave room for the temporaries of a rule in a cache of 1 or 2 MB
-FEWEST = 4  # directions to a chunk even where n is large: f itself is evaluated once a chunk
 
 
 # --- public -----------------------------------------------------------------------------------------------------------------
@@ -44,6 +48,8 @@ def jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[False] = False,
@@ -54,6 +60,8 @@ def jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[False] = False,
@@ -64,6 +72,8 @@ def jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[False] = False,
@@ -74,6 +84,8 @@ def jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[True],
@@ -84,6 +96,8 @@ def jacobian(
     argnums: Argnums = 0,
     chunk: Chunk = None,
     *,
+    sparsity: Any = None,
+    verify: bool = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: bool = False,
@@ -93,6 +107,8 @@ def jacobian(
     argnums: Argnums = 0,
     chunk: Chunk = None,
     *,
+    sparsity: Any = None,
+    verify: bool = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: bool = False,
@@ -104,6 +120,10 @@ def jacobian(
     f : function of numbers, arrays or pytrees of them; it returns one too.
     argnums : position of the argument to differentiate, or a tuple of positions.
     chunk : how many columns (directions) to compute at once; by default as many as stay in the cache.
+    sparsity : the Jacobian is sparse: "auto" finds its pattern (`dualad.sparsity`) and colours it, once for each kind of arguments; a
+        pattern, or a colouring (`dualad.coloring`), is taken as it is. One direction then serves all columns of a colour. For few dense
+        rows, or more columns than rows, `checkpoint.jacobian` takes rows, or both.
+    verify : multiply the sparse Jacobian by random vectors at each call, and raise where the pattern misses an entry.
     holomorphic : f is complex-differentiable, so that one complex number is its derivative by a complex input. Without it a complex
         input raises: its derivative would take two numbers, by the real and by the imaginary part.
     nan_safe : see `jvp`.
@@ -112,12 +132,17 @@ def jacobian(
     Returns
     -------
     function with f's arguments (so SciPy takes it as ``jac=``). Its result is, for each leaf of f's output, the tree of
-    the input's leaves, of shape ``out.shape + in.shape``; with a tuple `argnums`, a tuple of those.
+    the input's leaves, of shape ``out.shape + in.shape``; with a tuple `argnums`, a tuple of those. With `sparsity` it is one
+    ``scipy.sparse.csr_array``: a row for each element of the outputs, a column for each of the inputs (leaves one after the other, in
+    C order); its stored entries are those of the pattern. Over `jit(f)` all entries come from one compiled call.
+
+    The function's ``linear_operator(*args)`` is the Jacobian as a ``scipy.sparse.linalg.LinearOperator``, which holds no entry: products
+    by forward mode, with the transpose by the transposed program of `f`, which must then be one that `jit` takes.
 
     Raises
     ------
     TypeError, ValueError
-        Where an argument is not numeric, or `argnums` or `chunk` is wrong.
+        Where an argument is not numeric, or `argnums` or `chunk` is wrong; where the pattern has another shape than the Jacobian.
 
     Examples
     --------
@@ -126,8 +151,16 @@ def jacobian(
     >>> jacobian(lambda x: np.stack([x[0] * x[1], np.sin(x[0])]))(np.array([0.0, 2.0]))
     array([[2., 0.],
            [1., 0.]])
+    >>> jac = jacobian(lambda x: x[1:] * x[:-1], sparsity="auto")
+    >>> print(jac(np.array([1.0, 2.0, 3.0])).toarray())
+    [[2. 1. 0.]
+     [0. 3. 2.]]
     """
-    pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "jacobian")
+    if sparsity is None:
+        pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "jacobian")
+    else:
+        pair = sparse_pair(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux, "jacobian", valued=False)
+    refuse_verify(sparsity, verify, "jacobian")
 
     @wraps(f)
     def differentiated(*args, **kwargs):
@@ -138,6 +171,7 @@ def jacobian(
             raise
         return tuple(rest) if has_aux else rest[0]
 
+    vars(differentiated)["linear_operator"] = lambda *args, **kwargs: forward_operator(f, argnums, args, kwargs, nan_safe)
     return differentiated
 
 
@@ -147,6 +181,8 @@ def value_and_jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[False] = False,
@@ -157,6 +193,8 @@ def value_and_jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[False] = False,
@@ -167,6 +205,8 @@ def value_and_jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[False] = False,
@@ -177,6 +217,8 @@ def value_and_jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[True],
@@ -187,6 +229,8 @@ def value_and_jacobian(
     argnums: Argnums = 0,
     chunk: Chunk = None,
     *,
+    sparsity: Any = None,
+    verify: bool = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: bool = False,
@@ -196,6 +240,8 @@ def value_and_jacobian(
     argnums: Argnums = 0,
     chunk: Chunk = None,
     *,
+    sparsity: Any = None,
+    verify: bool = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: bool = False,
@@ -204,7 +250,7 @@ def value_and_jacobian(
 
     Parameters
     ----------
-    f, argnums, chunk, holomorphic, nan_safe : see `jacobian`.
+    f, argnums, chunk, sparsity, verify, holomorphic, nan_safe : see `jacobian`.
     has_aux : `f` returns ``(result, aux)``; the function returns ``(result, jacobian, aux)``.
 
     Returns
@@ -224,7 +270,11 @@ def value_and_jacobian(
     (array([1., 9.]), array([[2., 0.],
            [0., 6.]]))
     """
-    pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "value_and_jacobian")
+    if sparsity is None:
+        pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "value_and_jacobian")
+    else:
+        pair = sparse_pair(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux, "value_and_jacobian")
+    refuse_verify(sparsity, verify, "value_and_jacobian")
 
     @wraps(f)
     def differentiated(*args, **kwargs):
@@ -321,6 +371,37 @@ def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where):
     return computed
 
 
+FORWARD = ("forward", "symmetric"), "dualad.jacobian is forward mode. Use checkpoint.jacobian, or dualad.coloring(pattern)"
+
+
+def sparse_pair(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux, where, valued=True):
+    """Return the function that computes value and sparse Jacobian, and aux where there is one."""
+    check_function(f, where)
+    check_chunk(chunk, where)
+    colored = Colored(without_aux(f) if has_aux else f, argnums, sparsity, "forward", FORWARD, where)
+    options = {"holomorphic": holomorphic, "nan_safe": nan_safe, "has_aux": has_aux, "valued": valued}
+    compressed = Compressed(f, argnums, colored, chunk, where, **options)
+
+    def computed(*args, **kwargs):
+        value, matrix, aux = compressed(*args, **kwargs)
+        if verify:
+            verified(colored.f, args, kwargs, chosen(args, argnums, where)[0], matrix, where, nan_safe)
+        return value, matrix, *aux
+
+    return computed
+
+
+def refuse_verify(sparsity, verify, where):
+    """Raise where there is nothing to verify."""
+    if verify and sparsity is None:
+        raise ValueError(f"{where}: verify=True compares a sparse Jacobian with f: give sparsity= too")
+
+
+def without_aux(f):
+    """Return a function of the result of f alone."""
+    return wraps(f)(lambda *args, **kwargs: f(*args, **kwargs)[0])
+
+
 class Seeds:
     """The unit directions of the inputs, numbered through all leaves."""
 
@@ -407,17 +488,3 @@ def inexact(value, seeds):
     if dtype.kind in "fc":
         return dtype
     return np.result_type(*(dtype_of(leaf) for leaf in seeds.leaves))
-
-
-def check_holomorphic(leaves, holomorphic, where):
-    """Raise where a complex input is differentiated without saying how."""
-    if not holomorphic and any(dtype_of(leaf).kind == "c" for leaf in leaves):
-        raise TypeError(
-            f"{where}: an input is complex: give holomorphic=True if f is complex-differentiable; else differentiate by the "
-            f"real and imaginary parts (f of two real arrays), along directions (jvp), or a real f with checkpoint.grad"
-        )
-
-
-def check_chunk(chunk, where):
-    if chunk is not None and (not isinstance(chunk, int | np.integer) or isinstance(chunk, bool) or chunk < 1):
-        raise ValueError(f"{where}: chunk is {chunk!r}: give how many directions to compute at once, a positive integer")

@@ -8,13 +8,18 @@ from sys import getrefcount
 import numpy as np
 import optree
 
-from .dispatch import array
+from .dispatch import array, dtype_of
 from .dual import Dual, seedable
 from .levels import Handle
 from .rules.memory import copied_to_write
 from .traced import Traced
 
 __all__ = [
+    "CACHE",
+    "FEWEST",
+    "check_chunk",
+    "check_function",
+    "check_holomorphic",
     "chosen",
     "flatten_arguments",
     "flatten_input",
@@ -27,6 +32,9 @@ __all__ = [
     "take_aux",
     "with_arguments",
 ]
+
+CACHE = 512_000  # bytes of one (K, n) tangent that still leave room for the temporaries of a rule in a cache of 1 or 2 MB
+FEWEST = 4  # directions to a chunk even where n is large: f itself is evaluated once a chunk
 
 
 def flatten_input(tree, where, what="the argument"):
@@ -242,3 +250,17 @@ def with_arguments(f: Callable, args, kwargs, positions):
 def check_function(f, where):
     if not callable(f):
         raise TypeError(f"{where}: the first argument is {type(f).__name__} {f!r}, not a function")
+
+
+def check_holomorphic(leaves, holomorphic, where):
+    """Raise where a complex input is differentiated without saying how."""
+    if not holomorphic and any(dtype_of(leaf).kind == "c" for leaf in leaves):
+        raise TypeError(
+            f"{where}: an input is complex: give holomorphic=True if f is complex-differentiable; else differentiate by the "
+            f"real and imaginary parts (f of two real arrays), along directions (jvp), or a real f with checkpoint.grad"
+        )
+
+
+def check_chunk(chunk, where):
+    if chunk is not None and (not isinstance(chunk, int | np.integer) or isinstance(chunk, bool) or chunk < 1):
+        raise ValueError(f"{where}: chunk is {chunk!r}: give how many directions to compute at once, a positive integer")

@@ -283,7 +283,7 @@ class Traced(Handle):
             and result.level is self.level
             and type(self.alias) is not View
             and result.dtype == self.dtype
-            and getattr(primal(result), "strides", None) == getattr(primal(self), "strides", None)
+            and strides_of(result) == strides_of(self)
         ):
             self.alias = Owner(version_of(self) + 1, False)
             self.primal, self.payload = result.primal, result.payload
@@ -391,6 +391,14 @@ def shows(v, base, ops, index):
         return False
     *before, (fn, arguments, _) = v._refresh().alias.ops
     return fn is getitem and arguments[0] is index and all(map(operator.is_, before, ops)) and len(before) == len(ops)
+
+
+def strides_of(x):
+    """Return the strides of a traced array, those of the example where it is a symbol."""
+    while isinstance(x, Handle):
+        x._refresh()
+        x = x.payload if x.level.abstract else x.primal
+    return getattr(x, "strides", None)
 
 
 def write_in_order(ufunc, args, kwargs, order):

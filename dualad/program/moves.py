@@ -117,7 +117,7 @@ def roll(out, x, shift, axis=None):
 
 @lowers(np.repeat)
 def repeat(out, x, repeats, axis=None):
-    if axis is None:
+    if axis is None or not x.ndim:
         x, axis = reshaped(x, (x.size,)), 0
     if isinstance(repeats, Node):
         repeats = known(repeats)
@@ -303,7 +303,7 @@ def get(out, x, index):
 def take(out, x, indices, axis=None, into=None, mode="raise"):
     if mode != "raise":
         raise Unliftable("its indices wrap")
-    if axis is None:
+    if axis is None or not x.ndim:
         x, axis = reshaped(x, (x.size,)), 0
     indices = indices if isinstance(indices, Node | int) else np.asarray(indices)
     return get(out, x, (*(slice(None),) * (axis % x.ndim), indices))
@@ -313,6 +313,8 @@ def gather_maps(shape, index):
     """Return where an index with arrays of integers reads each axis, and the shape that it gives."""
     parts = []
     for part in index:
+        if isinstance(part, bool | np.bool_):
+            raise Unliftable("a number is its mask")
         if isinstance(part, Node) and part.dtype.kind == "b":
             mask = known(part)
             if not mask.ndim:

@@ -49,6 +49,7 @@ from ..levels import locate
 from ..methods import BINARY, COMPARE, UNARY
 from ..rules.calling import public_name
 from ..rules.kinds import ROWS, Abstract, Constant, Differentiable
+from ..rules.memory import copied_to_write
 from ..rules.sparse import is_sparse
 from ..traced import writable
 
@@ -67,7 +68,7 @@ PYTHON = {
 
 def updated(x, v, index, ops=()):
     """Return a copy of `x` in which the part that `ops` and then `index` show is `v`."""
-    y = writable(x.copy("K") if isinstance(x, np.ndarray) else np.copy(x), v)
+    y = writable(copied_to_write(x) if isinstance(x, np.ndarray) else np.copy(x), v)
     locate(ops, y)[index] = v
     return y
 

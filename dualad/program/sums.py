@@ -20,8 +20,8 @@ NO = np._NoValue
 
 
 def axes_of(x, axis):
-    """Return the axes that a reduction goes over."""
-    if axis is None:
+    """Return the axes that a reduction goes over; a number has none, though NumPy lets it have axis 0."""
+    if axis is None or not x.ndim:
         return tuple(range(x.ndim))
     return tuple(sorted(int(a) % x.ndim for a in (axis if isinstance(axis, tuple | list) else (axis,))))
 
@@ -161,7 +161,7 @@ def scanned(name):
     """Make the rule of a cumulative sum or product."""
 
     def rule(out, x, axis=None, dtype=None, into=None):
-        if axis is None:
+        if axis is None or not x.ndim:
             x, axis = reshaped(x, (x.size,)), 0
         return Node(Scan(name, converted(x, out.dtype), axis % x.ndim), x.shape, out.dtype)
 
@@ -227,6 +227,7 @@ def dot(out, a, b):
 
 @lowers(np.outer)
 def outer(out, a, b):
+    a, b = (x if isinstance(x, Node) else fill(x) for x in (a, b))
     a, b = reshaped(a, (a.size,)), reshaped(b, (b.size,))
     return mapped(np.multiply, indexed(a, [along(0, a.size)], out.shape), indexed(b, [along(1, b.size)], out.shape))
 

@@ -307,7 +307,7 @@ class Symbol(Traced):
         if index is Ellipsis and ops and ops[-1][0] is getitem:  # x[1:] += w assigns to all of the view x[1:]
             (*ops, (_, (index,), _)) = ops
         if index is Ellipsis and not ops and type(v) is Symbol and v.primal.kind == "array" and v.level is trace and same_type(v, self):
-            written = v
+            written = in_layout(v, self)
         elif index is Ellipsis and not ops and type(v) is np.ndarray and same_type(v, self):
             blank = v.nbytes > LARGE and not np.ascontiguousarray(v).reshape(-1).view(np.uint8).any()
             written = trace.record(np.zeros, np.zeros, (v.shape, v.dtype), {}) if blank else trace.lift(v)
@@ -411,6 +411,16 @@ LOGICAL = {(np.logical_and, "reduce"): np.all, (np.logical_or, "reduce"): np.any
 def same_type(a, b):
     """Return whether two arrays are of one shape and dtype."""
     return a.shape == b.shape and a.dtype == b.dtype
+
+
+def in_layout(v, x):
+    """Return a Symbol in the memory layout of another: `ravel` and `reshape` of what is assigned are views where they were before."""
+    old, new = x.payload, v.payload
+    if old.strides == new.strides:
+        return v
+    if old.flags.forc:
+        return v.level.record(np.copy, np.copy, (v,), {"order": "F" if old.flags.fnc else "C"})
+    return v.level.record(updated, updated, (x, v, ..., ()), {})
 
 
 def same_memory(ans, x):

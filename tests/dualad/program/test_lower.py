@@ -7,6 +7,7 @@ import pytest
 from interpreted import interpreted
 from program_examples import EXAMPLES
 
+from dualad import jit
 from dualad.program.forms import Along, runs_of
 from dualad.program.fuse import Part, plan
 from dualad.program.lower import CALLED, LOWERINGS, lower, lowering_of
@@ -212,3 +213,19 @@ def test_constants_are_turned_into_the_order_of_the_loops():
     call = interpreted(p)
     assert "c0.reshape(1200)" in call.native.source  # one loop over all elements
     np.testing.assert_array_equal(call(np.ones((40, 30)))[0], 1.0 + np.arange(1200.0).reshape(30, 40).T)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: np.repeat(x, 2, axis=0),
+        lambda x: np.take(x, [0, 0], axis=0),
+        lambda x: np.sum(x, axis=0),
+        lambda x: np.max(x, axis=-1),
+        lambda x: np.cumsum(x, axis=0),
+        lambda x: np.outer(np.ones(2), np.ones_like(x) * 0.5) * x,
+    ],
+    ids=["repeat", "take", "sum", "max", "cumsum", "outer with a number"],
+)
+def test_numbers_may_have_axis_0(fn):
+    np.testing.assert_array_equal(jit(lambda x: fn(np.mean(x)))(np.arange(3.0)), fn(np.mean(np.arange(3.0))))

@@ -194,3 +194,25 @@ def test_a_constant_met_again_is_the_same_unless_it_changed():
         return y + c
 
     assert len(traced(f, np.zeros(3)).constants) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.__setitem__(slice(1, None), 0.5),
+        lambda x: x.__setitem__(..., x * 2.0),
+        lambda x: x.__itruediv__(3.0),
+        lambda x: x.__iadd__(x[::-1]),
+    ],
+    ids=["a part", "all", "in place", "in place, overlapping"],
+)
+@pytest.mark.parametrize("gaps", [lambda a: np.concatenate([a, a], 1)[:, : a.shape[1]], np.asfortranarray, lambda a: a[::-1]])
+def test_what_is_written_keeps_its_layout(change, gaps):
+    def f(x):
+        change(x)
+        y = x.ravel()  # a view, or a copy
+        y[:3] = 7.0
+        return x
+
+    x = gaps(np.arange(12.0).reshape(4, 3))
+    np.testing.assert_array_equal(dualad.jit(f, backend="numpy")(x), f(gaps(np.arange(12.0).reshape(4, 3))))

@@ -1,0 +1,205 @@
+"""Compressed derivatives: the products of a Jacobian with the directions of a colouring, and the matrix that its entries make."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+import optree
+
+from ..dispatch import dtype_of
+from ..dual import make_dual
+from ..levels import Level
+from ..program.jit import Jit
+from ..program.watch import Watch
+from ..seeding import (
+    CACHE,
+    FEWEST,
+    check_holomorphic,
+    chosen,
+    flatten_input,
+    flatten_output,
+    plain,
+    scalar_kinds,
+    shape_of,
+    split_value,
+    strip_level,
+    take_aux,
+    with_arguments,
+)
+from .coloring import Coloring, as_pattern, coloring
+from .pattern import Arguments, found
+from .vectors import sizes
+
+__all__ = ["Colored", "Compressed", "check_columns"]
+
+MOST_KEPT = 16  # colourings found by themselves
+
+
+class Colored:
+    """The colouring for a call: the one that was given, or found once for each kind of arguments.
+
+    Parameters
+    ----------
+    given : "auto", a pattern or a `Coloring`.
+    mode : of the colourings that are made here.
+    allowed : modes of colourings that can be used, and what to do with others.
+    order : 2 for Hessians.
+    """
+
+    def __init__(self, f, argnums, given, mode, allowed, where, order=1):
+        self.f, self.argnums, self.mode, self.where, self.order = f, argnums, mode, where, order
+        self.found: OrderedDict[object, tuple[Coloring, Watch]] = OrderedDict()
+        self.given = None
+        if isinstance(given, str):
+            if given != "auto":
+                raise ValueError(f'{where}: sparsity is {given!r}: give "auto", a pattern, or a colouring (dualad.coloring)')
+        elif isinstance(given, Coloring):
+            modes, instead = allowed
+            if given.mode not in modes:
+                raise ValueError(f"{where}: the colouring is for mode {given.mode!r}: {instead}")
+            self.given = given
+        else:
+            self.given = coloring(as_pattern(given, where), mode)
+
+    def __call__(self, args, kwargs) -> Coloring:
+        if self.given is not None:
+            return self.given
+        arguments = Arguments(args, kwargs, self.argnums, self.where)
+        key = arguments.key()
+        known = self.found.get(key)
+        if known is None or not known[1].fresh():
+            watch = Watch(self.f, ())
+            pattern = found(self.f, args, kwargs, self.argnums, self.order)
+            watch.settle()
+            known = self.found[key] = coloring(pattern, self.mode), watch
+            while len(self.found) > MOST_KEPT:
+                self.found.popitem(last=False)
+        return known[0]
+
+
+class Compressed:
+    """The value, the sparse Jacobian and the aux of a function, in forward mode; without `valued`, the value may be None."""
+
+    def __init__(self, f, argnums, colored, chunk, where, *, holomorphic=False, nan_safe=False, has_aux=False, valued=True):
+        self.f, self.argnums, self.colored, self.chunk, self.where = f, argnums, colored, chunk, where
+        self.options = {"holomorphic": holomorphic, "nan_safe": nan_safe, "has_aux": has_aux, "valued": valued}
+        self.is_compiled = isinstance(f, Jit)
+        self.made: list[tuple[Coloring, Callable]] = []
+
+    def __call__(self, *args, **kwargs):
+        """Return the value, the matrix, and a list of the aux."""
+        colors = self.colored.given or self.colored(args, kwargs)
+        value, data, *aux = self.in_one_call(colors)(*args, **kwargs) if self.is_compiled else self.entries(colors, args, kwargs)
+        if type(data) is not np.ndarray:
+            raise TypeError(
+                f"{self.where}: f is being differentiated or compiled by an outer call, and a matrix of SciPy holds plain numbers only: "
+                f"leave out sparsity= there, or jit f itself"
+            )
+        return value, colors.matrix(data), aux
+
+    def in_one_call(self, colors):
+        """Return the function of the value and the entries of a compiled function, compiled itself."""
+        for known, made in self.made:
+            if known is colors:
+                return made
+        jitted, inner = self.f, Compressed(self.f.f, self.argnums, None, colors.forward_colors, self.where, **self.options)
+        f = self.f.f  # seen here by what watches what a compiled function reads
+
+        def entries(*args, **kwargs):
+            return inner.entries(colors, args, kwargs, f)
+
+        made = Jit(entries, jitted.static_argnums, jitted.static_argnames, jitted.backend, jitted.cache_size)
+        self.made = [*self.made[1 - MOST_KEPT :], (colors, made)]
+        return made
+
+    def entries(self, colors, args, kwargs, f=None):
+        """Return the value, the entries of the Jacobian in the order of the pattern, and the aux if there is one."""
+        positions, _ = chosen(args, self.argnums, self.where)
+        f = with_arguments(f or self.f, args, kwargs, positions)
+        primals = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
+        products = Products(f, primals, colors, self.chunk, self.where, **self.options)
+        data = np.take(products.flat, colors.found_at)
+        return products.value, data, *products.aux
+
+
+class Products:
+    """The tangents of a function along the directions of a colouring, flat: (colours, rows)."""
+
+    def __init__(self, f, primals, colors, chunk, where, nan_safe=False, has_aux=False, holomorphic=False, valued=True):
+        self.where, self.colors, self.has_aux, self.valued = where, colors, has_aux, valued
+        if len(primals) == 1 and type(primals[0]) is np.ndarray and primals[0].dtype is FLOAT:
+            self.leaves, self.structure, self.python_scalars, self.weak = list(primals), None, False, False
+        else:
+            self.leaves, self.structure = flatten_input(primals, where)
+            self.python_scalars, self.weak = scalar_kinds(primals)
+        check_columns(colors, self.leaves, holomorphic, where)
+        self.value, self.aux = None, []
+        self.flat = self.push(f, chunk, nan_safe)
+
+    def push(self, f, chunk, nan_safe):
+        """Return the tangents, as many directions at once as the chunk has."""
+        count, seeds = self.colors.forward_colors, self.seeds()
+        largest = max(leaf.nbytes if type(leaf) is np.ndarray else dtype_of(leaf).itemsize for leaf in self.leaves)
+        lanes = min(max(count, 1), chunk or max(FEWEST, CACHE // max(largest, 1)))
+        if count <= lanes:
+            return np.reshape(self.push_chunk(f, seeds, max(count, 1), nan_safe), (-1,))
+        rows = [
+            self.push_chunk(f, [s[start : start + lanes] for s in seeds], min(lanes, count - start), nan_safe)
+            for start in range(0, count, lanes)
+        ]
+        return np.reshape(np.concatenate(rows), (-1,))
+
+    def seeds(self):
+        """Return the directions of each leaf."""
+        seeds = self.colors.seeds
+        if seeds is None or not len(seeds):
+            return [None] * len(self.leaves)
+        if len(self.leaves) == 1:
+            parts = [seeds]
+        else:
+            parts = np.split(seeds, np.cumsum(sizes(self.leaves))[:-1], axis=1)
+        return [
+            part.reshape(len(seeds), *shape_of(leaf)).astype(dtype_of(leaf), copy=False)
+            for part, leaf in zip(parts, self.leaves, strict=True)
+        ]
+
+    def push_chunk(self, f, seeds, lanes, nan_safe):
+        """Return the (lanes, rows) tangents along some directions; the value is kept."""
+        with Level(lanes, nan_safe, self.weak) as level:
+            duals = list(map(make_dual, self.leaves, seeds, [level] * len(seeds)))
+            out = f(*(duals if self.structure is None else optree.tree_unflatten(self.structure, duals)))
+            if self.has_aux:
+                out, aux = take_aux(out, True, self.where)
+                self.aux = [strip_level(aux, level)]
+            outs, structure = flatten_output(out, self.where)
+            pairs = [split_value(leaf, level) for leaf in outs]
+        rows = sum(sizes([value for value, _ in pairs]))
+        if rows != self.colors.shape[0]:
+            raise ValueError(
+                f"{self.where}: f returns {rows} numbers, the pattern has {self.colors.shape[0]} rows: it is that of another function"
+            )
+        if self.valued:
+            self.value = optree.tree_unflatten(structure, [plain(value, self.python_scalars) for value, _ in pairs])
+        parts = [zeros_of(value, lanes) if t is None else np.reshape(t, (lanes, -1)) for value, t in pairs]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def zeros_of(value, lanes):
+    """Return the tangents of a constant."""
+    dtype = dtype_of(value)
+    return np.zeros((lanes, *sizes([value])), dtype if dtype.kind in "fc" else float)
+
+
+FLOAT = np.dtype(float)
+
+
+def check_columns(colors, leaves, holomorphic, where):
+    """Raise where the differentiated arguments are not those of the pattern."""
+    columns = sum(sizes(leaves))
+    if columns != colors.shape[1]:
+        raise ValueError(
+            f"{where}: the arguments are {columns} numbers, the pattern has {colors.shape[1]} columns: it is that of another function"
+        )
+    check_holomorphic(leaves, holomorphic, where)

@@ -1,0 +1,41 @@
+"""Jacobians as linear operators of SciPy: products alone, no entry is ever held."""
+
+from __future__ import annotations
+
+from ..derivative import jvp
+from ..dispatch import dtype_of
+from ..seeding import chosen, flatten_output, with_arguments
+from .transposed import Transposed
+from .vectors import Flattened, flat, sizes
+
+__all__ = ["forward_operator", "make_operator"]
+
+
+def make_operator(rows, columns, dtype, matvec, rmatvec):
+    """Return a ``scipy.sparse.linalg.LinearOperator`` of functions of flat vectors."""
+    try:
+        from scipy.sparse.linalg import LinearOperator
+    except ImportError:
+        raise ImportError("a linear operator is one of SciPy, which is not installed: pip install 'dualad[scipy]'") from None
+    return LinearOperator((rows, columns), matvec=matvec, rmatvec=rmatvec, dtype=dtype)
+
+
+def forward_operator(f, argnums, args, kwargs, nan_safe=False):
+    """Return the Jacobian at a point: products by forward mode, with the transpose by the transposed program."""
+    where = "jacobian.linear_operator"
+    positions, _ = chosen(args, argnums, where)
+    given = Flattened((args[i] for i in positions), where)
+    g = with_arguments(f, args, kwargs, positions)
+    outs, _ = flatten_output(f(*args, **kwargs), where)
+    instead = "Or use checkpoint.jacobian(f).linear_operator, which records f as it runs"
+    pulls = []
+
+    def matvec(v):
+        return flat(jvp(g, tuple(given.primals), tuple(given.unflatten(v)), nan_safe=nan_safe)[1])
+
+    def rmatvec(w):
+        if not pulls:
+            pulls.append(Transposed(f, argnums, where, instead).pullback(args, kwargs))
+        return pulls[0](w.ravel())
+
+    return make_operator(sum(sizes(outs)), given.size, dtype_of(outs[0]), matvec, rmatvec)

@@ -1,0 +1,35 @@
+"""A picture of a coloured pattern."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["plot_coloring"]
+
+MOST_DOTS = 400  # rows or columns up to which each entry is a square; larger patterns are dots
+
+
+def plot_coloring(coloring, ax=None):
+    """Draw the entries of a pattern in the colours of the products that give them."""
+    try:
+        from matplotlib import colormaps, pyplot
+    except ImportError:
+        raise ImportError("plot() needs matplotlib, which is not installed: pip install 'dualad[plot]'") from None
+    if ax is None:
+        _, ax = pyplot.subplots(figsize=(5.5, 5.0), layout="constrained")
+    height, width = coloring.shape
+    rows, columns = coloring.rows_of_entries, coloring.indices
+    product = coloring.found_at // height if coloring.columns is not None else coloring.found_at // width
+    if coloring.mode == "both":
+        ahead = coloring.forward_colors * height
+        back = coloring.forward_colors + (coloring.found_at - ahead) // width
+        product = np.where(coloring.found_at >= ahead, back, product)
+    scale = colormaps["tab10"] if coloring.colors <= 10 else colormaps["tab20"] if coloring.colors <= 20 else colormaps["viridis"]
+    shades = scale(product % scale.N if scale.N <= 20 else product / max(coloring.colors - 1, 1))
+    size = (ax.get_window_extent().height * 72.0 / ax.figure.dpi / max(height, width)) ** 2 if max(height, width) <= MOST_DOTS else 1.0
+    ax.scatter(columns, rows, s=max(0.7 * size, 1.0), c=shades, marker="s", linewidths=0)
+    ax.set(xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5), aspect="equal", xlabel="input", ylabel="output")
+    ax.set_title(
+        " and ".join(f"{count} colour{'s' * (count != 1)} of {what}" for count, what in coloring.parts()) + f", {len(rows)} entries"
+    )
+    return ax

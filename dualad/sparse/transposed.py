@@ -1,0 +1,79 @@
+"""Reverse mode of a function that can be traced: its program transposed, for products with the transpose, and gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import optree
+
+from ..dispatch import dtype_of
+from ..program.compiled import example_of, inexact
+from ..program.jit import Call, Jit, jit
+from ..program.program import Value
+from ..program.symbol import TraceError
+from ..seeding import chosen, flatten_input, shape_of
+
+__all__ = ["Transposed"]
+
+
+class Transposed:
+    """The program of a function, and its pullbacks."""
+
+    def __init__(self, f, argnums, where, instead):
+        self.jitted = f if isinstance(f, Jit) else jit(f, backend="numpy")
+        self.argnums, self.where, self.instead = argnums, where, instead
+
+    def prepared(self, args, kwargs):
+        """Return the program for a call, its leaves, which of them are differentiated, and the structure of what is."""
+        positions, single = chosen(args, self.argnums, self.where)
+        leaves, structure = flatten_input(tuple(args[i] for i in positions), self.where)
+        args = list(args)
+        for i, part in zip(positions, optree.tree_unflatten(structure, leaves), strict=True):
+            args[i] = part
+        call = Call(self.jitted, tuple(args), kwargs)
+        try:
+            entry = self.jitted.entry(call)
+        except TraceError as error:
+            raise TypeError(f"{self.where}: {str(error).removeprefix('jit: ')}. {self.instead}") from error
+        moving = {i: arg for i, arg in enumerate(args) if i not in call.fixed} | {k: v for k, v in kwargs.items() if k not in call.fixed}
+        marks = optree.tree_leaves({key: optree.tree_map(lambda leaf: key in positions, part) for key, part in moving.items()})
+        wanted = tuple(mark for mark, slot in zip(marks, call.slots, strict=True) if slot is Value)
+        return entry.compiled, call.leaves, wanted, structure, single
+
+    def gradient(self, *args, **kwargs):
+        """Return the gradient of a function with one number as result."""
+        compiled, leaves, wanted, structure, single = self.prepared(args, kwargs)
+        outs = compiled.program.outputs
+        if len(outs) != 1 or shape_of(outs[0]) or (isinstance(outs[0], Value) and outs[0].dtype.kind != "f"):
+            raise TypeError(
+                f"{self.where}: f returns {', '.join(map(shown, outs))}: a Hessian is that of a function with one real number as result"
+            )
+        one = np.ones((), outs[0].dtype)[()] if isinstance(outs[0], Value) else None
+        tree = optree.tree_unflatten(structure, zeros_for(compiled.pulled(leaves, wanted, [one], None), leaves, wanted))
+        return tree[0] if single else tuple(tree)
+
+    def pullback(self, args, kwargs):
+        """Return the function that maps flat cotangents to flat cotangents of the arguments."""
+        compiled, leaves, wanted, *_ = self.prepared(args, kwargs)
+        outs = compiled.program.outputs
+
+        def pull(g):
+            cotangents, start = [], 0
+            for out in outs:
+                size = out.size if isinstance(out, Value) else 1
+                part = np.reshape(g[start : start + size], shape_of(out))
+                start += size
+                cotangents.append(part.astype(out.dtype)[()] if isinstance(out, Value) and inexact(out) else None)
+            pulled = zeros_for(compiled.pulled(leaves, wanted, cotangents, None), leaves, wanted)
+            return np.concatenate([np.ravel(part) for part in pulled])
+
+        return pull
+
+
+def zeros_for(pulled, leaves, wanted):
+    """Return cotangents with zeros for those of inputs that nothing depends on."""
+    plain = [example_of(leaf) for leaf, asked in zip(leaves, wanted, strict=True) if asked]
+    return [np.zeros(shape_of(x), dtype_of(x))[()] if g is None else g for g, x in zip(pulled, plain, strict=True)]
+
+
+def shown(out):
+    return out.type if isinstance(out, Value) else repr(out)

@@ -1,0 +1,116 @@
+"""Tracked: a value that says in a program how it was computed, and may be looked at.
+
+It is a `Symbol` that has its value, so that code that branches on values can be read for its sparsity at one point: the program is
+that of the way taken there. What has no derivative (comparisons, integers) is plain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dispatch import dtype_of, strengthen
+from ..levels import Handle, Level, Owner, locate, new, shared_view, version_of
+from ..program.compiled import ProgramRow
+from ..program.program import Program, updated
+from ..program.symbol import user_line
+from ..restated import restated
+from ..rules.memory import copied, copied_to_write
+from ..traced import Traced, writable
+
+__all__ = ["Recorder", "Tracked"]
+
+
+class Recorder(Level):
+    """The level of Tracked values, and the program that what is done with them is entered into."""
+
+    __slots__ = ("program",)
+
+    def __init__(self):
+        super().__init__()
+        self.program = Program()
+
+    def input(self, plain):
+        return make(plain, self.program.input(plain), self)
+
+    def entered(self, argument):
+        """Return an argument as it stands in the program, and as it is."""
+        kind = type(argument)
+        if kind is Tracked and argument.level is self:
+            argument._refresh()
+            return argument.payload if argument.payload is not None else self.entered(argument.primal)[0], argument.primal
+        if kind is np.ndarray:
+            return self.program.constant(argument), argument
+        if kind in (tuple, list):
+            pairs = [self.entered(part) for part in argument]
+            return kind(pair[0] for pair in pairs), kind(pair[1] for pair in pairs)
+        if kind is dict:
+            pairs = {key: self.entered(part) for key, part in argument.items()}
+            return {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
+        return argument, argument
+
+    def record(self, fn, call, args, kwargs):
+        """Evaluate, enter it into the program and return the result: Tracked where it can have a derivative."""
+        self.check()
+        pairs = [self.entered(arg) for arg in args]
+        entered, values = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        if not self.weak and len(values) > 1:
+            strengthen(values, args)
+        options, plain = self.entered(kwargs)
+        result = call(*values, **plain)
+        if isinstance(result, tuple | list):
+            made = self.program.append(fn, tuple(entered), options, result, user_line())
+            parts = [make(part, value, self) for part, value in zip(result, made, strict=True)]
+            return type(result)(parts) if type(result) in (tuple, list) else type(result)(*parts)
+        if dtype_of(result).kind not in "fc":
+            return result
+        return make(result, self.program.append(fn, tuple(entered), options, result, user_line()), self)
+
+
+class Tracked(Traced):
+    """A value and its `Value` in a program."""
+
+    __slots__ = ()
+    value_in_program = Handle.__dict__["payload"]
+
+    def __repr__(self):
+        return f"Tracked({self._refresh().primal})"
+
+    def _interpret(self, row, args, kwargs, evaluate=None):
+        level = self.level
+        if isinstance(row, ProgramRow):  # a compiled function: operation by operation
+            return tuple(row.fn.program.run(*args))
+        result = level.record(row.fn, evaluate or row.call, args, kwargs)
+        if row.view is not None and type(args[0]) is Tracked and type(result) is Tracked and shares(result.primal, args[0].primal):
+            result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
+        return result
+
+    def _assign(self, ops, index, v):
+        level = self.level
+        entered, value = level.entered(v)
+        written, _ = level.entered(self)
+        where, how = level.entered(index)[0], level.entered(tuple(ops))[0]
+        alias = self.alias
+        if alias is None or not alias.exclusive:
+            self.primal = (copied_to_write if type(self.primal) is np.ndarray else copied)(self.primal)
+            self.alias = alias = Owner(version_of(self) + 1, True)
+        buffer = writable(self.primal, value)
+        if buffer is not self.primal:
+            self.primal = buffer
+        locate(ops, buffer)[index] = value
+        self.payload = level.program.append(updated, (written, entered, where, how), {}, self.primal, user_line())
+        alias.version += 1
+
+
+Tracked._restate = restated  # type: ignore[method-assign]
+
+
+def make(plain, value, level):
+    """Return a Tracked; a number of NumPy is kept as one."""
+    tracked = new(Tracked)
+    tracked.primal, tracked.payload, tracked.level, tracked.alias = plain, value, level, None
+    return tracked
+
+
+def shares(ans, x):
+    """Return whether a result is a view of the memory of `x`."""
+    return type(ans) is np.ndarray and type(x) is np.ndarray and (ans is x or (ans.base is not None and np.may_share_memory(ans, x)))

@@ -1,0 +1,46 @@
+"""Flat vectors for pytrees: the elements of all leaves, one leaf after the other, each in C order."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import optree
+
+from ..dispatch import dtype_of
+from ..seeding import flatten_input, shape_of
+
+__all__ = ["Flattened", "flat", "sizes"]
+
+
+class Flattened:
+    """Differentiable arguments, and vectors of as many numbers."""
+
+    def __init__(self, primals, where):
+        self.leaves, self.structure = flatten_input(tuple(primals), where)
+        self.size = sum(sizes(self.leaves))
+        self.dtype = np.result_type(*map(dtype_of, self.leaves))
+
+    @property
+    def primals(self):
+        return optree.tree_unflatten(self.structure, self.leaves)
+
+    def unflatten(self, v):
+        """Return a vector as a tuple like the arguments."""
+        parts = np.split(np.ravel(v), np.cumsum(sizes(self.leaves))[:-1])
+        return optree.tree_unflatten(self.structure, [like(part, leaf) for part, leaf in zip(parts, self.leaves, strict=True)])
+
+
+def like(part, leaf):
+    """Return elements of a vector in the shape and dtype of a leaf."""
+    return np.reshape(part, shape_of(leaf)).astype(dtype_of(leaf), copy=False)[()]
+
+
+def sizes(leaves):
+    """Return how many elements each leaf has."""
+    return [math.prod(shape_of(leaf)) for leaf in leaves]
+
+
+def flat(tree):
+    """Return the leaves of a pytree as one flat array."""
+    return np.concatenate([np.ravel(leaf) for leaf in optree.tree_leaves(tree)])

@@ -1,0 +1,78 @@
+"""verify=True: a sparse Jacobian against the function itself, along random directions; an entry that the pattern misses is named."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..derivative import jvp
+from ..dispatch import dtype_of
+from ..program.jit import Jit
+from ..seeding import with_arguments
+from .vectors import Flattened, flat
+
+__all__ = ["verified"]
+
+TIMES = 2  # random directions
+MOST_ROWS = 100  # rows that are wrong, in which a missing entry is looked for
+
+
+def verified(f, args, kwargs, positions, matrix, where, nan_safe=False):
+    """Raise where the products of a Jacobian with random vectors are not the derivatives of f along them.
+
+    Raises
+    ------
+    ValueError
+        Naming an entry that is not in the pattern and is different from zero, or saying that f gives two values at one point.
+    """
+    f = f.f if isinstance(f, Jit) else f
+    given = Flattened((args[i] for i in positions), where)
+    g = with_arguments(f, args, kwargs, positions)
+    random = np.random.default_rng(len(matrix.indices))
+
+    def along(v):
+        """Return the value and the derivative of f along a vector, both flat."""
+        value, tangent = jvp(g, tuple(given.primals), tuple(given.unflatten(v)), nan_safe=nan_safe)
+        return flat(value), flat(tangent)
+
+    def scattered(columns):
+        """Return the same along a random vector that is zero outside of these columns."""
+        v = np.zeros(given.size)
+        v[columns] = random.standard_normal(len(columns))
+        return along(v)
+
+    precision = max(float(np.finfo(dtype_of(leaf)).eps) for leaf in given.leaves)
+    for _ in range(TIMES):
+        v = random.standard_normal(given.size)
+        value, tangent = along(v)
+        size = abs(matrix) @ abs(v) + abs(tangent)
+        wrong = abs(matrix @ v - tangent) > np.sqrt(precision) * size
+        if not wrong.any():
+            continue
+        again, _ = along(v)
+        if not np.array_equal(value, again, equal_nan=True):
+            raise ValueError(f"{where}: f gives two values at the same arguments: it is not deterministic, and has no Jacobian")
+        for row in np.flatnonzero(wrong)[:MOST_ROWS].tolist():
+            outside = np.setdiff1d(np.arange(given.size), matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]])
+            column = missing(row, outside, scattered)
+            if column is not None:
+                unit = np.zeros(given.size)
+                unit[column] = 1.0
+                raise ValueError(
+                    f"{where}: the pattern misses entry ({row}, {column}): the derivative of output {row} by input {column} is "
+                    f"{along(unit)[1][row]:.6g} here"
+                )
+        raise ValueError(f"{where}: row {row} of the sparse Jacobian differs from the derivative of f along a random vector")
+
+
+def missing(row, columns, along):
+    """Return one of these columns in which a row of the Jacobian is different from zero, found by halving; None if there is none."""
+
+    def touched(columns):
+        return along(columns)[1][row] != 0
+
+    if not len(columns) or not touched(columns):
+        return None
+    while len(columns) > 1:
+        half = len(columns) // 2
+        columns = columns[:half] if touched(columns[:half]) else columns[half:]
+    return int(columns[0])

@@ -1,0 +1,220 @@
+"""Sparse Jacobians and Hessians in forward mode: equal to the dense ones, eager and compiled, for every kind of argument."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import dualad
+from dualad import coloring, hessian, jacobian, jit, sparsity, value_and_jacobian
+
+sparse = pytest.importorskip("scipy.sparse")
+U = np.sin(np.arange(12.0))
+
+
+def burgers(u):
+    h = 1.0 / len(u)
+    out = np.zeros_like(u)
+    out[1:-1] = u[1:-1] * (u[2:] - u[:-2]) / (2 * h) - 0.01 * (u[2:] - 2 * u[1:-1] + u[:-2]) / h**2
+    out[0], out[-1] = u[0], u[-1]
+    return out
+
+
+def energy(u):
+    return np.sum(np.cos(u[1:] * u[:-1])) + u[0] ** 3
+
+
+@pytest.fixture(params=["eager", "compiled"])
+def made(request):
+    return (lambda f: f) if request.param == "eager" else partial(jit, backend="numpy")
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 2])
+def test_jacobians_are_the_dense_ones(made, chunk):
+    dense, f = jacobian(burgers)(U), made(burgers)
+    pattern = sparsity(f, U)
+    for given in ("auto", pattern, pattern.toarray(), coloring(pattern), coloring(pattern.tocsc(), order="largest_first")):
+        jac = jacobian(f, chunk=chunk, sparsity=given)
+        for _ in range(2):
+            found = jac(U)
+            assert isinstance(found, sparse.csr_array) and found.has_canonical_format and found.nnz == pattern.nnz
+            np.testing.assert_allclose(found.toarray(), dense, rtol=1e-13, atol=1e-13)
+        value, found = value_and_jacobian(f, chunk=chunk, sparsity=given)(U)
+        np.testing.assert_allclose(value, burgers(U), rtol=1e-13)
+        np.testing.assert_allclose(found.toarray(), dense, rtol=1e-13, atol=1e-13)
+
+
+def test_three_colours_take_one_evaluation():
+    calls = []
+
+    def f(u):
+        calls.append(u)
+        return burgers(u)
+
+    colors = coloring(sparsity(f, U))
+    calls.clear()
+    jacobian(f, sparsity=colors)(U)
+    assert colors.colors == 3 and len(calls) == 1
+    n = 100_000
+    colors = coloring(sparsity(f, np.ones(n)))
+    calls.clear()
+    jacobian(f, sparsity=colors)(np.ones(n))
+    assert len(calls) == 1
+
+
+def test_other_arguments_trees_dtypes_and_aux(made):
+    def f(p, scale, n=2):
+        return {"a": p["x"][1:] * p["y"] * scale, "b": p["x"][:1] ** n}, {"scale": scale}
+
+    x = np.array([1.0, 2.0, 3.0], np.float32)
+    dense = np.array([[0.0, 6.0, 0.0, 4.0], [0.0, 0.0, 6.0, 6.0], [2.0, 0.0, 0.0, 0.0]])
+    for dtype in (np.float32, np.float64):
+        args = {"x": x.astype(dtype), "y": dtype(3.0)}, 2.0
+        jac, aux = jacobian(made(f), has_aux=True, sparsity="auto")(*args)
+        np.testing.assert_allclose(jac.toarray(), dense)
+        assert jac.dtype == dtype and aux == {"scale": 2.0}
+    found = jacobian(made(lambda s, x: s * x), argnums=(1, 0), sparsity="auto")(2.0, U[:3])
+    np.testing.assert_allclose(found.toarray(), np.column_stack([2.0 * np.eye(3), U[:3]]))
+    assert jacobian(made(lambda x: x**2), sparsity="auto")(3.0).toarray().tolist() == [[6.0]]
+    assert jacobian(made(lambda x: x**2), sparsity="auto")(np.arange(3)).diagonal().tolist() == [0.0, 2.0, 4.0]
+    z = np.array([1.0 + 2.0j, 3.0])
+    found = jacobian(made(lambda z: z**2), holomorphic=True, sparsity="auto")(z)
+    np.testing.assert_allclose(found.toarray(), np.diag(2.0 * z))
+    assert jacobian(made(lambda x: np.ones(2)), sparsity="auto")(U).nnz == 0
+
+
+def test_auto_finds_a_pattern_for_each_kind_of_arguments_and_again_where_what_is_read_changes():
+    mask = np.array([1.0, 0.0, 1.0])
+    jac = jacobian(lambda x: x * mask + x[::-1] * 0.0, sparsity="auto")
+    assert jac(np.ones(3)).nnz == 2
+    mask[1] = 2.0
+    assert jac(np.ones(3)).toarray().tolist() == np.diag([1.0, 2.0, 1.0]).tolist()
+    picked = jacobian(lambda x, i: x[i], sparsity="auto")
+    for i in ([0, 2], [1, 1]):
+        assert picked(np.ones(3), np.array(i)).indices.tolist() == i
+    both = jacobian(lambda x: np.cumsum(x), sparsity="auto")
+    assert [both(np.ones(n)).nnz for n in (2, 3, 2)] == [3, 6, 3]
+
+
+def test_hessians_are_the_dense_ones(made):
+    dense, f = hessian(energy)(U), made(energy)
+    pattern = sparsity(energy, U, order=2)
+    for given in ("auto", pattern, coloring(pattern, "symmetric"), coloring(pattern)):
+        found = hessian(f, sparsity=given, verify=True)(U)
+        np.testing.assert_allclose(found.toarray(), dense, rtol=1e-12, atol=1e-12)
+    arrow = lambda x, a: np.sum(x[0] * a * x) + np.sum(x**3)
+    found = hessian(made(arrow), sparsity="auto")(U, 2.0)
+    np.testing.assert_allclose(found.toarray(), hessian(arrow)(U, 2.0), atol=1e-12)
+    found = hessian(made(lambda p: p["a"] ** 2 * np.sum(p["b"])), sparsity="auto")({"a": 2.0, "b": np.ones(2)})
+    np.testing.assert_allclose(found.toarray(), [[4.0, 4.0, 4.0], [4.0, 0.0, 0.0], [4.0, 0.0, 0.0]])
+    assert hessian(made(lambda x: np.sum(x)), sparsity="auto")(U).nnz == 0
+
+
+def test_compiled_entries_come_from_one_program(monkeypatch):
+    pytest.importorskip("numba")
+    f = jit(burgers)
+    jac = jacobian(f, sparsity=coloring(sparsity(burgers, U)))
+    jac(U)
+    monkeypatch.setattr(dualad.program.jit, "trace", None)
+    monkeypatch.setattr(dualad.sparse.compressed, "Products", None)
+    np.testing.assert_allclose(jac(U[::-1].copy()).toarray(), jacobian(burgers)(U[::-1]), atol=1e-12)
+
+
+def test_a_local_pattern_serves_a_function_that_branches():
+    f = lambda x: x[1:] * x[:-1] if x[0] > 0.0 else x[1:] + 1.0
+    x = np.array([1.0, 2.0, 3.0])
+    with pytest.raises(TypeError, match="local=True"):
+        jacobian(f, sparsity="auto")(x)
+    found = jacobian(f, sparsity=sparsity(f, x, local=True), verify=True)(x)
+    np.testing.assert_array_equal(found.toarray(), jacobian(f)(x))
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_entry_is_named(made):
+    pattern = sparsity(burgers, U).toarray()
+    jacobian(made(burgers), sparsity=pattern, verify=True)(U)
+    for row, column in ((3, 4), (7, 7), (0, 0)):
+        short = pattern.copy()
+        short[row, column] = False
+        value = jacobian(burgers)(U)[row, column]
+        with pytest.raises(ValueError, match=rf"misses entry \({row}, {column}\): .* is {value:.6g} here"):
+            jacobian(made(burgers), sparsity=short, verify=True)(U)
+    short = sparsity(energy, U, order=2).toarray()
+    short[4, 5] = short[5, 4] = False
+    with pytest.raises(ValueError, match=r"hessian: the pattern misses entry \((4, 5|5, 4)\)"):
+        hessian(made(energy), sparsity=short, verify=True)(U)
+
+
+def test_patterns_of_other_functions_are_refused(made):
+    f, pattern = made(burgers), sparsity(burgers, U)
+    for wrong, message in (
+        (pattern[:, :-1], "the arguments are 12 numbers, the pattern has 11 columns"),
+        (pattern[:-1], "f returns 12 numbers, the pattern has 11 rows"),
+    ):
+        for given in (wrong, coloring(wrong)):
+            with pytest.raises(ValueError, match=message):
+                jacobian(f, sparsity=given)(U)
+    for mode in ("reverse", "both"):
+        with pytest.raises(ValueError, match=f"is for mode '{mode}'.*checkpoint.jacobian"):
+            jacobian(f, sparsity=coloring(pattern, mode))
+    with pytest.raises(ValueError, match="is for mode 'reverse': give one of a symmetric pattern"):
+        hessian(energy, sparsity=coloring(pattern, "reverse"))
+    with pytest.raises(ValueError, match="not symmetric"):
+        hessian(energy, sparsity=np.triu(np.ones((12, 12))))
+    with pytest.raises(ValueError, match="sparsity is 'dense': give"):
+        jacobian(f, sparsity="dense")
+    with pytest.raises(TypeError, match="the pattern is dict"):
+        jacobian(f, sparsity={})
+
+
+def test_functions_that_are_not_deterministic_are_refused():
+    rng = np.random.default_rng(0)
+    f = lambda x: x * rng.random()
+    with pytest.raises(TypeError, match="two traces"):
+        jacobian(f, sparsity="auto")(U)
+    with pytest.raises(ValueError, match="not deterministic"):
+        jacobian(f, sparsity=np.eye(12), verify=True)(U)
+
+
+def test_other_wrong_calls():
+    with pytest.raises(ValueError, match="jacobian: verify=True compares a sparse"):
+        jacobian(burgers, verify=True)
+    with pytest.raises(ValueError, match="hessian: verify=True compares a sparse"):
+        hessian(energy, verify=True)
+    with pytest.raises(TypeError, match="is complex"):
+        jacobian(np.exp, sparsity="auto")(U + 1j)
+    with pytest.raises(TypeError, match="hessian: f returns"):
+        hessian(burgers, sparsity=np.eye(12))(U)
+    with pytest.raises(TypeError, match=r"a branch.*checkpoint.hessian"):
+        hessian(lambda x: np.sum(x) if x[0] > 0 else x[1], sparsity=np.eye(12))(U)
+    pattern = np.eye(12)
+    with pytest.raises(TypeError, match="holds plain numbers only"):
+        jacobian(lambda x: jacobian(lambda y: y * x, sparsity=pattern)(U).sum())(U)
+    with pytest.raises(TypeError, match="is being differentiated"):
+        jacobian(lambda x: jacobian(np.sin, sparsity="auto")(x).sum())(U)
+
+
+# --- linear operators -------------------------------------------------------------------------------------------------------------
+
+
+def test_linear_operators(made):
+    f = made(lambda p, s: (p["x"][1:] * p["y"] * s, np.sum(p["x"]) * np.ones((2, 2))))
+    args = {"x": np.arange(1.0, 4.0), "y": 2.0}, 3.0
+    operator = jacobian(f).linear_operator(*args)
+    dense = np.vstack([[0.0, 6.0, 0.0, 6.0], [0.0, 0.0, 6.0, 9.0], np.tile([1.0, 1.0, 1.0, 0.0], (4, 1))])
+    assert operator.shape == (6, 4) and operator.dtype == float
+    np.testing.assert_allclose(operator @ np.eye(4), dense)
+    np.testing.assert_allclose(operator.T @ np.eye(6), dense.T)
+    np.testing.assert_allclose(operator.rmatvec(np.ones(6)), dense.sum(axis=0))
+    np.testing.assert_allclose(jacobian(f, argnums=1).linear_operator(*args) @ [1.0], dense[:, 3] * 2.0 / 3.0 * np.r_[1, 1, 0, 0, 0, 0])
+
+
+def test_the_transpose_of_what_cannot_be_traced_names_the_way_out():
+    operator = jacobian(lambda x: x if x[0] > 0 else 2.0 * x).linear_operator(U)
+    np.testing.assert_allclose(operator @ U, 2.0 * U)
+    with pytest.raises(TypeError, match=r"a branch.*checkpoint.jacobian\(f\).linear_operator"):
+        operator.rmatvec(U)

@@ -1,0 +1,65 @@
+"""Every row of the table: its pattern covers the nonzeros of the dense Jacobian, and is exact where it must be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import samples_more  # noqa: F401  (enters its samples)
+from cases import Case
+from samples import SAMPLES
+
+from dualad import jacobian, sparsity
+from dualad.rules.kinds import ROWS, public_name
+
+pytest.importorskip("scipy.sparse")
+MOST = 60  # columns of the samples that are tried
+rows = pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for fn in SAMPLES])
+
+
+def cases_of(fn):
+    """Yield each sample of a function with at most so many numbers, one that has a derivative, and the nonzeros of its Jacobian."""
+    for sample in SAMPLES[fn]:
+        case = Case(fn, sample)
+        if any(case.inexact) and 0 < sum(map(np.size, case.leaves)) <= MOST:
+            yield case, dense(case) != 0
+
+
+def dense(case):
+    """Return the dense Jacobian by all leaves, one matrix."""
+    complex_ = any(map(np.iscomplexobj, case.leaves))
+    with np.errstate(all="ignore"):
+        blocks = jacobian(lambda leaves: case(leaves), holomorphic=complex_)(case.leaves)
+    rows = [
+        [
+            np.reshape(block, (np.size(block) // max(np.size(x), 1), np.size(x)))
+            for block, x in zip(row, case.leaves, strict=True)
+            if np.size(x)
+        ]
+        for row in blocks
+    ]
+    return np.concatenate([np.concatenate(row, axis=1) for row in rows])
+
+
+@rows
+def test_no_entry_is_missing(fn):
+    for case, nonzero in cases_of(fn):
+        for local in (True,) if ROWS[fn].value_dependent else (False, True):
+            pattern = sparsity(lambda leaves: case(leaves), list(case.leaves), local=local).toarray()
+            assert pattern.shape == nonzero.shape
+            assert not (nonzero & ~pattern).any(), f"{case.sample}, local={local}"
+
+
+EXACT = {
+    "elementwise": [np.sin, np.exp, np.multiply, np.divide, np.hypot, np.arctan2, np.sqrt],
+    "moves": [np.roll, np.flip, np.transpose, np.moveaxis, np.swapaxes, np.diagonal, np.concatenate, np.stack, np.tile, np.repeat, np.tril],
+    "reductions": [np.sum, np.cumsum, np.trace],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fn", [fn for fns in EXACT.values() for fn in fns], ids=public_name)
+def test_elementwise_moves_and_reductions_are_exact(fn):
+    """The samples' values are generic, so that an entry that can be different from zero is."""
+    for case, nonzero in cases_of(fn):
+        if case.precise and not case.sample.casts and not any(map(np.iscomplexobj, case.leaves)):
+            pattern = sparsity(lambda leaves: case(leaves), list(case.leaves)).toarray()
+            assert np.array_equal(pattern, nonzero), case.sample
