@@ -9,7 +9,8 @@ from cases import Case
 from samples import SAMPLES
 
 from dualad import jacobian, sparsity
-from dualad.rules.kinds import ROWS, public_name
+from dualad.rules.calling import public_name
+from dualad.rules.kinds import ROWS
 
 pytest.importorskip("scipy.sparse")
 MOST = 60  # columns of the samples that are tried
