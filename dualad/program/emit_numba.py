@@ -6,6 +6,7 @@ which it writes into. It allocates nothing. The source depends on the program al
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass, field
 
@@ -13,10 +14,12 @@ import numpy as np
 
 from .forms import Buffer, Node, Reduce, Scatter
 from .fuse import Nest, Part, Plan
-from .nests import Body, below, boxes_of, cuts_of, literal, neutral
+from .nests import Body, below, boxes_of, cuts_of, is_angle, literal, neutral
 from .pull import Expression, Pull
 
 __all__ = ["Source", "emit"]
+
+MOST_SLABS, LARGEST_SLAB = 64, 1024  # beyond, every slab has loops of its own
 
 HEADER = '''"""Emitted by dualad: do not edit."""
 
@@ -167,7 +170,11 @@ class Function:
         whole = [(0, n) for n in nest.shape]
         trial = self.pull(whole)
         targets = self.targets(nest, trial)
-        fast, rest = boxes_of(cuts_of(trial, targets))
+        cuts = cuts_of(trial, targets)
+        axis = slab_axis(nest, cuts)
+        if axis is not None and self.slabs(nest, axis):
+            return
+        fast, rest = boxes_of(cuts)
         alone = len(fast) + len(rest) == 1
         if len(fast) == 1 and not rest and len(whole) > 1 and flattens(nest, trial, targets):
             count = int(np.prod(nest.shape))
@@ -187,6 +194,29 @@ class Function:
         for root in nest.roots:
             if isinstance(root.form, Reduce) and not root.shape:
                 self.lines.append((root, f"[()] = {self.total(root)}"))
+
+    def slabs(self, nest, axis):
+        """Emit roots that are another expression at each position of an axis: the loops are over the other axes, and store into all.
+
+        Return whether that goes.
+        """
+        inner = [n for k, n in enumerate(nest.shape) if k != axis]
+        pull = self.pull([(0, n) for n in inner])
+        places = [(*pull.own[:axis], k, *pull.own[axis:]) for k in range(nest.shape[axis])]
+        elements = []
+        for root, at in itertools.product(nest.roots, places):
+            elements.append((root, at, pull.define(root, at)))
+            pull.keep(*elements[-1])
+
+        expressions = [expression for *_, expression in elements]
+        if any(is_angle(expression) for expression in below(expressions)):  # whose loops are emitted twice
+            return False
+        body = Body(self, pull.box, fast=not pull.conditions)
+        body.evaluate(expressions)
+        for root, at, expression in elements:
+            body.store(root, expression, at)
+        self.lines += body.lines([("0", str(n)) for n in inner] if pull.conditions else bounds(pull.box))
+        return True
 
     def guarded(self, nest, body, rest, whole, checks, alone):
         """Emit the loops over the boxes in `rest`, and over all if an angle was too large."""
@@ -293,6 +323,17 @@ class Function:
         self.parameters = sorted(self.used, key=lambda node: parameter_order(self.buffers.name(node)))
         names = ", ".join(self.buffers.name(node) for node in self.parameters)
         return "\n".join([*self.tables, "@njit(**OPTIONS, cache=CACHED)", f"def {self.title}({names}):", *(body or ["    pass"])])
+
+
+def slab_axis(nest, cuts):
+    """Return the axis along which each position is a case of its own, if these are few and what is at one of them is small, or None."""
+    if any(isinstance(root.form, Reduce) for root in nest.roots):
+        return None
+    for axis, (count, edges) in enumerate(zip(nest.shape, cuts, strict=True)):
+        size = int(np.prod(nest.shape)) // count
+        if 4 <= count == len(edges) - 1 <= MOST_SLABS and 1 < size <= LARGEST_SLAB:
+            return axis
+    return None
 
 
 def suffix(axes, count):

@@ -15,7 +15,7 @@ import numpy as np
 from .forms import Along, Node
 from .pull import Expression
 
-__all__ = ["COMBINE", "Body", "below", "boxes_of", "cuts_of", "literal", "neutral"]
+__all__ = ["COMBINE", "Body", "below", "boxes_of", "cuts_of", "is_angle", "literal", "neutral"]
 
 #: more boxes than this are not told apart
 MOST_BOXES = 81
@@ -125,6 +125,11 @@ def repeats(expression):
     return expression.what.template.partition("{0}")[2] if expression.kind == "map" else ""
 
 
+def is_angle(expression):
+    """Return whether an expression is a function of an angle, which may be too large for `kernels`."""
+    return expression.kind == "map" and expression.what.template.partition("(")[0] in ANGLES
+
+
 def below(targets):
     """Return all expressions that targets need, operands first."""
     order, seen = [], set()
@@ -186,7 +191,7 @@ class Body:
                 len(mine) == 1 and expression not in targeted and self.level_of(mine[0]) == level and mine[0].kind not in ("read", "where")
             )
             repeatable = expression.kind == "number" or (expression.kind == "read" and (text.endswith("[j]") or text.isidentifier()))
-            if repeatable or (once and len(text) < 80 and not self.is_angle(mine[0]) and "{0}" not in repeats(mine[0])):
+            if repeatable or (once and len(text) < 80 and not is_angle(mine[0]) and "{0}" not in repeats(mine[0])):
                 self.enter(expression, text if closed else f"({text})")
                 if not repeatable:
                     inlined.append(expression)
@@ -210,9 +215,6 @@ class Body:
             text = f"{text}  # {self.function.where(line)}"
         (self.function.lines if level == 0 else self.before[level]).append(text)
 
-    def is_angle(self, expression):
-        return expression.kind == "map" and expression.what.template.partition("(")[0] in ANGLES
-
     def text(self, expression):
         """Return an expression's source, and whether it may stand in another without parentheses."""
         kind, what = expression.kind, expression.what
@@ -231,7 +233,7 @@ class Body:
                 return f"{args[0]} != 0", False
             return f"np.{what.name}({args[0]})", True
         template = what.template if expression.args[0].dtype.kind != "b" or what.booleans is None else what.booleans
-        if self.is_angle(expression):
+        if is_angle(expression):
             if self.box is None or self.level_of(expression) < self.depth:
                 template = f"any_{template}"
             else:

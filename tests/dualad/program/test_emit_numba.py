@@ -181,3 +181,16 @@ def test_an_index_out_of_bounds_names_the_line():
     assert native.call(np.arange(5.0), -5) == (0.0,)
     with pytest.raises(IndexError, match=r"jit: test_emit_numba.py, line \d+: index 5 is out of bounds for axis 0 with size 5"):
         native.call(np.arange(5.0), 5)
+
+
+def test_slabs_share_one_loop():
+    """What is another expression at each position of an axis is computed together, not case by case."""
+
+    def f(x, y):
+        r, s = x * y, np.exp(x) + y
+        return np.stack([r - s, r + s, r * 2.0, s, -r, np.concatenate([r[1:], r[:1]])])
+
+    x, y = np.linspace(-1.0, 2.0, 50), np.linspace(0.5, 1.5, 50)
+    native = agrees(f, x, y, rtol=1e-14)
+    assert native.emitted.nests == 1 and native.source.count("= exp(") == 1
+    assert emit(plan(traced(lambda x: np.stack([x[:-1] * k for k in range(1, 6)], 1), x))).text.count("for j in range(49)") == 1
