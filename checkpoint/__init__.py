@@ -12,6 +12,7 @@ from .chain import chain
 from .draw import draw
 from .explain import Explanation, explain
 from .gradient import grad, hvp, jacobian, linearize, value_and_grad, vjp
+from .hessian import hessian
 from .plan import Plan, plan
 from .plot import plot_schedule
 from .profile import profile
@@ -55,6 +56,7 @@ __all__ = [
     "explain",
     "from_checkpoint_schedules",
     "grad",
+    "hessian",
     "hvp",
     "jacobian",
     "linearize",

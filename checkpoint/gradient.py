@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from dualad.callers import trim
 from dualad.derivative import jvp
 from dualad.hints import Argnums, Array, Aux, Chunk, Element, Number, Rest, Result, X
+from dualad.jacobian import refuse_verify
 from dualad.seeding import check_chunk, check_function, check_holomorphic, chosen, unflatten_arguments, with_arguments
 
+from .compressed import recorded_operator, sparse_jacobian
 from .recording import Recording, recorded_gradient
 
 __all__ = ["grad", "hvp", "jacobian", "linearize", "value_and_grad", "vjp"]
@@ -192,6 +194,8 @@ def jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[False] = False,
@@ -202,6 +206,8 @@ def jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[False] = False,
@@ -212,6 +218,8 @@ def jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[False] = False,
@@ -222,6 +230,8 @@ def jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[True],
@@ -232,6 +242,8 @@ def jacobian(
     argnums: Argnums = 0,
     chunk: Chunk = None,
     *,
+    sparsity: Any = None,
+    verify: bool = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: bool = False,
@@ -241,6 +253,8 @@ def jacobian(
     argnums: Argnums = 0,
     chunk: Chunk = None,
     *,
+    sparsity: Any = None,
+    verify: bool = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: bool = False,
@@ -252,13 +266,19 @@ def jacobian(
     f : function of numbers, arrays or pytrees of them; it returns one too.
     argnums : position of the argument to differentiate, or a tuple of positions.
     chunk : how many rows (cotangents) to pull back at once; by default as many as stay in the cache.
+    sparsity : the Jacobian is sparse: "auto", a pattern or a colouring (`dualad.coloring`), as for `dualad.jacobian`. A pattern is
+        coloured by columns, rows or both, whatever has fewest colours; so few dense rows, or an arrow, take few products too. Columns
+        are computed in forward mode, rows in reverse mode.
+    verify : see `dualad.jacobian`.
     holomorphic : f is complex-differentiable: needed where an input is complex, see `dualad.jacobian`.
     nan_safe, has_aux : see `grad`.
 
     Returns
     -------
     function with f's arguments. Its result is, for each leaf of f's output, the tree of the input's leaves, of shape
-    ``out.shape + in.shape``; with a tuple `argnums`, a tuple of those.
+    ``out.shape + in.shape``; with a tuple `argnums`, a tuple of those. With `sparsity` it is one ``scipy.sparse.csr_array``, as for
+    `dualad.jacobian`. The function's ``linear_operator(*args)`` is the Jacobian as a ``scipy.sparse.linalg.LinearOperator``: f is
+    recorded once, and products with the Jacobian and its transpose sweep over the recording.
 
     Raises
     ------
@@ -272,13 +292,23 @@ def jacobian(
     >>> jacobian(lambda x: np.stack([x[0] * x[1], np.sin(x[0])]))(np.array([0.0, 2.0]))
     array([[2., 0.],
            [1., 0.]])
+    >>> jac = jacobian(lambda x: np.stack([np.sum(x), x[2] ** 2]), sparsity="auto")
+    >>> print(jac(np.array([1.0, 2.0, 3.0])).toarray())
+    [[1. 1. 1.]
+     [0. 0. 6.]]
     """
     check_function(f, "jacobian")
     check_chunk(chunk, "jacobian")
+    refuse_verify(sparsity, verify, "jacobian")
+    compressed = None
+    if sparsity is not None:
+        compressed = sparse_jacobian(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux)
 
     @wraps(f)
     def differentiated(*args, **kwargs):
         try:
+            if compressed is not None:
+                return compressed(*args, **kwargs)
             positions, single = chosen(args, argnums, "jacobian")
             recording = Recording(
                 with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian", nan_safe, has_aux
@@ -294,6 +324,7 @@ def jacobian(
             raise
         return (jac, recording.aux) if has_aux else jac
 
+    vars(differentiated)["linear_operator"] = lambda *args, **kwargs: recorded_operator(f, argnums, args, kwargs, nan_safe)
     return differentiated
 
 

@@ -147,7 +147,7 @@ class Recording:
                 units = np.zeros((stop - start, size), dtype)
                 units[np.arange(stop - start), np.arange(start, stop)] = 1.0
                 with Level(stop - start) as level:
-                    pulled = self.pull_units(k, units.reshape(stop - start, *shape), level)
+                    pulled = self.pull_units([(self.nodes[k], units.reshape(stop - start, *shape))], level)
                     for i, rows in enumerate(pulled):
                         if rows is not None:
                             if type(rows) is not np.ndarray and type(blocks[i]) is np.ndarray:
@@ -155,15 +155,15 @@ class Recording:
                             blocks[i][start:stop] = rows
         return [np.reshape(block, (*shape, *shape_of(leaf)))[()] for block, leaf in zip(blocks, self.leaves, strict=True)]
 
-    def pull_units(self, k, units, level):
-        """Return the cotangents of the inputs for K unit cotangents of output leaf k, as plain (K, ...) buffers.
+    def pull_units(self, pairs, level):
+        """Return the cotangents of the inputs for K cotangents of each of some nodes, as plain (K, ...) buffers.
 
         A complex output of a real input takes two sweeps: Re(1 dy) and Re(-1j dy) = Im(dy).
         """
         sweeps = []
-        mixed = units.dtype.kind == "c" and any(dtype_of(leaf).kind != "c" for leaf in self.leaves)
+        mixed = any(units.dtype.kind == "c" for _, units in pairs) and any(dtype_of(leaf).kind != "c" for leaf in self.leaves)
         for factor in (1.0, -1j)[: 2 if mixed else 1]:
-            pulled = self.tape.pull([(self.nodes[k], wrap(units * factor, level))], self.inputs)
+            pulled = self.tape.pull([(node, wrap(units * factor, level)) for node, units in pairs], self.inputs)
             sweeps.append(
                 [
                     None if g is None else unwrap(like_primal(g, leaf), level, shape_of(leaf))

@@ -32,7 +32,7 @@ from .coloring import Coloring, as_pattern, coloring
 from .pattern import Arguments, found
 from .vectors import sizes
 
-__all__ = ["Colored", "Compressed", "check_columns"]
+__all__ = ["Colored", "Compressed", "check_columns", "check_rows"]
 
 MOST_KEPT = 16  # colourings found by themselves
 
@@ -104,7 +104,10 @@ class Compressed:
         for known, made in self.made:
             if known is colors:
                 return made
-        jitted, inner = self.f, Compressed(self.f.f, self.argnums, None, colors.forward_colors, self.where, **self.options)
+        jitted, inner = (
+            self.f,
+            type(self)(self.f.f, self.argnums, None, max(colors.forward_colors, colors.reverse_colors), self.where, **self.options),
+        )
         f = self.f.f  # seen here by what watches what a compiled function reads
 
         def entries(*args, **kwargs):
@@ -117,11 +120,13 @@ class Compressed:
     def entries(self, colors, args, kwargs, f=None):
         """Return the value, the entries of the Jacobian in the order of the pattern, and the aux if there is one."""
         positions, _ = chosen(args, self.argnums, self.where)
-        f = with_arguments(f or self.f, args, kwargs, positions)
+        products = self.products(with_arguments(f or self.f, args, kwargs, positions), args, positions, colors)
+        return products.value, np.take(products.flat, colors.found_at), *products.aux
+
+    def products(self, f, args, positions, colors):
+        """Return the products with the directions of the colouring."""
         primals = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
-        products = Products(f, primals, colors, self.chunk, self.where, **self.options)
-        data = np.take(products.flat, colors.found_at)
-        return products.value, data, *products.aux
+        return Products(f, primals, colors, self.chunk, self.where, **self.options)
 
 
 class Products:
@@ -175,11 +180,7 @@ class Products:
                 self.aux = [strip_level(aux, level)]
             outs, structure = flatten_output(out, self.where)
             pairs = [split_value(leaf, level) for leaf in outs]
-        rows = sum(sizes([value for value, _ in pairs]))
-        if rows != self.colors.shape[0]:
-            raise ValueError(
-                f"{self.where}: f returns {rows} numbers, the pattern has {self.colors.shape[0]} rows: it is that of another function"
-            )
+        check_rows(self.colors, sum(sizes([value for value, _ in pairs])), self.where)
         if self.valued:
             self.value = optree.tree_unflatten(structure, [plain(value, self.python_scalars) for value, _ in pairs])
         parts = [zeros_of(value, lanes) if t is None else np.reshape(t, (lanes, -1)) for value, t in pairs]
@@ -203,3 +204,9 @@ def check_columns(colors, leaves, holomorphic, where):
             f"{where}: the arguments are {columns} numbers, the pattern has {colors.shape[1]} columns: it is that of another function"
         )
     check_holomorphic(leaves, holomorphic, where)
+
+
+def check_rows(colors, rows, where):
+    """Raise where the results are not those of the pattern."""
+    if rows != colors.shape[0]:
+        raise ValueError(f"{where}: f returns {rows} numbers, the pattern has {colors.shape[0]} rows: it is that of another function")

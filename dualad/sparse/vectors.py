@@ -10,7 +10,7 @@ import optree
 from ..dispatch import dtype_of
 from ..seeding import flatten_input, shape_of
 
-__all__ = ["Flattened", "flat", "sizes"]
+__all__ = ["Flattened", "flat", "like", "sizes"]
 
 
 class Flattened:

@@ -1,0 +1,94 @@
+"""hessian: forward mode over reverse mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, Literal, overload
+
+from numpy.typing import NDArray
+
+from dualad.callers import trim
+from dualad.hessian import SYMMETRIC
+from dualad.hints import Argnums, Chunk, Element, Rest
+from dualad.jacobian import jacobian, refuse_verify
+from dualad.seeding import check_chunk, check_function, chosen
+from dualad.sparse.compressed import Colored, Compressed
+from dualad.sparse.verify import verified
+
+from .gradient import grad
+
+__all__ = ["hessian"]
+
+
+@overload
+def hessian(
+    f: Callable[Concatenate[NDArray[Element], Rest], Any],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
+    nan_safe: bool = False,
+) -> Callable[Concatenate[NDArray[Element], Rest], NDArray[Element]]: ...
+@overload
+def hessian(
+    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any = None, verify: bool = False, nan_safe: bool = False
+) -> Any: ...
+def hessian(
+    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any = None, verify: bool = False, nan_safe: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes the Hessian of `f`, a function that returns one number, forward over reverse: K columns at a time.
+
+    Parameters
+    ----------
+    f : function that returns one number (shape ()).
+    argnums : position of the argument to differentiate twice, or a tuple of positions (all blocks are returned).
+    chunk : how many columns to compute at once, see `dualad.jacobian`.
+    sparsity : the Hessian is sparse: "auto", a pattern (``dualad.sparsity(f, x, order=2)``) or a colouring
+        (``dualad.coloring(pattern, "symmetric")``).
+    verify, nan_safe : see `dualad.jacobian`.
+
+    Returns
+    -------
+    function with f's arguments; for an array argument its result has shape ``x.shape + x.shape``; for pytrees, the tree
+    of trees. With `sparsity` it is one ``scipy.sparse.csr_array``, as for `dualad.jacobian`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where f does not return one number, or the pattern is that of another function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from checkpoint import hessian
+    >>> f = lambda x: np.sum(x[1:] ** 2 * x[:-1])
+    >>> hessian(f)(np.array([1.0, 2.0, 3.0]))
+    array([[0., 4., 0.],
+           [4., 2., 6.],
+           [0., 6., 4.]])
+    >>> hessian(f, sparsity="auto")(np.array([1.0, 2.0, 3.0])).nnz
+    6
+    """
+    refuse_verify(sparsity, verify, "hessian")
+    check_function(f, "hessian")
+    check_chunk(chunk, "hessian")
+    slope = grad(f, argnums, nan_safe=nan_safe)
+    if sparsity is None:
+        return jacobian(slope, argnums, chunk, nan_safe=nan_safe)
+    colored = Colored(f, argnums, sparsity, "symmetric", SYMMETRIC, "hessian", order=2)
+    compressed = Compressed(slope, argnums, colored, chunk, "hessian", nan_safe=nan_safe, valued=False)
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            _, matrix, _ = compressed(*args, **kwargs)
+            if verify:
+                verified(slope, args, kwargs, chosen(args, argnums, "hessian")[0], matrix, "hessian", nan_safe)
+        except Exception as error:
+            trim(error)
+            raise
+        return matrix
+
+    return differentiated

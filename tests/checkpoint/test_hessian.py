@@ -1,0 +1,59 @@
+"""hessian: forward over reverse, dense and sparse, against forward over forward."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from checkpoint import chain, hessian
+from dualad import coloring, jit, sparsity
+from dualad import hessian as forward_hessian
+
+X = np.linspace(0.3, 1.0, 8)
+
+
+def energy(x, scale=1.0):
+    return scale * np.sum(np.cos(x[1:] * x[:-1])) + np.sum(x) * x[0]
+
+
+def test_dense_ones():
+    np.testing.assert_allclose(hessian(energy)(X, scale=2.0), forward_hessian(energy)(X, scale=2.0), rtol=1e-12)
+    for chunk in (1, 3):
+        np.testing.assert_allclose(hessian(energy, chunk=chunk)(X), forward_hessian(energy)(X), rtol=1e-12)
+    both = hessian(lambda x, y: np.sum(x * y**2), argnums=(0, 1))(X[:2], X[2:4])
+    np.testing.assert_allclose(both[1][1], np.diag(2.0 * X[:2]))
+
+
+def test_sparse_ones():
+    pytest.importorskip("scipy.sparse")
+    dense, pattern = forward_hessian(energy)(X), sparsity(energy, X, order=2)
+    for f in (energy, jit(energy, backend="numpy")):
+        for given in ("auto", pattern, coloring(pattern, "symmetric"), coloring(pattern)):
+            found = hessian(f, sparsity=given, verify=True)(X)
+            np.testing.assert_allclose(found.toarray(), dense, rtol=1e-12, atol=1e-14)
+    assert coloring(pattern, "symmetric").colors < coloring(pattern).colors
+
+
+def test_functions_that_branch_and_chains():
+    pytest.importorskip("scipy.sparse")
+    branching = lambda x: np.sum(x[1:] ** 2 * x[:-1]) if x[0] > 0 else np.sum(x)
+    pattern = sparsity(branching, X, order=2, local=True)
+    np.testing.assert_allclose(hessian(branching, sparsity=pattern, verify=True)(X).toarray(), forward_hessian(branching)(X), rtol=1e-12)
+    stepped = lambda x: np.sum(chain(lambda k, s: s + 0.1 * s**2, x, steps=3) ** 2)
+    found = hessian(stepped, sparsity="auto", verify=True)(X)
+    assert found.nnz == 8
+    np.testing.assert_allclose(found.toarray(), forward_hessian(stepped)(X), rtol=1e-10)
+
+
+def test_wrong_calls():
+    pytest.importorskip("scipy.sparse")
+    with pytest.raises(ValueError, match="hessian: verify=True compares"):
+        hessian(energy, verify=True)
+    with pytest.raises(TypeError, match="use jacobian"):
+        hessian(np.sin)(X)
+    pattern = sparsity(energy, X, order=2).toarray()
+    pattern[4, 5] = pattern[5, 4] = False
+    with pytest.raises(ValueError, match=r"hessian: the pattern misses entry \((4, 5|5, 4)\)"):
+        hessian(energy, sparsity=pattern, verify=True)(X)
+    with pytest.raises(ValueError, match="the arguments are 8 numbers, the pattern has 7 columns"):
+        hessian(energy, sparsity=pattern[:-1, :-1])(X)
