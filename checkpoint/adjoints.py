@@ -34,7 +34,7 @@ class Adjoints:
         return node.place
 
     def add(self, node, share, fresh):
-        """Add a share to the adjoint of a node; `fresh` tells that nobody else holds the share's buffer."""
+        """Add a share to the adjoint of a node and return its place; `fresh` tells that nobody else holds the share's buffer."""
         k, values, owned = self.place(node), self.values, self.owned
         now = values[k]
         if now is ZERO:
@@ -48,6 +48,7 @@ class Adjoints:
             owned.discard(k)
             if type(total) is np.ndarray:
                 owned.add(k)
+        return k
 
     def buffer(self, k, like):
         """Return the adjoint at a place as an array that may be written; None where it cannot be (a Batch)."""

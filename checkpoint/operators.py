@@ -7,8 +7,6 @@ what the marked partials are (1, -1, "the other argument", one over it), and tha
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy import float64, ndarray
 
@@ -17,14 +15,13 @@ from dualad.dispatch import apply, strengthen
 from dualad.dual import shows_memory
 from dualad.levels import Handle, new, shared_view
 from dualad.operators import BASIC, OPERATORS, compile_function, not_real
-from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Elementwise, Multilinear
+from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Multilinear
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
-from dualad.rules.precision import in_loop
 from dualad.traced import GETITEM, Traced
 
-from .entries import Get, Linear, Number, Pair, Record, Single, pull_broadcast, pull_row
+from .entries import Get, Linear, Pair, Record, Single
+from .small import NO_KEYWORDS, NUMBERS, small
 from .tape import Var, found, make_var, taken
 
 __all__ = []
@@ -216,81 +213,6 @@ def general_operator(row, operate, slow, reflected):
     return general
 
 
-# --- numbers and small arrays, of any row -----------------------------------------------------------------------------------------
-
-NO_KEYWORDS: dict = {}
-NUMBERS = {float, int, float64}
-
-
-def small(row, fn, args, kwargs, tape):
-    """Evaluate a row of numbers and small arrays of double precision; None where the general path is needed."""
-    if not (tape.plain and row.trusted and row.view is None) or "out" in kwargs:
-        return None
-    arrays, values, active = row.arrays(args), list(args), []
-    for i, arg in enumerate(args):
-        kind = type(arg)
-        if kind is Var:
-            if i not in arrays or arg.level is not tape or not ((alias := arg.alias) is None or alias.base.alias is None):
-                return None
-            values[i] = value = arg.primal
-            if (type(value) is not ndarray or value.nbytes > tape.small or value.dtype is not FLOAT) and type(value) is not float:
-                return None
-            if arg.node is not None:
-                active.append(i)
-        elif kind is ndarray:
-            if arg.nbytes > tape.small or (arg.dtype is not FLOAT and arg.dtype.kind not in "bi"):
-                return None
-        elif isinstance(arg, Handle) or (i in arrays and kind not in NUMBERS):
-            return None
-    for value in kwargs.values():
-        if isinstance(value, Handle):
-            return None
-    try:
-        v = fn(*values, **kwargs)
-    except ArithmeticError:  # of Python floats, where NumPy has inf or NaN
-        return None
-    if type(v) in NUMBERS:
-        v = float(v)
-    elif type(v) is not ndarray or v.nbytes > tape.small or v.dtype is not FLOAT or not v.ndim:
-        return None
-    if active:
-        values = [value if value is not arg else tape.freeze(arg) for value, arg in zip(values, args, strict=True)]
-    node = entry_of(row, v, values, kwargs, active, args, tape) if active else None
-    return None if active and node is None else make_var(v, node, tape)
-
-
-def entry_of(row, v, values, kwargs, active, args, tape):
-    """Record what `small` has evaluated and return the node; None where a number has an infinite partial."""
-    nodes = [args[i].node for i in active]
-    if type(row) is Elementwise and any(row.computed[i] for i in active if i < len(row.computed)):
-        values = in_loop(row.fn, v, values)
-    if type(row) is Elementwise and type(v) is float:
-        with np.errstate(all="ignore"):
-            partials = [float(evaluated(row.partial(i), v, values)) for i in active]
-        if not all(map(math.isfinite, partials)):
-            return None
-        if len(nodes) > 2 or not all(type(node) is int for node in nodes):  # what is not on the tape may be freed when this is
-            return tape.record(Number(nodes, partials))
-        entry = (nodes[0], partials[0]) if len(nodes) == 1 else (nodes[0], partials[0], nodes[1], partials[1])
-    else:
-        for i in active:
-            if type(args[i].node) is not int:
-                args[i].node = tape.keep(args[i].node)
-        if type(row) is not Elementwise:
-            values = row.saved(values, ()) if row.shape_only else values
-            kwargs = kwargs and tape.freeze(kwargs)
-            entry = [(args[i].node, pull_row, (row, i, v, values, kwargs)) for i in active]
-        else:
-            held = (v, *values)
-            entry = [
-                (args[i].node, row.pullbacks[i], held)
-                if type(values[i]) is ndarray and values[i].shape == v.shape
-                else (args[i].node, pull_broadcast, (row.pullbacks[i], held, values[i]))
-                for i in active
-            ]
-    return taken(tape.entries, entry)
-
-
 # --- arrays that were never written -----------------------------------------------------------------------------------------------
 
 
@@ -306,9 +228,9 @@ def array_function(self, fn, types, args, kwargs):
     if len(types) > 1 and another_goes_first(types):
         return NotImplemented
     row, tape, a = ROWS.get(fn), self.level, self.primal
-    if row is not None and (len(args) < row.required or (row.dtype_at is not None and ("dtype" in kwargs or len(args) > row.dtype_at))):
+    if row is None or len(args) > row.most or (kwargs and (len(args) < row.required or (row.dtype_at is not None and "dtype" in kwargs))):
         return Traced.__array_function__(self, fn, types, args, kwargs)
-    if type(row) is Composite and not (row.like or row.restated or "out" in kwargs) and tape.objects is None:
+    if type(row) is Composite and not (row.like or "out" in kwargs) and tape.objects is None and not row.restates(args, kwargs):
         return row.body(*args, **kwargs)
     if isinstance(row, Differentiable) and tape.plain:
         if (
@@ -319,7 +241,7 @@ def array_function(self, fn, types, args, kwargs):
             and args
             and args[0] is self
             and ((alias := self.alias) is None or alias.base.alias is None)
-            and plain_rest(args, kwargs)
+            and ((len(args) == 1 and not kwargs) or plain_rest(args, kwargs))
             and (row.canonical is None or row.canonical(args, kwargs)[0] is args)
         ):
             v = row.call(a, *args[1:], **kwargs)
@@ -354,8 +276,10 @@ def linear(kind, row, args, kwargs, node, v, tape):
     entries = tape.entries
     r = new(Var)
     r.node = entry = kind(row, node, args, kwargs)
-    entry.place = taken(entries, entry)
-    entries[entry.place] = None
+    k = len(entries)
+    entries.append(entry)
+    entry.place = k = k if entries[k] is entry else found(entries, entry)
+    entries[k] = None
     r.primal = v.item() if type(v) is float64 else v
     r.level = tape
     r.alias = None
@@ -407,7 +331,9 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                     r = new(Var)
                     if a.nbytes <= tape.small:
                         i = i if type(i) is int else tape.keep(i)
-                        r.node = taken(entries, [(i, row.pullbacks[0], (v, a))])
+                        entry, k = [(i, row.pullbacks[0], (v, a))], len(entries)
+                        entries.append(entry)
+                        r.node = k if entries[k] is entry else found(entries, entry)
                     else:
                         r.node = entry = new(Single)
                         entry.row, entry.i, entry.parent = row, 0, i

@@ -40,7 +40,7 @@ def handed_out(leaf, tape):
     """Return the value of a variable of a tape for a caller, who may change it, as what was recorded must not; anything else as it is."""
     if type(leaf) is not Var or leaf.level is not tape:
         return leaf
-    value = leaf._refresh().primal
+    value = leaf.primal if leaf.alias is None else leaf._refresh().primal
     if type(value) is np.ndarray:
         return copied_to_write(value)
     return copied(value) if isinstance(value, Traced) and value.ndim else value

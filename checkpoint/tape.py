@@ -43,9 +43,10 @@ from dualad.traced import Traced, writable
 from .adjoints import ZERO, Adjoints
 from .entries import Assign, Get, Number, Part, Record, Single, place_of, push_small
 
-__all__ = ["Tape", "Var", "found", "make_var", "owner_of", "taken"]
+__all__ = ["NEVER_WRITTEN", "Tape", "Var", "found", "make_var", "owner_of", "taken"]
 
 SOONER_COPIED = 4096  # bytes of an array that is sooner copied than compared
+NEVER_WRITTEN = {float, int, complex, bool, str, slice, type(None), type(np._NoValue), np.float64}
 
 
 class Tape(Level):
@@ -65,7 +66,7 @@ class Tape(Level):
         """Return a new input variable. A large array stays the caller's until something must hold it (see `own`)."""
         if type(value) is np.ndarray:
             if value.nbytes <= self.small:
-                value = copied(value)
+                value = value.copy() if value.flags.carray else copied(value)
             else:
                 owner = owner_of(value)
                 self.borrowed[id(owner)] = owner
@@ -89,10 +90,9 @@ class Tape(Level):
             var.primal = copied(value)
 
     def variable(self, value):
-        """Return a new input variable of a value that nobody else writes."""
-        place = taken(self.entries, [])
-        self.entries[place] = None
-        return make_var(value.item() if type(value) is np.float64 else value, place, self)
+        """Return a new input variable of a value that nobody else writes; no other thread records yet."""
+        self.entries.append(None)
+        return make_var(value.item() if type(value) is np.float64 else value, len(self.entries) - 1, self)
 
     def record(self, entry):
         """Give an entry its place and return it, as the node of what it made."""
@@ -119,12 +119,18 @@ class Tape(Level):
             copy = constant.copy("K")
             self.frozen[id(constant)] = ref(constant), ref(copy)
             return copy
+        if type(constant) in (tuple, list):
+            if type(constant) is tuple:
+                try:
+                    hash(constant)  # neither arrays nor lists have a hash, nor has a tuple that holds one
+                    return constant
+                except TypeError:
+                    pass
+            return type(constant)(map(self.freeze, constant))
         if isinstance(constant, Traced) and constant.ndim:
             return np.copy(constant)
         if isinstance(constant, np.ndarray):
             return np.asarray(constant) if isinstance(constant, np.memmap) else np.array(constant)
-        if type(constant) in (tuple, list):
-            return type(constant)(map(self.freeze, constant))
         if type(constant) is dict:
             return {key: self.freeze(value) for key, value in constant.items()}
         return constant
@@ -151,8 +157,7 @@ class Tape(Level):
         last = -1
         for node, g in seeds:
             if node is not None:
-                adjoints.add(node, g, False)
-                last = max(last, place_of(node))
+                last = max(last, adjoints.add(node, g, False))
         for k in range(last, -1, -1):
             g = values[k]
             if g is zero:
@@ -175,7 +180,11 @@ class Tape(Level):
             elif entry is not None:
                 entry.pull(k, g, adjoints)
                 values[k] = zero  # its buffer may be large
-        return [None if values[node] is ZERO else values[node] for node in inputs]
+        results = []
+        for node in inputs:  # no comprehension, which would make `values` slow in the loop above
+            g = values[node]
+            results.append(None if g is zero else g)
+        return results
 
     def push(self, tangents, outputs):
         """Sweep forward from tangents of the inputs to the tangents of output nodes.

@@ -16,6 +16,7 @@ __all__ = [
     "compiled",
     "explain",
     "line",
+    "of_numpy",
     "operation",
     "outwards",
     "owner",
@@ -109,6 +110,14 @@ def name_of(frames):
         if "<locals>" not in frame.f_code.co_qualname:  # a wrapper of a decorator says nothing
             return f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}"
     return owner_of(frames[0])
+
+
+def of_numpy(frame):
+    """Return the public name of the function of NumPy that a frame is in, None for any other frame."""
+    if owner_of(frame) != "numpy" or "." in frame.f_code.co_qualname:
+        return None
+    name = name_of([frame])
+    return None if "._" in name else name
 
 
 @cache

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from .callers import WAYS_OUT, asking, compiled, operation, outwards, place, storing, users, warn, within
+from .callers import WAYS_OUT, asking, compiled, of_numpy, operation, outwards, place, storing, users, warn, within
 from .levels import Handle
 
 __all__ = ["another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lost", "refuse_kind", "refuse_tie"]
@@ -28,6 +28,12 @@ def lost(x, what, advice):
             f"{name} asks a traced {type(x).__name__} for {what}, which would lose its derivative (called {where}): {ways_out}"
         )
         return x.level.refusal
+    if (name := of_numpy(frame)) is not None:
+        return TypeError(
+            f"{name} asks a traced {type(x).__name__} for {what}, which would lose its derivative: NumPy does not show it to us in this "
+            f"argument while the others are plain. Make an array argument of the call traced, too (a + 0.0 * x), or write it with other "
+            f"functions (np.where chooses between values)"
+        )
     if storing(frame):
         return TypeError(
             f"a traced {type(x).__name__} cannot be written into an array of plain numbers, which would lose its derivative: make the "

@@ -69,7 +69,7 @@ def apply(fn, args, kwargs):
         if row.value_dependent:
             refuse_abstract(row, (*args, *kwargs.values()))
         args = numbers(args)
-        if row.restated is True or (row.restated and row.restated(*args, **kwargs)):
+        if row.restates(args, kwargs):
             return restated(row.fn, row.body, args, kwargs)
         return row.body(*args, **kwargs)
     if isinstance(row, Constant):

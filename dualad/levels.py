@@ -10,13 +10,14 @@ A traced array is a mutable handle. Its `alias` says what may happen to its buff
 from __future__ import annotations
 
 import itertools
-from threading import RLock
+from threading import Lock, RLock
 
 from .callers import explain
 
 __all__ = ["Handle", "Level", "Owner", "View", "is_view_of", "locate", "new", "root", "shared_view", "version_of"]
 
 new = object.__new__
+MAKING = Lock()
 
 
 class Level:
@@ -30,7 +31,7 @@ class Level:
         floats either way, so this tells what they stand for.
     """
 
-    __slots__ = ("alive", "directions", "id", "nan_safe", "objects", "plain", "refusal", "weak", "writing")
+    __slots__ = ("alive", "directions", "id", "lock", "nan_safe", "objects", "plain", "refusal", "weak")
     abstract = False  # its values are symbols, which stand for what is known only later
     watched = False  # `explain_nan` looks at every result
     ids = itertools.count(1)
@@ -45,7 +46,7 @@ class Level:
         self.nan_safe = nan_safe
         self.weak = weak
         self.alive = True
-        self.writing = RLock()  # of one thread at a time: the first write copies
+        self.lock = None
         self.plain = not nan_safe  # the scalar fast path reads this one flag
         self.refusal = None  # the last error of a conversion, which compiled code may put another one in place of
         self.objects = None  # where traced numbers of this level were first put into an object array
@@ -55,9 +56,17 @@ class Level:
 
     def __exit__(self, kind, error, traceback):
         self.alive = self.plain = False
-        if isinstance(error, Exception):
+        if error is not None and isinstance(error, Exception):
             refusal, self.refusal = self.refusal, None
             explain(error, refusal, self.objects)
+
+    @property
+    def writing(self):
+        """The lock for writes, of one thread at a time because the first one copies; made when it is needed."""
+        if self.lock is None:
+            with MAKING:
+                self.lock = self.lock or RLock()
+        return self.lock
 
     def check(self):
         """Raise if the derivative call that made this level is over."""

@@ -11,7 +11,6 @@ import optree
 from .dispatch import array, dtype_of
 from .dual import Dual, seedable
 from .levels import Handle
-from .rules.memory import copied_to_write
 from .traced import Traced
 
 __all__ = [
@@ -102,14 +101,14 @@ def made_own(results, given):
     """Return results whose buffers are their own: neither views, nor given by the caller, nor one another."""
     if len(results) == 1:
         leaf = results[0]
-        if type(leaf) is np.ndarray and (shows_another(leaf) or any(leaf is other for other in given)):
-            return [copied_to_write(leaf)]
+        if type(leaf) is np.ndarray and (shows_another(leaf) or id(leaf) in map(id, given)):
+            return [leaf.copy("K")]
         return results
     seen = {id(leaf) for leaf in given}
     for i, leaf in enumerate(results):
         if type(leaf) is np.ndarray:
             if shows_another(leaf) or id(leaf) in seen:
-                results[i] = copied_to_write(leaf)
+                results[i] = leaf.copy("K")
             seen.add(id(leaf))
     return results
 

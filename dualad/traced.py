@@ -190,7 +190,9 @@ class Traced(Handle):
     @property
     def shape(self):
         """The shape of the value."""
-        return () if type(self.primal) is float else getattr(self._refresh().primal, "shape", ())
+        if self.alias is not None:
+            self._refresh()
+        return getattr(self.primal, "shape", ())
 
     @property
     def ndim(self):

@@ -39,7 +39,7 @@ FLOORS = {
         "fingerprint machine entries replay notes",
         "resume plot player",
         "sweep tape draw plan",
-        "tradeoff",
+        "tradeoff small",
         "leaves operators profile",
         "aliases links",
         "recompute recording",

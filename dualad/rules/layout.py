@@ -9,7 +9,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from .constants import evaluate
 from .indexing import cast, scatter
-from .kinds import composite, elementwise, joined, linear
+from .kinds import composite, elementwise, is_complex, joined, linear
 from .memory import as_plain_array, in_order
 from .names import np
 from .shapes import abstract_of, clamp_high, clamp_inside, clamp_low, positions
@@ -133,7 +133,10 @@ def append(arr, values, axis=None):
 def insert_arrays(args, kwargs):
     """Bring the arrays of ``np.insert`` into position, as arrays."""
     arr, obj, values, *axis = (*args, *(kwargs.pop("values"),)[: 3 - len(args)]) if "values" in kwargs else args
-    return (as_array(arr), obj, as_array(values), *axis), kwargs
+    arr, given, values = as_array(arr), values, as_array(values)
+    if is_complex(values) and not (is_complex(arr) or hasattr(given, "dtype")):
+        raise TypeError("numpy.insert: complex numbers cannot be inserted into a real array, as in NumPy: make it complex (x + 0j)")
+    return (arr, obj, values, *axis), kwargs
 
 
 def insert_transpose(i, g, arr, obj, values, axis=None):

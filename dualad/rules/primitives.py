@@ -12,6 +12,9 @@ from ..hints import Rest, Result
 __all__ = ["all_finite", "primitive", "ratio", "strong_multiply", "zero_wins"]
 
 
+PLAIN = {np.ndarray, np.float64, float, int, bool, str, type(None)}
+
+
 def primitive(fn: Callable[Rest, Result]) -> Callable[Rest, Result]:
     """Make `fn` dispatch on traced arguments, so that a rule can be entered for it.
 
@@ -44,9 +47,9 @@ def primitive(fn: Callable[Rest, Result]) -> Callable[Rest, Result]:
     def call(*args, **kwargs):
         for arg in (*args, *kwargs.values()) if kwargs else args:
             kind = type(arg)
-            if kind is not np.ndarray and kind is not float:
+            if kind not in PLAIN:
                 apply = getattr(kind, "__dualad_apply__", None)
-                if apply is None and kind is tuple:  # an index with traced integers in it
+                if apply is None and kind is tuple and not PLAIN.issuperset(map(type, arg)):  # an index with traced integers in it
                     apply = next(filter(None, (getattr(type(part), "__dualad_apply__", None) for part in arg)), None)
                 if apply is not None:
                     return apply(call, args, kwargs)

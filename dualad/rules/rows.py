@@ -15,6 +15,7 @@ The pairing of cotangents is Re(g * t), without conjugation, as in autograd and 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial as bind
 from typing import ClassVar, TypeVar
@@ -60,9 +61,9 @@ class Row:
     #: a body that follows NumPy only up to rounding, or in what it takes: the value is computed by the function itself
     #: (a predicate of the arguments: for some calls)
     restated: bool | Callable = False
-    #: where its argument ``dtype`` stands, None if it has none; and how many of its arguments have no default
+    #: where its argument ``dtype`` stands, None if it has none; how many of its arguments have no default; how many stand before dtype
     dtype_at: int | None = None
-    required = 0
+    required, most = 0, sys.maxsize
     #: linear in its first argument, the only one with a derivative; and if its result is never a view
     alone: bool = False
     alone_and_fresh: bool = False
@@ -76,6 +77,7 @@ class Row:
             self.dtype_at = None
         else:
             self.required = required_count(fn)
+            self.most = sys.maxsize if self.dtype_at is None else self.dtype_at
 
     def __repr__(self):
         return f"<{self.kind} row of {self.name}>"
@@ -105,6 +107,10 @@ class Composite(Row):
     def __init__(self, fn, body: Callable, **options):
         super().__init__(fn, **options)
         self.body = body
+
+    def restates(self, args, kwargs):
+        """Return whether the value of a call is computed by the function itself."""
+        return self.restated if type(self.restated) is bool else self.restated(*args, **kwargs)
 
 
 class Differentiable(Row):
@@ -303,14 +309,14 @@ class Elementwise(Differentiable):
         partial = self.partials[i] if i < len(self.partials) else None
         if partial is None:
             raise missing_rule(self, "derivative", i)
-        if self.computed[i]:
+        if self.computed[i] and (len(args) > 1 or not self.trusted):  # ours of one argument keep its dtype
             dtype = getattr(ans, "dtype", FLOAT)
             for arg in args:
                 if getattr(arg, "dtype", dtype) is not dtype:  # asked here, because most calls are of one dtype
                     args = in_loop(self.fn, ans, args)
                     break
-            if kwargs:
-                partial = bind(partial, **kwargs)
+        if kwargs and self.computed[i]:
+            partial = bind(partial, **kwargs)
         if strong or (self.singular and (self.singular is True or self.singular(*args))):
             with np.errstate(all="ignore"):
                 if type(t) is np.ndarray and (ans is None or type(ans) is np.ndarray) and self.trusted:

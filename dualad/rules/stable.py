@@ -12,7 +12,7 @@ from .cotangents import FLOAT, is_complex
 from .kinds import elementwise
 from .primitives import all_finite, primitive, ratio
 
-__all__ = ["cosine", "exp_of_expm1", "one_minus_square", "root_above_one", "sech_squared", "tanh_partial", "turn"]
+__all__ = ["cosine", "exp_of_expm1", "expm1_partial", "one_minus_square", "root_above_one", "sech_squared", "tanh_partial", "turn"]
 
 
 def none(ans, *args):
@@ -39,16 +39,16 @@ def mended(p, bound, away, x):
 @primitive
 def cosine(x, y, r):
     """Return x / r, where r is hypot(x, y); 0 where r is 0."""
-    return ratio(x, r)
+    return ratio.plain(x, r)
 
 
 @primitive
 def turn(x, y):
-    """Return x / (x**2 + y**2); 0 where both are 0."""
+    """Return x / (x**2 + y**2); 0 where both are 0. As a partial, it is asked where overflow is ignored."""
+    r = x * x + y * y
+    if type(r) is np.ndarray and r.size and r.dtype is FLOAT and r.item(r.argmin()) > 1e-280 and r.item(r.argmax()) < 1e280:
+        return np.divide(x, r, r)
     with np.errstate(all="ignore"):
-        r = x * x + y * y
-        if type(r) is np.ndarray and r.size and r.item(r.argmin()) > 1e-280 and r.item(r.argmax()) < 1e280 and r.dtype == float:
-            return np.divide(x, r, r)
         r = np.hypot(x, y)
         return ratio(ratio(x, r), r)
 
@@ -63,6 +63,8 @@ def one_minus_square(x):
 def root_above_one(x):
     """Return sqrt(1 + x**2)."""
     if is_complex(x):
+        return np.sqrt(1.0 + x * x)
+    if type(x) is np.ndarray and x.dtype is FLOAT and x.size and x.item(x.argmax()) < 1e150 and x.item(x.argmin()) > -1e150:
         return np.sqrt(1.0 + x * x)
     with np.errstate(all="ignore"):
         r = np.sqrt(1.0 + x * x)
@@ -82,6 +84,15 @@ def tanh_partial(ans, x):
         if p.item(p.argmin()) >= 0.01:
             return p
     return sech_squared(x, ans)
+
+
+def expm1_partial(ans, x):
+    """Return exp(x), of a small array too at hardly more than the cost of ans + 1."""
+    if type(ans) is np.ndarray and ans.dtype is FLOAT and ans.size:
+        p = ans + 1.0
+        if p.item(p.argmin()) >= 0.01:
+            return p
+    return exp_of_expm1(x, ans)
 
 
 def sech_squared_far(x):

@@ -21,7 +21,7 @@ from .kinds import (
 )
 from .names import np
 from .primitives import all_finite, ratio
-from .stable import cosine, exp_of_expm1, one_minus_square, root_above_one, tanh_partial, turn
+from .stable import cosine, expm1_partial, one_minus_square, root_above_one, tanh_partial, turn
 
 LOG2, LOG10, DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
 
@@ -143,7 +143,7 @@ elementwise(np.sqrt,       lambda ans, x: 0.5 / ans, singular=True)             
 elementwise(np.cbrt,       one_over(lambda ans, x: 3.0 * ans * ans), singular=True)  # cbrt'(0) = inf
 elementwise(np.exp,        ANS)
 elementwise(np.exp2,       lambda ans, x: LOG2 * ans)
-elementwise(np.expm1,      lambda ans, x: exp_of_expm1(x, ans))
+elementwise(np.expm1,      expm1_partial)
 elementwise(np.log,        one_over(lambda ans, x: x), singular=True)
 elementwise(np.log2,       one_over(lambda ans, x: LOG2 * x), singular=True)
 elementwise(np.log10,      one_over(lambda ans, x: LOG10 * x), singular=True)

@@ -191,6 +191,8 @@ def statement(name, text):
         ("a[a == 0.0] = x", r"written into an array of plain numbers.*np\.zeros_like\(x\)"),
         ("a.fill(x[0])", r"float\(\) of a traced .*np\.zeros_like\(x\)"),
         ("np.sum(a, initial=x[0])", r"float\(\) of a traced .*np\.zeros_like\(x\)"),
+        ("np.interp(a, a, a, left=x[0])", r"numpy\.interp asks a traced .*np\.where"),
+        ("np.interp(2.0, a, a, None, x[0])", r"numpy\.interp asks a traced .*np\.where"),
         ("math.sin(x[0])", r"np\.sin, not math\.sin"),
         ("np.float64(x[0])", r"drop the dtype if one was given"),
         ("np.array([x[0], 1.0], dtype=float)", r"np\.stack"),

@@ -280,6 +280,26 @@ def test_read_only_views_stay_read_only():
                 f(X) if x is not None else jvp(f, (X,), (X,))
 
 
+def test_axes_that_repeat_one_element_are_laid_out_as_numpy_does():
+    """Where an axis has one element its stride says nothing."""
+    spread = {
+        "in front": lambda x: np.broadcast_to(x, (4, *x.shape)),
+        "behind": lambda x: np.broadcast_to(x[..., None], (*x.shape, 3)).T,
+        "between": lambda x: np.broadcast_to(x[:, None], (x.shape[0], 5, *x.shape[1:]))[::-1],
+    }
+    a = np.arange(6.0).reshape(2, 3)
+    a[0, 0] = np.nan
+    for x in (a, np.asfortranarray(a), a[::-1], a[:1], np.broadcast_to(a[:1], (2, 3)), np.broadcast_to(a[:, 1:2], (2, 3))):
+        for of in spread.values():
+            for fn in (np.nan_to_num, np.abs, np.copy):
+                f = lambda x, fn=fn, of=of: fn(of(x))
+                plain = f(x)
+                for value in (jvp(f, (x,), (x,))[0], vjp(f, x)[0]):
+                    np.testing.assert_array_equal(value, plain)
+                    pairs = zip(plain.shape, plain.strides, value.strides, strict=True)
+                    assert all(n == 1 or stride == own for n, stride, own in pairs)
+
+
 def test_reading_diagonals_and_broadcasts_after_a_write():
     def f(x):
         y = x * x

@@ -12,6 +12,7 @@ from benchmarks.accuracy import EXCEPTIONS, GOAL, alone, exceptions_table, exemp
 from benchmarks.accuracy_exact import as_json, derivatives, exact, kept
 from benchmarks.accuracy_grid import GRID
 from checkpoint import grad
+from dualad import jvp
 from dualad.rules import ROWS
 from dualad.rules.kinds import Composite, Differentiable, Multilinear
 from dualad.rules.late import late_row
@@ -81,3 +82,20 @@ def test_every_function_with_partials_is_in_the_grid():
 
 def test_the_readme_has_the_table_of_exceptions():
     assert exceptions_table() in README.read_text()
+
+
+MIXED = np.array([-1e200, -700.0, -40.0, -1e-20, 0.0, 0.3, 25.0])
+PARTLY = [np.tanh, np.expm1, np.arcsinh, lambda x: np.arctan2(x, 0.1), lambda x: np.arctan2(1e-200, x), lambda x: np.hypot(x, 1e-3)]
+
+
+@pytest.mark.parametrize("f", PARTLY, ids=range(len(PARTLY)))
+def test_ordinary_elements_do_not_hide_extreme_ones(f):
+    """One cheap look at an array decides which form its partials take; each element's is that of the element alone, to both orders."""
+    for order in (lambda f: f, lambda f: lambda x: np.sum(jvp(f, (x,), (np.ones_like(x),))[1])):
+        g = order(f)
+        total = lambda x, g=g: np.sum(g(x))
+        alone = [float(grad(total)(np.array([v]))[0]) for v in MIXED]
+        for x in (MIXED, MIXED[2:], MIXED[4:6], np.stack([MIXED, MIXED])):
+            expected = alone if x.size > len(MIXED) else [alone[MIXED.tolist().index(v)] for v in x]
+            np.testing.assert_allclose(grad(total)(x), np.broadcast_to(expected, x.shape), rtol=1e-14)
+            np.testing.assert_allclose(jvp(total, (x,), (np.ones_like(x),))[1], np.sum(np.broadcast_to(expected, x.shape)), rtol=1e-12)
