@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from random import Random
 
 import numpy as np
 import optree
@@ -123,7 +123,14 @@ def described(leaf):
     return f"{dtype} of shape {shape}"
 
 
-ITERATORS = (np.random.Generator, np.random.RandomState, Random, Iterator)  # calls change them, so that no sweep can be repeated
+def is_iterator(leaf):
+    """Return whether calls change an object, so that no sweep can be repeated; NumPy's generators are not imported to ask."""
+    numpy, python = sys.modules.get("numpy.random"), sys.modules.get("random")
+    return (
+        isinstance(leaf, Iterator)
+        or (numpy is not None and isinstance(leaf, numpy.Generator | numpy.RandomState))
+        or (python is not None and isinstance(leaf, python.Random))
+    )
 
 
 def refuse_opaque(leaf, path, where):
@@ -138,7 +145,7 @@ def refuse_opaque(leaf, path, where):
         if dtype.hasobject or (dtype.names is not None and where == "state"):
             raise TypeError(f"{path()} has dtype {dtype}, which has no derivative: give arrays of numbers, one for each field (a dict)")
         return
-    if where == "state" and isinstance(leaf, ITERATORS):
+    if where == "state" and is_iterator(leaf):
         raise TypeError(
             f"{path()} is a {type(leaf).__name__}, which changes when it is used, so that steps could not be evaluated again: make the "
             f"numbers before and pass them with inputs=, or make a generator in the step, from k (np.random.default_rng([seed, k]))"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from ..levels import Handle
 from ..rules.kinds import Differentiable
 from .differentiate import halves, pullback, pushforward
 from .emit_python import Executable, compile_python
-from .native import Native, available, compile_numba
 from .passes import optimised
 from .program import Program, Value, kind_of
 from .symbol import Symbol
@@ -27,7 +27,18 @@ from .symbol import Symbol
 __all__ = ["BACKENDS", "Compiled", "example_of"]
 
 #: what makes a program ready to run, by name: ``(program) -> Executable``
-BACKENDS: dict[str, Callable] = {"numpy": compile_python, **({"numba": compile_numba} if available() else {})}
+if TYPE_CHECKING:
+    from .native import Native
+
+
+def compile_numba(program):
+    """Compile a program to loops; the rooms that make them are imported when the first is made."""
+    from .native import compile_numba
+
+    return compile_numba(program)
+
+
+BACKENDS: dict[str, Callable] = {"numpy": compile_python, **({"numba": compile_numba} if find_spec("numba") else {})}
 
 FLOAT = np.dtype(float)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,7 @@ from .forms import Buffer, Fill, Node
 from .fuse import Part, Plan, plan
 from .program import Program, Value, map_values, values_in
 
-__all__ = ["Native", "available", "compile_numba", "compiled"]
-
-
-def available() -> bool:
-    """Return whether numba is installed."""
-    return importlib.util.find_spec("numba") is not None
+__all__ = ["Native", "compile_numba", "compiled"]
 
 
 #: lines of source, in more than so many loop nests, beyond which numba takes half a minute or more
