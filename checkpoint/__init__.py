@@ -5,6 +5,8 @@ every state; `sweep.reverse` does the same for anybody's step and adjoint; sched
 what it costs.
 """
 
+from dualad import __version__ as __version__
+
 from . import operators as _operators  # noqa: F401  (compiles the fast paths)
 from . import sweep
 from .actions import Action, Advance, Drop, Load, Record, Reverse, Save

@@ -1,9 +1,14 @@
 """The command line: ``python -m checkpoint draw`` and ``python -m checkpoint compare``."""
 
 import argparse
+import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from dualad import __version__
+from dualad.console import written
 
 from .draw import draw
 from .plot import check_picture, plot_schedule
@@ -46,16 +51,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.plot is not None:
             check_picture(options.plot)  # before the work
-        print(options.run(options))
+        text = options.run(options)
     except (ValueError, TypeError, ImportError, OSError) as error:
         print(f"checkpoint: error: {error}", file=sys.stderr)
         return 2
-    return 0
+    return written(text)
+
+
+def _width() -> int | None:
+    """Columns of the terminal, or what ``COLUMNS`` says; None where neither is."""
+    if not (sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()):
+        return None
+    return shutil.get_terminal_size().columns
 
 
 def _draw(options: argparse.Namespace) -> str:
     if options.plot is None:
-        return draw(options.schedule, options.steps)
+        picture = draw(options.schedule, options.steps)
+        needed, width = max(map(len, picture.splitlines()[2:])), _width()
+        if width is not None and needed > width:
+            raise ValueError(f"draw: the picture needs {needed} columns, the terminal has {width}; give fewer steps, or --plot FILE")
+        return picture
     plot_schedule(options.schedule, options.steps, options.plot)
     return str(options.plot)
 
@@ -64,7 +80,7 @@ def _compare(options: argparse.Namespace) -> str:
     table = compare(steps=options.steps, state_bytes=options.state, schedules=options.schedules, memory=options.memory)
     if options.plot is not None:
         table.plot(options.plot)
-    return table.to_markdown() if options.markdown else str(table)
+    return table.to_markdown() if options.markdown else table.to_text(_width())
 
 
 def _option(read: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -84,11 +100,12 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m checkpoint",
         description="Reverse a long chain of steps with few saved states: what does it take?",
     )
+    parser.add_argument("--version", action="version", version=f"dualad {__version__}")
     count, size, schedule = _option(parse_count), _option(parse_bytes), _option(parse)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     steps = argparse.ArgumentParser(add_help=False)
     steps.add_argument("--steps", type=count, required=True, metavar="N", help="length of the chain, for instance 1000 or 1e6")
-    steps.add_argument("--plot", metavar="FILE", help="write a picture: .png, .svg or .pdf (needs matplotlib)")
+    steps.add_argument("--plot", metavar="FILE", help="write a picture: .png, .svg, .pdf and whatever else matplotlib writes")
 
     command = commands.add_parser(
         "draw",

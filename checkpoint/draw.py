@@ -2,17 +2,49 @@
 
 from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .checks import whole_number
+from .history import History
 from .machine import simulate
 from .schedules import Schedule
 
-__all__ = ["draw"]
+__all__ = ["Drawing", "draw"]
 
 WIDEST = 120
 LEGEND = "X saved   + loaded   - advanced over   ^ working state"
 RECORDED = "   R recorded"
+WIDTH, HEIGHT, MARGIN = 640, 320, 36  # of the picture in a notebook
+COLOURS = {"first sweep": "#0072B2", "advanced again": "#E69F00", "reversed": "#1a1a1a"}
 
 
-def draw(schedule: Schedule, steps: int) -> str:
+class Drawing(str):
+    """The text of a picture; a notebook shows the schedule in space and time instead, without matplotlib: see `plot_schedule`."""
+
+    schedule: Schedule
+    steps: int
+
+    def _repr_svg_(self) -> str:
+        history = History.of(self.schedule, self.steps)
+        across = lambda time: MARGIN + (WIDTH - MARGIN - 10) * time / max(history.now, 1)
+        up = lambda index: HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * index / self.steps
+        line = lambda t0, k0, t1, k1, style: (
+            f'<line x1="{across(t0):.1f}" y1="{up(k0):.1f}" x2="{across(t1):.1f}" y2="{up(k1):.1f}" {style}/>'
+        )
+        say = lambda x, y, words, anchor="middle", style="": f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{style}>{words}</text>'
+        parts = [line(t0, k, t1, k, 'stroke="#b8b8b8" stroke-width="1.5"') for k, t0, t1 in history.visible()]
+        for name, lines in history.lines().items():
+            style = f'stroke="{COLOURS[name]}" stroke-width="{2.5 if name == "reversed" else 1.8}" stroke-linecap="round"'
+            parts += [line(t0, k0, t1, k1, style) for (t0, k0), (t1, k1) in lines]
+        parts += [f'<circle cx="{across(t):.1f}" cy="{up(k):.1f}" r="2.5" fill="#4d4d4d"/>' for t, k in history.saves]
+        parts += [say(MARGIN - 6, up(k) + 4, k, "end") for k in sorted({0, self.steps // 2, self.steps})]
+        parts += [say(across(t), HEIGHT - MARGIN + 16, t) for t in sorted({0, history.turn, history.now})]
+        parts.append(say(WIDTH / 2, 16, self.splitlines()[0], style=' font-weight="bold"'))
+        words = ["state over time (evaluations of the step): ", *(f'<tspan fill="{c}">{name}</tspan>, ' for name, c in COLOURS.items())]
+        parts.append(say(WIDTH / 2, HEIGHT - 4, "".join(words) + '<tspan fill="#8a8a8a">saved</tspan>'))
+        size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"'
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">'
+        return "\n".join([head, f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>', *parts, "</svg>"])
+
+
+def draw(schedule: Schedule, steps: int) -> Drawing:
     """Draw what a schedule does with a short chain: one row for the first sweep, then one for every step reversed.
 
     Parameters
@@ -24,7 +56,8 @@ def draw(schedule: Schedule, steps: int) -> str:
 
     Returns
     -------
-    str
+    Drawing
+        A text; a notebook shows it as a picture (SVG) in space and time.
 
     Raises
     ------
@@ -62,7 +95,9 @@ def draw(schedule: Schedule, steps: int) -> str:
         picture.add(action)
     title = f"{schedule}, {steps} steps: {counts.advances} advances, at most {counts.peak_states} states saved"
     legend = LEGEND + RECORDED if schedule.records else LEGEND
-    return "\n".join([title, legend, "", *_scale(steps), *picture.rows])
+    drawing = Drawing("\n".join([title, legend, "", *_scale(steps), *picture.rows]))
+    drawing.schedule, drawing.steps = schedule, steps
+    return drawing
 
 
 def _label(text: str) -> str:

@@ -15,6 +15,7 @@ from dualad.gradient import check_scalar
 from dualad.seeding import check_function, flatten_input
 
 from .adjoints import ZERO, Adjoints
+from .tables import html, markdown
 from .tape import Tape, Var
 
 __all__ = ["Explanation", "Line", "explain"]
@@ -144,8 +145,13 @@ class Explanation:
 
     def to_markdown(self) -> str:
         """Return the trace as a Markdown table."""
-        lines = ["| " + " | ".join(HEADER) + " |", "|---|---|---:|---:|---:|"]
-        return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in self.rows()] + ["", self.note()])
+        return f"{markdown([HEADER, *self.rows()], left=2)}\n\n{self.note()}"
+
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
+
+    def _repr_html_(self) -> str:
+        return html([HEADER, *self.rows()], self.note(), left=2)
 
     def to_dot(self) -> str:
         """Return the graph in Graphviz's language; what the result does not need is dashed."""

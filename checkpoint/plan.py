@@ -7,6 +7,7 @@ from .checks import whole_number
 from .schedules import Online, Revolve, Schedule, StoreAll, Tiered, advances
 from .schedules.tiered import traffic
 from .storage import Disk, Memory, Storage, Tiers
+from .tables import html, markdown
 from .units import format_bytes, parse_bytes
 
 __all__ = ["Plan", "plan"]
@@ -32,6 +33,15 @@ class Plan(NamedTuple):
     schedule: Schedule
     storage: Storage
     reason: str
+
+    def _cells(self) -> list[tuple[str, str]]:
+        return [("plan", ""), *((name, str(value)) for name, value in self._asdict().items())]
+
+    def _repr_html_(self) -> str:
+        return html(self._cells(), left=2)
+
+    def _repr_markdown_(self) -> str:
+        return markdown(self._cells(), left=2)
 
 
 def plan(

@@ -1,12 +1,13 @@
 """Pictures of what schedules do and cost, with matplotlib."""
 
 from collections.abc import Callable
+from math import log
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from .actions import Advance, Drop, Load, Record, Reverse, Save
 from .checks import whole_number
+from .history import History
 from .machine import simulate
 from .schedules import Online, Periodic, Schedule, advances
 from .units import format_bytes
@@ -15,15 +16,16 @@ __all__ = ["check_picture", "plot_schedule", "plot_tradeoff"]
 
 LONGEST = 2000  # steps in a picture over time
 EXECUTED = 2_000_000  # steps of all chains that are run through on integers for one curve
-GREY, SWEEP, AGAIN, PULL = "0.55", "#1f77b4", "#ff7f0e", "#d62728"
+LINES = {"first sweep": "#0072B2", "advanced again": "#E69F00", "reversed": "0.1"}
+#: told apart with every kind of colour vision (Okabe & Ito 2008), and by their markers
 COLOURS = {
-    "CTZ": "#d62728",
-    "Revolve": "#1f77b4",
-    "Online": "#2ca02c",
-    "Periodic": "#9467bd",
-    "Tiered": "#8c564b",
-    "Mixed": "#17becf",
-    "StoreAll": "0.25",
+    "CTZ": "#D55E00",
+    "Revolve": "#0072B2",
+    "Online": "#009E73",
+    "Periodic": "#CC79A7",
+    "Tiered": "#E69F00",
+    "Mixed": "#56B4E9",
+    "StoreAll": "0.1",
 }
 MARKERS = {"CTZ": "*", "Revolve": "o", "Online": "s", "Periodic": "^", "Tiered": "D", "Mixed": "v", "StoreAll": "P"}
 
@@ -48,7 +50,8 @@ def check_picture(path: str | PathLike[str]) -> None:
     figure, _ = _figure("a plot", (1, 1))
     path, formats = Path(path), figure.canvas.get_supported_filetypes()
     if path.suffix[1:].lower() not in formats:
-        raise ValueError(f"plot: the name of a picture must end in its format, such as .png, .svg or .pdf, got {str(path)!r}")
+        known = ", ".join(f".{ending}" for ending in sorted(formats))
+        raise ValueError(f"plot: the name of a picture must end in its format, one of {known}; got {str(path)!r}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"plot: there is no folder {str(path.parent)!r} for {path.name!r}; make it first")
 
@@ -67,7 +70,8 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib.axes.Axes
+        Its ``figure`` can be changed and saved.
 
     Raises
     ------
@@ -88,28 +92,24 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
     if steps > LONGEST:
         raise ValueError(f"plot_schedule: steps must be at most {LONGEST} to be seen, got {steps}")
     counts = simulate(schedule, steps)
-    figure, axes = _figure("plot_schedule", (8, 4.5))
-    history = _History()
-    for action in schedule.forward(steps):
-        history.add(action)
-    turn = history.now
-    for action in schedule.reverse(steps, sorted(history.saved)):
-        history.add(action)
-    width = max(0.8, min(1.6, 150 / steps))
-    axes.hlines(*history.columns("held"), color="0.8", lw=width, label="saved", zorder=1)
-    for name, colour, label in (("first", SWEEP, "first sweep"), ("again", AGAIN, "advanced again"), ("pulled", PULL, "reversed")):
-        lines = [((t0, k0), (t1, k1)) for t0, t1, k0, k1 in getattr(history, name)]
-        _collect(axes, lines, color=colour, lw=width, label=label, clip_on=False, zorder=3)
-    if steps <= 100:
-        axes.plot(*zip(*history.saves, strict=True), ".", color="0.3", ms=4, zorder=4, label="save")
-    axes.axvline(turn, color=GREY, lw=0.6, ls=":")
+    axes = _figure("plot_schedule", (6.4, 4.0))[1]
+    history = History.of(schedule, steps)
+    width = max(1.0, min(1.8, 150 / steps))
+    shown = history.visible()
+    label = "saved" if len(shown) == len(history.held) else f"saved: the {len(shown):,} of {len(history.held):,} states held longest"
+    axes.hlines(*zip(*shown, strict=True), color="0.72", lw=max(0.6, 0.7 * width), label=label, zorder=1)
+    for name, lines in history.lines().items():
+        _collect(axes, lines, color=LINES[name], lw=1.3 * width if name == "reversed" else width, label=name, clip_on=False, zorder=3)
+    at = {(begin, index) for index, begin, _ in shown}
+    saves = [save for save in history.saves if save in at]
+    axes.plot(*zip(*saves, strict=True), "o", color="0.3", mec="white", mew=0.4, ms=4 if steps <= 100 else 2.5, zorder=4, label="save")
+    axes.axvline(history.turn, color="0.55", lw=0.8, ls=":")
     axes.set(xlim=(0, history.now), ylim=(-0.02 * steps, 1.02 * steps))
     axes.set(xlabel="time, in evaluations of the step", ylabel="index of the state")
-    peak = f"at most {counts.peak_states} states saved"
-    axes.set_title(f"{schedule}, {steps} steps: {counts.advances} advances, {peak}", fontsize=10)
+    axes.set_title(f"{schedule}, {steps} steps\n{counts.advances} advances, at most {counts.peak_states} states saved", fontsize=9)
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=5, fontsize=8, frameon=False)
-    return _saved(figure, path)
+    _legend(axes, 3 if label != "saved" else 5)
+    return _saved(axes, path)
 
 
 def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
@@ -122,109 +122,59 @@ def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib.axes.Axes
+        Its ``figure`` can be changed and saved.
     """
     steps, size = table.steps, max(table.state_bytes, 1)
-    figure, axes = _figure("Tradeoff.plot", (8, 5))
+    measured = [row.measured for row in table.rows if row.measured is not None]
+    axes = _figure("Tradeoff.plot", (6.4, 3.8 + 0.16 * len(table.rows)))[1]
     axes.set(xscale="log", yscale="log")
     families = dict.fromkeys(row.schedule.partition("(")[0] for row in table.rows)
     bound = [(slots * size, _work(steps, advances(steps, slots))) for slots in _slots(steps)]
     axes.fill_between(*zip(*bound, strict=True), 1, color="0.93", zorder=0)
     axes.plot(*zip(*bound, strict=True), color="0.78", lw=4, label="least possible with states in memory (binomial)", zorder=1)
     for family in families:
-        points = _curve(family, steps)
-        if points:
+        if points := _curve(family, steps):
             curve = [(states * size, _work(steps, again)) for states, again in points]
-            axes.plot(
-                *zip(*curve, strict=True),
-                color=COLOURS[family],
-                lw=1,
-                alpha=0.6,
-                zorder=2,
-                drawstyle="steps-post" if family == "Periodic" else "default",
-            )
+            drawn = "steps-post" if family == "Periodic" else "default"
+            axes.plot(*zip(*curve, strict=True), color=COLOURS[family], lw=1, alpha=0.7, zorder=2, drawstyle=drawn)
+    placed: list[tuple[float, float]] = []
     for number, row in enumerate(table.rows):
-        family = row.schedule.partition("(")[0]
-        colour = COLOURS.get(family, f"C{number}")
-        disk = f" + {format_bytes(row.disk_bytes)} on disk" if row.disk_bytes else ""
-        label = f"{row.schedule}: {format_bytes(row.bytes)}{disk}, {row.work:.3g}x"
-        star = family == "CTZ"
-        axes.plot(
-            [row.bytes],
-            [row.work],
-            MARKERS.get(family, "o"),
-            color=colour,
-            ms=11 if star else 7,
-            mec="white",
-            mew=0.6,
-            label=label,
-            zorder=5 if star else 4,
-        )
-        if row.measured is not None:
-            at = row.measured.peak_bytes, row.measured.work
-            axes.plot([row.bytes, at[0]], [row.work, at[1]], color=colour, lw=0.6, ls=":", zorder=3)
-            axes.plot(*at, MARKERS.get(family, "o"), mfc="white", mec=colour, ms=9 if star else 6, zorder=4)
+        _point(axes, row, number, placed)
     if table.memory is not None:
-        axes.axvline(table.memory, color="black", lw=0.8, ls="--", zorder=1, label=f"budget: {format_bytes(table.memory)}")
-    measured = [row.measured for row in table.rows if row.measured is not None]
+        axes.axvline(table.memory, color="black", lw=1, ls="--", zorder=1, label=f"budget: {format_bytes(table.memory)}")
     if measured:
         axes.plot([], [], "o", mfc="white", mec="black", ms=6, label="measured: peak memory, time of both sweeps")
     works = [row.work for row in (*table.rows, *measured)]
     furthest = max(size * steps, *(result.peak_bytes for result in measured), 0)
-    axes.set(xlim=(0.8 * size, 1.3 * furthest), ylim=(1.6, max(10, 2.5 * max(works))))
+    axes.set(xlim=(0.8 * size, 1.5 * furthest), ylim=(min(1.6, 0.8 * min(works)), max(10, 1.6 * max(works))))
     _ticks(axes, size)
     axes.set(
         xlabel="memory for saved states",
-        ylabel="evaluations of the step, or time, in simulations" if measured else "evaluations of the step, in simulations",
+        ylabel="evaluations or time, in simulations" if measured else "evaluations of the step, in simulations",
     )
-    axes.set_title(f"{steps:,} steps, a state of {format_bytes(table.state_bytes)}", fontsize=10)
+    axes.set_title(f"{steps:,} steps, a state of {format_bytes(table.state_bytes)}", fontsize=9)
     axes.grid(which="major", color="0.9", lw=0.6)
-    axes.legend(loc="upper right", fontsize=8, framealpha=0.95)
-    return _saved(figure, path)
+    _legend(axes, 1)
+    return _saved(axes, path)
 
 
-class _History:
-    """Collects actions over time; one evaluation of the step takes one unit."""
-
-    def __init__(self) -> None:
-        self.now = 0
-        self.saved: dict[int, int] = {}  # since when
-        self.recorded: set[int] = set()
-        self.furthest = 0
-        self.first: list[tuple[int, int, int, int]] = []
-        self.again: list[tuple[int, int, int, int]] = []
-        self.pulled: list[tuple[int, int, int, int]] = []
-        self.held: list[tuple[int, int, int]] = []
-        self.saves: list[tuple[int, int]] = []
-
-    def add(self, action: Any) -> None:
-        match action:
-            case Save():
-                self.saved[action.index] = self.now
-                self.saves.append((self.now, action.index))
-            case Drop():
-                self.held.append((action.index, self.saved.pop(action.index), self.now))
-            case Advance():
-                line = self.now, self.now + action.stop - action.start, action.start, action.stop
-                (self.first if action.start >= self.furthest else self.again).append(line)
-                self.furthest = max(self.furthest, action.stop)
-                self.now = line[1]
-            case Record():
-                self.add(Save(action.index))
-                self.add(Advance(action.index, action.index + 1))
-                self.recorded.add(action.index)
-            case Reverse():
-                evaluated = action.index not in self.recorded
-                if not evaluated:
-                    self.recorded.remove(action.index)
-                    self.add(Drop(action.index))
-                self.pulled.append((self.now, self.now + evaluated, action.index + 1, action.index))
-                self.now += evaluated
-            case Load():
-                pass  # takes no evaluation
-
-    def columns(self, name: str) -> list[tuple[int, ...]]:
-        return list(zip(*getattr(self, name), strict=True))
+def _point(axes: Any, row: Any, number: int, placed: list[tuple[float, float]]) -> None:
+    """Draw the point of a row, and of what was measured, with the letter that it has in the legend."""
+    family, letter = row.schedule.partition("(")[0], chr(ord("a") + number % 26)
+    colour, marker, size = COLOURS.get(family, "0.4"), MARKERS.get(family, "o"), 12 if family == "CTZ" else 7
+    disk = f" + {format_bytes(row.disk_bytes)} on disk" if row.disk_bytes else ""
+    label = f"{letter}  {row.schedule}: {format_bytes(row.bytes)}{disk}, {row.work:.3g}x"
+    axes.plot([row.bytes], [row.work], marker, color=colour, ms=size, mec="white", mew=0.6, label=label, zorder=5)
+    crowd = sum(abs(log(x / row.bytes)) < 0.25 and abs(log(y / row.work)) < 0.08 for x, y in placed) if row.bytes else 0
+    placed.append((max(row.bytes, 1), row.work))
+    apart = ((5, 5), (6, -11), (-12, 5), (-12, -11))[crowd % 4]
+    axes.annotate(letter, (row.bytes, row.work), apart, textcoords="offset points", fontsize=9, color=colour, zorder=6)
+    if row.measured is not None:
+        at = row.measured.peak_bytes, row.measured.work
+        axes.plot([row.bytes, at[0]], [row.work, at[1]], color=colour, lw=0.8, ls=":", zorder=3)
+        axes.plot(*at, marker, mfc="white", mec=colour, ms=size - 1, zorder=4)
+        axes.annotate(letter, at, (5, 5), textcoords="offset points", fontsize=9, color=colour, zorder=6)
 
 
 def _curve(family: str, steps: int) -> list[tuple[int, int]]:
@@ -262,6 +212,9 @@ def _figure(where: str, size: tuple[float, float]) -> tuple[Any, Any]:
         raise ImportError(f"{where} needs matplotlib; install it with: pip install 'dualad[plot]'") from error
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()
+    axes.tick_params(labelsize=8)
+    axes.xaxis.label.set_size(9)
+    axes.yaxis.label.set_size(9)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
@@ -282,10 +235,16 @@ def _ticks(axes: Any, size: int) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
     above = axes.secondary_xaxis("top", functions=(lambda value: value / size, lambda value: value * size))
     above.set_xlabel("saved states", fontsize=9)
+    above.tick_params(labelsize=8)
     above.xaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,.0f}"))
 
 
-def _saved(figure: Any, path: str | PathLike[str] | None) -> Any:
+def _legend(axes: Any, columns: int) -> None:
+    """Put the legend below the axes, where it hides nothing."""
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=columns, fontsize=8, frameon=False, numpoints=1)
+
+
+def _saved(axes: Any, path: str | PathLike[str] | None) -> Any:
     if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+        axes.figure.savefig(path, dpi=200)
+    return axes

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from .tables import html, markdown
 from .units import format_bytes
 
 __all__ = ["Stats", "filled_stats"]
@@ -58,6 +59,18 @@ class Stats:
         if self.schedule:
             text += f"; {self.schedule}"
         return f"{text}: {self.reason}" if self.reason else text
+
+    def _cells(self) -> list[tuple[str, str]]:
+        numbers = {name: f"{getattr(self, name):,}" for name in ("steps", "advances", "pulls", "saves", "loads")}
+        peak = f"{self.peak_states:,} ({format_bytes(self.peak_bytes)})"
+        known = {**numbers, "most saved states": peak, "seconds": f"{self.seconds:.3g}", "schedule": self.schedule, "reason": self.reason}
+        return [("sweep", ""), *((name, said) for name, said in known.items() if said)]
+
+    def _repr_html_(self) -> str:
+        return html(self._cells())
+
+    def _repr_markdown_(self) -> str:
+        return markdown(self._cells())
 
 
 def filled_stats(given: Stats | None, where: str) -> Stats:

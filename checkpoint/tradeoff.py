@@ -10,6 +10,7 @@ from .machine import simulate
 from .plan import plan
 from .plot import plot_tradeoff
 from .schedules import CTZ, Revolve, Schedule, StoreAll
+from .tables import html, markdown, text
 from .units import format_bytes, parse_bytes
 
 __all__ = ["Measured", "Row", "Tradeoff", "compare"]
@@ -133,15 +134,31 @@ class Tradeoff:
     schedules: tuple[Schedule, ...] = field(default=(), repr=False, compare=False)
 
     def __str__(self) -> str:
-        cells = self._cells()
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [f"{self.steps:,} steps, a state of {format_bytes(self.state_bytes)}"]
-        if self.simulation_seconds is not None:
-            lines[0] += f"; one simulation takes {self.simulation_seconds:.3g} s"
-        for name, *numbers in cells:
-            numbers = [number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True)]
-            lines.append("  ".join([name.ljust(widths[0]), *numbers]))
-        return "\n".join(lines)
+        return self.to_text()
+
+    def to_text(self, width: int | None = None) -> str:
+        """The table as aligned text.
+
+        Parameters
+        ----------
+        width : int, optional
+            Columns of the terminal: those of the table that do not fit are put below, with the schedules again.
+
+        Returns
+        -------
+        str
+        """
+        return f"{self._title()}\n{text(self._cells(), width)}"
+
+    def _title(self) -> str:
+        title = f"{self.steps:,} steps, a state of {format_bytes(self.state_bytes)}"
+        return title if self.simulation_seconds is None else f"{title}; one simulation takes {self.simulation_seconds:.3g} s"
+
+    def _repr_html_(self) -> str:
+        return html(self._cells(), self._title())
+
+    def _repr_markdown_(self) -> str:
+        return f"{self._title()}\n\n{self.to_markdown()}"
 
     def to_markdown(self) -> str:
         """The table in Markdown.
@@ -150,9 +167,7 @@ class Tradeoff:
         -------
         str
         """
-        headings, *rows = self._cells()
-        rules = ("---", *["---:"] * (len(headings) - 1))
-        return "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, rules, *rows))
+        return markdown(self._cells())
 
     def to_dict(self) -> dict[str, Any]:
         """The table in plain Python values, for JSON and the like.
@@ -178,7 +193,8 @@ class Tradeoff:
 
         Returns
         -------
-        matplotlib.figure.Figure
+        matplotlib.axes.Axes
+            Its ``figure`` can be changed and saved.
 
         Raises
         ------

@@ -20,6 +20,8 @@ from .rules.kinds import primitive
 from .sparse.coloring import coloring
 from .sparse.pattern import sparsity
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Dual",
     "array",

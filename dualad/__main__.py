@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
+from . import __version__
+from .console import written
 from .coverage import table
 
 
-def main(arguments=None) -> None:
+def main(arguments=None) -> int:
     """Run the command line.
 
     Parameters
     ----------
     arguments : list of strings, by default those of the process.
+
+    Returns
+    -------
+    int : 0.
     """
     parser = argparse.ArgumentParser(
-        prog="python -m dualad", usage="python -m dualad coverage [--help]", description="Derivatives of plain NumPy code: what is covered."
+        prog="python -m dualad",
+        usage="python -m dualad [--help] [--version] coverage",
+        description="Derivatives of plain NumPy code: what is covered.",
     )
+    parser.add_argument("--version", action="version", version=f"dualad {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add_parser(
         "coverage",
@@ -28,8 +38,8 @@ def main(arguments=None) -> None:
         "installed.",
     )
     parser.parse_args(arguments)
-    print(table())
+    return written(table())
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import types
 
 import pytest
@@ -60,3 +61,8 @@ def test_star_imports_give_all():
         space = {}
         exec(f"from {package.__name__} import *", space)
         assert {name for name in space if not name.startswith("__")} == set(package.__all__)
+
+
+def test_there_is_one_version():
+    assert dualad.__version__ == checkpoint.__version__
+    assert re.fullmatch(r"\d+\.\d+\.\d+", dualad.__version__)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 #: order of its own, without circles.
 FLOORS = {
     "dualad": [
-        "callers heap hints",
+        "callers heap hints console",
         "rules levels",
         "options restated",
         "dispatch conversions",
@@ -33,7 +33,7 @@ FLOORS = {
     ],
     "checkpoint": [
         "actions checks progress adjoints",
-        "units",
+        "units history tables",
         "stats",
         "schedules storage",
         "fingerprint machine entries replay notes",
@@ -58,6 +58,8 @@ ENGINE_FREE = [
     "checks",
     "progress",
     "units",
+    "history",
+    "tables",
     "stats",
     "schedules",
     "storage",

@@ -1,9 +1,12 @@
 """Pictures of schedules."""
 
+from xml.etree import ElementTree
+
 import pytest
 
 from checkpoint.draw import draw
-from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll
+from checkpoint.history import History
+from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, StoreAll
 
 SIXTEEN = """\
 CTZ(refill='bisect'), 16 steps: 32 advances, at most 5 states saved
@@ -40,6 +43,19 @@ def test_one_row_a_step():
             lines = draw(schedule, steps).splitlines()
             assert len(lines) == 3 + len(str(steps - 1)) + 1 + steps
             assert [line.rindex("^") for line in lines[-steps:]] == [13 + 2 * k for k in reversed(range(steps))]
+
+
+@pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), StoreAll(), Periodic(), Online(2), Mixed(3)], ids=repr)
+@pytest.mark.parametrize("steps", [1, 2, 30, 120])
+def test_notebooks_show_it_in_space_and_time(schedule, steps):
+    drawing = draw(schedule, steps)
+    picture = ElementTree.fromstring(drawing._repr_svg_())
+    lines = [line for line in picture if line.tag.endswith("line")]
+    moved = [line for line in lines if line.get("y1") != line.get("y2")]
+    history = History.of(schedule, steps)
+    assert len(moved) == len(history.first) + len(history.again) + steps
+    assert len(lines) - len(moved) == len(history.visible())
+    assert drawing.splitlines()[0] in "".join(picture.itertext())
 
 
 def test_errors():

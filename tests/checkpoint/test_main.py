@@ -1,9 +1,12 @@
 """The command line."""
 
+import os
+import subprocess
 import sys
 
 import pytest
 
+from checkpoint import __version__
 from checkpoint.__main__ import main
 from checkpoint.draw import draw
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve
@@ -71,7 +74,7 @@ def test_an_option_that_cannot_be_read_is_named(words, reason, capsys):
 def test_a_picture_that_cannot_be_written_is_known_before_the_work(capsys, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     monkeypatch.setattr("checkpoint.__main__.compare", lambda **options: pytest.fail("worked"))
-    for name, reason in (("a", "must end in its format"), ("a.foo", "must end in its format"), ("no/a.png", "there is no folder")):
+    for name, reason in (("a", "must end in its format"), ("a.foo", "one of"), ("no/a.png", "there is no folder")):
         assert main(["compare", "--steps", "10", "--state", "8", "--plot", str(tmp_path / name)]) == 2
         assert reason in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -85,6 +88,32 @@ def test_usage_errors(words, capsys):
         main(words.split())
     assert stop.value.code == 2
     assert "usage: python -m checkpoint" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("package", ["dualad", "checkpoint"])
+def test_version(package):
+    done = subprocess.run([sys.executable, "-m", package, "--version"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout == f"dualad {__version__}\n"
+
+
+@pytest.mark.parametrize("words", ["-m dualad coverage", "-m checkpoint compare --steps 10 --state 8", "-m checkpoint draw --steps 100"])
+def test_a_reader_that_has_enough_is_no_error(words):
+    read, write = os.pipe()
+    os.close(read)
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run([sys.executable, *words.split()], stdout=write, stderr=subprocess.PIPE, env=environment)
+    os.close(write)
+    assert done.returncode == 0 and done.stderr == b""
+
+
+def test_tables_and_pictures_fit_the_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["compare", "--steps", "1000", "--state", "8MB"]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60 and sum(line.startswith("CTZ") for line in lines) == 2
+    assert main(["draw", "--steps", "30"]) == 2
+    assert "the picture needs 72 columns, the terminal has 60; give fewer steps, or --plot FILE" in capsys.readouterr().err
+    assert main(["draw", "--steps", "20"]) == 0
 
 
 @pytest.mark.parametrize("words", ["--help", "draw --help", "compare --help"])

@@ -63,7 +63,7 @@ def test_shown_beside_the_prediction():
 
 def test_plot(tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    (axes,) = TABLE.plot(tmp_path / "picture.png").axes
+    axes = TABLE.plot(tmp_path / "picture.png")
     points = {(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 1}
     assert points >= {(row.measured.peak_bytes, row.measured.work) for row in TABLE.rows}
     assert any("measured" in label for label in axes.get_legend_handles_labels()[1])
