@@ -28,6 +28,7 @@ MYPY = """\
 strict = True
 [mypy-dualad.*,checkpoint.*]
 ignore_errors = True
+check_untyped_defs = False
 [mypy-matplotlib.*,numba.*,scipy.*,tqdm.*]
 follow_imports = skip
 """
