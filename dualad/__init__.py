@@ -6,6 +6,7 @@ loops live in the sister package `checkpoint`.
 
 from . import operators as _operators  # noqa: F401  (compiles the fast paths)
 from . import rules
+from .columns import jacobian_columns
 from .derivative import derivative, jvp, value_and_derivative
 from .dispatch import array, primal, stop_gradient
 from .dual import Dual
@@ -14,7 +15,7 @@ from .gradient import gradient, value_and_gradient
 from .heap import keep_heap
 from .hessian import hessian
 from .implicit import implicit
-from .jacobian import jacobian, jacobian_columns, value_and_jacobian
+from .jacobian import jacobian, value_and_jacobian
 from .program.jit import jit
 from .rules.kinds import primitive
 from .sparse.coloring import coloring

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, Literal, overload
 
@@ -10,10 +10,11 @@ import numpy as np
 import optree
 from numpy.typing import NDArray
 
+from .cached import Cached
 from .callers import trim
 from .dispatch import dtype_of
 from .dual import make_dual
-from .hints import Argnums, Array, Aux, Chunk, Element, Number, Rest
+from .hints import Argnums, Array, Aux, Chunk, Element, Number, Rest, Result
 from .levels import Level
 from .seeding import (
     CACHE,
@@ -36,7 +37,7 @@ from .sparse.compressed import Colored, Compressed
 from .sparse.operators import forward_operator
 from .sparse.verify import verified
 
-__all__ = ["jacobian", "jacobian_columns", "value_and_jacobian"]
+__all__ = ["jacobian", "value_and_jacobian"]
 
 
 # --- public -----------------------------------------------------------------------------------------------------------------
@@ -225,10 +226,24 @@ def value_and_jacobian(
 ) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], NDArray[Element], Aux]]: ...
 @overload
 def value_and_jacobian(
+    f: Callable[Rest, Result],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    cache: Literal[True],
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Cached[Rest, Result]: ...
+@overload
+def value_and_jacobian(
     f: Callable[..., Any],
     argnums: Argnums = 0,
     chunk: Chunk = None,
     *,
+    cache: bool = False,
     sparsity: Any = None,
     verify: bool = False,
     holomorphic: bool = False,
@@ -240,6 +255,7 @@ def value_and_jacobian(
     argnums: Argnums = 0,
     chunk: Chunk = None,
     *,
+    cache: bool = False,
     sparsity: Any = None,
     verify: bool = False,
     holomorphic: bool = False,
@@ -251,6 +267,11 @@ def value_and_jacobian(
     Parameters
     ----------
     f, argnums, chunk, sparsity, verify, holomorphic, nan_safe : see `jacobian`.
+    cache : for solvers that call f and its Jacobian one after the other: what is returned has the two as its functions `value` and
+        `jacobian`, and each point is evaluated once, whichever of them is called first, in whatever thread. A new point takes the place
+        of the last one of its thread. For solvers that ask for the Jacobian at most points; where they seldom do (`solve_ivp`,
+        ``root(method="hybr")``), f and ``jacobian(f)`` are cheaper. f must depend on nothing but its arguments; a call with others than
+        numbers, arrays, texts and pytrees of them is evaluated each time.
     has_aux : `f` returns ``(result, aux)``; the function returns ``(result, jacobian, aux)``.
 
     Returns
@@ -269,6 +290,13 @@ def value_and_jacobian(
     >>> value_and_jacobian(lambda x: x**2)(np.array([1.0, 3.0]))
     (array([1., 9.]), array([[2., 0.],
            [0., 6.]]))
+
+    One evaluation a point, with SciPy:
+
+    >>> from scipy.optimize import least_squares
+    >>> both = value_and_jacobian(lambda x: np.stack([10.0 * (x[1] - x[0] ** 2), 1.0 - x[0]]), cache=True)
+    >>> least_squares(both.value, np.array([-1.2, 1.0]), jac=both.jacobian).x.round(6)
+    array([1., 1.])
     """
     if sparsity is None:
         pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "value_and_jacobian")
@@ -284,46 +312,7 @@ def value_and_jacobian(
             trim(error)
             raise
 
-    return differentiated
-
-
-def jacobian_columns(
-    f: Callable[[Any], Any], x: Any, chunk: Chunk = None, *, holomorphic: bool = False, nan_safe: bool = False
-) -> Iterator[tuple[int, Any]]:
-    """Iterate over the columns of the Jacobian of `f` at `x`, without ever holding the whole matrix.
-
-    Peak memory is O(K * (n + m)) for K directions at a time, besides f's own temporaries.
-
-    Parameters
-    ----------
-    f : function of one array, returning one array.
-    x : number or array of floats.
-    chunk : how many columns to compute at once; by default as many as stay in the cache.
-    holomorphic, nan_safe : see `jacobian`.
-
-    Yields
-    ------
-    (j, column) : the derivative of f by ``x.flat[j]``, of the shape of ``f(x)``. The column is the caller's own.
-
-    Raises
-    ------
-    TypeError
-        Where x or f(x) is a pytree: use `jacobian`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualad import jacobian_columns
-    >>> for j, column in jacobian_columns(lambda x: x**2, np.array([1.0, 3.0])):
-    ...     print(j, column)
-    0 [2. 0.]
-    1 [0. 6.]
-    """
-    try:
-        return columns_of(f, column_seeds(f, x, chunk, holomorphic), nan_safe)
-    except Exception as error:
-        trim(error)
-        raise
+    return Cached(f, pair) if cache else differentiated
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
@@ -443,34 +432,6 @@ def push_chunks(f, seeds, nan_safe, has_aux, where):
             aux = strip_level(aux, level) if has_aux else None
         tangents = [None if t is None else t[: stop - start] for _, t in pairs]
         yield start, stop, [value for value, _ in pairs], tangents, structure, aux
-
-
-def column_seeds(f, x, chunk, holomorphic):
-    """Return the directions of the columns; what has none raises."""
-    check_function(f, "jacobian_columns")
-    check_chunk(chunk, "jacobian_columns")
-    seeds = Seeds((x,), "jacobian_columns", chunk)
-    check_holomorphic(seeds.leaves, holomorphic, "jacobian_columns")
-    if len(seeds.leaves) != 1 or isinstance(x, tuple | list | dict):
-        raise TypeError("jacobian_columns: x is a pytree, whose columns have no single number: use jacobian, or one array")
-    return seeds
-
-
-def columns_of(f, seeds, nan_safe):
-    """Yield the columns with their numbers."""
-    try:
-        yield from each_column(f, seeds, nan_safe)
-    except Exception as error:
-        trim(error)
-        raise
-
-
-def each_column(f, seeds, nan_safe):
-    for start, stop, values, tangents, _, _ in push_chunks(f, seeds, nan_safe, False, "jacobian_columns"):
-        if len(values) != 1:
-            raise TypeError("jacobian_columns: f returned a pytree: use jacobian, or return one array")
-        for j in range(start, stop):
-            yield j, (np.zeros(shape_of(values[0]))[()] if tangents[0] is None else np.copy(tangents[0][j - start])[()])
 
 
 def joined_columns(columns, traced):

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 FLOORS = {
     "dualad": [
         "callers heap hints console",
-        "rules levels",
+        "rules levels cached",
         "options restated",
         "dispatch conversions",
         "flat",
@@ -26,7 +26,7 @@ FLOORS = {
         "derivative",
         "sparse",
         "jacobian",
-        "gradient implicit explain_nan testing coverage",
+        "columns gradient implicit explain_nan testing coverage",
         "hessian",
         "__init__",
         "__main__",

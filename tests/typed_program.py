@@ -59,6 +59,7 @@ def forward(x: Vector) -> None:
     assert_type(jacobian(energy)(x), Vector)
     assert_type(jacobian(curve)(0.5), Vector)
     assert_type(value_and_jacobian(residual)(x), tuple[Vector, Vector])
+    assert_type(value_and_jacobian(residual, cache=True).value(x), Vector)
     assert_type(hessian(energy)(x), Vector)
     for j, column in dualad.jacobian_columns(residual, x):
         assert_type(j, int)
