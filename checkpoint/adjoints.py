@@ -11,6 +11,9 @@ __all__ = ["ZERO", "Adjoints"]
 ZERO = 0.0  # this very object stands for an adjoint that nothing was added to
 
 
+NUMBER = (float, np.generic)
+
+
 class Adjoints:
     """The adjoints of one sweep, by place on the tape; `owned` are the places whose buffer nobody else holds.
 
@@ -57,8 +60,8 @@ class Adjoints:
             now = np.zeros(like.shape, like.dtype)
         elif isinstance(now, Batch):
             return None
-        elif k not in self.owned or isinstance(now, float | np.generic):
-            now = np.array(now) if isinstance(now, float | np.generic | np.ndarray) else np.copy(now)
+        elif k not in self.owned or isinstance(now, NUMBER):
+            now = np.array(now) if isinstance(now, (*NUMBER, np.ndarray)) else np.copy(now)
         self.values[k] = now
         self.owned.add(k)
         return now

@@ -12,7 +12,7 @@ from numpy import ndarray
 from dualad.batch import Batch, wrap
 from dualad.dual import vanishes
 from dualad.levels import is_view_of, locate
-from dualad.rules.cotangents import like_primal, unbroadcast
+from dualad.rules.cotangents import is_complex, like_primal, unbroadcast
 from dualad.rules.indexing import is_basic, is_traced, scatter, winners
 from dualad.rules.kinds import Elementwise
 from dualad.rules.partials import ONE
@@ -206,7 +206,7 @@ def times_partial(row, i, g, ans, args, mine):
     """Return partial i times `g`, and whether it is a buffer that nobody else holds; `mine` tells that `g` is one to write into."""
     if row.partials[i] is ONE:
         return g, mine
-    return row.multiply(i, g, ans, args, mine=mine and type(g) is ndarray), True
+    return row.times(row.partials[i], g, ans, args, mine=mine and type(g) is ndarray), True
 
 
 class Linear(Entry):
@@ -260,7 +260,7 @@ class Get(Linear):
         if (
             buffer is None
             or ((isinstance(g, Traced) or (not once and is_traced(index))) and not isinstance(buffer, Traced))
-            or (np.iscomplexobj(g) and like.dtype.kind != "c")
+            or (type(g) is not float and is_complex(g) and like.dtype.kind != "c")
         ):
             adjoints.add(node, like_primal(self.row.transposes[0](g, like, index), like), True)
             if isinstance(adjoints.values[at], Traced):

@@ -70,28 +70,23 @@ class Recording:
         if where == "jacobian":
             self.tape.pulled_in_lanes = True
         try:
-            self.record(f, has_aux, check)
+            with self.tape as tape:
+                inputs = list(map(tape.input, self.leaves))
+                self.inputs = list(range(len(inputs)))
+                out, self.aux = take_aux(f(*unflatten_arguments(self.structure, inputs)), has_aux, where)
+                if check is not None:
+                    check(out, where)
+                outs, self.out_structure = flatten_output(out, where)
+                self.nodes, self.values = [], []
+                for leaf in outs:
+                    self.values.append(plain(handed_out(leaf, tape), self.python_scalars))  # first: a view is brought up to date
+                    self.nodes.append(leaf.node if type(leaf) is Var and leaf.level is tape else None)
+                if has_aux:
+                    self.aux = optree.tree_map(lambda leaf: handed_out(pack_leaf(leaf), tape), self.aux)
         except BaseException:
             self.release()
             raise
         self.value = unflatten_output(self.out_structure, self.values)
-
-    def record(self, f, has_aux, check):
-        """Evaluate f on the tape."""
-        where = self.where
-        with self.tape as tape:
-            inputs = list(map(tape.input, self.leaves))
-            self.inputs = list(range(len(inputs)))
-            out, self.aux = take_aux(f(*unflatten_arguments(self.structure, inputs)), has_aux, where)
-            if check is not None:
-                check(out, where)
-            outs, self.out_structure = flatten_output(out, where)
-            self.nodes, self.values = [], []
-            for leaf in outs:
-                self.values.append(plain(handed_out(leaf, tape), self.python_scalars))  # first: a view is brought up to date
-                self.nodes.append(leaf.node if type(leaf) is Var and leaf.level is tape else None)
-            if has_aux:
-                self.aux = optree.tree_map(lambda leaf: handed_out(pack_leaf(leaf), tape), self.aux)
 
     def release(self):
         """Free what the chains on the tape have saved."""

@@ -57,6 +57,8 @@ def empty_as(model, directions=None, dtype=None):
     Of an array that is not aligned it is not either: NumPy hands such arrays to BLAS by other ways, which differ in the last bits.
     """
     dtype = dtype or model.dtype
+    if model.flags.carray:
+        return np.empty(model.shape if directions is None else (directions, *model.shape), dtype)
     steps, span = compressed(model)
     if steps is None:
         return np.empty_like(model, dtype, subok=False) if directions is None else np.empty((directions, *model.shape), dtype)

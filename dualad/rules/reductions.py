@@ -6,7 +6,8 @@ import math
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from .kinds import composite, explicit, is_complex, linear, ndim_of, primitive, restore_axes, shape_of, spread_out
+from .indexing import scatter
+from .kinds import Abstract, composite, explicit, is_complex, linear, ndim_of, primitive, restore_axes, shape_of, spread_out
 from .names import np
 from .primitives import ratio
 
@@ -226,7 +227,7 @@ def extremum_vjp(g, ans, x, axis=None, out=None, keepdims=NO, initial=NO, where=
 def ranks(x, axis):
     """Return where each element stands when they are sorted along an axis, all in one if it is None."""
     order = np.argsort(x, axis=axis, kind="stable")
-    return np.argsort(order, axis=axis, kind="stable")
+    return np.argsort(order, axis=axis)
 
 
 def rearranged(y, a, b, axis):
@@ -237,11 +238,16 @@ def rearranged(y, a, b, axis):
 
 
 def sort_jvp(t, ans, x, axis=-1, kind=None, order=None, *, stable=None, descending=NO):
-    return rearranged(t, x, ans, axis)
+    return rearranged(t, x, ans, axis) if descending is True else take_along_axis(t, np.argsort(x, axis=axis, kind="stable"), axis)
 
 
 def sort_vjp(g, ans, x, axis=-1, kind=None, order=None, *, stable=None, descending=NO):
-    return np.reshape(rearranged(g, ans, x, axis), shape_of(x))
+    if descending is True:
+        return np.reshape(rearranged(g, ans, x, axis), shape_of(x))
+    order = np.argsort(x, axis=axis, kind="stable")
+    if axis is None:
+        return np.reshape(scatter(g, order, Abstract(np.ravel(x))), shape_of(x))
+    return scatter(g, along(order, axis, shape_of(x)), Abstract(x))
 
 
 def partition_jvp(t, ans, x, kth, axis=-1, kind="introselect", order=None):
@@ -253,14 +259,14 @@ def partition_vjp(g, ans, x, kth, axis=-1, kind="introselect", order=None):
 
 
 def take_along_axis(x, indices, axis=-1):
-    if axis is None:
-        return np.ravel(x)[np.ravel(indices)]
-    axis = normalize_axis_index(axis, ndim_of(x))
-    shape = [1] * ndim_of(x)
-    grid = []
-    for i, n in enumerate(shape_of(x)):
-        grid.append(indices if i == axis else np.arange(n).reshape((*shape[:i], n, *shape[i + 1 :])))
-    return x[tuple(grid)]
+    return np.ravel(x)[np.ravel(indices)] if axis is None else x[along(indices, axis, shape_of(x))]
+
+
+def along(indices, axis, shape):
+    """Return the index of an array of a shape by which its elements are taken along an axis."""
+    axis, ones = normalize_axis_index(axis, len(shape)), [1] * len(shape)
+    grid = [indices if i == axis else np.arange(n).reshape((*ones[:i], n, *ones[i + 1 :])) for i, n in enumerate(shape)]
+    return tuple(grid)
 
 
 @primitive

@@ -317,6 +317,10 @@ class Elementwise(Differentiable):
                     break
         if kwargs and self.computed[i]:
             partial = bind(partial, **kwargs)
+        return self.times(partial, t, ans, args, strong, mine)
+
+    def times(self, partial, t, ans, args, strong=False, mine=False):
+        """Return a partial times `t`, as `multiply` does, where all arrays are of one dtype."""
         if strong or (self.singular and (self.singular is True or self.singular(*args))):
             with np.errstate(all="ignore"):
                 if type(t) is np.ndarray and (ans is None or type(ans) is np.ndarray) and self.trusted:

@@ -284,6 +284,8 @@ def histogram2d(x, y, bins=10, range=None, density=None, weights=None):
 
 
 def histogramdd(sample, bins=10, range=None, density=None, weights=None):
+    if not hasattr(sample, "ndim") and all(np.ndim(column) == 0 for column in sample):
+        sample = as_array(sample)
     columns = list(sample) if not hasattr(sample, "ndim") else list(np.transpose(sample)) if np.ndim(sample) == 2 else [np.ravel(sample)]
     bins = [bins] * len(columns) if isinstance(bins, int | np.integer) else list(bins)
     ranges = [None] * len(columns) if range is None else range
