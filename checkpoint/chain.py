@@ -106,7 +106,7 @@ def chain(
         The step returns ``(state, out)``, and chain ``(x_N, outs)`` with the outs stacked on a leading axis: for losses along
         the trajectory. Their cotangents enter at the right step.
     schedule : Schedule, optional
-        What is saved; by default ``CTZ()``: at most ceil(log2 N) + 1 states.
+        What is saved; by default ``CTZ()``: at most ceil(log2 N) + 1 states. Of a compiled step see `block`.
     storage : Storage, optional
         Where saved states live: ``Memory()``, the default, or ``Disk()``; two tiers with ``Tiered``. With
         ``Disk(path, resume=True)`` the same call goes on where a killed process stopped, also its outs and the gradients by inputs.
@@ -127,8 +127,9 @@ def chain(
         name of a file that the steps read.
 
     block : int, optional
-        Of a step compiled by `dualad.jit`: how many steps are made, and pulled back, in one compiled call. To the schedule a block is
-        one step, and its states are computed again inside of the pull. By default chosen with the schedule for ``memory=``, or 256 KB.
+        Of a step compiled by `dualad.jit`: how many steps are pulled back in one compiled call. To the schedule a block is one step, and
+        the states inside of it are computed again in the pull. By default chosen together with the number of saved states, for
+        ``memory=``, or else for 256 KiB or what CTZ's states take, if that is more; a given schedule stays as it is.
 
     Returns
     -------
@@ -149,6 +150,10 @@ def chain(
     once, and a value that a step leaves in a list or attribute is a traced one there, which raises when it is used. What steps
     that are evaluated again return is compared with what they returned before: all of it where states are small, of larger arrays
     1024 elements at each step.
+
+    Where the step is a function compiled by `dualad.jit` (with numba), the steps between two actions of the schedule are one compiled
+    call, also on plain values and in forward mode; `until` is traced with it. The gradient has the same bits under every schedule, block
+    and storage. Steps that call Python (``np.linalg.solve``) are made one by one; ``stats.reason`` says why.
 
     Examples
     --------
@@ -172,8 +177,7 @@ def chain(
     >>> grad(loss, argnums=(0, 1))(1.0, np.zeros(3))
     (np.float64(2.625), array([1.25, 0.5 , 0.  ]))
     """
-    source = tuple(step) if isinstance(step, list | tuple) else step
-    step, layers = as_step(step)
+    step, layers, source = as_step(step)
     if until is not None:
         check_function(until, "chain: until")
     outputs, check, progress = (
@@ -187,31 +191,26 @@ def chain(
             raise TypeError("chain: max_steps goes with until; with a known length give steps only")
     if block is not None:
         block = whole_number(block, where="chain", argument="block", least=1, hint="give the number of steps of a compiled call")
+        if not isinstance(source, Jit):
+            raise TypeError("chain: block= is of a compiled step: give chain(dualad.jit(step), ...), or leave it out")
     if outputs and steps == 0:
         raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
     try:
         links = Links(step, source, state, params, inputs, outputs)
         top = highest(links.traced)
+        options = {"steps": steps, "until": until, "max_steps": max_steps}
         if type(top) is Var:
-            if isinstance(source, Jit) and until is None:
-                recorded = compiled_chain(links, top.level, steps, schedule, storage, memory, stats, progress, check, block)
-                if recorded is not None:
-                    return recorded
+            options |= {"stats": stats, "progress": progress, "check": check, "token": token}
+            if memory is not None and schedule is not None:
+                raise TypeError(f"chain: schedule={schedule!r} and memory={memory!r} are both given: memory= chooses the schedule")
+            compiled, reason = compiled_chain(links, top.level, options, schedule=schedule, storage=storage, memory=memory, block=block)
+            if reason is None:
+                return compiled
             schedule, storage = chosen_schedule(links, steps, schedule, storage, memory, stats)
-            return record(
-                links,
-                top.level,
-                schedule=schedule,
-                storage=storage,
-                stats=stats,
-                steps=steps,
-                until=until,
-                max_steps=max_steps,
-                progress=progress,
-                check=check,
-                token=token,
-            )
-        return run(links, top, steps, until, max_steps)
+            stats.reason = "; ".join(filter(None, (reason, stats.reason)))
+            return record(links, top.level, schedule=schedule, storage=storage, **options)
+        compiled, reason = compiled_chain(links, None, options)
+        return run(links, top, **options) if reason is not None else compiled
     except Exception as error:
         trim(error)
         raise
@@ -221,14 +220,16 @@ def chain(
 
 
 def as_step(step):
-    """Return the step, and how many layers it was made of (None for a function)."""
+    """Return the step, how many layers it was made of (None for a function), and what was given: layers of one function are one."""
     if isinstance(step, list | tuple):
         layers = tuple(step)
         for layer in layers:
             check_function(layer, "chain: a layer of step")
-        return (lambda k, *args: layers[k](k, *args)), len(layers)
+        if layers and all(layer is layers[0] for layer in layers):
+            return layers[0], len(layers), layers[0]
+        return (lambda k, *args: layers[k](k, *args)), len(layers), layers
     check_function(step, "chain")
-    return step, None
+    return step, None, step
 
 
 def known_length(steps, layers, inputs, until):
@@ -254,36 +255,34 @@ def known_length(steps, layers, inputs, until):
     return next(iter(lengths.values()), None)
 
 
-def compiled_chain(links, tape, steps, schedule, storage, memory, stats, progress, check, block):
-    """Record the chain of a compiled step in blocks; None where it has no compiled loops."""
-    if find_spec("numba") is None:
-        return None
-    from .compiled import record_compiled
+def compiled_chain(links, tape, options, *, storage=None, memory=None, **more):
+    """Run the chain of a compiled step in segments, and record it where there is a tape; return the result, and why it cannot be done.
 
-    if memory is not None and schedule is not None:
-        return None
-    return record_compiled(
-        links,
-        tape,
-        steps=steps,
-        schedule=schedule,
-        budget=None if memory is None else parse_bytes(memory),
-        block=block,
-        storage=Memory() if storage is None else storage,
-        stats=stats,
-        progress=progress,
-        check=check,
-    )
+    Of the two one is None; the reason is empty where the step is none that was meant to be compiled.
+    """
+    if not isinstance(links.source, Jit):
+        return None, ""
+    from .compiled import NotCompiled, record_compiled, run_compiled
+
+    try:
+        if find_spec("numba") is None:
+            raise NotCompiled("numba is not installed")
+        if tape is None:
+            return run_compiled(links, **options), None
+        budget = None if memory is None else parse_bytes(memory)
+        storage = Memory() if storage is None else storage
+        return record_compiled(links, tape, budget=budget, storage=storage, **options, **more), None
+    except NotCompiled as reason:
+        ignored = "" if more.get("block") is None else f"; block={more['block']} is not used"
+        return None, f"steps one by one, because {reason}{ignored}"
 
 
 def chosen_schedule(links, steps, schedule, storage, memory, stats):
     """Return the schedule and storage: those given, those planned for a budget, or the defaults."""
     if memory is None:
         return CTZ() if schedule is None else schedule, Memory() if storage is None else storage
-    if schedule is not None:
-        raise TypeError(f"chain: schedule={schedule!r} and memory={memory!r} are both given: memory= chooses the schedule")
     size = sum(nbytes(leaf) for leaf in links.state)
-    schedule, planned, stats.reason = plan(steps, size, memory)
+    schedule, planned, stats.reason, _ = plan(steps, size, memory)
     return schedule, planned if storage is None else storage
 
 

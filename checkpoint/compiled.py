@@ -1,215 +1,264 @@
-"""A chain of a compiled step: whole blocks of steps are made, and pulled back, in one compiled call each.
+"""A chain of a compiled step: whole segments of steps are made, and blocks of them pulled back, in one compiled call each.
 
 To the sweep a block is one step: its schedule saves states between blocks, and the pull of a block computes the states inside of it again,
-into one buffer. So Python is entered once a block, and every schedule and storage works unchanged.
+into one buffer. So Python is entered once an action, and every schedule and storage works unchanged.
 """
 
 from __future__ import annotations
 
-import warnings
 from copy import copy
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import optree
 
 from dualad.batch import Batch, wrap
-from dualad.program.arguments import Call
-from dualad.program.differentiate import pullback
-from dualad.program.forms import Unliftable
-from dualad.program.loops import Shape, compile_loops
-from dualad.program.passes import optimised
-from dualad.program.program import Value
+from dualad.dispatch import dtype_of
+from dualad.dual import Dual
 from dualad.traced import Traced
 
 from .aliases import Aliases
+from .blocks import IN_USE, blocks_of
+from .fingerprint import digest_with_closure
 from .link import Link, entered
 from .links import Stacked
 from .replay import Snapshot
-from .schedules import CTZ, Revolve, StoreAll
+from .segments import Reversal, Segments, like_leaves
+from .stepper import NotCompiled, Stepper, put_on, taken_off
+from .storage import Memory
 from .sweep import Sweep
+from .tape import Tape
 
-__all__ = ["BUDGET", "blocks_of", "record_compiled"]
+__all__ = ["NotCompiled", "record_compiled", "run_compiled"]
 
-BUDGET = 256 << 10  # bytes of the states inside of a block and between blocks, where nothing is said
-
-
-class Blocks(NamedTuple):
-    """How a compiled chain is cut: `size` steps are a block; the schedule is one of blocks."""
-
-    size: int
-    schedule: object
-    reason: str
+ELEMENT_SECONDS = 5e-10  # of one operation
 
 
-def blocks_of(steps, nbytes, schedule=None, budget=None, block=None):
-    """Return the blocks of a chain of `steps` steps with states of `nbytes` bytes.
-
-    A step that is made again costs as much as a saved state's memory saves, and entering Python a few microseconds. So where two square
-    roots of N states fit into the budget, all states between blocks are saved, and each step is made twice; else blocks take half of
-    the budget, and the schedule the other half.
-    """
-    nbytes = max(nbytes, 1)
-    room = max((BUDGET if budget is None else budget) // (2 * nbytes), 1)
-    size = min(steps, room) if block is None else min(block, steps)
-    count = -(-steps // size)
-    if schedule is None:
-        if count <= room or (budget is None and count * nbytes <= BUDGET // 2):
-            schedule = StoreAll()
-        else:
-            schedule = CTZ() if budget is None else Revolve(room)
-    reason = f"{count:,} blocks of {size:,} compiled steps"
-    return Blocks(size, schedule, reason)
+def too_many(max_steps):
+    return RuntimeError(
+        f"chain: until(k, state) is still not true after max_steps={max_steps} steps; give more steps, or a predicate that also ends"
+    )
 
 
-def record_compiled(links, tape, *, steps, schedule, budget, block, storage, stats, progress, check):
-    """Run the chain of a compiled step in a sweep and record it as one operation; None where its step has no compiled loops."""
+# --- without derivatives, and in forward mode ---------------------------------------------------------------------------------------
+
+
+def run_compiled(links, *, steps, until, max_steps):
+    """Run the chain of a compiled step on plain values or Duals; raise `NotCompiled` where it has no compiled loops."""
+    if steps == 0:
+        raise NotCompiled("there are no steps")
+    stepper = Stepper(links, links.state, links.inputs, links.params, until)
+    segments = Segments(stepper, steps)
+    x, reached = segments.start, 0
+    if until is None:
+        x, reached = segments.advance(0, steps, x)
+    else:
+        while not segments.ends(reached, x):
+            if reached == max_steps:
+                raise too_many(max_steps)
+            segments.reserve(2 * reached + 64)
+            stop = 2 * reached + 64 if max_steps is None else min(2 * reached + 64, max_steps)
+            x, reached = segments.advance(reached, stop, x)
+        if not reached:
+            raise NotCompiled("it makes no step")
+    final = put_on(like_leaves(x, stepper.kinds), stepper.state_peels)
+    outs = put_on([out[:reached] for out in segments.outs], stepper.out_peels())
+    return (links.tree(final), optree.tree_unflatten(stepper.out_structure, outs)) if links.outputs else links.tree(final)
+
+
+# --- on a tape --------------------------------------------------------------------------------------------------------------------
+
+
+def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, block, storage, stats, progress, check, token):
+    """Run the chain of a compiled step in a sweep and record it as one operation; raise `NotCompiled` where it has no compiled loops."""
+    tape.check()
     below = links.levels - {tape}
-    if links.source.backend == "numpy" or not steps or below or getattr(schedule, "records", False) or getattr(storage, "resume", False):
-        return None
+    if any(isinstance(level, Tape) for level in below):
+        raise NotCompiled("it is reverse mode over reverse mode")
+    if steps == 0:
+        raise NotCompiled("there are no steps")
+    if type(storage) is Memory and storage.copy is not None:
+        raise NotCompiled("its storage has a copy= of its own")
     link = CompiledLink(links, tape, below, steps, check)
-    if not link.compile():
-        return None
-    nbytes = sum(leaf.nbytes for leaf in link.again)
-    if budget is not None:  # of which the working state and the cotangent with their second buffers take a part
-        budget -= 4 * nbytes
-        if budget < 2 * nbytes:
-            return None
-    link.blocks = blocks_of(steps, nbytes, schedule, budget, block)
-    stats.reason = link.blocks.reason
-    options = {"schedule": link.blocks.schedule, "storage": storage, "stats": stats, "progress": progress, "check": check}
-    link.sweep = Sweep(link.advance, tuple(link.leaves()), steps=-(-steps // link.blocks.size), **options)
+    link.stepper = stepper = Stepper(links, link.state, link.inputs, link.params, until)
+    if budget is not None:
+        budget -= IN_USE * stepper.nbytes
+        if budget < stepper.nbytes:
+            raise NotCompiled(f"the budget does not hold {IN_USE + 1} states")
+    resume = getattr(storage, "resume", False)
+    block = 1 if resume and until is not None else block  # the manifest says how many blocks there were
+    link.blocks = blocks_of(steps, stepper.nbytes, budget, stepper.cost * ELEMENT_SECONDS, schedule=schedule, block=block)
+    link.segments = segments = Segments(stepper, steps)
+    link.compile()
+    link.max_steps, stats.reason = max_steps, link.blocks.reason
+    if type(storage) is Memory and storage.compress is None:
+        storage = replace(storage, copy=shared)
+    options = {"storage": storage, "stats": stats, "progress": progress, "check": check, "record": link.record_block}
+    if resume:
+        options |= link.resuming(tape, token, link.blocks.size, until if until is None else digest_with_closure(until, "resume: until"))
+    if until is None:
+        options["steps"] = -(-steps // link.blocks.size)
+    else:
+        options["until"] = BlockEnd(link)
+    link.sweep = Sweep(BlockStep(link), segments.start, schedule=link.blocks.schedule, **options)
     tape.sweeps = [*getattr(tape, "sweeps", ()), link.sweep]
-    leaves = link.numbers(link.sweep.forward(), link.state)
-    link.count()
-    return entered(link, tape, leaves, link.out_arrays, lambda outs: optree.tree_unflatten(link.out_structure, outs))
+    final = link.sweep.forward()
+    link.turn(final)
+    leaves = put_on(like_leaves(final, stepper.state), stepper.state_peels)
+    return entered(link, tape, leaves, link.stacked(), lambda outs: optree.tree_unflatten(stepper.out_structure, outs))
+
+
+def shared(state):
+    """Return a state itself: nothing writes into it."""
+    return state
+
+
+class BlockStep:
+    """The step of the sweep: a block of steps, and `many` blocks in one."""
+
+    def __init__(self, link):
+        self.link = link
+
+    def __call__(self, j, x):
+        return self.link.advance(j, j + 1, x)
+
+    def many(self, first, stop, x):
+        return self.link.advance(first, stop, x)
+
+
+class BlockPullback:
+    """The pullback of a recorded block, which knows how much it holds."""
+
+    def __init__(self, link, first, stop, states):
+        self.link, self.first, self.stop, self.states = link, first, stop, states
+        self.nbytes = sum(rows.nbytes for rows in states)
+
+    def __call__(self, cotangent):
+        return self.link.pull_states(self.first, self.stop, self.states, cotangent)
+
+
+class BlockEnd:
+    """The predicate of the sweep, of blocks; without attributes that a digest would count."""
+
+    __slots__ = ("link",)
+
+    def __init__(self, link):
+        self.link = link
+
+    def __call__(self, j, x):
+        return self.link.ends(j, x)
 
 
 class CompiledLink(Link):
-    """The entry of a chain of a compiled step."""
+    """The entry of a chain of a compiled step; `steps` is the number of its steps, None until it is known."""
+
+    def __init__(self, links, tape, below, steps, exact):
+        super().__init__(links, tape, below, steps, exact)
+        self.steps, self.max_steps, self.pulled, self.reversal = steps, None, 0, None
+        self.rows_made = 0
 
     def compile(self):
-        """Compile the loops of the step and of its pullback; return whether that can be done."""
-        links, step = self.links, self.links.source
-        leaves = [*self.state, *self.inputs, *self.params]
-        if not all(isinstance(leaf, float | int | complex | np.ndarray | np.generic) and not isinstance(leaf, bool) for leaf in leaves):
-            return False
-        rows = [leaf[0] for leaf in self.inputs]
-        given = (optree.tree_unflatten(links.inputs_structure, rows),) if links.given else ()
-        call = Call(step, (0, links.tree(self.state), *given, *self.arguments), {})
-        try:
-            entry = step.entry(call)
-        except TypeError:
-            links.explain(0, links.tree(self.state), self.arguments, self.inputs)
-            raise
-        if len(entry.compiled.program.inputs) != 1 + len(self.state) + len(rows) + len(self.params):
-            return False  # some arguments are static
-        made = optree.tree_unflatten(entry.structure, list(entry.compiled.program.outputs))
-        if links.outputs:
-            if not isinstance(made, tuple) or len(made) != 2:
-                return False
-            made, out = made
-            self.out_structure = optree.tree_structure(out)
-        program, count = entry.compiled.program, len(self.state)
-        if optree.tree_structure(made) != links.state_structure or not all(
-            map(keeps, program.inputs[1 : 1 + count], program.outputs[:count])
-        ):
-            return False
-        outs = [described(out) for out in program.outputs[count:]]
-        inputs = iter(program.inputs[1:])
-        values = ([next(inputs) for _ in part] for part in (self.state, rows, self.params))
-        floating_outs = [i for i, out in enumerate(outs) if out.dtype.kind in "fc"]
-        self.shape = shape = Shape(*values, outs, links.floating, self.active_inputs, self.active, floating_outs)
-        key = "loops", self.nan_safe, count, len(rows), len(self.params), *shape.active
-        loops = entry.compiled.derived
-        if key not in loops:
-            try:
-                loops[key] = compile_loops(program, self.pullback(program, call, shape), shape)
-            except Unliftable as reason:
-                loops[key] = reason
-        self.loops = loops[key]
-        if isinstance(self.loops, Unliftable):
-            return False
-        self.work = self.loops.work()
-        self.out_arrays = [np.zeros((self.outs.count, *out.shape), out.dtype) for out in outs]
-        self.given = [np.array(leaf, order="C") for leaf in (*self.params, *self.inputs)]
-        self.made = self.pulled = 0
-        self.again = self.leaves()
-        return self.loops.compiled or self.compile_now(loops, key)
+        """Compile before the first sweep."""
+        self.begin([None] * (len(self.state) + len(self.stepper.base.outputs[1])), 1)
 
-    def compile_now(self, loops, key):
-        """Compile before the first sweep, so that what numba cannot do shows before a long run; return whether it could."""
-        gs, sums = self.begin([None] * (len(self.state) + len(self.shape.outs)), 1)
-        try:
-            self.loops.compile(self.arguments_of_advance(0, 1, self.again), self.arguments_of_pull(0, 1, self.again, gs, sums))
-        except Exception as error:
-            name = self.links.source.__name__
-            warnings.warn(f"chain: numba failed on {name}, whose steps are made one by one instead: {error!r}", stacklevel=6)
-            loops[key] = Unliftable("numba failed")
-            return False
-        return True
-
-    def pullback(self, program, call, shape):
-        """Return the program of the pullback of one step."""
-        parts = ((shape.state, shape.floating), (shape.rows, shape.active_rows), (shape.params, shape.active_params))
-        wanted = [False, *(i in active for values, active in parts for i in range(len(values)))]
-        outs = [described(out) for out in program.outputs]
-        floating = {*shape.floating, *(len(shape.state) + i for i in shape.floating_outs)}
-        cotangents = [example(out) if i in floating else None for i, out in enumerate(outs)]
-        made = pullback(program, call.examples(), wanted, cotangents, nan_safe=self.nan_safe)
-        made.outputs = made.outputs[: sum(wanted)]  # without those of the step itself
-        return optimised(made)
-
-    def leaves(self):
-        """Return the leaves of x_0 as arrays of their own: numbers are arrays without axes."""
-        return [np.array(leaf, order="C") for leaf in self.state]
-
-    @staticmethod
-    def numbers(arrays, like):
-        """Return arrays as the numbers that they stand for."""
-        return [
-            array if isinstance(leaf, np.ndarray) else array[()] if isinstance(leaf, np.generic) else array.item()
-            for array, leaf in zip(arrays, like, strict=True)
-        ]
+    # --- the first sweep ----------------------------------------------------------------------------------------------------
 
     def block(self, j):
-        return j * self.blocks.size, min((j + 1) * self.blocks.size, self.outs.count)
+        """Return the first step of block j, and the first behind it."""
+        stop = (j + 1) * self.blocks.size
+        return j * self.blocks.size, stop if self.steps is None else min(stop, self.steps)
 
-    def advance(self, j, x):
-        """Make the steps of block j, in place."""
-        first, stop = self.block(j)
-        self.loops.advance(*self.arguments_of_advance(first, stop, x))
-        settle(x, self.again, stop - first)
-        self.made += stop - first
+    def advance(self, first, last, x):
+        """Make the steps of blocks first ... last - 1."""
+        (start, _), (_, stop) = self.block(first), self.block(last - 1)
+        if self.steps is None:
+            stop = stop if self.max_steps is None else min(stop, self.max_steps)
+            self.segments.reserve(stop)
+        x, reached = self.segments.advance(start, stop, x)
+        if reached < stop:
+            self.steps = reached
+        if self.resumes and self.links.outputs and first == self.rows_made:
+            self.add_rows(first, self.segments.outs)
+            self.rows_made += 1
         return x
 
-    def arguments_of_advance(self, first, stop, x):
-        return first, stop, *x, *self.again, *self.given, *self.out_arrays, *self.work
+    def ends(self, j, x):
+        """Return whether the predicate ended the chain before block j."""
+        if self.steps is None:
+            k = j * self.blocks.size
+            k = k if self.max_steps is None else min(k, self.max_steps)
+            if self.segments.ends(k, x):
+                self.steps = k
+            elif k == self.max_steps:
+                raise too_many(k)
+        return self.steps is not None
+
+    def turn(self, final):
+        """Say what is known when the first sweep is done."""
+        if self.steps is None:  # its end was found by another process, in blocks of one step
+            self.steps = self.sweep.stats.steps
+        self.count()
+
+    def stacked(self):
+        """Return the outs, as Duals where there are levels below."""
+        outs = [out[: self.steps] for out in self.segments.outs]
+        return put_on(outs, self.stepper.out_peels())
+
+    def record_block(self, j, x):
+        """Make the steps of a block, and return the state with a pullback that holds the states inside of the block."""
+        first, stop = self.block(j)
+        states = self.reversal.fill(first, stop, x, self.reversal.buffer(stop - first))
+        last = tuple(rows[stop - first - 1, ...] for rows in states)
+        return self.segments.advance(stop - 1, stop, last)[0], BlockPullback(self, first, stop, states)
+
+    # --- rows that another process goes on with -----------------------------------------------------------------------------
+
+    def beside(self):
+        """Return the functions that take back what the blocks of each sweep left behind in a process before this one."""
+
+        def take_outs(rows):
+            self.put_rows(self.segments.outs, rows)
+            self.rows_made = len(rows)
+
+        def take_shares(rows):
+            self.put_rows(self.reversal.e, rows)
+
+        return {"first": take_outs if self.links.outputs else None, "reverse": take_shares if self.active_inputs else None}
+
+    def put_rows(self, arrays, rows):
+        for j, parts in rows.items():
+            first, stop = self.block(j)
+            self.segments.reserve(stop)
+            for array, part in zip(arrays, parts, strict=True):
+                array[first:stop] = part
+
+    def add_rows(self, j, arrays):
+        first, stop = self.block(j)
+        self.sweep.add_row(j, [array[first:stop] for array in arrays])
+
+    # --- the reverse sweep --------------------------------------------------------------------------------------------------
 
     def pull_step(self, j, x, cotangent):
-        """Pull the cotangents back through block j, in place."""
+        """Pull the cotangents back through block j."""
         first, stop = self.block(j)
-        if stop - first > 1:
-            for states, leaf in zip(self.states, x, strict=True):
-                states[0] = leaf
-        self.loops.pull(*self.arguments_of_pull(first, stop, x, *cotangent))
-        settle(cotangent[0], self.spare[0], stop - first)
-        self.made += stop - first - 1
-        self.pulled += stop - first
+        cotangent = self.pull_states(first, stop, self.reversal.fill(first, stop, x, self.reversal.states), cotangent)
+        if self.resumes and self.active_inputs:
+            self.add_rows(j, self.reversal.e)
         return cotangent
 
-    def arguments_of_pull(self, first, stop, x, gs, sums):
-        other_gs, shares = self.spare
-        advance = self.arguments_of_advance(first, stop, x)
-        return *advance, *gs, *other_gs, *self.out_cotangents, *self.rows, *sums, *shares, *self.states
+    def pull_states(self, first, stop, states, cotangent):
+        """Pull the cotangents back over the states of a block."""
+        gs, sums = cotangent
+        self.pulled += stop - first
+        return self.reversal.pull(first, stop, states, gs, sums), sums
 
     def shares(self, g):
         """Return the nodes of state, parameters and inputs with their shares of the cotangents; of a batch of them, one sweep for each."""
-        g = [*g, *[None] * (len(self.state) + len(self.shape.outs) - len(g))]
+        g = [*g, *[None] * (len(self.state) + len(self.stepper.base.outputs[1]) - len(g))]
         links = self.links
         nodes = [self.state_nodes[i] for i in links.floating]
         nodes += [self.param_nodes[i] for i in self.active] + [self.input_nodes[i] for i in self.active_inputs]
-        if any(isinstance(part, Traced) and type(part) is not Batch for part in g):
+        if any(self.is_foreign(part) for part in g):
             return self.one_by_one().shares(g)
         level = next((part.level for part in g if type(part) is Batch), None)
         if level is None:
@@ -217,82 +266,69 @@ class CompiledLink(Link):
         lanes = [self.swept([part.primal[lane] if type(part) is Batch else part for part in g]) for lane in range(level.directions)]
         return [(node, wrap(np.stack(shares), level)) for node, shares in zip(nodes, zip(*lanes, strict=True), strict=True)]
 
+    def is_foreign(self, part):
+        """Return whether a cotangent is traced by another level than the state."""
+        while isinstance(part, Traced):
+            if type(part) is not Batch and (type(part) is not Dual or part.level not in self.stepper.levels):
+                return True
+            part = part.primal
+        return False
+
     def one_by_one(self):
         """Return the same chain with steps that are not compiled, for cotangents that are themselves traced; its first sweep is made."""
         link = copy(self)
         link.__class__ = Link
-        link.outs, link.aliases = Stacked(self.outs.count), Aliases(self.links.path)
-        link.sweep = Sweep(link.advance, self.links.tree(link.state), record=link.record_step, steps=self.outs.count)
-        leaves = self.links.leaves(self.outs.count - 1, link.sweep.forward())
+        link.outs, link.aliases = Stacked(self.steps), Aliases(self.links.path)
+        link.sweep = Sweep(link.advance, self.links.tree(link.state), record=link.record_step, steps=self.steps)
+        leaves = self.links.leaves(self.steps - 1, link.sweep.forward())
         link.aliases.watching = False
-        link.before = link.last = Snapshot(self.outs.count, leaves)
+        link.before = link.last = Snapshot(self.steps, leaves)
         return link
 
     def swept(self, g):
         """Return the shares of one reverse sweep."""
-        gs, sums = self.begin(g, self.blocks.size if self.blocks.size > 1 else 0)
+        cotangent = self.begin(g, self.blocks.size)
         try:
-            gs, sums = self.sweep.backward(self.pull_step, (gs, sums), self.out_cotangents)
+            gs, sums = self.sweep.backward(self.pull_step, cotangent, self.reversal.d)
         finally:
             self.count()
-        shares = self.numbers(gs, [self.state[i] for i in self.links.floating])
-        shares += self.numbers(sums, [self.params[i] for i in self.active]) + self.rows
-        self.rows, self.out_cotangents, self.states, self.spare = [], [], [], ([], [])
-        return shares
+        rows, self.reversal = self.reversal.e, None
+        self.segments.pool.clear()
+        peels, stepper = self.stepper.all_peels, self.stepper
+        groups = ([self.state[i] for i in self.links.floating], gs), ([self.params[i] for i in self.active], sums)
+        shares = [share for likes, parts in groups for share in put_on(stepper.numbers(parts, likes), peels(len(likes)))]
+        return shares + put_on(rows, peels(len(self.active_inputs), rows=True))
 
     def begin(self, g, length):
         """Make the arrays of a reverse sweep, with blocks of this length; return those of the cotangents and of the sums."""
-        self.out_cotangents = [filled(g[len(self.state) + i], self.out_arrays[i]) for i in self.shape.floating_outs]
-        self.rows = [np.zeros_like(self.inputs[i], order="C") for i in self.active_inputs]
-        gs = [filled(g[i], self.again[i]) for i in self.links.floating]
-        sums = [np.zeros_like(self.params[i], order="C") for i in self.active]
-        self.states = [np.empty((length, *leaf.shape), leaf.dtype) for leaf in self.again]
-        self.spare = [np.empty_like(g) for g in gs], [np.empty_like(total) for total in sums]
+        stepper, count = self.stepper, len(self.state)
+        outs = stepper.base.outputs[1]
+        floating_outs = [i for i, out in enumerate(outs) if out.dtype.kind in "fc"]
+        gs = self.parts([g[i] for i in self.links.floating], [self.state[i] for i in self.links.floating])
+        likes = [np.broadcast_to(np.zeros((), outs[i].dtype), (self.steps or 0, *outs[i].shape)) for i in floating_outs]
+        d = self.parts([g[count + i] for i in floating_outs], likes, rows=True)
+        e = self.parts([None] * len(self.active_inputs), [self.inputs[i] for i in self.active_inputs], rows=True)
+        sums = self.parts([None] * len(self.active), [self.params[i] for i in self.active])
+        loops = stepper.pull_loops(self.active_inputs, self.active, self.nan_safe)
+        self.reversal = Reversal(self.segments, loops, d, e, gs, sums, length)
         return gs, sums
+
+    def parts(self, gs, likes, rows=False):
+        """Return cotangents as plain arrays of their own, zeros where there are none, with their tangents at the levels below."""
+        gs = [np.zeros(np.shape(like), dtype_of(like)) if g is None else g for g, like in zip(gs, likes, strict=True)]
+        shapes, dtypes = [np.shape(like) for like in likes], [dtype_of(like) for like in likes]
+        for peel in self.stepper.all_peels(len(gs), rows):
+            gs, dtypes = taken_off(gs, peel), 2 * dtypes
+            if peel.level.directions is not None:
+                shapes += [(*shape[:rows], peel.level.directions, *shape[rows:]) for shape in shapes]
+            else:
+                shapes += shapes
+        return [np.array(np.broadcast_to(g, shape), dtype, order="C") for g, shape, dtype in zip(gs, shapes, dtypes, strict=True)]
 
     def count(self):
         """Say in the stats what was done in steps: the sweep has counted blocks."""
-        stats, size = self.sweep.stats, self.blocks.size
-        stats.steps, stats.advances, stats.pulls = self.outs.count, self.made, self.pulled
+        stats, size = self.sweep.stats, min(self.blocks.size, self.steps or 1)
+        stats.steps, stats.advances, stats.pulls = self.steps, self.segments.made, self.pulled
         if size > 1 and self.pulled:
             stats.peak_states += size
-            stats.peak_bytes += size * sum(leaf.nbytes for leaf in self.again)
-
-
-def settle(arrays, others, count):
-    """Copy back what stands in the second buffers after an odd number of steps; numbers are always in the first ones."""
-    if count % 2:
-        for array, other in zip(arrays, others, strict=True):
-            if array.ndim:
-                array[...] = other
-
-
-class Described(NamedTuple):
-    """Shape, dtype and kind of an output of a program that is a literal number."""
-
-    shape: tuple
-    dtype: np.dtype
-    kind: str
-
-
-def described(out):
-    """Return an output with shape, dtype and kind, also where it is a literal."""
-    if isinstance(out, Value):
-        return out
-    return Described(np.shape(out), np.asarray(out).dtype, "python" if isinstance(out, float | int | complex) else "scalar")
-
-
-def keeps(given, out):
-    out = described(out)
-    return given.shape == out.shape and given.dtype == out.dtype
-
-
-def example(out):
-    """Return a cotangent like an output."""
-    one = out.dtype.type(1)
-    return one.item() if out.kind == "python" else one if out.kind == "scalar" else np.ones(out.shape, out.dtype)
-
-
-def filled(g, like):
-    """Return a cotangent as an array of its own, zeros where there is none."""
-    return np.zeros_like(like) if g is None else np.array(np.broadcast_to(g, like.shape), like.dtype, order="C")
+            stats.peak_bytes += size * self.stepper.nbytes

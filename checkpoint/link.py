@@ -46,14 +46,7 @@ def record(links, tape, **options):
     link = Link(links, tape, below, options["steps"], options["check"])
     options["until"] = on_primals(options["until"])
     if getattr(options["storage"], "resume", False):
-        link.resumes = True
-        if getattr(tape, "pulled_in_lanes", False):
-            raise TypeError(
-                "chain: jacobian pulls many cotangents back, one sweep each, and Disk(path, resume=True) keeps one sweep: use Disk(path), "
-                "or vjp for each row"
-            )
-        given = (links.source, link.params, link.inputs, link.active, link.active_inputs, options["token"])
-        options |= {"token": given, "beside": link.beside()}
+        options |= link.resuming(tape, options["token"])
     link.sweep = sweep = Sweep(link.advance, links.tree(link.state), record=link.record_step, **options)
     tape.sweeps = [*getattr(tape, "sweeps", ()), sweep]
     final = sweep.forward()
@@ -207,6 +200,17 @@ class Link(Entry):
             rows.put(k, share)
         if self.resumes:
             self.sweep.add_row(k, shares)
+
+    def resuming(self, tape, *token):
+        """Return the options of a sweep that another process may go on with; `token` is what else says that it is the same call."""
+        if getattr(tape, "pulled_in_lanes", False):
+            raise TypeError(
+                "chain: jacobian pulls many cotangents back, one sweep each, and Disk(path, resume=True) keeps one sweep: use Disk(path), "
+                "or vjp for each row"
+            )
+        self.resumes = True
+        given = (self.links.source, self.params, self.inputs, self.active, self.active_inputs, *token)
+        return {"token": given, "beside": self.beside()}
 
     def beside(self):
         """Return the functions that take back what the steps of each sweep left behind in a process before this one."""

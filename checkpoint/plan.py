@@ -3,6 +3,7 @@
 from math import isfinite
 from typing import NamedTuple
 
+from .blocks import IN_USE, blocks_of
 from .checks import whole_number
 from .schedules import Online, Revolve, Schedule, StoreAll, Tiered, advances
 from .schedules.tiered import traffic
@@ -28,11 +29,14 @@ class Plan(NamedTuple):
         Where.
     reason : str
         Why, in numbers.
+    block : int
+        Steps of a compiled step that are one action of the schedule; 1 where none is compiled.
     """
 
     schedule: Schedule
     storage: Storage
     reason: str
+    block: int = 1
 
     def _cells(self) -> list[tuple[str, str]]:
         return [("plan", ""), *((name, str(value)) for name, value in self._asdict().items())]
@@ -50,6 +54,7 @@ def plan(
     memory: int | str,
     step_seconds: float | None = None,
     save_seconds: float | None = None,
+    call_seconds: float | None = None,
 ) -> Plan:
     """Choose the schedule and storage of the shortest predicted time that a budget of memory allows.
 
@@ -60,6 +65,10 @@ def plan(
     Predicted is: one `step_seconds` for each of the A advances, for the step to x_N, and for the evaluation inside each of
     the N pulls; one `save_seconds` for each state written to disk or read from it, as if nothing of that overlapped with
     the steps. Without the two times only memory is used, where the fewest advances take the shortest time.
+
+    Of a step that is compiled by `dualad.jit`, blocks of steps are made and pulled back in one call each. With `call_seconds` the length
+    of blocks and the number of saved states are chosen together: the states inside of one block take a part of the budget, each of
+    them is computed once more, and one `call_seconds` is predicted for each block that is advanced or pulled.
 
     Parameters
     ----------
@@ -74,11 +83,13 @@ def plan(
     save_seconds : float, optional
         Time to write one state to disk, or to read it. Only if this is given, the disk may be used; it needs `step_seconds`
         and `steps`.
+    call_seconds : float, optional
+        Of a compiled step: what an action of the schedule costs besides its steps, about 20e-6. It needs `step_seconds` and `steps`.
 
     Returns
     -------
     Plan
-        ``schedule``, ``storage`` and ``reason``.
+        ``schedule``, ``storage``, ``reason`` and ``block``.
 
     Raises
     ------
@@ -87,13 +98,15 @@ def plan(
 
     Examples
     --------
-    >>> schedule, storage, reason = plan(100_000, "8 MB", "2 GB")
+    >>> schedule, storage, reason, block = plan(100_000, "8 MB", "2 GB")
     >>> schedule
     Revolve(slots=247)
     >>> print(reason)
     2 GB holds 250 states of 8 MB, 247 of them saved: 268,875 advances, 3.69 evaluations of every step
     >>> plan(100_000, "8 MB", "2 GB", step_seconds=0.1, save_seconds=0.01).schedule
     Tiered(memory_slots=244, disk_slots=215)
+    >>> print(plan(1_000_000, 24, "256 kB", step_seconds=2e-8, call_seconds=2e-5).reason)
+    256 kB hold 10,661 states of 24 B: 123 blocks of 8,192 compiled steps, 123 states between them saved, 2.01 evaluations of every step
     """
     if steps is not None:
         steps = whole_number(steps, where="plan", argument="steps", least=0, hint="give the length of the chain, or None")
@@ -101,12 +114,12 @@ def plan(
     step, save = _seconds(step_seconds, "step_seconds"), _seconds(save_seconds, "save_seconds")
     if save is not None and (step is None or steps is None):
         raise TypeError("plan: save_seconds, with which the disk may be used, needs step_seconds and steps too")
+    call = _seconds(call_seconds, "call_seconds")
+    if call is not None:
+        return _in_blocks(steps, size, budget, step, save, call)
     slots = budget // size - HELD
     if slots < 1:
-        raise ValueError(
-            f"plan: a budget of {format_bytes(budget)} is too small for states of {format_bytes(size)}: at least "
-            f"{format_bytes((1 + HELD) * size)} are needed, for one that is saved and {HELD} that are in use"
-        )
+        raise _too_small(budget, size, HELD)
     room = f"{format_bytes(budget)} holds {budget // size:,} states of {format_bytes(size)}, {slots:,} of them saved"
     if steps is None:
         return Plan(Online(slots), Memory(), f"{room}; the length is not known before")
@@ -124,6 +137,25 @@ def plan(
             reason = f"{_reason(room, steps, again, step)} and {moved * save:.3g} s for {moved:,} states to and from disk"
             best = Plan(schedule, Tiers(Memory(), Disk()), reason)
     return best
+
+
+def _in_blocks(steps: int | None, size: int, budget: int, step: float | None, save: float | None, call: float) -> Plan:
+    """The plan for a compiled step."""
+    if step is None or steps is None:
+        raise TypeError("plan: call_seconds, with which steps are made in blocks, needs step_seconds and steps too")
+    if save is not None:
+        raise TypeError("plan: blocks are saved in memory; give save_seconds or call_seconds")
+    if budget < (1 + IN_USE) * size:
+        raise _too_small(budget, size, IN_USE)
+    chosen = blocks_of(max(steps, 1), size, budget - IN_USE * size, step, call)
+    return Plan(chosen.schedule, Memory(), chosen.reason, chosen.size)
+
+
+def _too_small(budget: int, size: int, held: int) -> ValueError:
+    return ValueError(
+        f"plan: a budget of {format_bytes(budget)} is too small for states of {format_bytes(size)}: at least "
+        f"{format_bytes((1 + held) * size)} are needed, for one that is saved and {held} that are in use"
+    )
 
 
 def _with_disk(steps: int, slots: int) -> list[Tiered]:

@@ -75,9 +75,10 @@ class Player:
     ) -> tuple[Any, Any]:
         """Execute actions from the working state x = x_at to x_goal; give back the working state and the cotangent.
 
-        With a pull, the `left` first steps are reversed, and there is no working state in the end (goal None).
+        With a pull, the `left` first steps are reversed, and there is no working state in the end (goal None). A step that has an
+        attribute `many` makes those of an action at once: ``many(start, stop, x) -> x_stop``.
         """
-        session, arrays = self._session, self.arrays
+        session, arrays, many = self._session, self.arrays, getattr(step, "many", None)
         save, load, drop, records = session.save, self.load, session.drop, self.records
         position = at  # None while there is no working state
         advances = pulls = 0
@@ -100,7 +101,9 @@ class Player:
                     if start != position:
                         raise misplaced(action, position, left)
                     advances += stop - start
-                    if not start and not arrays:  # a number may become an array in the first step
+                    if many is not None:
+                        x, start = many(start, stop, canonical(x)), stop
+                    elif not start and not arrays:  # a number may become an array in the first step
                         x = step(0, x)
                         start = 1
                         arrays = self.arrays = has_arrays(x)

@@ -130,7 +130,7 @@ def tools(x: Vector) -> None:
     assert_type(str(compare(steps=10, state_bytes=8)), str)
     picture: str = draw(CTZ(), 10)
     print(picture)
-    schedule, _, reason = plan(1000, "8 MB", "2 GB")
+    schedule, _, reason, _ = plan(1000, "8 MB", "2 GB")
     assert_type(reason, str)
     print(schedule, Disk())
     solver: Callable[[Vector], Vector] = jacobian(residual)

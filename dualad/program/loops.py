@@ -1,17 +1,18 @@
 """The loops of a chain: many steps in one compiled call, forward and in reverse.
 
-``advance`` makes steps k0 to k1 - 1 with two buffers that change places. ``pull`` keeps the states of a block of steps in one buffer, and
-runs the pullbacks backwards; the first of them, x_{k0}, is there already. Both call the parts of the programs of a step and of its
-pullback; nothing is allocated a step. After an odd number of steps the results that are arrays stand in the second buffers.
+``advance`` makes steps k0 to k1 - 1 from a state that it does not write, with two buffers that change places: after an odd number of
+steps the result is in the first of them, else in the second. ``fill`` puts the states x_{k0} to x_{k1 - 1} into one buffer, over which
+``pull`` runs the pullbacks backwards. They call the parts of the programs of a step and of its pullback; nothing is allocated a step.
+With a predicate, ``advance`` asks it before each step but the first; it returns the k at which it ended.
 
 ==========  ==========================================================================================
-``s  t``    state: the leaves, and their second buffers (all arrays; numbers are arrays without axes)
+``s t w``   state: the leaves, and two buffers for them (all arrays; numbers are arrays without axes)
 ``p  u``    parameters; inputs, with a row for each step
 ``o``       outs, with a row for each step
-``g  h``    cotangents of the floating leaves of the state, and their second buffers
+``b``       states of a block, with a leading axis
+``g  h``    cotangents of the floating leaves of the state; second buffers, in which they are after an odd number of steps
 ``d  e``    cotangents of the outs (rows); of the inputs (rows, written)
 ``q  r``    sums of the cotangents of the parameters; the share of one step
-``b``       states of a block, with a leading axis
 ==========  ==========================================================================================
 """
 
@@ -19,81 +20,48 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
+from ..rules.calling import public_name
 from .cache import load, seal
 from .emit_numba import HEADER, emit, memory_of
 from .forms import Fill, Node, Unliftable
 from .fuse import Part, plan
-from .native import LONGEST_SOURCE, compiled
+from .native import compiled, too_long
 from .program import Program, Value
+from .stepping import Routine
 
-__all__ = ["Loops", "Shape", "compile_loops", "emit_loops"]
-
-
-@dataclass
-class Shape:
-    """What a step is given and gives: abstract values of state leaves, rows, parameters and outs, and which of them have cotangents."""
-
-    state: list[Value]
-    rows: list[Value]
-    params: list[Value]
-    outs: list[Value]
-    floating: list[int]
-    active_rows: list[int]
-    active_params: list[int]
-    floating_outs: list[int]
-
-    @property
-    def active(self):
-        """What the emitted loops depend on besides the programs' inputs."""
-        return tuple(map(tuple, (self.floating, self.active_rows, self.active_params, self.floating_outs)))
-
-
-@dataclass
-class Emitted:
-    """The emitted module: its text, the arrays that its functions work in (shape and dtype), and the constants that they read."""
-
-    text: str
-    work: list[tuple[tuple[int, ...], np.dtype]]
-    constants: list[np.ndarray]
+__all__ = ["Loops", "emit_advance", "emit_pull"]
 
 
 class Loops:
-    """The compiled loops of a chain: ``advance`` and ``pull``, and what they work in."""
+    """Emitted functions, and what they work in.
 
-    def __init__(self, emitted: Emitted):
-        self.source = emitted.text
-        self.module = load(emitted.text)
-        self.work_of, self.compiled = emitted.work, False
-        self.constants = [np.array(constant, order="C") for constant in emitted.constants]
+    Attributes
+    ----------
+    source : the emitted module.
+    functions : for each function, the kinds of its parameters; compiled ones are attributes of the same name.
+    """
+
+    def __init__(self, units: list[Unit], functions: dict[str, list], lines: list[str]):
+        self.source = "\n\n\n".join([HEADER.rstrip(), *(unit.text for unit in units if unit.text), "\n".join(lines)]) + "\n"
+        reason = too_long(self.source, sum(unit.source.nests for unit in units))
+        if reason is not None:
+            raise Unliftable(reason)
+        self.units, self.functions, self.compiled = units, functions, False
 
     def work(self):
-        """Return new arrays to work in, and the constants."""
-        return [*(np.empty(shape, dtype) for shape, dtype in self.work_of), *self.constants]
+        """Return, for each unit, new arrays to work in and the constants."""
+        return [[*(np.empty(shape, dtype) for _, shape, dtype in unit.room), *unit.arrays] for unit in self.units]
 
-    def compile(self, advance, pull):
-        """Compile for arguments like these, or load the machine code."""
-        self.advance, self.pull = (
-            compiled(self.module, self.source, name, list(map(kind_of, arguments)))
-            for name, arguments in (("advance", advance), ("pull", pull))
-        )
-        seal(self.module)
+    def compile(self):
+        """Compile the functions, or load their machine code."""
+        module = load(self.source)
+        for name, kinds in self.functions.items():
+            setattr(self, name, compiled(module, self.source, name, kinds))
+        seal(module)
         self.compiled = True
-
-
-def kind_of(argument):
-    return (argument.shape, argument.dtype.name) if isinstance(argument, np.ndarray) else "int64"
-
-
-def compile_loops(step: Program, pullback: Program, shape: Shape) -> Loops:
-    """Return the compiled loops of `emit_loops`."""
-    emitted = emit_loops(step, pullback, shape)
-    if emitted.text.count("\n") > 2 * LONGEST_SOURCE:
-        raise Unliftable(f"its source has more than {2 * LONGEST_SOURCE:,} lines")
-    return Loops(emitted)
 
 
 DECORATED = "@njit(**OPTIONS, cache=CACHED)\ndef "
@@ -107,15 +75,27 @@ class Unit:
         self.plan = plan(program)
         for step in self.plan.steps:
             if not isinstance(step, Part):
-                raise Unliftable(step.form.reason)
+                raise Unliftable(f"it calls {public_name(step.form.operation.fn)}: {step.form.reason}")
         self.source = emit(self.plan)
         self.work: list[tuple[str, tuple[int, ...], np.dtype]] = []
-        self.constants = [(f"{prefix}{self.source.names[node]}", node.form.array) for node in self.source.constants]
+        self.constants = [f"{prefix}{self.source.names[node]}" for node in self.source.constants]
+        self.arrays = [np.array(node.form.array, order="C") for node in self.source.constants]
         text = self.source.text.removeprefix(HEADER).split(f"{DECORATED}main(")[0]
         self.text = re.sub(r"part(\d)", rf"{prefix}part\1", text).strip()
         self.numbers = len(self.source.parts) == 1 and not any(node.shape for part in self.source.parts.values() for node in part)
         if self.numbers:
             self.return_numbers()
+
+    @property
+    def room(self):
+        """Name, shape and dtype of the arrays that the statements work in."""
+        return list(dict.fromkeys(self.work))
+
+    @property
+    def others(self):
+        """Those arrays and the constants, by name, with what they are."""
+        rooms = {name: (shape, dtype.name) for name, shape, dtype in self.room}
+        return rooms | {name: (array.shape, array.dtype.name) for name, array in zip(self.constants, self.arrays, strict=True)}
 
     def return_numbers(self):
         """Let the only part, which computes numbers from numbers, return them: so they stay in registers."""
@@ -136,6 +116,8 @@ class Unit:
         names: dict[str, str] = {}
         rest = []
         for node, target, value in zip(nodes, targets, values, strict=True):
+            if isinstance(node, Node) and node.shape != value.shape:
+                raise Unliftable(f"an output has the shape {node.shape} instead of {value.shape}")
             name = self.source.names.get(node) if isinstance(node, Node) and node.shape else None
             if name is not None and name[0] == "y" and name not in names:
                 names[name] = target
@@ -194,92 +176,127 @@ def literal(number):
     return repr(number)
 
 
-def assignment(target, source, shape, number):
-    """Return the lines that copy an array: loops, because numba takes seconds to compile the assignment of a slice."""
-    index = [f"i{axis}" for axis in range(len(shape))]
+def assignment(target, source, shape, number, operator="="):
+    """Return the lines that assign an array, or add it: loops, because numba takes seconds to compile the assignment of a slice."""
     loops = [f"{'    ' * axis}for i{axis} in range({n}):" for axis, n in enumerate(shape)]
-    at = f"[{', '.join(index)}]"
-    return [*loops, f"{'    ' * len(shape)}{target}{at} = {source}{'' if number else at}"]
+    at = f"[{', '.join(f'i{axis}' for axis in range(len(shape)))}]" if shape else ""
+    return [*loops, f"{'    ' * len(shape)}{target}{at} {operator} {source}{'' if number else at}"]
 
 
 class Group:
     """Arrays of one role (see the module) in the loops: those of no axes are numbers there, in variables of their own."""
 
-    def __init__(self, letter, values, positions=None):
-        positions = range(len(values)) if positions is None else positions
-        self.values = [values[i] for i in positions]
-        self.arrays = [f"{letter}{i}" for i in positions]
-        self.names = [name if value.shape else f"{name}_" for name, value in zip(self.arrays, self.values, strict=True)]
+    def __init__(self, letter, values):
+        self.values = values
+        self.arrays = [f"{letter}{i}" for i in range(len(values))]
+        self.names = [name if value.shape else f"{name}_" for name, value in zip(self.arrays, values, strict=True)]
+
+    def kinds(self, rows=0):
+        """Return the arrays by name, with what they are; of rows the number does not matter."""
+        return {name: ((1,) * rows + value.shape, value.dtype.name) for name, value in zip(self.arrays, self.values, strict=True)}
 
     def load(self):
         """Return the lines that take the numbers out of their arrays."""
         return [f"{name} = {array}[()]" for name, array in zip(self.names, self.arrays, strict=True) if name != array]
 
-    def store(self):
-        """Return the lines that put the numbers back."""
-        return [f"{array}[()] = {name}" for name, array in zip(self.names, self.arrays, strict=True) if name != array]
+    def store(self, *others):
+        """Return the lines that put the numbers into the arrays of other groups."""
+        pairs = [(i, name) for i, name in enumerate(self.names) if name != self.arrays[i]]
+        return [f"{other.arrays[i]}[()] = {name}" for other in others for i, name in pairs]
 
     def rows(self, index):
         return [f"{array}[{index}]" for array in self.arrays]
 
-    def into(self, other):
-        """Return where new values go: numbers into the same variables, arrays into those of `other`."""
-        return [a if a != array else b for a, array, b in zip(self.names, self.arrays, other.names, strict=True)]
+    def into(self, targets):
+        """Return where new values go: numbers into the same variables, arrays into these targets."""
+        return [name if name != array else target for name, array, target in zip(self.names, self.arrays, targets, strict=True)]
 
-    def swap(self, other):
-        """Return the lines after which the arrays of `other` are this one's."""
-        return [f"{a}, {b} = {b}, {a}" for a, b, value in zip(self.arrays, other.arrays, self.values, strict=True) if value.shape]
+    def swap(self, first, second):
+        """Return the lines after which these arrays are the newest ones; `second` takes their place."""
+        return [
+            f"{new}, {one}, {two} = {one}, {two}, {one}" if one != two else f"{new}, {one} = {one}, {new}"
+            for new, one, two, value in zip(self.arrays, first.arrays, second.arrays, self.values, strict=True)
+            if value.shape
+        ]
 
 
-def emit_loops(step: Program, pullback: Program, shape: Shape) -> Emitted:
-    """Return the module of a step's program ``(k, *state, *rows, *params) -> (*state, *outs)`` and that of its pullback.
+class Roles:
+    """The groups of arrays of a step."""
 
-    The pullback takes the cotangents of the floating leaves of the state and of the floating outs besides, and gives those of the
-    floating leaves, of the active rows and of the active parameters. What has no loop form raises `Unliftable`.
+    def __init__(self, step: Routine):
+        _, state, rows, params = step.inputs
+        self.unit = Unit(step.program, "step_")
+        self.s, self.t, self.w, self.b = (Group(letter, state) for letter in "stwb")
+        self.u, self.p, self.o = Group("u", rows), Group("p", params), Group("o", step.outputs[1])
+        self.given = self.p.kinds() | self.u.kinds(1)
+
+    def step(self, state, into):
+        """Return the lines of step k of `state`."""
+        given = ["k", *state, *self.u.rows("k"), *self.p.names]
+        return self.unit.statements(given, [*self.s.into(into), *self.o.rows("k")], [*self.s.values, *self.o.values])
+
+
+def emit_advance(step: Routine, until: Routine | None = None) -> Loops:
+    """Return the loops that make steps; with a predicate of k and the first leaves of the state, they end where it comes true.
+
+    What has no loop form raises `Unliftable`.
     """
-    forward, back = Unit(step, "step_"), Unit(pullback, "pull_")
-    s, t, b = (Group(letter, shape.state) for letter in "stb")
-    g, h = (Group(letter, shape.state, shape.floating) for letter in "gh")
-    p, u, o = Group("p", shape.params), Group("u", shape.rows), Group("o", shape.outs)
-    d, e = Group("d", shape.outs, shape.floating_outs), Group("e", shape.rows, shape.active_rows)
-    q, r = (Group(letter, shape.params, shape.active_params) for letter in "qr")
-
-    def pulled(state):
-        given = ["k", *state, *u.rows("k"), *p.names, *g.names, *d.rows("k")]
-        sums = [f"{total} += {share}" for total, share in zip(q.names, r.names, strict=True)]
-        return [*back.statements(given, [*g.into(h), *e.rows("k"), *r.names], [*g.values, *e.values, *r.values]), *sums, *g.swap(h)]
-
-    once = forward.statements(["k", *s.names, *u.rows("k"), *p.names], [*s.into(t), *o.rows("k")], [*s.values, *o.values])
-    again = forward.statements(["k", *b.rows("j"), *u.rows("k"), *p.names], [*b.rows("j + 1"), *o.rows("k")], [*s.values, *o.values])
-    one, many = pulled(s.names), pulled(b.rows("j"))
-    work = list(dict.fromkeys((*forward.work, *back.work)))
-    constants = [*forward.constants, *back.constants]
-    common = [*s.arrays, *t.arrays, *p.arrays, *u.arrays, *o.arrays, *(name for name, *_ in (*work, *constants))]
-    others = [*g.arrays, *h.arrays, *d.arrays, *e.arrays, *q.arrays, *r.arrays, *b.arrays]
+    roles = Roles(step)
+    s, t, w, p = roles.s, roles.t, roles.w, roles.p
+    units, asked = [roles.unit], []
+    if until is not None:
+        units.append(Unit(until.program, "until_"))
+        asked = units[-1].statements(["k", *s.names[: len(until.inputs[1])]], ["over"], until.outputs[0])
+    made = [*roles.step(s.names, t.arrays), *s.swap(t, w)]
+    if until is not None:  # the language of emitted functions has no break
+        made = ["if going and k > k0:", *indented(1, asked, ["going = not over"]), "if going:", *indented(1, made, ["reached = k + 1"])]
+    given = {"k0": "int64", "k1": "int64", "end": ((), "int64")} | s.kinds() | t.kinds() | w.kinds() | roles.given | roles.o.kinds(1)
+    for unit in units:
+        given |= unit.others
     lines = [
-        f"{DECORATED}advance({', '.join(('k0', 'k1', *common))}):",
-        *indented(1, s.load(), p.load()),
+        f"{DECORATED}advance({', '.join(given)}):",
+        *indented(1, s.load(), p.load(), ["going = True", "reached = k1" if until is None else "reached = k0"]),
         "    for k in range(k0, k1):",
-        *indented(2, once, s.swap(t)),
-        *indented(1, s.store() or ["return"]),
+        *indented(2, made),
+        *indented(1, s.store(t, w), ["end[()] = reached"]),
+    ]
+    return Loops(units, {"advance": list(given.values())}, lines)
+
+
+def emit_pull(step: Routine, pull: Routine) -> Loops:
+    """Return the loops that fill a buffer with states, and pull cotangents back over it."""
+    roles = Roles(step)
+    unit = Unit(pull.program, "pull_")
+    s, b, u, p, o = roles.s, roles.b, roles.u, roles.p, roles.o
+    g, h = (Group(letter, pull.inputs[4]) for letter in "gh")
+    d, e = Group("d", pull.inputs[5]), Group("e", pull.outputs[1])
+    q, r = (Group(letter, pull.outputs[2]) for letter in "qr")
+    first = [line for a, x, value in zip(b.rows("0"), s.names, s.values, strict=True) for line in assignment(a, x, value.shape, False)]
+    inside = [name if name != array else row for name, array, row in zip(s.names, s.arrays, b.rows("j"), strict=True)]
+    kept = [f"{array}[j + 1] = {name}" for array, name, number in zip(b.arrays, s.names, s.arrays, strict=True) if name != number]
+    made = roles.step(inside, b.rows("j + 1"))
+    inputs = ["k", *b.rows("j"), *u.rows("k"), *p.names, *g.names, *d.rows("k")]
+    pulled = unit.statements(inputs, [*g.into(h.arrays), *e.rows("k"), *r.names], [*g.values, *e.values, *r.values])
+    sums = [line for a, x, value in zip(q.names, r.names, q.values, strict=True) for line in assignment(a, x, value.shape, False, "+=")]
+    block = {"k0": "int64", "k1": "int64"}
+    filling = block | s.kinds() | b.kinds(1) | roles.given | o.kinds(1) | roles.unit.others
+    pulling = block | b.kinds(1) | roles.given | g.kinds() | h.kinds() | d.kinds(1) | e.kinds(1) | q.kinds() | r.kinds() | unit.others
+    lines = [
+        f"{DECORATED}fill({', '.join(filling)}):",
+        *indented(1, s.load(), p.load(), first),
+        "    for k in range(k0, k1 - 1):",
+        "        j = k - k0",
+        *indented(2, made, kept),
         "",
         "",
-        f"{DECORATED}pull({', '.join(('k0', 'k1', *common, *others))}):",
-        *indented(1, s.load(), p.load(), g.load(), q.load()),
-        "    if k1 - k0 == 1:",
-        "        k = k0",
-        *indented(2, one),
-        "    else:",
-        "        for k in range(k0, k1 - 1):",
-        "            j = k - k0",
-        *indented(3, again),
-        "        for k in range(k1 - 1, k0 - 1, -1):",
-        "            j = k - k0",
-        *indented(3, many),
-        *indented(1, g.store(), q.store()),
-    ]  # fmt: skip
-    text = "\n\n\n".join([HEADER.rstrip(), forward.text, back.text, "\n".join(lines)]) + "\n"
-    return Emitted(text, [(shape, dtype) for _, shape, dtype in work], [array for _, array in constants])
+        f"{DECORATED}pull({', '.join(pulling)}):",
+        *indented(1, p.load(), g.load(), q.load()),
+        "    for k in range(k1 - 1, k0 - 1, -1):",
+        "        j = k - k0",
+        *indented(2, pulled, sums, g.swap(h, h)),
+        *indented(1, g.store(g, h), q.store(q)),
+    ]
+    return Loops([roles.unit, unit], {"fill": list(filling.values()), "pull": list(pulling.values())}, lines)
 
 
 def indented(depth, *groups):

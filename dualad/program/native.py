@@ -13,11 +13,22 @@ from .forms import Buffer, Fill, Node
 from .fuse import Part, Plan, plan
 from .program import Program, Value, map_values, values_in
 
-__all__ = ["Native", "compile_numba", "compiled"]
+__all__ = ["Native", "compile_numba", "compiled", "too_long"]
 
 
 #: lines of source, in more than so many loop nests, beyond which numba takes half a minute or more
 LONGEST_SOURCE, MANY_NESTS = 1000, 12
+
+
+def too_long(source: str, nests: int) -> str | None:
+    """Return why numba should not compile a source, None where it may."""
+    lines = source.count("\n")
+    if lines <= LONGEST_SOURCE or nests <= MANY_NESTS:
+        return None
+    return (
+        f"the emitted source has {lines:,} lines in {nests} loop nests, which numba would compile for minutes: loops of many turns belong "
+        f"into chain(...)"
+    )
 
 
 class Native:
@@ -49,12 +60,9 @@ class Native:
 
     def compile(self):
         """Compile all functions for the types of their buffers, or load their machine code; return what runs without looking at types."""
-        lines = self.source.count("\n")
-        if lines > LONGEST_SOURCE and self.emitted.nests > MANY_NESTS:
-            raise OverflowError(
-                f"the emitted source has {lines:,} lines in {self.emitted.nests} loop nests, which numba would compile for minutes: loops "
-                f"of many turns belong into chain(...)"
-            )
+        reason = too_long(self.source, self.emitted.nests)
+        if reason is not None:
+            raise OverflowError(reason)
         functions = [compiled(self.module, self.source, f"part{k}", list(map(kind_of, nodes))) for k, nodes in enumerate(self.buffers)]
         seal(self.module)
         return functions

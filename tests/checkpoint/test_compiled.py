@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("numba")
 
 import dualad
-from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, compiled, grad, hvp, jacobian, value_and_grad
+from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian, value_and_grad
 from checkpoint.schedules import Mixed
 from dualad.program import loops, machine
 
@@ -146,7 +146,7 @@ def test_counts_are_of_steps():
     blocks = -(-N // 4)
     assert (stats.steps, stats.pulls) == (N, N)
     assert stats.advances > N + N - blocks and stats.peak_states == 3 + 4 and stats.peak_bytes == 7 * 24
-    assert stats.reason == "10 blocks of 4 compiled steps"
+    assert "10 blocks of 4 compiled steps, 3 states between them saved" in stats.reason
 
 
 def test_the_pullback_may_be_called_again():
@@ -167,19 +167,6 @@ def test_steps_without_loops_and_wrong_ones_answer_as_the_step_itself():
     until = grad(lambda x: chain(dualad.jit(lambda k, x: x * 0.5), x, until=lambda k, x: x < 0.1))(1.0)
     assert until == 0.5**4
     assert grad(lambda x: chain(dualad.jit(lambda k, x: x * 0.9), x, steps=0))(1.0) == 1.0
-
-
-@pytest.mark.parametrize("steps", [1, 100, 10**6])
-@pytest.mark.parametrize("nbytes", [8, 24, 10_000, 10**7])
-def test_blocks_fit_into_their_budget(steps, nbytes):
-    for budget in (None, 10**5, 10**8):
-        blocks = compiled.blocks_of(steps, nbytes, budget=budget)
-        assert 1 <= blocks.size <= steps
-        if blocks.size > 1:
-            assert blocks.size * nbytes <= (budget or compiled.BUDGET) / 2
-        if blocks.schedule == StoreAll():
-            assert -(-steps // blocks.size) * nbytes <= max((budget or compiled.BUDGET) / 2, nbytes)
-    assert compiled.blocks_of(steps, nbytes, block=7).size == min(7, steps)
 
 
 def test_where_numba_fails_the_steps_are_made_one_by_one(monkeypatch):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkpoint.blocks import blocks_of
 from checkpoint.plan import HELD, WAITING, plan
 from checkpoint.schedules import Online, Revolve, StoreAll, Tiered, advances
 from checkpoint.schedules.tiered import traffic
@@ -19,8 +20,8 @@ def sweep(chosen, x, steps):
 
 
 def test_all_states_if_they_fit():
-    schedule, storage, reason = plan(50, "8 MB", "2 GB")
-    assert (schedule, storage) == (StoreAll(), Memory())
+    schedule, storage, reason, block = plan(50, "8 MB", "2 GB")
+    assert (schedule, storage, block) == (StoreAll(), Memory(), 1)
     assert reason == "2 GB holds 250 states of 8 MB, 247 of them saved: all 50 fit, and no step is computed again"
     assert plan(247, 8, 2000).schedule == StoreAll() and plan(248, 8, 2000).schedule == Revolve(247)
 
@@ -86,6 +87,13 @@ def test_a_fast_disk_holds_all_and_a_slow_one_nothing():
     assert sweep(fast, 0.0, 1000).advances == 1000
 
 
+def test_blocks_of_compiled_steps():
+    chosen = plan(10**6, 24, "256 kB", step_seconds=2e-8, call_seconds=2e-5)
+    blocks = blocks_of(10**6, 24, 256_000 - 5 * 24, 2e-8, 2e-5)
+    assert chosen == (blocks.schedule, Memory(), blocks.reason, blocks.size) and chosen.block > 1000
+    assert plan(500, "1 MB", "20 MB", step_seconds=1e-2, call_seconds=2e-5).block == 1
+
+
 # -------------------------------------------------------------------------------------------------------------- misuse
 
 
@@ -111,6 +119,9 @@ def test_small_chains_and_states():
         ((10, 8, 100, 1.0, float("nan")), ValueError, "plan: save_seconds must be finite"),
         ((10, 8, 100, None, 1.0), TypeError, "plan: save_seconds.*needs step_seconds"),
         ((None, 8, 100, 1.0, 1.0), TypeError, "plan: save_seconds.*needs step_seconds and steps"),
+        ((10, 8, 100, None, None, 1.0), TypeError, "plan: call_seconds.*needs step_seconds and steps"),
+        ((10, 8, 100, 1.0, 1.0, 1.0), TypeError, "plan: blocks are saved in memory"),
+        ((10, 8, 47, 1.0, None, 1.0), ValueError, "at least 48 B are needed, for one that is saved and 5 that are in use"),
     ],
 )
 def test_errors(arguments, error, reason):

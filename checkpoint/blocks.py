@@ -1,0 +1,107 @@
+"""Blocks of compiled steps: how many are one action of the schedule, and how many states are saved between blocks."""
+
+from typing import NamedTuple
+
+from .schedules import CTZ, Revolve, Schedule, StoreAll, advances
+from .units import format_bytes
+
+__all__ = ["BUDGET", "IN_USE", "Blocks", "blocks_of"]
+
+BUDGET = 256 << 10  # bytes of the states inside of a block and between blocks, where nothing is said
+IN_USE = 5  # states besides: x_N, the working state, the two buffers that change places with it, x_{N-1} between the sweeps
+CALL_SECONDS = 2e-5  # what an action costs in Python
+
+
+class Blocks(NamedTuple):
+    """How a compiled chain is cut.
+
+    Attributes
+    ----------
+    size : int
+        Steps of a block.
+    schedule : Schedule
+        Of blocks.
+    reason : str
+        Why, in numbers.
+    """
+
+    size: int
+    schedule: Schedule
+    reason: str
+
+
+def blocks_of(
+    steps: int | None,
+    state_bytes: int,
+    budget: int | None = None,
+    step_seconds: float = 1e-7,
+    call_seconds: float = CALL_SECONDS,
+    schedule: Schedule | None = None,
+    block: int | None = None,
+) -> Blocks:
+    """Choose the length of blocks and the number of saved states together, for the shortest predicted time in a budget.
+
+    Predicted is: one `step_seconds` for each step that is evaluated, those inside of a block, which its pull computes again,
+    among them; one `call_seconds` for each block that is advanced in a call of its own, or pulled.
+
+    Parameters
+    ----------
+    steps : int or None
+        N, or None if it is not known before.
+    state_bytes : int
+    budget : int, optional
+        Bytes of the states inside of one block and of those saved between blocks. By default 256 KiB, or what the states of the
+        schedule (CTZ, if none is given) take without blocks, if that is more.
+    step_seconds, call_seconds : float
+        Time of one step, and of one action of the schedule besides its steps.
+    schedule : Schedule, optional
+        If it is given, only the length is chosen.
+    block : int, optional
+        If it is given, only the schedule is chosen.
+
+    Returns
+    -------
+    Blocks
+
+    Examples
+    --------
+    >>> print(blocks_of(1_000_000, 24).reason)
+    262 kB hold 10,922 states of 24 B: 123 blocks of 8,192 compiled steps, 123 states between them saved, 2.01 evaluations of every step
+    """
+    size = max(state_bytes, 1)
+    given = schedule or CTZ()
+    if budget is None:
+        budget = max(BUDGET, given.limit(steps) * size if steps is not None else 0)
+    room = budget // size
+    if steps is None:
+        length = block or max(room // 2, 1)
+        return Blocks(length, given, f"blocks of {length:,} compiled steps; the length is not known before")
+    best: tuple[float, Blocks] | None = None
+    for length in (min(block, steps),) if block else lengths(min(steps, room)):
+        count = -(-steps // length)
+        left = room - (length if length > 1 else 0)
+        slots = given.limit(count) if schedule else min(count, max(left, CTZ().limit(count) if block else 0))
+        if slots < 1 or (slots > left and not block and length > 1):
+            continue
+        again = advances(count, slots)
+        evaluated = (again + 1) * length + steps - count
+        seconds = evaluated * step_seconds + (min(again, 2 * count) + count) * call_seconds
+        if best is None or seconds < best[0]:
+            chosen = schedule or (StoreAll() if slots >= count else Revolve(slots))
+            best = seconds, Blocks(length, chosen, reason(budget, room, size, count, length, slots, evaluated / steps))
+    assert best is not None  # one step in a block always fits
+    return best[1]
+
+
+def lengths(most: int) -> list[int]:
+    """The lengths that are tried: two in each power of two."""
+    tried = {int(part * 2**power) for power in range(most.bit_length()) for part in (1, 1.5)}
+    return sorted(length for length in {*tried, most} if 1 <= length <= most) or [1]
+
+
+def reason(budget: int, room: int, size: int, count: int, length: int, slots: int, evaluations: float) -> str:
+    """What was chosen, in words."""
+    return (
+        f"{format_bytes(budget)} hold {room:,} states of {format_bytes(size)}: {count:,} blocks of {length:,} compiled steps, "
+        f"{slots:,} states between them saved, {evaluations:.2f} evaluations of every step"
+    )

@@ -1,0 +1,173 @@
+"""The arrays of a compiled chain, and its loops called with them: segments of steps, forward and in reverse.
+
+States are tuples of arrays, one for each leaf (numbers are arrays without axes), and what is made of one is another one: nothing here
+writes into a state that it is handed. So a storage in main memory keeps states as they are, without copies, and their arrays are used
+again when nobody refers to them any more.
+"""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+
+import numpy as np
+
+__all__ = ["Pool", "Reversal", "Segments", "like_leaves", "word"]
+
+QUICK, SLOW = 0.02, 0.2  # seconds of a call: more steps are made in the next one, or fewer, so that Ctrl-C is heard
+SMALL = 1 << 15  # bytes of states that are sooner made than looked for
+PROBES = 64  # states that are looked at before a new one is made
+
+
+class Pool:
+    """States like one, made when none of those made before is free: when nobody else refers to its arrays."""
+
+    def __init__(self, like):
+        self.like, self.made, self.next = like, [], 0
+        self.small = sum(leaf.nbytes for leaf in like) < SMALL
+
+    def take(self):
+        """Return a state to write into."""
+        if self.small:
+            return tuple([np.empty_like(leaf) for leaf in self.like])
+        made = self.made
+        for _ in range(min(len(made), PROBES)):
+            self.next = (self.next + 1) % len(made)
+            if self.free(made[self.next]):
+                return tuple(made[self.next])
+        made.append([np.empty_like(leaf) for leaf in self.like])
+        return tuple(made[-1])
+
+    def free(self, arrays):
+        return all(references(arrays, i) == UNSHARED for i in range(len(arrays)))
+
+    def clear(self):
+        self.made.clear()
+
+
+def references(arrays, i):
+    """Return how many references there are to an array in a list."""
+    return sys.getrefcount(arrays[i])
+
+
+UNSHARED = references([np.empty(1)], 0) if sys.implementation.name == "cpython" else -1
+
+
+class Segments:
+    """A chain's compiled loops, bound to its parameters and inputs.
+
+    Attributes
+    ----------
+    start : x_0.
+    outs : the outs, with a row for each step.
+    made : how many steps were made.
+    """
+
+    def __init__(self, stepper, length):
+        self.stepper, self.loops = stepper, stepper.advance_loops()
+        self.start = tuple(np.array(leaf, order="C") for leaf in stepper.state)
+        self.given = [given_array(leaf) for leaf in (*stepper.params, *stepper.inputs)]
+        self.outs = [np.zeros((length or 0, *out.shape), out.dtype) for out in stepper.outs]
+        self.work = [array for unit in self.loops.work() for array in unit]
+        self.pool, self.end = Pool(self.start), np.zeros((), np.int64)
+        stepper.compile(self.loops)
+        self.made, self.pace = 0, 64
+
+    def arguments(self, first, stop, x, new, other):
+        return first, stop, self.end, *x, *new, *other, *self.given, *self.outs, *self.work
+
+    def advance(self, first, stop, x):
+        """Make the steps first ... stop - 1; return the state, and where a predicate ended the chain: `stop` if it did not."""
+        while first < stop:
+            end = min(first + self.pace, stop)
+            new = self.pool.take()
+            other = new if end == first + 1 else self.pool.take()
+            started = perf_counter()
+            self.loops.advance(*self.arguments(first, end, x, new, other))
+            seconds, reached = perf_counter() - started, int(self.end)
+            if seconds > SLOW:
+                self.pace = max(self.pace // 2, 1)
+            elif seconds < QUICK and end - first == self.pace:
+                self.pace *= 2
+            self.made += reached - first
+            x = new if (reached - first) % 2 else other
+            if reached < end:
+                return x, reached
+            first = end
+            if first < stop and self.ends(first, x):
+                break
+        return x, first
+
+    def ends(self, k, x):
+        """Return whether the predicate ends the chain before step k; False where there is none."""
+        return self.stepper.until is not None and self.stepper.asked(k, x)
+
+    def reserve(self, count):
+        """Make room for the outs of so many steps, where their number is not known."""
+        for i, out in enumerate(self.outs):
+            if len(out) < count:
+                self.outs[i] = np.zeros((max(count, 2 * len(out)), *out.shape[1:]), out.dtype)
+                self.outs[i][: len(out)] = out
+
+
+class Reversal:
+    """The arrays of one reverse sweep over segments, and its loops called with them."""
+
+    def __init__(self, segments, loops, out_cotangents, row_cotangents, gs, sums, length):
+        self.segments, self.loops = segments, loops
+        self.d, self.e = out_cotangents, row_cotangents
+        self.spare = [np.empty_like(g) for g in gs]
+        self.shares = [np.empty_like(total) for total in sums]
+        self.states = self.buffer(length) if length > 1 else []
+        self.work = loops.work()
+        segments.stepper.compile(loops)
+
+    def buffer(self, length):
+        """Return arrays for the states of so many steps."""
+        return [np.empty((length, *leaf.shape), leaf.dtype) for leaf in self.segments.start]
+
+    def filling(self, first, stop, x, states):
+        segments = self.segments
+        return first, stop, *x, *states, *segments.given, *segments.outs, *self.work[0]
+
+    def pulling(self, first, stop, states, gs, sums):
+        return first, stop, *states, *self.segments.given, *gs, *self.spare, *self.d, *self.e, *sums, *self.shares, *self.work[1]
+
+    def fill(self, first, stop, x, states):
+        """Put the states x_first ... x_{stop - 1} into a buffer, and return it."""
+        if stop == first + 1:
+            return [leaf[None] for leaf in x]
+        self.loops.fill(*self.filling(first, stop, x, states))
+        self.segments.made += stop - first - 1
+        return states
+
+    def pull(self, first, stop, states, gs, sums):
+        """Pull the cotangents back over the states of these steps; return those of the state. Sums are added to in place."""
+        self.loops.pull(*self.pulling(first, stop, states, gs, sums))
+        if (stop - first) % 2:
+            gs, self.spare = self.spare, gs
+        return gs
+
+
+def given_array(leaf):
+    """Return a parameter or input as a read-only array; of contiguous ones no copy is made."""
+    array = np.asarray(leaf, order="C").view(np.ndarray)
+    if not (array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative):
+        array = np.array(array, array.dtype.newbyteorder("="), order="C")
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def like_leaves(arrays, likes):
+    """Return arrays as the numbers that they stand for: `likes` are leaves like them, or the words that programs have for that."""
+    return [as_kind(array, like if isinstance(like, str) else word(like)) for array, like in zip(arrays, likes, strict=True)]
+
+
+def word(leaf):
+    """Return what a plain leaf is to Python."""
+    return "array" if isinstance(leaf, np.ndarray) else "scalar" if isinstance(leaf, np.generic) else "python"
+
+
+def as_kind(array, kind):
+    return array if kind == "array" else array[()] if kind == "scalar" else array.item()

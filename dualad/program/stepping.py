@@ -1,0 +1,110 @@
+"""The programs of a chain's step: their inputs and outputs in groups, with tangents where forward mode asks for them.
+
+A step has the inputs ``(k,), state, rows, params`` and the outputs ``state, outs``; its pullback takes the cotangents of both besides
+and gives those of the state, of the rows and of the parameters. A level of forward mode doubles each group: the values, then the
+tangents of those that have one. So a chain in forward mode is a chain again, and forward over reverse a reverse sweep again.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from .differentiate import pullback, pushforward
+from .passes import optimised
+from .program import Program, Value
+
+__all__ = ["Described", "Routine", "described", "inexact", "keeps", "pulled", "pushed", "tangent_of"]
+
+
+class Described(NamedTuple):
+    """Shape, dtype and kind of an output, which may be a literal number."""
+
+    shape: tuple
+    dtype: np.dtype
+    kind: str
+
+
+class Routine(NamedTuple):
+    """A program, its inputs in groups, what its outputs are, in groups, and values like its inputs, for tracing."""
+
+    program: Program
+    inputs: list[list[Value]]
+    outputs: list[list[Described]]
+    examples: list[list]
+
+
+def described(out) -> Described:
+    """Return shape, dtype and kind of an output, also where it is a literal."""
+    if isinstance(out, Value):
+        return Described(out.shape, out.dtype, out.kind)
+    return Described(np.shape(out), np.asarray(out).dtype, "python" if isinstance(out, float | int | complex) else "scalar")
+
+
+def keeps(given, out) -> bool:
+    """Return whether an output has the shape and dtype of an input."""
+    out = described(out)
+    return given.shape == out.shape and given.dtype == out.dtype
+
+
+def inexact(values) -> list[int]:
+    """Return the positions of the values that have derivatives."""
+    return [i for i, value in enumerate(values) if value.dtype.kind in "fc"]
+
+
+def example(out, directions=None):
+    """Return a number or array of ones like a value; a tangent of it, where there are directions."""
+    if directions is not None:
+        return np.ones((directions, *out.shape), out.dtype)
+    one = out.dtype.type(1)
+    return one.item() if out.kind == "python" else one if out.kind == "scalar" else np.ones(out.shape, out.dtype)
+
+
+def pulled(step: Routine, rows: list[int], params: list[int], nan_safe: bool) -> Routine:
+    """Return the pullback of a step: the cotangents of its state, and of these rows and parameters."""
+    state, outs = step.outputs
+    wanted_state = inexact(step.inputs[1])
+    parts = (([], step.inputs[0]), (wanted_state, step.inputs[1]), (rows, step.inputs[2]), (params, step.inputs[3]))
+    wanted = [i in asked for asked, values in parts for i in range(len(values))]
+    cotangents = [example(out) if out.dtype.kind in "fc" else None for out in (*state, *outs)]
+    program = pullback(step.program, flat(step.examples), wanted, cotangents, nan_safe=nan_safe)
+    del program.outputs[sum(wanted) :]
+    program = optimised(program, exact=False)
+    inputs = iter(program.inputs)
+    groups = [list(islice(inputs, count)) for count in (*map(len, step.inputs), len(inexact(state)), len(inexact(outs)))]
+    given = [[step.inputs[group][i] for i in asked] for group, asked in ((1, wanted_state), (2, rows), (3, params))]
+    gs = [[one for one in ones if one is not None] for ones in (cotangents[: len(state)], cotangents[len(state) :])]
+    return Routine(program, groups, [[Described(x.shape, x.dtype, x.kind) for x in group] for group in given], [*step.examples, *gs])
+
+
+def pushed(routine: Routine, active: list[list[int]], directions, nan_safe: bool) -> Routine:
+    """Return a routine with tangents of these inputs of each group, and of all outputs that can have one."""
+    program, ts = routine.program, []
+    for group, positions in zip(routine.inputs, active, strict=True):
+        ts += [example(value, directions) if i in positions else None for i, value in enumerate(group)]
+    made = pushforward(program, flat(routine.examples), ts, directions, nan_safe)
+    count = len(ts)
+    values, tangents = iter(made.inputs[:count]), iter(made.inputs[count:])
+    groups = [[*islice(values, len(group)), *islice(tangents, len(asked))] for group, asked in zip(routine.inputs, active, strict=True)]
+    made.inputs = flat(groups)
+    outs, out_tangents = (iter(part) for part in (made.outputs[: len(made.outputs) // 2], made.outputs[len(made.outputs) // 2 :]))
+    outputs, shapes = [], []
+    for group in routine.outputs:
+        kept, moving = inexact(group), list(islice(out_tangents, len(group)))
+        outputs += [*islice(outs, len(group)), *(moving[i] for i in kept)]
+        shapes.append([*group, *(tangent_of(group[i], directions) for i in kept)])
+    made.outputs = outputs
+    ones = iter([t for t in ts if t is not None])
+    examples = [[*group, *islice(ones, len(asked))] for group, asked in zip(routine.examples, active, strict=True)]
+    return Routine(optimised(made, exact=False), groups, shapes, examples)
+
+
+def tangent_of(out, directions) -> Described:
+    """Return what the tangent of an output is."""
+    return out if directions is None else Described((directions, *out.shape), out.dtype, "array")
+
+
+def flat(groups):
+    return [value for group in groups for value in group]

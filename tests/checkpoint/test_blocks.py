@@ -1,0 +1,51 @@
+"""Blocks of compiled steps: length and saved states fit into one budget and are the best of those tried."""
+
+from math import ceil
+
+import pytest
+
+from checkpoint import CTZ, Revolve, StoreAll
+from checkpoint.blocks import BUDGET, blocks_of
+from checkpoint.schedules import advances
+
+
+@pytest.mark.parametrize("steps", [1, 100, 10**6])
+@pytest.mark.parametrize("nbytes", [0, 8, 24, 10_000, 10**7])
+@pytest.mark.parametrize("schedule", [None, CTZ(), Revolve(3), StoreAll()])
+def test_blocks_and_saved_states_fit_into_the_budget(steps, nbytes, schedule):
+    for budget in (None,) if schedule else (None, 10**8):
+        blocks = blocks_of(steps, nbytes, budget, schedule=schedule)
+        count = ceil(steps / blocks.size)
+        room = (budget or max(BUDGET, (schedule or CTZ()).limit(steps) * nbytes)) // max(nbytes, 1)
+        assert 1 <= blocks.size <= steps and f"{count:,} blocks of {blocks.size:,} compiled steps" in blocks.reason
+        assert blocks.schedule.limit(count) + (blocks.size if blocks.size > 1 else 0) <= room
+        assert blocks.schedule == (schedule or blocks.schedule)
+        assert blocks_of(steps, nbytes, budget, schedule=schedule, block=7).size == min(7, steps)
+
+
+def predicted(steps, length, slots, step_seconds, call_seconds):
+    count = ceil(steps / length)
+    again = advances(count, min(slots, count))
+    return ((again + 1) * length + steps - count) * step_seconds + (min(again, 2 * count) + count) * call_seconds
+
+
+@pytest.mark.parametrize(("step_seconds", "call_seconds"), [(1e-8, 1e-5), (1e-5, 1e-5), (1e-3, 1e-5)])
+def test_no_other_length_is_predicted_to_be_much_better(step_seconds, call_seconds):
+    for steps, room in ((1000, 20), (1000, 300), (10**5, 3000)):
+        blocks = blocks_of(steps, 8, 8 * room, step_seconds, call_seconds)
+        slots = blocks.schedule.limit(ceil(steps / blocks.size))
+        chosen = predicted(steps, blocks.size, slots, step_seconds, call_seconds)
+        for length in range(1, room):
+            left = room - (length if length > 1 else 0)
+            assert chosen <= 1.2 * predicted(steps, length, left, step_seconds, call_seconds), length
+
+
+def test_dear_steps_are_not_made_in_blocks_to_spare_calls():
+    assert blocks_of(500, 10**6, 12 * 10**6, step_seconds=1e-3).size == 1
+    assert blocks_of(10**6, 24, step_seconds=2e-8).schedule == StoreAll()
+
+
+def test_a_length_that_is_not_known_before():
+    blocks = blocks_of(None, 24)
+    assert blocks.size == BUDGET // 48 and blocks.schedule == CTZ() and "not known before" in blocks.reason
+    assert blocks_of(None, 10**9, schedule=Revolve(4), block=3)[:2] == (3, Revolve(4))
