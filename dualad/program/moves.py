@@ -207,6 +207,7 @@ def rounded(out, x, decimals=0):
 
 @lowers(np.concatenate)
 def concatenate(out, *arrays, axis=0, dtype=None, casting=None):
+    arrays = list(map(as_node, arrays))
     if axis is None:
         arrays, axis = [reshaped(x, (x.size,)) for x in arrays], 0
     return joined(out, arrays, axis % len(out.shape))
@@ -215,8 +216,17 @@ def concatenate(out, *arrays, axis=0, dtype=None, casting=None):
 @lowers(np.stack)
 def stack(out, *arrays, axis=0, dtype=None, casting=None):
     axis %= len(out.shape)
-    arrays = [x if isinstance(x, Node) else fill(x) for x in arrays]
+    arrays = list(map(as_node, arrays))
     return joined(out, [reshaped(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in arrays], axis)
+
+
+def as_node(x):
+    """Return an argument that is an array, a number or a list of numbers as a node."""
+    if isinstance(x, Node):
+        return x
+    if isinstance(x, list | tuple) and any(isinstance(part, Node) for part in x):
+        raise Unliftable("a list holds traced values")
+    return constant(np.asarray(x)) if np.ndim(x) else fill(x)
 
 
 def joined(out, arrays, axis):

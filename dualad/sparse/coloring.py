@@ -186,15 +186,21 @@ class Coloring:
 
     def matrix(self, data):
         """Return the entries as a ``csr_array`` of its own."""
-        made = copy_of(self.template)
-        made.data, made.indices, made.indptr = data, self.template.indices.copy(), self.template.indptr.copy()
+        made = object.__new__(self.kind)
+        vars(made).update(self.fields)
+        made.data, made.indices, made.indptr = data, self.indices.copy(), self.indptr.copy()
         return made
 
     @cached_property
-    def template(self):
+    def fields(self):
+        """What a matrix of this pattern holds besides its arrays."""
         made = self.pattern
         made.has_canonical_format = True
-        return made
+        return {name: value for name, value in vars(made).items() if name not in ("data", "indices", "indptr")}
+
+    @cached_property
+    def kind(self):
+        return scipy_sparse().csr_array
 
     def __repr__(self):
         of = [f"{n} {'colour' + 's' * (n != 1) + ' ' if k == 0 else ''}of {what}" for k, (n, what) in enumerate(self.parts())]
@@ -232,13 +238,6 @@ class Coloring:
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
-
-
-def copy_of(matrix):
-    """Return another matrix with the same arrays."""
-    made = object.__new__(type(matrix))
-    made.__dict__.update(matrix.__dict__)
-    return made
 
 
 def one_hot(colors, count):

@@ -87,11 +87,19 @@ class Compressed:
         self.options = {"holomorphic": holomorphic, "nan_safe": nan_safe, "has_aux": has_aux, "valued": valued}
         self.is_compiled = isinstance(f, Jit)
         self.made: list[tuple[Coloring, Callable]] = []
+        self.usual = argnums == 0 and not has_aux and not self.is_compiled
 
     def __call__(self, *args, **kwargs):
         """Return the value, the matrix, and a list of the aux."""
         colors = self.colored.given or self.colored(args, kwargs)
-        value, data, *aux = self.in_one_call(colors)(*args, **kwargs) if self.is_compiled else self.entries(colors, args, kwargs)
+        if self.usual and len(args) == 1 and not kwargs and (found := self.short_way(colors, args[0])) is not None:
+            return found
+        if not self.is_compiled:
+            value, data, *aux = self.entries(colors, args, kwargs)
+        elif self.made and self.made[-1][0] is colors:
+            value, data, *aux = self.made[-1][1](*args, **kwargs)
+        else:
+            value, data, *aux = self.in_one_call(colors)(*args, **kwargs)
         if type(data) is not np.ndarray:
             raise TypeError(
                 f"{self.where}: f is being differentiated or compiled by an outer call, and a matrix of SciPy holds plain numbers only: "
@@ -99,10 +107,26 @@ class Compressed:
             )
         return value, colors.matrix(data), aux
 
+    def short_way(self, colors, x):
+        """Return what a call of a function of one vector, that returns one, does; None for any other, which is not tried again."""
+        lanes = colors.forward_colors
+        if type(x) is not np.ndarray or x.dtype is not FLOAT or x.shape != colors.shape[1:] or not lanes or colors.rows is not None:
+            return None
+        if lanes > (self.chunk or max(FEWEST, CACHE // x.nbytes)):
+            return None
+        with Level(lanes, self.options["nan_safe"]) as level:
+            out = self.f(make_dual(x, colors.seeds, level))
+            value, t = split_value(out, level)
+        if type(t) is not np.ndarray or t.size != lanes * colors.shape[0]:
+            self.usual = False
+            return None
+        return value, colors.matrix(t.reshape(-1).take(colors.found_at)), ()
+
     def in_one_call(self, colors):
         """Return the function of the value and the entries of a compiled function, compiled itself."""
-        for known, made in self.made:
+        for k, (known, made) in enumerate(self.made):
             if known is colors:
+                self.made.append(self.made.pop(k))  # asked first next time
                 return made
         jitted, inner = (
             self.f,
@@ -121,7 +145,7 @@ class Compressed:
         """Return the value, the entries of the Jacobian in the order of the pattern, and the aux if there is one."""
         positions, _ = chosen(args, self.argnums, self.where)
         products = self.products(with_arguments(f or self.f, args, kwargs, positions), args, positions, colors)
-        return products.value, np.take(products.flat, colors.found_at), *products.aux
+        return products.value, products.flat.take(colors.found_at), *products.aux
 
     def products(self, f, args, positions, colors):
         """Return the products with the directions of the colouring."""
@@ -149,22 +173,22 @@ class Products:
         largest = max(leaf.nbytes if type(leaf) is np.ndarray else dtype_of(leaf).itemsize for leaf in self.leaves)
         lanes = min(max(count, 1), chunk or max(FEWEST, CACHE // max(largest, 1)))
         if count <= lanes:
-            return np.reshape(self.push_chunk(f, seeds, max(count, 1), nan_safe), (-1,))
+            return self.push_chunk(f, seeds, max(count, 1), nan_safe).reshape(-1)
         rows = [
             self.push_chunk(f, [s[start : start + lanes] for s in seeds], min(lanes, count - start), nan_safe)
             for start in range(0, count, lanes)
         ]
-        return np.reshape(np.concatenate(rows), (-1,))
+        return np.concatenate(rows).reshape(-1)
 
     def seeds(self):
         """Return the directions of each leaf."""
         seeds = self.colors.seeds
         if seeds is None or not len(seeds):
             return [None] * len(self.leaves)
-        if len(self.leaves) == 1:
-            parts = [seeds]
-        else:
-            parts = np.split(seeds, np.cumsum(sizes(self.leaves))[:-1], axis=1)
+        if self.structure is None:
+            (leaf,) = self.leaves
+            return [seeds if leaf.ndim == 1 else seeds.reshape(len(seeds), *leaf.shape)]
+        parts = np.split(seeds, np.cumsum(sizes(self.leaves))[:-1], axis=1)
         return [
             part.reshape(len(seeds), *shape_of(leaf)).astype(dtype_of(leaf), copy=False)
             for part, leaf in zip(parts, self.leaves, strict=True)
@@ -173,18 +197,22 @@ class Products:
     def push_chunk(self, f, seeds, lanes, nan_safe):
         """Return the (lanes, rows) tangents along some directions; the value is kept."""
         with Level(lanes, nan_safe, self.weak) as level:
-            duals = list(map(make_dual, self.leaves, seeds, [level] * len(seeds)))
-            out = f(*(duals if self.structure is None else optree.tree_unflatten(self.structure, duals)))
+            if self.structure is None:
+                out = f(make_dual(self.leaves[0], seeds[0], level))
+            else:
+                duals = [make_dual(leaf, t, level) for leaf, t in zip(self.leaves, seeds, strict=True)]
+                out = f(*optree.tree_unflatten(self.structure, duals))
             if self.has_aux:
                 out, aux = take_aux(out, True, self.where)
                 self.aux = [strip_level(aux, level)]
             outs, structure = flatten_output(out, self.where)
             pairs = [split_value(leaf, level) for leaf in outs]
-        check_rows(self.colors, sum(sizes([value for value, _ in pairs])), self.where)
         if self.valued:
             self.value = optree.tree_unflatten(structure, [plain(value, self.python_scalars) for value, _ in pairs])
-        parts = [zeros_of(value, lanes) if t is None else np.reshape(t, (lanes, -1)) for value, t in pairs]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        parts = [zeros_of(value, lanes) if t is None else t.reshape(lanes, -1) for value, t in pairs]
+        tangents = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        check_rows(self.colors, tangents.shape[1], self.where)
+        return tangents
 
 
 def zeros_of(value, lanes):
@@ -198,7 +226,7 @@ FLOAT = np.dtype(float)
 
 def check_columns(colors, leaves, holomorphic, where):
     """Raise where the differentiated arguments are not those of the pattern."""
-    columns = sum(sizes(leaves))
+    columns = leaves[0].size if len(leaves) == 1 and type(leaves[0]) is np.ndarray else sum(sizes(leaves))
     if columns != colors.shape[1]:
         raise ValueError(
             f"{where}: the arguments are {columns} numbers, the pattern has {colors.shape[1]} columns: it is that of another function"

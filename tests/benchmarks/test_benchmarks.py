@@ -26,7 +26,9 @@ def quick(workload, *options):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize(("workload", "tables"), [("forward", 5), ("reverse", 2), ("lorenz", 2), ("storage", 4), ("compiled", 4)])
+@pytest.mark.parametrize(
+    ("workload", "tables"), [("forward", 5), ("reverse", 2), ("lorenz", 2), ("storage", 4), ("compiled", 4), ("jacobians", 3)]
+)
 def test_quick_run_prints_its_tables(workload, tables):
     run = quick(workload)
     assert run.returncode == 0, run.stderr

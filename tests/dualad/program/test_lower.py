@@ -229,3 +229,9 @@ def test_constants_are_turned_into_the_order_of_the_loops():
 )
 def test_numbers_may_have_axis_0(fn):
     np.testing.assert_array_equal(jit(lambda x: fn(np.mean(x)))(np.arange(3.0)), fn(np.mean(np.arange(3.0))))
+
+
+def test_lists_of_numbers_are_joined():
+    f = lambda x: (np.concatenate([[0.0], x, [1, 2]]), np.stack([x, [1.0, 2.0, 3.0]]), np.stack([x[0], 2.0]))
+    for a, b in zip(jit(f)(np.arange(3.0)), f(np.arange(3.0)), strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -1,0 +1,50 @@
+"""The example of Bratu's equation: the turning point, both branches, and the Jacobian against the dense one."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dualad import jacobian
+
+pytest.importorskip("scipy.sparse")
+PATH = Path(__file__).parents[2] / "examples" / "bratu.py"
+spec = importlib.util.spec_from_file_location("bratu", PATH)
+example = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(example)
+
+
+def test_the_curve_turns_where_it_is_known_to():
+    """The five-point scheme is of second order: with two grids the error of the turning point falls fourfold."""
+    turns = []
+    for cells in (15, 31):
+        points = list(example.Curve(cells, compiled=False).follow(12, 0.15))
+        strengths = np.array([x[-1] for x in points])
+        peak = int(np.argmax(strengths))
+        near = np.polynomial.Polynomial.fit([x[:-1].max() for x in points[peak - 2 : peak + 3]], strengths[peak - 2 : peak + 3], 4)
+        peaks = near.deriv().roots()
+        turns.append(max(near(r.real) for r in peaks if abs(r.imag) < 1e-9 and near.domain[0] < r.real < near.domain[1]))
+        assert strengths[-1] < turns[-1] - 0.5 and 0 < peak < len(points) - 1, "past the turning point"
+    errors = np.array(turns) - example.LARGEST_LAMBDA
+    assert errors[0] / errors[1] == pytest.approx(4.0, abs=0.4)
+
+
+def test_the_jacobian_is_the_dense_one():
+    curve = example.Curve(5, compiled=False)
+    rng = np.random.default_rng(0)
+    args = rng.random(26), rng.random(26), rng.random(26), 0.1
+    np.testing.assert_allclose(curve.jacobian(*args).toarray(), jacobian(curve.residual)(*args), rtol=1e-13, atol=1e-15)
+    assert curve.coloring.reverse_colors == 1 and curve.coloring.forward_colors <= 8
+
+
+def test_it_runs_and_draws(capsys, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(example, "COMPILED", False)
+    monkeypatch.setattr(sys, "argv", ["bratu.py", "--cells", "12", "--points", "10", "--plot", str(tmp_path / "bratu.png")])
+    monkeypatch.setattr(example.Curve.__init__, "__defaults__", (False,))
+    example.main()
+    out = capsys.readouterr().out
+    assert "turning point near lambda = 6." in out and "Newton steps" in out
+    assert (tmp_path / "bratu.png").stat().st_size > 10_000
