@@ -29,7 +29,7 @@ strict = True
 [mypy-dualad.*,checkpoint.*]
 ignore_errors = True
 check_untyped_defs = False
-[mypy-matplotlib.*,numba.*,scipy.*,tqdm.*]
+[mypy-jax.*,matplotlib.*,numba.*,scipy.*,torch.*,tqdm.*]
 follow_imports = skip
 """
 
