@@ -411,6 +411,11 @@ def reverse(
     Result
         ``final``, ``cotangent`` and ``stats``.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, or both or neither of `steps` and `until` are given.
+
     Examples
     --------
     >>> result = reverse(lambda k, x: x * x, lambda k, x, g: 2 * x * g, 1.5, 1.0, steps=3)

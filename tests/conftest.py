@@ -1,9 +1,13 @@
-"""Profiles of the property tests: the same examples on every run."""
+"""Profiles of the property tests: the same examples on every run. Errors show all frames."""
+
+import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from checkpoint.tape import Tape
+
+os.environ.setdefault("DUALAD_FULL_TRACEBACK", "1")  # what users see has tests of its own
 
 settings.register_profile("dualad", derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dualad")

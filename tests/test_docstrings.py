@@ -1,4 +1,4 @@
-"""Every example in a docstring runs.
+"""Every example in a docstring runs, and what is public has its sections.
 
 Modules are imported as users import them: pytest's own doctest collection would put the module `checkpoint.chain` in the place of
 the function `checkpoint.chain`.
@@ -6,12 +6,15 @@ the function `checkpoint.chain`.
 
 import doctest
 import importlib
+import inspect
 import pkgutil
+import re
 
 import pytest
 
 import checkpoint
 import dualad
+import dualad.testing
 
 MODULES = [
     info.name
@@ -26,3 +29,43 @@ def test_examples_run(name):
     module = importlib.import_module(name)
     results = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert results.failed == 0
+
+
+NEVER_RAISE = {"primal", "stop_gradient", "keep_heap"}
+FUNCTIONS = {
+    f"{package.__name__}.{name}": getattr(package, name)
+    for package in (dualad, checkpoint, dualad.rules, dualad.testing, checkpoint.sweep)
+    for name in package.__all__
+    if inspect.isfunction(getattr(package, name))
+}
+CLASSES = {name: getattr(checkpoint, name) for name in checkpoint.__all__ if inspect.isclass(getattr(checkpoint, name))} | {
+    "Dual": dualad.Dual
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_public_functions_have_parameters_returns_raises_examples(name):
+    function = FUNCTIONS[name]
+    sections = re.findall(r"^([A-Z][a-z]+)\n-{3,}$", inspect.getdoc(function), re.MULTILINE)
+    parameters = inspect.signature(function).parameters
+    wanted = {"Examples"}
+    wanted |= {"Parameters"} if parameters else set()
+    wanted |= {"Raises"} if function.__name__ not in NEVER_RAISE else set()
+    if "Yields" not in sections and inspect.signature(function).return_annotation not in ("None", None):
+        wanted |= {"Returns"}
+    assert not wanted - set(sections)
+    assert len(sections) == len(set(sections))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_parameter_is_described(name):
+    text = inspect.getdoc(FUNCTIONS[name]).partition("\nParameters\n")[2]
+    text = re.split(r"\n\n[A-Z][a-z]+\n-{3,}\n", text)[0]
+    said = {word.strip("* ") for line in text.splitlines() if not line.startswith(" ") for word in line.partition(" : ")[0].split(",")}
+    assert not set(inspect.signature(FUNCTIONS[name]).parameters) - said
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_public_classes_say_what_they_are_made_of_or_show_it(name):
+    text = inspect.getdoc(CLASSES[name])
+    assert re.search(r"^(Parameters|Attributes|Examples)\n-{3,}$", text, re.MULTILINE) or inspect.isabstract(CLASSES[name])

@@ -1,0 +1,55 @@
+"""The documents: every public name has its place in the API, pictures are of today, names that pages mention exist."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import checkpoint
+import dualad
+import dualad.testing
+from checkpoint import draw
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = sorted(DOCS.glob("pages/**/*.md"))
+NOT_THERE = {"rules", "sweep", "Action"}  # modules with pages of their own, and a union of what is there
+
+
+def listed():
+    """The names that the API pages document."""
+    return {name for page in PAGES for name in re.findall(r"^::: ([\w.]+)$", page.read_text(), re.MULTILINE)}
+
+
+def test_every_public_name_is_in_the_api():
+    last = {name.rpartition(".")[2] for name in listed()}
+    public = {*dualad.__all__, *checkpoint.__all__, *dualad.testing.__all__, *dualad.rules.__all__} - NOT_THERE - {"ROWS"}
+    assert not public - last
+
+
+@pytest.mark.parametrize("name", sorted(listed()))
+def test_what_the_api_names_exists(name):
+    module, _, attribute = name.rpartition(".")
+    assert hasattr(sys.modules[module], attribute)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_names_that_pages_mention_exist(page):
+    for package, name in re.findall(r"`(dualad|checkpoint)\.(\w+)\b(?!\.md)", page.read_text()):
+        thing = getattr({"dualad": dualad, "checkpoint": checkpoint}[package], name, None)
+        assert thing is not None or isinstance(sys.modules.get(f"{package}.{name}"), types.ModuleType), f"{package}.{name}"
+
+
+@pytest.mark.parametrize("name", ["ctz", "bisect", "revolve", "periodic"])
+def test_pictures_in_space_and_time_are_of_today(name, monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    import pictures
+
+    assert (DOCS / "pages" / "pictures" / f"{name}.svg").read_text() == draw(pictures.SCHEDULES[name], 64)._repr_svg_() + "\n"
+
+
+def test_the_version_to_cite_is_that_of_the_package():
+    assert f"version: {dualad.__version__}\n" in (DOCS / "CITATION.cff").read_text()
