@@ -8,7 +8,7 @@ tangents of those that have one. So a chain in forward mode is a chain again, an
 from __future__ import annotations
 
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def pulled(step: Routine, rows: list[int], params: list[int], nan_safe: bool) ->
     """Return the pullback of a step: the cotangents of its state, and of these rows and parameters."""
     state, outs = step.outputs
     wanted_state = inexact(step.inputs[1])
-    parts = (([], step.inputs[0]), (wanted_state, step.inputs[1]), (rows, step.inputs[2]), (params, step.inputs[3]))
+    parts: Any = (([], step.inputs[0]), (wanted_state, step.inputs[1]), (rows, step.inputs[2]), (params, step.inputs[3]))
     wanted = [i in asked for asked, values in parts for i in range(len(values))]
     cotangents = [example(out) if out.dtype.kind in "fc" else None for out in (*state, *outs)]
     program = pullback(step.program, flat(step.examples), wanted, cotangents, nan_safe=nan_safe)
@@ -90,7 +90,7 @@ def pushed(routine: Routine, active: list[list[int]], directions, nan_safe: bool
     groups = [[*islice(values, len(group)), *islice(tangents, len(asked))] for group, asked in zip(routine.inputs, active, strict=True)]
     made.inputs = flat(groups)
     outs, out_tangents = (iter(part) for part in (made.outputs[: len(made.outputs) // 2], made.outputs[len(made.outputs) // 2 :]))
-    outputs, shapes = [], []
+    outputs, shapes = [], list[Any]()
     for group in routine.outputs:
         kept, moving = inexact(group), list(islice(out_tangents, len(group)))
         outputs += [*islice(outs, len(group)), *(moving[i] for i in kept)]
