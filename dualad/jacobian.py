@@ -35,6 +35,7 @@ from .seeding import (
 )
 from .sparse.compressed import Colored, Compressed
 from .sparse.operators import forward_operator
+from .sparse.structural import from_structure
 from .sparse.verify import verified
 
 __all__ = ["jacobian", "value_and_jacobian"]
@@ -324,6 +325,10 @@ def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where):
     check_chunk(chunk, where)
 
     def computed(*args, **kwargs):
+        if chunk is None:
+            made = from_structure(f, args, kwargs, argnums, where, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)
+            if made is not None:
+                return made
         positions, single = chosen(args, argnums, where)
         g = with_arguments(f, args, kwargs, positions)
         primals = tuple(args[i] for i in positions)

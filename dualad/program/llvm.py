@@ -290,11 +290,37 @@ class Writer:
         k, n = self.cast(k, "i64"), self.cast(n, "i64")
         counted = self.let(f"add i64 {k.text}, {n.text}")
         place = self.let(f"select i1 {self.let(f'icmp slt i64 {k.text}, 0')}, i64 {counted}, i64 {k.text}")
-        good = self.let(f"icmp ult i64 {place}, {n.text}")
+        bad = self.let(f"icmp uge i64 {place}, {n.text}")
+        self.note(bad, 1)
+        return Number("i64", self.let(f"select i1 {bad}, i64 0, i64 {place}"))
+
+    def exact(self, name, x, y):
+        """Return the result of an instruction on two integers; one beyond 64 bits is noted in the status."""
+        x, y = self.cast(x, "i64"), self.cast(y, "i64")
+        function = self.module.declare(f"llvm.{name}.with.overflow.i64", "{ i64, i1 }", "i64", "i64")
+        pair = self.let(f"call {{ i64, i1 }} {function}(i64 {x.text}, i64 {y.text})")
+        self.note(self.let(f"extractvalue {{ i64, i1 }} {pair}, 1"), 2)
+        return Number("i64", self.let(f"extractvalue {{ i64, i1 }} {pair}, 0"))
+
+    def divided(self, x, y):
+        """Return Python's remainder and quotient of two integers; a division by zero is noted in the status."""
+        x, y = self.cast(x, "i64"), self.cast(y, "i64")
+        zero, one = self.let(f"icmp eq i64 {y.text}, 0"), self.let(f"icmp eq i64 {y.text}, -1")
+        self.note(zero, 2)
+        divisor = self.let(f"select i1 {self.let(f'or i1 {zero}, {one}')}, i64 1, i64 {y.text}")
+        rest = self.let(f"srem i64 {x.text}, {divisor}")
+        turned = self.let(f"icmp slt i64 {self.let(f'xor i64 {rest}, {divisor}')}, 0")
+        wrong = self.let(f"and i1 {turned}, {self.let(f'icmp ne i64 {rest}, 0')}")
+        rest = self.let(f"select i1 {wrong}, i64 {self.let(f'add i64 {rest}, {divisor}')}, i64 {rest}")
+        whole = self.let(f"sdiv i64 {self.let(f'sub i64 {x.text}, {rest}')}, {divisor}")
+        negative = self.exact("ssub", Number("i64", "0"), x)
+        return Number("i64", rest), self.choose(Number("i1", one), negative, Number("i64", whole))
+
+    def note(self, condition, code):
+        """Write a code into the status if a condition holds."""
         bad, done = self.labels("bad", "good")
-        self.say(f"br i1 {good}, label %{done}, label %{bad}")
+        self.say(f"br i1 {condition}, label %{bad}, label %{done}")
         self.start(bad)
-        self.say("store i64 1, ptr %status")
+        self.say(f"store i64 {code}, ptr %status")
         self.say(f"br label %{done}")
         self.start(done)
-        return Number("i64", self.let(f"select i1 {good}, i64 {place}, i64 0"))

@@ -38,9 +38,16 @@ PYTHON = {
     "Py_IncRef": ("void", "ptr"),
 }
 #: objects that are referred to
-OBJECTS = {"dualad_array": np.ndarray, "dualad_none": None, "dualad_TypeError": TypeError, "dualad_IndexError": IndexError}
+OBJECTS = {
+    "dualad_array": np.ndarray,
+    "dualad_none": None,
+    "dualad_TypeError": TypeError,
+    "dualad_IndexError": IndexError,
+    "dualad_OverflowError": OverflowError,
+}
 MESSAGES = {
     "type": "a compiled function got arguments that it was not compiled for",
+    "integer": "jit: a Python integer grows beyond 64 bits, or is divided by zero",
     "index": "jit: an index that is computed is out of bounds for the axis it indexes",
 }
 
@@ -185,7 +192,10 @@ def with_entry(module, text, name, kinds, digest):
         "  %inside = icmp eq i64 %code, 0",
         "  br i1 %inside, label %done, label %outside",
         "outside:",
-        "  call void @PyErr_SetString(ptr @dualad_IndexError, ptr @message_index)",
+        "  %index = icmp eq i64 %code, 1",
+        "  %kind = select i1 %index, ptr @dualad_IndexError, ptr @dualad_OverflowError",
+        "  %message = select i1 %index, ptr @message_index, ptr @message_integer",
+        "  call void @PyErr_SetString(ptr %kind, ptr %message)",
         "  br label %raised",
         "raised:",
         "  ret ptr null",

@@ -176,7 +176,7 @@ def surrounded(out, x, pad_width, constant_values=0):
     return placed(fill(out.dtype.type(constant_values), out.shape, out.dtype), x, index)
 
 
-@lowers(blank, filled)
+@lowers(np.zeros, blank, filled)
 def zeros(out, *rest, **options):
     return fill(out.dtype.type(0), out.shape, out.dtype)
 

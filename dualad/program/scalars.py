@@ -175,25 +175,26 @@ def checked(name):
 
 
 TOO_LARGE = "jit: a Python integer grows beyond 64 bits"
+MOST = 2**63 - 1
 exact_sum, exact_difference, exact_product = checked("sadd"), checked("ssub"), checked("smul")
+#: instructions of LLVM that say whether they overflow
+OVERFLOWS = {exact_sum: "sadd", exact_difference: "ssub", exact_product: "smul"}
 
 
 @njit(**OPTIONS)
 def exact_absolute(x):
-    return exact_difference(0, x) if x < 0 else np.int64(x)
+    return choose(x < 0, exact_difference(0, x), x)
 
 
 @njit(**OPTIONS)
 def exact_power(x, n):
-    if n < 0:
-        raise OverflowError(TOO_LARGE)  # it is no integer: Python evaluates it
-    result, base = np.int64(1), np.int64(x)
-    while n:
-        if n & 1:
-            result = exact_product(result, base)
-        n >>= 1
-        if n:
-            base = exact_product(base, base)
+    exact_sum(choose(n < 0, MOST, 0), 1)  # a power below 0 is no integer
+    result, base, rest = 1, x, n
+    for _ in range(63):
+        result = exact_product(result, choose((rest & 1) != 0, base, 1))
+        rest = rest >> 1
+        factor = choose(rest != 0, base, 1)
+        base = exact_product(factor, factor)
     return result
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .kernels import POLYNOMIALS, bits, choose, fma, from_bits
 from .llvm import Array, Number, Untranslatable, Writer
-from .scalars import at_least_inside
+from .scalars import OVERFLOWS, at_least_inside, exact_quotient, exact_remainder
 
 __all__ = ["Function", "translated"]
 
@@ -61,7 +61,9 @@ class Module:
         name = plain.__name__
         if plain.__globals__ is self.space:
             return self.function(self.definitions[name], self.space, kinds, frozenset())
-        definition = definitions_of(inspect.getsourcefile(plain))[name]
+        definition = definitions_of(inspect.getsourcefile(plain)).get(name)
+        if definition is None:
+            raise Untranslatable(f"{name} is made by another function")
         return self.function(definition, plain.__globals__, kinds, frozenset(fn.targetoptions.get("fastmath") or ()))
 
     def declare(self, name, result, *kinds):
@@ -341,6 +343,10 @@ class Function(Writer):
             return Number("double", self.let(f"bitcast i64 {self.cast(args[0], 'i64').text} to double"))
         if fn is at_least_inside:
             return self.inside(*args)
+        if fn in (exact_remainder, exact_quotient):
+            return self.divided(*args)[fn is exact_quotient]
+        if fn in OVERFLOWS:
+            return self.exact(OVERFLOWS[fn], *args)
         if fn is abs:
             return self.absolute(args[0])
         if fn is math.copysign:

@@ -1,0 +1,53 @@
+"""Dense Jacobians of functions that are being compiled: as many directions as the pattern has colours, and its zeros as zeros."""
+
+from __future__ import annotations
+
+import numpy as np
+import optree
+
+from ..program.compiled import example_of
+from ..program.symbol import Symbol
+from ..seeding import chosen, flatten_input, shape_of, with_arguments
+from .coloring import coloring
+from .compressed import Products
+from .pattern import found
+from .vectors import sizes
+
+__all__ = ["from_structure"]
+
+LEAST, WORTH = 32, 4  # inputs; inputs for each colour
+
+
+def from_structure(f, args, kwargs, argnums, where, *, holomorphic=False, nan_safe=False, has_aux=False):
+    """Return value, dense Jacobian, and aux if there is one, of a function at traced arguments; None where all directions are as cheap."""
+    positions, single = chosen(args, argnums, where)
+    primals = tuple(args[i] for i in positions)
+    leaves = optree.tree_leaves(primals)
+    if sum(sizes(leaves)) < LEAST or not all(type(leaf) is Symbol and leaf.dtype.kind in "fc" for leaf in leaves):
+        return None
+    examples = optree.tree_map(example_of, (args, kwargs))
+    try:
+        pattern = found((lambda *args, **kwargs: f(*args, **kwargs)[0]) if has_aux else f, *examples, argnums)
+    except (TypeError, ValueError, ImportError):  # the directions one by one need no pattern
+        return None
+    colors = coloring(pattern, "forward")
+    if WORTH * colors.forward_colors > colors.shape[1]:
+        return None
+    g = with_arguments(f, args, kwargs, positions)
+    products = Products(g, primals, colors, colors.forward_colors, where, nan_safe, has_aux, holomorphic)
+    entries = np.take(products.flat, colors.found_at)
+    dense = np.zeros_like(entries, shape=colors.shape)
+    dense[colors.rows_of_entries, colors.indices] = entries
+    values, out_structure = optree.tree_flatten(products.value)
+    leaves, structure = flatten_input(primals, where)
+    rows, columns = (np.cumsum([0, *sizes(parts)]).tolist() for parts in (values, leaves))
+    results = []
+    for k, value in enumerate(values):
+        whole = len(values) == len(leaves) == 1
+        parts = [
+            np.reshape(dense if whole else dense[rows[k] : rows[k + 1], columns[i] : columns[i + 1]], (*shape_of(value), *shape_of(leaf)))
+            for i, leaf in enumerate(leaves)
+        ]
+        tree = optree.tree_unflatten(structure, parts)
+        results.append(tree[0] if single else tree)
+    return products.value, optree.tree_unflatten(out_structure, results), *products.aux
