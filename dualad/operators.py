@@ -257,6 +257,8 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                     if row.partials[0] is ANS
                     else row.jvp(v, args, kwargs, (t,))
                     if row.partials[0] in MARKED
+                    else row.times(row.partials[0], t, v, (a,))
+                    if row.trusted
                     else row.multiply(0, t, v, (a,))
                 )
             r = new(Dual)
