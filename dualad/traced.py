@@ -15,7 +15,7 @@ import numpy as np
 from .conversions import another_goes_first, as_objects, lost
 from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, masked_call, packed, primal, strengthen
 from .flat import Flat
-from .levels import Handle, Owner, View, new, version_of
+from .levels import Handle, Owner, View, locate, new, version_of
 from .options import cast_operands, inexact, taken_options
 from .rules.calling import public_name
 from .rules.indexing import cast, discretize, getitem
@@ -261,7 +261,10 @@ class Traced(Handle):
             raise TypeError(f"a scalar {type(self).__name__} does not support assignment to its elements: it is immutable")
         v = array(v) if holds_traced(v) else v
         base, ops = (self.alias.base, self.alias.ops) if type(self.alias) is View else (self, ())
-        if not shows(v, base, ops, index):  # x[1:] += w updates the view x[1:], then assigns it to itself
+        if shows(v, base, ops, index):  # x[1:] += w updates the view x[1:], then assigns it to itself
+            if not getattr(getattr(locate(ops, bottom_of(base)), "flags", None), "writeable", True):
+                raise ValueError("assignment destination is read-only")
+        else:
             base.level.check()
             if isinstance(v, Traced) and v.level.id > base.level.id:
                 base._promote(v)
@@ -285,7 +288,7 @@ class Traced(Handle):
             and result.level is self.level
             and type(self.alias) is not View
             and result.dtype == self.dtype
-            and strides_of(result) == strides_of(self)
+            and laid_out_alike(bottom_of(result), bottom_of(self))
         ):
             self.alias = Owner(version_of(self) + 1, False)
             self.primal, self.payload = result.primal, result.payload
@@ -395,12 +398,17 @@ def shows(v, base, ops, index):
     return fn is getitem and arguments[0] is index and all(map(operator.is_, before, ops)) and len(before) == len(ops)
 
 
-def strides_of(x):
-    """Return the strides of a traced array, those of the example where it is a symbol."""
+def bottom_of(x):
+    """Return the plain array of a traced one, the example where it is a symbol."""
     while isinstance(x, Handle):
         x._refresh()
         x = x.payload if x.level.abstract else x.primal
-    return getattr(x, "strides", None)
+    return x
+
+
+def laid_out_alike(result, x):
+    """Return whether a new array has the memory layout of the one whose place it takes."""
+    return getattr(result, "strides", None) == getattr(x, "strides", None) and (type(x) is not np.ndarray or x.flags.aligned)
 
 
 def write_in_order(ufunc, args, kwargs, order):
