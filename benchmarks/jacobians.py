@@ -210,10 +210,10 @@ def casadi(quick):
 PEERS = {
     "by hand": Peer(by_hand),
     "dualad": Peer(dualad, ours=True),
-    "dualad, compiled": Peer(dualad_compiled, "numba", ours=True),
-    "SciPy, differences": Peer(scipy, "scipy"),
+    "dualad.jit": Peer(dualad_compiled, "numba", ours=True),
+    "SciPy differences": Peer(scipy, "scipy"),
     "autograd": Peer(autograd, "autograd"),
-    "JAX, compiled": Peer(jax, "jax"),
+    "JAX": Peer(jax, "jax"),
     "CasADi": Peer(casadi, "casadi"),
 }
 

@@ -15,6 +15,7 @@ import numpy as np
 __all__ = ["Sets", "TooDense", "identity_table", "scipy_sparse", "together", "union"]
 
 LONGEST = 12  # parts that are held before they are united
+LARGE = 32  # entries of a set, on the average, from which equal ones are looked for
 MOST = 100_000_000  # entries of a table
 
 
@@ -129,7 +130,7 @@ def united(rows):
     lengths = [np.diff(table.indptr) for table, _ in joined]
     entries = sum(int(length[numbers].sum()) for length, (_, numbers) in zip(lengths, joined, strict=True))
     inverse = None
-    if entries > 4 * (count + sum(table.nnz for table, _ in joined)):  # many are equal, or full
+    if entries > LARGE * sum(numbers.size for _, numbers in joined):  # it is worth to find those that are equal, or full
         joined, inverse, count = distinct(joined, lengths, columns)
         entries = sum(int(length[numbers].sum()) for length, (_, numbers) in zip(lengths, joined, strict=True))
     if min(entries, count * columns) > MOST:

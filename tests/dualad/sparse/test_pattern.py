@@ -9,7 +9,7 @@ import pytest
 from programs import Program
 
 import dualad
-from checkpoint import chain, grad
+from checkpoint import chain, checkpoint, grad
 from dualad import hessian, jacobian, jit, sparsity
 from dualad.rules import elementwise, explicit
 
@@ -271,3 +271,28 @@ def test_a_pattern_that_is_too_dense_names_the_line(monkeypatch):
         sparsity(lambda x: np.cumsum(x), np.ones(1000))
     f = lambda x: (x / np.sum(x))[:3] + np.sum(x * np.max(x))
     assert sparsity(f, np.ones(30_000)).nnz == 90_000, "full sets are held once"
+
+
+SOLVED = dualad.implicit(lambda x, p: x**3 + p * x - 2.0, lambda p: np.cbrt(2.0 - p))  # no solution, but a derivative
+
+CALLS = {
+    "implicit": SOLVED,
+    "stop_gradient": lambda x: x * dualad.stop_gradient(x[::-1]),
+    "primal": lambda x: x * dualad.primal(x)[::-1],
+    "outputs of a chain": lambda x: chain(lambda k, s: (s * 0.5, np.sum(s)), x, steps=3, outputs=True)[1],
+    "chain until": lambda x: chain(lambda k, s: s * 0.5, x, until=lambda k, s: np.max(s) < 0.3, max_steps=50),
+    "jacobian inside": lambda x: jacobian(lambda y: y * y[::-1])(x),
+    "checkpoint": lambda x: checkpoint(lambda y: y * y[::-1])(x),
+    "numbers in a loop": lambda x: sum(x[i] * x[i - 1] for i in range(3)),
+}
+
+
+@pytest.mark.parametrize("f", CALLS.values(), ids=CALLS)
+def test_calls_of_other_verbs(f):
+    x = np.array([0.3, 0.7, 1.1])
+    nonzero = np.reshape(jacobian(f)(x), (-1, 3)) != 0
+    patterns = [sparsity(f, x, local=True)]
+    if f not in (CALLS["implicit"], CALLS["chain until"]):  # which ask for values
+        patterns.append(sparsity(f, x))
+    for pattern in patterns:
+        assert not (nonzero & ~pattern.toarray()).any()
