@@ -16,7 +16,7 @@ from ..levels import Handle
 from ..program.differentiate import pullback
 from ..program.jit import compare, traced
 from ..program.passes import optimised
-from ..program.program import Program, Value
+from ..program.program import Program, Value, key_of
 from ..program.symbol import TraceError
 from ..seeding import check_function, chosen, flatten_input, flatten_output, shape_of
 from .detect import dependencies
@@ -135,11 +135,7 @@ class Arguments:
     def key(self):
         """Return what a pattern depends on: shapes and dtypes, and what is held fixed."""
         types = tuple((shape_of(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in self.leaves)
-        return self.structure, self.others, types, tuple(map(key_of_fixed, self.fixed))
-
-
-def key_of_fixed(leaf):
-    return (leaf.dtype.str, leaf.shape, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (type(leaf), leaf)
+        return self.structure, self.others, types, tuple(map(key_of, self.fixed))
 
 
 def is_float(leaf):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -94,6 +95,8 @@ def test_auto_finds_a_pattern_for_each_kind_of_arguments_and_again_where_what_is
     picked = jacobian(lambda x, i: x[i], sparsity="auto")
     for i in ([0, 2], [1, 1]):
         assert picked(np.ones(3), np.array(i)).indices.tolist() == i
+    configured = jacobian(lambda x, options: x[:: options.step], sparsity="auto")
+    assert configured(np.ones(4), SimpleNamespace(step=2)).nnz == 2 and configured(np.ones(4), SimpleNamespace(step=1)).nnz == 4
     both = jacobian(lambda x: np.cumsum(x), sparsity="auto")
     assert [both(np.ones(n)).nnz for n in (2, 3, 2)] == [3, 6, 3]
 
