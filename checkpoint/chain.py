@@ -272,7 +272,7 @@ def compiled_chain(links, tape, options, *, storage=None, memory=None, **more):
         budget = None if memory is None else parse_bytes(memory)
         storage = Memory() if storage is None else storage
         return record_compiled(links, tape, budget=budget, storage=storage, **options, **more), None
-    except NotCompiled as reason:
+    except (NotCompiled, IndexError, OverflowError) as reason:  # of the last two, the steps themselves name their lines
         ignored = "" if more.get("block") is None else f"; block={more['block']} is not used"
         return None, f"steps one by one, because {reason}{ignored}"
 

@@ -174,6 +174,20 @@ def test_what_is_not_compiled_says_why(name):
     assert stats.reason.startswith("steps one by one, because ") and re.search(words, stats.reason)
 
 
+def test_an_index_out_of_bounds_names_its_line():
+    step, row = dualad.jit(lambda k, x, f: x * f[k]), np.ones(30)
+    for f in (lambda x: chain(step, x, row, steps=50), grad(lambda x: np.sum(chain(step, x, row, steps=50)))):
+        with pytest.raises(IndexError, match=r"test_stepper.py, line \d+.*index 30 is out of bounds for axis 0 with size 30"):
+            f(X)
+
+
+def test_integers_beyond_64_bits_do_not_wrap():
+    step = dualad.jit(lambda k, n: n * 3)
+    assert chain(step, 1, steps=30) == 3**30
+    with pytest.raises(TypeError, match="64 bits"):
+        chain(step, 1, steps=50)
+
+
 def test_block_of_a_step_that_is_not_compiled():
     with pytest.raises(TypeError, match=r"block= is of a compiled step: give chain\(dualad.jit\(step\)"):
         chain(shrink, X, steps=3, block=2)
