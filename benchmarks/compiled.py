@@ -13,10 +13,12 @@ CHAIN = Table("sum(sin(x) * exp(-x**2) / (1 + x**2))", arrays=True, versus=("by 
 STEPS = Table("Steps of simulations", versus=("by hand in numba", "dualad.jit"))
 SCALAR = Table("Gradients, n = 100", versus=("dualad", "dualad.jit"))
 DENSE = Table("Dense Jacobian of a 1-D Burgers residual", versus=("dualad", "dualad.jit"))
-TABLES = [CHAIN, STEPS, SCALAR, DENSE]
+WHOLE = Table("Gradients of whole chains", unit="ms", versus=("by hand in numba", "dualad.jit"), rtol=1e-7)
+TABLES = [CHAIN, STEPS, SCALAR, DENSE, WHOLE]
 
 GRAY_SCOTT, LORENZ = "VJP of a Gray-Scott step, 256 x 256", "VJP of a Lorenz RK4 step"
 F, KILL, DU, DV = 0.04, 0.06, 0.2, 0.1
+RUNS = "Lorenz, saved states of blocks", "Lorenz, Revolve(20) of blocks", "Gray-Scott, Revolve(12)"
 
 
 # --- the functions ------------------------------------------------------------------------------------------------------------
@@ -55,6 +57,32 @@ def lorenz(s, p, np=np):
     return s + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
 
 
+def rates(k, state, F, KILL, np=np):
+    """A step of Gray-Scott with its rates as parameters."""
+    u, v = state
+    reaction = u * v * v
+    spread = [np.roll(a, 1, 0) + np.roll(a, -1, 0) + np.roll(a, 1, 1) + np.roll(a, -1, 1) - 4.0 * a for a in (u, v)]
+    return u + DU * spread[0] - reaction + F * (1.0 - u), v + DV * spread[1] + reaction - (F + KILL) * v
+
+
+def runge_kutta(h):
+    """Return a step of Lorenz-63 of length h, in plain numbers."""
+
+    def slope(x, y, z, s, r, b):
+        return s * (y - x), x * (r - z) - y, x * y - b * z
+
+    def step(k, state, s, r, b):
+        x, y, z = state
+        a1, b1, c1 = slope(x, y, z, s, r, b)
+        a2, b2, c2 = slope(x + 0.5 * h * a1, y + 0.5 * h * b1, z + 0.5 * h * c1, s, r, b)
+        a3, b3, c3 = slope(x + 0.5 * h * a2, y + 0.5 * h * b2, z + 0.5 * h * c2, s, r, b)
+        a4, b4, c4 = slope(x + h * a3, y + h * b3, z + h * c3, s, r, b)
+        w = h / 6.0
+        return x + w * (a1 + 2 * a2 + 2 * a3 + a4), y + w * (b1 + 2 * b2 + 2 * b3 + b4), z + w * (c1 + 2 * c2 + 2 * c3 + c4)
+
+    return step
+
+
 # --- the data -----------------------------------------------------------------------------------------------------------------
 
 
@@ -74,6 +102,21 @@ STATE = np.array([1.0, 2.0, 3.0]), np.array([10.0, 28.0, 8.0 / 3.0])
 SEED = np.array([0.3, -0.2, 0.5])
 
 
+START = (1.0, 1.0, 1.0, 10.0, 28.0, 8.0 / 3.0)
+
+
+def length(quick):
+    return 1000 if quick else 1_000_000
+
+
+def block(quick):
+    return 100 if quick else 8192
+
+
+def steps_of(quick):
+    return 20 if quick else 500
+
+
 def sizes(quick):
     return (20,) if quick else (200, 1000)
 
@@ -88,6 +131,18 @@ def primals(quick):
         yield SCALAR.title, f.__name__, Case(f, (numbers(100),))
     for n in sizes(quick):
         yield DENSE.title, f"n = {n}", Case(burgers, (numbers(n),))
+    for run, primal in zip(RUNS, whole_primals(quick), strict=True):
+        yield WHOLE.title, run, primal
+
+
+def whole_primals(quick):
+    """The same chains without a derivative: by `chain` of the compiled step, where that is there."""
+    from checkpoint import chain
+    from dualad import jit
+
+    step, rate = jit(runge_kutta(2.0 / length(quick))), jit(rates)
+    yield from [Case(lambda *x: chain(step, x[:3], *x[3:], steps=length(quick)), START)] * 2
+    yield Case(lambda u, v: chain(rate, (u, v), F, KILL, steps=steps_of(quick)), tuple(grids(quick)[:2]))
 
 
 # --- peers --------------------------------------------------------------------------------------------------------------------
@@ -115,9 +170,27 @@ def eager(quick):
 
 
 def with_jit(quick):
+    from checkpoint import Revolve, StoreAll, chain, grad
     from dualad import jit
 
     yield from tasks(quick, jit)
+    step, rate = jit(runge_kutta(2.0 / length(quick))), jit(rates)
+
+    def lorenz_end(*x, schedule):
+        x, y, z = chain(step, x[:3], *x[3:], steps=length(quick), schedule=schedule, block=block(quick))
+        return x * x + y + z
+
+    def gray_scott_end(u, v, F, KILL):
+        u, v = chain(rate, (u, v), F, KILL, steps=steps_of(quick), schedule=Revolve(12))
+        return np.sum(u * u) + np.sum(v)
+
+    for run, schedule in zip(RUNS, (StoreAll(), Revolve(20)), strict=False):
+        yield WHOLE.title, run, Case(grad(lambda *x, schedule=schedule: lorenz_end(*x, schedule=schedule), argnums=tuple(range(6))), START)
+    yield WHOLE.title, RUNS[2], Case(grad(gray_scott_end, argnums=(0, 1, 2, 3)), (*grids(quick)[:2], F, KILL), answer=flat)
+
+
+def flat(arrays):
+    return np.concatenate([np.ravel(array) for array in arrays])
 
 
 def by_hand(quick):
@@ -161,6 +234,11 @@ def by_hand(quick):
         yield CHAIN.title, f"value, n = {n}", Case(value, (numbers(n),))
         yield CHAIN.title, f"JVP, n = {n}", Case(tangent, (numbers(n), np.ones(n)))
     yield STEPS.title, GRAY_SCOTT, Case(pull, tuple(grids(quick)))
+    from .adjoints import gray_scott_adjoint, lorenz_adjoint
+
+    for run, slots in zip(RUNS, (None, 20), strict=False):
+        yield WHOLE.title, run, Case(lorenz_adjoint(length(quick), block(quick), slots), START)
+    yield WHOLE.title, RUNS[2], Case(gray_scott_adjoint(steps_of(quick), 12, DU, DV), (*grids(quick)[:2], F, KILL), answer=flat)
 
 
 def jax(quick):

@@ -174,7 +174,8 @@ def test_what_has_no_translation_is_refused(line):
 
 
 def test_every_function_of_scalars_is_translated():
-    for name in {name for name, thing in vars(scalars).items() if hasattr(thing, "py_func")}:
+    functions = {name: thing.py_func for name, thing in vars(scalars).items() if hasattr(thing, "py_func")}
+    for name in [name for name in functions if not name.startswith("exact_")]:  # which raise: numba compiles them
         count = vars(scalars)[name].py_func.__code__.co_argcount
         given = ", ".join(["1", "2"][:count] if name.startswith(("at_least", "exact")) else ["x[0]"] * count)
         text = f"from dualad.program.scalars import {name}\n\n\n{HEAD}def part0(x, y):\n    y[0] = {name}({given})\n"
