@@ -22,6 +22,7 @@ from .recompute import checkpoint
 from .schedules import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, from_checkpoint_schedules
 from .stats import Stats
 from .storage import Disk, Memory, Storage, Tiers
+from .streams import jacobian_columns, jacobian_rows
 from .sweep import Result, Sweep
 from .tradeoff import Tradeoff, compare
 
@@ -61,6 +62,8 @@ __all__ = [
     "hessian",
     "hvp",
     "jacobian",
+    "jacobian_columns",
+    "jacobian_rows",
     "linearize",
     "plan",
     "plot_schedule",

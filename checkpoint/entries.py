@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import ndarray
 
-from dualad.batch import Batch, wrap
+from dualad.batch import Batch, unwrap, wrap
 from dualad.dual import vanishes
 from dualad.levels import is_view_of, locate
 from dualad.rules.cotangents import is_complex, like_primal, unbroadcast
@@ -343,15 +343,15 @@ class Assign(Entry):
         if adjoints.values[at := place_of(self.base)] is rest:
             adjoints.owned.add(at)
 
-    def cleared(self, buffer):
-        """Return the buffer with the written part set to 0, in place where the view ops give views of it."""
+    def cleared(self, buffer, v=0.0):
+        """Return the buffer with the written part set to `v`, in place where the view ops give views of it."""
         part = locate(self.ops, buffer)
         if not self.ops or (np.may_share_memory(part, buffer) if type(part) is np.ndarray else is_view_of(part, buffer)):
-            part[self.index] = 0.0
+            part[self.index] = v
             return buffer
         places = locate(self.ops, np.arange(self.like.size).reshape(self.like.shape))[self.index]  # reshape copied: another layout
         flat = np.copy(np.ravel(buffer))
-        flat[places] = 0.0
+        flat[places] = v
         return np.reshape(flat, self.like.shape)
 
     @property
@@ -364,7 +364,21 @@ class Assign(Entry):
         written = None if self.v is None else pushed[place_of(self.v)]
         if before is None and written is None:
             return None
+        for t in (before, written):
+            if isinstance(t, Batch):
+                return self.push_batch(before, written, t.level)
         after = np.zeros(self.like.shape, self.like.dtype) if before is None else np.copy(before)
         after = writable(after, written)
-        locate(self.ops, after)[self.index] = 0.0 if written is None else written
-        return after
+        return self.cleared(after, 0.0 if written is None else written)
+
+    def push_batch(self, before, written, level):
+        """Return K tangents: each direction is written into its own part of one buffer."""
+        lanes = level.directions
+        dtype = np.result_type(self.like.dtype, *(t.dtype for t in (before, written) if t is not None))
+        after = np.zeros((lanes, *self.like.shape), dtype)
+        if before is not None:
+            after[:] = unwrap(before, level, self.like.shape)
+        many = type(written) is Batch and written.level is level
+        for k in range(lanes):
+            after[k] = self.cleared(after[k], 0.0 if written is None else written.primal[k] if many else written)
+        return wrap(after, level)

@@ -67,7 +67,7 @@ class Recording:
         self.leaves, self.structure = flatten_arguments(primals, where, "the argument")
         self.python_scalars, weak = scalar_kinds(primals)
         self.tape = Tape(nan_safe, weak)
-        if where == "jacobian":
+        if where in ("jacobian", "jacobian_rows"):
             self.tape.pulled_in_lanes = True
         try:
             with self.tape as tape:
@@ -133,22 +133,29 @@ class Recording:
             for leaf in self.leaves
         ]
         if self.nodes[k] is not None and size:
-            largest = max(
-                size * dtype.itemsize, *(dtype_of(leaf).itemsize * int(np.prod(shape_of(leaf), dtype=int)) for leaf in self.leaves)
-            )
-            lanes = max(1, min(size, chunk or max(FEWEST, CACHE // max(largest, 1))))
+            lanes = self.lanes(value, chunk)
             for start in range(0, size, lanes):
                 stop = min(start + lanes, size)
-                units = np.zeros((stop - start, size), dtype)
-                units[np.arange(stop - start), np.arange(start, stop)] = 1.0
-                with Level(stop - start) as level:
-                    pulled = self.pull_units([(self.nodes[k], units.reshape(stop - start, *shape))], level)
-                    for i, rows in enumerate(pulled):
-                        if rows is not None:
-                            if type(rows) is not np.ndarray and type(blocks[i]) is np.ndarray:
-                                blocks[i] = np.zeros_like(rows[:1]) + blocks[i]
-                            blocks[i][start:stop] = rows
+                for i, rows in enumerate(self.block_of_rows(k, value, start, stop)):
+                    if rows is not None:
+                        if type(rows) is not np.ndarray and type(blocks[i]) is np.ndarray:
+                            blocks[i] = np.zeros_like(rows[:1]) + blocks[i]
+                        blocks[i][start:stop] = rows
         return [np.reshape(block, (*shape, *shape_of(leaf)))[()] for block, leaf in zip(blocks, self.leaves, strict=True)]
+
+    def lanes(self, value, chunk):
+        """Return how many cotangents of a value to pull back at once."""
+        bytes_of = lambda x: dtype_of(x).itemsize * int(np.prod(shape_of(x), dtype=int))
+        largest = max(map(bytes_of, (value, *self.leaves)))
+        return max(1, min(int(np.prod(shape_of(value), dtype=int)), chunk or max(FEWEST, CACHE // max(largest, 1))))
+
+    def block_of_rows(self, k, value, start, stop):
+        """Return some rows of the Jacobian of output leaf k by each input leaf, None for zeros."""
+        shape, size = shape_of(value), int(np.prod(shape_of(value), dtype=int))
+        units = np.zeros((stop - start, size), dtype_of(value) if dtype_of(value).kind in "fc" else float)
+        units[np.arange(stop - start), np.arange(start, stop)] = 1.0
+        with Level(stop - start) as level:
+            return self.pull_units([(self.nodes[k], units.reshape(stop - start, *shape))], level)
 
     def pull_units(self, pairs, level):
         """Return the cotangents of the inputs for K cotangents of each of some nodes, as plain (K, ...) buffers.
@@ -169,6 +176,17 @@ class Recording:
             first if not mixed or first is None or dtype_of(leaf).kind == "c" else first + 1j * sweeps[1][i]
             for i, (first, leaf) in enumerate(zip(sweeps[0], self.leaves, strict=True))
         ]
+
+    def block_of_columns(self, start, stop):
+        """Return some columns of the Jacobian of the only output by the only input, along the first axis; None for zeros."""
+        (leaf,), (node,), (value,) = self.leaves, self.nodes, self.values
+        if node is None:
+            return None
+        units = np.zeros((stop - start, int(np.prod(shape_of(leaf), dtype=int))), dtype_of(leaf))
+        units[np.arange(stop - start), np.arange(start, stop)] = 1.0
+        with Level(stop - start) as level:
+            t = self.tape.push([(self.inputs[0], wrap(units.reshape(stop - start, *shape_of(leaf)), level))], [node])[0]
+            return unwrap(t, level, shape_of(value))
 
     def push(self, tangents):
         """Return the tangent of the value along tangents of the arguments."""

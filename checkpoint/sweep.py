@@ -6,12 +6,13 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
+from dualad.progress import Bar
+
 from .actions import Action, Advance, Drop, Save
 from .checks import flag, truth, whole_number
 from .fingerprint import ReplayCheck
 from .notes import Beside, Rest
 from .player import Player, Pull, Recorder, Step, misplaced
-from .progress import Bar
 from .resume import Journal
 from .schedules import CTZ, Schedule
 from .stats import Stats, filled_stats

@@ -41,30 +41,38 @@ class Cached(Generic[Rest, Result]):
 
     def __call__(self, *args: Rest.args, **kwargs: Rest.kwargs) -> tuple[Any, ...]:
         """Return the value, the Jacobian, and the aux where there is one."""
-        return self.parts(args, kwargs)
-
-    def value(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
-        """Return what f does, without its aux."""
-        return self.parts(args, kwargs, 0, 1)[0]
-
-    def jacobian(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Any:
-        """Return the Jacobian."""
-        return self.parts(args, kwargs, 1, 2)[0]
-
-    def parts(self, args, kwargs, start=0, stop=None):
-        """Return copies of some results at a point, which is evaluated if no thread has done so."""
         try:
-            given = fingerprint(args, kwargs)
-            if given is None:
-                return self.pair(*args, **kwargs)[start:stop]
-            point = self.point(given)
-            with point.lock:
-                if point.results is None:
-                    point.results = self.pair(*args, **kwargs)
-                return tuple(optree.tree_map(own, part) for part in point.results[start:stop])
+            return self.parts(args, kwargs)
         except Exception as error:
             trim(error)
             raise
+
+    def value(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
+        """Return what f does, without its aux."""
+        try:
+            return self.parts(args, kwargs, 0, 1)[0]
+        except Exception as error:
+            trim(error)
+            raise
+
+    def jacobian(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Any:
+        """Return the Jacobian."""
+        try:
+            return self.parts(args, kwargs, 1, 2)[0]
+        except Exception as error:
+            trim(error)
+            raise
+
+    def parts(self, args, kwargs, start=0, stop=None):
+        """Return copies of some results at a point, which is evaluated if no thread has done so."""
+        given = fingerprint(args, kwargs)
+        if given is None:
+            return self.pair(*args, **kwargs)[start:stop]
+        point = self.point(given)
+        with point.lock:
+            if point.results is None:
+                point.results = self.pair(*args, **kwargs)
+            return tuple(optree.tree_map(own, part) for part in point.results[start:stop])
 
     def point(self, given):
         """Return the point with some arguments, which this thread keeps from now on."""

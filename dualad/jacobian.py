@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from functools import wraps
 from typing import Any, Concatenate, Literal, overload
 
@@ -12,25 +13,16 @@ from numpy.typing import NDArray
 
 from .cached import Cached
 from .callers import trim
-from .dispatch import dtype_of
-from .dual import make_dual
+from .directions import Seeds, inexact, push_chunks, push_elsewhere
+from .executors import check_executor
 from .hints import Argnums, Array, Aux, Chunk, Element, Number, Rest, Result
-from .levels import Level
 from .seeding import (
-    CACHE,
-    FEWEST,
     check_chunk,
     check_function,
     check_holomorphic,
     chosen,
-    flatten_input,
-    flatten_output,
     plain,
-    scalar_kinds,
     shape_of,
-    split_value,
-    strip_level,
-    take_aux,
     with_arguments,
 )
 from .sparse.compressed import Colored, Compressed
@@ -50,6 +42,7 @@ def jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    executor: Executor | None = None,
     sparsity: None = None,
     verify: Literal[False] = False,
     holomorphic: bool = False,
@@ -62,6 +55,7 @@ def jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    executor: Executor | None = None,
     sparsity: None = None,
     verify: Literal[False] = False,
     holomorphic: bool = False,
@@ -74,6 +68,7 @@ def jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    executor: Executor | None = None,
     sparsity: None = None,
     verify: Literal[False] = False,
     holomorphic: bool = False,
@@ -86,6 +81,7 @@ def jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    executor: Executor | None = None,
     sparsity: None = None,
     verify: Literal[False] = False,
     holomorphic: bool = False,
@@ -98,6 +94,7 @@ def jacobian(
     argnums: Argnums = 0,
     chunk: Chunk = None,
     *,
+    executor: Executor | None = None,
     sparsity: Any = None,
     verify: bool = False,
     holomorphic: bool = False,
@@ -109,6 +106,7 @@ def jacobian(
     argnums: Argnums = 0,
     chunk: Chunk = None,
     *,
+    executor: Executor | None = None,
     sparsity: Any = None,
     verify: bool = False,
     holomorphic: bool = False,
@@ -122,6 +120,8 @@ def jacobian(
     f : function of numbers, arrays or pytrees of them; it returns one too.
     argnums : position of the argument to differentiate, or a tuple of positions.
     chunk : how many columns (directions) to compute at once; by default as many as stay in the cache.
+    executor : computes the chunks: any of `concurrent.futures`, processes for NumPy code (f and its arguments are pickled), threads for
+        code that releases Python's lock; ``client.get_executor()`` of dask.distributed for many machines.
     sparsity : the Jacobian is sparse: "auto" finds its pattern (`dualad.sparsity`) and colours it, once for each kind of arguments; a
         pattern, or a colouring (`dualad.coloring`), is taken as it is. One direction then serves all columns of a colour. For few dense
         rows, or more columns than rows, `checkpoint.jacobian` takes rows, or both.
@@ -159,10 +159,10 @@ def jacobian(
      [0. 3. 2.]]
     """
     if sparsity is None:
-        pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "jacobian")
+        pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "jacobian", executor)
     else:
         pair = sparse_pair(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux, "jacobian", valued=False)
-    refuse_verify(sparsity, verify, "jacobian")
+    refuse_verify(sparsity, verify, "jacobian", executor)
 
     @wraps(f)
     def differentiated(*args, **kwargs):
@@ -183,6 +183,8 @@ def value_and_jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    cache: Literal[False] = False,
+    executor: Executor | None = None,
     sparsity: None = None,
     verify: Literal[False] = False,
     holomorphic: bool = False,
@@ -195,6 +197,8 @@ def value_and_jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    cache: Literal[False] = False,
+    executor: Executor | None = None,
     sparsity: None = None,
     verify: Literal[False] = False,
     holomorphic: bool = False,
@@ -207,6 +211,8 @@ def value_and_jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    cache: Literal[False] = False,
+    executor: Executor | None = None,
     sparsity: None = None,
     verify: Literal[False] = False,
     holomorphic: bool = False,
@@ -219,6 +225,8 @@ def value_and_jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
+    cache: Literal[False] = False,
+    executor: Executor | None = None,
     sparsity: None = None,
     verify: Literal[False] = False,
     holomorphic: bool = False,
@@ -232,6 +240,7 @@ def value_and_jacobian(
     chunk: Chunk = None,
     *,
     cache: Literal[True],
+    executor: Executor | None = None,
     sparsity: Any = None,
     verify: bool = False,
     holomorphic: bool = False,
@@ -245,6 +254,7 @@ def value_and_jacobian(
     chunk: Chunk = None,
     *,
     cache: bool = False,
+    executor: Executor | None = None,
     sparsity: Any = None,
     verify: bool = False,
     holomorphic: bool = False,
@@ -257,6 +267,7 @@ def value_and_jacobian(
     chunk: Chunk = None,
     *,
     cache: bool = False,
+    executor: Executor | None = None,
     sparsity: Any = None,
     verify: bool = False,
     holomorphic: bool = False,
@@ -267,7 +278,7 @@ def value_and_jacobian(
 
     Parameters
     ----------
-    f, argnums, chunk, sparsity, verify, holomorphic, nan_safe : see `jacobian`.
+    f, argnums, chunk, executor, sparsity, verify, holomorphic, nan_safe : see `jacobian`.
     cache : for solvers that call f and its Jacobian one after the other: what is returned has the two as its functions `value` and
         `jacobian`, and each point is evaluated once, whichever of them is called first, in whatever thread. A new point takes the place
         of the last one of its thread. For solvers that ask for the Jacobian at most points; where they seldom do (`solve_ivp`,
@@ -300,10 +311,10 @@ def value_and_jacobian(
     array([1., 1.])
     """
     if sparsity is None:
-        pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "value_and_jacobian")
+        pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "value_and_jacobian", executor)
     else:
         pair = sparse_pair(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux, "value_and_jacobian")
-    refuse_verify(sparsity, verify, "value_and_jacobian")
+    refuse_verify(sparsity, verify, "value_and_jacobian", executor)
 
     @wraps(f)
     def differentiated(*args, **kwargs):
@@ -319,13 +330,14 @@ def value_and_jacobian(
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
 
-def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where):
+def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=None):
     """Return the function that computes value and Jacobian, and aux where there is one; errors name the verb `where`."""
     check_function(f, where)
     check_chunk(chunk, where)
+    check_executor(executor, where)
 
     def computed(*args, **kwargs):
-        if chunk is None:
+        if chunk is None and executor is None:
             made = from_structure(f, args, kwargs, argnums, where, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)
             if made is not None:
                 return made
@@ -335,7 +347,11 @@ def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where):
         seeds = Seeds(primals, where, chunk)
         check_holomorphic(seeds.leaves, holomorphic, where)
         blocks = None
-        for start, stop, values, tangents, out_structure, aux in push_chunks(g, seeds, nan_safe, has_aux, where):  # noqa: B007
+        if executor is None or not seeds.size:
+            chunks = push_chunks(g, seeds, nan_safe, has_aux, where)
+        else:
+            chunks = push_elsewhere(executor, f, args, kwargs, positions, seeds, nan_safe, has_aux, where)
+        for start, stop, values, tangents, out_structure, aux in chunks:  # noqa: B007
             if blocks is None:  # rows are columns of the Jacobian: chunks are written contiguously
                 blocks = [
                     np.empty((seeds.size, *shape_of(v)), inexact(v, seeds)) if t is None or type(t) is np.ndarray else None
@@ -385,8 +401,10 @@ def sparse_pair(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_
     return computed
 
 
-def refuse_verify(sparsity, verify, where):
-    """Raise where there is nothing to verify."""
+def refuse_verify(sparsity, verify, where, executor=None):
+    """Raise where there is nothing to verify, or nothing to share out."""
+    if executor is not None and sparsity is not None:
+        raise ValueError(f"{where}: a sparse Jacobian takes a few directions, all at once: leave out executor=, or sparsity=")
     if verify and sparsity is None:
         raise ValueError(f"{where}: verify=True compares a sparse Jacobian with f: give sparsity= too")
 
@@ -396,49 +414,6 @@ def without_aux(f):
     return wraps(f)(lambda *args, **kwargs: f(*args, **kwargs)[0])
 
 
-class Seeds:
-    """The unit directions of the inputs, numbered through all leaves."""
-
-    def __init__(self, primals, where, chunk):
-        self.leaves, self.structure = flatten_input(primals, where)
-        self.python_scalars, self.weak = scalar_kinds(primals)
-        self.slots, start = [], 0
-        for leaf in self.leaves:
-            shape = shape_of(leaf)
-            stop = start + int(np.prod(shape, dtype=int))
-            self.slots.append((start, stop, shape))
-            start = stop
-        self.size = start
-        largest = max((dtype_of(leaf).itemsize * (b - a) for leaf, (a, b, _) in zip(self.leaves, self.slots, strict=True)), default=1)
-        self.chunk = max(1, min(self.size, chunk or max(FEWEST, CACHE // max(largest, 1))))
-
-    def duals(self, start, level):
-        """Return the input with the unit directions from `start` on."""
-        lanes, out = level.directions, []
-        for leaf, (a, b, shape) in zip(self.leaves, self.slots, strict=True):
-            first, last = max(a, start), min(b, start + lanes)
-            tangent = None
-            if first < last:
-                tangent = np.zeros((lanes, b - a), dtype_of(leaf))
-                tangent[np.arange(first - start, last - start), np.arange(first - a, last - a)] = 1.0
-                tangent = tangent.reshape(lanes, *shape)
-            out.append(make_dual(leaf, tangent, level))
-        return optree.tree_unflatten(self.structure, out)
-
-
-def push_chunks(f, seeds, nan_safe, has_aux, where):
-    """Evaluate `f` chunk by chunk; yields (start, stop, values, tangents, structure of the output, aux)."""
-    for start in range(0, seeds.size, seeds.chunk) or [0]:
-        stop = min(start + seeds.chunk, seeds.size)
-        with Level(max(stop - start, 1), nan_safe, seeds.weak) as level:
-            out, aux = take_aux(f(*seeds.duals(start, level)), has_aux, where)
-            outs, structure = flatten_output(out, where)
-            pairs = [split_value(leaf, level) for leaf in outs]
-            aux = strip_level(aux, level) if has_aux else None
-        tangents = [None if t is None else t[: stop - start] for _, t in pairs]
-        yield start, stop, [value for value, _ in pairs], tangents, structure, aux
-
-
 def joined_columns(columns, traced):
     """Return the columns with traced chunks among them, in order."""
     parts, at = [], 0
@@ -446,11 +421,3 @@ def joined_columns(columns, traced):
         parts += [columns[at:start], tangent]
         at = start + tangent.shape[0]
     return np.concatenate([*parts, columns[at:]])
-
-
-def inexact(value, seeds):
-    """Return the dtype of derivatives of `value`."""
-    dtype = dtype_of(value)
-    if dtype.kind in "fc":
-        return dtype
-    return np.result_type(*(dtype_of(leaf) for leaf in seeds.leaves))

@@ -13,17 +13,19 @@ ROOT = Path(__file__).parents[1]
 #: order of its own, without circles.
 FLOORS = {
     "dualad": [
-        "callers heap hints console",
+        "callers heap hints console checks progress",
+        "units executors",
         "rules levels cached",
         "options restated",
         "dispatch conversions",
+        "streaming",
         "flat",
         "traced",
         "methods batch",
         "dual",
         "operators seeding",
         "program",
-        "derivative",
+        "derivative directions",
         "sparse",
         "jacobian",
         "columns gradient implicit explain_nan testing coverage",
@@ -32,7 +34,7 @@ FLOORS = {
         "__main__",
     ],
     "checkpoint": [
-        "actions checks progress adjoints",
+        "actions checks adjoints",
         "units history tables",
         "stats",
         "schedules storage",
@@ -43,7 +45,7 @@ FLOORS = {
         "leaves operators profile",
         "aliases links segments",
         "recompute recording",
-        "compressed",
+        "compressed streams",
         "gradient explain link",
         "stepper",
         "compiled hessian",
@@ -57,7 +59,6 @@ FLOORS = {
 ENGINE_FREE = [
     "actions",
     "checks",
-    "progress",
     "blocks",
     "units",
     "history",
@@ -159,7 +160,9 @@ def test_there_are_no_circles():
     "path", [path for path in FILES if room(module_name(path)) in {("checkpoint", first) for first in ENGINE_FREE}], ids=module_name
 )
 def test_the_sweep_knows_no_engine(path):
-    assert not [name for name in imported(path) if name.startswith("dualad")]
+    assert not [
+        name for name in imported(path) if name.startswith("dualad") and name not in ("dualad.checks", "dualad.progress", "dualad.units")
+    ]
 
 
 def test_every_floor_is_inhabited():

@@ -68,6 +68,9 @@ def forward(x: Vector) -> None:
 
 
 def reverse(x: Vector) -> None:
+    for i, row in checkpoint.jacobian_rows(residual, x, memory="1 MB"):
+        assert_type(i, int)
+        print(i, row)
     assert_type(grad(energy)(x), Vector)
     assert_type(grad(loss)({"w": x}, x), Weights)
     assert_type(grad(loss, argnums=(0, 1))({"w": x}, x), tuple[Any, ...])

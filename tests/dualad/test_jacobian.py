@@ -1,8 +1,6 @@
-"""jacobian, jacobian_columns, value_and_jacobian: shapes, trees, chunks, memory."""
+"""jacobian, value_and_jacobian: shapes, trees, chunks, memory."""
 
 from __future__ import annotations
-
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -96,59 +94,6 @@ def test_results_are_contiguous_enough_and_own_their_memory():
     jac = jacobian(f)(X)
     jac[0] = 9.0
     np.testing.assert_allclose(jacobian(f)(X), EXPECTED)
-
-
-# --- columns ------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("chunk", [1, 2, None])
-def test_columns(chunk):
-    pairs = list(jacobian_columns(f, X, chunk=chunk))
-    assert [j for j, _ in pairs] == [0, 1, 2]
-    np.testing.assert_allclose(np.stack([column for _, column in pairs], axis=1), EXPECTED)
-
-
-def test_columns_of_matrices_and_scalars():
-    m = np.arange(6.0).reshape(2, 3)
-    for j, column in jacobian_columns(lambda x: x * x, m):
-        expected = np.zeros(6)
-        expected[j] = 2 * m.flat[j]
-        assert column.shape == (2, 3) and column.ravel().tolist() == expected.tolist()
-    assert list(jacobian_columns(lambda x: x * x, 3.0)) == [(0, 6.0)]
-    assert list(jacobian_columns(lambda x: 5.0, np.ones(2))) == [(0, 0.0), (1, 0.0)]
-
-
-def test_columns_are_the_callers_own():
-    columns = []
-    for _, column in jacobian_columns(f, X):
-        column += 1.0
-        columns.append(column)
-    np.testing.assert_allclose(np.stack(columns, axis=1), EXPECTED + 1.0)
-
-
-def test_columns_are_lazy():
-    calls = []
-    columns = jacobian_columns(lambda x: calls.append(1) or x, np.ones(4), chunk=1)
-    assert calls == []
-    next(columns)
-    assert len(calls) == 1
-
-
-def test_columns_never_hold_the_matrix():
-    n = 800
-    tracemalloc.start()
-    for _, column in jacobian_columns(lambda x: np.cumsum(x) * 2.0, np.ones(n)):
-        assert column.shape == (n,)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < n * n * 8 / 2
-
-
-def test_columns_refuse_trees():
-    with pytest.raises(TypeError, match=r"x is a pytree.*use jacobian"):
-        jacobian_columns(f, [1.0, 2.0])
-    with pytest.raises(TypeError, match="f returned a pytree: use jacobian"):
-        next(jacobian_columns(lambda x: (x, x), X))
 
 
 # --- use ----------------------------------------------------------------------------------------------------------------------

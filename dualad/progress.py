@@ -1,4 +1,4 @@
-"""Bars that show how far a sweep is."""
+"""Bars that show how far a long computation is."""
 
 from collections.abc import Callable
 from types import TracebackType
@@ -8,7 +8,7 @@ __all__ = ["Bar"]
 
 
 class Bar:
-    """A bar of tqdm around one phase of a sweep; nothing at all if it is not shown.
+    """A bar of tqdm around one phase of a computation; nothing at all if it is not shown.
 
     Parameters
     ----------
@@ -16,6 +16,8 @@ class Bar:
         Whether there is one.
     label : str
         What stands in front of it.
+    unit : str
+        What it counts.
 
     Raises
     ------
@@ -30,8 +32,8 @@ class Bar:
     True
     """
 
-    def __init__(self, shown: bool, label: str) -> None:
-        self._make, self._label = _tqdm() if shown else None, label
+    def __init__(self, shown: bool, label: str, unit: str = "step") -> None:
+        self._make, self._label, self._unit = _tqdm() if shown else None, label, unit
         self._bar: Any = None
 
     def start(self, total: int | None, done: int = 0) -> None:
@@ -45,7 +47,7 @@ class Bar:
             How many of them an earlier process made: it begins there.
         """
         if self._make is not None:
-            self._bar = self._make(total=total, initial=done, desc=self._label, unit="step")
+            self._bar = self._make(total=total, initial=done, desc=self._label, unit=self._unit)
 
     def counting(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same function, every call of which moves the bar by one when it returns.
@@ -69,6 +71,16 @@ class Bar:
 
         return counted
 
+    def advance(self, count: int) -> None:
+        """Move the bar.
+
+        Parameters
+        ----------
+        count : int
+        """
+        if self._bar is not None:
+            self._bar.update(count)
+
     def __enter__(self) -> "Bar":
         return self
 
@@ -81,5 +93,5 @@ def _tqdm() -> Any:
     try:
         from tqdm.auto import tqdm
     except ImportError as error:
-        raise ImportError('sweep: progress=True needs tqdm; install it with: pip install "dualad[progress]"') from error
+        raise ImportError('progress=True needs tqdm; install it with: pip install "dualad[progress]"') from error
     return tqdm

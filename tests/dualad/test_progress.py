@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from checkpoint import progress
 from checkpoint.schedules import Mixed, StoreAll
 from checkpoint.storage import Disk
 from checkpoint.sweep import reverse
+from dualad import progress
 
 pytest.importorskip("tqdm", reason="the extra `progress` is not installed")
 
@@ -21,8 +21,8 @@ def bars(monkeypatch):
             self.total, self.initial, self.count, self.desc, self.unit, self.closed = total, initial, initial, desc, unit, False
             made.append(self)
 
-        def update(self):
-            self.count += 1
+        def update(self, count=1):
+            self.count += count
 
         def close(self):
             self.closed = True
