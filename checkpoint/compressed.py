@@ -82,7 +82,7 @@ def sparse_jacobian(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, 
     return computed
 
 
-def recorded_operator(f, argnums, args, kwargs, nan_safe=False):
+def recorded_operator(f, argnums, args, kwargs, holomorphic=False, nan_safe=False):
     """Return the Jacobian at a point as a linear operator: f is recorded once, products sweep over the recording."""
     where = "jacobian.linear_operator"
     positions, _ = chosen(args, argnums, where)
@@ -101,4 +101,4 @@ def recorded_operator(f, argnums, args, kwargs, nan_safe=False):
         parts = np.split(np.ravel(w), np.cumsum(sizes(outs))[:-1])
         return flat(recording.pull_leaves([like(part, out) for part, out in zip(parts, outs, strict=True)]))
 
-    return make_operator(sum(sizes(outs)), given.size, dtype_of(outs[0]), matvec, rmatvec)
+    return make_operator(given.leaves, outs, holomorphic, matvec, rmatvec)

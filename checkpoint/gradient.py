@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dualad.callers import trim
 from dualad.derivative import jvp
 from dualad.hints import Argnums, Array, Aux, Chunk, Element, Number, Rest, Result, X
-from dualad.jacobian import refuse_verify
+from dualad.jacobian import refuse_verify, without_aux
 from dualad.seeding import check_chunk, check_function, check_holomorphic, chosen, unflatten_arguments, with_arguments
 
 from .compressed import recorded_operator, sparse_jacobian
@@ -324,7 +324,8 @@ def jacobian(
             raise
         return (jac, recording.aux) if has_aux else jac
 
-    vars(differentiated)["linear_operator"] = lambda *args, **kwargs: recorded_operator(f, argnums, args, kwargs, nan_safe)
+    g = without_aux(f) if has_aux else f
+    vars(differentiated)["linear_operator"] = lambda *args, **kwargs: recorded_operator(g, argnums, args, kwargs, holomorphic, nan_safe)
     return differentiated
 
 

@@ -173,7 +173,8 @@ def jacobian(
             raise
         return tuple(rest) if has_aux else rest[0]
 
-    vars(differentiated)["linear_operator"] = lambda *args, **kwargs: forward_operator(f, argnums, args, kwargs, nan_safe)
+    g = without_aux(f) if has_aux else f
+    vars(differentiated)["linear_operator"] = lambda *args, **kwargs: forward_operator(g, argnums, args, kwargs, holomorphic, nan_safe)
     return differentiated
 
 

@@ -120,7 +120,7 @@ class Compressed:
         if type(t) is not np.ndarray or t.size != lanes * colors.shape[0]:
             self.usual = False
             return None
-        return value, colors.matrix(t.reshape(-1).take(colors.found_at)), ()
+        return plain(value, False), colors.matrix(t.reshape(-1).take(colors.found_at)), ()
 
     def in_one_call(self, colors):
         """Return the function of the value and the entries of a compiled function, compiled itself."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..derivative import jvp
 from ..dispatch import dtype_of
 from ..seeding import chosen, flatten_output, with_arguments
@@ -11,16 +13,28 @@ from .vectors import Flattened, flat, sizes
 __all__ = ["forward_operator", "make_operator"]
 
 
-def make_operator(rows, columns, dtype, matvec, rmatvec):
-    """Return a ``scipy.sparse.linalg.LinearOperator`` of functions of flat vectors."""
+def make_operator(leaves, outs, holomorphic, matvec, rmatvec):
+    """Return a ``scipy.sparse.linalg.LinearOperator`` of functions of flat vectors, of inputs and outputs like these.
+
+    SciPy's `rmatvec` is the product with the conjugate transpose, ours with the transpose.
+    """
     try:
         from scipy.sparse.linalg import LinearOperator
     except ImportError:
         raise ImportError("a linear operator is one of SciPy, which is not installed: pip install 'dualad[scipy]'") from None
-    return LinearOperator((rows, columns), matvec=matvec, rmatvec=rmatvec, dtype=dtype)
+    dtypes = list(map(dtype_of, (*leaves, *outs)))
+    if any(dtype.kind == "c" for dtype in dtypes):
+        if not holomorphic or any(dtype.kind != "c" for dtype in dtypes):
+            raise TypeError(
+                "jacobian.linear_operator: f is complex: give holomorphic=True if it is complex-differentiable, with complex arguments and "
+                "results; else differentiate its real and imaginary parts"
+            )
+        transposed = rmatvec
+        rmatvec = lambda w: np.conj(transposed(np.conj(w)))
+    return LinearOperator((sum(sizes(outs)), sum(sizes(leaves))), matvec=matvec, rmatvec=rmatvec, dtype=np.result_type(*dtypes))
 
 
-def forward_operator(f, argnums, args, kwargs, nan_safe=False):
+def forward_operator(f, argnums, args, kwargs, holomorphic=False, nan_safe=False):
     """Return the Jacobian at a point: products by forward mode, with the transpose by the transposed program."""
     where = "jacobian.linear_operator"
     positions, _ = chosen(args, argnums, where)
@@ -38,4 +52,4 @@ def forward_operator(f, argnums, args, kwargs, nan_safe=False):
             pulls.append(Transposed(f, argnums, where, instead).pullback(args, kwargs))
         return pulls[0](w.ravel())
 
-    return make_operator(sum(sizes(outs)), given.size, dtype_of(outs[0]), matvec, rmatvec)
+    return make_operator(given.leaves, outs, holomorphic, matvec, rmatvec)

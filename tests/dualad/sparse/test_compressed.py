@@ -47,6 +47,20 @@ def test_jacobians_are_the_dense_ones(made, chunk):
         np.testing.assert_allclose(found.toarray(), dense, rtol=1e-13, atol=1e-13)
 
 
+def test_the_value_is_what_f_returns():
+    for f in (lambda x: np.sum(x), lambda x: (np.sum(x), x[:2]), lambda x: np.ones(3), burgers):
+        value, _ = value_and_jacobian(f, sparsity="auto")(U)
+        expected, _ = value_and_jacobian(f)(U)
+        assert type(value) is type(expected)
+        for a, b in (
+            zip(np.atleast_1d(value), np.atleast_1d(expected), strict=True)
+            if not isinstance(value, tuple)
+            else zip(value, expected, strict=True)
+        ):
+            np.testing.assert_array_equal(a, b)
+            assert type(a) is type(b)
+
+
 def test_three_colours_take_one_evaluation():
     calls = []
 
@@ -221,3 +235,16 @@ def test_the_transpose_of_what_cannot_be_traced_names_the_way_out():
     np.testing.assert_allclose(operator @ U, 2.0 * U)
     with pytest.raises(TypeError, match=r"a branch.*checkpoint.jacobian\(f\).linear_operator"):
         operator.rmatvec(U)
+
+
+def test_linear_operators_of_complex_functions():
+    z = np.array([0.3 + 1.0j, 2.0 - 0.5j])
+    f = lambda z: np.stack([z[0] * z[1], np.exp(z[0]), z[1] ** 2])
+    dense = jacobian(f, holomorphic=True)(z)
+    operator = jacobian(f, holomorphic=True).linear_operator(z)
+    np.testing.assert_allclose(operator @ z, dense @ z)
+    np.testing.assert_allclose(operator.rmatvec(dense[:, 0]), dense.conj().T @ dense[:, 0])
+    assert jacobian(lambda x: (x**2, "aux"), has_aux=True).linear_operator(np.ones(2)).matvec(np.ones(2)).tolist() == [2.0, 2.0]
+    for g, x in ((f, z), (lambda x: x * 1j, z.real), (np.abs, z)):
+        with pytest.raises(TypeError, match="linear_operator: f is complex"):
+            jacobian(g, holomorphic=g is not f).linear_operator(x)
