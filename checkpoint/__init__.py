@@ -12,6 +12,7 @@ from . import sweep
 from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .chain import chain
 from .draw import draw
+from .ensemble import MemberError, map_gradients
 from .explain import Explanation, explain
 from .gradient import grad, hvp, jacobian, linearize, value_and_grad, vjp
 from .hessian import hessian
@@ -34,6 +35,7 @@ __all__ = [
     "Drop",
     "Explanation",
     "Load",
+    "MemberError",
     "Memory",
     "Mixed",
     "Online",
@@ -65,6 +67,7 @@ __all__ = [
     "jacobian_columns",
     "jacobian_rows",
     "linearize",
+    "map_gradients",
     "plan",
     "plot_schedule",
     "profile",

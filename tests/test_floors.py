@@ -48,7 +48,7 @@ FLOORS = {
         "compressed streams",
         "gradient explain link",
         "stepper",
-        "compiled hessian",
+        "compiled hessian ensemble",
         "chain",
         "__init__",
         "__main__",

@@ -1,0 +1,144 @@
+"""map_gradients: values and gradients in order, whatever computes them; members that fail, and what is kept of the others."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import parallel_programs as programs
+import pytest
+
+from checkpoint import MemberError, chain, map_gradients, value_and_grad
+from dualad import jit, progress
+
+CONTEXT = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
+XS = [programs.X + k for k in range(7)]
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with ProcessPoolExecutor(2, CONTEXT) as pool:
+        yield pool
+
+
+@pytest.fixture(params=["here", "threads", "processes"])
+def executor(request):
+    if request.param == "processes":
+        yield request.getfixturevalue("processes")
+    elif request.param == "threads":
+        with ThreadPoolExecutor(2) as pool:
+            yield pool
+    else:
+        yield None
+
+
+def test_results_are_those_of_value_and_grad(executor):
+    values, gradients = map_gradients(programs.energy, iter(XS), executor=executor)
+    for x, value, gradient in zip(XS, values, gradients, strict=True):
+        expected = value_and_grad(programs.energy)(x)
+        assert value == pytest.approx(expected[0], rel=1e-13)
+        np.testing.assert_allclose(gradient, expected[1], rtol=1e-12, atol=1e-14)
+
+
+def test_no_members(executor):
+    assert map_gradients(programs.energy, [], executor=executor) == ([], [])
+
+
+def test_trees_arguments_and_chains_under_threads():
+    step = jit(lambda k, x, p: x + 0.1 * p * np.sin(x))
+    f = lambda members, p: np.sum(chain(step, members["x"], p, steps=20) ** 2)
+    xs = [{"x": np.linspace(0, 1, 4) + k} for k in range(3)]
+    with ThreadPoolExecutor(2) as pool:
+        values, gradients = map_gradients(f, xs, 0.5, executor=pool)
+    for x, value, gradient in zip(xs, values, gradients, strict=True):
+        expected = value_and_grad(f)(x, 0.5)
+        assert value == expected[0] and np.array_equal(gradient["x"], expected[1]["x"])
+
+
+def test_members_come_back_in_order_though_the_first_is_the_slowest():
+    def f(x):
+        time.sleep(0.2 if float(x.primal) == 0.0 else 0.0)
+        return x * x
+
+    with ThreadPoolExecutor(3) as pool:
+        assert map_gradients(f, [0.0, 1.0, 2.0, 3.0], executor=pool) == ([0.0, 1.0, 4.0, 9.0], [0.0, 2.0, 4.0, 6.0])
+
+
+def test_a_member_that_fails_is_named_and_the_others_are_kept(executor):
+    xs = [np.full(2, float(k)) for k in (0, 3, 1, 4, 2)]
+    with pytest.raises(MemberError, match=r"members 1, 3 failed \(ValueError: no solution at .*3.0.*\), 3 of 5 are done") as caught:
+        map_gradients(programs.some_fail, xs, executor=executor)
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert list(error.errors) == [1, 3] and all(type(e) is ValueError for e in error.errors.values())
+        assert [value is None for value in error.values] == [False, True, False, True, False]
+        np.testing.assert_array_equal(error.gradients[2], 3.0 * xs[2] ** 2)
+    assert caught.value.__cause__ is caught.value.errors[1]
+
+
+def test_a_worker_that_dies_does_not_take_the_results_with_it():
+    xs = [np.full(2, float(k)) for k in (0, 1, 2, 3)]
+    with ProcessPoolExecutor(1, CONTEXT) as pool, pytest.raises(MemberError, match=r"members? .*3 failed") as caught:
+        map_gradients(programs.some_die, xs, executor=pool)
+    assert "a worker of the ProcessPoolExecutor died while member 3 was computed" in str(caught.value.errors[3])
+    np.testing.assert_array_equal(caught.value.gradients[0], np.zeros(2))
+
+
+def test_what_cannot_be_pickled(processes):
+    with pytest.raises(TypeError, match="map_gradients: the ProcessPoolExecutor sends the function to other processes"):
+        map_gradients(lambda x: x, [1.0, 2.0], executor=processes)
+    with pytest.raises(TypeError, match="sends the members and arguments to"):
+        map_gradients(programs.energy, [programs.X], lambda: 1.0, executor=processes)
+
+
+def test_wrong_calls():
+    with pytest.raises(TypeError, match="map_gradients: the first argument is list"):
+        map_gradients([1.0], np.sum)
+    with pytest.raises(TypeError, match="map_gradients: executor is 2"):
+        map_gradients(np.sum, [1.0], executor=2)
+    with pytest.raises(MemberError, match=r"member 0 failed \(TypeError: value_and_grad: f returns shape \(3,\)"):
+        map_gradients(lambda x: x, [np.ones(3)])
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.raises(MemberError, match="the ThreadPoolExecutor is shut down"):
+        map_gradients(np.sum, [np.ones(3)], executor=pool)
+
+
+def test_an_interrupt_leaves_nothing_running():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        time.sleep(0.01)
+        return x * x
+
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(KeyboardInterrupt):
+            map_gradients(f, [1.0] * 50, executor=pool)
+        count = len(calls)
+        time.sleep(0.1)
+        assert len(calls) == count <= 5
+
+
+def test_a_bar(monkeypatch):
+    bars = []
+
+    class Recorder:
+        def __init__(self, total, initial, desc, unit):
+            self.total, self.desc, self.unit, self.count, self.closed = total, desc, unit, 0, False
+            bars.append(self)
+
+        def update(self, count):
+            self.count += count
+
+        def close(self):
+            self.closed = True
+
+    monkeypatch.setattr(progress, "_tqdm", lambda: Recorder)
+    map_gradients(np.sum, XS, progress=True)
+    assert [(bar.desc, bar.unit, bar.total, bar.count, bar.closed) for bar in bars] == [("map_gradients", "member", 7, 7, True)]
