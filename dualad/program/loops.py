@@ -249,7 +249,7 @@ def emit_advance(step: Routine, until: Routine | None = None) -> Loops:
         asked = units[-1].statements(["k", *s.names[: len(until.inputs[1])]], ["over"], until.outputs[0])
     made = [*roles.step(s.names, t.arrays), *s.swap(t, w)]
     if until is not None:  # the language of emitted functions has no break
-        made = ["if going and k > k0:", *indented(1, asked, ["going = not over"]), "if going:", *indented(1, made, ["reached = k + 1"])]
+        made = ["if going & (k > k0):", *indented(1, asked, ["going = not over"]), "if going:", *indented(1, made, ["reached = k + 1"])]
     given = {"k0": "int64", "k1": "int64", "end": ((), "int64")} | s.kinds() | t.kinds() | w.kinds() | roles.given | roles.o.kinds(1)
     for unit in units:
         given |= unit.others

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("numba")
 
 import dualad
-from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian, value_and_grad
+from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian, segments, value_and_grad, vjp
 from checkpoint.schedules import Mixed
 from dualad.program import loops, machine
 
@@ -150,8 +150,6 @@ def test_counts_are_of_steps():
 
 
 def test_the_pullback_may_be_called_again():
-    from checkpoint import vjp
-
     f = lambda x, c: chain(JITTED[in_place], x, c, steps=N, block=3)
     value, pullback = vjp(f, np.linspace(0, 1, 9), 0.1)
     assert bits(pullback(np.ones(9))) == bits(pullback(np.ones(9))) and value.shape == (9,)
@@ -244,3 +242,113 @@ def test_a_budget_that_is_too_small_and_a_step_without_k():
         grad(lambda x: np.sum(chain(dualad.jit(shrink), x, steps=400, memory="32 KB")))(np.ones(2000))
     with pytest.raises(TypeError, match=r"called as step\(k, state, params\[0\]\)"):
         grad(lambda x: np.sum(chain(dualad.jit(lambda s, p: s), x, 0.1, steps=7)))(X)
+
+
+# --- interrupted, killed, in threads ----------------------------------------------------------------------------------------------
+
+
+def whole(storage=None, **options):
+    """The gradient of a chain with inputs, outs and parameters."""
+    x, v = np.linspace(0.1, 1.0, 4), np.zeros(4)
+    more = {} if storage is None else {"storage": storage}
+    f = lambda x, rows, c: total(chain(JITTED[driven], (x, v), c, inputs=rows, outputs=True, schedule=Revolve(3), **more, **options))
+    return bits(grad(f, argnums=(0, 1, 2))(x, ROWS, 0.7))
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("block", [1, 4, N])
+def test_a_resumed_chain_goes_on_with_the_same_bits(block, tmp_path, monkeypatch):
+    reference, place = whole(block=block), tmp_path / "run"
+    calls, stop, made = [0], [0], []
+    for name, owner in (("advance", segments.Segments), ("pull", segments.Reversal)):
+        inner = getattr(owner, name)
+
+        def watched(*args, inner=inner):
+            calls[0] += 1
+            if calls[0] == stop[0]:
+                raise Stop
+            return inner(*args)
+
+        monkeypatch.setattr(owner, name, watched)
+    for at in (1, 3, 8, 20, 45, 70, 10**9):
+        calls[0], stop[0] = 0, at
+        stats = Stats()
+        try:
+            assert whole(Disk(place, resume=True), block=block, stats=stats) == reference
+            made.append(stats.advances)
+            break
+        except Stop:
+            continue
+    assert made and not place.exists()
+
+
+def test_a_resumed_chain_with_until_goes_on(tmp_path, monkeypatch):
+    step, x = JITTED[in_place], np.linspace(0.0, 1.0, 9)
+    until = lambda k, x: k + np.sum(x) > 30.25
+
+    def gradient(**options):
+        return bits(grad(lambda x: total(chain(step, x, 0.1, until=until, max_steps=400, **options)))(x))
+
+    reference, calls = gradient(), [0]
+    inner = segments.Reversal.pull
+
+    def watched(*args):
+        calls[0] += 1
+        if calls[0] == 3:
+            raise Stop
+        return inner(*args)
+
+    monkeypatch.setattr(segments.Reversal, "pull", watched)
+    with pytest.raises(Stop):
+        gradient(storage=Disk(tmp_path / "run", resume=True))
+    stats = Stats()
+    assert gradient(storage=Disk(tmp_path / "run", resume=True), stats=stats) == reference and "blocks of 1" in stats.reason
+
+
+def test_an_interrupt_leaves_a_pullback_that_can_be_called_again(monkeypatch):
+    x = random.uniform(size=50)
+    for options in ({"schedule": Revolve(3), "block": 1}, {"block": 5}, {"schedule": Mixed(4), "block": 2}):
+        _, pullback = vjp(lambda x, options=options: total(chain(JITTED[in_place], x, 0.1, steps=N, **options)), x)
+        reference, inner = bits(pullback(1.0)), segments.Reversal.pull
+        for at in (1, 2, 5):
+            calls = [0]
+
+            def interrupted(*args, calls=calls, at=at, inner=inner):
+                calls[0] += 1
+                if calls[0] == at:
+                    raise KeyboardInterrupt
+                return inner(*args)
+
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(segments.Reversal, "pull", interrupted)
+                pullback(1.0)
+            assert bits(pullback(1.0)) == reference
+
+
+def test_threads_share_compiled_loops():
+    from concurrent.futures import ThreadPoolExecutor
+
+    reference = whole()
+    x = random.uniform(size=50)
+    _, pullback = vjp(lambda x: total(chain(JITTED[in_place], x, 0.1, steps=N, schedule=Revolve(2))), x)
+    pulled = bits(pullback(1.0))
+    with ThreadPoolExecutor(6) as pool:
+        found = [pool.submit(whole, block=n) for n in (1, 2, 3, 5, 8, N)]
+        again = [pool.submit(lambda: bits(pullback(1.0))) for _ in range(6)]
+        assert all(future.result() == reference for future in found) and all(future.result() == pulled for future in again)
+
+
+@pytest.mark.parametrize("given", ["F", "reversed", "strided", "float32"])
+def test_states_in_every_layout(given):
+    x = {"F": np.asfortranarray(GRID), "reversed": GRID[::-1, ::2], "strided": GRID[3::4, 1:-2:3], "float32": GRID.astype(np.float32)}[
+        given
+    ]
+    step = lambda k, x, c: c * np.roll(x, 1, 0) + np.sin(x) * x.dtype.type(0.1)
+    c, rtol = x.dtype.type(0.7), 1e-4 if given == "float32" else 1e-12
+    compiled, plain = (lambda x, f=f: chain(f, x, c, steps=9, schedule=Revolve(2)) for f in (dualad.jit(step), step))
+    close(compiled(x), plain(x), rtol)
+    close(grad(lambda x: np.sum(compiled(x) ** 2))(x), grad(lambda x: np.sum(plain(x) ** 2))(x), rtol)
+    assert x.flags.writeable
