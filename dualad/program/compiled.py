@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from .native import Native
 
 
-def compile_numba(program):
+def compile_numba(program, threads=None):
     """Compile a program to loops; the rooms that make them are imported when the first is made."""
     from .native import compile_numba
 
-    return compile_numba(program)
+    return compile_numba(program, threads)
 
 
 BACKENDS: dict[str, Callable] = {"numpy": compile_python, **({"numba": compile_numba} if find_spec("numba") else {})}
@@ -46,9 +46,9 @@ FLOAT = np.dtype(float)
 class Compiled:
     """A program that is called with its inputs, plain or traced, and returns the tuple of its outputs."""
 
-    def __init__(self, program: Program, backend="numpy", name="program"):
+    def __init__(self, program: Program, backend="numpy", name="program", threads=None):
         self.__name__ = name
-        self.backend = backend
+        self.backend, self.threads = backend, threads
         self.exact = backend == "numpy"  # loops are compiled with other roundings anyway
         self.program = optimised(program, self.exact)
         self.scalars = [i for i, value in enumerate(program.inputs) if value.kind == "scalar"]
@@ -61,7 +61,7 @@ class Compiled:
         """What runs the program, compiled at the first use."""
         if self.made is None:
             try:
-                self.made = BACKENDS[self.backend](self.program)
+                self.made = BACKENDS[self.backend](self.program, *([] if self.threads is None else [self.threads]))
             except Exception as error:
                 if self.backend == "numpy":
                     raise
@@ -120,7 +120,7 @@ class Compiled:
         key = "pushforward", directions, nan_safe, *map(signature_of, tangents)
         if key not in self.derived:
             program = pushforward(self.program, self.examples(values), list(map(example_of, tangents)), directions, nan_safe)
-            self.derived[key] = Compiled(program, self.backend, f"jvp of {self.__name__}")
+            self.derived[key] = Compiled(program, self.backend, f"jvp of {self.__name__}", self.threads)
         return self.derived[key](*values, *(t for t in tangents if t is not None))
 
     def pulled(self, values, wanted, cotangents, directions, nan_safe=False):
@@ -129,7 +129,7 @@ class Compiled:
         if key not in self.derived:
             program = pullback(self.program, self.examples(values), wanted, list(map(example_of, cotangents)), directions, nan_safe)
             del program.outputs[sum(wanted) :]
-            self.derived[key] = Compiled(program, self.backend, f"vjp of {self.__name__}")
+            self.derived[key] = Compiled(program, self.backend, f"vjp of {self.__name__}", self.threads)
         return self.derived[key](*values, *(g for g in cotangents if g is not None))
 
     def halves(self, values, wanted, nan_safe):
@@ -140,7 +140,9 @@ class Compiled:
             program = optimised(pullback(self.program, self.examples(values), wanted, gs, None, nan_safe), self.exact)
             forward, backward = halves(program, len(self.program.inputs), sum(wanted))
             names = f"forward of {self.__name__}", f"backward of {self.__name__}"
-            self.derived[key] = tuple(Compiled(half, self.backend, name) for half, name in zip((forward, backward), names, strict=True))
+            self.derived[key] = tuple(
+                Compiled(half, self.backend, name, self.threads) for half, name in zip((forward, backward), names, strict=True)
+            )
         return self.derived[key]
 
 

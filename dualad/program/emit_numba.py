@@ -50,6 +50,7 @@ class Source:
     names : the name of each buffer.
     constants : the nodes of constant arrays, ``c0``, ``c1``, ...
     nests : how many loop nests there are.
+    blocks : for each part that runs in blocks, how many there are; its function takes the number of one.
     """
 
     text: str = ""
@@ -57,6 +58,7 @@ class Source:
     names: dict[Node, str] = field(default_factory=dict)
     constants: list[Node] = field(default_factory=list)
     nests: int = 0
+    blocks: dict[int, int] = field(default_factory=dict)
 
 
 class Names:
@@ -101,6 +103,7 @@ class Function:
         self.count = 0
         self.loops_emitted = 0
         self.parameters: list[Node] = []
+        self.block: list[str] = []  # the rows of the block that it is called for
 
     # --- names ------------------------------------------------------------------------------------------------------------------
 
@@ -171,7 +174,7 @@ class Function:
         trial = self.pull(whole)
         targets = self.targets(nest, trial)
         cuts = cuts_of(trial, targets)
-        axis = slab_axis(nest, cuts)
+        axis = None if nest.rows else slab_axis(nest, cuts)
         if axis is not None and self.slabs(nest, axis):
             return
         fast, rest = boxes_of(cuts)
@@ -179,11 +182,16 @@ class Function:
         if len(fast) == 1 and not rest and len(whole) > 1 and flattens(nest, trial, targets):
             count = int(np.prod(nest.shape))
             body = Body(self, ((0, count),), True, False, trial.own)
-            pairs = [(self.fill(nest, trial, targets, body, alone), [("0", str(count))])]
+            size = count // nest.shape[0]
+            ranges = [(f"{size} * block_low", f"{size} * block_high") if nest.rows else ("0", str(count))]
+            pairs = [(self.fill(nest, trial, targets, body, alone), ranges)]
         else:
-            pairs = [(self.body(nest, box, True, alone), bounds(box)) for box in fast]
+            pairs = [(self.body(nest, box, True, alone), in_block(nest, bounds(box), box[0][0])) for box in fast]
         checks = any(body.checks for body, _ in pairs)
         guarded = self.body(nest, whole, False, alone) if rest or checks else None
+        if nest.rows:
+            self.block = [f"block_low = {nest.rows} * block", f"block_high = {least(f'block_low + {nest.rows}', nest.shape[0])}"]
+            self.lines = [*self.block, *self.lines]
         self.begin(nest, alone)
         if checks:
             self.lines.append("large = False")
@@ -192,8 +200,8 @@ class Function:
         if guarded is not None:
             self.guarded(nest, guarded, rest, whole, checks, alone)
         for root in nest.roots:
-            if isinstance(root.form, Reduce) and not root.shape:
-                self.lines.append((root, f"[()] = {self.total(root)}"))
+            if isinstance(root.form, Reduce) and (nest.rows or not root.shape):
+                self.lines.append((root, f"[{'block' if nest.rows else '()'}] = {self.total(root)}"))
 
     def slabs(self, nest, axis):
         """Emit roots that are another expression at each position of an axis: the loops are over the other axes, and store into all.
@@ -221,7 +229,7 @@ class Function:
     def guarded(self, nest, body, rest, whole, checks, alone):
         """Emit the loops over the boxes in `rest`, and over all if an angle was too large."""
         if len(rest) == 1 and not checks:
-            self.lines += body.lines([(str(low), str(high)) for low, high in rest[0]])
+            self.lines += body.lines(in_block(nest, [(str(low), str(high)) for low, high in rest[0]]))
             return
         table = f"BOXES_{self.title}_{len(self.tables)}"
         boxes = [*rest, *([tuple(whole)] if checks else [])]
@@ -234,7 +242,7 @@ class Function:
             self.lines = kept
         self.lines.append(f"for b in {table}[{'first:last' if checks else ':'}]:")
         ranges = [(f"b[{2 * axis}]", f"b[{2 * axis + 1}]") for axis in range(len(whole))]
-        self.lines += [f"    {line}" for line in body.lines(ranges)]
+        self.lines += [f"    {line}" for line in body.lines(in_block(nest, ranges))]
 
     def targets(self, nest, pull):
         """Return the expression of each root at the loops' index; of a reduction, what it accumulates."""
@@ -255,7 +263,7 @@ class Function:
         for root in nest.roots:
             if isinstance(root.form, Reduce):
                 start_from = neutral(root.form.name, root.dtype)
-                if not root.shape:
+                if nest.rows or not root.shape:
                     self.lines.append(f"{self.total(root)} = {start_from}")
                 elif not alone or not suffix(root.form.axes, len(nest.shape)):
                     self.lines.append(f"{self.buffer(root)}[...] = {start_from}")
@@ -321,8 +329,27 @@ class Function:
                 line = f"{self.buffer(root)}{rest}"
             body.append(f"    {line}")
         self.parameters = sorted(self.used, key=lambda node: parameter_order(self.buffers.name(node)))
-        names = ", ".join(self.buffers.name(node) for node in self.parameters)
+        names = ", ".join([*(self.buffers.name(node) for node in self.parameters), *(["block"] if self.block else [])])
         return "\n".join([*self.tables, "@njit(**OPTIONS, cache=CACHED)", f"def {self.title}({names}):", *(body or ["    pass"])])
+
+
+def in_block(nest, ranges, offset=None):
+    """Return the bounds of loops within the rows of a block; the loop along a row of a fast box counts from `offset`."""
+    if not nest.rows:
+        return ranges
+    (low, high), *others = ranges
+    if others or offset is None:
+        return [(largest("block_low", low), least("block_high", high)), *others]
+    less = f" - {offset}" if offset else ""
+    return [(largest(f"block_low{less}", low), least(f"block_high{less}", high))]
+
+
+def least(x, y):
+    return f"choose({x} < {y}, {x}, {y})"
+
+
+def largest(x, y):
+    return f"choose({x} > {y}, {x}, {y})"
 
 
 def slab_axis(nest, cuts):
@@ -389,6 +416,7 @@ def emit(plan: Plan) -> Source:
     source = Source(nests=sum(function.loops_emitted for function in functions.values()))
     texts = [function.text(needed) for function in functions.values()]
     source.parts = {k: function.parameters for k, function in functions.items()}
+    source.blocks = {k: -(-nest.shape[0] // nest.rows) for k, nest in ((k, plan.steps[k].nests[0]) for k in functions) if nest.rows}
     source.names = buffers.names
     source.constants = buffers.constants
     source.text = "\n\n\n".join([HEADER, *texts]) + "\n"

@@ -42,8 +42,8 @@ class Executable:
         self.call, self.raw, self.source, self.notes = call, call, source, notes
 
 
-def compile_python(program: Program) -> Executable:
-    """Make a program ready to run as straight-line NumPy code."""
+def compile_python(program: Program, threads: int | None = None) -> Executable:
+    """Make a program ready to run as straight-line NumPy code, in one thread."""
     writer = Writer(program)
     source = writer.text()
     file = f"<dualad program {next(numbers)}>"

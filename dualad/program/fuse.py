@@ -33,11 +33,15 @@ def worth_storing(times: int, cost: float) -> bool:
 
 @dataclass(eq=False)
 class Nest:
-    """Roots that share the loops over one index space; of `kind` ``loops``, ``straight``, ``scan`` or ``scatter``."""
+    """Roots that share the loops over one index space; of `kind` ``loops``, ``straight``, ``scan`` or ``scatter``.
+
+    Where it is cut into blocks (see `threads`), these are of so many `rows`.
+    """
 
     kind: str
     shape: tuple[int, ...]
     roots: list[Node] = field(default_factory=list)
+    rows: int = 0
 
 
 @dataclass(eq=False)

@@ -40,6 +40,7 @@ def jit(
     static_argnames: str | tuple[str, ...] = (),
     backend: str | None = None,
     cache_size: int = 64,
+    threads: int | None = None,
 ) -> Callable[[Callable[Rest, Result]], Jit[Rest, Result]]: ...
 @overload
 def jit(
@@ -49,6 +50,7 @@ def jit(
     static_argnames: str | tuple[str, ...] = (),
     backend: str | None = None,
     cache_size: int = 64,
+    threads: int | None = None,
 ) -> Jit[Rest, Result]: ...
 def jit(
     f: Callable[..., Any] | None = None,
@@ -57,6 +59,7 @@ def jit(
     static_argnames: str | tuple[str, ...] = (),
     backend: str | None = None,
     cache_size: int = 64,
+    threads: int | None = None,
 ) -> Any:
     """Compile a function: its operations are traced once for each kind of arguments, optimised, and run as one program.
 
@@ -67,6 +70,9 @@ def jit(
     static_argnums, static_argnames : positions (int or tuple) and names (text or tuple) of arguments that are compiled in: lengths,
         numbers of turns, options. They must be hashable. Booleans, texts, None and functions are static by themselves.
     backend : "numba", or "numpy": straight-line NumPy code. By default numba where it is installed.
+    threads : over how many threads large loops are split, in blocks of rows that depend on the shapes alone: the bits are the same for
+        every number of threads. By default one, without blocks (sums of many terms then differ in last bits). Numba's backend only;
+        not inside of a compiled `chain`.
     cache_size : how many programs are kept; the one not used for longest is dropped.
 
     Returns
@@ -93,27 +99,31 @@ def jit(
     -----
     Arguments are never written: where `f` assigns to an argument's elements, it assigns to a copy, and results share no memory with
     arguments. What `f` reads from variables outside is compiled in, and checked at each call: a change traces again. Printing and
-    other effects happen while tracing, twice. No floating-point warnings are given.
+    other effects happen while tracing, twice. No floating-point warnings are given. With numba, Python floats divide and are raised to
+    powers as NumPy's: ``1.0 / 0.0`` is inf, and a root of a negative number NaN.
     """
     if f is None:
-        return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, backend=backend, cache_size=cache_size)
+        options: dict[str, Any] = {"backend": backend, "cache_size": cache_size, "threads": threads}
+        return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, **options)
     check_function(f, "jit")
     if backend is not None and backend not in BACKENDS:
         missing = " (numba is not installed: pip install 'dualad[jit]')" if backend == "numba" else ""
         raise ValueError(f"jit: backend is {backend!r}: give one of {', '.join(map(repr, BACKENDS))}, or None{missing}")
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise ValueError(f"jit: threads is {threads!r}: give the number of threads, 1 or more, or None")
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return Jit(f, numbers, names, backend, cache_size)
+    return Jit(f, numbers, names, backend, cache_size, threads)
 
 
 class Jit(Generic[Rest, Result]):
     """A compiled function; see `jit`."""
 
-    def __init__(self, f, static_argnums, static_argnames, backend, cache_size):
+    def __init__(self, f, static_argnums, static_argnames, backend, cache_size, threads=None):
         update_wrapper(self, f)
         self.__name__ = getattr(f, "__name__", type(f).__name__)
         self.f, self.static_argnums, self.static_argnames = f, static_argnums, static_argnames
-        self.backend, self.cache_size = backend, cache_size
+        self.backend, self.cache_size, self.threads = backend, cache_size, threads
         self.entries: OrderedDict[object, Entry] = OrderedDict()
         self.guards: tuple = ()  # of the programs made last
         self.methods: WeakKeyDictionary = WeakKeyDictionary()
@@ -157,7 +167,7 @@ class Jit(Generic[Rest, Result]):
 
     def of_method(self, instance):
         numbers = tuple(i - 1 for i in self.static_argnums if i > 0)
-        return Jit(MethodType(self.f, instance), numbers, self.static_argnames, self.backend, self.cache_size)
+        return Jit(MethodType(self.f, instance), numbers, self.static_argnames, self.backend, self.cache_size, self.threads)
 
     def entry(self, call):
         """Return the entry for a call, traced where there is none or where what the function reads has changed."""
@@ -218,7 +228,7 @@ def trace(jitted, call):
     second, other = traced(jitted.f, call)
     watch.settle()
     compare(first, second, structure == other, jitted.__name__)
-    compiled = Compiled(first, jitted.backend or default_backend(), jitted.__name__)
+    compiled = Compiled(first, jitted.backend or default_backend(), jitted.__name__, jitted.threads)
     return Entry(compiled, structure, watch, len(first.operations))
 
 

@@ -12,6 +12,7 @@ from .emit_numba import Source, emit, memory_of
 from .forms import Buffer, Fill, Node
 from .fuse import Part, Plan, plan
 from .program import Program, Value, map_values, values_in
+from .threads import in_blocks, runner
 
 __all__ = ["Native", "compile_numba", "compiled", "too_long"]
 
@@ -44,8 +45,9 @@ class Native:
     plan, buffers : how the program is computed; the nodes whose buffers each part takes.
     """
 
-    def __init__(self, program: Program):
-        self.plan = plan(program)
+    def __init__(self, program: Program, threads: int | None = None):
+        self.plan = plan(program) if threads is None else in_blocks(plan(program))
+        self.run = runner(threads or 1)
         self.emitted = emit(self.plan)
         self.source = self.emitted.text
         self.notes = notes(self.plan, self.emitted)
@@ -63,7 +65,10 @@ class Native:
         reason = too_long(self.source, self.emitted.nests)
         if reason is not None:
             raise OverflowError(reason)
-        functions = [compiled(self.module, self.source, f"part{k}", list(map(kind_of, nodes))) for k, nodes in enumerate(self.buffers)]
+        functions = [
+            compiled(self.module, self.source, f"part{i}", [*map(kind_of, nodes), *(["int64"] if k in self.emitted.blocks else [])])
+            for i, (k, nodes) in enumerate(self.emitted.parts.items())
+        ]
         seal(self.module)
         return functions
 
@@ -110,6 +115,7 @@ class Native:
             "fit": prepared,
             "fortran": np.asfortranarray,
             "again": again,
+            "run": self.run,
             "program": plan.program,
             "literals": plan.program.outputs,
             "pool": [],
@@ -124,9 +130,11 @@ class Native:
             if node in results:
                 space[f"{names[node]}_dtype"] = node.dtype
                 lines.append(f"{names[node]} = empty({node.shape}, {names[node]}_dtype)")
-        for k, (function, parameters) in enumerate(zip(self.functions, self.buffers, strict=True)):
+        for k, function, parameters in zip(self.emitted.parts, self.functions, self.buffers, strict=True):
             space[f"part{k}"] = function
-            lines.append(f"part{k}({', '.join(names[node] for node in parameters)})")
+            given = ", ".join(names[node] for node in parameters)
+            blocks = self.emitted.blocks.get(k)
+            lines.append(f"part{k}({given})" if blocks is None else f"run(part{k}, {blocks}, ({given},))")
         lines.append(f"outs = ({', '.join(outs)}{',' * (len(outs) == 1)})")
         if work:
             lines.append("pool.append(buffers)")
@@ -157,7 +165,11 @@ class Native:
             held.update((node, np.empty(node.shape, node.dtype)) for node in made)
             for k, step in enumerate(plan.steps):
                 if isinstance(step, Part):
-                    compiled[k](*[prepared(node, held[node]) for node in self.emitted.parts[k]])
+                    arguments = [prepared(node, held[node]) for node in self.emitted.parts[k]]
+                    if k in self.emitted.blocks:
+                        self.run(compiled[k], self.emitted.blocks[k], arguments)
+                    else:
+                        compiled[k](*arguments)
                     continue
                 operation = step.form.operation
                 args, kwargs = (map_values(lambda value: as_value(value, held, nodes), part) for part in (operation.args, operation.kwargs))
@@ -196,9 +208,9 @@ def compiled(module, source, name, kinds):
     return next(iter(function.overloads.values())).entry_point
 
 
-def compile_numba(program: Program) -> Native:
+def compile_numba(program: Program, threads: int | None = None) -> Native:
     """Make a program ready to run as compiled loops."""
-    return Native(program)
+    return Native(program, threads)
 
 
 def prepared(node, x):

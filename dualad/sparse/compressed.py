@@ -137,7 +137,7 @@ class Compressed:
         def entries(*args, **kwargs):
             return inner.entries(colors, args, kwargs, f)
 
-        made = Jit(entries, jitted.static_argnums, jitted.static_argnames, jitted.backend, jitted.cache_size)
+        made = Jit(entries, jitted.static_argnums, jitted.static_argnames, jitted.backend, jitted.cache_size, jitted.threads)
         self.made = [*self.made[1 - MOST_KEPT :], (colors, made)]
         return made
 
