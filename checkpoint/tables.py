@@ -1,7 +1,6 @@
 """Tables as text, Markdown and HTML, for terminals, files and notebooks."""
 
 from collections.abc import Sequence
-from html import escape
 
 __all__ = ["html", "markdown", "text"]
 
@@ -74,6 +73,8 @@ def html(cells: Cells, caption: str = "", left: int = 1) -> str:
     <tr><td style="text-align: left">a&lt;b</td><td style="text-align: right">1</td></tr>
     </table>
     """
+
+    from html import escape  # with its table of names
 
     def row(cells: Sequence[str], tag: str) -> str:
         aligned = ("left" if i < left else "right" for i in range(len(cells)))

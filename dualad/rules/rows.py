@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from functools import partial as bind
 from typing import ClassVar, TypeVar
 
@@ -61,23 +62,32 @@ class Row:
     #: a body that follows NumPy only up to rounding, or in what it takes: the value is computed by the function itself
     #: (a predicate of the arguments: for some calls)
     restated: bool | Callable = False
-    #: where its argument ``dtype`` stands, None if it has none; how many of its arguments have no default; how many stand before dtype
-    dtype_at: int | None = None
-    required, most = 0, sys.maxsize
     #: linear in its first argument, the only one with a derivative; and if its result is never a view
     alone: bool = False
     alone_and_fresh: bool = False
 
     def __init__(self, fn: Callable, **options):
         self.fn = self.call = fn
-        self.name, self.dtype_at = public_name(fn), dtype_position(fn)
+        self.name = public_name(fn)
         for option, setting in options.items():
             setattr(self, option, setting)
-        if self.like:
-            self.dtype_at = None
-        else:
-            self.required = required_count(fn)
-            self.most = sys.maxsize if self.dtype_at is None else self.dtype_at
+
+    # what is read of a signature is read when it is first asked for: half of the import would go into it
+
+    @cached_property
+    def dtype_at(self) -> int | None:
+        """Where its argument ``dtype`` stands, None if it has none."""
+        return None if self.like else dtype_position(self.fn)
+
+    @cached_property
+    def required(self) -> int:
+        """How many of its arguments have no default."""
+        return 0 if self.like else required_count(self.fn)
+
+    @cached_property
+    def most(self) -> int:
+        """How many of its arguments stand before ``dtype``."""
+        return sys.maxsize if self.dtype_at is None else self.dtype_at
 
     def __repr__(self):
         return f"<{self.kind} row of {self.name}>"
@@ -247,16 +257,31 @@ class Elementwise(Differentiable):
         self.short = self.complex_body is None
         #: for each argument, whether its partial is computed of the arguments, in the precision of the function
         self.computed = [getattr(partial, "divisor", partial) not in MARKS for partial in partials]
-        #: for each argument, the arguments whose values its partial uses, or the predicate
-        count = max(len(partials), positional_count(fn))
-        used = [used_by(partial, 1 + count) for partial in partials]
-        asked = used_by(self.singular, count) if callable(self.singular) else ()
-        self.uses = [tuple({*asked, *(i - 1 for i in positions if i)}) for positions in used]
-        self.uses_ans = any(0 in positions for positions in used)
         #: for each argument, ``pullback(g, (ans, *args))`` of plain arrays of one shape; None where it is g itself
         self.pullbacks = [pullback_of(self, i, partial) for i, partial in enumerate(partials)]
         #: the arguments in the order to pull back to: last one that may take over the cotangent's buffer
         self.order = sorted(range(len(partials)), key=lambda i: partials[i] is ONE)
+
+    @cached_property
+    def used(self) -> list:
+        """For each partial, what it reads of ``(ans, *args)``, by position."""
+        return [used_by(partial, 1 + self.count) for partial in self.partials]
+
+    @cached_property
+    def uses(self) -> list[tuple[int, ...]]:
+        """For each argument, the arguments whose values its partial uses, or the predicate."""
+        asked = used_by(self.singular, self.count) if callable(self.singular) else ()
+        return [tuple({*asked, *(i - 1 for i in positions if i)}) for positions in self.used]
+
+    @cached_property
+    def uses_ans(self) -> bool:  # type: ignore[override]
+        """Whether some partial uses the value."""
+        return any(0 in positions for positions in self.used)
+
+    @property
+    def count(self) -> int:
+        """How many arguments there may be."""
+        return max(len(self.partials), positional_count(self.fn))
 
     def arrays(self, args):
         return range(len(args))

@@ -19,7 +19,6 @@ from ..program.passes import optimised
 from ..program.program import Program, Value, key_of
 from ..program.symbol import TraceError
 from ..seeding import check_function, chosen, flatten_input, flatten_output, shape_of
-from .detect import dependencies
 from .sets import scipy_sparse
 from .values import Recorder, Tracked
 
@@ -94,6 +93,8 @@ def found(f, args, kwargs, argnums=0, order=1, local=False):
     program, sizes = (recorded_program if local else traced_program)(f, arguments)
     if order == 2:
         program, sizes = gradient_program(program, arguments), [value.size for value in program.inputs[: arguments.active]]
+    from .detect import dependencies  # with the rooms of loop forms
+
     rows = dependencies(optimised(program), program.inputs[: arguments.active], arguments.columns, sizes)
     sparse = scipy_sparse()
     pattern = sparse.csr_array(sparse.vstack(rows, format="csr") if len(rows) > 1 else rows[0])
