@@ -23,7 +23,7 @@ def main(arguments=None) -> int:
     """
     parser = argparse.ArgumentParser(
         prog="python -m dualad",
-        usage="python -m dualad [--help] [--version] coverage",
+        usage="python -m dualad coverage [--help]\n       python -m dualad --version",
         description="Derivatives of plain NumPy code: what is covered.",
     )
     parser.add_argument("--version", action="version", version=f"dualad {__version__}")
