@@ -27,7 +27,8 @@ def quick(workload, *options):
 
 
 @pytest.mark.parametrize(
-    ("workload", "tables"), [("forward", 5), ("reverse", 2), ("lorenz", 2), ("storage", 4), ("compiled", 5), ("jacobians", 3)]
+    ("workload", "tables"),
+    [("forward", 5), ("reverse", 2), ("lorenz", 2), ("storage", 4), ("compiled", 5), ("jacobians", 3), ("solvers", 3)],
 )
 def test_quick_run_prints_its_tables(workload, tables):
     run = quick(workload)
