@@ -16,15 +16,15 @@ import numpy as np
 from ..batch import Batch, wrap
 from ..dispatch import highest
 from ..dual import Dual, make_dual
-from ..levels import Handle
 from ..rules.kinds import Differentiable
 from .differentiate import halves, pullback, pushforward
 from .emit_python import Executable, compile_python
 from .passes import optimised
 from .program import Program, Value, kind_of
-from .symbol import Symbol
+from .roll import rolled
+from .symbol import Symbol, example_of
 
-__all__ = ["BACKENDS", "Compiled", "example_of"]
+__all__ = ["BACKENDS", "Compiled"]
 
 #: what makes a program ready to run, by name: ``(program) -> Executable``
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Compiled:
         self.__name__ = name
         self.backend, self.threads = backend, threads
         self.exact = backend == "numpy"  # loops are compiled with other roundings anyway
-        self.program = optimised(program, self.exact)
+        self.program = optimised(rolled(program, self.exact), self.exact)
         self.scalars = [i for i, value in enumerate(program.inputs) if value.kind == "scalar"]
         self.made: Executable | Native | None = None
         self.derived: dict[object, Any] = {}
@@ -230,14 +230,6 @@ def broadcast(t, level):
 def inexact(out):
     """Return whether an output can have a tangent."""
     return type(out) is float or type(out) is complex or (hasattr(out, "dtype") and out.dtype.kind in "fc")
-
-
-def example_of(x):
-    """Return the plain value of a value, that of the example of a Symbol."""
-    while isinstance(x, Handle):
-        x._refresh()
-        x = x.payload if type(x) is Symbol else x.primal
-    return x
 
 
 def as_kind(example, value):

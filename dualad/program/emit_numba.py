@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
-from .forms import Buffer, Node, Reduce, Scatter
+from .forms import Buffer, Node, Reduce, Scatter, Unliftable
 from .fuse import Nest, Part, Plan
 from .nests import Body, below, boxes_of, cuts_of, is_angle, literal, neutral
 from .pull import Expression, Pull
 
-__all__ = ["Source", "emit"]
+__all__ = ["Function", "Source", "emit"]
 
 MOST_SLABS, LARGEST_SLAB = 64, 1024  # beyond, every slab has loops of its own
 
@@ -46,7 +49,7 @@ class Source:
     Attributes
     ----------
     text : its source.
-    parts : for each part among the plan's steps, the nodes whose buffers its function takes.
+    parts : for each part and loop among the plan's steps, the nodes whose buffers its function takes.
     names : the name of each buffer.
     constants : the nodes of constant arrays, ``c0``, ``c1``, ...
     nests : how many loop nests there are.
@@ -99,6 +102,7 @@ class Function:
         self.used: dict[Node, None] = {}
         self.views: dict[Node, str] = {}
         self.totals: dict[Node, str] = {}
+        self.before: list[str] = []  # other functions that it calls
         self.tables: list[str] = []
         self.count = 0
         self.loops_emitted = 0
@@ -330,7 +334,8 @@ class Function:
             body.append(f"    {line}")
         self.parameters = sorted(self.used, key=lambda node: parameter_order(self.buffers.name(node)))
         names = ", ".join([*(self.buffers.name(node) for node in self.parameters), *(["block"] if self.block else [])])
-        return "\n".join([*self.tables, "@njit(**OPTIONS, cache=CACHED)", f"def {self.title}({names}):", *(body or ["    pass"])])
+        before = [*self.before, *self.tables, "@njit(**OPTIONS, cache=CACHED)"]
+        return "\n".join([*before, f"def {self.title}({names}):", *(body or ["    pass"])])
 
 
 def in_block(nest, ranges, offset=None):
@@ -397,18 +402,23 @@ def shape_text(shape):
 # --- the module --------------------------------------------------------------------------------------------------------------------
 
 
-def emit(plan: Plan) -> Source:
-    """Return the source of a plan."""
+def emit(plan: Plan, others: Mapping[type, Callable] = MappingProxyType({})) -> Source:
+    """Return the source of a plan; `others` say how steps that are no parts are emitted, by their form: what is called has no entry."""
     buffers = Names(plan)
     functions: dict[int, Function] = {}
     for k, step in enumerate(plan.steps):
+        function = Function(plan, buffers, f"part{len(functions)}")
         if isinstance(step, Part):
-            functions[k] = Function(plan, buffers, f"part{len(functions)}")
+            functions[k] = function
             for nest in step.nests:
-                functions[k].emit(nest)
+                function.emit(nest)
+        elif type(step.form) in others:
+            with suppress(Unliftable):
+                others[type(step.form)](function, step)
+                functions[k] = function
     needed = set(plan.outputs)
-    for step in plan.steps:
-        if not isinstance(step, Part):
+    for k, step in enumerate(plan.steps):
+        if k not in functions:
             needed.update(map(memory_of, step.form.operands))
     needed.update(memory_of(node) for node in plan.outputs)
     for function in functions.values():
@@ -416,7 +426,8 @@ def emit(plan: Plan) -> Source:
     source = Source(nests=sum(function.loops_emitted for function in functions.values()))
     texts = [function.text(needed) for function in functions.values()]
     source.parts = {k: function.parameters for k, function in functions.items()}
-    source.blocks = {k: -(-nest.shape[0] // nest.rows) for k, nest in ((k, plan.steps[k].nests[0]) for k in functions) if nest.rows}
+    first = {k: step.nests[0] for k, step in enumerate(plan.steps) if isinstance(step, Part)}
+    source.blocks = {k: -(-nest.shape[0] // nest.rows) for k, nest in first.items() if nest.rows}
     source.names = buffers.names
     source.constants = buffers.constants
     source.text = "\n\n\n".join([HEADER, *texts]) + "\n"

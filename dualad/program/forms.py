@@ -23,11 +23,13 @@ __all__ = [
     "Computed",
     "Fill",
     "Index",
+    "Made",
     "Map",
     "Node",
     "Pieces",
     "Reduce",
     "Region",
+    "Repeat",
     "Scan",
     "Scatter",
     "Unliftable",
@@ -190,6 +192,18 @@ class Call:
     operation: Any
     operands: tuple[Node, ...]
     reason: str
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Repeat(Call):
+    """A loop (see `repeat`), which is a compiled function of its own; its results are `Made`."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Made:
+    """An array that a loop writes: a result of `operands`, or what it works in."""
+
+    operands: tuple[Node, ...] = ()
 
 
 # --- the table ----------------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .forms import Along, Buffer, Call, Computed, Fill, Index, Map, Node, Pieces, Reduce, Scan, Scatter
+from .forms import Along, Buffer, Call, Computed, Fill, Index, Made, Map, Node, Pieces, Reduce, Scan, Scatter
 from .lower import lower
 from .program import Program, Value
 from .pull import compose, guard, start
@@ -53,7 +53,7 @@ class Part:
 
 @dataclass(eq=False)
 class Plan:
-    """What is computed in which order: `steps` are parts, and nodes that are calls."""
+    """What is computed in which order: `steps` are parts, and nodes that are calls or loops."""
 
     program: Program
     nodes: dict[Value, Node]
@@ -68,7 +68,8 @@ def plan(program: Program) -> Plan:
     outputs = [nodes[out] for out in program.outputs if isinstance(out, Value)]
     order = reachable(outputs)
     stored = roots_of(order, outputs)
-    return Plan(program, nodes, outputs, stored, steps_of(order, stored))
+    steps = steps_of(order, stored)
+    return Plan(program, nodes, outputs, stored | {node for node in order if isinstance(node.form, Made)}, steps)
 
 
 def operands(node):
@@ -92,7 +93,7 @@ def reachable(outputs):
 
 def given(node):
     """Return whether a node has its values without being computed in a loop: numbers, inputs, constants, results of calls."""
-    return isinstance(node.form, Fill | Buffer | Call)
+    return isinstance(node.form, Fill | Buffer | Call | Made)
 
 
 # --- roots -------------------------------------------------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ from ..rules.kinds import ROWS
 from ..rules.names import np
 from ..rules.ufuncs import softmax_share
 from . import moves, sums
-from .forms import LOWERINGS, Buffer, Call, Fill, Node, Unliftable, broadcast, converted, copied, mapped
+from .forms import LOWERINGS, Buffer, Call, Fill, Made, Node, Repeat, Unliftable, broadcast, converted, copied, fill, mapped
 from .maps import MAPS
 from .program import Program, Value, map_values
+from .repeat import Loop
 
 __all__ = ["CALLED", "lower", "lowering_of"]
 
@@ -35,7 +36,7 @@ def lower(program: Program) -> dict[Value, Node]:
         nodes[value] = Node(Fill(first[0]) if same else Buffer(value, array), value.shape, value.dtype, value.weak)
     for operation in program.operations:
         try:
-            results = (lowered(operation, nodes),)
+            results = repeated(operation, nodes) if type(operation.fn) is Loop else (lowered(operation, nodes),)
         except Unliftable as reason:
             operands = tuple(nodes[value] for value in operation.reads)
             call = Call(operation, operands, str(reason))
@@ -46,6 +47,21 @@ def lower(program: Program) -> dict[Value, Node]:
             if node.line is None and not isinstance(node.form, Fill):
                 node.line = operation.line
     return nodes
+
+
+def repeated(operation, nodes):
+    """Return the nodes of the results of a loop."""
+    operands = []
+    for arg, value in zip(operation.args, operation.fn.body.inputs[1:], strict=True):
+        node = converted(nodes[arg] if isinstance(arg, Value) else fill(arg), value.dtype)
+        stacked = len(operation.fn.split(operands)[1]) < operation.fn.rows and len(operands) >= operation.fn.carried
+        if node.shape != ((operation.fn.count, *value.shape) if stacked else value.shape):
+            raise Unliftable("an argument has another shape")
+        operands.append(node)
+    if any(value.size == 0 or value.dtype.char in "gGe" for value in (*operation.reads, *operation.outputs)):
+        raise Unliftable("of empty arrays, or of numbers that are not compiled")
+    loop = (Node(Repeat(operation, tuple(operands), "its turns call functions"), (), float),)
+    return tuple(Node(Made(loop), out.shape, out.dtype) for out in operation.outputs)
 
 
 def lowered(operation, nodes):

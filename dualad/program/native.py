@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,26 +10,30 @@ import numpy as np
 from .again import again
 from .cache import load, seal
 from .emit_numba import Source, emit, memory_of
-from .forms import Buffer, Fill, Node
-from .fuse import Part, Plan, plan
+from .forms import Buffer, Fill, Made, Node
+from .fuse import Plan, plan
 from .program import Program, Value, map_values, values_in
+from .symbol import where_in
 from .threads import in_blocks, runner
+from .units import STEPS
 
 __all__ = ["Native", "compile_numba", "compiled", "too_long"]
 
 
-#: lines of source, in more than so many loop nests, beyond which numba takes half a minute or more
-LONGEST_SOURCE, MANY_NESTS = 1000, 12
+#: lines of source, in more than so many loop nests, beyond which compiling takes ten seconds or more
+LONGEST_SOURCE, MANY_NESTS = 3000, 12
 
 
-def too_long(source: str, nests: int) -> str | None:
-    """Return why numba should not compile a source, None where it may."""
+def too_long(source: str, nests: int, *programs: Program) -> str | None:
+    """Return why a source should not be compiled, None where it may."""
     lines = source.count("\n")
     if lines <= LONGEST_SOURCE or nests <= MANY_NESTS:
         return None
+    busiest = Counter(operation.line for program in programs for operation in program.operations).most_common(1)[0][0]
     return (
-        f"the emitted source has {lines:,} lines in {nests} loop nests, which numba would compile for minutes: loops of many turns belong "
-        f"into chain(...)"
+        f"the emitted source has {lines:,} lines in {nests} loop nests, which would be compiled for long, most of it for "
+        f"{where_in(busiest).rstrip(': ') or 'an unknown line'}: its loop is unrolled, and its turns are not alike enough to be rolled up. "
+        f"Write it as chain(...), or compile its step alone"
     )
 
 
@@ -48,7 +53,7 @@ class Native:
     def __init__(self, program: Program, threads: int | None = None):
         self.plan = plan(program) if threads is None else in_blocks(plan(program))
         self.run = runner(threads or 1)
-        self.emitted = emit(self.plan)
+        self.emitted = emit(self.plan, STEPS)
         self.source = self.emitted.text
         self.notes = notes(self.plan, self.emitted)
         self.module = self.load()
@@ -62,7 +67,7 @@ class Native:
 
     def compile(self):
         """Compile all functions for the types of their buffers, or load their machine code; return what runs without looking at types."""
-        reason = too_long(self.source, self.emitted.nests)
+        reason = too_long(self.source, self.emitted.nests, self.plan.program)
         if reason is not None:
             raise OverflowError(reason)
         functions = [
@@ -76,7 +81,7 @@ class Native:
 
     def callers(self):
         """Return the functions of the plain inputs: of those that fit, and of any."""
-        simple = all(isinstance(step, Part) for step in self.plan.steps)
+        simple = len(self.emitted.parts) == len(self.plan.steps)
         outs = [self.output(out, k) for k, out in enumerate(self.plan.program.outputs)] if simple else [None]
         if None not in outs:
             return self.written_out(outs)
@@ -164,7 +169,7 @@ class Native:
             held.update(zip(inputs, given, strict=True))
             held.update((node, np.empty(node.shape, node.dtype)) for node in made)
             for k, step in enumerate(plan.steps):
-                if isinstance(step, Part):
+                if k in compiled:
                     arguments = [prepared(node, held[node]) for node in self.emitted.parts[k]]
                     if k in self.emitted.blocks:
                         self.run(compiled[k], self.emitted.blocks[k], arguments)
@@ -175,7 +180,8 @@ class Native:
                 args, kwargs = (map_values(lambda value: as_value(value, held, nodes), part) for part in (operation.args, operation.kwargs))
                 with np.errstate(all="ignore"):
                     out = operation.call(*args, **kwargs)
-                held.update(zip((nodes[value] for value in operation.outputs), out if operation.several else (out,), strict=True))
+                for value, x in zip(operation.outputs, out if operation.several else (out,), strict=True):
+                    held[nodes[value]] = np.asarray(x) if isinstance(nodes[value].form, Made) else x
             return tuple([last(held) for last in finish])
 
         return call
@@ -256,7 +262,7 @@ def finisher(plan: Plan, out):
 
 def notes(plan: Plan, emitted: Source) -> str:
     """Return what was made of a program: loops, calls, stored values."""
-    calls = [step.form for step in plan.steps if not isinstance(step, Part)]
+    calls = [step.form for k, step in enumerate(plan.steps) if k not in emitted.parts]
     stored = [name for name in emitted.names.values() if name[0] == "w"]
     text = f"numba: {emitted.nests} loop nests in {len(emitted.parts)} compiled parts, {len(stored)} values stored between them"
     for call in calls:

@@ -161,13 +161,18 @@ def alike(x, out):
 
 
 def forwarded(program: Program) -> Program:
-    """Read what was assigned where it came from: ``updated(x, v, index)[index]`` is v."""
+    """Read what was assigned where it came from: ``updated(x, v, index)[index]`` is v, a stack of an array's rows a slice of it."""
     assigned: dict[Value, tuple] = {}
+    rows: dict[Value, tuple] = {}
 
     def rule(operation, new):
         fn, args = operation.fn, operation.args
         if fn is updated and args[3:] in ((), ((),)) and type(args[1]) is Value and not list(values_in(args[2])) and is_basic(args[2]):
             assigned[operation.outputs[0]] = key_of(args[2]), args[1]
+        if fn is getitem and type(args[0]) is Value and type(args[1]) is int:
+            rows[operation.outputs[0]] = args[0], args[1] % args[0].shape[0]
+        if fn is np.stack and operation.kwargs.get("axis", 0) == 0:
+            return restacked(operation, rows, new)
         if fn is getitem and args[0] in assigned and not list(values_in(args[1])):
             index, v = assigned[args[0]]
             if index == key_of(args[1]) and v.shape == operation.outputs[0].shape and v.dtype == operation.outputs[0].dtype:
@@ -175,6 +180,41 @@ def forwarded(program: Program) -> Program:
         return None
 
     return rewritten(program, rule)
+
+
+def restacked(operation, rows, new):
+    """Return a stack of values of which many are the rows of an array, one after the other, as slices of it that are joined."""
+    out = operation.outputs[0]
+    parts: list[list] = []  # single values, or [array, first, step, count]
+    for arg in operation.args:
+        row = rows.get(arg) if type(arg) is Value else None
+        last = parts[-1] if parts and len(parts[-1]) == 4 else None
+        if row is not None and row[0].dtype == out.dtype:
+            if last is not None and row[0] is last[0] and last[3] == 1 and abs(row[1] - last[1]) == 1:
+                last[2:] = [row[1] - last[1], 2]
+                continue
+            if last is not None and row[0] is last[0] and row[1] == last[1] + last[2] * last[3]:
+                last[3] += 1
+                continue
+            parts.append([*row, 1, 1])
+        else:
+            parts.append([arg])
+    if 4 * len(parts) > len(operation.args):
+        return None
+    pieces = []
+    for part in parts:
+        piece = new.value(Value(0, (part[-1] if len(part) == 4 else 1, *out.shape[1:]), out.dtype))
+        if len(part) == 4:
+            source, first, step, count = part
+            stop = first + step * count
+            made = Operation(getitem, (source, slice(first, stop if stop >= 0 else None, step)), {}, (piece,), line=operation.line)
+        else:
+            made = Operation(np.stack, tuple(part), {"axis": 0}, (piece,), line=operation.line)
+        new.operations.append(made)
+        pieces.append(piece)
+    if len(pieces) == 1:
+        return (pieces[0],)
+    return Operation(np.concatenate, tuple(pieces), {"axis": 0}, operation.outputs, line=operation.line)
 
 
 def relaxed(program: Program) -> Program:

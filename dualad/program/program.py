@@ -221,6 +221,8 @@ class Program:
             types = ", ".join(value.type for value in operation.outputs)
             where = "" if operation.line is None else f"   {operation.line[0].rsplit('/', 1)[-1]}:{operation.line[1]}"
             lines.append(f"  {operation!r:<60}  # {types}{where}")
+            if (body := getattr(operation.fn, "body", None)) is not None:
+                lines += [f"    {line}" for line in (f"{operation.fn!r}:", *str(body).splitlines())]
         return "\n".join([*lines, f"  return {', '.join(map(show, self.outputs))}"])
 
 
@@ -278,17 +280,20 @@ def map_values(function, argument):
     return argument
 
 
-def key_of(argument):
-    """Return a hashable key of an argument: equal keys are equal arguments, bit for bit (-0.0 differs from 0.0, a NaN equals itself)."""
+def key_of(argument, numbers=None):
+    """Return a hashable key of an argument: equal keys are equal arguments, bit for bit (-0.0 differs from 0.0, a NaN equals itself).
+
+    Values are told apart by `numbers`, or by their own.
+    """
     kind = type(argument)
     if kind in (tuple, list):
-        return kind, *map(key_of, argument)
+        return kind, *(key_of(part, numbers) for part in argument)
     if kind is dict:
-        return dict, *((name, key_of(argument[name])) for name in sorted(argument))
+        return dict, *((name, key_of(argument[name], numbers)) for name in sorted(argument))
     if kind is slice:
-        return slice, key_of(argument.start), key_of(argument.stop), key_of(argument.step)
+        return slice, *(key_of(part, numbers) for part in (argument.start, argument.stop, argument.step))
     if kind is Value:
-        return Value, argument.number
+        return Value, argument.number if numbers is None else numbers[argument]
     if kind is float:
         return float, struct.pack("d", argument)
     if kind is complex:

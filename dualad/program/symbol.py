@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from ..dispatch import array, highest, holds_traced
-from ..levels import Level, Owner, new, shared_view, version_of
+from ..levels import Handle, Level, Owner, new, shared_view, version_of
 from ..methods import BINARY, COMPARE, UNARY
 from ..rules import names
 from ..rules.calling import public_name, signature
@@ -29,7 +29,7 @@ from ..rules.shapes import select
 from ..traced import Traced
 from .program import BITS, Program, Value, updated
 
-__all__ = ["Symbol", "Trace", "TraceError", "user_line"]
+__all__ = ["Symbol", "Trace", "TraceError", "example_of", "user_line", "where_in"]
 
 PACKAGES = Path(__file__).parents[2]
 ROOMS = (PACKAGES / "dualad", PACKAGES / "checkpoint", Path(np.__file__).parent)
@@ -403,6 +403,14 @@ class Symbol(Traced):
                 indexed=True,
             )
         return super().__array__(dtype, copy)
+
+
+def example_of(x):
+    """Return the plain value of a value, that of the example of a Symbol."""
+    while isinstance(x, Handle):
+        x._refresh()
+        x = x.payload if type(x) is Symbol else x.primal
+    return x
 
 
 LOGICAL = {(np.logical_and, "reduce"): np.all, (np.logical_or, "reduce"): np.any}

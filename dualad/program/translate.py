@@ -287,6 +287,13 @@ class Function(Writer):
             result = self.arithmetic(ast.BitAnd(), result, other)
         return result
 
+    def of_BoolOp(self, node):
+        op = ast.BitAnd() if isinstance(node.op, ast.And) else ast.BitOr()
+        result, *more = (self.truth(self.value(part)) for part in node.values)
+        for other in more:
+            result = self.arithmetic(op, result, other)
+        return result
+
     def of_IfExp(self, node):
         if not any(isinstance(part, ast.Call) for part in ast.walk(node)):
             return self.choose(self.value(node.test), self.value(node.body), self.value(node.orelse))

@@ -10,10 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..program.forms import Along, Buffer, Call, Computed, Fill, Index, Map, Pieces, Reduce, Scan, Scatter
+from ..program.forms import Along, Buffer, Call, Computed, Fill, Index, Made, Map, Pieces, Reduce, Scan, Scatter
 from ..program.lower import lower
 from ..program.maps import MAPS
 from ..program.program import Program, Value
+from ..program.repeat import unrolled
 from ..rules.kinds import ROWS, Constant, strong_multiply
 from ..rules.shapes import select
 from .calls import called
@@ -26,6 +27,8 @@ FLAT = {id(scalar) for fn, scalar in MAPS.items() if isinstance(ROWS.get(fn), Co
 PRODUCTS = {id(MAPS[np.multiply]), id(MAPS[strong_multiply])}
 CHOICE = id(MAPS[select])
 SAME = {id(MAPS[np.copy])}
+#: loops of so many operations in all turns are read turn by turn, others as dense
+LONGEST_LOOP = 20_000
 
 
 def dependencies(program: Program, active, columns, numbered) -> list:
@@ -43,6 +46,7 @@ def dependencies(program: Program, active, columns, numbered) -> list:
         numbers = np.arange(start, start + value.size, dtype=np.int32).reshape(value.shape)
         given[value] = Sets(value.shape, [(numbers, table)])
         start += value.size
+    program = unrolled(program, LONGEST_LOOP)
     reader = Reader(given, program)
     return [
         reader.held[reader.nodes[out]].matrix(columns) if isinstance(out, Value) else scipy_sparse().csr_array((size, columns), dtype=bool)
@@ -79,7 +83,7 @@ class Reader:
     def read(self, operation):
         nodes = [self.nodes[out] for out in operation.outputs]
         form = nodes[0].form
-        if type(form) is Buffer and form.operands and type(form.operands[0].form) is Call:
+        if type(form) is Made or (type(form) is Buffer and form.operands and type(form.operands[0].form) is Call):
             results = called(operation, self.of, self.known_value)
             self.held.update(zip(nodes, results, strict=True))
         else:

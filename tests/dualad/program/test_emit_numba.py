@@ -9,17 +9,22 @@ import numpy as np
 import pytest
 from emitted_examples import GRID, SOURCES, gray_scott, in_slices, wave
 from interpreted import traced
+from loop_examples import EXAMPLES
 
 numba = pytest.importorskip("numba")
 
-from checkpoint import vjp  # noqa: E402
+from checkpoint import grad, vjp  # noqa: E402
 from dualad import jvp  # noqa: E402
 from dualad.program.emit_numba import HEADER, emit  # noqa: E402
 from dualad.program.fuse import plan  # noqa: E402
 from dualad.program.machine import assembly  # noqa: E402
 from dualad.program.maps import MAPS  # noqa: E402
 from dualad.program.native import compile_numba, kind_of  # noqa: E402
+from dualad.program.passes import optimised  # noqa: E402
 from dualad.program.program import Program  # noqa: E402
+from dualad.program.repeat import Loop  # noqa: E402
+from dualad.program.roll import rolled  # noqa: E402
+from dualad.program.symbol import Trace  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -64,6 +69,24 @@ def test_loops_are_vectorised():
     for text in texts:
         assert "vmulpd" in text and "vaddpd" in text and "ymm" in text
     assert all("vdivpd" in text and "vfmadd" in text for text in texts[:2])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_loops_that_are_rolled_up(name):
+    f, args = EXAMPLES[name]
+
+    def loss(*args):
+        outs = f(*args)
+        return sum(np.sum(out * np.cos(out)) for out in (outs if isinstance(outs, tuple) else (outs,)))
+
+    for g in (f, grad(loss)):
+        with Trace() as trace:
+            outs = g(*[trace.input(arg) for arg in args])
+            program = trace.finish(outs if isinstance(outs, tuple | list) else [outs])
+        program = optimised(rolled(program, False), False)
+        loops = sum(type(operation.fn) is Loop for operation in program.operations)
+        native = agrees(g, *args, rtol=1e-9, native=compile_numba(program))
+        assert 1 <= loops <= 2 and "called" not in native.notes and native.source.count("for k in range(") == loops
 
 
 def test_large_angles_are_computed_again():

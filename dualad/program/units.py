@@ -1,0 +1,214 @@
+"""Units: programs as statements of a loop; and the emission of loops (`repeat`), whose turns are such statements.
+
+A loop is one function of all turns, with two buffers for what is carried, which change places. After the last turn, what is carried stands
+in the results.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from ..rules.calling import public_name
+from .emit_numba import HEADER, Function, emit, memory_of
+from .forms import Buffer, Fill, Made, Node, Repeat, Unliftable
+from .fuse import Part, plan
+from .program import Program, Value
+
+__all__ = ["DECORATED", "STEPS", "Unit", "assignment"]
+
+DECORATED = "@njit(**OPTIONS, cache=CACHED)\ndef "
+
+
+class Unit:
+    """A program as statements of a loop."""
+
+    def __init__(self, program: Program, prefix: str):
+        self.program, self.prefix = program, prefix
+        self.plan = plan(program)
+        self.source = emit(self.plan, STEPS)
+        for k, step in enumerate(self.plan.steps):
+            if k not in self.source.parts:
+                raise Unliftable(f"it calls {public_name(step.form.operation.fn)}: {step.form.reason}")
+        self.work: list[tuple[str, tuple[int, ...], np.dtype]] = []
+        self.constants = [f"{prefix}{self.source.names[node]}" for node in self.source.constants]
+        self.arrays = [np.array(node.form.array, order="C") for node in self.source.constants]
+        text = self.source.text.removeprefix(HEADER).split(f"{DECORATED}main(")[0]
+        self.text = re.sub(r"part(\d)", rf"{prefix}part\1", text).strip()
+        self.numbers = (
+            len(self.source.parts) == 1
+            and isinstance(self.plan.steps[0], Part)
+            and not any(node.shape for part in self.source.parts.values() for node in part)
+        )
+        if self.numbers:
+            self.return_numbers()
+
+    @property
+    def room(self):
+        """Name, shape and dtype of the arrays that the statements work in."""
+        return list(dict.fromkeys(self.work))
+
+    @property
+    def others(self):
+        """Those arrays and the constants, by name, with what they are."""
+        rooms = {name: (shape, dtype.name) for name, shape, dtype in self.room}
+        return rooms | {name: (array.shape, array.dtype.name) for name, array in zip(self.constants, self.arrays, strict=True)}
+
+    def return_numbers(self):
+        """Let the only part, which computes numbers from numbers, return them: so they stay in registers."""
+        (part,) = self.source.parts.values()
+        made = [name for node in part if (name := self.source.names[node])[0] in "yw"]
+        lines = [line for line in self.text.replace("[()]", "").split("\n") if line]
+        given = ", ".join(name for node in part if (name := self.source.names[node]) not in made)
+        at = next(i for i, line in enumerate(lines) if line.startswith("def "))
+        lines[at] = f"def {self.prefix}part0({given}):"
+        self.text = "\n".join([*lines, f"    return {', '.join(made)},"])
+
+    def statements(self, inputs: list[str], targets: list[str], values: list) -> list[str]:
+        """Return the lines that compute the outputs from `inputs`: arrays into the arrays `targets`, numbers assigned to them.
+
+        `values` have the shapes of the outputs, which may be literals, or None for zero.
+        """
+        nodes = [self.plan.nodes[out] if isinstance(out, Value) else out for out in self.program.outputs]
+        names: dict[str, str] = {}
+        rest = []
+        for node, target, value in zip(nodes, targets, values, strict=True):
+            if isinstance(node, Node) and node.shape != value.shape:
+                raise Unliftable(f"an output has the shape {node.shape} instead of {value.shape}")
+            name = self.source.names.get(node) if isinstance(node, Node) and node.shape else None
+            if name is not None and name[0] == "y" and name not in names:
+                names[name] = target
+            else:
+                rest.append((target, node, value.shape))
+        lines: list[str] = []
+        for function in self.source.parts.values():
+            made = [] if not self.numbers else [f"{self.prefix}{name}" for node in function if (name := self.source.names[node])[0] in "yw"]
+            given = [self.argument(node, names, inputs) for node in function if f"{self.prefix}{self.source.names[node]}" not in made]
+            lines.append((f"{', '.join(made)}, = " if made else "") + f"{self.prefix}part{len(lines)}({', '.join(given)})")
+        numbers = [(target, self.seen(node, names, inputs)) for target, node, shape in rest if not shape]
+        for target, node, shape in rest:
+            if shape:
+                number = not isinstance(node, Node) or isinstance(memory_of(node).form, Fill)
+                lines += assignment(target, self.seen(node, names, inputs), shape, number)
+        if numbers:  # at once: one may be read for another
+            lines.append(f"{', '.join(target for target, _ in numbers)} = {', '.join(value for _, value in numbers)}")
+        return lines
+
+    def argument(self, node, names, inputs):
+        """Return what stands for a parameter of a part."""
+        name = self.source.names[node]
+        if name[0] in "yw" and name not in names:
+            names[name] = f"{self.prefix}{name}"
+            self.work.append((names[name], node.shape, node.dtype))
+        return self.named(name, names, inputs)
+
+    def named(self, name, names, inputs):
+        if name[0] == "x":
+            return inputs[int(name[1:])]
+        return names.get(name, f"{self.prefix}{name}")
+
+    def seen(self, node, names, inputs):
+        """Return the source of an output that is not computed in its place: a literal, an input, another output, a constant, a number."""
+        if not isinstance(node, Node):
+            return literal(0.0 if node is None else node)
+        memory = memory_of(node)
+        if isinstance(memory.form, Fill):
+            return literal(memory.form.number)
+        name = self.source.names.get(memory)
+        if name is None:  # an input that no part reads
+            name = f"x{[self.plan.nodes[value] for value in self.program.inputs].index(memory)}"
+        text = self.named(name, names, inputs)
+        if not memory.shape:
+            return text if name[0] == "x" or self.numbers else f"{text}[()]"
+        if node.shape == memory.shape:
+            return text
+        return f"{text}.reshape({node.shape})" if node.shape else f"{text}[{', '.join('0' * memory.ndim)}]"
+
+
+def literal(number):
+    """Return the source of a number."""
+    number = number.item() if isinstance(number, np.generic) else number
+    if isinstance(number, float) and not math.isfinite(number):
+        return "math.nan" if math.isnan(number) else f"{'-' if number < 0 else ''}math.inf"
+    return repr(number)
+
+
+def assignment(target, source, shape, number, operator="="):
+    """Return the lines that assign an array, or add it: loops, because numba takes seconds to compile the assignment of a slice."""
+    loops = [f"{'    ' * axis}for i{axis} in range({n}):" for axis, n in enumerate(shape)]
+    at = f"[{', '.join(f'i{axis}' for axis in range(len(shape)))}]" if shape else ""
+    return [*loops, f"{'    ' * len(shape)}{target}{at} {operator} {source}{'' if number else at}"]
+
+
+def emit_loop(function: Function, step: Node) -> None:
+    """Emit the function of a loop; a body that calls functions raises `Unliftable`."""
+    operation = step.form.operation
+    loop = operation.fn
+    unit = Unit(loop.body, f"{function.title}_")
+    results = [function.plan.nodes[out] for out in operation.outputs]
+    carried, stacks, params = loop.split(step.form.operands)
+    _, *values = loop.body.inputs
+    lines = function.lines
+    state, into, swaps, last = [], [], [], []
+    for i, (start, value, result) in enumerate(zip(carried, values, results, strict=False)):
+        if not value.shape:
+            lines.append(f"s{i} = {number_of(function, start)}")
+            state.append(f"s{i}")
+            into.append(f"s{i}")
+            last.append(f"{function.buffer(result)}[()] = s{i}")
+            continue
+        pair = [function.buffer(result), work(function, value.shape, value.dtype)]
+        first, second = pair if loop.count % 2 == 0 else pair[::-1]
+        lines += [f"s{i} = {first}", f"t{i} = {second}"]
+        source = memory_of(start)
+        number = isinstance(source.form, Fill)
+        lines += assignment(f"s{i}", literal(source.form.number) if number else function.buffer(start), value.shape, number)
+        state.append(f"s{i}")
+        into.append(f"t{i}")
+        swaps.append(f"s{i}, t{i} = t{i}, s{i}")
+    rows = [f"{array_of(function, stack)}[k]" for stack in stacks]
+    given = [
+        array_of(function, param) if value.shape else number_of(function, param)
+        for param, value in zip(params, values[len(carried) + len(stacks) :], strict=True)
+    ]
+    outs = [f"{function.buffer(result)}[k]" for result in results[len(carried) :]]
+    shapes = [*values[: len(carried)], *(Node(None, result.shape[1:], result.dtype) for result in results[len(carried) :])]
+    turn = unit.statements(["k", *state, *rows, *given], [*into, *outs], shapes)
+    for name, shape, dtype in unit.room:
+        lines.append(f"{name} = {work(function, shape, dtype)}")
+    for name, array in zip(unit.constants, unit.arrays, strict=True):
+        lines.append(f"{name} = {function.buffer(Node(Buffer(None, array), array.shape, array.dtype))}")
+    lines.append(f"for k in range({f'{loop.count - 1}, -1, -1' if loop.backwards else loop.count}):")
+    lines += [f"    {line}" for line in (*turn, *swaps)]
+    lines += last
+    function.loops_emitted += unit.source.nests
+    function.before = [*([unit.text, "", ""] if unit.text else [])]
+
+
+def work(function, shape, dtype):
+    """Return the name of a new array to work in."""
+    node = Node(Made(), shape, dtype)
+    function.plan.stored.add(node)
+    return function.buffer(node)
+
+
+def number_of(function, node):
+    """Return the source of a number that a loop is given."""
+    source = memory_of(node)
+    return literal(source.form.number) if isinstance(source.form, Fill) else function.scalar(node)
+
+
+def array_of(function, node):
+    """Return the name of an array that a loop is given."""
+    source = memory_of(node)
+    if not isinstance(source.form, Fill):
+        return function.buffer(node)
+    name = work(function, node.shape, node.dtype)
+    function.lines += assignment(name, literal(source.form.number), node.shape, True)
+    return name
+
+
+#: how steps that are no parts are emitted, by their form
+STEPS = {Repeat: emit_loop}
