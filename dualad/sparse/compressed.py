@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import wraps
 
 import numpy as np
 import optree
@@ -134,6 +135,7 @@ class Compressed:
         )
         f = self.f.f  # seen here by what watches what a compiled function reads
 
+        @wraps(f)  # names of static arguments are found by its signature
         def entries(*args, **kwargs):
             return inner.entries(colors, args, kwargs, f)
 

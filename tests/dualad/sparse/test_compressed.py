@@ -129,6 +129,30 @@ def test_hessians_are_the_dense_ones(made):
     assert hessian(made(lambda x: np.sum(x)), sparsity="auto")(U).nnz == 0
 
 
+def test_static_arguments_and_methods_of_compiled_functions():
+    class Scheme:
+        def __init__(self):
+            self.factor = 3.0
+
+        @partial(jit, static_argnames="n", backend="numpy")
+        def step(self, x, n, power=2):
+            for _ in range(n):
+                x = self.factor * x[1:] * x[:-1]
+            return x**power
+
+    scheme = Scheme()
+    f = scheme.step
+    jac = jacobian(f, sparsity=coloring(sparsity(f, U, 1)))
+    first = jac(U, 1)
+    scheme.factor = 6.0
+    np.testing.assert_allclose(jac(U, 1).data, 4.0 * first.data, err_msg="what f reads has changed")
+    for n in (1, 2):
+        for given in ("auto", coloring(sparsity(f, U, n))):
+            for args, kwargs in (((U, n), {}), ((U,), {"n": n}), ((U, n, 3), {})):
+                found = jacobian(f, sparsity=given, verify=True)(*args, **kwargs)
+                np.testing.assert_allclose(found.toarray(), jacobian(f)(*args, **kwargs), rtol=1e-12)
+
+
 def test_compiled_entries_come_from_one_program(monkeypatch):
     pytest.importorskip("numba")
     f = jit(burgers)
