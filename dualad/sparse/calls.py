@@ -74,7 +74,7 @@ def assigned(out, of, known, x, v, index, ops=()):
 
     def put(rows, new):
         rows = np.array(rows).reshape(-1)
-        rows[places] = new
+        rows[places] = np.reshape(new, np.shape(new)[max(np.ndim(new) - np.ndim(places), 0) :])  # axes of length 1 may stand in front
         return rows.reshape(out.shape)
 
     sets, written = (of(arg) if type(arg) is Value else Sets(np.shape(arg)) for arg in (x, v))

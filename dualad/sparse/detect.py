@@ -18,7 +18,7 @@ from ..program.repeat import unrolled
 from ..rules.kinds import ROWS, Constant, strong_multiply
 from ..rules.shapes import select
 from .calls import called
-from .sets import Sets, TooDense, identity_table, scipy_sparse, together, union
+from .sets import Sets, TooDense, identity_table, together, union
 
 __all__ = ["dependencies"]
 
@@ -48,10 +48,14 @@ def dependencies(program: Program, active, columns, numbered) -> list:
         start += value.size
     program = unrolled(program, LONGEST_LOOP)
     reader = Reader(given, program)
-    return [
-        reader.held[reader.nodes[out]].matrix(columns) if isinstance(out, Value) else scipy_sparse().csr_array((size, columns), dtype=bool)
-        for out, size in zip(program.outputs, numbered, strict=True)
-    ]
+    rows = []
+    for k, (out, size) in enumerate(zip(program.outputs, numbered, strict=True)):
+        sets = reader.held[reader.nodes[out]] if isinstance(out, Value) else Sets((size,))
+        try:
+            rows.append(sets.matrix(columns))
+        except TooDense as error:
+            raise TooDense(f"sparsity: of output {k}, {out.type}, {error}: the derivative is dense") from None
+    return rows
 
 
 class Reader:

@@ -91,11 +91,12 @@ def found(f, args, kwargs, argnums=0, order=1, local=False):
         raise ValueError(f"sparsity: order is {order!r}: give 1 for the Jacobian, 2 for the Hessian")
     arguments = Arguments(args, kwargs, argnums, "sparsity")
     program, sizes = (recorded_program if local else traced_program)(f, arguments)
+    program = optimised(program)
     if order == 2:
-        program, sizes = gradient_program(program, arguments), [value.size for value in program.inputs[: arguments.active]]
+        program, sizes = optimised(gradient_program(program, arguments)), [value.size for value in program.inputs[: arguments.active]]
     from .detect import dependencies  # with the rooms of loop forms
 
-    rows = dependencies(optimised(program), program.inputs[: arguments.active], arguments.columns, sizes)
+    rows = dependencies(program, program.inputs[: arguments.active], arguments.columns, sizes)
     sparse = scipy_sparse()
     pattern = sparse.csr_array(sparse.vstack(rows, format="csr") if len(rows) > 1 else rows[0])
     pattern = sparse.csr_array(pattern + pattern.T) if order == 2 else pattern
