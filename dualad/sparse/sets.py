@@ -73,8 +73,8 @@ class Sets:
             numbers = np.moveaxis(numbers, axes, range(-len(axes), 0)) if axes else numbers
             small = numbers.shape[: len(shape)]
             rows.append((numbers.reshape(math.prod(small), -1), table))
-        places = np.arange(1, len(rows[0][0]) + 1, dtype=np.int32).reshape(small)
-        return Sets(shape, [(np.broadcast_to(places, shape), united(rows))])
+        numbers, table = united(rows)
+        return Sets(shape, [(np.broadcast_to(numbers.reshape(small), shape), table)])
 
     def varying(self, parts):
         """Return for each axis whether the row numbers of some part differ along it."""
@@ -92,8 +92,9 @@ class Sets:
         """Return the sets as the rows of a boolean sparse matrix, elements in C order."""
         if not self.parts:
             return scipy_sparse().csr_array((math.prod(self.shape), columns), dtype=bool)
-        rows = [(np.reshape(numbers, (-1, 1)), table) for numbers, table in self.parts]
-        return united(rows)[1:]
+        numbers, table = united([(np.reshape(numbers, (-1, 1)), table) for numbers, table in self.parts])
+        refuse(int(np.diff(table.indptr)[numbers].sum()))
+        return table[numbers]
 
 
 def together(shape, many, move):
@@ -120,7 +121,7 @@ def union(shape, many):
 
 
 def united(rows):
-    """Return the table whose rows are, after the empty one, the unions of the table rows that (m, k) arrays of numbers name."""
+    """Return the unions of the table rows that (m, k) arrays of numbers name: m row numbers, and their table."""
     sparse = scipy_sparse()
     count, columns = len(rows[0][0]), rows[0][1].shape[1]
     by_table: dict = {}
@@ -133,8 +134,7 @@ def united(rows):
     if entries > LARGE * sum(numbers.size for _, numbers in joined):  # it is worth to find those that are equal, or full
         joined, inverse, count = distinct(joined, lengths, columns)
         entries = sum(int(length[numbers].sum()) for length, (_, numbers) in zip(lengths, joined, strict=True))
-    if min(entries, count * columns) > MOST:
-        raise TooDense(f"the pattern would have about {min(entries, count * columns):.1e} entries")
+    refuse(min(entries, count * columns))
     total = None
     for table, numbers in joined:
         width = numbers.shape[1]
@@ -144,8 +144,13 @@ def united(rows):
         )
         product = chosen @ table
         total = product if total is None else total + product
-    table = with_empty_row(total)
-    return table if inverse is None else table[np.concatenate([[0], inverse + 1])]
+    return (np.arange(1, count + 1, dtype=np.int32) if inverse is None else inverse + 1), with_empty_row(total)
+
+
+def refuse(entries):
+    """Raise where there are too many entries."""
+    if entries > MOST:
+        raise TooDense(f"the pattern would have about {entries:.1e} entries")
 
 
 def distinct(joined, lengths, columns):
