@@ -8,14 +8,16 @@ import numpy as np
 
 from .forward import burgers
 from .harness import Case, Peer, Table, main
+from .pollution import pollution
 
 CHAIN = Table("sum(sin(x) * exp(-x**2) / (1 + x**2))", arrays=True, versus=("by hand in numba", "dualad.jit"))
 STEPS = Table("Steps of simulations", versus=("by hand in numba", "dualad.jit"))
-SCALAR = Table("Gradients, n = 100", versus=("dualad", "dualad.jit"))
+SCALAR = Table("Scalar code: gradients at n = 100, a Jacobian of 20 x 20", versus=("dualad", "dualad.jit"))
 DENSE = Table("Dense Jacobian of a 1-D Burgers residual", versus=("dualad", "dualad.jit"))
 WHOLE = Table("Gradients of whole chains", unit="ms", versus=("by hand in numba", "dualad.jit"), rtol=1e-7)
 TABLES = [CHAIN, STEPS, SCALAR, DENSE, WHOLE]
 
+POLLU, CONCENTRATIONS = "POLLU, Jacobian", np.linspace(0.1, 1.0, 20)
 GRAY_SCOTT, LORENZ = "VJP of a Gray-Scott step, 256 x 256", "VJP of a Lorenz RK4 step"
 F, KILL, DU, DV = 0.04, 0.06, 0.2, 0.1
 RUNS = "Lorenz, saved states of blocks", "Lorenz, Revolve(20) of blocks", "Gray-Scott, Revolve(12)"
@@ -129,6 +131,7 @@ def primals(quick):
     yield STEPS.title, LORENZ, Case(lorenz, STATE)
     for f in (rosenbrock, ackley):
         yield SCALAR.title, f.__name__, Case(f, (numbers(100),))
+    yield SCALAR.title, POLLU, Case(pollution, (CONCENTRATIONS,))
     for n in sizes(quick):
         yield DENSE.title, f"n = {n}", Case(burgers, (numbers(n),))
     for run, primal in zip(RUNS, whole_primals(quick), strict=True):
@@ -161,6 +164,7 @@ def tasks(quick, compiled):
     yield STEPS.title, LORENZ, Case(compiled(lambda s, p, g: vjp(lorenz, s, p)[1](g)), (*STATE, SEED))
     for f in (rosenbrock, ackley):
         yield SCALAR.title, f.__name__, Case(compiled(grad(f)), (numbers(100),))
+    yield SCALAR.title, POLLU, Case(compiled(jacobian(pollution)), (CONCENTRATIONS,))
     for n in sizes(quick):
         yield DENSE.title, f"n = {n}", Case(compiled(jacobian(burgers)), (numbers(n),))
 
@@ -261,6 +265,7 @@ def jax(quick):
     yield STEPS.title, LORENZ, Case(compiled(lambda s, p, g: jax.vjp(lambda s, p: lorenz(s, p, jnp), s, p)[1](g)), state)
     for f in (rosenbrock, ackley):
         yield SCALAR.title, f.__name__, Case(compiled(jax.grad(lambda x, f=f: f(x, jnp))), (jnp.asarray(numbers(100)),))
+    yield SCALAR.title, POLLU, Case(compiled(jax.jacfwd(lambda y: pollution(y, jnp))), (jnp.asarray(CONCENTRATIONS),))
     for n in sizes(quick):
         yield DENSE.title, f"n = {n}", Case(compiled(jax.jacrev(lambda u: burgers(u, jnp))), (jnp.asarray(numbers(n)),))
 

@@ -21,6 +21,7 @@ import tempfile
 import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import truediv
 from pathlib import Path
 from statistics import geometric_mean, median
 from time import perf_counter
@@ -344,7 +345,8 @@ def task_table(table, results, here):
                 cells.append(f"{show(median(outcome.seconds), table.unit)} ({outcome.ratio:.1f}x)")
         if versus:
             slow, fast = (outcomes[peer].seconds if peer in outcomes else [] for peer in versus)
-            factor = median(a / b for a, b in zip(slow, fast, strict=True)) if slow and fast else None
+            paired = len(slow) == len(fast)  # long calls are timed less often
+            factor = None if not (slow and fast) else median(map(truediv, slow, fast)) if paired else median(slow) / median(fast)
             cells.append(f"{factor:.2f}" if factor else "")
             factors += [factor] if factor else []
         lines.append(cells)
