@@ -18,6 +18,8 @@ With a predicate, ``advance`` asks it before each step but the first; it returns
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from .cache import load, seal
@@ -39,8 +41,9 @@ class Loops:
     functions : for each function, the kinds of its parameters; compiled ones are attributes of the same name.
     """
 
-    def __init__(self, units: list[Unit], functions: dict[str, list], lines: list[str]):
-        self.source = "\n\n\n".join([HEADER.rstrip(), *(unit.text for unit in units if unit.text), "\n".join(lines)]) + "\n"
+    def __init__(self, units: list[Unit], functions: dict[str, list], lines: list[str], contracted: tuple[str, ...] = ()):
+        header = f"{HEADER}\nCONTRACTED = {contracted}" if contracted else HEADER.rstrip()
+        self.source = "\n\n\n".join([header, *(unit.text for unit in units if unit.text), "\n".join(lines)]) + "\n"
         reason = too_long(self.source, sum(unit.source.nests for unit in units), *(unit.program for unit in units))
         if reason is not None:
             raise Unliftable(reason)
@@ -172,7 +175,8 @@ def emit_pull(step: Routine, pull: Routine) -> Loops:
         *indented(2, pulled, sums, g.swap(h, h)),
         *indented(1, g.store(g, h), q.store(q)),
     ]
-    return Loops([roles.unit, unit], {"fill": list(filling.values()), "pull": list(pulling.values())}, lines)
+    parts = tuple(re.findall(r"^def (\w+)", unit.text, re.MULTILINE))  # derivatives, which need not have NumPy's roundings
+    return Loops([roles.unit, unit], {"fill": list(filling.values()), "pull": list(pulling.values())}, lines, parts)
 
 
 def indented(depth, *groups):

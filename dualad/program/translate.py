@@ -1,7 +1,8 @@
 """Translation of emitted functions to LLVM: what numba does in seconds, because it must infer what is known here.
 
 Emitted source is a small language: numbers of four types and arrays of known shapes, loops over ranges, assignments, and calls of the
-functions in `kernels` and `scalars`. What is not in the language raises `Untranslatable`, and numba compiles it.
+functions in `kernels` and `scalars`. Products and sums of functions that a module names as ``CONTRACTED`` are fused, without the rounding
+in between. What is not in the language raises `Untranslatable`, and numba compiles it.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class Module:
         plain = fn.py_func
         name = plain.__name__
         if plain.__globals__ is self.space:
-            return self.function(self.definitions[name], self.space, kinds, frozenset())
+            fast = frozenset(["contract"] if name in self.space.get("CONTRACTED", ()) else [])
+            return self.function(self.definitions[name], self.space, kinds, fast)
         definition = definitions_of(inspect.getsourcefile(plain)).get(name)
         if definition is None:
             raise Untranslatable(f"{name} is made by another function")
@@ -113,7 +115,8 @@ class Function(Writer):
         if not self.ended:
             self.say("ret void")
         local = module.space is space
-        kept = "noinline" if self.loops else "" if local else "alwaysinline"
+        apart = self.loops or (self.fast and local and self.result == "void")  # what it stores is not contracted with what reads it
+        kept = "noinline" if apart else "" if local else "alwaysinline"
         header = f"define internal {self.result} @{self.name}({', '.join(given)}) nounwind {kept} {{"
         module.texts.append("\n".join([header, *self.slots, *self.lines, "}"]))
 
@@ -215,6 +218,8 @@ class Function(Writer):
         if isinstance(value, Array):
             raise Untranslatable("an array is returned")
         values = value if isinstance(value, list) else [value]
+        if self.fast and self.module.space is self.space:
+            values = list(map(self.fenced, values))
         types = [v.type for v in values]
         if isinstance(value, list):
             self.result, self.returns = f"{{ {', '.join(types)} }}", types
@@ -222,8 +227,15 @@ class Function(Writer):
             for k, v in enumerate(values):
                 text = self.let(f"insertvalue {self.result} {text}, {v.type} {v.text}, {k}")
         else:
-            self.result, text = types[0], value.text
+            self.result, text = types[0], values[0].text
         self.say(f"ret {self.result} {text}")
+
+    def fenced(self, x):
+        """Return a number that is not contracted with what is made of it, so that calls in a loop give the same bits in all turns."""
+        if x.type != "double":
+            return x
+        fence = self.module.declare("llvm.arithmetic.fence.f64", "double", "double")
+        return Number("double", self.let(f"call double {fence}(double {x.text})"))
 
     # --- expressions ------------------------------------------------------------------------------------------------------------
 

@@ -46,6 +46,11 @@ def relaxed(k, x, A):
     return 0.5 * x + np.linalg.solve(A, x)
 
 
+def scaled(k, state, c):
+    x, y = state
+    return c * x, y * c + x * c  # cotangents are sums and products of products
+
+
 random = np.random.default_rng(3)
 GRID = random.uniform(size=(20, 30))
 WAVES = {"u": GRID, "v": np.zeros((20, 30)), "energy": 0.5, "count": 3}
@@ -53,7 +58,7 @@ ROWS = {"force": random.uniform(size=(N, 4)), "gain": np.linspace(1.0, 2.0, N)}
 
 
 def total(tree):
-    return sum(np.sum(np.sin(leaf)) for leaf in optree.tree_leaves(tree))
+    return sum(np.sum(np.sin(abs(leaf) if np.iscomplexobj(leaf) else leaf)) for leaf in optree.tree_leaves(tree))
 
 
 CASES = {
@@ -64,6 +69,9 @@ CASES = {
     "products": (dense, (np.ones(5), random.normal(size=(5, 5)), np.zeros(5)), {}),
     "in place": (in_place, (random.uniform(size=50), 0.1), {}),
     "float32": (in_place, (random.uniform(size=50).astype(np.float32), np.float32(0.1)), {}),
+    "products of numbers": (scaled, ((0.3, 0.7), 0.9), {}),
+    "products of a few": (scaled, ((np.array([0.3, 0.1, 1.3]), np.array([1.1, 0.7, 0.9])), 0.9), {}),
+    "complex products": (scaled, ((np.array([0.3, 0.1j]), np.array([1.1j, 0.7])), 0.9 + 0.1j), {}),
     "calls": (relaxed, (np.ones(3), np.eye(3) * 3.0 + 0.1), {}),
 }
 
@@ -104,7 +112,7 @@ def test_value_and_gradient_are_those_of_the_step_itself(name):
     close(gradient(name, True), gradient(name, False), 1e-4 if name == "float32" else 1e-11)
 
 
-@pytest.mark.parametrize("name", ["numbers", "a mixed state", "inputs and outs", "in place"])
+@pytest.mark.parametrize("name", ["numbers", "a mixed state", "inputs and outs", "in place", "products of numbers", "products of a few"])
 def test_same_bits_under_every_schedule_block_and_storage(name, tmp_path):
     reference = bits(gradient(name, True))
     options = [{"block": n} for n in (1, 2, 5, N, 1000)]

@@ -180,3 +180,15 @@ def test_every_function_of_scalars_is_translated():
         given = ", ".join(["1", "2"][:count] if name.startswith(("at_least", "exact")) else ["x[0]"] * count)
         text = f"from dualad.program.scalars import {name}\n\n\n{HEAD}def part0(x, y):\n    y[0] = {name}({given})\n"
         machine.compiled(cache.load(text), text, "part0", [((1,), "float64")] * 2)
+
+
+def test_functions_that_are_named_are_contracted():
+    """A product and a sum are rounded once where the module says so, and what is returned is rounded."""
+    part = "def product(x, y):\n    return x * y\n\n\n{head}def fused(x, y, z):\n    return x * y + z\n\n\n"
+    body = "def part0(x, y):\n    y[0] = fused(x[0], x[1], x[2])\n    y[1] = product(x[3], x[4]) + x[2]\n"
+    x = np.array([1.0 + 2.0**-30, 1.0 - 2.0**-30, -1.0, 1.0 + 2.0**-30, 1.0 - 2.0**-30])
+    for named, expected in (("()", [0.0, 0.0]), ('("fused", "product")', [-(2.0**-60), 0.0])):
+        text = f"CONTRACTED = {named}\n\n\n{HEAD}{part.format(head=HEAD)}{HEAD}{body}"
+        y = np.zeros(2)
+        machine.compiled(cache.load(text), text, "part0", [((5,), "float64"), ((2,), "float64")])(x, y)
+        assert y.tolist() == expected
