@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import numpy as np
 
@@ -211,4 +212,4 @@ def array_of(function, node):
 
 
 #: how steps that are no parts are emitted, by their form
-STEPS = {Repeat: emit_loop}
+STEPS: dict[type, Any] = {Repeat: emit_loop}
