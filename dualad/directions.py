@@ -9,6 +9,7 @@ from .dispatch import dtype_of
 from .dual import make_dual
 from .executors import Crew
 from .levels import Level
+from .program.symbol import Symbol
 from .seeding import (
     CACHE,
     FEWEST,
@@ -22,6 +23,8 @@ from .seeding import (
     with_arguments,
 )
 from .streaming import Unchanged, spans
+
+COMPILED = 64 << 20  # bytes of the directions of a chunk, where it is compiled
 
 __all__ = ["Seeds", "inexact", "push_chunk", "push_chunks", "push_elsewhere"]
 
@@ -41,7 +44,9 @@ class Seeds:
         self.size = start
         self.chosen = chunk
         largest = max((dtype_of(leaf).itemsize * (b - a) for leaf, (a, b, _) in zip(self.leaves, self.slots, strict=True)), default=1)
-        self.chunk = max(1, min(self.size, chunk or max(FEWEST, CACHE // max(largest, 1))))
+        compiled = any(type(leaf) is Symbol for leaf in self.leaves)  # then nothing passes through the cache, and every chunk is code
+        room = COMPILED if compiled else CACHE
+        self.chunk = max(1, min(self.size, chunk or max(FEWEST, room // max(largest, 1))))
 
     def duals(self, start, level):
         """Return the input with the unit directions from `start` on."""

@@ -91,3 +91,12 @@ def test_zeros_of_the_structure_are_zeros():
     x[5] = np.inf
     compiled = jit(jacobian(lambda u: u * u), backend="numpy")(x)
     assert np.isinf(compiled[5, 5]) and np.count_nonzero(compiled) == 40
+
+
+def test_all_directions_are_one_chunk():
+    """Every chunk would be code of its own."""
+    m = np.random.default_rng(0).normal(size=(300, 300))
+    f = jit(jacobian(lambda x: np.tanh(m @ x)), backend="numpy")
+    x = np.linspace(0.0, 0.1, 300)
+    np.testing.assert_allclose(f(x), jacobian(lambda x: np.tanh(m @ x))(x), rtol=1e-12, atol=1e-12)
+    assert f.program(x).count("numpy.matmul") <= 2
