@@ -14,7 +14,7 @@ from dualad.conversions import another_goes_first
 from dualad.dispatch import apply, strengthen
 from dualad.dual import shows_memory
 from dualad.levels import Handle, new, shared_view
-from dualad.operators import BASIC, OPERATORS, compile_function, not_real
+from dualad.operators import BASIC, OPERATORS, define_late, not_real
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Multilinear
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
@@ -200,7 +200,7 @@ def define_binary(name, symbol, ufunc, operate):
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         text = source.format(method=method, **texts)
         general = general_operator(row, operate, getattr(Traced, method), method.startswith("__r"))
-        setattr(Var, method, compile_function(method, text, general=general, **space))
+        define_late(Var, method, text, general=general, **space)
 
 
 def general_operator(row, operate, slow, reflected):

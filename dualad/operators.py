@@ -118,6 +118,18 @@ def compile_function(name, source, **space):
     return space[name]
 
 
+def define_late(owner, method, source, **space):
+    """Give a class an operator that is compiled when it is first used: an import would spend a sixth of its time on it."""
+
+    def first(self, other):
+        compiled = compile_function(method, source, **space)
+        setattr(owner, method, compiled)
+        REFLECTED_METHODS.update({ufunc: compiled for ufunc, held in REFLECTED_METHODS.items() if held is first})
+        return compiled(self, other)
+
+    setattr(owner, method, first)
+
+
 def term(partial, name, t, scalar, singular):
     """Return the source of partial times tangent, and whether its value is a fresh buffer."""
     if partial in MARKED:
@@ -189,7 +201,7 @@ def define_binary(name, symbol, ufunc, operate):
     }
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         general = general_operator(method, row, operate)
-        setattr(Dual, method, compile_function(method, source.format(method=method, **texts), general=general, **space))
+        define_late(Dual, method, source.format(method=method, **texts), general=general, **space)
 
 
 def general_operator(method, row, operate):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import operator
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -242,3 +244,17 @@ def test_scalars_carry_numpy_tangents_with_directions():
     np.testing.assert_allclose(
         jacobian(lambda x: x[0] * x[1] + np.sin(x[2]) / x[0])(A), [A[1] - np.sin(A[2]) / A[0] ** 2, A[0], np.cos(A[2]) / A[0]], rtol=1e-14
     )
+
+
+def test_operators_are_compiled_once_when_they_are_first_used():
+    code = (
+        "import numpy as np, dualad, dualad.operators as o, checkpoint\n"
+        "made, compile_function = [], o.compile_function\n"
+        "o.compile_function = lambda name, *args, **space: made.append(name) or compile_function(name, *args, **space)\n"
+        "for verb in (dualad.derivative, checkpoint.grad):\n"
+        "    for _ in range(3):\n"
+        "        assert verb(lambda x: np.float64(2.0) * x + x * x)(3.0) == 8.0\n"
+        "assert made and all(made.count(name) <= 2 for name in made), made\n"  # once a class
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
