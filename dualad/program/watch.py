@@ -88,7 +88,10 @@ class Watch:
         elif isinstance(value, np.ndarray):
             if not value.dtype.hasobject and not isinstance(value, np.memmap):
                 self.arrays.append((value, value.copy()))
-        elif kind in (list, tuple, dict):
+        elif kind is tuple:  # which holds what it holds
+            for part in value[: LONGEST + 1]:
+                self.look(part, names)
+        elif kind in (list, dict):
             if len(value) <= LONGEST:
                 self.places.append((lambda held: len(held), value, len(value)))
                 for key in list(value) if kind is dict else range(len(value)):

@@ -152,3 +152,15 @@ def test_byte_order_of_others_is_turned():
         f = jit(lambda x: (np.sin(x), x[0]), backend=backend)
         np.testing.assert_array_equal(f(x)[0], np.sin(X))
         assert f(x)[0].dtype.isnative and len(f.entries) == 1 and f(X)[1] == 0.0 and len(f.entries) == 1
+
+
+def test_what_stands_in_a_tuple_is_watched_but_not_the_tuple():
+    pair, options = (2.0, np.ones(3)), ([1.0],)
+    f = jit(lambda x: x * pair[0] + pair[1] + options[0][0])
+    assert f(1.0)[0] == 4.0
+    pair[1][0] = 5.0
+    assert f(1.0)[0] == 8.0
+    options[0][0] = 2.0
+    assert f(1.0)[0] == 9.0
+    pair = (3.0, np.zeros(3))
+    assert f(1.0)[0] == 5.0
