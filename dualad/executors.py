@@ -87,13 +87,18 @@ class Crew:
         if isinstance(error, CancelledError):
             return RuntimeError(f"{where}: the {kind} was shut down, or cancelled {name}, before it was computed")
         if not isinstance(self.executor, ThreadPoolExecutor) and cannot_pickle(error):
+            instead = "or use a ThreadPoolExecutor"
+            if hasattr(self.executor, "_client"):
+                from cloudpickle import dumps
+            else:
+                dumps, instead = pickle.dumps, f"{instead}, or dask (client.get_executor()), which pickles closures too"
             for what, thing in self.shipped.items():
                 try:
-                    pickle.dumps(thing)
+                    dumps(thing)
                 except Exception as reason:
                     return TypeError(
                         f"{where}: the {kind} sends {what} to other processes, and it cannot be pickled ({reason}): define it at the top "
-                        f"level of a module, or use a ThreadPoolExecutor, or dask (client.get_executor()), which pickles closures too"
+                        f"level of a module, {instead}"
                     )
         if isinstance(error, RuntimeError) and "after shutdown" in str(error):
             return RuntimeError(f"{where}: the {kind} is shut down and takes no more work: call {where} inside its with statement")

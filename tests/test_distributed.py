@@ -15,7 +15,7 @@ import pytest
 from parallel_programs import X, f
 
 from checkpoint import MemberError, chain, jacobian_rows, map_gradients, value_and_grad
-from dualad import jacobian, jacobian_columns
+from dualad import jacobian, jacobian_columns, jit
 
 with warnings.catch_warnings():  # of the package's own
     warnings.simplefilter("ignore")
@@ -142,6 +142,14 @@ def test_a_cancelled_call_leaves_nothing_running(client, executor, tmp_path, kin
     count = len(list(tmp_path.iterdir()))
     time.sleep(0.3)
     assert len(list(tmp_path.iterdir())) == count <= 6
+
+
+def test_what_cannot_be_pickled_and_compiled_functions(executor):
+    lock, step = threading.Lock(), jit(lambda x: x * 2.0)
+    step(X)
+    np.testing.assert_array_equal(jacobian(lambda x: step(x), executor=executor)(X), 2.0 * np.eye(12))
+    with pytest.raises(TypeError, match=r"the ClientExecutor sends the function to other processes, and it cannot be pickled .*lock"):
+        jacobian(lambda x: (lock, x)[1], executor=executor)(X)
 
 
 def test_the_client_itself_is_answered(client):

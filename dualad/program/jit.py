@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -152,6 +153,13 @@ class Jit(Generic[Rest, Result]):
             entry.guard = guard_of(call, args, kwargs, entry)
         if entry.guard is not None:
             self.guards = (entry.guard, *self.guards[: MOST_GUARDS - 1])
+
+    def __reduce__(self):
+        """Return the name where there is one, else what it is made of: it is traced again in the other process."""
+        module, name = getattr(self.f, "__module__", None), getattr(self.f, "__qualname__", "")
+        if module != "__main__" and getattr(sys.modules.get(module), name, None) is self:
+            return name
+        return type(self), (self.f, self.static_argnums, self.static_argnames, self.backend, self.cache_size, self.threads)
 
     def __get__(self, instance, owner=None):
         """Return the compiled method of an instance, which is static: what its attributes hold is checked at each call."""

@@ -9,11 +9,21 @@ from pathlib import Path
 
 import numpy as np
 
+import dualad
+
 X = np.linspace(-1.0, 1.0, 12)
 M = np.cos(np.arange(60.0)).reshape(5, 12)
 
 
 def f(x):
+    return np.tanh(M @ x) * np.sum(x[::2] ** 2)
+
+
+compiled = dualad.jit(f)
+
+
+@dualad.jit
+def decorated(x):
     return np.tanh(M @ x) * np.sum(x[::2] ** 2)
 
 

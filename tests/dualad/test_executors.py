@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import multiprocessing
+import pickle
 import sys
 import threading
 import time
@@ -70,14 +71,22 @@ def test_closures_and_compiled_functions_under_threads():
             np.testing.assert_allclose(jacobian(g, executor=pool)(X), jacobian(g)(X), rtol=1e-13)
 
 
+@pytest.mark.parametrize("g", [programs.compiled, programs.decorated])
+def test_compiled_functions_are_sent_and_traced_there(g, processes):
+    g(X)  # whose machine code stays here
+    np.testing.assert_allclose(jacobian(g, executor=processes)(X), jacobian(f)(X), rtol=1e-13)
+    again = pickle.loads(pickle.dumps(g))
+    assert (again is g) == (g is programs.decorated) and np.array_equal(again(X), g(X))
+
+
 def test_every_worker_gets_some():
     threads = set()
     meet = threading.Barrier(2)
 
     def g(x):
-        if len(threads) < 2:
-            meet.wait(20)
-        threads.add(threading.get_ident())
+        if threading.get_ident() not in threads:
+            threads.add(threading.get_ident())
+            meet.wait(20)  # for the other one
         return x * 2.0
 
     with ThreadPoolExecutor(2) as pool:
