@@ -198,6 +198,12 @@ def chain(
     try:
         links = Links(step, source, state, params, inputs, outputs)
         top = highest(links.traced)
+        if any(level.abstract for level in links.levels):
+            from .within import entered_loop
+
+            looped = entered_loop(links, steps)
+            if looped is not None:
+                return looped
         options = {"steps": steps, "until": until, "max_steps": max_steps}
         if type(top) is Var:
             options |= {"stats": stats, "progress": progress, "check": check, "token": token}

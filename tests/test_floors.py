@@ -48,7 +48,7 @@ FLOORS = {
         "compressed streams",
         "gradient explain link",
         "stepper",
-        "compiled hessian ensemble",
+        "compiled hessian ensemble within",
         "chain",
         "__init__",
         "__main__",

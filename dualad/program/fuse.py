@@ -69,7 +69,7 @@ def plan(program: Program) -> Plan:
     order = reachable(outputs)
     stored = roots_of(order, outputs)
     steps = steps_of(order, stored)
-    return Plan(program, nodes, outputs, stored | {node for node in order if isinstance(node.form, Made)}, steps)
+    return Plan(program, nodes, outputs, stored | {node for node in nodes.values() if isinstance(node.form, Made)}, steps)
 
 
 def operands(node):
