@@ -196,6 +196,8 @@ class RecordedColumns(Columns):
         recording = recorded(self.f, self.x, self.where, self.nan_safe, self.budget)
         if getattr(recording.tape, "sweeps", ()):
             recording.release()
+            if self.budget is not None:
+                self.budget.kept = 0
             return None
         return recording
 

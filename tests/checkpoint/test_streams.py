@@ -121,6 +121,12 @@ def test_budgets(verb):
 
 
 @pytest.mark.parametrize("verb", [jacobian_rows, jacobian_columns])
+def test_budgets_of_chains(verb):
+    out = verb(PROGRAMS["chain"], X, out=np.empty((4, 4)), memory="10 MB")
+    np.testing.assert_allclose(out, jacobian(PROGRAMS["chain"])(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("verb", [jacobian_rows, jacobian_columns])
 def test_wrong_calls(verb):
     name = verb.__name__
     with pytest.raises(TypeError, match=f"{name}: x is a pytree"):
