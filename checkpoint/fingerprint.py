@@ -9,7 +9,7 @@ from functools import partial
 from hashlib import blake2b
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
-from zlib import crc32
+from zlib import adler32, crc32
 
 import numpy as np
 import optree
@@ -17,9 +17,10 @@ import optree
 from .storage.files import NAMESPACE
 from .storage.states import raw
 
-__all__ = ["ReplayCheck", "checksum", "digest", "digest_with_closure"]
+__all__ = ["ReplayCheck", "checksum", "described", "digest", "digest_with_closure"]
 
 PLAIN = (float, int, bool, complex, str, bytes, type(None), np.generic)
+PART = 1 << 20
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object in the structure: another one in every process
 
 
@@ -85,6 +86,12 @@ def digest(value: Any, what: str) -> str:
         total.update(len(piece).to_bytes(8))
         total.update(piece)
     return total.hexdigest()
+
+
+def described(value: Any, what: str) -> str:
+    """A number, a short text, a boolean or None as it is written; else its digest."""
+    text = repr(value) if isinstance(value, PLAIN) else ""
+    return text if 0 < len(text) <= 60 else digest(value, what)
 
 
 def digest_with_closure(function: Callable[..., Any], what: str) -> str:
@@ -171,7 +178,17 @@ def _pieces(value: Any, what: str) -> Iterator[Any]:
             kind = type(leaf).__name__
             raise TypeError(f"{what} has a leaf of type {kind}, whose data cannot be compared ({error})") from error
         yield f"{data.dtype.str} {data.shape}".encode()
-        yield raw(data)
+        yield from _summed(raw(data))
+
+
+def _summed(data: memoryview) -> Iterator[Any]:
+    """Data, of large ones two checksums of each part instead, which are seven times as fast as BLAKE2b."""
+    if len(data) <= PART:
+        yield data
+        return
+    for start in range(0, len(data), PART):
+        part = data[start : start + PART]
+        yield crc32(part).to_bytes(4) + adler32(part).to_bytes(4)
 
 
 def _source(function: Callable[..., Any], what: str) -> Iterator[Any]:

@@ -16,6 +16,7 @@ from .aliases import Aliases
 from .entries import Entry, Part
 from .leaves import added, is_floating, lifted, on_primals, one_level_down, read_only, was_written
 from .links import Rows, Stacked
+from .notes import Named, named
 from .replay import Snapshot
 from .storage.states import copy_state, has_arrays, nbytes
 from .sweep import Sweep
@@ -201,7 +202,7 @@ class Link(Entry):
         if self.resumes:
             self.sweep.add_row(k, shares)
 
-    def resuming(self, tape, *token):
+    def resuming(self, tape, token, block=None, until=None):
         """Return the options of a sweep that another process may go on with; `token` is what else says that it is the same call."""
         if getattr(tape, "pulled_in_lanes", False):
             raise TypeError(
@@ -209,8 +210,10 @@ class Link(Entry):
                 "or vjp for each row"
             )
         self.resumes = True
-        given = (self.links.source, self.params, self.inputs, self.active, self.active_inputs, *token)
-        return {"token": given, "beside": self.beside()}
+        inputs = optree.tree_unflatten(self.links.inputs_structure, self.inputs)
+        parts = {"step": self.links.source} | named("params", self.arguments) | named("inputs", inputs) | named("token", token)
+        parts |= {"what is differentiated": (self.active, self.active_inputs), "block": block, "until": until}
+        return {"token": Named(parts), "beside": self.beside()}
 
     def beside(self):
         """Return the functions that take back what the steps of each sweep left behind in a process before this one."""

@@ -12,7 +12,7 @@ from .actions import Action, Advance, Drop, Load, Reverse, Save
 from .schedules import Schedule
 from .storage.files import NAMESPACE
 
-__all__ = ["Beside", "Kinds", "Noted", "Rest", "skip", "structure_of", "text_of"]
+__all__ = ["Beside", "Kinds", "Named", "Point", "Rest", "named", "skip", "structure_of", "text_of"]
 
 Beside: TypeAlias = Mapping[str, Callable[[dict[int, list[Any]]], None] | None]
 
@@ -119,34 +119,60 @@ class Kinds:
         return [structure.unflatten(list(islice(rest, structure.num_leaves))) for structure in structures]
 
 
-class Noted(NamedTuple):
-    """What is in the file of a cotangent.
+class Point(NamedTuple):
+    """How far a sweep had come at a durable point.
 
     Attributes
     ----------
-    index : int
-        The step that was reversed.
+    sweep : str
+        ``"first"`` or ``"reverse"``.
     point : int
-        Of its mark.
-    seed : str
-        Digest of the cotangent of x_N, and of what else the pulls depend on.
-    state : str
-        Digest of x_index, from which it was pulled.
-    pulled : str
-        Digest of the cotangent of x_{N-1}.
-    turn : list of int
-        N, the point between the sweeps, and which states were saved there.
-    parts : list
-        The cotangent, as `Kinds` takes it apart.
+        How many actions of its schedule had been begun.
+    position : int or None
+        Index of the working state.
+    left : int
+        Steps not yet reversed; of a first sweep 0.
+    turn : int
+        How many actions the first sweep had, if it was done.
+    steps : int or None
+        N, if it was known.
+    first, seed, pulled, state : str
+        Digests, empty where there is none yet: of x_1; of the cotangent of x_N and of what else the pulls depend on; of the cotangent
+        of x_{N-1}; of x_left, from which the last pull went.
     """
 
-    index: int
+    sweep: str
     point: int
+    position: int | None
+    left: int
+    turn: int
+    steps: int | None
+    first: str
     seed: str
-    state: str
     pulled: str
-    turn: list[int]
-    parts: list[Any]
+    state: str
+
+
+MANY = 100  # leaves, which are then named together
+
+
+class Named(dict[str, Any]):
+    """A token of several parts, each of which is named where it differs."""
+
+
+def named(name: str, tree: Any) -> dict[str, Any]:
+    """The leaves of a tree by their names, as in ``params[0]['rate']``; its structure counts too, under the name itself.
+
+    Examples
+    --------
+    >>> sorted(named("params", ({"rate": 1.5}, 2.5)))
+    ["params", "params[0]['rate']", 'params[1]']
+    """
+    accessors, leaves, structure = optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
+    if len(leaves) > MANY or (len(leaves) == 1 and not len(accessors[0])):
+        return {name: tree}
+    empty = optree.tree_unflatten(structure, [0.0] * len(leaves))
+    return {name: empty} | {accessor.codify(name): leaf for accessor, leaf in zip(accessors, leaves, strict=True)}
 
 
 def structure_of(tree: Any) -> optree.PyTreeSpec:

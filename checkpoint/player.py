@@ -3,7 +3,8 @@
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, TypeAlias
+from time import monotonic
+from typing import Any, Protocol, TypeAlias
 
 from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .storage import DamagedState
@@ -15,6 +16,13 @@ __all__ = ["Player", "Pull", "Recorder", "Step", "misplaced"]
 Step: TypeAlias = Callable[[int, Any], Any]
 Pull: TypeAlias = Callable[[int, Any, Any], Any]
 Recorder: TypeAlias = Callable[[int, Any], tuple[Any, Callable[[Any], Any]]]
+
+
+class Watch(Protocol):
+    """Is told a working state when that is due."""
+
+    def at(self, position: int, *working: Any) -> None:
+        """Hear that the working state is x_position."""
 
 
 class Player:
@@ -37,6 +45,8 @@ class Player:
     ----------
     record : callable or None
         It may be another one in each sweep.
+    watch : Watch or None
+        Is told the working state between two steps.
     records : dict
         Pullbacks of the steps that are recorded.
     arrays : bool
@@ -58,6 +68,7 @@ class Player:
     def __init__(self, session: Session, initial: Any, again: Step, record: Recorder | None) -> None:
         self._session, self._initial, self._again, self.record = session, initial, again, record
         self.records: dict[int, Callable[[Any], Any]] = {}
+        self.watch: Watch | None = None
         self.arrays = has_arrays(initial)
         self.advances = self.pulls = self.peak_states = self.peak_bytes = 0
         self._recorded = 0  # bytes of the records
@@ -78,7 +89,7 @@ class Player:
         With a pull, the `left` first steps are reversed, and there is no working state in the end (goal None). A step that has an
         attribute `many` makes those of an action at once: ``many(start, stop, x) -> x_stop``.
         """
-        session, arrays, many = self._session, self.arrays, getattr(step, "many", None)
+        session, arrays, watch, many = self._session, self.arrays, self.watch, getattr(step, "many", None)
         save, load, drop, records = session.save, self.load, session.drop, self.records
         position = at  # None while there is no working state
         advances = pulls = 0
@@ -103,11 +114,18 @@ class Player:
                     advances += stop - start
                     if many is not None:
                         x, start = many(start, stop, canonical(x)), stop
+                        if session.due <= monotonic():
+                            watch.at(stop, x)  # type: ignore[union-attr]  # never due without one
                     elif not start and not arrays:  # a number may become an array in the first step
                         x = step(0, x)
                         start = 1
                         arrays = self.arrays = has_arrays(x)
-                    if arrays:
+                    if watch is not None:
+                        for k in range(start, stop):
+                            x = step(k, canonical(x) if arrays else x)
+                            if session.due <= monotonic():
+                                watch.at(k + 1, x)
+                    elif arrays:
                         for k in range(start, stop):
                             x = step(k, canonical(x))
                     else:
@@ -153,7 +171,11 @@ class Player:
                 base, x = earlier, session.load(earlier)
                 break
         if base < index:
-            x = self.play(self._again, (Advance(base, index),), base, index, x)[0]
+            watch, self.watch = self.watch, None  # which knows the actions of the schedule only
+            try:
+                x = self.play(self._again, (Advance(base, index),), base, index, x)[0]
+            finally:
+                self.watch = watch
         session.save(index, x)
         return x
 

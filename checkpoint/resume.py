@@ -1,29 +1,35 @@
 """How a sweep goes on from what a process before it left on disk.
 
-Whether it is the same call, the manifest says for what can be named (the step's source, `until`, the token, x_0, the schedule), and
-results say it for everything else: the folder has a digest of x_1, of the first cotangent that was pulled, and of the state from
-which the last pull went. The process that goes on makes the steps to these states and this pull again, writes nothing before they
-have given the same bits, and is otherwise refused.
+Whether it is the same call, the manifest says for what can be named (the step's source, `until`, parameters, the token, x_0, the
+schedule), and results say it for everything else: a durable point has a digest of x_1, of the first cotangent that was pulled, and of
+the state from which the last pull went. The process that goes on makes the steps to these states and this pull again, writes nothing
+before they have given the same bits, and is otherwise refused.
 """
 
+import json
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import chain
+from time import monotonic
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import optree
 
-from .actions import Action
-from .fingerprint import digest, digest_with_closure
-from .notes import Beside, Kinds, Noted, Rest, skip, structure_of, text_of
+from .actions import Action, Advance
+from .fingerprint import described, digest, digest_with_closure
+from .notes import Beside, Kinds, Named, Point, Rest, named, skip, structure_of, text_of
 from .schedules import Schedule
 from .storage import DamagedState
+from .storage.files import NAMESPACE
 from .storage.folder import ANEW, Mark
 from .storage.kept import KeptSession
-from .storage.states import canonical
+from .storage.states import canonical, copy_state, nbytes
 
 __all__ = ["Journal"]
+
+HELD = 1 << 20  # most bytes of x_N and x_{N-1} that wait for the first point of the reverse sweep
+SHARE = 100  # a digest is taken no earlier than after so many times the time that the last one took
 
 
 class Journal:
@@ -37,7 +43,7 @@ class Journal:
         x_0.
     step : callable
     token : pytree
-        What else says that it is the same call.
+        What else says that it is the same call; parts that are to be named, in a `Named`.
     schedule : Schedule
     until : callable or None
     beside : mapping
@@ -60,24 +66,27 @@ class Journal:
         until: Callable[..., Any] | None = None,
         beside: Beside = MappingProxyType({}),
     ) -> None:
-        self._session, self._initial, self._step, self._token, self._beside = session, state, step, token, beside
-        self._sweep = "first"
-        self._call = {
-            "step": digest(step, "resume: step"),
-            "until": None if until is None else digest_with_closure(until, "resume: until"),
-            "token": digest(token, "resume: the token"),
-            "initial state": digest(state, "resume: the initial state"),
-            "schedule": text_of(schedule),
-        }
-        self._schedule = schedule
+        self._session, self._initial, self._step, self._schedule, self._beside = session, state, step, schedule, beside
+        parts = token if isinstance(token, Named) else named("token", token)
+        self._token = dict(parts)
+        given = {"step": step} | self._token | named("state", state)
+        self._call = {name: described(value, f"resume: {name}") for name, value in given.items()}
+        if until is not None:
+            self._call["until"] = digest_with_closure(until, "resume: until")
+        self._call["schedule"] = text_of(schedule)
         self._structure = structure_of(state)
-        self._kinds = Kinds(state, token)
+        self._kinds = Kinds(state, self._token)
+        self._sweep, self._cotangent = "first", None
         self._marks: list[Mark] = []  # of the process before, while they are of use
-        self._noted: Noted | None = None  # the newest cotangent of the process before
-        self._turn = 0  # point between the two sweeps
+        self._found: Point | None = None  # of the process before
+        self._parts: list[Any] = []  # of its cotangent
+        self._working: list[Any] = []  # its working state, if it had one
+        self._rest: Rest | None = None  # what was left to do
         self._compared: dict[int, list[Any]] | None = None  # rows of steps made again, which are not written
-        self._seed = self._pulled = ""  # digests: see Noted
-        self._resumed = False
+        self._seed = self._pulled = self._first = self._state = ""  # digests: see Point
+        self._turn = self._left = 0
+        self._digest_due = 0.0
+        self._ends: list[Any] = []  # leaves of x_N and x_{N-1} that are not yet written
         self.made = 0
 
     # ------------------------------------------------------------------------------------------------ the first sweep
@@ -95,29 +104,67 @@ class Journal:
         tuple or None
             x_N, a list of x_{N-1} if that is not among the saved states, and N, if the first sweep is done.
         """
-        self._steps, session = steps, self._session
-        self._noted, self._compared = None, None
-        self._marks = session.begin(self._call | {"steps": steps})
-        for mark in self._marks[::-1]:  # whatever stands in the newest one's place must not say how far the sweep came
-            if session.is_of_this_run(mark):
-                break
-            self._discard([mark], f"{mark.path} cannot be read, or is of another run")
-        self._resumed = bool(self._marks)
-        if not self._resumed:
+        self._steps, self._compared, self._sweep, self._cotangent = steps, None, "first", None
+        self._seed = self._pulled = self._first = self._state = ""
+        self._marks = self._session.begin(self._call | {"steps": steps})
+        self._find()
+        found = self._found
+        if found is None:
+            self._session.discard(self._marks)
+            self._marks = []
             return None
-        self._compared = {}
-        self._same_first_step()
-        self._noted = self._newest_cotangent()
-        final = self._final()
-        if final is None:
-            self._discard([mark for mark in self._marks if mark.kind != "state"])
+        self._compared, self._first = {}, found.first
+        self._take_over(found)
+        if found.first:
+            self._same(found.first, self._again(0, self._initial), "step 0", "x_1")
+        if found.sweep == "first":
             return None
-        states, (count, self._turn, *self._saved) = final
-        self._last = states[1]
+        count, self._turn = found.steps or 0, found.turn
+        final, last = self._final(count)
         self._enter("first", range(count))
-        return states[0], [] if count - 1 in self._saved else [self._last], count
+        self._last = last
+        return final, [] if count - 1 in self._saved else [last], count
 
-    def forward(self) -> tuple[Iterator[Action], int | None, int]:
+    def _find(self) -> None:
+        """The newest point that can be read back."""
+        self._found = None
+        for mark in [mark for mark in self._marks if mark.kind == "point"][::-1]:
+            try:
+                text, *leaves = self._session.read(mark)
+                self._found = Point(**json.loads(text))
+            except DamagedState as error:
+                _warn(f"{error}; the sweep goes on from an earlier point, or begins again")
+                continue
+            n = self._structure.num_leaves
+            count = 0 if self._found.position is None else n if self._found.sweep == "reverse" else len(leaves)
+            self._working = [self._structure.unflatten(leaves[i : i + n]) for i in range(0, count, max(n, 1))]
+            if self._found.position is not None and not n:
+                self._working = [self._initial] * 2
+            self._parts = leaves[count:]
+            return
+
+    def _take_over(self, found: Point) -> None:
+        """Find what is saved at a point, and what is left to do."""
+        steps = self._steps if found.sweep == "first" else found.steps
+        first = found.point if found.sweep == "first" else found.turn
+        actions = self._schedule.forward(self._steps)
+        rest = skip(actions, first, Rest(actions, [], 0, steps or 0))
+        if found.sweep == "reverse":
+            self._saved = rest.saved
+            actions = self._schedule.reverse(steps or 0, rest.saved)
+            rest = skip(actions, found.point, Rest(actions, rest.saved, (steps or 0) - 1, steps or 0))
+            if rest.left != found.left:
+                raise DamagedState(f"Disk: {self._session.path}: a point contradicts the schedule; {ANEW}")
+        begun = found.point
+        if found.position is not None and rest.position is not None and found.position < rest.position:
+            rest, begun = rest._replace(actions=chain([Advance(found.position, rest.position)], rest.actions)), begun - 1
+        for error in self._session.adopt(rest.saved, self._initial, self._marks):
+            _warn(f"{error}; what was in it is computed again")
+        if found.position is not None:
+            rest = rest._replace(position=found.position)
+        self._rest = rest._replace(actions=self._numbered(rest.actions, begun))
+
+    def forward(self) -> tuple[Iterator[Action], int | None, list[Any]]:
         """Skip what is done of the first sweep.
 
         Returns
@@ -125,22 +172,18 @@ class Journal:
         actions : iterator of Action
             What is left.
         index : int or None
-            The saved state to go on from; None for x_0, when nothing is done.
-        position : int
-            How many steps had been made.
+            Of the working state; None where nothing is done.
+        states : list
+            The working state, and the one before it where that was held.
         """
-        while self._marks:
-            newest = self._marks[-1]
-            actions = self._schedule.forward(self._steps)
-            rest = skip(actions, newest.point, Rest(actions, [], 0, 0))
-            if newest.index in rest.saved and rest.position in (newest.index, newest.index + 1):
-                self._enter("first", range(newest.index))
-                self._session.adopt(rest.saved, self._initial, self._marks)
-                self._marks, self._session.point = [], newest.point
-                return self._numbered(rest.actions, newest.point), newest.index, rest.position
-            self._discard([newest], f"{newest.path} is not of the first sweep, whose end is lost")
-        self._enter("first", range(0))
-        return self._numbered(self._schedule.forward(self._steps), 0), None, 0
+        found, rest = self._found, self._rest
+        self._found = self._rest = None
+        if found is None or rest is None or not self._working or found.position is None:
+            self._enter("first", range(0))
+            return self._numbered(self._schedule.forward(self._steps), 0), None, []
+        self._enter("first", range(found.position))
+        working, self._working = self._working, []
+        return rest.actions, found.position, working
 
     def watching(self, step: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
         """The same step, of the first sweep; a digest of x_1 is noted.
@@ -157,7 +200,7 @@ class Journal:
         def watched(k: int, x: Any) -> Any:
             y = step(k, x)
             if not k:
-                self._session.add_row("check", 0, [digest(y, "resume: a state")])
+                self._first = digest(y, "resume: a state")
             return y
 
         return watched
@@ -175,13 +218,18 @@ class Journal:
             N.
         """
         session = self._session
-        self._turn = session.point = session.point + 1
-        self._saved = session.indices()
-        self._note_final(final, last[0] if last else session.held(steps - 1) if steps else final, steps)
+        self._turn, self._saved, self._sweep = session.point, session.indices(), "reverse"
+        self._last = last[0] if last else session.held(steps - 1) if steps else final
+        self._left, self._count, session.point = steps, steps, 0
+        self._ends = self._leaves(steps, copy_state(final)) + self._leaves(steps - 1, copy_state(self._last))
+        if nbytes(self._ends) > HELD:
+            self._note_ends()
+        if steps and monotonic() >= session.due:
+            self._commit([])
 
     # ---------------------------------------------------------------------------------------------- the reverse sweep
 
-    def reverse(self, steps: int, seed: Any, token: Any, pull: Callable[[int, Any, Any], Any]) -> tuple[Rest, Any]:
+    def reverse(self, steps: int, seed: Any, token: Any, pull: Callable[[int, Any, Any], Any]) -> tuple[Rest, Any, Any]:
         """Skip what is done of the reverse sweep.
 
         Parameters
@@ -200,47 +248,51 @@ class Journal:
             What is left.
         g : pytree
             The cotangent to go on from.
+        state : pytree
+            The working state to go on from; None if the actions begin with loading one, or with x_{N-1}.
 
         Raises
         ------
         ValueError
             If it was another seed, or another pull.
         """
-        session, noted = self._session, self._noted
+        session, found, rest = self._session, self._found, self._rest
+        self._found = self._rest = None
         self._seed = digest((seed, token), "resume: the cotangent")
-        self._kinds, self._pulled = Kinds(self._initial, self._token, seed), ""
+        self._kinds, self._pulled, self._state = Kinds(self._initial, self._token, seed), "", ""
         self._container = optree.tree_structure(seed, none_is_leaf=True)
-        if not self._marks:
-            self._saved = session.indices()
-        self._count = [steps, self._turn, *self._saved]
-        rows: dict[int, list[Any]] | None = {}
-        if noted is not None:
-            if noted.seed != self._seed:
+        self._count = self._left = steps
+        working = self._working.pop() if self._working else None
+        if found is not None and rest is not None:
+            if found.seed and found.seed != self._seed:
                 raise ValueError(
                     f"Disk: {session.path} holds a reverse sweep that began with another cotangent of x_N than this one; "
                     f"make the same call again, or {ANEW}"
                 )
-            if noted.index:
-                self._same(noted.state, self._advanced(noted.index - 1, noted.index), f"step {noted.index - 1}", f"x_{noted.index}")
-            self._same_first_pull(noted, steps, seed, pull)
-            rows = self._reverse_rows(range(noted.index, steps))
-        if rows is None:
-            noted = None
-        rest, point = self._rest(steps, noted)
-        if noted is None:
-            self._discard([mark for mark in self._marks if mark.kind == "cotangent"])
-            self._enter("reverse", range(0))
-        else:
-            self._pulled = noted.pulled
-            self._enter("reverse", range(noted.index, steps), rows)
-            seed = self._container.unflatten(self._kinds.together(noted.parts))
-        if self._marks:
-            session.adopt(rest.saved, self._initial, self._marks)
-        self._marks, self._noted, session.point = [], None, point
-        return rest._replace(actions=self._numbered(rest.actions, point)), seed
+            rows: dict[int, list[Any]] | None = {}
+            if found.left < steps:
+                if found.left:
+                    found_x = self._advanced(found.left - 1, found.left, working, found.position)
+                    self._same(found.state, found_x, f"step {found.left - 1}", f"x_{found.left}")
+                self._same_first_pull(found, steps, seed, pull)
+                rows = self._reverse_rows(range(found.left, steps))
+            if rows is not None:
+                self._enter("reverse", range(found.left, steps), rows)
+                if found.left < steps:
+                    self._pulled, self._state, self._left = found.pulled, found.state, found.left
+                    seed = self._container.unflatten(self._kinds.together(self._parts))
+                self._cotangent = seed
+                self._marks = []
+                return rest, seed, working
+            session.forget(self._saved)
+        self._enter("reverse", range(0))
+        self._marks, session.point = [], 0
+        self._cotangent = seed
+        actions = self._numbered(self._schedule.reverse(steps, self._saved), 0)
+        return Rest(actions, session.indices(), steps - 1, steps), seed, None
 
     def noting(self, pull: Callable[[int, Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
-        """The same pull; the cotangent that it returns is noted.
+        """The same pull; now and then there is a durable point behind it.
 
         Parameters
         ----------
@@ -250,27 +302,71 @@ class Journal:
         -------
         callable
         """
+        session, resumed = self._session, self._pulled or self._first
 
         def noted(k: int, x: Any, g: Any) -> Any:
-            state = digest(x, "resume: a state")
+            started = monotonic()
+            self._state, self._cotangent = "", None
+            if started >= min(session.due, self._digest_due):
+                self._state = digest(x, "resume: a state")
+                self._digest_due = started + (SHARE * (monotonic() - started) if session.every else 0.0)
             try:
                 g = pull(k, x, g)
             except RuntimeError as error:
-                if self._resumed:
-                    error.add_note(f"Disk: states in {self._session.path} are of an earlier process; if the call is not the same, {ANEW}")
+                if resumed:
+                    error.add_note(f"Disk: states in {session.path} are of an earlier process; if the call is not the same, {ANEW}")
                 raise
-            leaves, structure = optree.tree_flatten(g, none_is_leaf=True)
-            if structure != self._container:
-                raise TypeError(
-                    f"resume: the pull of step {k} returned a cotangent of the structure {structure}; the seed's is "
-                    f"{self._container}: begin with a seed that has the structure of all cotangents"
-                )
-            self._pulled = self._pulled or digest(g, "resume: a cotangent")
-            turn = np.array(self._count, np.int64)
-            self._session.note(k, [self._seed, state, self._pulled, turn, *self._kinds.apart(leaves)], "cotangent")
+            self._cotangent, self._left = g, k
+            if not self._pulled:
+                self._check_container(g)
+                self._pulled = digest(g, "resume: a cotangent")
+            if monotonic() >= session.due:
+                self._commit([])
             return g
 
         return noted
+
+    def at(self, position: int, *working: Any) -> None:
+        """Make a durable point between two steps, if it can be.
+
+        Parameters
+        ----------
+        position : int
+        *working : pytree
+            The working state x_position, and, in a first sweep of unknown length, the one before it if that is held.
+        """
+        self._commit([leaf for x in working for leaf in self._leaves(position, copy_state(x))], position)
+
+    def _commit(self, leaves: list[Any], position: int | None = None) -> None:
+        """Make a durable point, unless the last one is still being written, or the last pull has no digest."""
+        session, reverse = self._session, self._sweep == "reverse"
+        begun = reverse and self._left < self._count
+        if (begun and self._left and not self._state) or not session.ready():
+            return
+        if reverse and self._ends:
+            self._note_ends()
+        point = Point(
+            self._sweep, session.point, position, self._left if reverse else 0, self._turn, self._count if reverse else self._steps,
+            self._first, self._seed, self._pulled, self._state,
+        )  # fmt: skip
+        if begun:
+            self._check_container(self._cotangent)
+            leaves += self._kinds.apart(optree.tree_leaves(copy_state(self._cotangent), none_is_leaf=True))  # type: ignore[arg-type]
+        session.commit(self._left if reverse else position or 0, [json.dumps(point._asdict()), *leaves])
+
+    def _check_container(self, g: Any) -> None:
+        structure = optree.tree_structure(g, none_is_leaf=True)
+        if structure != self._container:
+            raise TypeError(
+                f"resume: the pull of step {self._left} returned a cotangent of the structure {structure}; the seed's is "
+                f"{self._container}: begin with a seed that has the structure of all cotangents"
+            )
+
+    def _leaves(self, index: int, x: Any) -> list[Any]:
+        leaves, structure = optree.tree_flatten(x, none_is_leaf=True, namespace=NAMESPACE)
+        if structure != self._structure:
+            self._session.refuse(index, structure, self._structure)
+        return leaves
 
     def add_row(self, k: int, leaves: list[Any]) -> None:
         """Keep what step k leaves behind besides its state or cotangent: there is one row for every step, or for none.
@@ -288,48 +384,25 @@ class Journal:
 
     # ------------------------------------------------------------------------------------------------- what is there
 
-    def _newest_cotangent(self) -> Noted | None:
-        for mark in [mark for mark in self._marks if mark.kind == "cotangent"][::-1]:
-            try:
-                seed, state, pulled, turn, *parts = self._session.read(mark)
-                return Noted(mark.index, mark.point, seed, state, pulled, turn.tolist(), parts)
-            except DamagedState as error:
-                self._discard([mark], f"{error}; the reverse sweep begins again")
-        return None
-
-    def _final(self) -> tuple[list[Any], list[int]] | None:
-        """x_N and x_{N-1}, with N, the point between the sweeps and what was saved there; None if that is not known."""
-        turn = None if self._noted is None else self._noted.turn
+    def _final(self, steps: int) -> tuple[Any, Any]:
+        """x_N and x_{N-1}."""
         for mark in [mark for mark in self._marks if mark.kind == "final"]:
             try:
-                *leaves, found = self._session.read(mark)
-                n = self._structure.num_leaves
-                if not n:
-                    return [self._initial] * 2, found.tolist()
-                return [self._structure.unflatten(leaves[i : i + n]) for i in range(0, len(leaves), n)], found.tolist()
+                leaves, n = self._session.read(mark), self._structure.num_leaves
+                return self._structure.unflatten(leaves[:n]), self._structure.unflatten(leaves[n:])
             except DamagedState as error:
                 _warn(f"{error}; x_{mark.index} is computed again")
-        if turn is None:
-            return None
         if not any(mark.kind == "final" for mark in self._marks):
-            _warn(f"Disk: {self._session.path} has lost its file of x_{turn[0]} (*.final), which is computed again")
-        steps, self._turn, *self._saved = turn
+            _warn(f"Disk: {self._session.path} has lost its file of x_{steps} (*.final), which is computed again")
         last = self._advanced(steps - 1, steps - 1)
         final = self._again(steps - 1, last)
-        self._session.point = self._turn
-        self._note_final(final, last, steps)
-        return [final, last], turn
+        self._count = steps
+        self._ends = self._leaves(steps, copy_state(final)) + self._leaves(steps - 1, copy_state(last))
+        return final, last
 
-    def _rest(self, steps: int, noted: Noted | None) -> tuple[Rest, int]:
-        """What is left of the reverse sweep, and the point."""
-        done, left = (self._turn, steps) if noted is None else (noted.point, noted.index)
-        newest = self._marks[-1] if self._marks else None
-        for point in (done,) if newest is None else (max(newest.point, done), done):  # states were saved after the cotangent
-            actions = self._schedule.reverse(steps, self._saved)
-            rest = skip(actions, point - self._turn, Rest(actions, self._saved, steps - 1, steps))
-            if rest.left == left and (point == done or newest is None or newest.index in rest.saved):
-                return rest, point
-        raise DamagedState(f"Disk: {self._session.path}: the files of the reverse sweep contradict each other; {ANEW}")
+    def _note_ends(self) -> None:
+        self._session.note(self._count, self._ends)
+        self._ends = []
 
     def _reverse_rows(self, done: range) -> dict[int, list[Any]] | None:
         if self._beside.get("reverse") is None:
@@ -363,22 +436,11 @@ class Journal:
 
     # ------------------------------------------------------------------------------------------------ making again
 
-    def _same_first_step(self) -> None:
-        if not any(mark.index or mark.kind != "state" for mark in self._marks):
-            return
-        noted, found = self._session.rows("check").get(0), self._again(0, self._initial)
-        if noted is None:
-            path = self._session.log_path("check")
-            _warn(f"Disk: {path} cannot be read back; whether the first step still gives what it gave is not compared")
-            self._session.add_row("check", 0, [digest(found, "resume: a state")])
-        else:
-            self._same(noted[0], found, "step 0", "x_1")
-
-    def _same_first_pull(self, noted: Noted, steps: int, seed: Any, pull: Callable[[int, Any, Any], Any]) -> None:
+    def _same_first_pull(self, found: Point, steps: int, seed: Any, pull: Callable[[int, Any, Any], Any]) -> None:
         self._compared = {}
         copy = self._session.copy
         g = pull(steps - 1, canonical(copy(self._last)), copy(seed))
-        self._same(noted.pulled, g, f"the pull of step {steps - 1}", "cotangent")
+        self._same(found.pulled, g, f"the pull of step {steps - 1}", "cotangent")
 
     def _same(self, noted: str, found: Any, what: str, result: str) -> None:
         if noted != (found if isinstance(found, str) else digest(found, "resume: a result")):
@@ -393,13 +455,15 @@ class Journal:
         self.made += 1
         return canonical(self._step(k, canonical(self._session.copy(x))))
 
-    def _advanced(self, index: int, stop: int) -> Any:
-        """x_stop, from the newest state up to x_index that can be read back."""
+    def _advanced(self, index: int, stop: int, working: Any = None, position: int | None = None) -> Any:
+        """x_stop, from the newest state up to x_index that can be read back; the working state x_position may be one."""
         start, x = 0, self._initial
-        for mark in sorted(self._marks, key=lambda mark: -mark.index):
-            if mark.kind == "state" and mark.index <= index:
+        if position is not None and position <= index:
+            start, x = position, working
+        for earlier in reversed(self._session.indices()):
+            if start < earlier <= index:
                 try:
-                    start, x = mark.index, self._structure.unflatten(self._session.read(mark))
+                    start, x = earlier, self._session.held(earlier)
                     break
                 except DamagedState as error:
                     _warn(f"{error}; x_{index} is computed from an earlier one")
@@ -407,18 +471,13 @@ class Journal:
             x = self._again(k, x)
         return x
 
-    def _note_final(self, final: Any, last: Any, steps: int) -> None:
-        self._session.note(steps, [final, last, np.array([steps, self._turn, *self._saved], np.int64)], "final")
-
-    def _discard(self, marks: list[Mark], why: str = "") -> None:
-        if why:
-            _warn(why if why.startswith("Disk") else f"Disk: {why}")
-        self._marks = [mark for mark in self._marks if mark not in marks]
-        self._session.discard(marks)
-
     def _numbered(self, actions: Iterator[Action], start: int) -> Iterator[Action]:
-        session = self._session
-        for session.point, action in enumerate(actions, start + 1):
+        self._session.point = start
+        return self._counted(actions)
+
+    def _counted(self, actions: Iterator[Action]) -> Iterator[Action]:
+        for action in actions:
+            self._session.point += 1
             yield action
 
 

@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Iterator
-from time import perf_counter
+from time import monotonic, perf_counter
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -152,7 +152,7 @@ class Sweep:
         if isinstance(self._session, KeptSession):
             if check:
                 raise ValueError("sweep: check=True compares the sweeps of one process; it does not go with resume=True")
-            self._journal = Journal(self._session, self._initial, step, token, schedule, until, beside)
+            self._journal = self._player.watch = Journal(self._session, self._initial, step, token, schedule, until, beside)
         self._last: list[Any] = []  # x_{N-1} between the phases, if it is not among the saved states
         self._ready = False
         self._seconds = 0.0
@@ -276,9 +276,9 @@ class Sweep:
         """The reverse sweep, or what is left of it."""
         session = self._session
         if self._journal is None:
-            rest = Rest(self._schedule.reverse(steps, session.indices()), session.indices(), steps - 1, steps)
+            x, rest = None, Rest(self._schedule.reverse(steps, session.indices()), session.indices(), steps - 1, steps)
         else:
-            rest, g = self._journal.reverse(steps, g, token, pull)
+            rest, g, x = self._journal.reverse(steps, g, token, pull)
             pull = self._journal.noting(pull)
         if rest.saved:
             session.prefetch(rest.saved[-1])
@@ -290,33 +290,34 @@ class Sweep:
         bar.start(steps, steps - rest.left)
         play, pull = self._player.play, bar.counting(pull)
         # only the player refers to the working state and the copied cotangent: each is freed when the next one is there
-        return play(self._again, rest.actions, rest.position, None, self._turned(rest, steps), pull, copy_state(g), rest.left)[1]
+        held = [x]
+        del x
+        return play(self._again, rest.actions, rest.position, None, self._turned(rest, steps, held), pull, copy_state(g), rest.left)[1]
 
-    def _turned(self, rest: Rest, steps: int) -> Any:
+    def _turned(self, rest: Rest, steps: int, held: list[Any]) -> Any:
         """The working state that the reverse sweep, or what is left of it, begins with; None if it begins by loading one."""
-        last = self._last.pop() if self._last else None
-        if rest.position is None:
-            return None
+        last, x = self._last.pop() if self._last else None, held.pop()
+        if x is not None or rest.position is None:
+            return x
         if last is not None and rest.left == steps and rest.position == steps - 1:
             return last
         return self._player.load(rest.position)
 
-    def _begin(self, bar: Bar, actions: Iterator[Action]) -> tuple[Iterator[Action], int, int, Any]:
-        """What is left of the first sweep, where it begins and how many steps were made, and the state there."""
-        actions, index, made = (actions, None, 0) if self._journal is None else self._journal.forward()
+    def _begin(self, bar: Bar, actions: Iterator[Action]) -> tuple[Iterator[Action], int, list[Any]]:
+        """What is left of the first sweep, how many steps were made, the state there and perhaps the one before it."""
+        actions, index, working = (actions, None, []) if self._journal is None else self._journal.forward()
         bar.start(self._steps, index or 0)
         if index is None:
-            return actions, 0, 0, self._session.copy(self._initial)
-        x = self._player.load(index)
-        self._player.arrays = has_arrays(x)
-        return actions, index, made, x
+            return actions, 0, [self._session.copy(self._initial)]
+        self._player.arrays = has_arrays(working[0])
+        return actions, index, working
 
     def _run_known(self, bar: Bar, step: Step, steps: int) -> Any:
         if not steps:
             return self._session.copy(self._initial)
         last = steps - 1
-        actions, at, _, x = self._begin(bar, self._schedule.forward(steps))
-        x = self._player.play(step, actions, at, last, x)[0]
+        actions, at, working = self._begin(bar, self._schedule.forward(steps))
+        x = self._player.play(step, actions, at, last, working.pop(0))[0]
         if last not in self._session:  # a copy is kept: the step may write into x, or own it as a buffer it uses again
             self._last.append(self._session.copy(x))
         self._player.advances += 1
@@ -327,11 +328,9 @@ class Sweep:
         until, session = self._until, self._session
         assert until is not None
         held = self._last
-        actions, k, made, x = self._begin(bar, self._schedule.forward(None))
-        x = canonical(x)
-        if k < made:  # x_{made - 1} was saved when the step to the working state had been made
-            self._player.advances += 1
-            x, k = canonical(step(k, x)), made
+        actions, k, working = self._begin(bar, self._schedule.forward(None))
+        x = canonical(working.pop(0))
+        held += working
         while not truth(until(k, x), where="sweep", k=k):
             if k == self._max_steps:
                 raise RuntimeError(
@@ -358,6 +357,8 @@ class Sweep:
                 self._player.arrays = has_arrays(x)
             if self._player.arrays:
                 x = canonical(x)
+            if self._journal is not None and session.due <= monotonic():
+                self._journal.at(k, x, *held)
         self._steps = k
         return x
 

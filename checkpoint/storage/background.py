@@ -3,21 +3,30 @@
 import os
 import shutil
 import tempfile
+import warnings
 import weakref
 from _thread import start_new_thread
 from collections import deque
 from pathlib import Path
 from secrets import token_hex
+from time import monotonic
 from typing import Any
 
+import numpy as np
 import optree
 
+from ..units import format_bytes
 from .files import NAMESPACE, check_leaves, read_leaves, write_leaves
+from .pool import Pattern, Pool
 from .states import copy_state, nbytes
 from .storage import Session
 from .worker import Job, Worker
 
-__all__ = ["DiskSession", "File", "Folder"]
+__all__ = ["Batch", "DiskSession", "File", "Folder"]
+
+SMALL = 1 << 23  # bytes of the largest state that is gathered in main memory, and written together with others
+PATIENCE = 5.0  # seconds of waiting after which it may warn
+POOL = 1 << 26  # most bytes of small states in main memory
 
 
 class DiskSession(Session):
@@ -43,13 +52,17 @@ class DiskSession(Session):
 
     def __init__(self, path: Path | None, queue: int) -> None:
         self._path, self._queue = path, queue
-        self._files: dict[int, File] = {}
-        self._bytes = 0
-        self._writing: deque[File] = deque()  # oldest first
+        self._files: dict[int, File] = {}  # of large states
+        self._pool = Pool(SMALL)  # the small ones that are in main memory
+        self._batches: dict[int, Batch] = {}  # in which a small state was written
+        self._evicted: set[int] = set()  # those of them that are not in main memory
+        self._bytes = self._made = 0
+        self._writing: deque[File | Batch] = deque()  # oldest first
         self._ahead: tuple[int, Job] | None = None  # one state in main memory, or on its way there
         self._reversing = False  # whether anything was loaded: from then on, the newest state is the next one needed
         self._folder: Folder | None = None
         self._process = os.getpid()
+        self._began, self._waited, self._warned = monotonic(), 0.0, False  # seconds spent waiting for the disk
 
     def copy(self, state: Any) -> Any:
         """An independent copy of a state; see `Session.copy`."""
@@ -66,32 +79,46 @@ class DiskSession(Session):
             If a leaf cannot be written to a file.
         """
         self._here()
-        if index in self._files:
+        if index in self:
             raise ValueError(f"Disk: state {index} is saved already; drop it before saving it again")
-        state = copy_state(state)
-        file = self._files[index] = self._write(index, state, "state")
-        self._bytes += file.nbytes
+        leaves, structure = optree.tree_flatten(state, none_is_leaf=True, namespace=NAMESPACE)
+        if self._keeps(structure, index) and self._pool.add(index, structure, leaves):
+            self._bytes += self._pool.data_bytes(index)
+            if self._pool.nbytes > POOL:
+                self._evict()
+        else:
+            state = copy_state(state)
+            file = self._files[index] = self._write(index, state, "state")
+            self._bytes += file.nbytes
+            self._ahead = None
+            if self._reversing:
+                self._ahead = index, Job(value=state)
         self.saves += 1
-        self.peak_states = max(self.peak_states, len(self._files))
+        self.peak_states = max(self.peak_states, len(self))
         self.peak_bytes = max(self.peak_bytes, self._bytes)
-        self._ahead = None
-        if self._reversing:
-            self._ahead = index, Job(value=state)
 
     def load(self, index: int) -> Any:
         """A copy of a saved state; see `Session.load`."""
         self._here()
-        self._get(index, "load")
-        self._reversing = True
-        self.prefetch(index)
-        assert self._ahead is not None
-        state = copy_state(self._ahead[1].result())
+        if index in self._evicted:
+            self._fetch(index)
+        if index in self._pool:
+            structure, leaves = self._pool.get(index)
+            state = optree.tree_unflatten(structure, leaves)
+        else:
+            self._get(index, "load")
+            self._reversing = True
+            self.prefetch(index)
+            assert self._ahead is not None
+            state = copy_state(self._ahead[1].result())
         self.loads += 1
         return state
 
     def prefetch(self, index: int) -> None:
         """Begin to read a state, unless it is in main memory; see `Session.prefetch`."""
         self._here()
+        if index in self._pool or index in self._evicted:
+            return
         file = self._get(index, "read")
         if self._ahead is None or self._ahead[0] != index:
             self._ahead = index, self._open().reader.submit(file.read)
@@ -99,9 +126,19 @@ class DiskSession(Session):
     def drop(self, index: int) -> None:
         """Remove a saved state; see `Session.drop`."""
         self._here()
+        self._bytes -= self.nbytes(index) if index in self else 0
+        if index in self._pool or index in self._evicted:
+            if index in self._pool:
+                self._pool.remove(index)
+            self._evicted.discard(index)
+            batch = self._batches.pop(index, None)
+            if batch is not None:
+                batch.left -= 1
+                if not batch.left:
+                    self._remove_batch(batch)
+            return
         file = self._get(index, "drop")
         del self._files[index]
-        self._bytes -= file.nbytes
         if self._ahead is not None and self._ahead[0] == index:
             self._ahead[1].wait()
             self._ahead = None
@@ -114,35 +151,100 @@ class DiskSession(Session):
         if self._folder is not None:
             self._folder.remove()
             self._finalizer.detach()
-        self._files.clear()
-        self._writing.clear()
+        for held in (self._files, self._writing, self._pool, self._batches, self._evicted):
+            held.clear()  # type: ignore[attr-defined]
         self._ahead = self._folder = None
         self._bytes, self._reversing = 0, False
 
     def indices(self) -> list[int]:
         """Indices of the saved states, ascending."""
-        return sorted(self._files)
+        return sorted([*self._pool.indices(), *self._evicted, *self._files])
 
     def nbytes(self, index: int | None = None) -> int:
         """Bytes of one saved state, or of all, without the headers of the files; see `Session.nbytes`."""
-        return self._bytes if index is None else self._get(index, "measure").nbytes
+        if index is None:
+            return self._bytes
+        if index in self._pool:
+            return self._pool.data_bytes(index)
+        return self._batches[index].sizes[index] if index in self._evicted else self._get(index, "measure").nbytes
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self._files) + len(self._pool) + len(self._evicted)
 
     def __contains__(self, index: object) -> bool:
-        return index in self._files
+        return index in self._pool or index in self._files or index in self._evicted
+
+    def _keeps(self, structure: optree.PyTreeSpec, index: int) -> bool:
+        """Return whether small states of this structure are gathered."""
+        return True
+
+    def _evict(self) -> None:
+        """Have the older half of the small states written, in one file, and free their memory."""
+        indices = self._pool.indices()[: max(len(self._pool) // 2, 1)]
+        unwritten = [index for index in indices if index not in self._batches]
+        if unwritten:
+            self._submit(self._batch(unwritten))
+        for index in indices:
+            self._pool.remove(index)
+        self._evicted.update(indices)
+
+    def _batch(self, indices: list[int]) -> "Batch":
+        """A batch of small states that are in main memory, not yet written."""
+        self._made += 1
+        batch = self._new_batch(self._made)
+        batch.fill(self._pool.batch(indices))
+        self._batches.update(dict.fromkeys(indices, batch))
+        return batch
+
+    def _new_batch(self, number: int) -> "Batch":
+        return Batch(self._open().path / f"{number:012d}.batch", number)
+
+    def _fetch(self, index: int) -> None:
+        """Take the states that were written together with this one back into main memory."""
+        batch = self._batches[index]
+        for index, structure, leaves in batch.read():
+            if index in self._evicted and self._batches[index] is batch:
+                self._pool.add(index, structure, leaves)
+                self._evicted.discard(index)
+
+    def _remove_batch(self, batch: "Batch") -> None:
+        if not batch.inherited:
+            if batch in self._writing:
+                self._writing.remove(batch)
+            if not batch.written.cancel():
+                batch.written.result()
+            batch.path.unlink(missing_ok=True)
 
     def _write(self, index: int, state: Any, kind: str) -> "File":
         """Have a state, the caller's own, written as soon as the queue has room."""
         leaves, structure = optree.tree_flatten(state, none_is_leaf=True, namespace=NAMESPACE)
         check_leaves(leaves)
-        while self._writing and (len(self._writing) == self._queue or self._writing[0].written.done()):
-            self._writing.popleft().written.result()
-        file = self._file(index, kind, leaves, structure)
+        self._make_room()
+        return self._submit(self._file(index, kind, leaves, structure))
+
+    def _submit(self, file: Any) -> Any:
+        self._make_room()
         file.written = self._open().writer.submit(file.write)
         self._writing.append(file)
         return file
+
+    def _make_room(self) -> None:
+        """Wait until the queue has room, and raise what the thread raised."""
+        while self._writing and (len(self._writing) >= self._queue or self._writing[0].written.done()):
+            started = monotonic()
+            file = self._writing.popleft()
+            file.written.result()
+            self._waited += monotonic() - started
+            if not self._warned and self._waited > max(PATIENCE, (monotonic() - self._began) / 2):
+                self._warned = True
+                size = format_bytes(getattr(file, "nbytes", 0) or sum(getattr(file, "sizes", {}).values()))
+                warnings.warn(
+                    f"Disk: writing takes longer than stepping: {self._waited:.3g} s of {monotonic() - self._began:.3g} s were spent "
+                    f"waiting for states of {size} to be written. Save fewer of them (a schedule with fewer slots, Tiered), or give a "
+                    f"faster disk",
+                    RuntimeWarning,
+                    stacklevel=5,
+                )
 
     def _file(self, index: int, kind: str, leaves: list[Any], structure: optree.PyTreeSpec) -> "File":
         return File(index, self._open().path / f"{index:012d}.{kind}", leaves, structure)
@@ -185,7 +287,7 @@ class DiskSession(Session):
             self._process = os.getpid()
             self._writing.clear()
             self._ahead = self._folder = None
-            for file in self._files.values():
+            for file in (*self._files.values(), *self._batches.values()):
                 file.inherited, file.written = True, Job()
 
 
@@ -246,3 +348,52 @@ class File:
         if leaves is None:
             leaves = read_leaves(self.path, self.index)
         return optree.tree_unflatten(self.structure, leaves)
+
+
+class Batch:
+    """Small states in one file."""
+
+    def __init__(self, path: Path, number: int) -> None:
+        self.path, self.number = path, number
+        self.groups: list[tuple[Pattern, optree.PyTreeSpec | None, list[int], Any]] | None = None  # until they are written
+        self.sizes: dict[int, int] = {}  # bytes of the leaves of each state
+        self.structures: list[optree.PyTreeSpec] = []
+        self.left = 0  # states that are of use
+        self.written = Job()
+        self.inherited = False
+
+    def fill(self, groups: list[tuple[Pattern, optree.PyTreeSpec, list[int], bytes]]) -> None:
+        """Take what is to be written."""
+        self.groups = list(groups)
+        self.structures = [structure for _, structure, _, _ in groups]
+        self.sizes = {index: pattern.nbytes for pattern, _, indices, _ in groups for index in indices}
+        self.left = len(self.sizes)
+
+    def leaves(self) -> list[Any]:
+        """What goes into the file: of each pattern its text, the indices, the rows."""
+        assert self.groups is not None
+        parts = ((pattern.text(), np.array(indices, np.int64), np.frombuffer(rows, np.uint8)) for pattern, _, indices, rows in self.groups)
+        return [leaf for part in parts for leaf in part]
+
+    def write(self) -> None:
+        write_leaves(self.path, self.number, self.leaves())
+        self.groups = None
+
+    def read(self) -> list[tuple[int, optree.PyTreeSpec, list[Any]]]:
+        """Index, structure and leaves of every state."""
+        groups = self.groups
+        if groups is None:
+            groups = [(pattern, None, indices, rows) for pattern, indices, rows in batch_of(self.read_leaves())]
+        return [
+            (index, structure, pattern.unpack(rows, i * pattern.size))
+            for (pattern, _, indices, rows), structure in zip(groups, self.structures, strict=True)
+            for i, index in enumerate(indices)
+        ]
+
+    def read_leaves(self) -> list[Any]:
+        return read_leaves(self.path, self.number)
+
+
+def batch_of(leaves: list[Any]) -> list[tuple[Pattern, list[int], memoryview]]:
+    """What the leaves of the file of a batch say: pattern, indices and rows of each group."""
+    return [(Pattern.read(leaves[i]), leaves[i + 1].tolist(), leaves[i + 2].data) for i in range(0, len(leaves), 3)]

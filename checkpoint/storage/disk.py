@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from ..checks import flag, whole_number
@@ -14,11 +15,12 @@ __all__ = ["Disk"]
 
 @dataclass(frozen=True)
 class Disk(Storage):
-    """Keep states in files, one a state, in a folder of their own for every sweep.
+    """Keep states in files, in a folder of their own for every sweep.
 
-    A state is copied when it is saved, and a thread writes it while the chain goes on. In the reverse sweep the state that
-    is needed next is read ahead. So a few states are in main memory too: up to `queue` that are being written, and one
-    that has been read.
+    A state is copied when it is saved, and a thread writes it while the chain goes on, each in a file. In the reverse sweep the
+    state that is needed next is read ahead. So a few states are in main memory too: up to `queue` that are being written, and one
+    that has been read. Small states (up to 8 MiB of numbers and arrays) are gathered in main memory, up to 64 MiB of them, and
+    written together beyond that. Where the sweep waits for the disk longer than it makes steps, it warns.
 
     A file is written under a temporary name and renamed, and every byte is checked when it is read. If it cannot be read
     back, the sweep warns, naming the file, and computes the state again from an earlier one. Files hold arrays in npy format
@@ -28,17 +30,18 @@ class Disk(Storage):
     interpreter exits.
 
     With `resume`, `path` itself is the folder, and what is in it outlives the process: kill it at any moment, make the same
-    call again, and only what was not yet on the disk is computed again, to the same bits. The folder also takes x_N and the
-    cotangent after every pull, and, of a `chain` with ``outputs=True`` or a gradient by its inputs, a row for every step;
-    each file is forced onto the disk (fsync), which costs some milliseconds in the background. The files are removed when the
-    reverse sweep has ended. The folder is for this sweep alone: a second one is refused while the first is at work, and a folder
-    in which there is anything else is refused, unless it is said to be `shared`.
+    call again, and it goes on from the last durable point, to the same bits. There is one every second (`every`), at any step of
+    either sweep: the working state, the cotangent and the saved states are forced onto the disk (fsync) in the background, and, of a
+    `chain` with ``outputs=True`` or a gradient by its inputs, a row for every step. Where that takes long, because states are large,
+    there are fewer: so many that they take a tenth of the time. The files are removed when the reverse sweep has ended. The folder is
+    for this sweep alone: a second one is refused while the first is at work, and a folder in which there is anything else is refused,
+    unless it is said to be `shared`. For many calls, as of an optimizer, there is `Fit`.
 
-    A call that differs in the step's source, in `until`, in the token, in x_0, in the schedule or in the number of steps is refused.
-    What else a step depends on shows in its results: before anything else the first step is made again, the first pull, and the steps
-    from the newest saved state to the one that was pulled last; if they give other bits than they gave, the call is refused. What
-    these cannot show, `chain` finds in its reverse sweep, where the states of the two processes meet; or say it in the token. A
-    damaged file is named in a warning, and what was in it is computed again.
+    A call that differs in the step's source, in `until`, in a parameter, the token, x_0, the schedule or the number of steps is refused
+    by that name. What else a step depends on shows in its results: before anything else the first step is made again, the first pull,
+    and the steps from the newest saved state to the one that was pulled last; if they give other bits than they gave, the call is
+    refused. What these cannot show, `chain` finds in its reverse sweep, where the states of the two processes meet; or say it in the
+    token. A damaged file is named in a warning, and what was in it is computed again.
 
     Parameters
     ----------
@@ -46,9 +49,12 @@ class Disk(Storage):
         Folder in which the folders of the sweeps are made, and made itself if it is not there. The default is the system's
         folder for temporary files; mind that this may be in main memory.
     queue : int
-        Most states waiting to be written, at least 1: beyond that, saving waits.
+        Most large states waiting to be written, at least 1: beyond that, saving waits.
     resume : bool
         Keep the files when the sweep is interrupted, and go on from those that are found in `path`, which has to be given.
+    every : float
+        With `resume`: seconds from one durable point to the next, at least; that much work may be lost. 0: a point after every step
+        and every pull, and waiting for the disk each time.
     shared : bool
         With `resume`: there may be other files in `path`. They are left alone; one that has a name which the sweep needs is an error.
 
@@ -69,6 +75,7 @@ class Disk(Storage):
     path: str | os.PathLike[str] | None = None
     queue: int = 2
     resume: bool = False
+    every: float = 1.0
     shared: bool = False
 
     def __post_init__(self) -> None:
@@ -81,6 +88,8 @@ class Disk(Storage):
         object.__setattr__(self, "queue", whole_number(self.queue, where="Disk", argument="queue", least=1, hint=hint))
         if flag(self.resume, where="Disk", argument="resume") and self.path is None:
             raise ValueError("Disk: resume=True needs a path: the folder to go on from, one for each sweep")
+        if isinstance(self.every, bool) or not isinstance(self.every, int | float) or not 0 <= self.every < inf:
+            raise ValueError(f"Disk: every must be a number of seconds, not negative and finite, got {self.every!r}")
         if flag(self.shared, where="Disk", argument="shared") and not self.resume:
             raise ValueError("Disk: shared goes with resume=True; without it, every sweep makes a folder of its own in path")
 
@@ -92,4 +101,4 @@ class Disk(Storage):
         DiskSession
         """
         path = None if self.path is None else Path(self.path)
-        return KeptSession(path, self.queue, self.shared) if self.resume and path is not None else DiskSession(path, self.queue)
+        return KeptSession(path, self.queue, self.shared, self.every) if self.resume and path is not None else DiskSession(path, self.queue)

@@ -23,7 +23,17 @@ from .lock import NOFOLLOW
 from .states import raw
 from .storage import DamagedState
 
-__all__ = ["NAMESPACE", "check_leaves", "encode_leaves", "next_leaves", "read_label", "read_leaves", "sync_folder", "write_leaves"]
+__all__ = [
+    "NAMESPACE",
+    "check_leaves",
+    "encode_leaves",
+    "next_leaves",
+    "read_label",
+    "read_leaves",
+    "sync_file",
+    "sync_folder",
+    "write_leaves",
+]
 
 NAMESPACE = "checkpoint"  # of optree: whoever registers a type of leaf here says how it is taken apart for a file
 PREFIX = struct.Struct("<4sHII")
@@ -161,6 +171,12 @@ def read_leaves(path: Path, index: int, label: str = "") -> list[Any]:
         raise DamagedState(f"Disk: state {index} cannot be read back from {path}: {reason}") from error
 
 
+def sync_file(path: Path) -> None:
+    """Force what was written to a file onto the disk itself."""
+    with open(path, "r+b", buffering=0, opener=_unfollowed) as file:
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names of the files in a folder outlive a loss of power, where the system can do that.
 
@@ -169,8 +185,8 @@ def sync_folder(folder: Path) -> None:
     folder : Path
         The folder.
     """
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
+    if hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be opened
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
         finally:

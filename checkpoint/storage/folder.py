@@ -8,15 +8,15 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from .background import Folder
-from .files import BINARY, sync_folder
+from .files import BINARY, sync_file
 from .lock import NOFOLLOW, Lock
 from .log import Log
 from .storage import DamagedState
@@ -24,11 +24,11 @@ from .storage import DamagedState
 __all__ = ["ANEW", "KeptFolder", "Mark", "remove_files"]
 
 MANIFEST, DONE, LOCK, TEMPORARY = "manifest.json", "finished.json", "lock", "manifest.json.tmp"
-LOGS = ("check", "first", "reverse")
-MARK = re.compile(r"([0-9]{15})-([0-9]{12})\.(state|cotangent|final)")
+LOGS = ("first", "reverse")
+MARK = re.compile(r"([0-9]{15})-([0-9]{12})\.(state|batch|final|point)")
 ROWS = re.compile(rf"({'|'.join(LOGS)})\.rows")
 OURS = re.compile(rf"{MARK.pattern}(\.tmp)?|{ROWS.pattern}|{MANIFEST}|{DONE}|{LOCK}|{TEMPORARY}".replace(".json", r"\.json"))
-SIGNATURE = b'{"format": "sweep of checkpoint, 1"'
+SIGNATURE = b'{"format": "sweep of checkpoint, 2"'
 ANEW = "remove the folder to begin anew"
 
 
@@ -37,16 +37,16 @@ class Mark(NamedTuple):
 
     Attributes
     ----------
-    point : int
-        Number of the action after which it was written.
+    number : int
+        Ascending in the order in which they were written.
     index : int
-        Of the state; of the step reversed, for a cotangent; N, for x_N.
+        Of the state; N, for x_N; else a number that the file bears.
     kind : str
-        ``"state"``, ``"cotangent"`` or ``"final"``.
+        ``"state"``, ``"batch"`` (of small states), ``"final"`` or ``"point"``.
     path : Path
     """
 
-    point: int
+    number: int
     index: int
     kind: str
     path: Path
@@ -90,6 +90,7 @@ class KeptFolder(Folder):
         self.run, self.finished = "", False
         self.logs: dict[str, Log] = {}
         self.error: BaseException | None = None
+        self._unsynced = True  # the manifest
         self.lock = Lock(path / LOCK)
 
     def open(self) -> None:
@@ -143,6 +144,23 @@ class KeptFolder(Folder):
         self._write_manifest(dict(call))
         return []
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """What the thread writes: after an error nothing more, or a later file could claim what an earlier one lacks."""
+        if self.error is not None:
+            raise self.error
+        try:
+            yield
+        except BaseException as error:
+            self.error = error
+            raise
+
+    def sync(self) -> None:
+        """Force the manifest onto the disk itself, once."""
+        if self._unsynced:
+            sync_file(self.path / MANIFEST)
+            self._unsynced = False
+
     def survey(self) -> set[str]:
         """The names in the folder that are those of a sweep.
 
@@ -172,7 +190,7 @@ class KeptFolder(Folder):
         return ours
 
     def marks(self) -> list[Mark]:
-        """The states, cotangents and x_N in the folder."""
+        """The states, points and x_N in the folder."""
         found = ((MARK.fullmatch(file.name), file) for file in self.path.iterdir())
         return sorted(Mark(int(match[1]), int(match[2]), match[3], file) for match, file in found if match)
 
@@ -231,14 +249,11 @@ class KeptFolder(Folder):
         temporary = self.path / TEMPORARY
         content = {"format": FORMAT, "run": self.run, "call": call}
         try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600), "w") as opened:
                 json.dump(content | {"crc32": _sum(content)}, opened)
-                opened.flush()
-                os.fsync(opened.fileno())
             os.replace(temporary, self.path / MANIFEST)
         except OSError as error:
             raise OSError(error.errno, f"Disk: cannot write the manifest: {error.strerror or error}", str(temporary)) from error
-        sync_folder(self.path)
 
 
 FORMAT = json.loads(SIGNATURE + b"}")["format"]

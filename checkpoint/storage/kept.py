@@ -1,29 +1,33 @@
 """The saved states of one sweep in files that outlive the process, so that another process can go on from them.
 
-The files are the journal. Every action of the schedule has a number, its point, and a file bears in its name the point at which
-it was written: the state that a Save named, the cotangent after a Reverse, x_N and x_{N-1} between the two sweeps. One thread
-writes them in this order, each whole and onto the disk itself, and removes what is no longer needed only after the next one. So
-whenever the process ends, the file of the highest point says how far it came, and all that was saved at that point is there.
+From time to time there is a durable point: one file, ``*.point``, which says how far the sweep has come and holds its working state and
+its cotangent. The thread that writes forces everything onto the disk that the point counts on, the saved states above all, and writes
+the point's file last. What was dropped meanwhile is removed when there are two newer points: so there is always one to fall back to.
 
-What a step leaves behind besides its state is a row, one a step, in a log for each of the two sweeps. Rows are handed to the system
-before the next file is given to the thread, which has them on the disk itself before it writes that file.
+Large states are written when they are saved. Small ones stay in main memory until the next point, which has those that are still saved
+written in one file, ``*.batch``. What a step leaves behind besides its state is a row, one a step, in a log for each of the two sweeps.
 """
 
 import os
 from collections.abc import Iterable, Mapping
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import optree
 
-from .background import DiskSession, File
-from .files import NAMESPACE, read_label, read_leaves, write_leaves
+from .background import Batch, DiskSession, File, batch_of
+from .files import NAMESPACE, check_leaves, read_label, read_leaves, sync_file, write_leaves
 from .folder import KeptFolder, Mark, remove_files
 from .log import Log
 from .states import copy_state, nbytes
+from .storage import DamagedState
 from .worker import Job
 
 __all__ = ["KeptSession"]
+
+SHARE = 9  # a point is made no earlier than after so many times the time that the last one took
 
 
 class KeptSession(DiskSession):
@@ -36,14 +40,18 @@ class KeptSession(DiskSession):
     path : Path
         The folder of the files.
     queue : int
-        Most states waiting to be written.
+        Most large states waiting to be written.
     shared : bool
         Whether there may be other files in the folder.
+    every : float
+        Seconds from one durable point to the next, at least; 0: whenever there can be one, and waiting for it.
 
     Attributes
     ----------
     point : int
         Number of the action under way, which whoever executes them has to set.
+    due : float
+        When the next durable point is to be made, on the clock of `time.monotonic`.
 
     Examples
     --------
@@ -52,22 +60,30 @@ class KeptSession(DiskSession):
     >>> session = KeptSession(path, queue=2)
     >>> session.begin({"steps": 9})
     []
-    >>> session.point = 1
     >>> session.save(0, 4.5)
+    >>> session.commit(1, ["after one step", 5.5])
     >>> session.clear()
-    >>> [(mark.point, mark.index, mark.kind) for mark in session.begin({"steps": 9})]
-    [(1, 0, 'state')]
+    >>> [(mark.index, mark.kind) for mark in session.begin({"steps": 9})]
+    [(1, 'batch'), (1, 'point')]
     >>> session.finish()
     >>> path.exists()
     False
     """
 
-    def __init__(self, path: Path, queue: int, shared: bool = False) -> None:
+    def __init__(self, path: Path, queue: int, shared: bool = False, every: float = 0.0) -> None:
         super().__init__(path, queue)
-        self.path, self._shared = path, shared
-        self.point = 0
-        self._superseded: list[Path] = []  # removed when the next file is on the disk
-        self._cotangent: _KeptFile | None = None
+        self.path, self._shared, self.every = path, shared, every
+        self._restart()
+
+    def _restart(self) -> None:
+        self.point, self.due = 0, inf
+        self._number = 0  # of the newest file
+        self._committed: Job | None = None
+        self._newest: Path | None = None  # of the points
+        self._unsynced: list[_KeptFile | _KeptBatch] = []
+        self._saved: list[int] = []  # since the last point
+        self._superseded: list[Path] = []  # since the last point
+        self._older: list[Path] = []  # before that
         self._structure: optree.PyTreeSpec | None = None  # of all states
 
     def begin(self, call: Mapping[str, Any]) -> list[Mark]:
@@ -90,64 +106,135 @@ class KeptSession(DiskSession):
         BlockingIOError
             If a sweep is at work in this folder.
         """
-        self.point = 0
-        return self._opened().begin(call)
+        marks = self._opened().begin(call)
+        self.point, self.due = 0, monotonic() + self.every
+        self._number = max((mark.number for mark in marks), default=0)
+        return marks
 
-    def adopt(self, indices: Iterable[int], like: Any, marks: list[Mark]) -> None:
-        """Take over the files of an earlier process: those of the states that are saved, and of the newest cotangent.
+    def adopt(self, indices: Iterable[int], like: Any, marks: list[Mark]) -> list[DamagedState]:
+        """Take over the states that are saved from the files of an earlier process.
 
         Parameters
         ----------
         indices : iterable of int
-            Which states are saved. One whose file is gone is found to be damaged when it is loaded.
+            Which states are saved. One that is not found in any file is found to be damaged when it is loaded.
         like : pytree
             A state, for the structure and the size of the others.
         marks : list of Mark
-            What `begin` found; all other files are removed.
+            What `begin` found.
+
+        Returns
+        -------
+        list of DamagedState
+            Of batches that cannot be read back.
         """
         leaves, structure = optree.tree_flatten(like, none_is_leaf=True, namespace=NAMESPACE)
         self._structure = structure
+        wanted, damaged, batches = set(indices), [], []
+        for mark in marks:
+            if mark.kind == "batch":
+                batch = self._new_batch(mark.index, mark.path)
+                try:
+                    groups = batch_of(batch.read_leaves())
+                except DamagedState as error:
+                    damaged.append(error)
+                    continue
+                batch.structures = [structure] * len(groups)
+                batch.sizes = {index: pattern.nbytes for pattern, indices, _ in groups for index in indices}
+                self._batches.update(dict.fromkeys(wanted & batch.sizes.keys(), batch))
+                batches.append(batch)
+        for index, batch in self._batches.items():
+            batch.left += 1
+            self._bytes += batch.sizes[index]
+        self._evicted.update(self._batches)
         paths = {mark.index: mark.path for mark in marks if mark.kind == "state"}
-        for index in indices:
+        for index in wanted - self._evicted:
             path = paths.get(index, self.path / f"{0:015d}-{index:012d}.state")
             self._files[index] = self._adopted(index, path, structure, nbytes(leaves))
             self._bytes += self._files[index].nbytes
-        self.peak_states, self.peak_bytes = max(self.peak_states, len(self._files)), max(self.peak_bytes, self._bytes)
-        cotangents = [mark for mark in marks if mark.kind == "cotangent"]
-        if cotangents:
-            self._cotangent = self._adopted(cotangents[-1].index, cotangents[-1].path, structure, 0)
-        used = {file.path for file in self._files.values()} | {mark.path for mark in cotangents[-1:]}
-        remove_files(mark.path for mark in marks if mark.kind != "final" and mark.path not in used)
+        self.peak_states, self.peak_bytes = max(self.peak_states, len(self)), max(self.peak_bytes, self._bytes)
+        used = {file.path for file in self._files.values()} | {batch.path for batch in batches if batch.left}
+        self._superseded = [mark.path for mark in marks if mark.kind != "final" and mark.path not in used]
+        return damaged
 
-    def note(self, index: int, tree: Any, kind: str) -> None:
-        """Have something else written than a state; a cotangent that still waits to be written gives way to the next.
+    def save(self, index: int, state: Any) -> None:
+        """Save a copy of a state; see `Session.save`."""
+        super().save(index, state)
+        self._saved.append(index)
+
+    def note(self, index: int, leaves: list[Any]) -> None:
+        """Have x_index and x_{index - 1} written, the ends of the first sweep.
 
         Parameters
         ----------
         index : int
-            As in `Mark`.
-        tree : pytree
+        leaves : list
             Copied.
-        kind : str
-            ``"cotangent"`` or ``"final"``.
         """
-        last = self._cotangent
-        if kind == "cotangent" and last is not None:
-            if self._writing and self._writing[-1] is last:
-                self._remove(last)
-            else:
-                self._superseded.append(last.path)
-        file = self._write(index, copy_state(tree), kind)
-        if kind == "cotangent":
-            self._cotangent = file
+        leaves = copy_state(leaves)
+        check_leaves(leaves)
+        self._submit(self._file(index, "final", leaves, optree.tree_structure(leaves, none_is_leaf=True)))  # type: ignore[arg-type]
+
+    def ready(self) -> bool:
+        """Return whether there can be a durable point now; what the writing thread raised is raised."""
+        if self._committed is not None:
+            if self.every and not self._committed.done():
+                self.due = monotonic() + self.every / 8
+                return False
+            self._committed.result()
+        return True
+
+    def commit(self, position: int, leaves: list[Any]) -> None:
+        """Make a durable point, in the background.
+
+        Parameters
+        ----------
+        position : int
+            A number for the name of its file.
+        leaves : list
+            What is in it; the caller's no more. With them, all that is saved now can be found again.
+        """
+        self._here()
+        started = monotonic()
+        check_leaves(leaves)
+        folder = self._opened()
+        saved = [index for index in dict.fromkeys(self._saved) if index in self._pool and index not in self._batches]
+        if saved:
+            self._batch(saved)
+        parts = [part for part in self._unsynced if part.is_needed(self._files)]
+        self._unsynced, self._saved = [], []
+        for log in folder.logs.values():
+            log.flush()
+        if self._newest is not None:
+            self._superseded.append(self._newest)
+        doomed, self._older, self._superseded = self._older, self._superseded, []
+        self._newest = path = self._path_of(position, "point")
+        spent = monotonic() - started
+
+        def put() -> None:
+            started = monotonic()
+            with folder.writing():
+                for part in parts:
+                    part.sync()
+                for log in tuple(folder.logs.values()):
+                    log.sync()
+                folder.sync()
+                write_leaves(path, position, leaves, sync=True, label=folder.label(path.name))
+            remove_files(doomed)
+            if self.every:
+                ended = monotonic()
+                self.due = max(self.due, ended + SHARE * (ended - started + spent))
+
+        self.due = started + self.every
+        self._committed = folder.writer.submit(put)
 
     def add_row(self, name: str, index: int, leaves: list[Any]) -> None:
-        """Append a row to a log; it is there whenever a later file is.
+        """Append a row to a log; it is there whenever a later point is.
 
         Parameters
         ----------
         name : str
-            Of the log: ``"check"``, ``"first"`` or ``"reverse"``.
+            Of the log: ``"first"`` or ``"reverse"``.
         index : int
             Of the step.
         leaves : list
@@ -206,7 +293,20 @@ class KeptSession(DiskSession):
 
     def held(self, index: int) -> Any:
         """A saved state that is not loaded for the schedule: neither counted nor copied, and not to be written into."""
+        if index in self._evicted:
+            self._fetch(index)
+        if index in self._pool:
+            structure, leaves = self._pool.get(index)
+            return optree.tree_unflatten(structure, leaves)
         return self._get(index, "read").read()
+
+    def forget(self, indices: list[int]) -> None:
+        """Count these states as saved, and no others: those of the end of the first sweep, some of which are gone by now."""
+        for index in set(self.indices()) - set(indices):
+            self.drop(index)
+        for index in set(indices) - set(self.indices()):
+            path = self.path / f"{0:015d}-{index:012d}.state"
+            self._files[index] = self._adopted(index, path, self._structure, 0)  # type: ignore[arg-type]
 
     def finish(self) -> None:
         """Remove all files: the sweep is done. See `Session.finish`."""
@@ -217,40 +317,61 @@ class KeptSession(DiskSession):
     def clear(self) -> None:
         """Wait for what is being written, and leave the folder; see `Session.clear`."""
         super().clear()
-        self._superseded, self._cotangent, self._structure = [], None, None
+        self._restart()
+
+    def _keeps(self, structure: optree.PyTreeSpec, index: int) -> bool:
+        self._structure = self._structure or structure
+        if structure != self._structure:
+            self.refuse(index, structure, self._structure)
+        return True
+
+    @staticmethod
+    def refuse(index: int, structure: optree.PyTreeSpec, earlier: optree.PyTreeSpec) -> None:
+        """Raise for a state of another structure."""
+        raise TypeError(
+            f"Disk: state {index} has the structure {structure}, an earlier one {earlier}; with resume=True all "
+            "states must have the same. Use Disk(path) without it; or, if the structures differ by a Dual, because a "
+            "derivative (as of hvp) enters through a parameter, put that parameter into the state"
+        )
+
+    def _path_of(self, index: int, kind: str) -> Path:
+        self._number += 1
+        return self._opened().path / f"{self._number:015d}-{index:012d}.{kind}"
 
     def _file(self, index: int, kind: str, leaves: list[Any], structure: optree.PyTreeSpec) -> "_KeptFile":
-        if kind == "state":
-            self._structure = self._structure or structure
-            if structure != self._structure:
-                raise TypeError(
-                    f"Disk: state {index} has the structure {structure}, an earlier one {self._structure}; with resume=True all "
-                    "states must have the same. Use Disk(path) without it; or, if the structures differ by a Dual, because a "
-                    "derivative (as of hvp) enters through a parameter, put that parameter into the state"
-                )
-        folder = self._opened()
-        for log in folder.logs.values():
-            log.flush()
-        file = _KeptFile(index, folder.path / f"{self.point:015d}-{index:012d}.{kind}", leaves, structure)
-        file.folder, file.superseded, self._superseded = folder, self._superseded, []
+        file = _KeptFile(index, self._path_of(index, kind), leaves, structure)
+        file.folder = self._opened()
+        self._unsynced.append(file)
         return file
 
     def _adopted(self, index: int, path: Path, structure: optree.PyTreeSpec, size: int) -> "_KeptFile":
         file = _KeptFile(index, path, [], structure)
-        file.leaves, file.nbytes, file.folder = None, size, self._opened()
+        file.leaves, file.nbytes, file.folder, file.committed = None, size, self._opened(), True
         return file
 
-    def _remove(self, file: File) -> None:
-        """Remove a file once the next one is on the disk, or see to it that it is not written.
+    def _new_batch(self, number: int, path: Path | None = None) -> "_KeptBatch":
+        batch = _KeptBatch(path or self._path_of(number, "batch"), number)
+        batch.folder = self._opened()
+        return batch
 
-        A file behind which another one waits is written: what a process finds by the later one counts on it.
-        """
+    def _batch(self, indices: list[int]) -> "_KeptBatch":
+        batch = super()._batch(indices)
+        assert isinstance(batch, _KeptBatch)
+        self._unsynced.append(batch)
+        return batch
+
+    def _remove_batch(self, batch: Batch) -> None:
+        self._superseded.append(batch.path)
+
+    def _remove(self, file: File) -> None:
+        """Remove a file once there are two points without it, or at once if there was none with it."""
         assert isinstance(file, _KeptFile)
-        if self._writing and self._writing[-1] is file and file.written.cancel():
-            self._writing.pop()
-            self._superseded += file.superseded
-        else:
+        if file in self._writing:
+            self._writing.remove(file)
+        if file.committed:
             self._superseded.append(file.path)
+        elif not file.written.cancel():
+            self._opened().writer.submit(lambda: remove_files([file.path]))
 
     def _make_folder(self) -> KeptFolder:
         return KeptFolder(self.path, self._shared)
@@ -270,28 +391,48 @@ class KeptSession(DiskSession):
 
 
 class _KeptFile(File):
-    """A file that is on the disk itself once it is written, and then takes the place of others."""
+    """The file of a state, or of the ends of the first sweep, which the next point forces onto the disk itself."""
 
     folder: KeptFolder
-    superseded: list[Path]
-    written: Job
+    committed = False  # whether there is a point that counts on it
+
+    def is_needed(self, files: dict[int, File]) -> bool:
+        self.committed = self.path.suffix == ".final" or files.get(self.index) is self
+        return self.committed
 
     def write(self) -> None:
-        if self.folder.error is not None:
-            raise self.folder.error
         assert self.leaves is not None
-        try:
-            for log in tuple(self.folder.logs.values()):
-                log.sync()
-            write_leaves(self.path, self.index, self.leaves, sync=True, label=self.folder.label(self.path.name))
-        except BaseException as error:
-            self.folder.error = error
-            raise
+        with self.folder.writing():
+            write_leaves(self.path, self.index, self.leaves, label=self.folder.label(self.path.name))
         self.leaves = None
-        remove_files(path for path in self.superseded if path != self.path)
+
+    def sync(self) -> None:
+        sync_file(self.path)
 
     def read(self) -> Any:
         leaves = self.leaves
         if leaves is None:
             leaves = read_leaves(self.path, self.index, self.folder.label(self.path.name))
         return optree.tree_unflatten(self.structure, leaves)
+
+
+class _KeptBatch(Batch):
+    """A batch that the next point forces onto the disk itself."""
+
+    folder: KeptFolder
+
+    def is_needed(self, files: dict[int, File]) -> bool:
+        return self.left > 0
+
+    def write(self) -> None:
+        if self.groups is not None:
+            with self.folder.writing():
+                write_leaves(self.path, self.number, self.leaves(), label=self.folder.label(self.path.name))
+            self.groups = None
+
+    def sync(self) -> None:
+        self.write()
+        sync_file(self.path)
+
+    def read_leaves(self) -> list[Any]:
+        return read_leaves(self.path, self.number, self.folder.label(self.path.name))

@@ -1,20 +1,28 @@
 """Rows appended to one file: a state's file is written whole, a log grows by O(1) with every step."""
 
 import os
+import struct
+from array import array
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..units import format_bytes
 from .files import BINARY, check_leaves, encode_leaves, next_leaves
 from .lock import NOFOLLOW
+from .pool import Pattern, key_of
 
 __all__ = ["Log"]
 
+GROUP = -1  # the index of several rows that are one
+FULL = 1 << 20  # bytes of rows after which they are handed to the system
+
 
 class Log:
-    """A file of rows, each laid out as a state's file is.
+    """A file of rows, laid out as a state's file is: several rows of one kind as one, or each as one.
 
     Whatever ends the process, the file holds whole rows, and perhaps a part of one behind them, which `read` cuts off.
 
@@ -31,6 +39,7 @@ class Log:
     >>> path = Path(mkdtemp()) / "rows"
     >>> log = Log(path)
     >>> log.append(0, [1.5])
+    >>> log.flush()
     >>> log.append(1, [2.5])
     >>> log.close()
     >>> _ = path.write_bytes(path.read_bytes()[:-1])
@@ -41,6 +50,9 @@ class Log:
     def __init__(self, path: Path, label: str = "") -> None:
         self._path, self._label, self._waiting = path, label, list[bytes]()
         self._unsynced = False
+        self._key: Any = None  # of the group of rows that is being gathered
+        self._pattern: Pattern | None = None
+        self._indices, self._rows = array("q"), bytearray()
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | BINARY | NOFOLLOW
         self._file = os.open(path, flags, 0o600)
         self._closed = False
@@ -61,7 +73,30 @@ class Log:
             If a leaf cannot be written.
         """
         check_leaves(leaves)
+        key = key_of(leaves)
+        if key is None or key != self._key:
+            self._seal()
+            self._key, self._pattern = key, Pattern.of(leaves)
+        if self._pattern is not None:
+            at = len(self._rows)
+            self._rows += bytes(self._pattern.size)
+            try:
+                self._pattern.pack(leaves, self._rows, at)
+                self._indices.append(index)
+                if len(self._rows) > FULL:
+                    self.flush()
+                return
+            except struct.error:  # an integer of more than 64 bits
+                del self._rows[at:]
+                self._seal()
         self._waiting += map(bytes, encode_leaves(index, leaves, self._label))
+
+    def _seal(self) -> None:
+        """End the group of rows of one kind."""
+        if self._indices and self._pattern is not None:
+            leaves = [self._pattern.text(), np.array(self._indices, np.int64), np.frombuffer(bytes(self._rows), np.uint8)]
+            self._waiting += map(bytes, encode_leaves(GROUP, leaves, self._label))
+        self._key, self._pattern, self._indices, self._rows = None, None, array("q"), bytearray()
 
     def flush(self) -> None:
         """Hand the rows to the system: from then on they outlive the process.
@@ -71,6 +106,7 @@ class Log:
         OSError
             If it cannot write them, naming the file and their size.
         """
+        self._seal()
         data = memoryview(b"".join(self._waiting))
         self._waiting.clear()
         try:
@@ -111,11 +147,18 @@ class Log:
         dict
             Leaves by index; where there are several rows with an index, the last one.
         """
-        rows, end = {}, 0
+        rows: dict[int, list[Any]] = {}
+        end = 0
         with suppress(FileNotFoundError), open(path, "r+b", opener=lambda name, flags: os.open(name, flags | NOFOLLOW)) as file:
             with suppress(ValueError):  # the end, or no whole row
                 while True:
-                    index, rows[index] = next_leaves(file, label)
+                    index, leaves = next_leaves(file, label)
+                    if index == GROUP:
+                        pattern = Pattern.read(leaves[0])
+                        packed = leaves[2].data
+                        rows.update((k, pattern.unpack(packed, i * pattern.size)) for i, k in enumerate(leaves[1].tolist()))
+                    else:
+                        rows[index] = leaves
                     end = file.tell()
             if file.seek(0, os.SEEK_END) > end:
                 file.truncate(end)

@@ -4,19 +4,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import optree
+
 from ..checks import whole_number
 from .compress import PACKERS
+from .pool import Pool
 from .states import copy_state, nbytes
 from .storage import Session, Storage
 
 __all__ = ["Memory", "MemorySession"]
+
+NUMBER = optree.tree_structure(0.0, none_is_leaf=True)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
 class Memory(Storage):
     """Keep copies of states in main memory.
 
-    States are copied when they are saved and again when they are loaded, so a step may write into what it is handed.
+    States are copied when they are saved and again when they are loaded, so a step may write into what it is handed. Small states
+    (up to 4 KB of numbers and arrays) are packed: their numbers stand side by side in a few blocks.
 
     Parameters
     ----------
@@ -99,7 +105,8 @@ class MemorySession(Session):
     def __init__(self, copy: Callable[[Any], Any], slots: int | None, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
         self._copy, self._pack, self._unpack = copy, pack, unpack
         self._slots = slots
-        self._states: dict[int, tuple[Any, int]] = {}  # index: (state, bytes)
+        self._states: dict[int, tuple[Any, int]] = {}  # index: (state, bytes), of what is not packed
+        self._pool = Pool()
         self._bytes = 0
 
     def copy(self, state: Any) -> Any:
@@ -108,37 +115,48 @@ class MemorySession(Session):
 
     def save(self, index: int, state: Any) -> None:
         """Save a copy of a state; see `Session.save`."""
-        states = self._states
-        if index in states:
+        if index in self:
             raise ValueError(f"Memory: state {index} is saved already; drop it before saving it again")
-        if len(states) == self._slots:
+        if len(self) == self._slots:
             raise RuntimeError(
                 f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; drop one, or give more slots"
             )
-        if type(state) is float:  # immutable: nothing to copy or to measure
-            size = 8
-        else:
+        if not self._packed(index, state):
             state = self._pack(state)
-            size = nbytes(state)
-        states[index] = state, size
-        self._bytes += size
+            self._states[index] = state, nbytes(state)
+        self._bytes += self.nbytes(index)
         self.saves += 1
-        if len(states) > self.peak_states:
-            self.peak_states = len(states)
-        if self._bytes > self.peak_bytes:
-            self.peak_bytes = self._bytes
+        self.peak_states = max(self.peak_states, len(self))
+        self.peak_bytes = max(self.peak_bytes, self._bytes)
+
+    def _packed(self, index: int, state: Any) -> bool:
+        """Put a state into the pool, if it is small."""
+        if self._pack is not copy_state:
+            return False
+        if type(state) is float:
+            return self._pool.add(index, NUMBER, (state,))
+        leaves, structure = optree.tree_flatten(state, none_is_leaf=True)
+        return self._pool.add(index, structure, leaves)
 
     def load(self, index: int) -> Any:
         """A copy of a saved state; see `Session.load`."""
+        if index in self._pool:
+            structure, leaves = self._pool.get(index)
+            self.loads += 1
+            return leaves[0] if structure is NUMBER else optree.tree_unflatten(structure, leaves)
         try:
             state = self._states[index][0]
         except KeyError:
             raise self._absent(index, "load") from None
         self.loads += 1
-        return state if type(state) is float else self._unpack(state)
+        return self._unpack(state)
 
     def drop(self, index: int) -> None:
         """Free a saved state; see `Session.drop`."""
+        if index in self._pool:
+            self._bytes -= self._pool.data_bytes(index)
+            self._pool.remove(index)
+            return
         try:
             self._bytes -= self._states.pop(index)[1]
         except KeyError:
@@ -147,26 +165,29 @@ class MemorySession(Session):
     def clear(self) -> None:
         """Free everything; see `Session.clear`."""
         self._states.clear()
+        self._pool.clear()
         self._bytes = 0
 
     def indices(self) -> list[int]:
         """Indices of the saved states, ascending."""
-        return sorted(self._states)
+        return sorted([*self._pool.indices(), *self._states]) if self._states else self._pool.indices()
 
     def nbytes(self, index: int | None = None) -> int:
         """Bytes of one saved state, or of all; see `Session.nbytes`."""
         if index is None:
             return self._bytes
+        if index in self._pool:
+            return self._pool.data_bytes(index)
         try:
             return self._states[index][1]
         except KeyError:
             raise self._absent(index, "measure") from None
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self._pool) + len(self._states)
 
     def __contains__(self, index: object) -> bool:
-        return index in self._states
+        return index in self._pool or index in self._states
 
     def _absent(self, index: int, verb: str) -> KeyError:
         return KeyError(f"Memory: cannot {verb} state {index}: saved are {self.indices()}; save it first")

@@ -4,6 +4,7 @@ One sweep has one session, and so never meets another's states.
 """
 
 from abc import ABC, abstractmethod
+from math import inf
 from typing import Any
 
 __all__ = ["DamagedState", "Session", "Storage"]
@@ -22,12 +23,15 @@ class Session(ABC):
         Calls of `save` and `load` so far.
     peak_states, peak_bytes : int
         The most that was saved at one moment.
+    due : float
+        When the next durable point is to be made, on the clock of `time.monotonic`; never, of what does not outlive the process.
     """
 
     saves: int = 0
     loads: int = 0
     peak_states: int = 0
     peak_bytes: int = 0
+    due: float = inf
 
     @abstractmethod
     def copy(self, state: Any) -> Any:

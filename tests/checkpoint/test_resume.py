@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from killing import kill_again_and_again
 
-from checkpoint.actions import Advance, Reverse, Save
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
-from checkpoint.storage import Disk, Memory, Tiers
+from checkpoint.storage import Disk, Memory, Tiers, background
 from checkpoint.storage import kept as kept_module
 from checkpoint.sweep import Sweep, reverse
 
 GRID = np.linspace(-1, 1, 12).reshape(3, 4)
+pytestmark = pytest.mark.usefixtures("no_fsync")
 SCHEDULES = [StoreAll(), CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(3, costs=[1 + k % 3 for k in range(23)])]
 SCHEDULES += [Periodic(5)]
 UNKNOWN = [StoreAll(), CTZ(), Online(2), Online(4), Periodic(5)]
@@ -89,39 +89,6 @@ def nothing_is_left(tmp_path):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("checkpoint-")]
 
 
-def durable(schedule, calls, until=False):
-    """How many of the first calls need not be repeated: those before the last Save, Reverse or end of the first sweep."""
-    actions = schedule.forward(None if until else N)
-    done = kept = working = 0
-    saved = set()
-    while working < N - 1 or until:
-        action = next(actions)
-        if type(action) is Advance:
-            if until and action.stop == N:
-                break
-            done, working = done + action.stop - action.start, action.stop
-        elif type(action) is Save:
-            saved.add(action.index)
-            if done <= calls:
-                kept = done - (working - action.index)
-        else:
-            saved.discard(action.index)
-    for action in actions if not until else ():
-        if type(action) is Save:
-            saved.add(action.index)
-            kept = done if done <= calls else kept
-    done += 1
-    kept = done if done <= calls else kept
-    for action in schedule.reverse(N, sorted(saved)):
-        if type(action) is Advance:
-            done += action.stop - action.start
-        elif type(action) is Reverse:
-            done += 1
-        if type(action) in (Save, Reverse) and done <= calls:
-            kept = done
-    return kept
-
-
 def compared(calls, kept):
     """What is made again before anything else: the first step, those to the state that was pulled last, and the first pull."""
     pulled = [k for kind, k in kept if kind == "pull"]
@@ -137,14 +104,14 @@ def interrupted_everywhere(schedule, end, folder, **options):
     clean = Calls()
     clean.run(schedule=schedule, **options)
     first, second = Calls(end), Calls()
-    storage = Disk(folder, resume=True)
+    storage = Disk(folder, resume=True, every=0)
     with pytest.raises(Interrupted):
         first.run(schedule=schedule, storage=storage, **options)
     assert folder.exists()
     result = second.run(schedule=schedule, storage=storage, **options)
     assert bits(result) == EXPECTED
     assert first.calls == clean.calls[:end]
-    rest = clean.calls[durable(schedule, end, "until" in options) :]
+    rest = clean.calls[end:]
     assert second.calls[len(second.calls) - len(rest) :] == rest
     compared(second.calls[: len(second.calls) - len(rest)], clean.calls[: len(clean.calls) - len(rest)])
     assert not folder.exists()
@@ -174,7 +141,7 @@ def test_unknown_length(tmp_path_factory, schedule, data):
 @settings(max_examples=16)
 @given(ends=st.lists(st.integers(0, 12), max_size=12), schedule=st.sampled_from(SCHEDULES))
 def test_interrupted_again_and_again(tmp_path_factory, ends, schedule):
-    storage = Disk(tmp_path_factory.mktemp("at") / "folder", resume=True)
+    storage = Disk(tmp_path_factory.mktemp("at") / "folder", resume=True, every=0)
     for end in ends:
         try:
             assert bits(Calls(end).run(schedule=schedule, storage=storage)) == EXPECTED
@@ -187,7 +154,7 @@ def test_the_two_phases_of_a_sweep(folder):
     """The first sweep in one process; x_N and the reverse sweep in another."""
 
     def make(calls):
-        return Sweep(calls.step, X0, steps=N, storage=Disk(folder, resume=True), token=())
+        return Sweep(calls.step, X0, steps=N, storage=Disk(folder, resume=True, every=0), token=())
 
     first, second = Calls(), Calls()
     sweep = make(first)
@@ -202,7 +169,7 @@ def test_the_two_phases_of_a_sweep(folder):
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
 def test_short_chains(folder, steps):
-    result = Calls().run(steps=steps, storage=Disk(folder, resume=True))
+    result = Calls().run(steps=steps, storage=Disk(folder, resume=True, every=0))
     plain = Calls().run(steps=steps)
     assert result.final[0].tobytes() == plain.final[0].tobytes() and result.cotangent[0].tobytes() == plain.cotangent[0].tobytes()
     assert not folder.exists()
@@ -213,7 +180,7 @@ def test_short_chains(folder, steps):
 
 def interrupt(folder, **options):
     with pytest.raises(Interrupted):
-        Calls(30).run(storage=Disk(folder, resume=True), **options)
+        Calls(30).run(storage=Disk(folder, resume=True, every=0), **options)
 
 
 @pytest.mark.parametrize(
@@ -230,16 +197,16 @@ def interrupt(folder, **options):
 def test_another_call_is_refused(folder, options, named):
     interrupt(folder)
     with pytest.raises(ValueError, match=named):
-        Calls().run(storage=Disk(folder, resume=True), **options)
-    assert bits(Calls().run(storage=Disk(folder, resume=True))) == EXPECTED, "nothing is lost by that"
+        Calls().run(storage=Disk(folder, resume=True, every=0), **options)
+    assert bits(Calls().run(storage=Disk(folder, resume=True, every=0))) == EXPECTED, "nothing is lost by that"
 
 
 def test_another_step_state_or_cotangent_is_refused(folder):
     interrupt(folder)
-    storage, calls = Disk(folder, resume=True), Calls()
+    storage, calls = Disk(folder, resume=True, every=0), Calls()
     with pytest.raises(ValueError, match=r"differs in: step \("):
         reverse(step, pull, X0, SEED, steps=N, token=1.5, storage=storage)
-    with pytest.raises(ValueError, match=r"differs in: token \(.*, initial state \("):
+    with pytest.raises(ValueError, match=r"differs in: token \(1.5 there, .*, state\[1\] \(0 there, 1 here\)"):
         reverse(calls.step, pull, (GRID, 1, None), SEED, steps=N, storage=storage, token=())
     with pytest.raises(ValueError, match="another cotangent of x_N"):
         reverse(calls.step, calls.pull, X0, (GRID, None), steps=N, token=1.5, storage=storage)
@@ -247,10 +214,10 @@ def test_another_step_state_or_cotangent_is_refused(folder):
 
 
 def test_one_sweep_at_a_time(folder):
-    sweep = Sweep(step, X0, steps=N, storage=Disk(folder, resume=True))
+    sweep = Sweep(step, X0, steps=N, storage=Disk(folder, resume=True, every=0))
     sweep.forward()
     with pytest.raises(BlockingIOError, match=f"another sweep is at work in this folder, in process {os.getpid()}"):
-        Sweep(step, X0, steps=N, storage=Disk(folder, resume=True)).forward()
+        Sweep(step, X0, steps=N, storage=Disk(folder, resume=True, every=0)).forward()
     code = """
     import sys
     from checkpoint.storage.kept import KeptSession
@@ -264,17 +231,17 @@ def test_one_sweep_at_a_time(folder):
 
 def test_what_does_not_go_together(folder):
     with pytest.raises(ValueError, match="resume=True needs a path"):
-        Disk(resume=True)
+        Disk(resume=True, every=0)
     with pytest.raises(ValueError, match="Tiers: what is in memory does not outlive the process"):
-        Tiers(Memory(), Disk(folder, resume=True))
+        Tiers(Memory(), Disk(folder, resume=True, every=0))
     with pytest.raises(ValueError, match="Tiers"):
-        Sweep(step, X0, steps=30, schedule=Tiered(2, 2), storage=Disk(folder, resume=True))
+        Sweep(step, X0, steps=30, schedule=Tiered(2, 2), storage=Disk(folder, resume=True, every=0))
     with pytest.raises(ValueError, match="check=True"):
-        Sweep(step, X0, steps=N, storage=Disk(folder, resume=True), check=True)
+        Sweep(step, X0, steps=N, storage=Disk(folder, resume=True, every=0), check=True)
     with pytest.raises(TypeError, match=r"Disk: state \d+ has the structure"):
-        reverse(lambda k, x: (x, x), pull, 1.0, 1.0, steps=3, storage=Disk(folder, resume=True))
+        reverse(lambda k, x: (x, x), pull, 1.0, 1.0, steps=3, storage=Disk(folder, resume=True, every=0))
     with pytest.raises(TypeError, match="the pull of step 2 returned a cotangent of the structure"):
-        reverse(lambda k, x: x, lambda k, x, g: (g, g), 1.0, 1.0, steps=3, storage=Disk(folder / "2", resume=True))
+        reverse(lambda k, x: x, lambda k, x, g: (g, g), 1.0, 1.0, steps=3, storage=Disk(folder / "2", resume=True, every=0))
 
 
 # ----------------------------------------------------------------------------------------------------------- damage
@@ -282,13 +249,18 @@ def test_what_does_not_go_together(folder):
 
 @pytest.mark.parametrize("end", [30, 45])
 @pytest.mark.parametrize("damage", ["altered", "gone"])
-def test_damaged_states_are_computed_again(folder, end, damage):
+@pytest.mark.parametrize("kind", ["state", "batch"])
+def test_damaged_states_are_computed_again(folder, end, damage, kind, monkeypatch):
+    if kind == "state":
+        monkeypatch.setattr(background, "SMALL", -1)
     with pytest.raises(Interrupted):
-        Calls(end).run(storage=Disk(folder, resume=True), schedule=Revolve(3))
-    for file in folder.glob("*.state"):
+        Calls(end).run(storage=Disk(folder, resume=True, every=0), schedule=Revolve(3))
+    files = list(folder.glob(f"*.{kind}"))
+    assert files and not list(folder.glob("*.batch" if kind == "state" else "*.state"))
+    for file in files:
         file.write_bytes(b"nothing") if damage == "altered" else file.unlink()
     with pytest.warns(RuntimeWarning, match="is computed"):
-        assert bits(Calls().run(storage=Disk(folder, resume=True), schedule=Revolve(3))) == EXPECTED
+        assert bits(Calls().run(storage=Disk(folder, resume=True, every=0), schedule=Revolve(3))) == EXPECTED
 
 
 def test_after_an_error_of_the_writer_nothing_more_is_written(folder, monkeypatch):
@@ -301,12 +273,13 @@ def test_after_an_error_of_the_writer_nothing_more_is_written(folder, monkeypatc
         real(path, index, leaves, **options)
 
     monkeypatch.setattr(kept_module, "write_leaves", write)
-    session = Disk(folder, queue=20, resume=True).open()
+    session = Disk(folder, queue=20, resume=True, every=0).open()
     session.begin({})
-    for session.point in range(4):
-        session.save(session.point, 1.0)
+    session.commit(0, ["x_0"])
+    session.commit(1, ["x_1"])
+    session.commit(2, ["x_2"])
     with pytest.raises(OSError, match="No space left"):
-        session._files[3].written.result(timeout=10)
+        session.ready()
     session.clear()
     assert [mark.index for mark in session.begin({})] == [0]
     session.finish()
@@ -324,9 +297,10 @@ from killing import counted
 from test_resume import X0, SEED, N, bits, pull, step
 
 moment, folder, until = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "until"
+files.os.fsync = lambda file: None  # it only takes time
 before = counted(moment, (files.os, "replace"), (files.os, "fsync"), (files, "_encode"), (room, "remove_files"))
 steps, schedule = {"until": lambda k, x: k == N} if until else {"steps": N}, Online(3) if until else Revolve(3)
-result = reverse(before(step), before(pull), X0, SEED, storage=Disk(folder, resume=True), schedule=schedule, **steps)
+result = reverse(before(step), before(pull), X0, SEED, storage=Disk(folder, resume=True, every=0), schedule=schedule, **steps)
 print(repr(bits(result)))
 """
 
@@ -334,35 +308,76 @@ print(repr(bits(result)))
 @pytest.mark.parametrize("length", ["known", "until"])
 def test_killed(tmp_path, folder, length):
     """At random calls of step, pull and the system; on one folder until one process comes through, then anew."""
-    kill_again_and_again(tmp_path, folder, SCRIPT, length, module=__name__, kills=12, latest=320, expected=repr(EXPECTED))
+    kill_again_and_again(tmp_path, folder, SCRIPT, length, module=__name__, kills=12, latest=900, expected=repr(EXPECTED))
 
 
 def test_partial_steps_and_layers_have_a_fingerprint(folder):
-    run = partial(reverse, pull=lambda k, x, g: g, state=1.0, seed=1.0, steps=3, storage=Disk(folder, resume=True))
+    run = partial(reverse, pull=lambda k, x, g: g, state=1.0, seed=1.0, steps=3, storage=Disk(folder, resume=True, every=0))
     assert run(partial(lambda k, x, c: x + c, c=2.0), token=[step, pull, None]).final == 7.0
 
 
-def test_a_state_that_a_waiting_file_counts_on_is_written(folder, monkeypatch):
-    """A state dropped while it waits is still written if a cotangent waits behind it: a resume from that one expects the state."""
-    may_go, written, write = threading.Event(), [], kept_module.write_leaves
+@pytest.mark.parametrize("small", [True, False])
+def test_what_two_points_count_on_is_kept(folder, monkeypatch, small):
+    """A state is removed when there are two newer points without it; one that no point has known is never kept."""
+    if not small:
+        monkeypatch.setattr(background, "SMALL", -1)
+    kind = "batch" if small else "state"
+    session = kept_module.KeptSession(folder, queue=4)
+    session.begin({})
+
+    def point(number):
+        session.commit(number, [number])
+        assert session.ready()
+        return [len(list(folder.glob(f"*.{suffix}"))) for suffix in ("point", kind)]
+
+    session.save(7, 1.5)
+    assert point(1) == [1, 1]
+    session.drop(7)
+    session.save(8, 2.5)
+    session.drop(8)
+    assert [point(2), point(3), point(4)] == [[2, 1], [2, 0], [2, 0]]
+    session.finish()
+
+
+def test_points_are_made_when_they_are_due_and_not_while_one_is_written(folder, monkeypatch):
+    """With a clock of our own: one point every second, none before the last one is written, and then after nine times as long."""
+    clock, may_go, write = [0.0], threading.Semaphore(0), kept_module.write_leaves
 
     def slow(path, index, leaves, **options):
-        assert may_go.wait(10)
-        written.append((index, path.suffix, sorted(there.suffix for there in folder.glob("0*"))))
+        assert may_go.acquire(timeout=10)
+        clock[0] += 2.0
         write(path, index, leaves, **options)
 
     monkeypatch.setattr(kept_module, "write_leaves", slow)
-    session = kept_module.KeptSession(folder, queue=4)
+    monkeypatch.setattr(kept_module, "monotonic", lambda: clock[0])
+    session = kept_module.KeptSession(folder, queue=4, every=1.0)
     session.begin({})
-    for point, index in enumerate((0, 18), start=1):
-        session.point = point
-        session.save(index, 1.5)
-    session.point = 3
-    session.note(20, 1.0, "cotangent")
-    session.drop(18)
-    session.save(19, 2.5)
-    session.drop(19)  # nothing waits behind it: never written
-    may_go.set()
-    session.clear()
-    assert [entry[:2] for entry in written] == [(0, ".state"), (18, ".state"), (20, ".cotangent")]
-    assert written[-1][2] == [".state", ".state"]
+    assert session.due == 1.0
+    clock[0] = 1.0
+    assert session.ready()
+    session.commit(1, [1.0])
+    assert session.due == 2.0
+    clock[0] = 2.0
+    assert not session.ready() and session.due == 2.125
+    may_go.release()
+    session._committed.wait()
+    assert session.due == 4.0 + 9 * 2.0
+    session.finish()
+
+
+@pytest.mark.parametrize("schedule", [CTZ(), StoreAll(), Revolve(3)], ids=repr)
+def test_evicted_states_are_read_back(folder, schedule, monkeypatch):
+    """Small states that are more than fit into main memory, interrupted and not."""
+    monkeypatch.setattr(background, "POOL", 3 * GRID.nbytes)
+    for storage in (Disk(folder), Disk(folder, resume=True, every=0)):
+        assert bits(Calls().run(schedule=schedule, storage=storage)) == EXPECTED
+    for end in (20, 30, 45):
+        with pytest.raises(Interrupted):
+            Calls(end).run(schedule=schedule, storage=Disk(folder / "kept", resume=True, every=0))
+        assert bits(Calls().run(schedule=schedule, storage=Disk(folder / "kept", resume=True, every=0))) == EXPECTED
+    assert list(folder.iterdir()) == []
+
+
+def test_a_short_sweep_makes_no_durable_point(folder, monkeypatch):
+    monkeypatch.setattr(kept_module.KeptSession, "commit", lambda *arguments: pytest.fail("a point"))
+    assert bits(Calls().run(storage=Disk(folder, resume=True, every=1e6))) == EXPECTED

@@ -1,4 +1,4 @@
-"""Disk(path, resume=True): a call that is made again with something changed is refused, whatever it was; results tell."""
+"""Disk(path, resume=True, every=0): a call that is made again with something changed is refused, whatever it was; results tell."""
 
 import functools
 import gc
@@ -117,7 +117,7 @@ def failing(step, at):
 
 def gradient(step, folder, at=None, **options):
     options = {"steps": N} | options if "until" not in options else options
-    return grad(lambda x: np.sum(chain(failing(step, at), x, storage=Disk(folder, resume=True), **options)))(X)
+    return grad(lambda x: np.sum(chain(failing(step, at), x, storage=Disk(folder, resume=True, every=0), **options)))(X)
 
 
 def interrupt(step, folder, at, **options):
@@ -159,7 +159,9 @@ def test_a_changed_global_is_noticed(folder, monkeypatch, name, value, step, at)
 def test_changed_outs_and_pulls_are_noticed(folder):
     def loss(x, weight, at):
         calls = failing(closed(1.1), at)
-        return np.sum(chain(lambda k, x: (calls(k, x), x * weight), x, steps=N, outputs=True, storage=Disk(folder, resume=True))[1])
+        return np.sum(
+            chain(lambda k, x: (calls(k, x), x * weight), x, steps=N, outputs=True, storage=Disk(folder, resume=True, every=0))[1]
+        )
 
     with pytest.raises(Interrupted):
         grad(loss)(X, 1.0, N - 3)
@@ -175,7 +177,7 @@ def test_changed_outs_and_pulls_are_noticed(folder):
                 raise Interrupted
             return g * rate
 
-        return reverse(closed(1.1), pull, 1.0, 1.0, steps=N, storage=Disk(folder.with_name("2"), resume=True)).cotangent
+        return reverse(closed(1.1), pull, 1.0, 1.0, steps=N, storage=Disk(folder.with_name("2"), resume=True, every=0)).cotangent
 
     expected = run(1.1)
     with pytest.raises(Interrupted):
@@ -246,8 +248,8 @@ def test_a_step_that_counts_its_calls_goes_on(folder, at):
         return np.sum(final) + np.sum(outs["norm"])
 
     with pytest.raises(Interrupted):
-        grad(loss)(X, storage=Disk(folder, resume=True))
-    resumed = grad(loss)(X, storage=Disk(folder, resume=True))
+        grad(loss)(X, storage=Disk(folder, resume=True, every=0))
+    resumed = grad(loss)(X, storage=Disk(folder, resume=True, every=0))
     assert resumed.tobytes() == grad(loss)(X).tobytes() and not folder.exists()
 
 
@@ -269,8 +271,8 @@ def test_hvp_of_a_part_of_the_final_state(folder, at):
 
     for loss in (lambda end: np.sum(end[0][0] ** 2), lambda end: np.sum(end[0][1]), lambda end: np.sum(end[1])):
         with pytest.raises(Interrupted):
-            product(loss, at, storage=Disk(folder, resume=True))
-        assert product(loss, storage=Disk(folder, resume=True)).tobytes() == product(loss).tobytes()
+            product(loss, at, storage=Disk(folder, resume=True, every=0))
+        assert product(loss, storage=Disk(folder, resume=True, every=0)).tobytes() == product(loss).tobytes()
 
 
 def test_hvp_with_inputs(folder):
@@ -285,14 +287,14 @@ def test_hvp_with_inputs(folder):
         return hvp(lambda z: np.sum(chain(step, z[0], inputs=z[1], **options) ** 2), (X, np.ones((N, 2))), (X, np.ones((N, 2))))
 
     with pytest.raises(Interrupted):
-        product(N + 7, storage=Disk(folder, resume=True))
-    for resumed, expected in zip(product(storage=Disk(folder, resume=True)), product(), strict=True):
+        product(N + 7, storage=Disk(folder, resume=True, every=0))
+    for resumed, expected in zip(product(storage=Disk(folder, resume=True, every=0)), product(), strict=True):
         assert resumed.tobytes() == expected.tobytes()
 
 
 def test_a_jacobian_is_refused_before_the_first_sweep(folder):
     made = []
-    f = lambda x: chain(lambda k, x: made.append(k) or np.sin(x), x, steps=N, storage=Disk(folder, resume=True))
+    f = lambda x: chain(lambda k, x: made.append(k) or np.sin(x), x, steps=N, storage=Disk(folder, resume=True, every=0))
     with pytest.raises(TypeError, match=r"jacobian pulls many cotangents.*use Disk\(path\)"):
         jacobian(f)(X)
     assert made == [] and not folder.exists()
@@ -306,7 +308,7 @@ def test_after_an_exception_in_the_loss_the_same_call_goes_on(folder):
     broken = [True]
 
     def loss(x):
-        final = chain(plain, x, steps=N, storage=Disk(folder, resume=True))
+        final = chain(plain, x, steps=N, storage=Disk(folder, resume=True, every=0))
         if broken:
             raise Interrupted
         return np.sum(final)
@@ -326,7 +328,7 @@ def test_after_an_exception_in_the_loss_the_same_call_goes_on(folder):
 
 
 def test_a_pullback_that_is_lost_gives_the_folder_free(folder):
-    f = lambda x: chain(plain, x, steps=N, storage=Disk(folder, resume=True))
+    f = lambda x: chain(plain, x, steps=N, storage=Disk(folder, resume=True, every=0))
     gc.disable()
     try:
         vjp(f, X)
@@ -335,7 +337,10 @@ def test_a_pullback_that_is_lost_gives_the_folder_free(folder):
         gc.enable()
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+    pytest.mark.usefixtures("no_fsync"),
+]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -363,7 +368,7 @@ def test_a_pull_in_a_forked_child(tmp_path, schedule):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_with_resume_a_forked_child_is_refused_and_the_parent_goes_on(folder):
-    _, pullback = vjp(lambda x: chain(plain, x, steps=60, storage=Disk(folder, resume=True)), X)
+    _, pullback = vjp(lambda x: chain(plain, x, steps=60, storage=Disk(folder, resume=True, every=0)), X)
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -397,7 +402,7 @@ def test_a_forked_worker_does_not_keep_the_lock(folder):
                 os._exit(0)
             os.kill(os.getpid(), signal.SIGKILL)
         return np.sin(x)
-    print(grad(lambda x: chain(step, x, steps=20, storage=Disk(sys.argv[1], resume=True)))(0.5))
+    print(grad(lambda x: chain(step, x, steps=20, storage=Disk(sys.argv[1], resume=True, every=0)))(0.5))
     """
     run = lambda how: subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), str(folder), how],

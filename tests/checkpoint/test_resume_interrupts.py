@@ -18,6 +18,8 @@ from checkpoint import CTZ, Disk, Revolve, StoreAll, chain, grad
 N = 6
 X, U = np.linspace(-1, 1, 4), np.sin(np.arange(2.0 * N)).reshape(N, 2)
 
+pytestmark = pytest.mark.usefixtures("no_fsync")
+
 
 def step(k, x, u, c):
     x = x + 0.05 * np.sin(np.roll(x, 1) * c) + 0.01 * np.sum(u)
@@ -75,7 +77,7 @@ def interrupt_and_go_on(folder, moment, storage, schedule):
 @pytest.mark.parametrize("schedule", [CTZ(), Revolve(2), StoreAll()], ids=repr)
 def test_interrupted_anywhere(tmp_path, resume, schedule):
     folder, threads = tmp_path / "folder", _count()
-    storage = Disk(folder, resume=resume)
+    storage = Disk(folder, resume=resume, every=0)
     last = interrupted_at(0, lambda: gradient(storage=storage, schedule=schedule))
     chance, hit = random.Random(repr(schedule)), 0
     with warnings.catch_warnings():

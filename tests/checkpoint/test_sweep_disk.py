@@ -38,6 +38,11 @@ EXPECTED = run(schedule=StoreAll())
 
 
 @pytest.fixture(autouse=True)
+def every_state_in_a_file_of_its_own(monkeypatch):
+    monkeypatch.setattr(disk_module, "SMALL", -1)
+
+
+@pytest.fixture(autouse=True)
 def nothing_is_left(tmp_path):
     yield
     assert list(tmp_path.rglob("*.state")) == list(tmp_path.rglob("*.tmp")) == []

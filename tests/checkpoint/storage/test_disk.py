@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import namedtuple
 from pathlib import Path
 
@@ -16,8 +17,14 @@ import pytest
 from checkpoint.storage import DamagedState, Disk, Session, Storage
 from checkpoint.storage import background as module
 
+FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 Pair = namedtuple("Pair", "u v")
 STATE = {"u": np.arange(6.0).reshape(2, 3), "pair": Pair(1.5, None), "list": [1, True, "name"], "x": np.float32(2)}
+
+
+@pytest.fixture(autouse=True)
+def every_state_in_a_file_of_its_own(monkeypatch):
+    monkeypatch.setattr(module, "SMALL", -1)
 
 
 @pytest.fixture
@@ -244,7 +251,8 @@ def test_sessions_do_not_meet(tmp_path):
 
 SCRIPT = """
 import os, sys, numpy as np
-from checkpoint.storage import Disk
+from checkpoint.storage import Disk, background
+background.SMALL = -1
 sessions = [Disk(sys.argv[1]).open() for _ in range(3)]
 for session in sessions:
     session.save(0, np.zeros(100_000))
@@ -260,7 +268,7 @@ if sys.argv[2] == "fork":
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize(("how", "code"), [("end", 0), ("raise", 3), ("fork", 0)])
+@pytest.mark.parametrize(("how", "code"), [("end", 0), ("raise", 3), pytest.param("fork", 0, marks=FORKS)])
 def test_the_interpreter_removes_the_folders_when_it_exits(tmp_path, how, code):
     root = Path(module.__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path, how], cwd=root, capture_output=True, timeout=60)
@@ -310,3 +318,65 @@ def test_bad_arguments():
         Disk("a", shared=True)
     with pytest.raises(TypeError, match="Disk: shared"):
         Disk("a", resume=True, shared="yes")
+
+
+# -------------------------------------------------------------------------------------------------------- small states
+
+
+@pytest.fixture
+def small(monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "SMALL", 1000)
+    monkeypatch.setattr(module, "POOL", 100)
+    session = Disk(tmp_path).open()
+    yield session
+    session.clear()
+    assert os.listdir(tmp_path) == []
+
+
+def test_small_states_are_written_together_and_read_back_together(small, tmp_path):
+    states = {k: (1.0 * k, np.float64(k), k, None, "name", k % 2 == 0, 1j * k, np.float32(k), np.arange(2.0)) for k in range(6)}
+    for k, state in states.items():
+        small.save(k, state)
+    files = sorted(tmp_path.glob("*/*"))
+    assert len(files) < 6 and {file.suffix for file in files} <= {".batch", ".tmp"} and small.indices() == list(range(6))
+    assert small.nbytes() == 6 * small.nbytes(3) == 6 * 68
+    for k in reversed(range(6)):
+        back = small.load(k)
+        assert [type(leaf) for leaf in back] == [type(leaf) for leaf in states[k]]
+        assert back[:-1] == states[k][:-1] and back[-1].tolist() == [0.0, 1.0] and back[-1].flags.carray
+        small.drop(k)
+    assert list(tmp_path.glob("*/*.batch")) == [] and small.nbytes() == 0
+
+
+def test_a_damaged_batch_is_named(small, tmp_path):
+    for k in range(20):
+        small.save(k, 1.0 * k)
+    for file in tuple(small._writing):
+        file.written.result(timeout=10)
+    for file in tmp_path.glob("*/*.batch"):
+        file.write_bytes(b"nothing")
+    with pytest.raises(DamagedState, match=r"cannot be read back from .*\.batch"):
+        small.load(0)
+    small.drop(0)
+    assert small.load(19) == 19.0
+
+
+def test_what_cannot_be_packed_has_a_file(small):
+    for k, state in enumerate([2**70, "x" * 200, np.zeros(1000), np.zeros(3, [("a", "f8")])]):
+        small.save(k, state)
+        assert np.array_equal(small.load(k), state)
+    assert len(small._pool) == 0
+
+
+def test_it_warns_once_where_writing_outlasts_stepping(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "write_leaves", lambda path, index, leaves: time.sleep(0.02))
+    monkeypatch.setattr(module, "SMALL", -1)
+    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    session = Disk(tmp_path, queue=1).open()
+    with pytest.warns(
+        RuntimeWarning, match=r"Disk: writing takes longer than stepping: .* s of .* s were spent waiting for states of 80 B"
+    ) as warned:
+        for k in range(20):
+            session.save(k, np.zeros(10))
+    assert len(warned) == 1
+    session.clear()

@@ -16,7 +16,15 @@ from checkpoint.storage.kept import KeptSession
 from checkpoint.sweep import reverse
 
 FOREIGN = ["notes.txt", "data.tmp", "mine.rows", "000.state", "manifest.json.bak", ".hidden", "other"]
-OURS = ["lock", "manifest.json", "first.rows", "finished.json", "manifest.json.tmp", "000000000000001-000000000000.state", "check.rows"]
+OURS = [
+    "lock",
+    "manifest.json",
+    "first.rows",
+    "finished.json",
+    "manifest.json.tmp",
+    "000000000000001-000000000000.state",
+    "000000000000001-000000000000.point",
+]
 
 
 @pytest.fixture
@@ -32,7 +40,9 @@ def run(folder, fail_at=None, **options):
             raise ZeroDivisionError
         return np.sin(x) + 1.0
 
-    return reverse(step, lambda k, x, g: np.cos(x) * g, np.ones(3), np.ones(3), steps=9, storage=Disk(folder, resume=True, **options))
+    return reverse(
+        step, lambda k, x, g: np.cos(x) * g, np.ones(3), np.ones(3), steps=9, storage=Disk(folder, resume=True, every=0, **options)
+    )
 
 
 def interrupt(folder, **options):
@@ -96,7 +106,7 @@ def test_nothing_is_removed_before_the_call_is_known_to_be_the_same(folder):
     (folder / "000000000000099-000000000000.state.tmp").write_bytes(b"part")
     before = contents(folder)
     with pytest.raises(ValueError, match="holds another call than this one; it differs in: step"):
-        reverse(lambda k, x: x, None, np.ones(3), 1.0, steps=9, token=3, storage=Disk(folder, resume=True))
+        reverse(lambda k, x: x, None, np.ones(3), 1.0, steps=9, token=3, storage=Disk(folder, resume=True, every=0))
     assert contents(folder).keys() == before.keys()
     run(folder)
     assert not folder.exists()
@@ -140,15 +150,20 @@ def test_the_beginning_of_a_manifest_is_of_no_use(folder):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("kind", ["state", "cotangent", "final"])
+@pytest.mark.parametrize("kind", ["state", "batch", "final", "point"])
 def test_files_of_another_run_do_not_count(folder, tmp_path, kind):
     """Two runs of the same call have files of the same names."""
 
     def write(path, value):
         session = KeptSession(path, 1)
         session.begin({"steps": 9})
-        session.point = 1
-        session.note(4, value, kind)
+        if kind == "point":
+            session.commit(4, [value])
+        elif kind == "final":
+            session.note(4, [value])
+        else:
+            session.save(4, value if kind == "batch" else np.full(2 * 10**6, value))
+            session.commit(4, [])
         session.clear()
 
     for name, value in (("folder", 1.0), ("other", 2.0)):
@@ -156,7 +171,7 @@ def test_files_of_another_run_do_not_count(folder, tmp_path, kind):
     (name,) = (file.name for file in folder.iterdir() if file.suffix == f".{kind}")
     shutil.copy(tmp_path / "other" / name, folder / name)
     session = KeptSession(folder, 1)
-    (mark,) = session.begin({"steps": 9})
+    (mark,) = [mark for mark in session.begin({"steps": 9}) if mark.kind == kind]
     assert not session.is_of_this_run(mark)
     with pytest.raises(DamagedState, match=f"{name}: it is of another run"):
         session.read(mark)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from checkpoint.storage import Disk, Memory, Session, Storage, Tiers
+from checkpoint.storage.pool import Pool
 from checkpoint.storage.tiered import tiers
 
 
@@ -36,7 +37,8 @@ def test_counts(session):
     assert len(session) == len(session.disk) == len(session.memory) == session.nbytes() == 0
 
 
-def test_the_next_state_on_disk_is_read_ahead(session):
+def test_the_next_state_on_disk_is_read_ahead(session, monkeypatch):
+    session.disk._pool = Pool(-1)  # no state is small
     session.save(0, 0.0)
     session.save(1, 1.0)
     session.load(1)

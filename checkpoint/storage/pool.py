@@ -1,0 +1,350 @@
+"""Small states, packed: their bytes stand side by side in a few blocks instead of in an object for every number.
+
+A state of two Python numbers takes 150 bytes as objects, and 36 here. States of one pattern (the kinds of the leaves, in their order)
+have rows of one length; a row is found by the index of its state.
+"""
+
+import json
+import struct
+from array import array
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import optree
+
+from .states import nbytes, raw
+
+__all__ = ["LARGEST", "Pattern", "Pool", "key_of", "slot_bytes"]
+
+LARGEST = 4096  # bytes of a row, where there is no reason for longer ones
+BLOCK = 1 << 14  # bytes of a block, if rows are smaller
+KINDS = 64  # most patterns in a pool
+OBJECT = 320  # bytes of what keeps a state that is not packed: its place in a table, its containers
+LEAF = 160  # bytes of what is around the data of a leaf that is not packed
+PLACE = 20  # bytes of what says where a packed row is
+NUMBERS = {float: "d", np.float64: "d", int: "q", bool: "?"}
+CONSTANT = 128  # most characters of a text that is part of a pattern
+
+
+def key_of(leaves: Sequence[Any]) -> tuple[Hashable, ...] | None:
+    """What patterns are told apart by; None where a leaf cannot be packed."""
+    key: list[Any] = []
+    for leaf in leaves:
+        kind = type(leaf)
+        if kind in NUMBERS or kind is complex:
+            key.append(kind)
+        elif kind is np.ndarray:
+            key.append((leaf.dtype, leaf.shape))
+        elif isinstance(leaf, np.generic):
+            key.append((kind, leaf.dtype))
+        elif leaf is None or (kind in (str, bytes) and len(leaf) <= CONSTANT):
+            key.append((kind, leaf))
+        else:
+            return None
+    return tuple(key)
+
+
+class Pattern:
+    """The kinds of the leaves of a state, and how they are packed into a row of bytes.
+
+    Parameters
+    ----------
+    kinds : list
+        A list for each leaf, in values that go into JSON: ``["d"]`` a Python float, ``["n", dtype]`` a NumPy scalar,
+        ``["a", dtype, shape]`` an array, ``["c", text]`` and so on what is the same in every state.
+
+    Attributes
+    ----------
+    size : int
+        Bytes of a row.
+    nbytes : int
+        Bytes of the leaves, as `nbytes` counts them.
+
+    Examples
+    --------
+    >>> pattern = Pattern.of([1.5, None, np.arange(3.0)])
+    >>> row = bytearray(pattern.size)
+    >>> pattern.pack([2.5, None, np.ones(3)], row, 0)
+    >>> pattern.size, pattern.unpack(row, 0)
+    (32, [2.5, None, array([1., 1., 1.])])
+    """
+
+    def __init__(self, kinds: list[list[Any]]) -> None:
+        self.kinds = kinds
+        self.numbers = all(kind[0] in ("d", "q", "?", "f") for kind in kinds)
+        self.floats = all(kind[0] == "d" for kind in kinds)
+        self.restored = [i for i, kind in enumerate(kinds) if kind[0] == "f"]
+        self.struct = struct.Struct("=" + "".join("d" if kind[0] == "f" else kind[0] for kind in kinds)) if self.numbers else None
+        self.sizes = [self._bytes(kind) for kind in kinds]
+        self.size = self.struct.size if self.struct else sum(self.sizes)
+        self.nbytes = sum(8 if kind[0] == "?" else 0 if kind[0] in "cbN" else size for kind, size in zip(kinds, self.sizes, strict=True))
+
+    @staticmethod
+    def of(leaves: Sequence[Any]) -> "Pattern | None":
+        """The pattern of these leaves; None if one of them cannot be packed."""
+        if key_of(leaves) is None:
+            return None
+        kinds = [_described(leaf) for leaf in leaves]
+        return None if None in kinds else Pattern(kinds)  # type: ignore[arg-type]
+
+    def text(self) -> str:
+        """All of it, for a file."""
+        return json.dumps(self.kinds)
+
+    @staticmethod
+    def read(text: str) -> "Pattern":
+        """What `text` says."""
+        return Pattern([list(kind) for kind in json.loads(text)])
+
+    def pack(self, leaves: Sequence[Any], buffer: bytearray, at: int) -> None:
+        """Write leaves into a buffer; an integer of more than 64 bits is a `struct.error`."""
+        if self.struct is not None:
+            self.struct.pack_into(buffer, at, *leaves)
+            return
+        for leaf, kind, size in zip(leaves, self.kinds, self.sizes, strict=True):
+            if not size:
+                continue
+            match kind[0]:
+                case "a":
+                    memoryview(buffer)[at : at + size] = raw(leaf)
+                case "n":
+                    buffer[at : at + size] = leaf.tobytes()
+                case "D":
+                    struct.pack_into("=dd", buffer, at, leaf.real, leaf.imag)
+                case code:
+                    struct.pack_into("=d" if code == "f" else f"={code}", buffer, at, leaf)
+            at += size
+
+    def unpack(self, buffer: bytes | bytearray | memoryview, at: int) -> list[Any]:
+        """Read leaves from a buffer; arrays are copies."""
+        if self.struct is not None:
+            values = list(self.struct.unpack_from(buffer, at))
+            for i in self.restored:
+                values[i] = np.float64(values[i])
+            return values
+        leaves: list[Any] = []
+        for kind, size in zip(self.kinds, self.sizes, strict=True):
+            match kind[0]:
+                case "a":
+                    flat = np.frombuffer(buffer, np.dtype(kind[1]), size // max(np.dtype(kind[1]).itemsize, 1), at) if size else np.zeros(0)
+                    leaves.append(flat.reshape(kind[2]).copy() if size else np.zeros(kind[2], kind[1]))
+                case "n":
+                    leaves.append(np.frombuffer(buffer, np.dtype(kind[1]), 1, at)[0])
+                case "D":
+                    leaves.append(complex(*struct.unpack_from("=dd", buffer, at)))
+                case "f":
+                    leaves.append(np.float64(struct.unpack_from("=d", buffer, at)[0]))
+                case "N":
+                    leaves.append(None)
+                case "c":
+                    leaves.append(kind[1])
+                case "b":
+                    leaves.append(bytes.fromhex(kind[1]))
+                case code:
+                    leaves.append(struct.unpack_from(f"={code}", buffer, at)[0])
+            at += size
+        return leaves
+
+    @staticmethod
+    def _bytes(kind: list[Any]) -> int:
+        match kind[0]:
+            case "a":
+                return int(np.prod(kind[2], dtype=np.int64)) * np.dtype(kind[1]).itemsize
+            case "n":
+                return np.dtype(kind[1]).itemsize
+            case "D":
+                return 16
+            case "c" | "b" | "N":
+                return 0
+            case code:
+                return struct.calcsize("=d" if code == "f" else f"={code}")
+
+
+def _described(leaf: Any) -> list[Any] | None:
+    kind = type(leaf)
+    if kind is np.float64:
+        return ["f"]
+    if kind in NUMBERS:
+        return [NUMBERS[kind]]
+    if kind is complex:
+        return ["D"]
+    if leaf is None:
+        return ["N"]
+    if kind is str:
+        return ["c", leaf]
+    if kind is bytes:
+        return ["b", leaf.hex()]
+    if leaf.dtype.hasobject or np.dtype(leaf.dtype.str) != leaf.dtype or not leaf.dtype.itemsize:
+        return None
+    return ["a", leaf.dtype.str, list(leaf.shape)] if kind is np.ndarray else ["n", leaf.dtype.str]
+
+
+class _Rows:
+    """The rows of one pattern, in blocks that stay where they are."""
+
+    def __init__(self, pattern: Pattern, structure: optree.PyTreeSpec) -> None:
+        self.pattern, self.structure = pattern, structure
+        self.each = max(BLOCK // max(pattern.size, 1), 1)  # rows in a block
+        self.blocks: list[bytearray] = []
+        self.free, self.top = array("q"), 0
+
+    def add(self, leaves: Sequence[Any]) -> int:
+        slot = self.free[-1] if self.free else self.top
+        if slot == self.each * len(self.blocks):
+            self.blocks.append(bytearray(self.each * self.pattern.size))
+        self.pattern.pack(leaves, self.blocks[slot // self.each], slot % self.each * self.pattern.size)
+        if self.free:
+            self.free.pop()
+        else:
+            self.top += 1
+        return slot
+
+    def leaves(self, slot: int) -> list[Any]:
+        return self.pattern.unpack(self.blocks[slot // self.each], slot % self.each * self.pattern.size)
+
+    def bytes(self, slot: int) -> memoryview:
+        at = slot % self.each * self.pattern.size
+        return memoryview(self.blocks[slot // self.each])[at : at + self.pattern.size]
+
+
+class Pool:
+    """Packed states by their index.
+
+    Parameters
+    ----------
+    largest : int
+        Bytes of the largest row that is taken.
+
+    Attributes
+    ----------
+    nbytes : int
+        Bytes of all rows.
+
+    Examples
+    --------
+    >>> pool = Pool()
+    >>> leaves, structure = optree.tree_flatten((1.0, 2.0))
+    >>> pool.add(7, structure, leaves), 7 in pool, pool.nbytes
+    (True, True, 16)
+    >>> structure, leaves = pool.get(7)
+    >>> optree.tree_unflatten(structure, leaves)
+    (1.0, 2.0)
+    """
+
+    def __init__(self, largest: int = LARGEST) -> None:
+        self._largest = largest
+        self._rows: dict[Any, _Rows | None] = {}
+        self._numbered: list[_Rows] = []
+        self._indices, self._places = array("q"), array("q")  # ascending; the place is slot * KINDS + number of the rows
+        self.nbytes = 0
+
+    def add(self, index: int, structure: optree.PyTreeSpec, leaves: Sequence[Any]) -> bool:
+        """Pack a state that is not there; return whether that could be done."""
+        key = key_of(leaves)
+        if key is None:
+            return False
+        try:
+            rows = self._rows[structure, key]
+        except KeyError:
+            rows = self._made(structure, key, leaves)
+        if rows is None:
+            return False
+        try:
+            slot = rows.add(leaves)
+        except struct.error:  # an integer of more than 64 bits
+            return False
+        place = slot * KINDS + self._numbered.index(rows)
+        if not self._indices or index > self._indices[-1]:
+            self._indices.append(index)
+            self._places.append(place)
+        else:
+            i = bisect_left(self._indices, index)
+            self._indices.insert(i, index)
+            self._places.insert(i, place)
+        self.nbytes += rows.pattern.size
+        return True
+
+    def get(self, index: int) -> tuple[optree.PyTreeSpec, list[Any]]:
+        """The structure and the leaves of a state that is there."""
+        rows, slot = self._at(self._find(index))
+        return rows.structure, rows.leaves(slot)
+
+    def remove(self, index: int) -> None:
+        """Free a state that is there."""
+        i = self._find(index)
+        rows, slot = self._at(i)
+        del self._indices[i], self._places[i]
+        if slot == rows.top - 1:
+            rows.top -= 1
+        else:
+            rows.free.append(slot)
+        self.nbytes -= rows.pattern.size
+
+    def data_bytes(self, index: int) -> int:
+        """Bytes of the leaves of a state that is there, as `nbytes` counts them."""
+        return self._at(self._find(index))[0].pattern.nbytes
+
+    def batch(self, indices: Iterable[int]) -> list[tuple[Pattern, optree.PyTreeSpec, list[int], bytes]]:
+        """States that are there, copied: for each pattern, their indices and their rows one behind the other."""
+        found: dict[int, tuple[list[int], list[memoryview]]] = {}
+        for index in indices:
+            place = self._places[self._find(index)]
+            group = found.setdefault(place % KINDS, ([], []))
+            group[0].append(index)
+            group[1].append(self._numbered[place % KINDS].bytes(place // KINDS))
+        parts = ((self._numbered[number], group) for number, group in found.items())
+        return [(rows.pattern, rows.structure, group[0], b"".join(group[1])) for rows, group in parts]
+
+    def clear(self) -> None:
+        """Free everything."""
+        self.__init__(self._largest)  # type: ignore[misc]
+
+    def indices(self) -> list[int]:
+        """Indices of the states, ascending."""
+        return self._indices.tolist()
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __contains__(self, index: object) -> bool:
+        return self._find(index) >= 0  # type: ignore[arg-type]
+
+    def _find(self, index: int) -> int:
+        indices = self._indices
+        if not indices:
+            return -1
+        if indices[-1] == index:
+            return len(indices) - 1
+        i = bisect_left(indices, index)
+        return i if i < len(indices) and indices[i] == index else -1
+
+    def _at(self, i: int) -> tuple[_Rows, int]:
+        place = self._places[i]
+        return self._numbered[place % KINDS], place // KINDS
+
+    def _made(self, structure: optree.PyTreeSpec, key: Hashable, leaves: Sequence[Any]) -> _Rows | None:
+        """The rows of a new pattern; None if it is not packed."""
+        if len(self._rows) >= KINDS:
+            return None
+        pattern = Pattern.of(leaves)
+        rows = self._rows[structure, key] = None if pattern is None or pattern.size > self._largest else _Rows(pattern, structure)
+        if rows is not None:
+            self._numbered.append(rows)
+        return rows
+
+
+def slot_bytes(state: Any) -> int:
+    """Bytes that a saved copy of a state takes in main memory, with all that belongs to it.
+
+    Examples
+    --------
+    >>> slot_bytes((1.0, 2.0)), slot_bytes(np.zeros(10_000))
+    (36, 80480)
+    """
+    leaves: list[Any] = optree.tree_leaves(state, none_is_leaf=True)  # type: ignore[arg-type]
+    pattern = Pattern.of(leaves)
+    if pattern is not None and pattern.size <= LARGEST:
+        return pattern.size + PLACE
+    return OBJECT + sum(LEAF + nbytes(leaf) for leaf in leaves)

@@ -1,0 +1,11 @@
+"""Fixtures of the tests of what a sweep leaves on disk."""
+
+import os
+
+import pytest
+
+
+@pytest.fixture
+def no_fsync(monkeypatch):
+    """A point after every step waits for the disk; the system keeps what is written, whatever ends the process."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
