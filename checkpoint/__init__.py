@@ -14,6 +14,7 @@ from .chain import chain
 from .draw import draw
 from .ensemble import MemberError, map_gradients
 from .explain import Explanation, explain
+from .fit import Fit
 from .gradient import grad, hvp, jacobian, linearize, value_and_grad, vjp
 from .hessian import hessian
 from .plan import Plan, plan
@@ -34,6 +35,7 @@ __all__ = [
     "Disk",
     "Drop",
     "Explanation",
+    "Fit",
     "Load",
     "MemberError",
     "Memory",

@@ -17,7 +17,7 @@ import optree
 from .storage.files import NAMESPACE
 from .storage.states import raw
 
-__all__ = ["ReplayCheck", "checksum", "described", "digest", "digest_with_closure"]
+__all__ = ["ReplayCheck", "checksum", "described", "digest", "digest_with_closure", "readings"]
 
 PLAIN = (float, int, bool, complex, str, bytes, type(None), np.generic)
 PART = 1 << 20
@@ -121,9 +121,67 @@ def digest_with_closure(function: Callable[..., Any], what: str) -> str:
     return total.hexdigest()
 
 
-def _read(value: Any, what: str, seen: dict[int, Any]) -> Iterator[Any]:
-    """What a value is, as far as it is plain; of functions, also what they read. Each function and object counts once."""
+def readings(function: Callable[..., Any], what: str) -> dict[str, str]:
+    """Name a function by its code, and by each of the plain values and functions that it reads, for errors that name what differs.
+
+    Of a function that wraps another one (`functools.wraps`), as `grad` does, it is the wrapped one. Objects of classes of other
+    modules are not looked into.
+
+    Parameters
+    ----------
+    function : callable
+    what : str
+        What it is; errors begin with it.
+
+    Returns
+    -------
+    dict
+        Digests by the names of what is read.
+
+    Examples
+    --------
+    >>> def scaled(rate):
+    ...     return lambda x: rate * x
+    >>> here, there = readings(scaled(2.0), "f"), readings(scaled(3.0), "f")
+    >>> [name for name in here if here[name] != there[name]]
+    ['rate']
+    """
+    inner = inspect.unwrap(function)
+    found = {} if inner is function else {"the verb": getattr(getattr(function, "__code__", None), "co_qualname", "")}
+    if not isinstance(inner, FunctionType):
+        return found | {"the function": _total([inner], what, inner)}
+    code = blake2b(b"".join(_compiled(inner.__code__)), digest_size=16).hexdigest()
+    held: dict[str, Any] = {"its defaults": [inner.__defaults__, inner.__kwdefaults__]}
+    for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
+        with suppress(ValueError):  # not yet bound
+            held[name] = cell.cell_contents
+    for name in _names(inner.__code__):
+        if name in inner.__globals__:
+            held.setdefault(name, inner.__globals__[name])
+    return found | {"its code": code} | {name: _total(value, what, inner) for name, value in held.items()}
+
+
+def _total(value: Any, what: str, function: Any) -> str:
+    total = blake2b(digest_size=16)
+    for piece in _read(value, what, {}, getattr(function, "__module__", "")):
+        total.update(len(piece).to_bytes(8))
+        total.update(piece)
+    return total.hexdigest()
+
+
+def _read(value: Any, what: str, seen: dict[int, Any], module: str | None = None) -> Iterator[Any]:
+    """What a value is, as far as it is plain; of functions, also what they read. Each function and object counts once.
+
+    With a module, functions and objects of others count by their names only.
+    """
     for leaf in optree.tree_leaves(value, none_is_leaf=True):
+        if module is not None and not isinstance(leaf, PLAIN) and callable(leaf) and hasattr(leaf, "__wrapped__"):
+            leaf = inspect.unwrap(leaf)
+        if module is not None and not isinstance(leaf, (*PLAIN, np.ndarray, partial, MethodType, ModuleType)):
+            kind = leaf if isinstance(leaf, FunctionType | type) else type(leaf)
+            if kind.__module__ != module:
+                yield kind.__qualname__.encode()
+                continue
         if isinstance(leaf, PLAIN) or (isinstance(leaf, np.ndarray) and not leaf.dtype.hasobject):
             yield from _pieces(leaf, what)
         elif not isinstance(leaf, ModuleType | type) and id(leaf) not in seen:
@@ -131,15 +189,15 @@ def _read(value: Any, what: str, seen: dict[int, Any]) -> Iterator[Any]:
             if isinstance(leaf, FunctionType):
                 yield from _compiled(leaf.__code__)
                 for held in _surroundings(leaf):
-                    yield from _read(held, what, seen)
+                    yield from _read(held, what, seen, module)
             elif isinstance(leaf, partial):
-                yield from _read([leaf.func, leaf.args, leaf.keywords], what, seen)
+                yield from _read([leaf.func, leaf.args, leaf.keywords], what, seen, module)
             elif isinstance(leaf, MethodType):
-                yield from _read([leaf.__func__, leaf.__self__], what, seen)
+                yield from _read([leaf.__func__, leaf.__self__], what, seen, module)
             else:
                 yield type(leaf).__qualname__.encode()
                 call = getattr(type(leaf), "__call__", None)  # noqa: B004  (its code)
-                yield from _read([getattr(leaf, "__dict__", None), call if isinstance(call, FunctionType) else None], what, seen)
+                yield from _read([getattr(leaf, "__dict__", None), call if isinstance(call, FunctionType) else None], what, seen, module)
 
 
 def _surroundings(function: FunctionType) -> Iterator[Any]:

@@ -166,7 +166,7 @@ def named(name: str, tree: Any) -> dict[str, Any]:
     Examples
     --------
     >>> sorted(named("params", ({"rate": 1.5}, 2.5)))
-    ["params", "params[0]['rate']", 'params[1]']
+    ['params', "params[0]['rate']", 'params[1]']
     """
     accessors, leaves, structure = optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
     if len(leaves) > MANY or (len(leaves) == 1 and not len(accessors[0])):

@@ -14,7 +14,7 @@ import numpy as np
 from dualad.dispatch import primal
 from dualad.levels import Handle
 
-__all__ = ["Snapshot"]
+__all__ = ["Snapshot", "nearly_same"]
 
 COMPARED = 1024  # elements of an array that are compared at a step; over the steps all have their turn
 

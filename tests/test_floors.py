@@ -40,7 +40,7 @@ FLOORS = {
         "schedules storage",
         "fingerprint machine entries replay notes blocks",
         "resume plot player",
-        "sweep tape draw plan",
+        "sweep tape draw plan fit",
         "tradeoff small",
         "leaves operators profile",
         "aliases links segments",

@@ -184,6 +184,16 @@ class KeptSession(DiskSession):
             self._committed.result()
         return True
 
+    @property
+    def answers(self) -> bool:
+        """Whether there is to be a last point, with the result."""
+        return False
+
+    def settle(self) -> None:
+        """Wait until the last point is written."""
+        if self._committed is not None:
+            self._committed.result()
+
     def commit(self, position: int, leaves: list[Any]) -> None:
         """Make a durable point, in the background.
 
