@@ -38,6 +38,7 @@ def blocks_of(
     call_seconds: float = CALL_SECONDS,
     schedule: Schedule | None = None,
     block: int | None = None,
+    around: int = 0,
 ) -> Blocks:
     """Choose the length of blocks and the number of saved states together, for the shortest predicted time in a budget.
 
@@ -58,6 +59,8 @@ def blocks_of(
         If it is given, only the length is chosen.
     block : int, optional
         If it is given, only the schedule is chosen.
+    around : int
+        Bytes that a saved state takes besides its own.
 
     Returns
     -------
@@ -79,7 +82,7 @@ def blocks_of(
     best: tuple[float, Blocks] | None = None
     for length in (min(block, steps),) if block else lengths(min(steps, room)):
         count = -(-steps // length)
-        left = room - (length if length > 1 else 0)
+        left = max(budget - (length if length > 1 else 0) * size, 0) // (size + around)
         slots = given.limit(count) if schedule else min(count, max(left, CTZ().limit(count) if block else 0))
         if slots < 1 or (slots > left and not block and length > 1):
             continue

@@ -23,11 +23,10 @@ from .checks import flag, whole_number
 from .leaves import lifted, on_primals
 from .link import record
 from .links import Links, Stacked
-from .plan import plan
 from .schedules import CTZ, Schedule
 from .stats import Stats, filled_stats
 from .storage import Memory, Storage
-from .storage.states import copy_state, nbytes
+from .storage.states import copy_state
 from .tape import Var
 from .units import parse_bytes
 
@@ -111,7 +110,9 @@ def chain(
         Where saved states live: ``Memory()``, the default, or ``Disk()``; two tiers with ``Tiered``. With
         ``Disk(path, resume=True)`` the same call goes on where a killed process stopped, also its outs and the gradients by inputs.
     memory : int or str, optional
-        Instead of a schedule: a budget such as ``"2 GB"``, for which `plan` chooses one from the state's size (see ``stats.reason``).
+        Instead of a schedule: a limit such as ``"2 GB"`` for all that the chain holds, saved states, parameters, inputs, outs, gradients
+        and the record of a step, for which `plan` chooses one (see ``stats.reason``). What a step allocates while it is evaluated and
+        frees again, and what the rest of the program holds, comes on top.
     stats : Stats, optional
         Filled in place in reverse mode: steps, advances, pulls, saves, loads, peak_states, peak_bytes, seconds.
     until : function ``until(k, state) -> bool``, optional
@@ -212,9 +213,9 @@ def chain(
             compiled, reason = compiled_chain(links, top.level, options, schedule=schedule, storage=storage, memory=memory, block=block)
             if reason is None:
                 return compiled
-            schedule, storage = chosen_schedule(links, steps, schedule, storage, memory, stats)
-            stats.reason = "; ".join(filter(None, (reason, stats.reason)))
-            return record(links, top.level, schedule=schedule, storage=storage, **options)
+            schedule, storage = chosen_schedule(schedule, storage, memory)
+            stats.reason = reason
+            return record(links, top.level, schedule=schedule, storage=storage, memory=memory, **options)
         compiled, reason = compiled_chain(links, None, options)
         return run(links, top, **options) if reason is not None else compiled
     except Exception as error:
@@ -283,13 +284,11 @@ def compiled_chain(links, tape, options, *, storage=None, memory=None, **more):
         return None, f"steps one by one, because {reason}{ignored}"
 
 
-def chosen_schedule(links, steps, schedule, storage, memory, stats):
-    """Return the schedule and storage: those given, those planned for a budget, or the defaults."""
-    if memory is None:
-        return CTZ() if schedule is None else schedule, Memory() if storage is None else storage
-    size = sum(nbytes(leaf) for leaf in links.state)
-    schedule, planned, stats.reason, _ = plan(steps, size, memory)
-    return schedule, planned if storage is None else storage
+def chosen_schedule(schedule, storage, memory):
+    """Return the schedule and storage: those given, or the defaults; for a budget they are planned later."""
+    if memory is not None:
+        return None, storage
+    return CTZ() if schedule is None else schedule, Memory() if storage is None else storage
 
 
 def run(links, top, steps, until, max_steps):

@@ -19,6 +19,7 @@ from dualad.traced import Traced
 
 from .aliases import Aliases
 from .blocks import IN_USE, blocks_of
+from .budget import BASE, total
 from .fingerprint import digest_with_closure
 from .link import Link, entered
 from .links import Stacked
@@ -26,6 +27,7 @@ from .replay import Snapshot
 from .segments import Reversal, Segments, like_leaves
 from .stepper import NotCompiled, Stepper, put_on, taken_off
 from .storage import Memory
+from .storage.pool import LEAF, OBJECT
 from .sweep import Sweep
 from .tape import Tape
 
@@ -82,12 +84,20 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
     link = CompiledLink(links, tape, below, steps, check)
     link.stepper = stepper = Stepper(links, link.state, link.inputs, link.params, until)
     if budget is not None:
-        budget -= IN_USE * stepper.nbytes
+        budget -= IN_USE * stepper.nbytes + link.beside_bytes()
         if budget < stepper.nbytes:
-            raise NotCompiled(f"the budget does not hold {IN_USE + 1} states")
+            raise NotCompiled(f"the budget does not hold {IN_USE + 1} states beside parameters, inputs and outs")
     resume = getattr(storage, "resume", False)
     block = 1 if resume and until is not None else block  # the manifest says how many blocks there were
-    link.blocks = blocks_of(steps, stepper.nbytes, budget, stepper.cost * ELEMENT_SECONDS, schedule=schedule, block=block)
+    link.blocks = blocks_of(
+        steps,
+        stepper.nbytes,
+        budget,
+        stepper.cost * ELEMENT_SECONDS,
+        schedule=schedule,
+        block=block,
+        around=0 if budget is None else OBJECT + LEAF * len(link.state),
+    )
     link.segments = segments = Segments(stepper, steps)
     link.compile()
     link.max_steps, stats.reason = max_steps, link.blocks.reason
@@ -156,6 +166,12 @@ class CompiledLink(Link):
         super().__init__(links, tape, below, steps, exact)
         self.steps, self.max_steps, self.pulled, self.reversal = steps, None, 0, None
         self.rows_made = 0
+
+    def beside_bytes(self):
+        """Return the bytes that the chain holds besides states: copies of parameters and inputs, outs, their cotangents and gradients."""
+        outs = sum(int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize for out in self.stepper.base.outputs[1])
+        held = BASE + 4 * total(self.params) + total(self.inputs) * (3 if self.active_inputs else 2)
+        return held + 2 * outs * (self.steps or 0)
 
     def compile(self):
         """Compile before the first sweep."""

@@ -1,5 +1,6 @@
 """Fit: a folder for a whole fit, which outlives the process. Finished evaluations are answered from it; the one under way goes on."""
 
+import atexit
 import json
 import os
 import re
@@ -37,6 +38,13 @@ MANIFEST, FORMAT = "fit.json", "fit of checkpoint, 1"
 NAME = re.compile(r"([0-9a-f]{32})\.(result|evaluation)(\.tmp)?")
 CHEAP = 1.0  # seconds: an evaluation that took less is made again, to see whether the function is the same
 LOCKS: dict[Path, Lock] = {}  # of this process, until it ends
+
+
+@atexit.register
+def give_free() -> None:
+    """Give all folders free."""
+    while LOCKS:
+        LOCKS.popitem()[1].release()
 
 
 class Fit(Storage):
@@ -143,13 +151,14 @@ class Fit(Storage):
         """
         if not callable(f):
             raise TypeError(f"Fit: give the function that the optimizer is to call, fit(value_and_grad(f)), got {f!r}")
-        name = name or getattr(f, "__qualname__", type(f).__qualname__)
+        name = str(name or getattr(f, "__qualname__", type(f).__qualname__))
         self._open()
         self._register(name, readings(f, "Fit: the function"))
 
         @wraps(f)
         def evaluated(*args: P.args, **kwargs: P.kwargs) -> R:
-            if any(isinstance(leaf, Traced) for leaf in optree.tree_leaves((args, kwargs))):  # type: ignore[arg-type]
+            given: list[Any] = optree.tree_leaves((args, kwargs))  # type: ignore[arg-type]
+            if any(isinstance(leaf, Traced) for leaf in given):
                 return f(*args, **kwargs)
             key = digest((name, args, kwargs), "Fit: an argument")
             found = self._answer(key)
@@ -199,6 +208,8 @@ class Fit(Storage):
             lock = Lock(self.path / "lock")
             lock.acquire()
             LOCKS[self.path] = lock
+            for part in self.path.glob("*.tmp"):  # of a process that was ended while it wrote
+                part.unlink()
 
     def _register(self, name: str, read: Mapping[str, str]) -> None:
         """Compare a function with the one of that name which the folder has, or note it."""

@@ -13,6 +13,7 @@ from dualad.seeding import pack_leaf, scalar_kinds
 from dualad.traced import Traced
 
 from .aliases import Aliases
+from .budget import planned
 from .entries import Entry, Part
 from .leaves import added, is_floating, lifted, on_primals, one_level_down, read_only, was_written
 from .links import Rows, Stacked
@@ -45,6 +46,11 @@ def record(links, tape, **options):
             "second derivatives use hvp (forward over reverse), or dualad.jacobian(grad(f))"
         )
     link = Link(links, tape, below, options["steps"], options["check"])
+    memory = options.pop("memory")
+    if memory is not None:
+        options["schedule"], storage, reason = planned(link, options["steps"], memory)
+        options["storage"] = options["storage"] or storage
+        options["stats"].reason = "; ".join(filter(None, (options["stats"].reason, reason)))
     options["until"] = on_primals(options["until"])
     if getattr(options["storage"], "resume", False):
         options |= link.resuming(tape, options["token"])
@@ -85,7 +91,7 @@ class Link(Entry):
         self.weak = scalar_kinds((*self.state, *self.params, *self.inputs))[1]
         self.outs = Stacked(steps)
         self.direct = not links.given and not links.outputs
-        self.sweep, self.resumes, self.exact = None, False, exact
+        self.sweep, self.resumes, self.exact, self.tried = None, False, exact, False
         self.out_cotangents, self.rows = [], []
         self.before = self.last = Snapshot(-1, ())  # the state that was met last, and x_N
         self.aliases = Aliases(links.path)
@@ -104,7 +110,7 @@ class Link(Entry):
     def advance_watched(self, k, x):
         """Evaluate step k; in the first sweep also try step 0, keep what the steps put out, and see to it that no two leaves are one."""
         links, aliases = self.links, self.aliases
-        if not k and aliases.watching:
+        if not k and aliases.watching and not self.tried:
             self.try_step(x)
         handed = ()
         if aliases.before(k):
@@ -141,8 +147,21 @@ class Link(Entry):
         is a traced value of a closed level there, which raises when it is used.
         """
         with np.errstate(all="ignore"):  # the step itself will warn
-            tape, _, _, final, _ = self.record(0, copy_state(x), first=True)
+            record = tape, _, _, final, _ = self.record(0, copy_state(x), first=True)
         self.before = Snapshot(1, self.values(final, tape), self.exact)
+        return record
+
+    def measured(self):
+        """Return the bytes of a step's record and of its outs, of a trial of step 0."""
+        x = copy_state(self.links.tree(self.state))
+        try:
+            record = self.try_step(x)
+        except Exception as error:
+            self.explain(0, x, error)
+            raise
+        self.tried = True
+        outs = self.values([pack_leaf(leaf) for leaf in optree.tree_leaves(record[4])], record[0])
+        return Pullback(self, 0, record[:3], None).nbytes, sum(nbytes(leaf) for leaf in outs)
 
     def compare(self, k, leaves):
         """Raise where step k, evaluated again, gave another state than before."""

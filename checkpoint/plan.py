@@ -8,6 +8,7 @@ from .checks import whole_number
 from .schedules import Online, Revolve, Schedule, StoreAll, Tiered, advances
 from .schedules.tiered import traffic
 from .storage import Disk, Memory, Storage, Tiers
+from .storage.pool import LARGEST, LEAF, OBJECT, PLACE
 from .tables import html, markdown
 from .units import format_bytes, parse_bytes
 
@@ -58,9 +59,9 @@ def plan(
 ) -> Plan:
     """Choose the schedule and storage of the shortest predicted time that a budget of memory allows.
 
-    The budget is for all copies of states that a sweep holds: the saved ones and three more (x_0, x_{N-1} between the two
-    sweeps, the working state), with a disk another three (waiting to be written, or read ahead). What one step and its pull
-    need for themselves comes on top.
+    The budget is for all copies of states that a sweep holds: the saved ones, with the 84 bytes that keep a small one, and three
+    more (x_0, x_{N-1} between the two sweeps, the working state), with a disk another three (waiting to be written, or read ahead).
+    What one step and its pull need for themselves comes on top; ``chain(..., memory=)`` takes that from its budget first.
 
     Predicted is: one `step_seconds` for each of the A advances, for the step to x_N, and for the evaluation inside each of
     the N pulls; one `save_seconds` for each state written to disk or read from it, as if nothing of that overlapped with
@@ -117,10 +118,10 @@ def plan(
     call = _seconds(call_seconds, "call_seconds")
     if call is not None:
         return _in_blocks(steps, size, budget, step, save, call)
-    slots = budget // size - HELD
+    slots = max(budget - HELD * size, 0) // (size + around(size))
     if slots < 1:
         raise _too_small(budget, size, HELD)
-    room = f"{format_bytes(budget)} holds {budget // size:,} states of {format_bytes(size)}, {slots:,} of them saved"
+    room = f"{format_bytes(budget)} holds {slots + HELD:,} states of {format_bytes(size)}, {slots:,} of them saved"
     if steps is None:
         return Plan(Online(slots), Memory(), f"{room}; the length is not known before")
     if slots >= steps:
@@ -149,6 +150,11 @@ def _in_blocks(steps: int | None, size: int, budget: int, step: float | None, sa
         raise _too_small(budget, size, IN_USE)
     chosen = blocks_of(max(steps, 1), size, budget - IN_USE * size, step, call)
     return Plan(chosen.schedule, Memory(), chosen.reason, chosen.size)
+
+
+def around(size: int) -> int:
+    """Bytes around those of a saved state, where they count."""
+    return PLACE if size <= LARGEST else OBJECT + LEAF if size <= 1 << 16 else 0
 
 
 def _too_small(budget: int, size: int, held: int) -> ValueError:

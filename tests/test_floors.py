@@ -41,7 +41,7 @@ FLOORS = {
         "fingerprint machine entries replay notes blocks",
         "resume plot player",
         "sweep tape draw plan fit",
-        "tradeoff small",
+        "tradeoff small budget",
         "leaves operators profile",
         "aliases links segments",
         "recompute recording",

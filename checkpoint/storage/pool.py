@@ -1,6 +1,6 @@
 """Small states, packed: their bytes stand side by side in a few blocks instead of in an object for every number.
 
-A state of two Python numbers takes 150 bytes as objects, and 36 here. States of one pattern (the kinds of the leaves, in their order)
+A state of two Python numbers takes 220 bytes as objects, and 36 here. States of one pattern (the kinds of the leaves, in their order)
 have rows of one length; a row is found by the index of its state.
 """
 
@@ -16,14 +16,14 @@ import optree
 
 from .states import nbytes, raw
 
-__all__ = ["LARGEST", "Pattern", "Pool", "key_of", "slot_bytes"]
+__all__ = ["LARGEST", "LEAF", "OBJECT", "PLACE", "Pattern", "Pool", "key_of", "slot_bytes"]
 
 LARGEST = 4096  # bytes of a row, where there is no reason for longer ones
 BLOCK = 1 << 14  # bytes of a block, if rows are smaller
 KINDS = 64  # most patterns in a pool
 OBJECT = 320  # bytes of what keeps a state that is not packed: its place in a table, its containers
 LEAF = 160  # bytes of what is around the data of a leaf that is not packed
-PLACE = 20  # bytes of what says where a packed row is
+PLACE = 84  # bytes of what says where a packed row is, with its index in the lists of a schedule
 NUMBERS = {float: "d", np.float64: "d", int: "q", bool: "?"}
 CONSTANT = 128  # most characters of a text that is part of a pattern
 
@@ -341,7 +341,7 @@ def slot_bytes(state: Any) -> int:
     Examples
     --------
     >>> slot_bytes((1.0, 2.0)), slot_bytes(np.zeros(10_000))
-    (36, 80480)
+    (100, 80480)
     """
     leaves: list[Any] = optree.tree_leaves(state, none_is_leaf=True)  # type: ignore[arg-type]
     pattern = Pattern.of(leaves)

@@ -246,7 +246,7 @@ def test_cotangents_that_are_traced():
 
 
 def test_a_budget_that_is_too_small_and_a_step_without_k():
-    with pytest.raises(ValueError, match="32 kB is too small"):
+    with pytest.raises(ValueError, match="memory='32 KB' is too small"):
         grad(lambda x: np.sum(chain(dualad.jit(shrink), x, steps=400, memory="32 KB")))(np.ones(2000))
     with pytest.raises(TypeError, match=r"called as step\(k, state, params\[0\]\)"):
         grad(lambda x: np.sum(chain(dualad.jit(lambda s, p: s), x, 0.1, steps=7)))(X)

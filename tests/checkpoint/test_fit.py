@@ -2,7 +2,10 @@
 
 import random
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -281,11 +284,14 @@ def test_a_damaged_manifest_is_named(fit, content):
 def test_another_process_is_refused(fit):
     fit(misfit)
     script = f"from checkpoint import Fit; Fit({str(fit.path)!r})(len)"
-    path = fit.path.with_name("other.py")
-    path.write_text(script)
-    with processes(__name__) as run:
-        code, said = run(str(path))
-    assert code and "BlockingIOError" in said
+    other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=Path(module.__file__).parents[1])
+    assert other.returncode and "BlockingIOError" in other.stderr
+
+
+@pytest.fixture(autouse=True, scope="module")
+def folders_are_given_free():
+    yield
+    module.give_free()
 
 
 # ------------------------------------------------------------------------------------------------------------------ misuse

@@ -23,7 +23,7 @@ def test_all_states_if_they_fit():
     schedule, storage, reason, block = plan(50, "8 MB", "2 GB")
     assert (schedule, storage, block) == (StoreAll(), Memory(), 1)
     assert reason == "2 GB holds 250 states of 8 MB, 247 of them saved: all 50 fit, and no step is computed again"
-    assert plan(247, 8, 2000).schedule == StoreAll() and plan(248, 8, 2000).schedule == Revolve(247)
+    assert plan(247, "8 MB", "2 GB").schedule == StoreAll() and plan(248, "8 MB", "2 GB").schedule == Revolve(247)
 
 
 def test_as_many_as_fit():
@@ -44,11 +44,17 @@ def test_unknown_length():
 @given(st.integers(1, 60), st.integers(4, 30))
 def test_the_budget_holds(steps, states):
     """Counted in a real sweep: what is saved, and the three copies that come on top."""
-    x = np.zeros(10)
+    x = np.zeros(10_000)
     chosen = plan(steps, x.nbytes, states * x.nbytes)
     stats = sweep(chosen, x, steps)
     assert stats.peak_bytes + HELD * x.nbytes <= states * x.nbytes
     assert stats.advances == advances(steps, states - HELD) + 1
+
+
+def test_what_keeps_a_small_state_counts():
+    assert plan(1000, 16, 3 * 16 + 50 * 100).schedule == Revolve(50)
+    assert plan(1000, 16, 3 * 16 + 50 * 100).reason.startswith("5.05 kB holds 53 states of 16 B, 50 of them saved")
+    assert plan(1000, 10_000, 3 * 10_000 + 50 * 10_480).schedule == Revolve(50)
 
 
 # --------------------------------------------------------------------------------------------------------- with a disk
@@ -63,7 +69,7 @@ def seconds(schedule, steps, step, save):
 
 @given(st.integers(2, 400), st.integers(4, 30), st.sampled_from([0.0, 0.01, 0.1, 1.0, 10.0]))
 def test_the_disk_is_used_where_it_pays(steps, states, save):
-    chosen = plan(steps, 80, 80 * states, step_seconds=1.0, save_seconds=save).schedule
+    chosen = plan(steps, 80_000, 80_000 * states, step_seconds=1.0, save_seconds=save).schedule
     slots = states - HELD
     if slots >= steps:
         assert chosen == StoreAll()
@@ -104,8 +110,8 @@ def test_a_budget_that_is_too_small_says_what_is_needed():
 
 
 def test_small_chains_and_states():
-    assert plan(0, 8, 100).schedule == StoreAll() and plan(1, 8, 100).schedule == StoreAll()
-    assert plan(10, 0, 100).schedule == StoreAll()
+    assert plan(0, 8, 200).schedule == StoreAll() and plan(1, 8, 200).schedule == StoreAll()
+    assert plan(10, 0, 1000).schedule == StoreAll()
 
 
 @pytest.mark.parametrize(
