@@ -1,7 +1,10 @@
-"""The command line: ``python -m checkpoint draw`` and ``python -m checkpoint compare``."""
+"""The command line: ``python -m checkpoint`` with ``draw``, ``compare``, ``plan`` or ``profile``."""
 
 import argparse
+import ast
+import importlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -11,7 +14,9 @@ from dualad import __version__
 from dualad.console import written
 
 from .draw import draw
+from .plan import plan
 from .plot import check_picture, plot_schedule
+from .profile import profile
 from .schedules import parse
 from .schedules.parse import FORMS
 from .tradeoff import compare
@@ -83,6 +88,39 @@ def _compare(options: argparse.Namespace) -> str:
     return table.to_markdown() if options.markdown else table.to_text(_width())
 
 
+def _plan(options: argparse.Namespace) -> str:
+    chosen = plan(options.steps, options.state, options.memory, options.step_seconds, options.save_seconds)
+    return f"schedule  {chosen.schedule}\nstorage   {chosen.storage}\nreason    {chosen.reason}"
+
+
+def _profile(options: argparse.Namespace) -> str:
+    step, *rest = options.objects
+    if not rest:
+        raise TypeError("profile: give a step and a state, such as pendulum:step pendulum:state")
+    state, *params = rest
+    table = profile(step, state, *params, steps=options.steps, schedules=options.schedules, memory=options.memory)
+    if options.plot is not None:
+        table.plot(options.plot)
+    return table.to_markdown() if options.markdown else table.to_text(_width())
+
+
+def imported(text: str) -> Any:
+    """What ``module:name`` says, or a number, or another literal of Python."""
+    if re.fullmatch(r"[\w.]+:\w+", text):
+        module, name = text.split(":")
+        sys.path.insert(0, os.getcwd())
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f"imported: {text!r}: {error}") from None
+        finally:
+            sys.path.pop(0)
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        raise ValueError(f"imported: {text!r} is neither module:name, such as pendulum:step, nor a number or another literal") from None
+
+
 def _option(read: Callable[[str], Any]) -> Callable[[str], Any]:
     """A reader whose errors argparse shows, with the name of the option instead of the reader's."""
 
@@ -129,8 +167,34 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--schedules", type=several, metavar="S,S,...", help=f"each {FORMS} (default: a selection)")
     command.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     command.set_defaults(run=_compare)
+
+    command = commands.add_parser(
+        "plan",
+        help="the schedule for a budget of memory",
+        description="Choose the schedule, and where states are saved, of the shortest predicted time that a budget of memory allows.",
+    )
+    command.add_argument("--steps", type=count, metavar="N", help="length of the chain; leave it out if it is not known before")
+    command.add_argument("--state", type=size, required=True, metavar="SIZE", help='size of one state: 8MB, "1.5 GiB", 4096')
+    command.add_argument("--memory", type=size, required=True, metavar="SIZE", help='the budget: "2 GB"')
+    command.add_argument("--step-seconds", type=float, metavar="T", help="time of one step")
+    command.add_argument("--save-seconds", type=float, metavar="T", help="time to write a state to disk, which may then be used")
+    command.set_defaults(run=_plan, plot=None)
+
+    command = commands.add_parser(
+        "profile",
+        parents=[steps],
+        help="table of what schedules take, measured",
+        description="Run a chain and its reverse sweep under several schedules, and measure times and memory.",
+    )
+    command.add_argument("objects", type=_option(imported), nargs="+", metavar="STEP STATE [PARAM ...]", help=OBJECTS)
+    command.add_argument("--memory", type=size, metavar="SIZE", help='also the best schedule for this budget: "2 GB"')
+    command.add_argument("--schedules", type=several, metavar="S,S,...", help=f"each {FORMS} (default: a selection)")
+    command.add_argument("--markdown", action="store_true", help="print the table in Markdown")
+    command.set_defaults(run=_profile)
     return parser
 
+
+OBJECTS = "the step of a chain, its state and its params: module:name in the folder you are in, such as pendulum:step, or a literal"
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,7 +6,15 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+import optree
+
+from dualad.program.jit import Jit
+
+from .chain import chain
 from .checks import whole_number
+from .gradient import vjp
+from .leaves import is_floating
 from .schedules import Schedule
 from .stats import Stats
 from .storage import Memory, Storage
@@ -18,15 +26,15 @@ __all__ = ["profile"]
 
 
 def profile(
-    step: Step,
-    pull: Pull,
+    step: Callable[..., Any],
     state: Any,
-    seed: Any,
-    *,
+    *params: Any,
     steps: int,
     schedules: Iterable[Schedule] | None = None,
     storage: Storage = Memory(),  # noqa: B008  (an immutable value)
     memory: int | str | None = None,
+    pull: Pull | None = None,
+    seed: Any = None,
     record: Recorder | None = None,
 ) -> Tradeoff:
     """Run a chain and its reverse sweep under several schedules, and measure.
@@ -36,16 +44,24 @@ def profile(
 
     Parameters
     ----------
-    step, pull, state, seed
-        As in `sweep.reverse`.
+    step : function ``step(k, state, *params) -> state``
+        As in `chain`, which derives its pull; it may be compiled by `dualad.jit`. With `pull`, ``step(k, state)``, as in `sweep.reverse`.
+    state : pytree
+        x_0.
+    params : pytrees
+        Passed to every step. The derivative that is measured is that of the sum of x_N, by all numbers in the state and in them.
     steps : int
         Length N of the chain, at least 1.
     schedules, memory
         As in `compare`.
     storage : Storage
         Where states are saved.
+    pull : callable, optional
+        Of a foreign engine, or written by hand: ``pull(k, x_k, g) -> g'``, as in `sweep.reverse`.
+    seed : pytree or callable
+        With `pull`: the cotangent of x_N, or a function of x_N that gives it.
     record : callable, optional
-        As in `sweep.reverse`, for the schedules that record steps: ``Mixed(slots)``.
+        With `pull`: as in `sweep.reverse`, for the schedules that record steps, ``Mixed(slots)``.
 
     Returns
     -------
@@ -60,27 +76,43 @@ def profile(
     Examples
     --------
     >>> from checkpoint.schedules import CTZ, Mixed, Revolve
-    >>> table = profile(lambda k, x: x / 3 + 2, lambda k, x, g: g / 3, 1.0, 1.0, steps=100, schedules=[CTZ(), Revolve(4)])
+    >>> table = profile(lambda k, x, c: x / 3 + c, 1.0, 2.0, steps=100, schedules=[CTZ(), Revolve(4)])
     >>> [(row.advances, row.measured.advances, row.measured.saves, row.measured.peak_states) for row in table.rows]
     [(274, 275, 59, 8), (374, 375, 35, 4)]
 
-    With ``record``, also a schedule that keeps records of steps:
+    A foreign engine's step with its pull; with ``record`` also a schedule that keeps records of steps:
 
-    >>> table = profile(lambda k, x: x / 3 + 2, lambda k, x, g: g / 3, 1.0, 1.0, steps=10, schedules=[Mixed(3)],
+    >>> table = profile(lambda k, x: x / 3 + 2, 1.0, pull=lambda k, x, g: g / 3, seed=1.0, steps=10, schedules=[Mixed(3)],
     ...                 record=lambda k, x: (x / 3 + 2, lambda g: g / 3))
     >>> [(row.advances, row.measured.advances, row.measured.peak_states) for row in table.rows]
     [(9, 10, 3)]
     """
+    if callable(state):
+        raise TypeError("profile: state is a function; a pull is given by its name: profile(step, state, pull=pull, seed=seed, steps=N)")
+    if pull is None and (seed is not None or record is not None):
+        raise TypeError("profile: seed and record go with pull=; without it, the step's derivative is that of `chain`")
+    if pull is not None and params:
+        raise TypeError("profile: with pull= a step takes k and the state only, as in sweep.reverse; give the params to it by a closure")
     steps = whole_number(steps, where="profile", argument="steps", least=1, hint="give the length of the chain")
     schedules = None if schedules is None else list(schedules)
     table = compare(steps=steps, state_bytes=nbytes(state), schedules=schedules, memory=memory)
-    simulation = _simulation(step, state, steps)
+    if pull is None:
+        chain(step, state, *params, steps=1)  # compiles
+        started = perf_counter()
+        chain(step, state, *params, steps=steps)
+        simulation = perf_counter() - started
+    else:
+        simulation = _simulation(step, state, steps)
 
     def measured(schedule: Schedule) -> Measured:
         def run() -> tuple[Stats, tuple[float, float]]:
+            if pull is None:
+                return _derived(step, state, params, {"steps": steps, "schedule": schedule, "storage": storage})
             with Sweep(step, state, steps=steps, schedule=schedule, storage=storage, record=record) as sweep:
                 return sweep.stats, _timed(sweep, pull, seed)
 
+        if isinstance(step, Jit):
+            run()  # compiles
         stats, seconds = run()
         peak = _traced(run)
         work = sum(seconds) / simulation
@@ -88,6 +120,26 @@ def profile(
 
     rows = (replace(row, measured=measured(schedule)) for row, schedule in zip(table.rows, table.schedules, strict=True))
     return replace(table, rows=tuple(rows), simulation_seconds=simulation)
+
+
+def _derived(step: Callable[..., Any], state: Any, params: tuple[Any, ...], options: dict[str, Any]) -> tuple[Stats, tuple[float, float]]:
+    """Counts and seconds of the two sweeps of a chain, by all of its numbers."""
+    leaves, structure = optree.tree_flatten((state, params), none_is_leaf=True)
+    places, stats = [i for i, leaf in enumerate(leaves) if is_floating(leaf)], Stats()
+
+    def total(*values: Any) -> Any:
+        given: list[Any] = list(leaves)
+        for i, value in zip(places, values, strict=True):
+            given[i] = value
+        first, rest = optree.tree_unflatten(structure, given)
+        final: list[Any] = optree.tree_leaves(chain(step, first, *rest, stats=stats, **options))
+        return sum(np.sum(np.real(leaf)) for leaf in final if is_floating(leaf))
+
+    started = perf_counter()
+    _, pullback = vjp(total, *(leaves[i] for i in places))
+    turned = perf_counter()
+    pullback(1.0)
+    return stats, (turned - started, perf_counter() - turned)
 
 
 def _simulation(step: Step, state: Any, steps: int) -> float:

@@ -42,7 +42,7 @@ FLOORS = {
         "resume plot player",
         "sweep tape draw plan fit",
         "tradeoff small budget",
-        "leaves operators profile",
+        "leaves operators",
         "aliases links segments",
         "recompute recording",
         "compressed streams",
@@ -50,6 +50,7 @@ FLOORS = {
         "stepper",
         "compiled hessian ensemble within",
         "chain",
+        "profile",
         "__init__",
         "__main__",
     ],
@@ -76,7 +77,6 @@ ENGINE_FREE = [
     "tradeoff",
     "plan",
     "plot",
-    "profile",
 ]
 
 MOST_LINES = 500

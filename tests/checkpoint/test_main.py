@@ -9,6 +9,7 @@ import pytest
 from checkpoint import __version__
 from checkpoint.__main__ import main
 from checkpoint.draw import draw
+from checkpoint.plan import plan
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve
 from checkpoint.tradeoff import compare
 
@@ -122,3 +123,38 @@ def test_help(words, capsys):
         main(words.split())
     assert stop.value.code == 0
     assert "--" in capsys.readouterr().out
+
+
+def test_plan(capsys):
+    assert main(["plan", "--steps", "1e6", "--state", "8MB", "--memory", "2GB"]) == 0
+    chosen = plan(10**6, "8MB", "2GB")
+    assert capsys.readouterr().out == f"schedule  {chosen.schedule}\nstorage   {chosen.storage}\nreason    {chosen.reason}\n"
+    assert main(["plan", "--state", "8MB", "--memory", "2GB"]) == 0 and "Online" in capsys.readouterr().out
+    assert main(["plan", "--steps", "1e5", "--state", "8MB", "--memory", "2GB", "--step-seconds", "0.1", "--save-seconds", "0.01"]) == 0
+    assert "Tiered" in capsys.readouterr().out
+    assert main(["plan", "--steps", "100", "--state", "8MB", "--memory", "9MB"]) == 2 and "too small" in capsys.readouterr().err
+
+
+def test_profile(capsys, tmp_path, monkeypatch):
+    (tmp_path / "pendulum_of_a_test.py").write_text(
+        "import numpy as np\n"
+        "def step(k, state, rate):\n"
+        "    angle, speed = state\n"
+        "    return angle + 0.01 * speed, speed - 0.01 * rate * np.sin(angle)\n"
+        "state = (0.5, 0.0)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = "profile pendulum_of_a_test:step pendulum_of_a_test:state 9.81 --steps 50 --schedules ctz,revolve:3"
+    assert main(words.split()) == 0
+    out = capsys.readouterr().out
+    assert "one simulation takes" in out and "reverse sweep" in out and "Revolve(slots=3)" in out
+    assert main([*words.split(), "--markdown"]) == 0 and capsys.readouterr().out.startswith("|")
+    assert main(["profile", "pendulum_of_a_test:step", "--steps", "3"]) == 2 and "give a step and a state" in capsys.readouterr().err
+    for word, reason in (
+        ("pendulum_of_a_test:nothing", "has no attribute"),
+        ("no_such_module:step", "No module named"),
+        ("1 +", "neither"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["profile", word, "1.0", "--steps", "3"])
+        assert reason in capsys.readouterr().err

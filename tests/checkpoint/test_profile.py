@@ -6,6 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+import dualad
 from checkpoint.machine import simulate
 from checkpoint.profile import profile
 from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered
@@ -24,7 +25,7 @@ def pull(k, x, g):
     return g + 0.1 * np.cos(x) * g
 
 
-TABLE = profile(step, pull, X, X, steps=40, schedules=SCHEDULES, memory="2 MB")
+TABLE = profile(step, X, pull=pull, seed=X, steps=40, schedules=SCHEDULES, memory="2 MB")
 
 
 def test_counts_are_those_of_the_prediction():
@@ -72,7 +73,7 @@ def test_plot(tmp_path):
 def test_seeds_storages_and_a_trace_that_is_on_already(tmp_path):
     tracemalloc.start()
     try:
-        table = profile(step, pull, X, lambda x: 2 * x, steps=9, schedules=iter([Revolve(2)]), storage=Disk(tmp_path))
+        table = profile(step, X, pull=pull, seed=lambda x: 2 * x, steps=9, schedules=iter([Revolve(2)]), storage=Disk(tmp_path))
         assert tracemalloc.is_tracing()
     finally:
         tracemalloc.stop()
@@ -81,9 +82,9 @@ def test_seeds_storages_and_a_trace_that_is_on_already(tmp_path):
 
 def test_errors():
     with pytest.raises(ValueError, match="profile: steps must be at least 1"):
-        profile(step, pull, X, X, steps=0)
+        profile(step, X, pull=pull, seed=X, steps=0)
     with pytest.raises(TypeError, match="compare: schedules must be Schedule values"):
-        profile(step, pull, X, X, steps=3, schedules=["ctz"])
+        profile(step, X, pull=pull, seed=X, steps=3, schedules=["ctz"])
 
 
 def test_mixed_needs_record_and_pulls_recorded_steps_without_evaluating_them():
@@ -93,8 +94,49 @@ def test_mixed_needs_record_and_pulls_recorded_steps_without_evaluating_them():
         evaluated.append(k)
         return step(k, x), lambda g: pull(k, x, g)
 
-    (row,) = profile(step, pull, X, X, steps=40, schedules=[Mixed(3)], record=record).rows
+    (row,) = profile(step, X, pull=pull, seed=X, steps=40, schedules=[Mixed(3)], record=record).rows
     assert evaluated and (row.measured.advances, row.measured.peak_states) == (row.advances + 1, row.states)
     assert simulate(Mixed(3), 40).advances < simulate(Revolve(3), 40).advances
     with pytest.raises(TypeError, match=r"Mixed\(slots=3\) needs record="):
-        profile(step, pull, X, X, steps=40, schedules=[Mixed(3)])
+        profile(step, X, pull=pull, seed=X, steps=40, schedules=[Mixed(3)])
+
+
+# ------------------------------------------------------------------------------------------------------ the step of a chain
+
+
+def chained(k, state, rate, name):
+    u, n = state
+    return u + rate * np.sin(u), n + 1
+
+
+@pytest.mark.parametrize("kind", ["plain", "compiled"])
+def test_the_pull_is_derived(kind):
+    step = dualad.jit(chained, static_argnames="name") if kind == "compiled" else chained
+    table = profile(
+        step, (np.linspace(-1, 1, 50), 0), 0.1, "run", steps=30, schedules=[StoreAll(), CTZ(), Revolve(3), Mixed(4)], memory="10 kB"
+    )
+    predicted = compare(steps=30, state_bytes=408, schedules=[StoreAll(), CTZ(), Revolve(3), Mixed(4)], memory="10 kB")
+    for row, before in zip(table.rows, predicted.rows, strict=True):
+        assert (row.schedule, row.advances) == (before.schedule, before.advances)
+        assert row.measured.peak_bytes > 0 and row.measured.first_seconds > 0 and row.measured.reverse_seconds > 0
+        assert row.measured.advances == row.advances + 1 and row.measured.peak_states == row.states
+
+
+def test_a_chain_of_a_step_that_is_compiled():
+    pytest.importorskip("numba", reason="numba is not installed")
+    step = dualad.jit(lambda k, s, c: (s[0] + 0.01 * s[1], s[1] - 0.01 * c * np.sin(s[0])))
+    (row,) = profile(step, (0.5, 0.0), 9.81, steps=1000, schedules=[CTZ()]).rows
+    assert row.measured.advances >= 1000 and row.measured.work > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "reason"),
+    [
+        ((step, pull, X, X), {}, r"a pull is given by its name: profile\(step, state, pull=pull, seed=seed, steps=N\)"),
+        ((step, X), {"seed": X}, "seed and record go with pull="),
+        ((step, X, 0.1), {"pull": pull, "seed": X}, "takes k and the state only"),
+    ],
+)
+def test_forms_that_do_not_go_together(arguments, options, reason):
+    with pytest.raises(TypeError, match=f"profile: .*{reason}"):
+        profile(*arguments, steps=3, **options)
