@@ -1,0 +1,36 @@
+"""The example of a long fit: killed and gone on it ends with the same bits, near the truth; a gradient stays within its limit."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from checkpoint import Stats, value_and_grad
+
+PATH = Path(__file__).parents[2] / "examples" / "long_fit.py"
+spec = importlib.util.spec_from_file_location("long_fit", PATH)
+example = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(example)
+
+
+def test_killed_and_gone_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PATH.parents[1]), os.environ.get("PYTHONPATH", "")]))
+    result, fit, _ = example.fitted(tmp_path / "whole", 500)
+    assert result.x == pytest.approx(example.TRUE, rel=0.05) and fit.made > 5
+    lines, killed = example.killed(tmp_path / "killed", 500, 3)
+    name, bits, answered, made = lines[-1].split()
+    assert (name, bits, killed) == ("result", result.x.tobytes().hex(), 3) and int(answered) + int(made) == fit.made and int(answered) > 0
+
+
+@pytest.mark.skipif(not example.COMPILED, reason="numba is not installed")
+def test_a_gradient_by_50_000_steps_stays_within_its_limit():
+    stats = Stats()
+    gradient = value_and_grad(example.make_misfit(50_000, stats))
+    gradient(example.START, steps=100)
+    (_, slope), grown = example.resident(lambda: gradient(example.START))
+    assert stats.steps == 50_000 and stats.peak_bytes <= 4e6 and np.isfinite(slope).all()
+    assert grown is None or grown <= 4e6 + 2**20, "and what the allocator rounds to"
+    h = 1e-6 * np.array([1.0, -1.0, 0.5, 0.3])
+    assert slope @ h == pytest.approx((gradient(example.START + h)[0] - gradient(example.START - h)[0]) / 2, rel=1e-5)
