@@ -8,6 +8,13 @@ import re
 import threading
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # not POSIX
+    import msvcrt
+
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = ["NOFOLLOW", "Lock"]
 
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -69,7 +76,7 @@ class Lock:
 
     def remove(self) -> None:
         """Remove the file, and unlock it."""
-        if os.name == "posix":  # while it is locked: whoever has opened it meanwhile sees that it is gone
+        if fcntl is not None:  # while it is locked: whoever has opened it meanwhile sees that it is gone
             self._path.unlink(missing_ok=True)
             self.release()
         else:  # an open file cannot be removed
@@ -142,16 +149,13 @@ def _forked() -> None:
     GUARD.release()
 
 
-if os.name == "posix":
-    from fcntl import LOCK_EX, LOCK_NB, flock
-
-    def _lock(descriptor: int) -> None:
-        flock(descriptor, LOCK_EX | LOCK_NB)
-
-    os.register_at_fork(before=GUARD.acquire, after_in_parent=GUARD.release, after_in_child=_forked)
-else:
-    from msvcrt import LK_NBLCK, locking
-
-    def _lock(descriptor: int) -> None:
+def _lock(descriptor: int) -> None:
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    else:
         os.lseek(descriptor, 1 << 20, os.SEEK_SET)  # not where the word is, which others read
-        locking(descriptor, LK_NBLCK, 1)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=GUARD.acquire, after_in_parent=GUARD.release, after_in_child=_forked)

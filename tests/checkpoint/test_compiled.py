@@ -285,7 +285,7 @@ def test_a_resumed_chain_goes_on_with_the_same_bits(block, tmp_path, monkeypatch
         calls[0], stop[0] = 0, at
         stats = Stats()
         try:
-            assert whole(Disk(place, resume=True), block=block, stats=stats) == reference
+            assert whole(Disk(place, resume=True, every=0), block=block, stats=stats) == reference
             made.append(stats.advances)
             break
         except Stop:
@@ -311,9 +311,9 @@ def test_a_resumed_chain_with_until_goes_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(segments.Reversal, "pull", watched)
     with pytest.raises(Stop):
-        gradient(storage=Disk(tmp_path / "run", resume=True))
+        gradient(storage=Disk(tmp_path / "run", resume=True, every=0))
     stats = Stats()
-    assert gradient(storage=Disk(tmp_path / "run", resume=True), stats=stats) == reference and "blocks of 1" in stats.reason
+    assert gradient(storage=Disk(tmp_path / "run", resume=True, every=0), stats=stats) == reference and "blocks of 1" in stats.reason
 
 
 def test_an_interrupt_leaves_a_pullback_that_can_be_called_again(monkeypatch):

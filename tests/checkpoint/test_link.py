@@ -1,6 +1,7 @@
 """What a chain leaves behind besides its state (outs, gradients by inputs) is there again after a process was killed."""
 
 import shutil
+import signal
 import warnings
 
 import numpy as np
@@ -184,6 +185,7 @@ print(" ".join(Calls().gradient(storage=Disk(folder, resume=True, every=0), **op
 """
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 @pytest.mark.parametrize("length", ["known", "until"])
 def test_killed(tmp_path, folder, length):
     """At random calls of the step and the system; on one folder until one process comes through, then anew."""

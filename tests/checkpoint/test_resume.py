@@ -1,6 +1,7 @@
 """Disk(path, resume=True): killed at any moment, the same call ends with the same bits and repeats only what was lost."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -305,6 +306,7 @@ print(repr(bits(result)))
 """
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 @pytest.mark.parametrize("length", ["known", "until"])
 def test_killed(tmp_path, folder, length):
     """At random calls of step, pull and the system; on one folder until one process comes through, then anew."""

@@ -63,7 +63,7 @@ def test_after_a_resume_the_bar_begins_with_what_is_done(bars, tmp_path, options
 
         return call
 
-    options = options | {"progress": True, "schedule": StoreAll(), "storage": Disk(tmp_path / "states", resume=True), "token": ()}
+    options = options | {"progress": True, "schedule": StoreAll(), "storage": Disk(tmp_path / "states", resume=True, every=0), "token": ()}
     with pytest.raises(InterruptedError):
         reverse(counted(step), counted(pull), 1.0, 1.0, **options)
     seen = len(bars)

@@ -75,7 +75,7 @@ def test_one_private_file_a_state_in_a_private_folder(session, tmp_path):
     session.save(17, STATE)
     written(session)
     (folder,) = tmp_path.iterdir()
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700 or os.name == "nt"
     assert sorted(os.listdir(folder)) == ["000000000000.state", "000000000017.state"]
     session.drop(0)
     assert os.listdir(folder) == ["000000000017.state"]
@@ -85,7 +85,7 @@ def test_a_new_parent_is_private_too(tmp_path):
     session = Disk(str(tmp_path / "a" / "b")).open()
     assert not (tmp_path / "a").exists(), "made when something is saved"
     session.save(0, 1.0)
-    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700 or os.name == "nt"
     session.clear()
     assert os.listdir(tmp_path / "a" / "b") == []
 
@@ -286,6 +286,8 @@ def test_the_default_is_the_folder_for_temporary_files(monkeypatch, tmp_path):
 
 
 def test_hundreds_of_sessions_leave_no_thread_and_no_open_file(tmp_path):
+    if not os.path.exists("/dev/fd"):
+        pytest.skip("open files are counted in /dev/fd")
     threads, files = threading.active_count(), len(os.listdir("/dev/fd"))
     for k in range(200):
         session = Disk(tmp_path).open()
