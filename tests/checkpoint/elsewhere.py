@@ -1,7 +1,7 @@
 """A plugin of pytest: a system that is not POSIX, as far as files go. See test_systems.
 
-There is no fork, no SIGKILL, no fcntl and nothing that opens a folder; a file that is open can neither be removed nor replaced; msvcrt locks
-regions of files.
+There is no fork, no SIGKILL, no fcntl and nothing that opens a folder; a file that is open can neither be removed nor replaced;
+msvcrt locks regions of files.
 """
 
 import errno
