@@ -124,7 +124,8 @@ def profile(
 
 def _derived(step: Callable[..., Any], state: Any, params: tuple[Any, ...], options: dict[str, Any]) -> tuple[Stats, tuple[float, float]]:
     """Counts and seconds of the two sweeps of a chain, by all of its numbers."""
-    leaves, structure = optree.tree_flatten((state, params), none_is_leaf=True)
+    flat: Any = optree.tree_flatten((state, params), none_is_leaf=True)  # type: ignore[arg-type]
+    leaves, structure = flat
     places, stats = [i for i, leaf in enumerate(leaves) if is_floating(leaf)], Stats()
 
     def total(*values: Any) -> Any:
