@@ -107,7 +107,7 @@ def test_pictures():
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     from checkpoint.plot import plot_schedule
 
-    axes = plot_schedule(Mixed(3), 10).axes[0]
+    axes = plot_schedule(Mixed(3), 10)
     records = sum(type(action) is Record for action in everything(Mixed(3), 10))
     assert records and axes.get_xlim() == (0, simulate(Mixed(3), 10).advances + 10)  # a recorded step is pulled back without an evaluation
 
