@@ -77,6 +77,7 @@ class Pattern:
         self.floats = all(kind[0] == "d" for kind in kinds)
         self.restored = [i for i, kind in enumerate(kinds) if kind[0] == "f"]
         self.struct = struct.Struct("=" + "".join("d" if kind[0] == "f" else kind[0] for kind in kinds)) if self.numbers else None
+        self.dtypes = [np.dtype(kind[1]) if kind[0] in "an" else None for kind in kinds]
         self.sizes = [self._bytes(kind) for kind in kinds]
         self.size = self.struct.size if self.struct else sum(self.sizes)
         self.nbytes = sum(8 if kind[0] == "?" else 0 if kind[0] in "cbN" else size for kind, size in zip(kinds, self.sizes, strict=True))
@@ -125,11 +126,12 @@ class Pattern:
                 values[i] = np.float64(values[i])
             return values
         leaves: list[Any] = []
-        for kind, size in zip(self.kinds, self.sizes, strict=True):
+        for kind, size, dtype in zip(self.kinds, self.sizes, self.dtypes, strict=True):
             match kind[0]:
                 case "a":
-                    flat = np.frombuffer(buffer, np.dtype(kind[1]), size // max(np.dtype(kind[1]).itemsize, 1), at) if size else np.zeros(0)
-                    leaves.append(flat.reshape(kind[2]).copy() if size else np.zeros(kind[2], kind[1]))
+                    array = np.empty(kind[2], dtype)
+                    raw(array)[:] = memoryview(buffer)[at : at + size]
+                    leaves.append(array)
                 case "n":
                     leaves.append(np.frombuffer(buffer, np.dtype(kind[1]), 1, at)[0])
                 case "D":
