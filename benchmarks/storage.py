@@ -55,11 +55,11 @@ def verdict(value, limit, unit, quick):
 
 def start(quick):
     """Return x_0, of 8 MB."""
-    return np.linspace(0.1, 0.9, 1000 if quick else 1_000_000)
+    return np.linspace(0.1, 0.9, 25_000 if quick else 1_000_000)
 
 
 def of_peak(quick):
-    return f"{STEPS} steps, {0.008 if quick else 8} MB"
+    return f"{STEPS} steps, {0.2 if quick else 8} MB"
 
 
 def step(k, x):
@@ -293,7 +293,7 @@ PEERS = {
     "tangents": Peer(tangents),
     "CTZ": Peer(peak_memory(schedule="ctz"), ours=True),
     "Revolve(12)": Peer(peak_memory(schedule="revolve:12"), ours=True),
-    'memory="100 MB"': Peer(peak_memory(memory=12.5), ours=True),
+    'memory="190 MB"': Peer(peak_memory(memory=23.75), ours=True),
     "on disk": Peer(on_disk, ours=True),
     "closed form": Peer(closed_form),
     "Revolve(20)": Peer(revolve, ours=True),

@@ -28,16 +28,16 @@ def lost(x, what, advice):
             f"{name} asks a traced {type(x).__name__} for {what}, which would lose its derivative (called {where}): {ways_out}"
         )
         return x.level.refusal
+    if storing(frame):
+        return TypeError(
+            f"a traced {type(x).__name__} cannot be written into an array of plain numbers, which would lose its derivative: make the "
+            f"array with np.zeros_like(x) of a traced x, or all at once with np.stack([...]) or dualad.array([...])"
+        )
     if (name := of_numpy(frame)) is not None:
         return TypeError(
             f"{name} asks a traced {type(x).__name__} for {what}, which would lose its derivative: NumPy does not show it to us in this "
             f"argument while the others are plain. Make an array argument of the call traced, too (a + 0.0 * x), or write it with other "
             f"functions (np.where chooses between values)"
-        )
-    if storing(frame):
-        return TypeError(
-            f"a traced {type(x).__name__} cannot be written into an array of plain numbers, which would lose its derivative: make the "
-            f"array with np.zeros_like(x) of a traced x, or all at once with np.stack([...]) or dualad.array([...])"
         )
     return TypeError(f"{what} of a traced {type(x).__name__} would lose its derivative: {advice}")
 

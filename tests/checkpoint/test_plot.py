@@ -86,7 +86,7 @@ def test_other_endings_are_refused_by_the_names_of_those_there_are(tmp_path):
 
 
 def test_what_was_measured_is_inside_the_picture():
-    table = profile(lambda k, x: x, lambda k, x, g: g, 1.0, 1.0, steps=30, schedules=[StoreAll(), CTZ()])
+    table = profile(lambda k, x: x, 1.0, pull=lambda k, x, g: g, seed=1.0, steps=30, schedules=[StoreAll(), CTZ()])
     axes = table.plot()
     low, high = axes.get_ylim()
     assert all(low < row.measured.work < high for row in table.rows)

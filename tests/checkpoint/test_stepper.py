@@ -160,7 +160,6 @@ SAID = {
     "NumPy's backend": (shrink, {"backend": "numpy"}, {"steps": 3}, "NumPy's backend"),
     "other leaves": (first_only, {}, {"steps": 3}, "neither numbers nor arrays"),
     "static arguments": (shrink, {"static_argnums": 0}, {"steps": 3}, "static"),
-    "a budget": (shrink, {}, {"steps": 100, "memory": 24 * 5}, "does not hold 6 states; .*120 B holds 5 states"),
     "a block besides": (shrink, {"backend": "numpy"}, {"steps": 3, "block": 2}, "block=2 is not used"),
 }
 
