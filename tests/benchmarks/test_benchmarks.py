@@ -28,7 +28,7 @@ def quick(workload, *options):
 
 @pytest.mark.parametrize(
     ("workload", "tables"),
-    [("forward", 5), ("reverse", 2), ("lorenz", 2), ("storage", 4), ("compiled", 5), ("calls", 2), ("jacobians", 3), ("solvers", 3)],
+    [("forward", 5), ("reverse", 2), ("lorenz", 2), ("compiled", 5), ("calls", 2), ("jacobians", 3), ("solvers", 3)],
 )
 def test_quick_run_prints_its_tables(workload, tables):
     run = quick(workload)
