@@ -15,8 +15,8 @@ from dualad.program.compiled import Compiled
 from dualad.program.passes import optimised
 from dualad.program.repeat import Loop
 from dualad.program.roll import rolled
-from dualad.program.symbol import Trace, example_of
-from dualad.traced import Traced
+from dualad.program.symbol import Trace
+from dualad.traced import Traced, example_of
 
 __all__ = ["ROOM", "entered_loop"]
 

@@ -22,7 +22,7 @@ from .rules.indexing import cast, discretize, getitem
 from .rules.kinds import ROWS, Composite, Differentiable
 from .rules.sparse import is_sparse, sparse_matmul
 
-__all__ = ["GETITEM", "Traced", "shows", "writable"]
+__all__ = ["GETITEM", "Traced", "example_of", "shows", "writable"]
 
 GETITEM = ROWS[getitem]
 PLAIN = {float, int, bool, complex, np.ndarray, np.float64}
@@ -262,7 +262,7 @@ class Traced(Handle):
         v = array(v) if holds_traced(v) else v
         base, ops = (self.alias.base, self.alias.ops) if type(self.alias) is View else (self, ())
         if shows(v, base, ops, index):  # x[1:] += w updates the view x[1:], then assigns it to itself
-            if not getattr(getattr(locate(ops, bottom_of(base)), "flags", None), "writeable", True):
+            if not getattr(getattr(locate(ops, example_of(base)), "flags", None), "writeable", True):
                 raise ValueError("assignment destination is read-only")
         else:
             base.level.check()
@@ -288,7 +288,7 @@ class Traced(Handle):
             and result.level is self.level
             and type(self.alias) is not View
             and result.dtype == self.dtype
-            and laid_out_alike(bottom_of(result), bottom_of(self))
+            and laid_out_alike(example_of(result), example_of(self))
         ):
             self.alias = Owner(version_of(self) + 1, False)
             self.primal, self.payload = result.primal, result.payload
@@ -398,8 +398,8 @@ def shows(v, base, ops, index):
     return fn is getitem and arguments[0] is index and all(map(operator.is_, before, ops)) and len(before) == len(ops)
 
 
-def bottom_of(x):
-    """Return the plain array of a traced one, the example where it is a symbol."""
+def example_of(x):
+    """Return the plain value of a value, that of the example of a symbol."""
     while isinstance(x, Handle):
         x._refresh()
         x = x.payload if x.level.abstract else x.primal

@@ -10,8 +10,8 @@ import optree
 from ..dispatch import array, holds_traced
 from ..levels import Handle
 from ..rules.calling import signature
+from ..traced import example_of
 from .program import Value, key_of, kind_of, layout_of
-from .symbol import example_of
 
 __all__ = ["Call", "exact", "strides_of"]
 

@@ -17,12 +17,13 @@ from ..batch import Batch, wrap
 from ..dispatch import highest
 from ..dual import Dual, make_dual
 from ..rules.kinds import Differentiable
+from ..traced import example_of
 from .differentiate import halves, pullback, pushforward
 from .emit_python import Executable, compile_python
 from .passes import optimised
 from .program import Program, Value, kind_of
 from .roll import rolled
-from .symbol import Symbol, example_of
+from .symbol import Symbol
 
 __all__ = ["BACKENDS", "Compiled"]
 

@@ -17,10 +17,11 @@ from ..rules.kinds import ROWS, Constant, Differentiable, Elementwise
 from ..rules.names import np
 from ..rules.shapes import blank, filled, select
 from ..seeding import split_value
+from ..traced import example_of
 from .passes import dead, optimised
 from .program import Program, Value, map_values, updated, values_in
 from .repeat import Loop
-from .symbol import Symbol, Trace, example_of
+from .symbol import Symbol, Trace
 
 __all__ = ["halves", "pullback", "pushforward"]
 

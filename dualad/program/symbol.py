@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from ..dispatch import array, highest, holds_traced
-from ..levels import Handle, Level, Owner, new, shared_view, version_of
+from ..dual import shows_memory
+from ..levels import Level, Owner, new, shared_view, version_of
 from ..methods import BINARY, COMPARE, UNARY
 from ..rules import names
 from ..rules.calling import public_name, signature
@@ -29,7 +30,7 @@ from ..rules.shapes import select
 from ..traced import Traced
 from .program import BITS, Program, Value, updated
 
-__all__ = ["Symbol", "Trace", "TraceError", "example_of", "user_line", "where_in"]
+__all__ = ["Symbol", "Trace", "TraceError", "user_line", "where_in"]
 
 PACKAGES = Path(__file__).parents[2]
 ROOMS = (PACKAGES / "dualad", PACKAGES / "checkpoint", Path(np.__file__).parent)
@@ -244,7 +245,7 @@ class Symbol(Traced):
         if row.fn is getitem:
             args = self.checked_index(args)
         result = trace.record(row.fn, row.call, args, kwargs)
-        if row.view is not None and type(args[0]) is Symbol and type(result) is Symbol and same_memory(result.payload, args[0].payload):
+        if row.view is not None and type(args[0]) is Symbol and type(result) is Symbol and shows_memory(result.payload, args[0].payload):
             result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
         return result
 
@@ -405,14 +406,6 @@ class Symbol(Traced):
         return super().__array__(dtype, copy)
 
 
-def example_of(x):
-    """Return the plain value of a value, that of the example of a Symbol."""
-    while isinstance(x, Handle):
-        x._refresh()
-        x = x.payload if type(x) is Symbol else x.primal
-    return x
-
-
 LOGICAL = {(np.logical_and, "reduce"): np.all, (np.logical_or, "reduce"): np.any}
 
 
@@ -429,13 +422,6 @@ def in_layout(v, x):
     if old.flags.forc:
         return v.level.record(np.copy, np.copy, (v,), {"order": "F" if old.flags.fnc else "C"})
     return v.level.record(updated, updated, (x, v, ..., ()), {})
-
-
-def same_memory(ans, x):
-    """Return whether a result is a view of an argument's memory."""
-    if not (isinstance(ans, np.ndarray) and isinstance(x, np.ndarray)):
-        return False
-    return ans is x or (ans.base is not None and (ans.base is x or ans.base is x.base))
 
 
 def weak(x):

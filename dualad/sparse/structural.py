@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import optree
 
-from ..program.compiled import example_of
 from ..program.symbol import Symbol
 from ..seeding import chosen, flatten_input, shape_of, with_arguments
+from ..traced import example_of
 from .coloring import coloring
 from .compressed import Products
 from .pattern import found

@@ -6,11 +6,12 @@ import numpy as np
 import optree
 
 from ..dispatch import dtype_of
-from ..program.compiled import example_of, inexact
+from ..program.compiled import inexact
 from ..program.jit import Call, Jit, jit
 from ..program.program import Value
 from ..program.symbol import TraceError
 from ..seeding import chosen, flatten_input, shape_of
+from ..traced import example_of
 
 __all__ = ["Transposed"]
 

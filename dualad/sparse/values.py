@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..dispatch import dtype_of, strengthen
+from ..dual import shows_memory
 from ..levels import Handle, Level, Owner, locate, new, shared_view, version_of
 from ..program.compiled import ProgramRow
 from ..program.program import Program, updated
 from ..program.symbol import user_line
 from ..restated import restated
-from ..rules.memory import copied, copied_to_write
+from ..rules.memory import own_to_write
 from ..traced import Traced, writable
 
 __all__ = ["Recorder", "Tracked"]
@@ -80,7 +81,7 @@ class Tracked(Traced):
         if isinstance(row, ProgramRow):  # a compiled function: operation by operation
             return tuple(row.fn.program.run(*args))
         result = level.record(row.fn, evaluate or row.call, args, kwargs)
-        if row.view is not None and type(args[0]) is Tracked and type(result) is Tracked and shares(result.primal, args[0].primal):
+        if row.view is not None and type(args[0]) is Tracked and type(result) is Tracked and shows_memory(result.primal, args[0].primal):
             result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
         return result
 
@@ -91,7 +92,7 @@ class Tracked(Traced):
         where, how = level.entered(index)[0], level.entered(tuple(ops))[0]
         alias = self.alias
         if alias is None or not alias.exclusive:
-            self.primal = (copied_to_write if type(self.primal) is np.ndarray else copied)(self.primal)
+            self.primal = own_to_write(self.primal)
             self.alias = alias = Owner(version_of(self) + 1, True)
         buffer = writable(self.primal, value)
         if buffer is not self.primal:
@@ -109,8 +110,3 @@ def make(plain, value, level):
     tracked = new(Tracked)
     tracked.primal, tracked.payload, tracked.level, tracked.alias = plain, value, level, None
     return tracked
-
-
-def shares(ans, x):
-    """Return whether a result is a view of the memory of `x`."""
-    return type(ans) is np.ndarray and type(x) is np.ndarray and (ans is x or (ans.base is not None and np.may_share_memory(ans, x)))
