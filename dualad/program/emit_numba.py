@@ -217,9 +217,7 @@ class Function:
         places = [(*pull.own[:axis], k, *pull.own[axis:]) for k in range(nest.shape[axis])]
         elements = []
         for root, at in itertools.product(nest.roots, places):
-            elements.append((root, at, pull.define(root, at)))
-            pull.keep(*elements[-1])
-
+            elements.append((root, at, self.target(root, pull, at)))
         expressions = [expression for *_, expression in elements]
         if any(is_angle(expression) for expression in below(expressions)):  # whose loops are emitted twice
             return False
@@ -249,18 +247,18 @@ class Function:
         self.lines += [f"    {line}" for line in body.lines(in_block(nest, ranges))]
 
     def targets(self, nest, pull):
-        """Return the expression of each root at the loops' index; of a reduction, what it accumulates."""
-        targets = []
-        for root in nest.roots:
-            form = root.form
-            if isinstance(form, Reduce):
-                targets.append(pull(form.source, pull.own))
-            elif isinstance(form, Scatter):
-                targets.append(pull(form.base, pull.own))
-            else:
-                targets.append(pull.define(root, pull.own))
-                pull.keep(root, pull.own, targets[-1])
-        return targets
+        """Return the expression of each root at the loops' index."""
+        return [self.target(root, pull, pull.own) for root in nest.roots]
+
+    def target(self, root, pull, at):
+        """Return the expression of a root at an index; of a reduction, what it accumulates."""
+        if isinstance(root.form, Reduce):
+            return pull(root.form.source, at)
+        if isinstance(root.form, Scatter):  # what is scattered comes in loops of its own
+            return pull(root.form.base, at)
+        target = pull.define(root, at)
+        pull.keep(root, at, target)
+        return target
 
     def begin(self, nest, alone):
         """Emit what reductions start from."""

@@ -14,7 +14,7 @@ from loop_examples import EXAMPLES
 numba = pytest.importorskip("numba")
 
 from checkpoint import grad, vjp  # noqa: E402
-from dualad import jvp  # noqa: E402
+from dualad import jit, jvp  # noqa: E402
 from dualad.program.emit_numba import HEADER, emit  # noqa: E402
 from dualad.program.fuse import plan  # noqa: E402
 from dualad.program.machine import assembly  # noqa: E402
@@ -217,3 +217,21 @@ def test_slabs_share_one_loop():
     native = agrees(f, x, y, rtol=1e-14)
     assert native.emitted.nests == 1 and native.source.count("= exp(") == 1
     assert emit(plan(traced(lambda x: np.stack([x[:-1] * k for k in range(1, 6)], 1), x))).text.count("for j in range(49)") == 1
+
+
+def test_slabs_that_something_is_scattered_into():
+    """Each row of the last axis is another expression, and of some columns all rows are written once more."""
+    x = np.random.default_rng(5).standard_normal((6, 7, 4))
+    mask = np.zeros((6, 7), bool)
+    mask[2:4, 3:5] = True
+
+    def f(x):
+        kept, total, rows = x[mask, :], np.sum(x, 2), np.zeros_like(x)
+        for i in range(4):
+            rows[:, :, i] = total * (i + 1.0)
+        y = x - rows
+        y[mask, :] = kept
+        return y
+
+    np.testing.assert_allclose(jit(f)(x), f(x), rtol=1e-14)
+    np.testing.assert_allclose(grad(lambda x: np.sum(jit(f)(x) ** 2))(x), grad(lambda x: np.sum(f(x) ** 2))(x), rtol=1e-13)
