@@ -17,7 +17,7 @@ import numpy as np
 
 from .forms import Buffer, Node, Reduce, Scatter, Unliftable
 from .fuse import Nest, Part, Plan
-from .nests import Body, below, boxes_of, cuts_of, is_angle, literal, neutral
+from .nests import Body, below, boxes_of, cuts_of, ends_of_rows, is_angle, literal, loops_of, neutral
 from .pull import Expression, Pull
 
 __all__ = ["Function", "Source", "emit"]
@@ -192,17 +192,23 @@ class Function:
         else:
             pairs = [(self.body(nest, box, True, alone), in_block(nest, bounds(box), box[0][0])) for box in fast]
         checks = any(body.checks for body, _ in pairs)
-        guarded = self.body(nest, whole, False, alone) if rest or checks else None
+        within, rest = ({}, rest) if checks else ends_of_rows(fast, rest)
         if nest.rows:
             self.block = [f"block_low = {nest.rows} * block", f"block_high = {least(f'block_low + {nest.rows}', nest.shape[0])}"]
             self.lines = [*self.block, *self.lines]
         self.begin(nest, alone)
         if checks:
             self.lines.append("large = False")
+        rows: dict = {}  # bodies by the bounds of the loops around their rows
         for body, ranges in pairs:
-            self.lines += body.lines(ranges)
-        if guarded is not None:
-            self.guarded(nest, guarded, rest, whole, checks, alone)
+            rows.setdefault(tuple(ranges[:-1]), []).append((body, (ranges[-1], None)))
+        for outer, ends in within.items():
+            around = in_block(nest, bounds((*outer, ends[0])))[:-1]
+            rows[tuple(around)].append((self.body(nest, whole, False, alone), self.one_or_all(ends)))
+        for outer, bodies in rows.items():
+            self.lines += loops_of(outer, bodies)
+        if rest or checks:
+            self.guarded(nest, self.body(nest, whole, False, alone), rest, whole, checks, alone)
         for root in nest.roots:
             if isinstance(root.form, Reduce) and (nest.rows or not root.shape):
                 self.lines.append((root, f"[{'block' if nest.rows else '()'}] = {self.total(root)}"))
@@ -233,9 +239,8 @@ class Function:
         if len(rest) == 1 and not checks:
             self.lines += body.lines(in_block(nest, [(str(low), str(high)) for low, high in rest[0]]))
             return
-        table = f"BOXES_{self.title}_{len(self.tables)}"
         boxes = [*rest, *([tuple(whole)] if checks else [])]
-        self.tables.append(f"{table} = np.array({[[edge for pair in box for edge in pair] for box in boxes]})")
+        table = self.table([[edge for pair in box for edge in pair] for box in boxes])
         if checks:
             self.lines += [f"first, last = 0, {len(rest)}", "if large:"]
             kept, self.lines = self.lines, []
@@ -245,6 +250,18 @@ class Function:
         self.lines.append(f"for b in {table}[{'first:last' if checks else ':'}]:")
         ranges = [(f"b[{2 * axis}]", f"b[{2 * axis + 1}]") for axis in range(len(whole))]
         self.lines += [f"    {line}" for line in body.lines(in_block(nest, ranges))]
+
+    def one_or_all(self, ranges):
+        """Return the bounds of a loop, and the name of the table of ranges that they are taken from, None of a single one."""
+        if len(ranges) == 1:
+            return tuple(map(str, ranges[0])), None
+        return ("b[0]", "b[1]"), self.table(ranges)
+
+    def table(self, rows):
+        """Return the name of a constant table."""
+        name = f"BOXES_{self.title}_{len(self.tables)}"
+        self.tables.append(f"{name} = np.array({list(map(list, rows))})")
+        return name
 
     def targets(self, nest, pull):
         """Return the expression of each root at the loops' index."""

@@ -15,10 +15,12 @@ import numpy as np
 from .forms import Along, Node
 from .pull import Expression
 
-__all__ = ["COMBINE", "Body", "below", "boxes_of", "cuts_of", "is_angle", "literal", "neutral"]
+__all__ = ["COMBINE", "Body", "below", "boxes_of", "cuts_of", "ends_of_rows", "is_angle", "literal", "loops_of", "neutral"]
 
 #: more boxes than this are not told apart
 MOST_BOXES = 81
+#: a nest of fewer elements is in the cache after its fast loops
+CACHED_ELEMENTS = 1 << 14
 ANGLES = ("sin", "cos", "tan")
 COMBINE = {
     "sum": "plus({}, {})", "product": "times({}, {})", "maximum": "maximum({}, {})", "minimum": "minimum({}, {})",
@@ -108,6 +110,23 @@ def boxes_of(cuts):
             fast.append(box)
             covered += volume(box)
     return fast, sorted(boxes[len(fast) :])
+
+
+def ends_of_rows(fast, rest):
+    """Return the ranges that the loop along a row has in `rest`, by the bounds of the outer loops, if these are those of a box in `fast`.
+
+    In the rows of that box they are met while its rows are in the cache. Return the other boxes, too: they are either all or none, as a
+    nest has the loops with conditions once, unless its rows would not be in the cache any more.
+    """
+    outer = {box[:-1] for box in fast if len(box) > 1}
+    ends: dict = {}
+    for box in rest:
+        if box[:-1] in outer:
+            ends.setdefault(box[:-1], []).append(box[-1])
+    others = [box for box in rest if box[:-1] not in ends]
+    if (others or len(ends) > 1) and sum(map(volume, (*fast, *rest))) < CACHED_ELEMENTS:
+        return {}, rest
+    return ends, others
 
 
 def volume(box):
@@ -341,13 +360,34 @@ class Body:
 
     def lines(self, ranges):
         """Return the loops as lines; `ranges` are the loops' bounds as source."""
-        lines: list[str] = []
-        for level in range(self.depth + 1):
-            indent = "    " * level
-            if level:
-                low, high = ranges[level - 1]
-                lines.append(f"{indent[4:]}for {self.index[level - 1]} in range({high if low == '0' else f'{low}, {high}'}):")
-            lines += [indent + text for text in self.before[level]]
-        for level in reversed(range(self.depth + 1)):
-            lines += ["    " * level + text for text in self.after[level]]
-        return lines
+        return loops_of(ranges[:-1], [(self, (ranges[-1] if ranges else None, None))])
+
+
+def loops_of(outer, bodies):
+    """Return loops as lines: the outer ones, with these bounds, and in them for each body the innermost loop.
+
+    Of that a body comes with the bounds, and with the name of a table or None: there is an innermost loop for each row ``b`` of it.
+    """
+    depth = bodies[0][0].depth
+    lines = []
+    for level in range(depth):
+        if level:
+            lines.append("    " * (level - 1) + header(bodies[0][0].index[level - 1], outer[level - 1]))
+        lines += ["    " * level + text for body, _ in bodies for text in body.before[level]]
+    for body, (bounds, table) in bodies:
+        indent = "    " * (depth - 1)
+        if table is not None:
+            lines.append(f"{indent}for b in {table}[:]:")
+            indent += "    "
+        if depth:
+            lines.append(indent + header(body.index[-1], bounds))
+            indent += "    "
+        lines += [indent + text for text in (*body.before[depth], *body.after[depth])]
+    for level in reversed(range(depth)):
+        lines += ["    " * level + text for body, _ in bodies for text in body.after[level]]
+    return lines
+
+
+def header(index, bounds):
+    low, high = bounds
+    return f"for {index} in range({high if low == '0' else f'{low}, {high}'}):"
