@@ -8,6 +8,7 @@ again when nobody refers to them any more.
 from __future__ import annotations
 
 import sys
+from sys import getrefcount
 from time import perf_counter
 
 import numpy as np
@@ -20,37 +21,37 @@ PROBES = 64  # states that are looked at before a new one is made
 
 
 class Pool:
-    """States like one, made when none of those made before is free: when nobody else refers to its arrays."""
+    """States like one, made when none of those made before is free: when nobody else refers to its arrays.
+
+    The one handed out last is looked at first: what it is made of is still in the cache.
+    """
 
     def __init__(self, like):
-        self.like, self.made, self.next = like, [], 0
+        self.like, self.made = like, []
         self.small = sum(leaf.nbytes for leaf in like) < SMALL
 
     def take(self):
         """Return a state to write into."""
         if self.small:
             return tuple([np.empty_like(leaf) for leaf in self.like])
-        made = self.made
-        for _ in range(min(len(made), PROBES)):
-            self.next = (self.next + 1) % len(made)
-            if self.free(made[self.next]):
-                return tuple(made[self.next])
+        made, count = self.made, len(self.made)
+        for i in range(count - 1, max(count - PROBES, 0) - 1, -1):
+            arrays = made[i]
+            for k in range(len(arrays)):  # a generator would take most of the time
+                if getrefcount(arrays[k]) != UNSHARED:
+                    break
+            else:
+                made.append(made.pop(i))
+                return tuple(arrays)
         made.append([np.empty_like(leaf) for leaf in self.like])
         return tuple(made[-1])
-
-    def free(self, arrays):
-        return all(references(arrays, i) == UNSHARED for i in range(len(arrays)))
 
     def clear(self):
         self.made.clear()
 
 
-def references(arrays, i):
-    """Return how many references there are to an array in a list."""
-    return sys.getrefcount(arrays[i])
-
-
-UNSHARED = references([np.empty(1)], 0) if sys.implementation.name == "cpython" else -1
+#: the references to an array in a list that nobody else refers to
+UNSHARED = (lambda arrays: getrefcount(arrays[0]))([np.empty(1)]) if sys.implementation.name == "cpython" else -1
 
 
 class Segments:

@@ -117,22 +117,24 @@ class MemorySession(Session):
         """Save a copy of a state; see `Session.save`."""
         if index in self:
             raise ValueError(f"Memory: state {index} is saved already; drop it before saving it again")
-        if len(self) == self._slots:
+        held = len(self)
+        if held == self._slots:
             raise RuntimeError(
                 f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; drop one, or give more slots"
             )
-        if not self._packed(index, state):
+        if self._pack is copy_state and self._packed(index, state):
+            self._bytes += self._pool.data_bytes(index)
+        else:
             state = self._pack(state)
-            self._states[index] = state, nbytes(state)
-        self._bytes += self.nbytes(index)
+            size = nbytes(state)
+            self._states[index] = state, size
+            self._bytes += size
         self.saves += 1
-        self.peak_states = max(self.peak_states, len(self))
+        self.peak_states = max(self.peak_states, held + 1)
         self.peak_bytes = max(self.peak_bytes, self._bytes)
 
     def _packed(self, index: int, state: Any) -> bool:
         """Put a state into the pool, if it is small."""
-        if self._pack is not copy_state:
-            return False
         if type(state) is float:
             return self._pool.add(index, NUMBER, (state,))
         leaves, structure = optree.tree_flatten(state, none_is_leaf=True)

@@ -78,6 +78,12 @@ def canonical(state: Any) -> Any:
     """
     if type(state) is np.ndarray:
         return state if state.flags.carray else np.array(state, order="C", copy=True)
+    if type(state) is tuple:  # of arrays, as compiled chains have it
+        for leaf in state:
+            if type(leaf) is not np.ndarray or not leaf.flags.carray:
+                break
+        else:
+            return state
     for leaf in optree.tree_leaves(state):
         if isinstance(leaf, np.ndarray) and not leaf.flags.carray:
             return optree.tree_map(_canonical_leaf, state)

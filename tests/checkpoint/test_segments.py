@@ -22,6 +22,18 @@ def test_a_state_is_used_again_when_nobody_refers_to_it():
     assert len({pool.take()[0].ctypes.data for _ in range(9)} | {address}) <= 3 and len(pool.made) == 3
 
 
+def test_the_state_that_was_free_last_is_taken_first():
+    """It is still in the cache, where one that was free for long is not."""
+    pool = Pool(LIKE)
+    working, saved = pool.take(), [pool.take() for _ in range(3)]
+    addresses = {leaf.ctypes.data for state in [working] for leaf in state}
+    del saved
+    for _ in range(6):  # a step makes a state of another one, which is free then
+        working = pool.take()
+        addresses.update(leaf.ctypes.data for leaf in working)
+    assert len(addresses) == 3 * len(LIKE) and len(pool.made) == 4
+
+
 def test_small_states_are_made_anew():
     pool = Pool((np.zeros(3),))
     assert pool.take()[0] is not pool.take()[0] and not pool.made
