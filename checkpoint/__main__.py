@@ -89,8 +89,7 @@ def _compare(options: argparse.Namespace) -> str:
 
 
 def _plan(options: argparse.Namespace) -> str:
-    chosen = plan(options.steps, options.state, options.memory, options.step_seconds, options.save_seconds)
-    return f"schedule  {chosen.schedule}\nstorage   {chosen.storage}\nreason    {chosen.reason}"
+    return str(plan(options.steps, options.state, options.memory, options.step_seconds, options.save_seconds))
 
 
 def _profile(options: argparse.Namespace) -> str:
@@ -128,7 +127,7 @@ def _option(read: Callable[[str], Any]) -> Callable[[str], Any]:
         try:
             return read(text)
         except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error).removeprefix(f"{read.__name__}: ")) from None
+            raise argparse.ArgumentTypeError(str(error).removeprefix(f"{read.__name__}: ").removeprefix("size: ")) from None
 
     return read_option
 

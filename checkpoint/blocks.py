@@ -104,7 +104,7 @@ def lengths(most: int) -> list[int]:
 
 def reason(budget: int, room: int, size: int, count: int, length: int, slots: int, evaluations: float) -> str:
     """What was chosen, in words."""
-    return (
-        f"{format_bytes(budget)} hold {room:,} states of {format_bytes(size)}: {count:,} blocks of {length:,} compiled steps, "
-        f"{slots:,} states between them saved, {evaluations:.2f} evaluations of every step"
-    )
+    blocks = f"{count:,} blocks of {length:,} compiled steps, {slots:,} states between them saved"
+    if count == 1:
+        blocks = f"one block of all {length:,} compiled steps"
+    return f"{format_bytes(budget)} hold {room:,} states of {format_bytes(size)}: {blocks}, {evaluations:.2f} evaluations of every step"

@@ -26,7 +26,7 @@ def planned(link, steps, memory):
     of a trial of step 0, the record of one step. Not counted is what a step allocates while it is evaluated and frees again, nor
     what the rest of the program holds.
     """
-    budget, (record, outs) = parse_bytes(memory), link.measured()
+    budget, (record, outs) = parse_bytes(memory, "chain", "memory"), link.measured()
     states = link.state
     size = total(states)
     if size <= 1 << 16:  # otherwise what is around the data does not count

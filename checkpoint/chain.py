@@ -40,7 +40,7 @@ class Options(TypedDict, total=False):
     inputs: Any
     schedule: Schedule | None
     storage: Storage | None
-    memory: int | str | None
+    memory: float | str | None
     stats: Stats | None
     until: Callable[[int, Any], Any] | None
     max_steps: int | None
@@ -71,7 +71,7 @@ def chain(
     outputs: bool = False,
     schedule: Schedule | None = None,
     storage: Storage | None = None,
-    memory: int | str | None = None,
+    memory: float | str | None = None,
     stats: Stats | None = None,
     until: Callable[[int, Any], Any] | None = None,
     max_steps: int | None = None,
@@ -276,7 +276,7 @@ def compiled_chain(links, tape, options, *, storage=None, memory=None, **more):
             raise NotCompiled("numba is not installed")
         if tape is None:
             return run_compiled(links, **options), None
-        budget = None if memory is None else parse_bytes(memory)
+        budget = None if memory is None else parse_bytes(memory, "chain", "memory")
         storage = Memory() if storage is None else storage
         return record_compiled(links, tape, budget=budget, storage=storage, **options, **more), None
     except (NotCompiled, IndexError, OverflowError) as reason:  # of the last two, the steps themselves name their lines

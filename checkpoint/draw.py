@@ -62,7 +62,7 @@ def draw(schedule: Schedule, steps: int) -> Drawing:
     Raises
     ------
     ValueError, TypeError
-        If `steps` is not such a number.
+        If `steps` is not such a number, or `schedule` no schedule.
 
     Examples
     --------
@@ -80,6 +80,8 @@ def draw(schedule: Schedule, steps: int) -> Drawing:
     reverse 1    X ^
     reverse 0    ^
     """
+    if not isinstance(schedule, Schedule):
+        raise TypeError(f"draw: schedule must be a Schedule such as CTZ() or Revolve(20), got {schedule!r}")
     hint = "give the length of the chain"
     steps = whole_number(steps, where="draw", argument="steps", least=1, hint=hint)
     if steps > WIDEST:

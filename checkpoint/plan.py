@@ -1,7 +1,9 @@
 """From a budget to a schedule: how much memory there is, and what a step and a write to disk cost."""
 
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .blocks import IN_USE, blocks_of
 from .checks import whole_number
@@ -9,10 +11,11 @@ from .schedules import Online, Revolve, Schedule, StoreAll, Tiered, advances
 from .schedules.tiered import traffic
 from .storage import Disk, Memory, Storage, Tiers
 from .storage.pool import LARGEST, LEAF, OBJECT, PLACE
+from .storage.states import nbytes
 from .tables import html, markdown
 from .units import format_bytes, parse_bytes
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Plan", "plan", "state_size"]
 
 HELD = 3  # copies of a state besides the saved ones: x_0, x_{N-1} between the sweeps, the working state
 WAITING = Disk().queue + 1  # more of them if there is a disk: waiting to be written, and read ahead
@@ -39,6 +42,9 @@ class Plan(NamedTuple):
     reason: str
     block: int = 1
 
+    def __str__(self) -> str:
+        return f"schedule  {self.schedule}\nstorage   {self.storage}\nreason    {self.reason}"
+
     def _cells(self) -> list[tuple[str, str]]:
         return [("plan", ""), *((name, str(value)) for name, value in self._asdict().items())]
 
@@ -51,8 +57,8 @@ class Plan(NamedTuple):
 
 def plan(
     steps: int | None,
-    state_bytes: int | str,
-    memory: int | str,
+    state_bytes: Any,
+    memory: float | str,
     step_seconds: float | None = None,
     save_seconds: float | None = None,
     call_seconds: float | None = None,
@@ -75,9 +81,9 @@ def plan(
     ----------
     steps : int or None
         N, or None if it is not known before.
-    state_bytes : int or str
-        Size of one state, for instance ``8_000_000`` or ``"8 MB"``.
-    memory : int or str
+    state_bytes : number, str, or pytree
+        Size of one state, for instance ``8_000_000`` or ``"8 MB"``; or a state, an array or a container of leaves, which is measured.
+    memory : number or str
         The budget.
     step_seconds : float, optional
         Time of one step.
@@ -111,7 +117,7 @@ def plan(
     """
     if steps is not None:
         steps = whole_number(steps, where="plan", argument="steps", least=0, hint="give the length of the chain, or None")
-    size, budget = max(parse_bytes(state_bytes), 1), parse_bytes(memory)
+    size, budget = max(state_size(state_bytes, "plan"), 1), parse_bytes(memory, "plan", "memory")
     step, save = _seconds(step_seconds, "step_seconds"), _seconds(save_seconds, "save_seconds")
     if save is not None and (step is None or steps is None):
         raise TypeError("plan: save_seconds, with which the disk may be used, needs step_seconds and steps too")
@@ -138,6 +144,13 @@ def plan(
             reason = f"{_reason(room, steps, again, step)} and {moved * save:.3g} s for {moved:,} states to and from disk"
             best = Plan(schedule, Tiers(Memory(), Disk()), reason)
     return best
+
+
+def state_size(given: Any, where: str) -> int:
+    """Bytes of one state: those that are given, as a number or a text, or those of a state that is given itself."""
+    if isinstance(given, str) or np.isscalar(given) or given is None:
+        return parse_bytes(given, where, "state_bytes")
+    return nbytes(given)
 
 
 def _in_blocks(steps: int | None, size: int, budget: int, step: float | None, save: float | None, call: float) -> Plan:

@@ -20,7 +20,7 @@ from .stats import Stats
 from .storage import Memory, Storage
 from .storage.states import canonical, copy_state, nbytes
 from .sweep import Pull, Recorder, Step, Sweep
-from .tradeoff import Measured, Tradeoff, compare
+from .tradeoff import Measured, Tradeoff, compare, several
 
 __all__ = ["profile"]
 
@@ -32,7 +32,7 @@ def profile(
     steps: int,
     schedules: Iterable[Schedule] | None = None,
     storage: Storage = Memory(),  # noqa: B008  (an immutable value)
-    memory: int | str | None = None,
+    memory: float | str | None = None,
     pull: Pull | None = None,
     seed: Any = None,
     record: Recorder | None = None,
@@ -94,7 +94,7 @@ def profile(
     if pull is not None and params:
         raise TypeError("profile: with pull= a step takes k and the state only, as in sweep.reverse; give the params to it by a closure")
     steps = whole_number(steps, where="profile", argument="steps", least=1, hint="give the length of the chain")
-    schedules = None if schedules is None else list(schedules)
+    schedules = None if schedules is None else several(schedules, "profile")
     table = compare(steps=steps, state_bytes=nbytes(state), schedules=schedules, memory=memory)
     if pull is None:
         chain(step, state, *params, steps=1)  # compiles

@@ -130,7 +130,7 @@ class Sweep:
         if not isinstance(schedule, Schedule):
             raise TypeError(f"sweep: schedule must be a Schedule such as CTZ() or Revolve(20), got {schedule!r}")
         if not isinstance(storage, Storage):
-            raise TypeError(f"sweep: storage must be a Storage such as Memory(), got {storage!r}")
+            raise TypeError(f"sweep: storage must be a Storage such as Memory() or Disk(path), got {storage!r}")
         self._steps = None if steps is None else _length(steps, "steps")
         self._max_steps = None if max_steps is None else _length(max_steps, "max_steps")
         self._step, self._until = step, until

@@ -7,7 +7,7 @@ from typing import Any
 
 from .checks import whole_number
 from .machine import simulate
-from .plan import plan
+from .plan import plan, state_size
 from .plot import plot_tradeoff
 from .schedules import CTZ, Revolve, Schedule, StoreAll
 from .tables import html, markdown, text
@@ -212,21 +212,19 @@ class Tradeoff:
         return [cells[:DISK] + cells[DISK + 1 :] for cells in table]
 
 
-def compare(
-    *, steps: int, state_bytes: int | str, schedules: Iterable[Schedule] | None = None, memory: int | str | None = None
-) -> Tradeoff:
+def compare(*, steps: int, state_bytes: Any, schedules: Iterable[Schedule] | None = None, memory: float | str | None = None) -> Tradeoff:
     """Count what schedules need for a chain, by executing them on integers.
 
     Parameters
     ----------
     steps : int
         Length N of the chain, from 1 to 10^7.
-    state_bytes : int or str
-        Size of one state, for instance ``8_000_000`` or ``"8 MB"``.
+    state_bytes : number, str, or pytree
+        Size of one state, for instance ``8_000_000`` or ``"8 MB"``; or a state, an array or a container of leaves, which is measured.
     schedules : iterable of Schedule, optional
         What to compare. The default is StoreAll(), CTZ(), and Revolve with as many, and with twice as many, states as
         CTZ() saves.
-    memory : int or str, optional
+    memory : number or str, optional
         A budget, for instance ``"2 GB"``: the schedule that `plan` chooses for it is compared too.
 
     Returns
@@ -254,22 +252,29 @@ def compare(
             f"compare: steps must be at most {LONGEST}, because every action is counted, got {steps}; "
             "checkpoint.schedules.advances(steps, slots) gives the advances of Revolve for any length"
         )
-    size = parse_bytes(state_bytes)
+    size = state_size(state_bytes, "compare")
     if schedules is None:
         slots = CTZ().limit(steps)
         schedules = (StoreAll(), CTZ(), Revolve(slots), Revolve(2 * slots))
-    schedules = list(schedules)
+    schedules = several(schedules)
     if memory is not None:
-        memory = parse_bytes(memory)
+        memory = parse_bytes(memory, "compare", "memory")
         chosen = plan(steps, size, memory).schedule
         if chosen not in schedules:
             schedules.append(chosen)
     return Tradeoff(steps, size, tuple(_row(schedule, steps, size) for schedule in schedules), memory, schedules=tuple(schedules))
 
 
+def several(schedules: Iterable[Schedule], where: str = "compare") -> list[Schedule]:
+    """Schedules, one or several, as a list, or an error that says what they are to be."""
+    given = list(schedules) if isinstance(schedules, Iterable) else [schedules]
+    for schedule in given:
+        if not isinstance(schedule, Schedule):
+            raise TypeError(f"{where}: schedules must be Schedule values such as [CTZ(), Revolve(20)], got {schedule!r}")
+    return given
+
+
 def _row(schedule: Schedule, steps: int, size: int) -> Row:
-    if not isinstance(schedule, Schedule):
-        raise TypeError(f"compare: schedules must be Schedule values such as CTZ(), got {schedule!r}")
     counts = simulate(schedule, steps)
     work = (counts.advances + 1 + counts.pulls) / steps
     on_disk = len(schedule.on_disk(steps))

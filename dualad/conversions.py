@@ -31,7 +31,8 @@ def lost(x, what, advice):
     if storing(frame):
         return TypeError(
             f"a traced {type(x).__name__} cannot be written into an array of plain numbers, which would lose its derivative: make the "
-            f"array with np.zeros_like(x) of a traced x, or all at once with np.stack([...]) or dualad.array([...])"
+            f"array with np.zeros_like(x, shape=...) or, from a plain array a, with np.array(a, like=x) of a traced array x, or all at "
+            f"once with np.stack([...]) or dualad.array([...])"
         )
     if (name := of_numpy(frame)) is not None:
         return TypeError(

@@ -32,7 +32,7 @@ class Budget:
     tracing = threading.Lock()
 
     def __init__(self, memory, where, what):
-        self.bytes, self.given, self.where, self.what = parse_bytes(memory), memory, where, what
+        self.bytes, self.given, self.where, self.what = parse_bytes(memory, where, "memory"), memory, where, what
         self.peaks, self.kept = [], 0
 
     def held(self, compute, *args):

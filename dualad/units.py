@@ -13,14 +13,16 @@ SIZES = DECIMAL | BINARY
 AMOUNT = re.compile(r"([0-9][0-9_]*\.?[0-9]*(?:e[+-]?[0-9]+)?|\.[0-9]+)\s*([a-z]*)", re.IGNORECASE)
 
 
-def parse_bytes(size: int | str) -> int:
+def parse_bytes(size: float | str, where: str = "parse_bytes", argument: str = "size") -> int:
     """Read a number of bytes. GB is 10^9 bytes, GiB is 2^30, as the units are defined (IEC 80000-13).
 
     Parameters
     ----------
-    size : int or str
-        A number of bytes, or a number with a unit: B, kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB, upper or lower case,
+    size : number or str
+        A number of bytes (4096, 4e6), or a number with a unit: B, kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB, upper or lower case,
         with or without a space. A bare number in a text is in bytes.
+    where, argument : str
+        The function that was called, and the name of its argument: errors begin with them.
 
     Returns
     -------
@@ -32,25 +34,27 @@ def parse_bytes(size: int | str) -> int:
     ValueError
         If the text is not such a number, or the number is negative.
     TypeError
-        If `size` is neither an integer nor a text.
+        If `size` is neither a whole number nor a text.
 
     Examples
     --------
-    >>> parse_bytes("8MB"), parse_bytes("1.5 GiB"), parse_bytes(4096)
-    (8000000, 1610612736, 4096)
+    >>> parse_bytes("8MB"), parse_bytes("1.5 GiB"), parse_bytes(4096), parse_bytes(4e6)
+    (8000000, 1610612736, 4096, 4000000)
     """
     help_ = 'write a number of bytes or a text such as "8MB", "2 GB" (10^9 bytes each) or "1 GiB" (2^30 bytes)'
     if isinstance(size, str):
         match = AMOUNT.fullmatch(size.strip())
         unit = SIZES.get(match[2].upper() or "B") if match else None
         if match is None or unit is None:
-            raise ValueError(f"parse_bytes: cannot read {size!r}; {help_}")
+            raise ValueError(f"{where}: {argument}: cannot read {size!r}; {help_}")
         number = match[1].replace("_", "")
         value = int(number) * unit if number.isdigit() else float(number) * unit
         if not math.isfinite(value):
-            raise ValueError(f"parse_bytes: {size!r} is not a finite number; {help_}")
+            raise ValueError(f"{where}: {argument}: {size!r} is not a finite number; {help_}")
         return round(value)
-    return whole_number(size, where="parse_bytes", argument="size", least=0, hint=help_)
+    if isinstance(size, float) and size.is_integer():
+        size = int(size)
+    return whole_number(size, where=where, argument=argument, least=0, hint=help_)
 
 
 def format_bytes(count: int) -> str:

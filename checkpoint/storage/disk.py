@@ -13,7 +13,7 @@ from .storage import Storage
 __all__ = ["Disk"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Disk(Storage):
     """Keep states in files, in a folder of their own for every sweep.
 

@@ -17,7 +17,7 @@ __all__ = ["Memory", "MemorySession"]
 NUMBER = optree.tree_structure(0.0, none_is_leaf=True)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Memory(Storage):
     """Keep copies of states in main memory.
 

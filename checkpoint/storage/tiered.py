@@ -10,7 +10,7 @@ from .storage import Session, Storage
 __all__ = ["TieredSession", "Tiers", "tiers"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tiers(Storage):
     """Keep the states of some places on disk and the others in main memory.
 

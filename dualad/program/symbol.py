@@ -395,7 +395,7 @@ class Symbol(Traced):
         if dtype is not None and np.dtype(dtype) != object:
             raise self._needed(
                 f"a plain array of {np.dtype(dtype)} is asked (np.asarray, or an assignment into a plain array)",
-                "make the array with np.zeros_like(x) of a traced x, or use np.stack([...])",
+                "make the array with np.zeros_like(x, shape=...) or np.array(a, like=x) of a traced array x, or use np.stack([...])",
             )
         if self.dtype.kind in "biu":
             raise self._needed(

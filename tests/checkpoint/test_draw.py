@@ -63,3 +63,5 @@ def test_errors():
         draw(CTZ(), 121)
     with pytest.raises(ValueError, match="draw: steps must be at least 1"):
         draw(CTZ(), 0)
+    with pytest.raises(TypeError, match="draw: schedule must be a Schedule such as"):
+        draw("ctz", 8)

@@ -83,7 +83,7 @@ def test_seeds_storages_and_a_trace_that_is_on_already(tmp_path):
 def test_errors():
     with pytest.raises(ValueError, match="profile: steps must be at least 1"):
         profile(step, X, pull=pull, seed=X, steps=0)
-    with pytest.raises(TypeError, match="compare: schedules must be Schedule values"):
+    with pytest.raises(TypeError, match="profile: schedules must be Schedule values"):
         profile(step, X, pull=pull, seed=X, steps=3, schedules=["ctz"])
 
 

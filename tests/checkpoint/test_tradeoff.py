@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from checkpoint.plan import plan
@@ -79,6 +80,15 @@ def test_a_budget_adds_the_schedule_that_is_planned_for_it():
     assert len(compare(steps=1000, state_bytes="8 MB", memory="200 MB", schedules=[Revolve(22)]).rows) == 1
 
 
+def test_a_state_may_be_given_itself_and_a_schedule_alone():
+    state = {"u": np.zeros((10, 10)), "t": 0.5}
+    assert compare(steps=10, state_bytes=state).state_bytes == 808
+    assert compare(steps=10, state_bytes=np.zeros(())).state_bytes == 8  # an array of one number is a state, a NumPy number a size
+    assert compare(steps=10, state_bytes=np.int64(100)).state_bytes == 100
+    assert plan(10, state, 8080e3) == plan(10, 808, "8.08 MB")
+    assert compare(steps=10, state_bytes=8, schedules=CTZ()) == compare(steps=10, state_bytes=8, schedules=[CTZ()])
+
+
 def test_errors():
     with pytest.raises(ValueError, match="compare: steps must be at least 1"):
         compare(steps=0, state_bytes=8)
@@ -86,5 +96,9 @@ def test_errors():
         compare(steps=10**9, state_bytes=8)
     with pytest.raises(TypeError, match="compare: schedules must be Schedule values"):
         compare(steps=10, state_bytes=8, schedules=["ctz"])
-    with pytest.raises(ValueError, match="parse_bytes"):
+    with pytest.raises(TypeError, match="compare: schedules must be Schedule values"):
+        compare(steps=10, state_bytes=8, schedules=3)
+    with pytest.raises(ValueError, match="compare: state_bytes: cannot read '8 XB'"):
         compare(steps=10, state_bytes="8 XB")
+    with pytest.raises(ValueError, match="compare: memory: cannot read"):
+        compare(steps=10, state_bytes=8, memory="much")
