@@ -9,6 +9,7 @@ import numpy as np
 from .forward import burgers
 from .harness import Case, Peer, Table, main
 from .pollution import pollution
+from .scans import blocked, scanned
 
 CHAIN = Table("sum(sin(x) * exp(-x**2) / (1 + x**2))", arrays=True, versus=("by hand in numba", "dualad.jit"))
 STEPS = Table("Steps of simulations", versus=("by hand in numba", "dualad.jit"))
@@ -251,23 +252,48 @@ def jax(quick):
 
     jax.config.update("jax_enable_x64", True)
 
-    def compiled(f):
-        run = jax.jit(f)
-        return lambda *args: jax.block_until_ready(run(*args))
-
     for n in lengths(quick):
         x = jnp.asarray(numbers(n))
-        yield CHAIN.title, f"value, n = {n}", Case(compiled(lambda x: wave(x, jnp)), (x,))
-        yield CHAIN.title, f"JVP, n = {n}", Case(compiled(lambda x, v: jax.jvp(lambda x: wave(x, jnp), (x,), (v,))[1]), (x, jnp.ones(n)))
+        yield CHAIN.title, f"value, n = {n}", Case(blocked(lambda x: wave(x, jnp)), (x,))
+        yield CHAIN.title, f"JVP, n = {n}", Case(blocked(lambda x, v: jax.jvp(lambda x: wave(x, jnp), (x,), (v,))[1]), (x, jnp.ones(n)))
     args = tuple(map(jnp.asarray, grids(quick)))
-    yield STEPS.title, GRAY_SCOTT, Case(compiled(lambda u, v, g, h: jax.vjp(lambda u, v: gray_scott(u, v, jnp), u, v)[1]((g, h))), args)
+    yield STEPS.title, GRAY_SCOTT, Case(blocked(lambda u, v, g, h: jax.vjp(lambda u, v: gray_scott(u, v, jnp), u, v)[1]((g, h))), args)
     state = tuple(map(jnp.asarray, (*STATE, SEED)))
-    yield STEPS.title, LORENZ, Case(compiled(lambda s, p, g: jax.vjp(lambda s, p: lorenz(s, p, jnp), s, p)[1](g)), state)
+    yield STEPS.title, LORENZ, Case(blocked(lambda s, p, g: jax.vjp(lambda s, p: lorenz(s, p, jnp), s, p)[1](g)), state)
     for f in (rosenbrock, ackley):
-        yield SCALAR.title, f.__name__, Case(compiled(jax.grad(lambda x, f=f: f(x, jnp))), (jnp.asarray(numbers(100)),))
-    yield SCALAR.title, POLLU, Case(compiled(jax.jacfwd(lambda y: pollution(y, jnp))), (jnp.asarray(CONCENTRATIONS),))
+        yield SCALAR.title, f.__name__, Case(blocked(jax.grad(lambda x, f=f: f(x, jnp))), (jnp.asarray(numbers(100)),))
+    yield SCALAR.title, POLLU, Case(blocked(jax.jacfwd(lambda y: pollution(y, jnp))), (jnp.asarray(CONCENTRATIONS),))
     for n in sizes(quick):
-        yield DENSE.title, f"n = {n}", Case(compiled(jax.jacrev(lambda u: burgers(u, jnp))), (jnp.asarray(numbers(n)),))
+        yield DENSE.title, f"n = {n}", Case(blocked(jax.jacrev(lambda u: burgers(u, jnp))), (jnp.asarray(numbers(n)),))
+    yield from jax_chains(quick, "step")
+
+
+def jax_sqrt(quick):
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    yield from jax_chains(quick, "sqrt")
+
+
+def jax_chains(quick, remat):
+    """The gradients of whole chains, by scans; the first two rows are the same here, where there is no schedule."""
+    import jax
+    import jax.numpy as jnp
+
+    step = runge_kutta(2.0 / length(quick))
+
+    def lorenz_end(*x):
+        x, y, z = scanned(step, x[:3], x[3:], length(quick), remat)
+        return x * x + y + z
+
+    def gray_scott_end(u, v, F, KILL):
+        u, v = scanned(lambda *args: rates(*args, np=jnp), (u, v), (F, KILL), steps_of(quick), remat)
+        return jnp.sum(u * u) + jnp.sum(v)
+
+    for run in RUNS[:2]:
+        yield WHOLE.title, run, Case(blocked(jax.grad(lorenz_end, argnums=tuple(range(6)))), START)
+    end = blocked(jax.grad(gray_scott_end, argnums=(0, 1, 2, 3)))
+    yield WHOLE.title, RUNS[2], Case(end, (*map(jnp.asarray, grids(quick)[:2]), F, KILL), answer=flat)
 
 
 def torch(quick):
@@ -288,6 +314,7 @@ PEERS = {
     "dualad": Peer(eager, ours=True),
     "dualad.jit": Peer(with_jit, ours=True),
     "jax": Peer(jax, "jax"),
+    "jax sqrt": Peer(jax_sqrt, "jax"),
     "torch": Peer(torch, "torch"),
 }
 

@@ -71,7 +71,8 @@ class Peer(NamedTuple):
 class Table:
     """A table: a row a task and a column a peer, or with `by_peer` a row a peer (for one task).
 
-    versus : (slow, fast), two peers: a last column with their ratio and a line that sums it up.
+    versus : (slow, ..., fast), peers: a last column with the ratio of the quickest of the first ones to the last one, and a line that
+        sums it up.
     base : what the ratios are multiples of, if that is not a plain primal.
     arrays : repeat it under the default allocator.
     rtol : agreement of answers, relative to the largest number of the reference.
@@ -81,7 +82,7 @@ class Table:
     unit: str = "us"
     by_peer: bool = False
     base: str = "primal"
-    versus: tuple[str, str] | None = None
+    versus: tuple[str, ...] | None = None
     arrays: bool = False
     rtol: float = 1e-9
 
@@ -329,7 +330,8 @@ def task_table(table, results, here):
     """Return a Markdown table with a row a task and a column a peer."""
     columns = [peer for peer in here if any(peer in outcomes for outcomes in results.values())]
     head = ["", f"{table.base}, {table.unit}", *(f"{peer}, {table.unit}" for peer in columns)]
-    versus = table.versus if table.versus and set(table.versus) <= set(columns) else None
+    *slow, fast = [peer for peer in table.versus or () if peer in columns] or [None]
+    versus = slow if table.versus and fast == table.versus[-1] else []
     lines, factors, errors = [], [], []
     for row, outcomes in results.items():
         primals = [t for outcome in outcomes.values() for t in outcome.primal]
@@ -344,14 +346,12 @@ def task_table(table, results, here):
             else:
                 cells.append(f"{show(median(outcome.seconds), table.unit)} ({outcome.ratio:.1f}x)")
         if versus:
-            slow, fast = (outcomes[peer].seconds if peer in outcomes else [] for peer in versus)
-            paired = len(slow) == len(fast)  # long calls are timed less often
-            factor = None if not (slow and fast) else median(map(truediv, slow, fast)) if paired else median(slow) / median(fast)
-            cells.append(f"{factor:.2f}" if factor else "")
-            factors += [factor] if factor else []
+            found = [multiple(outcomes[peer], outcomes[fast]) for peer in versus if timed(outcomes, peer) and timed(outcomes, fast)]
+            cells.append(f"{min(found):.2f}" if found else "")
+            factors += [min(found)] if found else []
         lines.append(cells)
     if versus:
-        head.append(" / ".join(versus))
+        head.append(" / ".join((versus[0] if len(versus) == 1 else f"the quickest of {', '.join(versus)}", fast)))
     text = [markdown(head, lines)]
     if factors:
         text.append(
@@ -361,6 +361,17 @@ def task_table(table, results, here):
     if errors:
         text += ["\nFails:\n", *errors]
     return "\n".join(text)
+
+
+def timed(outcomes, peer):
+    return peer in outcomes and outcomes[peer].seconds
+
+
+def multiple(slow, fast):
+    """Return how many times longer one peer takes than another; long calls are timed less often."""
+    if len(slow.seconds) == len(fast.seconds):
+        return median(map(truediv, slow.seconds, fast.seconds))
+    return median(slow.seconds) / median(fast.seconds)
 
 
 def peer_table(table, results):

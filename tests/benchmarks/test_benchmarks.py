@@ -39,6 +39,12 @@ def test_quick_run_prints_its_tables(workload, tables):
     assert str(ROOT) not in run.stdout
 
 
+def test_quick_simulations_agree_with_eager_code():
+    run = quick("simulations", "--peers", "dualad,dualad.jit")  # JAX takes half a minute to compile them
+    assert run.returncode == 0, run.stderr
+    assert len([line for line in run.stdout.splitlines() if line.startswith("| ---")]) == 2 and "Fails" not in run.stdout
+
+
 def test_quick_accuracy_compares_with_mpmath():
     run = quick("accuracy", "--peers", "dualad")
     assert run.returncode == 0, run.stdout + run.stderr
@@ -104,6 +110,11 @@ def test_answers_are_compared_before_anything_is_timed(harness, tmp_path):
     text = harness.task_table(table, {"row": outcomes}, list(children))
     head, _, row, *rest = text.splitlines()
     assert cells(head)[-1] == "good / same"
+    quickest = harness.Table("table", unit="s", versus=("slow", "good", "same"))
+    slow = harness.Outcome()
+    slow.seconds, slow.primal = [9.0] * 3, [1.0] * 3
+    head, _, last, *_ = harness.task_table(quickest, {"row": {"slow": slow, **outcomes}}, ["slow", *children]).splitlines()
+    assert cells(head)[-1] == "the quickest of slow, good / same" and cells(last)[-1] == "1.00"
     assert cells(row) == ["row", "0.5", "2 (4.0x)", "2 (4.0x)", "fails", "fails", "fails", "1.00"]
     assert "- unable, row: TypeError: no" in rest
     assert "reference" in harness.peer_table(table, {"row": outcomes}).splitlines()[3]
