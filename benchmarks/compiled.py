@@ -21,7 +21,7 @@ TABLES = [CHAIN, STEPS, SCALAR, DENSE, WHOLE]
 POLLU, CONCENTRATIONS = "POLLU, Jacobian", np.linspace(0.1, 1.0, 20)
 GRAY_SCOTT, LORENZ = "VJP of a Gray-Scott step, 256 x 256", "VJP of a Lorenz RK4 step"
 F, KILL, DU, DV = 0.04, 0.06, 0.2, 0.1
-RUNS = "Lorenz, saved states of blocks", "Lorenz, Revolve(20) of blocks", "Gray-Scott, Revolve(12)"
+RUNS = "Lorenz, saved states of blocks", "Lorenz, Revolve(20) of blocks", "Gray-Scott, Revolve(12)", "Lorenz, all states in 32 MB"
 
 
 # --- the functions ------------------------------------------------------------------------------------------------------------
@@ -147,6 +147,7 @@ def whole_primals(quick):
     step, rate = jit(runge_kutta(2.0 / length(quick))), jit(rates)
     yield from [Case(lambda *x: chain(step, x[:3], *x[3:], steps=length(quick)), START)] * 2
     yield Case(lambda u, v: chain(rate, (u, v), F, KILL, steps=steps_of(quick)), tuple(grids(quick)[:2]))
+    yield Case(lambda *x: chain(step, x[:3], *x[3:], steps=length(quick)), START)
 
 
 # --- peers --------------------------------------------------------------------------------------------------------------------
@@ -181,16 +182,17 @@ def with_jit(quick):
     yield from tasks(quick, jit)
     step, rate = jit(runge_kutta(2.0 / length(quick))), jit(rates)
 
-    def lorenz_end(*x, schedule):
-        x, y, z = chain(step, x[:3], *x[3:], steps=length(quick), schedule=schedule, block=block(quick))
+    def lorenz_end(*x, **options):
+        x, y, z = chain(step, x[:3], *x[3:], steps=length(quick), **options)
         return x * x + y + z
 
     def gray_scott_end(u, v, F, KILL):
         u, v = chain(rate, (u, v), F, KILL, steps=steps_of(quick), schedule=Revolve(12))
         return np.sum(u * u) + np.sum(v)
 
-    for run, schedule in zip(RUNS, (StoreAll(), Revolve(20)), strict=False):
-        yield WHOLE.title, run, Case(grad(lambda *x, schedule=schedule: lorenz_end(*x, schedule=schedule), argnums=tuple(range(6))), START)
+    kept = {RUNS[0]: {"schedule": StoreAll(), "block": block(quick)}, RUNS[1]: {"schedule": Revolve(20), "block": block(quick)}}
+    for run, options in {**kept, RUNS[3]: {"memory": "32 MB"}}.items():
+        yield WHOLE.title, run, Case(grad(lambda *x, options=options: lorenz_end(*x, **options), argnums=tuple(range(6))), START)
     yield WHOLE.title, RUNS[2], Case(grad(gray_scott_end, argnums=(0, 1, 2, 3)), (*grids(quick)[:2], F, KILL), answer=flat)
 
 
@@ -276,7 +278,7 @@ def jax_sqrt(quick):
 
 
 def jax_chains(quick, remat):
-    """The gradients of whole chains, by scans; the first two rows are the same here, where there is no schedule."""
+    """The gradients of whole chains, by scans: in the rows whose memory is of the same order."""
     import jax
     import jax.numpy as jnp
 
@@ -290,7 +292,7 @@ def jax_chains(quick, remat):
         u, v = scanned(lambda *args: rates(*args, np=jnp), (u, v), (F, KILL), steps_of(quick), remat)
         return jnp.sum(u * u) + jnp.sum(v)
 
-    for run in RUNS[:2]:
+    for run in RUNS[:2] if remat == "sqrt" else RUNS[3:]:
         yield WHOLE.title, run, Case(blocked(jax.grad(lorenz_end, argnums=tuple(range(6)))), START)
     end = blocked(jax.grad(gray_scott_end, argnums=(0, 1, 2, 3)))
     yield WHOLE.title, RUNS[2], Case(end, (*map(jnp.asarray, grids(quick)[:2]), F, KILL), answer=flat)

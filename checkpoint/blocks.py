@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from .schedules import CTZ, Revolve, Schedule, StoreAll, advances
+from .schedules import CTZ, Mixed, Revolve, Schedule, StoreAll, advances
 from .units import format_bytes
 
 __all__ = ["BUDGET", "IN_USE", "Blocks", "blocks_of"]
@@ -39,6 +39,7 @@ def blocks_of(
     schedule: Schedule | None = None,
     block: int | None = None,
     around: int = 0,
+    recorded: bool = False,
 ) -> Blocks:
     """Choose the length of blocks and the number of saved states together, for the shortest predicted time in a budget.
 
@@ -61,6 +62,8 @@ def blocks_of(
         If it is given, only the schedule is chosen.
     around : int
         Bytes that a saved state takes besides its own.
+    recorded : bool
+        The states inside of blocks may be kept in the first sweep, where all of them fit.
 
     Returns
     -------
@@ -88,10 +91,14 @@ def blocks_of(
             continue
         again = advances(count, slots)
         evaluated = (again + 1) * length + steps - count
-        seconds = evaluated * step_seconds + (min(again, 2 * count) + count) * call_seconds
+        calls, chosen = min(again, 2 * count) + count, schedule or (StoreAll() if slots >= count else Revolve(slots))
+        saved = f"{slots:,} states between them saved"
+        if recorded and schedule is None and count > 1 and count * length <= room:
+            evaluated, calls, chosen = steps + length - 1, 3 * count, Mixed(count - 1)
+            saved = "whose states are kept in the first sweep"
+        seconds = evaluated * step_seconds + calls * call_seconds
         if best is None or seconds < best[0]:
-            chosen = schedule or (StoreAll() if slots >= count else Revolve(slots))
-            best = seconds, Blocks(length, chosen, reason(budget, room, size, count, length, slots, evaluated / steps))
+            best = seconds, Blocks(length, chosen, reason(budget, room, size, count, length, saved, evaluated / steps))
     assert best is not None  # one step in a block always fits
     return best[1]
 
@@ -102,9 +109,9 @@ def lengths(most: int) -> list[int]:
     return sorted(length for length in {*tried, most} if 1 <= length <= most) or [1]
 
 
-def reason(budget: int, room: int, size: int, count: int, length: int, slots: int, evaluations: float) -> str:
+def reason(budget: int, room: int, size: int, count: int, length: int, saved: str, evaluations: float) -> str:
     """What was chosen, in words."""
-    blocks = f"{count:,} blocks of {length:,} compiled steps, {slots:,} states between them saved"
+    blocks = f"{count:,} blocks of {length:,} compiled steps, {saved}"
     if count == 1:
         blocks = f"one block of all {length:,} compiled steps"
     return f"{format_bytes(budget)} hold {room:,} states of {format_bytes(size)}: {blocks}, {evaluations:.2f} evaluations of every step"

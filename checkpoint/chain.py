@@ -130,7 +130,8 @@ def chain(
     block : int, optional
         Of a step compiled by `dualad.jit`: how many steps are pulled back in one compiled call. To the schedule a block is one step, and
         the states inside of it are computed again in the pull. By default chosen together with the number of saved states, for
-        ``memory=``, or else for 256 KiB or what CTZ's states take, if that is more; a given schedule stays as it is.
+        ``memory=``, or else for 256 KiB or what CTZ's states take, if that is more; a given schedule stays as it is. Where the states
+        of all steps fit, those inside of blocks are kept in the first sweep.
 
     Returns
     -------

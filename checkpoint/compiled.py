@@ -97,6 +97,7 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
         schedule=schedule,
         block=block,
         around=0 if budget is None else OBJECT + LEAF * len(link.state),
+        recorded=type(storage) is Memory and storage.compress is None and not check,
     )
     link.segments = segments = Segments(stepper, steps)
     link.compile()
@@ -348,3 +349,5 @@ class CompiledLink(Link):
         if size > 1 and self.pulled:
             stats.peak_states += size
             stats.peak_bytes += size * self.stepper.nbytes
+        if self.blocks.schedule.records and self.stepper.nbytes:  # a record holds the states of a block
+            stats.peak_states = max(stats.peak_states, stats.peak_bytes // self.stepper.nbytes)

@@ -4,7 +4,7 @@ from math import ceil
 
 import pytest
 
-from checkpoint import CTZ, Revolve, StoreAll
+from checkpoint import CTZ, Mixed, Revolve, StoreAll
 from checkpoint.blocks import BUDGET, blocks_of
 from checkpoint.schedules import advances
 
@@ -47,6 +47,16 @@ def test_no_other_length_is_predicted_to_be_much_better(step_seconds, call_secon
 def test_dear_steps_are_not_made_in_blocks_to_spare_calls():
     assert blocks_of(500, 10**6, 12 * 10**6, step_seconds=1e-3).size == 1
     assert blocks_of(10**6, 24, step_seconds=2e-8).schedule == StoreAll()
+
+
+def test_states_that_all_fit_are_kept_in_the_first_sweep():
+    for steps, budget in ((10**6, 32 << 20), (10**4, None)):
+        blocks = blocks_of(steps, 24, budget, step_seconds=2e-7, recorded=True)
+        count = ceil(steps / blocks.size)
+        assert blocks.schedule == Mixed(count - 1) and count * blocks.size * 24 <= (budget or BUDGET)
+        assert "kept in the first sweep" in blocks.reason and f"{(steps + blocks.size - 1) / steps:.2f} evaluations" in blocks.reason
+    for options in ({"recorded": False}, {"recorded": True, "schedule": StoreAll()}, {"recorded": True, "budget": 10**6}):
+        assert not blocks_of(10**6, 24, **options).schedule.records
 
 
 def test_a_length_that_is_not_known_before():

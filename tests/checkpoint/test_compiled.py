@@ -157,6 +157,19 @@ def test_counts_are_of_steps():
     assert "10 blocks of 4 compiled steps, 3 states between them saved" in stats.reason
 
 
+def test_states_that_all_fit_are_made_once():
+    for options in ({"block": 4}, {"block": 4, "memory": "1 MB"}):
+        stats = Stats()
+        loss, args = program("numbers", True, stats=stats, **options)
+        grad(loss, argnums=(0, 1))(*args)
+        last = N - 4 * (N // 4)  # the block that is made again
+        assert "kept in the first sweep" in stats.reason and stats.advances == N + last - 1
+        assert stats.peak_bytes == stats.peak_states * 24 and N <= stats.peak_states <= N + 4
+    for options in ({"check": True}, {"schedule": Revolve(9)}):
+        grad(program("numbers", True, stats=stats, block=4, **options)[0])(*args)
+        assert "states between them saved" in stats.reason
+
+
 def test_the_pullback_may_be_called_again():
     f = lambda x, c: chain(JITTED[in_place], x, c, steps=N, block=3)
     value, pullback = vjp(f, np.linspace(0, 1, 9), 0.1)
