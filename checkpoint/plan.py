@@ -148,9 +148,8 @@ def plan(
 
 def state_size(given: Any, where: str) -> int:
     """Bytes of one state: those that are given, as a number or a text, or those of a state that is given itself."""
-    if isinstance(given, str) or np.isscalar(given) or given is None:
-        return parse_bytes(given, where, "state_bytes")
-    return nbytes(given)
+    is_size: bool = given is None or np.isscalar(given)
+    return parse_bytes(given, where, "state_bytes") if is_size else nbytes(given)
 
 
 def _in_blocks(steps: int | None, size: int, budget: int, step: float | None, save: float | None, call: float) -> Plan:

@@ -4,7 +4,6 @@ One sweep has one session, and so never meets another's states.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import fields, is_dataclass
 from math import inf
 from typing import Any
 
@@ -102,8 +101,9 @@ class Storage(ABC):
     """Where saved states live: an immutable value that may serve many chains and threads at once."""
 
     def __repr__(self) -> str:
-        values = ((field.name, getattr(self, field.name), field.default) for field in (fields(self) if is_dataclass(self) else ()))
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value, default in values if value != default)})"
+        parts: dict[str, Any] = getattr(self, "__dataclass_fields__", {})
+        values = {name: getattr(self, name) for name, part in parts.items() if getattr(self, name) != part.default}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
     @abstractmethod
     def open(self) -> Session:
