@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import numpy as np
 
@@ -150,6 +151,15 @@ def dualad_compiled(quick):
         yield COLORED.title, f"{name}: f alone, compiled", Case(jit(f), (x,))
 
 
+def dualad_filled(quick):
+    """The same, into the data of a matrix at hand."""
+    from dualad import coloring, jacobian, jit, sparsity
+
+    for name, f, x in problems(quick):
+        jac = jacobian(jit(f), sparsity=coloring(sparsity(f, x), order="smallest_last" if f is bratu else None))
+        yield COLORED.title, name, Case(partial(jac.fill, jac(x)), (x,), entries)
+
+
 def scipy(quick):
     """Differences, in groups of columns."""
     from scipy.optimize._numdiff import approx_derivative
@@ -211,6 +221,7 @@ PEERS = {
     "by hand": Peer(by_hand),
     "dualad": Peer(dualad, ours=True),
     "dualad.jit": Peer(dualad_compiled, "numba", ours=True),
+    "dualad.jit, filled": Peer(dualad_filled, "numba", ours=True),
     "SciPy differences": Peer(scipy, "scipy"),
     "autograd": Peer(autograd, "autograd"),
     "JAX": Peer(jax, "jax"),

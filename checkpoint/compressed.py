@@ -12,7 +12,7 @@ from dualad.seeding import CACHE, FEWEST, chosen, shape_of, with_arguments
 from dualad.sparse.compressed import Colored, Compressed, check_columns, check_rows
 from dualad.sparse.operators import make_operator
 from dualad.sparse.vectors import Flattened, flat, like, sizes
-from dualad.sparse.verify import verified
+from dualad.sparse.verbs import sparse_function
 
 from .recording import Recording
 
@@ -69,17 +69,10 @@ class CompressedRows(Compressed):
 
 def sparse_jacobian(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux):
     """Return the function that computes the sparse Jacobian, and aux where there is one."""
-    colored = Colored(without_aux(f) if has_aux else f, argnums, sparsity, "auto", ALL, "jacobian")
+    g = without_aux(f) if has_aux else f
+    colored = Colored(g, argnums, sparsity, "auto", ALL, "jacobian")
     options = {"holomorphic": holomorphic, "nan_safe": nan_safe, "has_aux": has_aux, "valued": False}
-    compressed = CompressedRows(f, argnums, colored, chunk, "jacobian", **options)
-
-    def computed(*args, **kwargs):
-        _, matrix, aux = compressed(*args, **kwargs)
-        if verify:
-            verified(colored.f, args, kwargs, chosen(args, argnums, "jacobian")[0], matrix, "jacobian", nan_safe)
-        return (matrix, *aux) if has_aux else matrix
-
-    return computed
+    return sparse_function(f, CompressedRows(f, argnums, colored, chunk, "jacobian", **options), verify, g)
 
 
 def recorded_operator(f, argnums, args, kwargs, holomorphic=False, nan_safe=False):

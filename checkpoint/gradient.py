@@ -300,15 +300,11 @@ def jacobian(
     check_function(f, "jacobian")
     check_chunk(chunk, "jacobian")
     refuse_verify(sparsity, verify, "jacobian")
-    compressed = None
-    if sparsity is not None:
-        compressed = sparse_jacobian(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux)
+    g = without_aux(f) if has_aux else f
 
     @wraps(f)
     def differentiated(*args, **kwargs):
         try:
-            if compressed is not None:
-                return compressed(*args, **kwargs)
             positions, single = chosen(args, argnums, "jacobian")
             recording = Recording(
                 with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian", nan_safe, has_aux
@@ -324,7 +320,8 @@ def jacobian(
             raise
         return (jac, recording.aux) if has_aux else jac
 
-    g = without_aux(f) if has_aux else f
+    if sparsity is not None:
+        differentiated = sparse_jacobian(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux)
     vars(differentiated)["linear_operator"] = lambda *args, **kwargs: recorded_operator(g, argnums, args, kwargs, holomorphic, nan_safe)
     return differentiated
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, Concatenate, Literal, overload
 
 from numpy.typing import NDArray
 
-from dualad.callers import trim
 from dualad.hessian import SYMMETRIC
 from dualad.hints import Argnums, Chunk, Element, Rest
 from dualad.jacobian import jacobian, refuse_verify
-from dualad.seeding import check_chunk, check_function, chosen
+from dualad.seeding import check_chunk, check_function
 from dualad.sparse.compressed import Colored, Compressed
-from dualad.sparse.verify import verified
+from dualad.sparse.verbs import sparse_function
 
 from .gradient import grad
 
@@ -80,15 +78,4 @@ def hessian(
     colored = Colored(f, argnums, sparsity, "symmetric", SYMMETRIC, "hessian", order=2)
     compressed = Compressed(slope, argnums, colored, chunk, "hessian", nan_safe=nan_safe, valued=False)
 
-    @wraps(f)
-    def differentiated(*args, **kwargs):
-        try:
-            _, matrix, _ = compressed(*args, **kwargs)
-            if verify:
-                verified(slope, args, kwargs, chosen(args, argnums, "hessian")[0], matrix, "hessian", nan_safe)
-        except Exception as error:
-            trim(error)
-            raise
-        return matrix
-
-    return differentiated
+    return sparse_function(f, compressed, verify, slope)

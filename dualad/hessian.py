@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, Concatenate, Literal, overload
 
 from numpy.typing import NDArray
 
-from .callers import trim
 from .gradient import gradient
 from .hints import Argnums, Chunk, Element, Rest
 from .jacobian import jacobian, refuse_verify
-from .seeding import check_chunk, check_function, chosen
+from .seeding import check_chunk, check_function
 from .sparse.compressed import Colored, Compressed
 from .sparse.transposed import Transposed
-from .sparse.verify import verified
+from .sparse.verbs import sparse_function
 
 __all__ = ["hessian"]
 
@@ -81,18 +79,7 @@ def hessian(
     colored = Colored(f, argnums, sparsity, "symmetric", SYMMETRIC, "hessian", order=2)
     compressed = Compressed(slope, argnums, colored, chunk, "hessian", nan_safe=nan_safe, valued=False)
 
-    @wraps(f)
-    def differentiated(*args, **kwargs):
-        try:
-            _, matrix, _ = compressed(*args, **kwargs)
-            if verify:
-                verified(slope, args, kwargs, chosen(args, argnums, "hessian")[0], matrix, "hessian", nan_safe)
-        except Exception as error:
-            trim(error)
-            raise
-        return matrix
-
-    return differentiated
+    return sparse_function(f, compressed, verify, slope)
 
 
 SYMMETRIC = ("symmetric", "forward"), 'give one of a symmetric pattern: dualad.coloring(pattern, "symmetric")'

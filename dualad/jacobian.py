@@ -28,6 +28,7 @@ from .seeding import (
 from .sparse.compressed import Colored, Compressed
 from .sparse.operators import forward_operator
 from .sparse.structural import from_structure
+from .sparse.verbs import sparse_function
 from .sparse.verify import verified
 
 __all__ = ["jacobian", "value_and_jacobian"]
@@ -141,10 +142,14 @@ def jacobian(
     The function's ``linear_operator(*args)`` is the Jacobian as a ``scipy.sparse.linalg.LinearOperator``, which holds no entry: products
     by forward mode, with the transpose by the transposed program of `f`, which must then be one that `jit` takes.
 
+    With `sparsity`, ``fill(matrix, *args)`` writes the entries into a matrix of the same pattern and dtype, in csr or csc form, that is
+    at hand from an earlier call (over `jit(f)` straight into its ``data``, with no new array), and returns it.
+
     Raises
     ------
     TypeError, ValueError
-        Where an argument is not numeric, or `argnums` or `chunk` is wrong; where the pattern has another shape than the Jacobian.
+        Where an argument is not numeric, or `argnums` or `chunk` is wrong; where the pattern has another shape than the Jacobian, or the
+        matrix to fill another pattern or dtype.
 
     Examples
     --------
@@ -157,23 +162,27 @@ def jacobian(
     >>> print(jac(np.array([1.0, 2.0, 3.0])).toarray())
     [[2. 1. 0.]
      [0. 3. 2.]]
+    >>> matrix = jac(np.zeros(3))
+    >>> jac.fill(matrix, np.array([1.0, 2.0, 3.0])) is matrix, matrix.data
+    (True, array([2., 1., 3., 2.]))
     """
+    refuse_verify(sparsity, verify, "jacobian", executor)
+    g = without_aux(f) if has_aux else f
     if sparsity is None:
         pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "jacobian", executor)
+
+        @wraps(f)
+        def differentiated(*args, **kwargs):
+            try:
+                _, *rest = pair(*args, **kwargs)
+            except Exception as error:
+                trim(error)
+                raise
+            return tuple(rest) if has_aux else rest[0]
+
     else:
-        pair = sparse_pair(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux, "jacobian", valued=False)
-    refuse_verify(sparsity, verify, "jacobian", executor)
-
-    @wraps(f)
-    def differentiated(*args, **kwargs):
-        try:
-            _, *rest = pair(*args, **kwargs)
-        except Exception as error:
-            trim(error)
-            raise
-        return tuple(rest) if has_aux else rest[0]
-
-    g = without_aux(f) if has_aux else f
+        compressed = compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, "jacobian", valued=False)
+        differentiated = sparse_function(f, compressed, verify, g)
     vars(differentiated)["linear_operator"] = lambda *args, **kwargs: forward_operator(g, argnums, args, kwargs, holomorphic, nan_safe)
     return differentiated
 
@@ -314,7 +323,8 @@ def value_and_jacobian(
     if sparsity is None:
         pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "value_and_jacobian", executor)
     else:
-        pair = sparse_pair(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux, "value_and_jacobian")
+        compressed = compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, "value_and_jacobian")
+        pair = sparse_pair(compressed, verify, without_aux(f) if has_aux else f)
     refuse_verify(sparsity, verify, "value_and_jacobian", executor)
 
     @wraps(f)
@@ -385,18 +395,22 @@ def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=No
 FORWARD = ("forward", "symmetric"), "dualad.jacobian is forward mode. Use checkpoint.jacobian, or dualad.coloring(pattern)"
 
 
-def sparse_pair(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux, where, valued=True):
-    """Return the function that computes value and sparse Jacobian, and aux where there is one."""
+def compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, where, valued=True):
+    """Return what computes sparse Jacobians."""
     check_function(f, where)
     check_chunk(chunk, where)
     colored = Colored(without_aux(f) if has_aux else f, argnums, sparsity, "forward", FORWARD, where)
-    options = {"holomorphic": holomorphic, "nan_safe": nan_safe, "has_aux": has_aux, "valued": valued}
-    compressed = Compressed(f, argnums, colored, chunk, where, **options)
+    return Compressed(f, argnums, colored, chunk, where, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux, valued=valued)
+
+
+def sparse_pair(compressed, verify, f):
+    """Return the function that computes value and sparse Jacobian, and aux where there is one."""
 
     def computed(*args, **kwargs):
         value, matrix, aux = compressed(*args, **kwargs)
         if verify:
-            verified(colored.f, args, kwargs, chosen(args, argnums, where)[0], matrix, where, nan_safe)
+            positions, _ = chosen(args, compressed.argnums, compressed.where)
+            verified(f, args, kwargs, positions, matrix, compressed.where, compressed.options["nan_safe"])
         return value, matrix, *aux
 
     return computed

@@ -23,6 +23,7 @@ from .pull import Expression, Pull
 __all__ = ["Function", "Source", "emit"]
 
 MOST_SLABS, LARGEST_SLAB = 64, 1024  # beyond, every slab has loops of its own
+MOST_TOGETHER = 8  # along the last axis, whose elements are neighbours in memory, however large a slab is
 
 HEADER = '''"""Emitted by dualad: do not edit."""
 
@@ -378,7 +379,8 @@ def slab_axis(nest, cuts):
         return None
     for axis, (count, edges) in enumerate(zip(nest.shape, cuts, strict=True)):
         size = int(np.prod(nest.shape)) // count
-        if 4 <= count == len(edges) - 1 <= MOST_SLABS and 1 < size <= LARGEST_SLAB:
+        few = 2 <= count <= MOST_TOGETHER and axis == len(nest.shape) - 1 > 0
+        if count == len(edges) - 1 <= MOST_SLABS and size > 1 and (few or (count >= 4 and size <= LARGEST_SLAB)):
             return axis
     return None
 

@@ -17,7 +17,7 @@ from ..rules.kinds import ROWS, Differentiable
 from .again import again
 from .program import PYTHON, Program, Value, updated, values_in
 
-__all__ = ["Executable", "compile_python"]
+__all__ = ["Executable", "compile_python", "joined"]
 
 LARGE = 4096  # bytes of an array that is dropped early
 SYMBOLS = {
@@ -32,14 +32,21 @@ numbers = count()
 class Executable:
     """A program made ready to run.
 
-    `call` maps the plain inputs to a tuple of outputs, `raw` the same where all arrays are in the order of C; `source` is its text, `notes`
-    say what was made.
+    `call` maps the plain inputs to a tuple of outputs, `raw` the same where all arrays are in the order of C. `flat` and `raw_flat`
+    map them, and an array or None, to all outputs, one after the other in that array or in a new one. `source` is its text, `notes` say
+    what was made.
     """
 
-    __slots__ = ("call", "notes", "raw", "source")
+    __slots__ = ("call", "flat", "notes", "raw", "raw_flat", "source")
 
     def __init__(self, call: Callable, source: str, notes: str):
         self.call, self.raw, self.source, self.notes = call, call, source, notes
+        self.flat = self.raw_flat = joined(call)
+
+
+def joined(call) -> Callable:
+    """Return a function of the inputs and of an array or None, which holds what `call` returns, one output after the other."""
+    return lambda *given: np.concatenate([np.ravel(out) for out in call(*given[:-1])], out=given[-1])
 
 
 def compile_python(program: Program, threads: int | None = None) -> Executable:

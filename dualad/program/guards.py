@@ -27,8 +27,11 @@ class Unguarded(Exception):
     """Arguments or results of these classes go the long way."""
 
 
-def guard_of(call, args, kwargs, entry) -> Callable | None:
-    """Return the guard ``(args, kwargs) -> result or MISS`` of the program of a call, None where there is none."""
+def guard_of(call, args, kwargs, entry, flat=False) -> Callable | None:
+    """Return the guard ``(args, kwargs) -> result or MISS`` of the program of a call, None where there is none.
+
+    With `flat` it is ``(args, kwargs, into) -> result or MISS``, of all results in one flat array.
+    """
     writer = Writer()
     try:
         writer.arguments(call, args, kwargs)
@@ -39,12 +42,23 @@ def guard_of(call, args, kwargs, entry) -> Callable | None:
     if len(writer.leaves) != len(call.leaves) or not all(a is b for a, b in zip(writer.leaves.values(), call.leaves, strict=True)):
         return None
     executable = entry.compiled.executable
-    writer.space["program"] = executable.raw if writer.contiguous else executable.call
+    if flat:
+        outs = entry.compiled.program.outputs
+        writer.space["program"] = executable.raw_flat if writer.contiguous else executable.flat
+        dtype, size = writer.constant(outs[0].dtype), sum(out.size for out in outs)
+        writer.test(f"into is None or (into.dtype == {dtype} and into.size == {size})")
+    else:
+        writer.space["program"] = executable.raw if writer.contiguous else executable.call
     if not entry.watch.bare:
         writer.space["fresh"] = entry.watch.fresh
         writer.test("fresh()")
-    writer.lines.append(f"{''.join(f'{name}, ' for name in names)[:-1] or '_'} = program({', '.join(writer.leaves)})")
-    exec("\n    ".join(["def guard(args, kwargs):", *writer.lines, f"return {result}"]), writer.space)
+    given = ", ".join(writer.leaves)
+    if flat:
+        lines = ["def guard(args, kwargs, into):", *writer.lines, f"return program({given}{', ' * bool(given)}into)"]
+    else:
+        writer.lines.append(f"{''.join(f'{name}, ' for name in names)[:-1] or '_'} = program({given})")
+        lines = ["def guard(args, kwargs):", *writer.lines, f"return {result}"]
+    exec("\n    ".join(lines), writer.space)
     return writer.space["guard"]
 
 

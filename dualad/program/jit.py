@@ -127,6 +127,7 @@ class Jit(Generic[Rest, Result]):
         self.backend, self.cache_size, self.threads = backend, cache_size, threads
         self.entries: OrderedDict[object, Entry] = OrderedDict()
         self.guards: tuple = ()  # of the programs made last
+        self.flat_guards: tuple = ()
         self.methods: WeakKeyDictionary = WeakKeyDictionary()
 
     def __call__(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
@@ -146,6 +147,22 @@ class Jit(Generic[Rest, Result]):
             trim(error)
             raise
         return optree.tree_unflatten(entry.structure, outs)  # type: ignore[return-value]
+
+    def flat(self, args, kwargs, into=None):
+        """Return the results, arrays of one dtype, one after the other in one flat array: in `into`, unless it does not fit."""
+        for guard in self.flat_guards:
+            result = guard(args, kwargs, into)
+            if result is not MISS:
+                return result
+        call = Call(self, args, kwargs)
+        results = np.concatenate([np.ravel(out) for out in optree.tree_leaves(self(*args, **kwargs))])
+        if not (call.abstract or call.traced):
+            guard = guard_of(call, args, kwargs, self.entry(call), flat=True)
+            self.flat_guards = (guard, *self.flat_guards[: MOST_GUARDS - 1]) if guard is not None else self.flat_guards
+            if into is not None and into.dtype == results.dtype and into.shape == results.shape:
+                into[...] = results
+                return into
+        return results
 
     def guard(self, entry, call, args, kwargs):
         """Let calls of this kind go the short way from now on."""
@@ -182,17 +199,17 @@ class Jit(Generic[Rest, Result]):
         entry = self.entries.get(call.key)
         if entry is None or not entry.watch.fresh():
             entry = self.entries[call.key] = trace(self, call)
-            self.guards = ()
+            self.guards = self.flat_guards = ()
         self.entries.move_to_end(call.key)
         while len(self.entries) > self.cache_size:
             self.entries.popitem(last=False)
-            self.guards = ()
+            self.guards = self.flat_guards = ()
         return entry
 
     def cache_clear(self):
         """Forget all programs."""
         self.entries.clear()
-        self.guards = ()
+        self.guards = self.flat_guards = ()
 
     def program(self, *args, **kwargs):
         """Return the optimised program for these arguments, as text."""

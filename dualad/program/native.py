@@ -10,6 +10,7 @@ import numpy as np
 from .again import again
 from .cache import load, seal
 from .emit_numba import Source, emit, memory_of
+from .emit_python import joined
 from .forms import Buffer, Fill, Made, Node
 from .fuse import Plan, plan
 from .program import Program, Value, map_values, values_in
@@ -44,6 +45,8 @@ class Native:
     ----------
     call : maps the plain inputs to a tuple of outputs.
     raw : the same of inputs as the compiled function takes them: arrays in the order of C, numbers of the program's kinds.
+    flat : maps inputs, and an array or None, to all outputs (arrays of one dtype), one after the other in that array or in a new one.
+    raw_flat : the same of inputs as `raw` takes them.
     source : the emitted source.
     notes : what was fused into how many loops, what is called, what is stored.
     module : the emitted module: ``part0`` is compiled and takes buffers only, in the order of ``buffers``.
@@ -59,7 +62,7 @@ class Native:
         self.module = self.load()
         self.buffers = list(self.emitted.parts.values())
         self.functions = self.compile()
-        self.raw, self.call = self.callers()
+        self.raw, self.call, self.raw_flat, self.flat = self.callers()
 
     def load(self):
         """Return the emitted module."""
@@ -93,13 +96,15 @@ class Native:
             except Exception:
                 return again(program, inputs)
 
-        return call, call
+        return call, call, joined(call), joined(call)
 
     def output(self, out, k):
-        """Return an output as source where it is a result's own buffer, None where more is to be done."""
+        """Return an output as source where it is a result's own buffer, or a number everywhere; None where more is to be done."""
         if not isinstance(out, Value):
             return f"literals[{k}]"
         node, outputs = self.plan.nodes[out], self.plan.program.outputs
+        if isinstance(node.form, Fill) and out.kind == "array" and out.layout == "C":
+            return f"full({node.shape}, literal{k}, dtype{k})"
         if node not in self.plan.stored or node.dtype != out.dtype or outputs.index(out) != k:
             return None
         if any(isinstance(other, Value) and other is not out and self.plan.nodes[other] is node for other in outputs):
@@ -123,37 +128,72 @@ class Native:
             "run": self.run,
             "program": plan.program,
             "literals": plan.program.outputs,
+            "full": np.full,
             "pool": [],
         }
         space["work"] = [(node.shape, node.dtype) for node in work]
         space.update({names[node]: prepared(node, node.form.array) for node in self.emitted.constants})
-        lines = []
-        if work:
-            lines.append("buffers = pool.pop() if pool else [empty(shape, dtype) for shape, dtype in work]")
-            lines.append(f"[{', '.join(names[node] for node in work)}] = buffers")
+        for k, out in enumerate(plan.program.outputs):
+            if isinstance(out, Value) and isinstance(plan.nodes[out].form, Fill):
+                space[f"literal{k}"], space[f"dtype{k}"] = plan.nodes[out].form.number, out.dtype
+        allocated = []
         for node in made:
             if node in results:
                 space[f"{names[node]}_dtype"] = node.dtype
-                lines.append(f"{names[node]} = empty({node.shape}, {names[node]}_dtype)")
+                allocated.append(f"{names[node]} = empty({node.shape}, {names[node]}_dtype)")
+        parts = []
         for k, function, parameters in zip(self.emitted.parts, self.functions, self.buffers, strict=True):
             space[f"part{k}"] = function
             given = ", ".join(names[node] for node in parameters)
             blocks = self.emitted.blocks.get(k)
-            lines.append(f"part{k}({given})" if blocks is None else f"run(part{k}, {blocks}, ({given},))")
-        lines.append(f"outs = ({', '.join(outs)}{',' * (len(outs) == 1)})")
-        if work:
-            lines.append("pool.append(buffers)")
-        lines.append("return outs")
-        given = ", ".join(f"x{k}" for k in range(len(plan.program.inputs)))
-        lines = ["try:", *(f"    {line}" for line in lines), f"except Exception: return again(program, ({given},))"]
-        fitted = [f"x{k}" for k in range(len(plan.program.inputs))]
+            parts.append(f"part{k}({given})" if blocks is None else f"run(part{k}, {blocks}, ({given},))")
+        inputs = [f"x{k}" for k in range(len(plan.program.inputs))]
+        given, fitted = ", ".join(inputs), list(inputs)
         for k, value in enumerate(plan.program.inputs):
             if plan.nodes[value] in names:
                 space[f"node{k}"] = plan.nodes[value]
                 fitted[k] = f"fit(node{k}, x{k})"
-        exec("\n    ".join([f"def raw({given}):", *lines]), space)
+
+        def define(name, parameters, allocated, returned, otherwise):
+            """Write a function that allocates results, calls the parts, and returns an expression of the results."""
+            lines = [*allocated, *parts, f"outs = {returned}", "return outs"]
+            if work:
+                taken = "buffers = pool.pop() if pool else [empty(shape, dtype) for shape, dtype in work]"
+                lines[:0] = [taken, f"[{', '.join(names[node] for node in work)}] = buffers"]
+                lines[-1:] = ["pool.append(buffers)", "return outs"]
+            lines = ["try:", *(f"    {line}" for line in lines), f"except Exception: return {otherwise}"]
+            exec("\n    ".join([f"def {name}({parameters}):", *lines]), space)
+
+        define("raw", given, allocated, f"({', '.join(outs)}{',' * (len(outs) == 1)})", f"again(program, ({given},))")
         exec(f"def call({given}): return raw({', '.join(fitted)})", space)
-        return space["raw"], space["call"]
+        space["joined"] = joined(space["call"])
+        lines = self.in_one_array(space)
+        if lines is None:
+            return space["raw"], space["call"], space["joined"], space["joined"]
+        own = ", ".join([*inputs, "into"])
+        define("raw_flat", own, lines, "into", f"joined({own})")
+        exec(f"def flat({own}): return raw_flat({', '.join([*fitted, 'into'])})", space)
+        return space["raw"], space["call"], space["raw_flat"], space["flat"]
+
+    def in_one_array(self, space):
+        """Return the lines that place all results in the array `into`, None where they cannot be."""
+        outs = self.plan.program.outputs
+        if not all(isinstance(out, Value) and out.kind == "array" and out.layout == "C" and out.dtype == outs[0].dtype for out in outs):
+            return None
+        computed = [self.plan.nodes[out] for out in outs if not isinstance(self.plan.nodes[out].form, Fill)]
+        if len(set(computed)) < len(computed):
+            return None
+        space["whole_dtype"], stop = outs[0].dtype, 0
+        lines = [f"if into is None: into = empty({sum(out.size for out in outs)}, whole_dtype)"]
+        for k, out in enumerate(outs):
+            start, stop = stop, stop + out.size
+            node = self.plan.nodes[out]
+            if isinstance(node.form, Fill):
+                lines.append(f"into[{start if out.size == 1 else f'{start}:{stop}'}] = literal{k}")
+            else:
+                whole = "into" if len(outs) == 1 else f"into[{start}:{stop}]"
+                lines.append(f"{self.emitted.names[node]} = {whole}{f'.reshape({out.shape})' if out.ndim != 1 else ''}")
+        return lines
 
     def by_steps(self):
         """Return the function that runs parts and calls in order, and holds all values by node."""

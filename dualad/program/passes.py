@@ -161,8 +161,9 @@ def alike(x, out):
 
 
 def forwarded(program: Program) -> Program:
-    """Read what was assigned where it came from: ``updated(x, v, index)[index]`` is v, a stack of an array's rows a slice of it."""
+    """Read what was assigned or joined where it came from: ``updated(x, v, i)[i]`` is v, a stack of an array's rows a slice of it."""
     assigned: dict[Value, tuple] = {}
+    joined: dict[Value, tuple] = {}
     rows: dict[Value, tuple] = {}
 
     def rule(operation, new):
@@ -171,6 +172,10 @@ def forwarded(program: Program) -> Program:
             assigned[operation.outputs[0]] = key_of(args[2]), args[1]
         if fn is getitem and type(args[0]) is Value and type(args[1]) is int:
             rows[operation.outputs[0]] = args[0], args[1] % args[0].shape[0]
+        if fn is np.concatenate and operation.kwargs.get("axis", 0) == 0 and all(type(arg) is Value for arg in args):
+            joined[operation.outputs[0]] = args
+        if fn is getitem and args[0] in joined and type(args[1]) is slice:
+            return of_part(operation, joined[args[0]])
         if fn is np.stack and operation.kwargs.get("axis", 0) == 0:
             return restacked(operation, rows, new)
         if fn is getitem and args[0] in assigned and not list(values_in(args[1])):
@@ -180,6 +185,21 @@ def forwarded(program: Program) -> Program:
         return None
 
     return rewritten(program, rule)
+
+
+def of_part(operation, parts):
+    """Return a slice of joined arrays as one of a part of them, None where it shows more than one."""
+    out, index = operation.outputs[0], operation.args[1]
+    low, high, step = index.indices(operation.args[0].shape[0])
+    start = 0
+    for part in parts:
+        stop = start + part.shape[0]
+        if start <= low < high <= stop and step == 1 and part.dtype == out.dtype:
+            if part.shape == out.shape and alike(part, out):
+                return (part,)
+            return Operation(getitem, (part, slice(low - start, high - start)), {}, operation.outputs, line=operation.line)
+        start = stop
+    return None
 
 
 def restacked(operation, rows, new):

@@ -187,8 +187,7 @@ class Coloring:
     def matrix(self, data):
         """Return the entries as a ``csr_array`` of its own."""
         made = object.__new__(self.kind)
-        vars(made).update(self.fields)
-        made.data, made.indices, made.indptr = data, self.indices.copy(), self.indptr.copy()
+        made.__dict__.update(self.fields, data=data, indices=self.indices.copy(), indptr=self.indptr.copy())
         return made
 
     @cached_property

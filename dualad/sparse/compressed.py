@@ -31,6 +31,7 @@ from ..seeding import (
 )
 from .coloring import Coloring, as_pattern, coloring
 from .pattern import Arguments, found
+from .reads import by_reads
 from .vectors import sizes
 
 __all__ = ["Colored", "Compressed", "check_columns", "check_rows"]
@@ -88,25 +89,34 @@ class Compressed:
         self.options = {"holomorphic": holomorphic, "nan_safe": nan_safe, "has_aux": has_aux, "valued": valued}
         self.is_compiled = isinstance(f, Jit)
         self.made: list[tuple[Coloring, Callable]] = []
+        self.only_entries = not valued and not has_aux
         self.usual = argnums == 0 and not has_aux and not self.is_compiled
 
     def __call__(self, *args, **kwargs):
         """Return the value, the matrix, and a list of the aux."""
+        colors, value, data, aux = self.data(args, kwargs)
+        return value, colors.matrix(data), aux
+
+    def data(self, args, kwargs, into=None):
+        """Return the colouring, the value, the entries (in `into`, where they are compiled and it fits), and a list of the aux."""
         colors = self.colored.given or self.colored(args, kwargs)
-        if self.usual and len(args) == 1 and not kwargs and (found := self.short_way(colors, args[0])) is not None:
-            return found
-        if not self.is_compiled:
-            value, data, *aux = self.entries(colors, args, kwargs)
-        elif self.made and self.made[-1][0] is colors:
-            value, data, *aux = self.made[-1][1](*args, **kwargs)
+        if self.is_compiled:
+            made = self.made[-1][1] if self.made and self.made[-1][0] is colors else self.in_one_call(colors)
+            if self.only_entries:
+                value, data, aux = None, made.flat(args, kwargs, into), []
+            else:
+                value, parts, *aux = made(*args, **kwargs)
+                data = np.concatenate([np.ravel(part) for part in parts])
+        elif self.usual and len(args) == 1 and not kwargs and (found := self.short_way(colors, args[0])) is not None:
+            value, data, aux = found
         else:
-            value, data, *aux = self.in_one_call(colors)(*args, **kwargs)
+            value, data, *aux = self.entries(colors, args, kwargs)
         if type(data) is not np.ndarray:
             raise TypeError(
                 f"{self.where}: f is being differentiated or compiled by an outer call, and a matrix of SciPy holds plain numbers only: "
                 f"leave out sparsity= there, or jit f itself"
             )
-        return value, colors.matrix(data), aux
+        return colors, value, data, aux
 
     def short_way(self, colors, x):
         """Return what a call of a function of one vector, that returns one, does; None for any other, which is not tried again."""
@@ -121,27 +131,35 @@ class Compressed:
         if type(t) is not np.ndarray or t.size != lanes * colors.shape[0]:
             self.usual = False
             return None
-        return plain(value, False), colors.matrix(t.reshape(-1).take(colors.found_at)), ()
+        return plain(value, False), t.reshape(-1).take(colors.found_at), ()
 
     def in_one_call(self, colors):
-        """Return the function of the value and the entries of a compiled function, compiled itself."""
+        """Return the function of the value and the entries of a compiled function, compiled itself; the entries may be in parts."""
         for k, (known, made) in enumerate(self.made):
             if known is colors:
                 self.made.append(self.made.pop(k))  # asked first next time
                 return made
-        jitted, inner = (
-            self.f,
-            type(self)(self.f.f, self.argnums, None, max(colors.forward_colors, colors.reverse_colors), self.where, **self.options),
-        )
-        f = self.f.f  # seen here by what watches what a compiled function reads
+        jitted, only_entries = self.f, self.only_entries
+        inner = type(self)(jitted.f, self.argnums, None, max(colors.forward_colors, colors.reverse_colors), self.where, **self.options)
+        f = jitted.f  # seen here by what watches what a compiled function reads
 
         @wraps(f)  # names of static arguments are found by its signature
         def entries(*args, **kwargs):
-            return inner.entries(colors, args, kwargs, f)
+            value, parts, *aux = inner.in_parts(colors, args, kwargs, f)
+            return parts if only_entries else (value, parts, *aux)
 
         made = Jit(entries, jitted.static_argnums, jitted.static_argnames, jitted.backend, jitted.cache_size, jitted.threads)
         self.made = [*self.made[1 - MOST_KEPT :], (colors, made)]
         return made
+
+    def in_parts(self, colors, args, kwargs, f):
+        """Return what `entries` does, the entries as arrays, one after the other."""
+        positions, _ = chosen(args, self.argnums, self.where)
+        found = None if self.options["has_aux"] else by_reads(f, args, kwargs, positions, colors, self.where, self.options["nan_safe"])
+        if found is None:
+            value, data, *aux = self.entries(colors, args, kwargs, f)
+            return value, [data], *aux
+        return found
 
     def entries(self, colors, args, kwargs, f=None):
         """Return the value, the entries of the Jacobian in the order of the pattern, and the aux if there is one."""

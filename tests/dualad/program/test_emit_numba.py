@@ -217,6 +217,8 @@ def test_slabs_share_one_loop():
     native = agrees(f, x, y, rtol=1e-14)
     assert native.emitted.nests == 1 and native.source.count("= exp(") == 1
     assert emit(plan(traced(lambda x: np.stack([x[:-1] * k for k in range(1, 6)], 1), x))).text.count("for j in range(49)") == 1
+    large = emit(plan(traced(lambda x: np.stack([x[:-1], x[1:]], axis=-1), np.zeros(9000)))).text
+    assert large.count("for ") == 1 and "[j, 0] = " in large and "[j, 1] = " in large  # neighbours in memory, however many there are
 
 
 def test_slabs_that_something_is_scattered_into():

@@ -97,6 +97,19 @@ def test_what_was_assigned_is_read_where_it_came_from():
     assert updated not in fns(dead(forwarded(traced(f, X))))
 
 
+def test_slices_of_joined_arrays_are_slices_of_their_parts():
+    def f(x):
+        y = np.concatenate([x[:1], np.sin(x), 2.0 * x])
+        return y[1 : 1 + len(x)], y[len(x) + 2 : -1], y[:3], y[:1] + y[-1:]
+
+    program = dead(forwarded(traced(f, X)))
+    for got, expected in zip(program.run(X), f(X), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    (sine,) = (operation for operation in program.operations if operation.fn is np.sin)
+    assert sine.outputs[0] is program.outputs[0]
+    assert fns(dead(forwarded(traced(lambda x: np.concatenate([x, np.exp(x)])[len(x) :], X)))) == [np.exp]
+
+
 def test_only_relaxed_rules_rewrite_quotients_and_cubes():
     program = traced(lambda x: (1.0 / x) * np.sin(x) + x**3, X)
     assert fns(dead(relaxed(program))) == [np.sin, np.divide, np.multiply, np.multiply, np.add]

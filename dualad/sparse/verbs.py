@@ -1,0 +1,116 @@
+"""What is the same of all verbs with sparsity=: the function that returns a matrix, and the one that fills a given matrix in place."""
+
+from __future__ import annotations
+
+from functools import wraps
+
+import numpy as np
+import optree
+
+from ..callers import trim
+from ..seeding import chosen
+from .sets import scipy_sparse
+from .verify import verified
+
+__all__ = ["sparse_function"]
+
+SMALL = 65536  # bytes that are compared faster as a copy
+
+
+def sparse_function(f, compressed, verify, slope=None):
+    """Return the function of f's arguments that returns a sparse matrix, and aux where there is one; `slope` is what is verified, if not f.
+
+    Its ``fill(matrix, *args, **kwargs)`` writes the entries into a matrix of the same pattern.
+    """
+    slope, where, has_aux, options = slope or f, compressed.where, compressed.options["has_aux"], compressed.options
+
+    def checked(matrix, args, kwargs):
+        positions, _ = chosen(args, compressed.argnums, where)
+        verified(slope, args, kwargs, positions, matrix, where, options["nan_safe"])
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            colors, _, data, aux = compressed.data(args, kwargs)
+            matrix = colors.matrix(data)
+            if verify:
+                checked(matrix, args, kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+        return (matrix, *aux) if has_aux else matrix
+
+    def fill(matrix, *args, **kwargs):
+        try:
+            colors = compressed.colored.given or compressed.colored(args, kwargs)
+            order = order_of(matrix, colors, where)
+            own = order is None and matrix.data.flags.carray and not shares(args, kwargs, matrix.data)
+            _, _, data, aux = compressed.data(args, kwargs, matrix.data if own else None)
+            if data is not matrix.data:
+                if data.dtype != matrix.dtype:
+                    raise TypeError(
+                        f"{where}.fill: the matrix holds {matrix.dtype}, the derivatives are {data.dtype}: give matrix.astype({data.dtype})"
+                    )
+                matrix.data[...] = data if order is None else data[order]
+            if verify:
+                checked(colors.matrix(data), args, kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+        return (matrix, *aux) if has_aux else matrix
+
+    vars(differentiated)["fill"] = fill
+    return differentiated
+
+
+# --- the entries of a given matrix --------------------------------------------------------------------------------------------------
+
+
+def order_of(matrix, colors, where):
+    """Return which entry of a pattern each entry of a matrix is; None where they are in the same order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where it is no compressed sparse matrix, or not of the pattern.
+    """
+    kind = getattr(matrix, "format", None)
+    if not scipy_sparse().issparse(matrix) or kind not in ("csr", "csc"):
+        raise TypeError(
+            f"{where}.fill: the matrix is {type(matrix).__name__}{f' in {kind} form' if kind else ''}: give one in csr or csc form"
+        )
+    if matrix.shape != colors.shape:
+        raise ValueError(f"{where}.fill: the matrix has shape {matrix.shape}, the pattern {colors.shape}")
+    if kind == "csr" and equal(matrix.indptr, colors.indptr) and equal(matrix.indices, colors.indices):
+        return None
+    width = np.int64(colors.shape[1])
+    majors = np.repeat(np.arange(len(matrix.indptr) - 1, dtype=np.int64), np.diff(matrix.indptr))
+    rows, columns = (majors, matrix.indices) if kind == "csr" else (matrix.indices.astype(np.int64), majors)
+    known, held = colors.rows_of_entries * width + colors.indices, rows * width + columns[: len(rows)]
+    order = np.searchsorted(known, held)
+    if len(held) == len(known) and np.array_equal(known[np.minimum(order, len(known) - 1)], held) and len(np.unique(order)) == len(held):
+        return order
+    missing, more = np.setdiff1d(known, held), np.setdiff1d(held, known)
+    if len(missing):
+        entry, what = missing[0], "misses entry ({}, {}) of the pattern"
+    elif len(more):
+        entry, what = more[0], "has entry ({}, {}), which is not in the pattern"
+    else:
+        entry, what = held[np.diff(np.sort(held), prepend=-1) == 0][0], "has entry ({}, {}) twice"
+    named = what.format(*divmod(int(entry), int(width)))
+    raise ValueError(f"{where}.fill: the matrix {named}: give one that this function has returned, or one of its pattern")
+
+
+def shares(args, kwargs, data):
+    """Return whether an argument shows the memory that is to be written."""
+    plain = not kwargs and all(type(arg) is np.ndarray for arg in args)
+    return any(
+        np.may_share_memory(leaf, data) for leaf in (args if plain else optree.tree_leaves((args, kwargs))) if type(leaf) is np.ndarray
+    )
+
+
+def equal(a, b):
+    """Return whether two arrays of integers are equal."""
+    if a.dtype == b.dtype and a.nbytes < SMALL:
+        return a.tobytes() == b.tobytes()
+    return a.shape == b.shape and bool((a == b).all())
