@@ -1,18 +1,23 @@
-"""What a trace would freeze: two traces of a function are compared, and generators of random numbers are watched."""
+"""What a trace would freeze: two traces of a function are compared, generators of random numbers and calls of clocks are watched."""
 
 from __future__ import annotations
 
+import os
 import sys
+import sysconfig
+import time
 from types import BuiltinFunctionType, MethodType
 
 import numpy as np
 
 from ..rules.calling import public_name
 from .program import Program, Value, key_of
-from .symbol import TraceError, where_in
+from .symbol import LIBRARIES, TraceError, where_in
 
-__all__ = ["Drawn", "compare", "generators_of"]
+__all__ = ["ELSEWHERE", "Clocks", "Drawn", "compare", "generators_of"]
 
+SYSTEM = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
+ELSEWHERE = (*LIBRARIES, *SYSTEM, "<frozen")  # where there is nothing of the user's
 WAY_OUT = "which would be frozen into the program. Draw or read such values outside, and pass them as arguments"
 
 
@@ -52,6 +57,60 @@ class Drawn:
         for source, generator, state in self.before:
             if state_of(generator) != state:
                 raise TraceError(f"jit: {name} draws random numbers ({source}), {WAY_OUT}")
+
+
+#: functions whose results two traces in the same second, or on the same day, need not tell apart
+READ = {
+    getattr(time, name): f"time.{name}"
+    for stem in ("time", "monotonic", "perf_counter", "process_time", "thread_time", "localtime", "gmtime", "ctime", "asctime", "strftime")
+    for name in (stem, f"{stem}_ns")
+    if hasattr(time, name)
+}  # fmt: skip
+DATES = ("now", "today", "utcnow")
+
+
+def clock_of(function):
+    """Return the name of a clock, None where a built-in function is none."""
+    if function in READ:
+        return READ[function]
+    dates, held = sys.modules.get("datetime"), getattr(function, "__self__", None)
+    if dates is not None and isinstance(held, type) and issubclass(held, dates.date) and function.__name__ in DATES:
+        return f"datetime.{held.__name__}.{function.__name__}"
+    return None
+
+
+class Clocks:
+    """Whether the user's code reads a clock while a function is traced; what libraries read (to log, to show a bar) does not count.
+
+    Numbers of the system's generator do, wherever they are drawn: it has no state to compare. While a profiler runs, nothing is seen.
+    """
+
+    def __init__(self):
+        self.found = None
+
+    def __enter__(self):
+        self.watching = sys.getprofile() is None
+        if self.watching:
+            sys.setprofile(self.see)
+        return self
+
+    def __exit__(self, *exception):
+        if self.watching:
+            sys.setprofile(None)
+
+    def see(self, frame, event, function):
+        if event != "c_call" or self.found is not None:
+            return
+        if function is os.urandom:
+            self.found = None, "draws random numbers (os.urandom)"
+        elif not frame.f_code.co_filename.startswith(ELSEWHERE) and (clock := clock_of(function)) is not None:
+            self.found = (frame.f_code.co_filename, frame.f_lineno), f"reads a clock ({clock})"
+
+    def check(self, name):
+        """Raise if a clock was read."""
+        if self.found is not None:
+            line, what = self.found
+            raise TraceError(f"jit: {where_in(line)}{name} {what}, {WAY_OUT}")
 
 
 def compare(first: Program, second: Program, same_structure, name):

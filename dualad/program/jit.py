@@ -22,10 +22,10 @@ from ..seeding import check_function
 from .arguments import Call
 from .compiled import BACKENDS, Compiled
 from .guards import MISS, guard_of
-from .impure import Drawn, compare
+from .impure import ELSEWHERE, Clocks, Drawn, compare
 from .program import Program
 from .symbol import Symbol, Trace, TraceError
-from .watch import ELSEWHERE, Watch, mentioned
+from .watch import Watch, mentioned
 
 __all__ = ["Jit", "jit"]
 
@@ -250,8 +250,10 @@ def trace(jitted, call):
     drawn = Drawn(watch.generators)
     first, structure = traced(jitted.f, call)
     drawn.check(jitted.__name__)
-    second, other = traced(jitted.f, call)
+    with Clocks() as clocks:
+        second, other = traced(jitted.f, call)
     watch.settle()
+    clocks.check(jitted.__name__)
     compare(first, second, structure == other, jitted.__name__)
     compiled = Compiled(first, jitted.backend or default_backend(), jitted.__name__, jitted.threads)
     return Entry(compiled, structure, watch, len(first.operations))

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import sys
-import sysconfig
 from contextlib import suppress
 from functools import lru_cache, partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 
 import numpy as np
 
-from .impure import generators_of
-from .symbol import LIBRARIES
+from .impure import ELSEWHERE, generators_of
 
 __all__ = ["Watch"]
 
 LONGEST = 100  # of containers whose elements are looked at
 SMALL = 4096  # bytes of an array that is compared at once
-SYSTEM = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
-ELSEWHERE = (*LIBRARIES, *SYSTEM, "<frozen")  # functions in them are not followed
 ATOMS = (float, int, bool, complex, str, bytes, type(None))
 
 

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import logging
 import random
+import secrets
+import sys
 import time
 import types
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime
 from functools import partial
 
 import numpy as np
@@ -266,13 +270,44 @@ IMPURE = {
     "length": lambda x, turns=[]: (turns.append(1), sum([x] * len(turns)))[1],
     "result": lambda x: (x, random.random()),
     "constant result": lambda x: (x, np.array([random.random()])),
+    "choice of the system": lambda x: x * secrets.choice([1.0, 2.0]),
 }
 
 
 @pytest.mark.parametrize("name", IMPURE)
 def test_impure_values_are_refused(name):
-    with pytest.raises(TypeError, match=r"two traces of .* differ|draws random numbers"):
+    with pytest.raises(TypeError, match=r"two traces of .* differ|draws random numbers|reads a clock"):
         jit(IMPURE[name])(np.ones(3))
+
+
+CLOCKS = {
+    "time.time": lambda x: x + int(time.time()),
+    "time.monotonic_ns": lambda x: x + time.monotonic_ns() // 10**18,
+    "time.localtime": lambda x: x + time.localtime().tm_year,
+    "datetime.datetime.now": lambda x: x + datetime.now().year,
+    "datetime.date.today": lambda x: x + date.today().year,
+    "time.perf_counter": lambda x: (time.perf_counter(), x)[1],
+}
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_clocks_that_stand_still_between_two_traces_are_refused(clock):
+    number = CLOCKS[clock].__code__.co_firstlineno
+    with pytest.raises(TypeError, match=rf"test_jit.py, line {number}: <lambda> reads a clock \({clock}\), which would be frozen"):
+        jit(CLOCKS[clock])(1.0)
+    assert sys.getprofile() is None
+
+
+def test_clocks_of_libraries_and_under_a_profiler():
+    logger = logging.getLogger("a jitted function")
+    seen = []
+    assert jit(lambda x: (logger.warning("traced"), x + 1.0)[1])(1.0) == 2.0
+    sys.setprofile(profiler := lambda *event: seen.append(event))
+    try:
+        assert jit(lambda x: x + time.time() // 1e12)(1.0) == 1.0
+        assert sys.getprofile() is profiler and seen
+    finally:
+        sys.setprofile(None)
 
 
 # --- derivatives -------------------------------------------------------------------------------------------------------------------
