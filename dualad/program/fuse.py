@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from .forms import Along, Buffer, Call, Computed, Fill, Index, Made, Map, Node, Pieces, Reduce, Scan, Scatter
 from .lower import lower
-from .program import Program, Value
+from .moves import transpose
+from .program import Program, Value, values_in
 from .pull import compose, guard, start
 
 __all__ = ["Nest", "Part", "Plan", "plan", "worth_storing"]
@@ -57,19 +58,27 @@ class Plan:
 
     program: Program
     nodes: dict[Value, Node]
-    outputs: list[Node]
+    outputs: list[Node]  # of the outputs that are no literals
     stored: set[Node]
     steps: list
 
 
-def plan(program: Program) -> Plan:
-    """Return how a program is computed."""
+def plan(program: Program, layouts: bool = False) -> Plan:
+    """Return how a program is computed; with `layouts`, the transposes of outputs that are in the order of F."""
     nodes = lower(program)
-    outputs = [nodes[out] for out in program.outputs if isinstance(out, Value)]
+    outputs = [nodes[out] for out in values_in(program.outputs)]
+    if layouts:
+        turns = {out: transpose(None, node) for out, node in zip(values_in(program.outputs), outputs, strict=True) if is_turned(out, node)}
+        outputs = [turns.get(out, nodes[out]) for out in values_in(program.outputs)]
     order = reachable(outputs)
     stored = roots_of(order, outputs)
     steps = steps_of(order, stored)
     return Plan(program, nodes, outputs, stored | {node for node in nodes.values() if isinstance(node.form, Made)}, steps)
+
+
+def is_turned(out, node):
+    """Return whether an output is in the order of F, so that its transpose is what is contiguous in memory."""
+    return out.layout == "F" and out.ndim > 1 and out.kind == "array" and node.dtype == out.dtype
 
 
 def operands(node):

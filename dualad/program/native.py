@@ -54,7 +54,9 @@ class Native:
     """
 
     def __init__(self, program: Program, threads: int | None = None):
-        self.plan = plan(program) if threads is None else in_blocks(plan(program))
+        self.plan = plan(program, layouts=True) if threads is None else in_blocks(plan(program, layouts=True))
+        nodes = iter(self.plan.outputs)
+        self.outputs = [next(nodes) if isinstance(out, Value) else None for out in program.outputs]
         self.run = runner(threads or 1)
         self.emitted = emit(self.plan, STEPS)
         self.source = self.emitted.text
@@ -102,16 +104,14 @@ class Native:
         """Return an output as source where it is a result's own buffer, or a number everywhere; None where more is to be done."""
         if not isinstance(out, Value):
             return f"literals[{k}]"
-        node, outputs = self.plan.nodes[out], self.plan.program.outputs
+        node = self.outputs[k]
         if isinstance(node.form, Fill) and out.kind == "array" and out.layout == "C":
             return f"full({node.shape}, literal{k}, dtype{k})"
-        if node not in self.plan.stored or node.dtype != out.dtype or outputs.index(out) != k:
-            return None
-        if any(isinstance(other, Value) and other is not out and self.plan.nodes[other] is node for other in outputs):
+        if node not in self.plan.stored or node.dtype != out.dtype or self.outputs.index(node) != k:
             return None
         name = self.emitted.names[node]
         if out.kind == "array":
-            return f"fortran({name})" if out.layout == "F" and out.ndim > 1 else name
+            return f"{name}.T" if node is not self.plan.nodes[out] else f"fortran({name})" if out.layout == "F" and out.ndim > 1 else name
         return name + {"scalar": "[()]", "python": ".item()"}[out.kind]
 
     def written_out(self, outs):
@@ -201,7 +201,7 @@ class Native:
         inputs = [nodes[value] for value in plan.program.inputs]
         constants = {node: prepared(node, node.form.array) for node in self.emitted.constants}
         compiled = dict(zip(self.emitted.parts, self.functions, strict=True))
-        finish = [finisher(plan, out) for out in plan.program.outputs]
+        finish = [finisher(node, plan.nodes, out) for node, out in zip(self.outputs, plan.program.outputs, strict=True)]
         made = [node for node in self.emitted.names if node in plan.stored]
 
         def call(*given):
@@ -287,15 +287,17 @@ def as_value(value: Value, held, nodes):
     return np.asarray(x).item() if value.kind == "python" else np.asarray(x, value.dtype)[()]
 
 
-def finisher(plan: Plan, out):
-    """Return the function that makes an output of the buffers."""
+def finisher(node, nodes, out):
+    """Return the function that makes an output of the buffers; `node` is what is computed of it, itself or its transpose."""
     if not isinstance(out, Value):
         return lambda held: out
-    node, dtype = plan.nodes[out], out.dtype
+    dtype = out.dtype
     if out.kind == "python":
         return lambda held: np.asarray(seen(node, held)).item()
     if out.kind == "scalar":
         return lambda held: dtype.type(np.asarray(seen(node, held))[()])
+    if node is not nodes[out]:
+        return lambda held: np.array(seen(node, held), dtype).T
     order: Any = "F" if out.layout == "F" else "C"
     return lambda held: np.array(seen(node, held), dtype, order=order).reshape(out.shape, order=order)
 

@@ -258,3 +258,19 @@ def test_the_ends_of_large_rows_are_computed_in_the_loop_over_rows():
     assert native.source.count("for i0 in") == 1
     agrees(around, u, v, rtol=1e-11)
     agrees(lambda u, v, g, h: vjp(lambda u, v: around(u, v)[:2], u, v)[1]((g, h)), u, v, v, u, rtol=1e-11)
+
+
+def test_results_in_the_order_of_f_are_computed_in_it():
+    """Not in the order of C and copied: Jacobians are what such results mostly are."""
+    x = np.random.default_rng(2).standard_normal((30, 40))
+
+    def f(x):
+        y = np.sin(x).T
+        return y, np.sum(x, 0)[:, None] * y, x.copy("F"), y
+
+    native = compile_numba(traced(f, x))
+    for out, expected in zip(native.call(x), f(x), strict=True):
+        assert out.flags.f_contiguous == expected.flags.f_contiguous and out.flags.c_contiguous == expected.flags.c_contiguous
+        np.testing.assert_allclose(out, expected, rtol=1e-14)
+    alone = compile_numba(traced(lambda x: np.sin(x).T, x))
+    assert "for j in range(1200)" in alone.source and "fortran" not in alone.raw.__code__.co_names
