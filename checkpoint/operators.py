@@ -14,7 +14,7 @@ from dualad.conversions import another_goes_first
 from dualad.dispatch import apply, strengthen
 from dualad.dual import shows_memory
 from dualad.levels import Handle, new, shared_view
-from dualad.operators import BASIC, OPERATORS, define_late, not_real
+from dualad.operators import BASIC, OPERATORS, SETTINGS, define_late, not_real
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Multilinear
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
@@ -256,6 +256,14 @@ def array_function(self, fn, types, args, kwargs):
             return r
         if row.complex_body is None and canonical[0] and type(canonical[0][0]) is Var and of_one_level(canonical[0], tape) and not kwargs:
             return canonical[0][0]._interpret(row, *canonical)
+    elif (
+        type(row) is Constant
+        and row.complex_body is None
+        and tape.plain
+        and SETTINGS.issuperset(map(type, kwargs.values()))
+        and (values := current_values(args, tape)) is not None
+    ):
+        return fn(*values, **kwargs)
     return Traced.__array_function__(self, fn, types, args, kwargs)
 
 

@@ -16,7 +16,7 @@ from .dispatch import apply
 from .dual import Dual
 from .levels import new, shared_view
 from .rules.indexing import getitem
-from .rules.kinds import ROWS, Elementwise, strong_multiply
+from .rules.kinds import ROWS, Composite, Constant, Elementwise, strong_multiply
 from .rules.partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, product, scale
 from .traced import Traced
 
@@ -294,7 +294,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
 
 
 def array_function(self, fn, types, args, kwargs):
-    """Evaluate an array function; one linear in its only argument, on an array that was never written, directly."""
+    """Evaluate an array function; one that has a body, or one of an array that was never written, directly."""
     row = ROWS.get(fn)
     if row is not None and row.alone_and_fresh and len(args) == 1 and not kwargs:
         level, a, t = self.level, self.primal, self.tangent
@@ -313,10 +313,30 @@ def array_function(self, fn, types, args, kwargs):
         joined = join(fn, self.level, args[0], **kwargs)
         if joined is not None:
             return joined
+    elif (
+        type(row) is Composite
+        and not (kwargs or row.like or row.value_dependent)
+        and row.required <= len(args) <= row.most
+        and len(types) == 1
+        and self.level.objects is None
+        and not row.restates(args, kwargs)
+    ):
+        return row.body(*args)
+    elif (
+        type(row) is Constant
+        and row.complex_body is None
+        and len(args) == 1
+        and args[0] is self
+        and self.level.plain
+        and SETTINGS.issuperset(map(type, kwargs.values()))
+        and ((alias := self.alias) is None or alias.base.alias is None)
+    ):
+        return fn(self.primal, **kwargs)
     return Traced.__array_function__(self, fn, types, args, kwargs)
 
 
 JOINS = {np.concatenate, np.stack}
+SETTINGS = {str, int, bool, type(None)}  # what is said by keyword besides arrays
 
 
 def join(fn, level, parts, axis=0, **options):

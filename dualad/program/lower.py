@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from string import Formatter
 
-from ..rules import calculus, constants, decompositions, linalg, scimath, sparse, ufunc_methods, ufuncs
+from ..rules import calculus, constants, decompositions, linalg, reductions, scimath, sparse, ufunc_methods, ufuncs
 from ..rules.indexing import cast, discretize, last_of
 from ..rules.kinds import ROWS
 from ..rules.names import np
@@ -135,10 +135,12 @@ REASONS = {
         np.argsort, np.argmax, np.argmin, np.nanargmax, np.nanargmin, np.argpartition, np.searchsorted, np.digitize, np.lexsort, np.isin,
         ufunc_methods.leader,
         last_of,
-        np.sort,
+        reductions.reordered,
         np.partition,
     ],
-    "NumPy moves its elements as fast as a loop": [np.lib.stride_tricks.sliding_window_view, np.insert, np.delete],
+    "NumPy moves its elements as fast as a loop": [
+        np.lib.stride_tricks.sliding_window_view, np.insert, np.delete, reductions.put_back,
+    ],
     "it compares whole arrays": [np.isclose, np.allclose, np.array_equal, np.array_equiv],
     "it is rarely asked": [np.isreal, np.iscomplex, np.isneginf, np.isposinf, np.fix, np.isnat, np.ldexp, ufuncs.fraction, ufuncs.exponent],
     "NumPy evaluates it by a series of its own": [np.sinc, calculus.bessel_i0, scimath.arcsin_above, scimath.arccos_above],

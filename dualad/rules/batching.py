@@ -12,7 +12,7 @@ from .indexing import cast, getitem, is_basic, restate, scatter
 from .kinds import Abstract, strong_multiply
 from .memory import copied, in_order
 from .names import np
-from .reductions import difference, scattered_difference
+from .reductions import along, difference, put_back, scattered_difference
 from .shapes import blank, select, surround
 from .sparse import times_sparse
 
@@ -225,6 +225,13 @@ def surround_form(fn, args, kwargs, batched):
     return fn(x, ((0, 0), *widths), **kwargs)
 
 
+def put_back_form(fn, args, kwargs, batched):
+    y, places, axis, shape = args
+    back = np.argsort(places, axis=axis)
+    index = back if axis is None else along(back, axis, shape)
+    return np.reshape(getitem(y, (slice(None), *(index if type(index) is tuple else (index,)))), (y.shape[0], *shape))
+
+
 def gathered_form(fn, args, kwargs, batched):
     """Evaluate a function that moves elements about: it moves their positions."""
     x = args[0]
@@ -269,6 +276,7 @@ FORMS = {
     np.lib.stride_tricks.sliding_window_view: over_axes("axis"),
     np.tile: tile_form,
     difference: over_axes("axis"),
+    put_back: put_back_form,
     scattered_difference: over_axes("axis"),
     np.reshape: reshape_form,
     np.ravel: reshape_form,

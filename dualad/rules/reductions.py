@@ -6,8 +6,7 @@ import math
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from .indexing import scatter
-from .kinds import Abstract, composite, explicit, is_complex, linear, ndim_of, primitive, restore_axes, shape_of, spread_out
+from .kinds import composite, explicit, is_complex, linear, ndim_of, primitive, restore_axes, shape_of, spread_out
 from .names import np
 from .primitives import ratio
 
@@ -237,17 +236,41 @@ def rearranged(y, a, b, axis):
     return take_along_axis(y, take_along_axis(np.argsort(a, axis=axis, kind="stable"), ranks(b, axis), axis), axis)
 
 
-def sort_jvp(t, ans, x, axis=-1, kind=None, order=None, *, stable=None, descending=NO):
-    return rearranged(t, x, ans, axis) if descending is True else take_along_axis(t, np.argsort(x, axis=axis, kind="stable"), axis)
+@primitive
+def reordered(x, places, axis, **options):
+    """Return ``np.sort(x, axis, **options)``, its bits and its layout, where `places` sort the elements of x along an axis."""
+    if type(x) is np.ndarray and x.dtype.kind == "f" and not options and (axis is None or x.flags.c_contiguous):
+        ans = x[places] if x.ndim == 1 else take_along_axis(x, places, axis)
+        if equal_bits(ans):
+            return ans
+    return np.sort(x, axis=axis, **options)
 
 
-def sort_vjp(g, ans, x, axis=-1, kind=None, order=None, *, stable=None, descending=NO):
-    if descending is True:
-        return np.reshape(rearranged(g, ans, x, axis), shape_of(x))
-    order = np.argsort(x, axis=axis, kind="stable")
-    if axis is None:
-        return np.reshape(scatter(g, order, Abstract(np.ravel(x))), shape_of(x))
-    return scatter(g, along(order, axis, shape_of(x)), Abstract(x))
+def equal_bits(x):
+    """Return whether equal numbers are of equal bits in a sorted array: there is neither a zero nor NaN in it."""
+    if x.ndim != 1 or not x.size:
+        return np.count_nonzero(x) == x.size and not np.isnan(x).any()
+    last = x.item(-1)
+    return last == last and (last < 0.0 or ((zero := x.searchsorted(0.0)) < x.size and x.item(zero) > 0.0))
+
+
+@primitive
+def put_back(y, places, axis, shape):
+    """Return an array of a shape whose elements at `places` along an axis are those of y: the inverse of `take_along_axis`."""
+    x = np.empty(shape, y.dtype)
+    if axis is None or len(shape) == 1:
+        x.reshape(-1)[places] = y
+    else:
+        x[along(places, axis, shape)] = y
+    return x
+
+
+def sort(x, axis=-1, kind=None, order=None, *, stable=None, descending=NO):
+    places = np.argsort(-x if descending is True else x, axis=axis, kind="stable")
+    if kind is order is stable is None and descending is NO:
+        return reordered(x, places, axis)
+    options = {"kind": kind, "order": order, "stable": stable, "descending": None if descending is NO else descending}
+    return reordered(x, places, axis, **{name: option for name, option in options.items() if option is not None})
 
 
 def partition_jvp(t, ans, x, kth, axis=-1, kind="introselect", order=None):
@@ -259,11 +282,18 @@ def partition_vjp(g, ans, x, kth, axis=-1, kind="introselect", order=None):
 
 
 def take_along_axis(x, indices, axis=-1):
-    return np.ravel(x)[np.ravel(indices)] if axis is None else x[along(indices, axis, shape_of(x))]
+    shape = shape_of(x)
+    if axis is not None:
+        return x[along(indices, axis, shape)]
+    if ndim_of(indices) != 1:
+        raise ValueError("numpy.take_along_axis: with axis=None, the indices must have one axis")
+    return x[indices] if len(shape) == 1 else np.ravel(x)[indices]
 
 
 def along(indices, axis, shape):
     """Return the index of an array of a shape by which its elements are taken along an axis."""
+    if len(shape) == 1 and (axis == -1 or axis == 0):
+        return indices
     axis, ones = normalize_axis_index(axis, len(shape)), [1] * len(shape)
     grid = [indices if i == axis else np.arange(n).reshape((*ones[:i], n, *ones[i + 1 :])) for i, n in enumerate(shape)]
     return tuple(grid)
@@ -328,7 +358,10 @@ explicit(np.prod,    prod_jvp, prod_vjp)
 explicit(np.cumprod, cumprod_jvp, cumprod_vjp)
 explicit(np.max, extremum_jvp, extremum_vjp)  # ties share equally
 explicit(np.min, extremum_jvp, extremum_vjp)
-explicit(np.sort,      sort_jvp, sort_vjp)
+explicit(reordered, lambda t, ans, x, places, axis, **options: take_along_axis(t, places, axis),
+                    lambda g, ans, x, places, axis, **options: put_back(g, places, axis, shape_of(x)), shape_only=True, uses_ans=False)
+linear(put_back,    lambda g, y, places, axis, shape: take_along_axis(g, places, axis))
+composite(np.sort,     sort)
 explicit(np.partition, partition_jvp, partition_vjp)
 composite(np.take_along_axis, take_along_axis)
 linear(difference,           lambda g, x, axis: scattered_difference(g, axis) if x.shape[axis] else g)

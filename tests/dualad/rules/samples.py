@@ -19,7 +19,7 @@ from dualad.rules.linalg import cofactor_matrix, euclidean
 from dualad.rules.memory import as_plain_array, copied, in_order
 from dualad.rules.names import np
 from dualad.rules.primitives import ratio
-from dualad.rules.reductions import deviation, difference, scattered_difference, variance
+from dualad.rules.reductions import deviation, difference, put_back, reordered, scattered_difference, variance
 from dualad.rules.shapes import blank, clamp, filled, select, surround
 from dualad.rules.sparse import times_sparse
 from dualad.rules.stable import one_minus_square, root_above_one, turn
@@ -289,6 +289,9 @@ sample(np.cumsum, np.cumprod)(*over(*SCANS)(A(2, 3)), call(A(4)), call(A(1)), ca
                               call(Z(3)), call(A(2, 3), dtype=complex))
 sample(np.sort)(call(D(4)), call(D(2, 3)), call(D(2, 3), 0), call(D(2, 3), axis=None), call(D(2, 3, 4), axis=1),
                 call(D(4), kind="stable"), call(D(0)))
+sample(reordered)(*(call(x, np.argsort(x, axis), axis) for x, axis in ((D(3), -1), (D(2, 3), 0), (D(2, 3), None))))
+sample(put_back)(call(A(3), np.array([2, 0, 1]), 0, (3,)), call(A(2, 3), np.argsort(D(2, 3), 0), 0, (2, 3)),
+                 call(A(6), np.array([5, 0, 2, 1, 4, 3]), None, (2, 3)))
 sample(np.take_along_axis)(call(A(2, 3), np.array([[0, 2, 2], [1, 0, 1]]), 1), call(A(2, 3), np.array([[1, 0, 1]]), axis=0),
                            call(A(2, 3), np.array([5, 0, 0]), None),
                            call(A(2, 3, 4), np.array([[[0], [2]], [[1], [1]]])[..., :1], axis=1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkpoint import grad, hvp
+from checkpoint import grad, hvp, vjp
 from checkpoint import jacobian as reverse_jacobian
 from dualad import derivative, gradient, hessian, jacobian, jvp
 
@@ -269,6 +269,23 @@ def test_sorting_moves_tangents_with_their_elements(jacobian):
         jacobian(lambda x: np.sort(x, axis=None))(x).reshape(6, 6), np.eye(6)[np.argsort(x.ravel(), kind="stable")]
     )
     assert not jac[0, :, 1].any()
+
+
+@pytest.mark.parametrize("dtype", "efdFD")
+@pytest.mark.parametrize("shape", [(0,), (1,), (6,), (3, 4), (4, 3, 2)])
+def test_sorted_values_have_the_bits_and_the_layout_of_numpy(shape, dtype):
+    x = np.cos(np.arange(np.prod(shape))).reshape(shape).astype(dtype)
+    zeros, nans, infinite = x.copy(), x.copy(), x.copy()
+    zeros.flat[::2], zeros.flat[::4], nans.flat[::2], infinite.flat[::3] = 0.0, -0.0, np.nan, -np.inf
+    nans.flat[::4] *= -1.0
+    for values in (x, abs(x), -abs(x), zeros, nans, infinite):
+        for a in (values, np.asfortranarray(values)):
+            for axis in (None, 0, -1):
+                for options in ({}, {"kind": "heapsort"}, {"stable": True}):
+                    f = lambda x: np.sort(x, axis, **options)
+                    for value in (jvp(f, (a,), (a,))[0], vjp(f, a)[0]):
+                        assert value.tobytes() == f(a).tobytes() and value.dtype == f(a).dtype
+                        assert value.strides == f(a).strides
 
 
 # --- nan_safe -----------------------------------------------------------------------------------------------------------------
