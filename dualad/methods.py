@@ -31,6 +31,7 @@ BINARY = {
     "rshift": np.right_shift,
 }
 COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+ORDERINGS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
 SAME_METHODS = (
     "all",
@@ -71,6 +72,18 @@ def operand(x):
     if type(x) is np.ndarray or isinstance(x, int | float | complex | np.generic | list | Traced):
         return True
     return (isinstance(x, np.ndarray) or hasattr(x, "__array__") or is_sparse(x)) and not defers(type(x))
+
+
+REAL = {float, int, np.float64, np.ndarray}
+
+
+def python_number(x):
+    """Return the type of the Python number that `x` is or stands for, None for anything else."""
+    kind, weak = type(x), True
+    while isinstance(x, Traced):
+        weak, x = x.level.weak, x.primal
+        kind = complex if weak and type(x) is np.complex128 else type(x)  # NumPy's, of a computation with Python's
+    return kind if kind is complex or (weak and kind in (float, int, bool)) else None
 
 
 def define_operators():
@@ -116,8 +129,23 @@ def define_operators():
 
         return untied
 
+    def ordering(compare, symbol):  # NumPy orders complex numbers, Python does not
+        def ordered(self, other):
+            if type(self.primal) not in REAL or type(other) not in REAL:
+                kinds = python_number(self), python_number(other)
+                if complex in kinds and None not in kinds:
+                    raise TypeError(
+                        f"'{symbol}' not supported between instances of {kinds[0].__name__!r} and {kinds[1].__name__!r} (traced): "
+                        f"compare abs(x), x.real or x.imag"
+                    )
+            return compare(self, other)
+
+        return ordered
+
     for name, ufunc in COMPARE.items():
         compare = binary(ufunc)[0]
+        if name in ORDERINGS:
+            compare = ordering(compare, ORDERINGS[name])
         setattr(Traced, f"__{name}__", choosing(compare) if name in ("ge", "le") else compare)
     for name, ufunc in UNARY.items():
         setattr(Traced, f"__{name}__", method(ufunc))

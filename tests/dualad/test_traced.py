@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
+import operator
 import pickle
 
 import numpy as np
@@ -119,6 +120,31 @@ def test_comparisons_and_conversions_use_the_value():
 
     assert derivative(f)(1.5) == 1.0
     assert grad(f)(1.5) == 1.0
+
+
+def asked(compare, a, b):
+    """What a comparison answers: its error's type, or a list."""
+    try:
+        return np.asarray(compare(a, b)).tolist()
+    except TypeError:
+        return TypeError
+
+
+@pytest.mark.parametrize("compare", [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne])
+def test_comparisons_of_complex_numbers_raise_where_pythons_do(compare):
+    numbers = (2j, 2.0, np.complex128(2j), np.float64(2.0), np.array([2j, 1.0]), np.array(2j), np.float32(1.0))
+    for a in numbers:
+        for b in (*numbers, 3, True):
+            expected, answers = asked(compare, a, b), []
+            f = lambda x: (answers.append(asked(compare, x, b)), x * 1.0)[1]
+            g = lambda x: (answers.append(asked(compare, b, x)), x * 1.0)[1]
+            jvp(f, (a,), (a,)), vjp(f, a), jvp(lambda y: jvp(f, (y,), (y,))[1], (a,), (a,))
+            assert answers == [expected] * 3
+            answers.clear()
+            jvp(g, (a,), (a,)), vjp(g, a), jvp(lambda y: jvp(g, (y,), (y,))[1], (a,), (a,))
+            assert answers == [asked(compare, b, a)] * 3
+    with pytest.raises(TypeError, match="compare abs"):
+        jvp(lambda tol: np.real_if_close(np.array([1.0 + 1e-20j]), tol), (100 + 0j,), (1 + 0j,))
 
 
 def test_comparisons_of_arrays():
