@@ -343,6 +343,8 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                         entries.append(entry)
                         r.node = k if entries[k] is entry else found(entries, entry)
                     else:
+                        if row.brief is not None and row.enough(v):
+                            row = row.brief
                         r.node = entry = new(Single)
                         entry.row, entry.i, entry.parent = row, 0, i
                         held = (tape.own(self) if tape.borrowed else a) if row.uses[0] else None

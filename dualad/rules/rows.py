@@ -245,14 +245,20 @@ class Elementwise(Differentiable):
         None for an argument without a derivative.
     singular : True, or a predicate of the arguments: a partial may be infinite where the function is finite. Then a zero
         tangent (or cotangent) times the partial is zero, and the partial is evaluated without warnings.
+    brief, enough : of a function of one argument, a partial that reads the value only, and whether it keeps its digits for a value
+        (an array): then the argument need not be held for the reverse sweep.
     """
 
     kind = "elementwise"
     singular = False
+    brief: Elementwise | None = None
+    enough: Callable
     rules: ClassVar = {"partials": 1}
 
-    def __init__(self, fn, *partials, **options):
+    def __init__(self, fn, *partials, brief=None, **options):
         super().__init__(fn, partials, partials, **options)
+        if brief is not None:
+            self.brief = Elementwise(fn, brief, trusted=True)
         self.partials = partials
         self.short = self.complex_body is None
         #: for each argument, whether its partial is computed of the arguments, in the precision of the function

@@ -12,7 +12,18 @@ from .cotangents import FLOAT, is_complex
 from .kinds import elementwise
 from .primitives import all_finite, primitive, ratio
 
-__all__ = ["cosine", "exp_of_expm1", "expm1_partial", "one_minus_square", "root_above_one", "sech_squared", "tanh_partial", "turn"]
+__all__ = [
+    "cosine",
+    "exp_of_expm1",
+    "expm1_keeps",
+    "expm1_partial",
+    "one_minus_square",
+    "root_above_one",
+    "sech_squared",
+    "tanh_keeps",
+    "tanh_partial",
+    "turn",
+]
 
 
 def none(ans, *args):
@@ -93,6 +104,16 @@ def expm1_partial(ans, x):
         if p.item(p.argmin()) >= 0.01:
             return p
     return exp_of_expm1(x, ans)
+
+
+def tanh_keeps(ans):
+    """Return whether 1 - ans**2 keeps its digits."""
+    return ans.dtype is FLOAT and ans.item(ans.argmax()) <= 0.99 and ans.item(ans.argmin()) >= -0.99
+
+
+def expm1_keeps(ans):
+    """Return whether ans + 1 keeps its digits."""
+    return ans.dtype is FLOAT and ans.item(ans.argmin()) >= -0.99
 
 
 def sech_squared_far(x):

@@ -21,7 +21,7 @@ from .kinds import (
 )
 from .names import np
 from .primitives import all_finite, ratio
-from .stable import cosine, expm1_partial, one_minus_square, root_above_one, tanh_partial, turn
+from .stable import cosine, expm1_keeps, expm1_partial, one_minus_square, root_above_one, tanh_keeps, tanh_partial, turn
 
 LOG2, LOG10, DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
 
@@ -143,7 +143,7 @@ elementwise(np.sqrt,       lambda ans, x: 0.5 / ans, singular=True)             
 elementwise(np.cbrt,       one_over(lambda ans, x: 3.0 * ans * ans), singular=True)  # cbrt'(0) = inf
 elementwise(np.exp,        ANS)
 elementwise(np.exp2,       lambda ans, x: LOG2 * ans)
-elementwise(np.expm1,      expm1_partial)
+elementwise(np.expm1,      expm1_partial, brief=lambda ans, x: ans + 1.0, enough=expm1_keeps)
 elementwise(np.log,        one_over(lambda ans, x: x), singular=True)
 elementwise(np.log2,       one_over(lambda ans, x: LOG2 * x), singular=True)
 elementwise(np.log10,      one_over(lambda ans, x: LOG10 * x), singular=True)
@@ -165,7 +165,7 @@ elementwise(np.arctan2, lambda ans, y, x: turn(x, y), lambda ans, y, x: -turn(y,
 elementwise(np.hypot,   lambda ans, x, y: cosine(x, y, ans), lambda ans, x, y: cosine(y, x, ans), singular=True)  # hypot'(0, 0) = 0
 elementwise(np.sinh,    lambda ans, x: np.cosh(x))
 elementwise(np.cosh,    lambda ans, x: np.sinh(x))
-elementwise(np.tanh,    tanh_partial)
+elementwise(np.tanh,    tanh_partial, brief=lambda ans, x: 1.0 - ans * ans, enough=tanh_keeps)
 elementwise(np.arcsinh, one_over(lambda ans, x: root_above_one(x)))
 elementwise(np.arccosh, one_over(lambda ans, x: np.sqrt(x - 1.0) * np.sqrt(x + 1.0)), singular=True)
 elementwise(np.arctanh, one_over(lambda ans, x: one_minus_square(x)), singular=True)

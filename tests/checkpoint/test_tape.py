@@ -404,6 +404,19 @@ def test_a_singular_partial_times_zero_is_zero_also_with_a_constant():
     np.testing.assert_array_equal(by_x, np.where(g == 0, 0.0, np.where(y == 1.0, 1.0, np.inf)))
 
 
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize(("f", "slope"), [(np.tanh, lambda x: np.cosh(x) ** -2.0), (np.expm1, np.exp)])
+def test_an_argument_is_held_only_where_the_value_has_lost_digits(f, slope, far):
+    x = np.linspace(-1.0, 1.0, 1000)
+    x[7] = -20.0 if far else 0.25
+    expected = slope(x)
+    recording = Recording(f, (x,), "test", False, False)
+    assert (recording.nodes[0].args[0] is None) != far
+    _, pullback = vjp(f, x)
+    x[:] = 0.3
+    np.testing.assert_allclose(pullback(np.ones(1000))[0], expected, rtol=1e-14)
+
+
 @pytest.mark.parametrize("n", [5, 1000])
 def test_results_may_be_changed_before_the_pull(n):
     x = np.linspace(0.5, 1.5, n)
