@@ -1,5 +1,6 @@
 """Profiles of the property tests: the same examples on every run. Errors show all frames."""
 
+import gc
 import os
 
 import pytest
@@ -11,6 +12,12 @@ os.environ.setdefault("DUALAD_FULL_TRACEBACK", "1")  # what users see has tests 
 
 settings.register_profile("dualad", derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dualad")
+
+
+def pytest_collection_finish():
+    """Keep the garbage collector from walking through 18,000 collected tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=["small", "large"])
