@@ -82,11 +82,12 @@ def check_levels(leaves, levels, where, example=""):
 
 def levels_of(values):
     """Return the levels of traced values, and of what they are made of."""
-    levels = set()
-    for value in values:
-        while isinstance(value, Traced):
+    levels, waiting = set(), list(values)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Traced):
             levels.add(value.level)
-            value = value.primal
+            waiting += (value.primal, value.payload)
     return levels
 
 
@@ -174,8 +175,23 @@ def parts_of(leaf):
 
 
 def on_primals(until):
-    """Return the predicate as a function of plain values."""
-    return None if until is None else lambda k, state: truth(until(k, optree.tree_map(primal, state)), where="chain", k=k)
+    """Return the predicate as a function of plain values; where the chain stands in code that jit traces, one that needs them raises."""
+
+    def asked(k, state):
+        state = optree.tree_map(primal, state)
+        try:
+            return truth(until(k, state), where="chain", k=k)
+        except TypeError:
+            traced = [leaf.level for leaf in optree.tree_leaves(state) if isinstance(leaf, Traced)]
+            if not traced or traced[0].refusal is None:
+                raise
+            raise traced[0].refuse(
+                "chain: until(k, state) asks for values of a state that jit traces, so the number of steps would depend on the data. "
+                "Call the chain outside of jit, chain(jit(step), state, until=until), which is compiled by itself; or make steps=N, and "
+                "keep the state when it has ended: np.where(ended, state, new)"
+            ) from None
+
+    return None if until is None else asked
 
 
 def one_level_down(leaves, tape):

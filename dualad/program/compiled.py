@@ -17,7 +17,7 @@ from ..batch import Batch, wrap
 from ..dispatch import highest
 from ..dual import Dual, make_dual
 from ..rules.kinds import Differentiable
-from ..traced import example_of
+from ..traced import Traced, example_of
 from .differentiate import halves, pullback, pushforward
 from .emit_python import Executable, compile_python
 from .passes import optimised
@@ -89,7 +89,11 @@ class Compiled:
             return self.on_duals(leaves, top.level)
         level = top.level
         wanted = tuple(type(leaf) is type(top) and leaf.level is level and leaf.payload is not None for leaf in leaves)
-        return top._interpret(ProgramRow(self, wanted, level.nan_safe), leaves, {})
+        parts = top._interpret(ProgramRow(self, wanted, level.nan_safe), leaves, {})
+        return tuple([
+            part.primal if isinstance(part, Traced) and not inexact(out) else part
+            for part, out in zip(parts, self.program.outputs, strict=True)
+        ])  # fmt: skip
 
     def on_duals(self, leaves, level):
         """Return the outputs of Duals: values and tangents from one program."""

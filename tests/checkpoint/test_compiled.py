@@ -373,3 +373,10 @@ def test_states_in_every_layout(given):
     close(compiled(x), plain(x), rtol)
     close(grad(lambda x: np.sum(compiled(x) ** 2))(x), grad(lambda x: np.sum(plain(x) ** 2))(x), rtol)
     assert x.flags.writeable
+
+
+def test_texts_and_flags_in_the_state_are_handed_on():
+    step = dualad.jit(lambda k, s: {"name": s["name"], "x": 0.9 * s["x"], "on": s["on"]})
+    f = lambda x: chain(step, {"name": "wave", "x": x, "on": True}, steps=5)
+    value, gradient = value_and_grad(lambda x: np.sum(f(x)["x"]))(np.ones(3))
+    assert value == pytest.approx(3 * 0.9**5) and gradient == pytest.approx(np.full(3, 0.9**5)) and f(1.0)["name"] == "wave"

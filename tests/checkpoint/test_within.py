@@ -97,3 +97,25 @@ def test_what_is_no_loop_is_unrolled_or_refused():
         jit(lambda x, c: chain(lambda k, x: x * c, x, steps=3))(1.0, 2.0)
     with pytest.raises(TypeError, match="chain: step 0 returned float64 of shape"):
         jit(lambda x: chain(lambda k, x: x[1:], x, steps=3))(np.ones(5))
+
+
+def test_steps_that_are_unrolled_make_no_object_arrays():
+    """Of an unknown length, or layers: step by step, on arrays that are traced; warnings are errors here."""
+    x, layers = np.linspace(0.1, 1.0, 100), [lambda k, x: (0.9 * x[0], x[1]), lambda k, x: (x[0] * x[1], x[0])]
+    for f in (
+        lambda x: np.sum(chain(lambda k, x: 0.9 * np.sin(x), x, until=lambda k, x: k == 3)),
+        lambda x: np.sum(chain(3 * layers, (x, x))[0]),
+    ):
+        np.testing.assert_allclose(jit(grad(f))(x), grad(f)(x), rtol=1e-13)
+
+
+def test_a_predicate_that_asks_for_traced_values_is_told_what_to_do():
+    with pytest.raises(TypeError, match=r"test_within.py, line \d+: chain: until\(k, state\) asks for values .* chain\(jit\(step\), state"):
+        jit(lambda x: chain(lambda k, x: 0.5 * x, x, until=lambda k, x: x < 0.1))(1.0)
+
+
+def test_tangents_alone_are_traced():
+    f = lambda v: jvp(lambda x: np.sum(chain(lambda k, x: x + 0.1 * np.sin(x), x, steps=7) ** 2), (np.arange(3.0),), (v,))[1]
+    for g in (f, grad(f)):
+        np.testing.assert_allclose(jit(g)(np.ones(3)), g(np.ones(3)), rtol=1e-13)
+    np.testing.assert_allclose(jit(f)(np.eye(3)[1]), grad(f)(np.ones(3))[1], rtol=1e-13)  # f is linear

@@ -310,6 +310,19 @@ def test_clocks_of_libraries_and_under_a_profiler():
         sys.setprofile(None)
 
 
+def test_results_that_are_no_floats_are_plain_under_every_interpreter():
+    f, found = jit(lambda x: {"x": 2.0 * x, "name": "wave", "count": 3, "flag": True, "at": np.argmax(x)}), {}
+
+    def total(x):
+        found.update(f(x))
+        return np.sum(found["x"])
+
+    for verb in (grad, dualad.gradient):
+        np.testing.assert_array_equal(verb(total)(X), np.full(5, 2.0))
+        assert [(found[name], type(found[name])) for name in ("name", "count", "flag")] == [("wave", str), (3, int), (True, bool)]
+        assert type(found["at"]) is not type(found["x"]) and found["at"] == 4
+
+
 # --- derivatives -------------------------------------------------------------------------------------------------------------------
 
 
