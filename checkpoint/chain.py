@@ -15,6 +15,7 @@ import optree
 
 from dualad.callers import trim
 from dualad.dispatch import highest
+from dualad.dual import Dual
 from dualad.hints import X
 from dualad.program.jit import Jit
 from dualad.seeding import check_function
@@ -207,6 +208,10 @@ def chain(
             if looped is not None:
                 return looped
         options = {"steps": steps, "until": until, "max_steps": max_steps}
+        if (pair := pair_of(links, top, until, storage)) is not None:
+            given: dict[str, Any] = {**options, "until": pair.until, "inputs": pair.inputs, "outputs": outputs, "block": block}
+            given |= {"schedule": schedule, "storage": storage, "memory": memory, "stats": stats, "progress": progress, "check": check}
+            return pair.results(chain(pair.step, pair.state, *pair.params, **given))
         if type(top) is Var:
             options |= {"stats": stats, "progress": progress, "check": check, "token": token}
             if memory is not None and schedule is not None:
@@ -261,6 +266,15 @@ def known_length(steps, layers, inputs, until):
     if until is not None and lengths:
         raise TypeError(f"chain: until goes with a length that is not known before, but {next(iter(lengths))} says it")
     return next(iter(lengths.values()), None)
+
+
+def pair_of(links, top, until, storage):
+    """Return the chain of values and tangents of Duals that a tape records, None where it is another chain."""
+    if type(top) is not Dual or getattr(storage, "resume", False) or any(level.abstract for level in links.levels):
+        return None
+    from .paired import paired
+
+    return paired(links, top, until)
 
 
 def compiled_chain(links, tape, options, *, storage=None, memory=None, **more):

@@ -48,7 +48,7 @@ FLOORS = {
         "compressed streams",
         "gradient explain link",
         "stepper",
-        "compiled hessian ensemble within",
+        "compiled hessian ensemble paired within",
         "chain",
         "profile",
         "__init__",
