@@ -26,6 +26,7 @@ def quick(workload, *options):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("workload", "tables"),
     [("forward", 5), ("reverse", 2), ("lorenz", 2), ("compiled", 5), ("calls", 2), ("jacobians", 3), ("solvers", 3)],
@@ -39,6 +40,7 @@ def test_quick_run_prints_its_tables(workload, tables):
     assert str(ROOT) not in run.stdout
 
 
+@pytest.mark.long
 def test_quick_simulations_agree_with_eager_code():
     run = quick("simulations", "--peers", "dualad,dualad.jit")  # JAX takes half a minute to compile them
     assert run.returncode == 0, run.stderr
@@ -124,12 +126,14 @@ def cells(line):
     return [cell.strip() for cell in line.split("|")[1:-1]]
 
 
+@pytest.mark.long
 def test_large_state_agrees_with_the_adjoint_by_hand():
     run = quick("large_state")
     assert run.returncode == 0, run.stderr
     assert run.stdout.count("| agrees |") >= 4 and "DISAGREES" not in run.stdout
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="resident memory begins anew only on Linux")
 def test_storage_shows_limits_and_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -144,6 +144,7 @@ print(*test_fit.bits(test_fit.fitted(fit)), fit.answered, fit.made)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_killed_at_random(tmp_path):
     """On one folder, at random calls of the step and of the system, until it comes through; the answered ones grow."""

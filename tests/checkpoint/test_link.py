@@ -185,6 +185,7 @@ print(" ".join(Calls().gradient(storage=Disk(folder, resume=True, every=0), **op
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 @pytest.mark.parametrize("length", ["known", "until"])
 def test_killed(tmp_path, folder, length):

@@ -15,6 +15,7 @@ example = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(example)
 
 
+@pytest.mark.long
 def test_killed_and_gone_on(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PATH.parents[1]), os.environ.get("PYTHONPATH", "")]))
     result, fit, _ = example.fitted(tmp_path / "whole", 500)
