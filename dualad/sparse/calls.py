@@ -12,6 +12,7 @@ from ..rules.indexing import cast, getitem, restate
 from ..rules.kinds import ROWS, Elementwise
 from ..rules.linalg import cofactor_matrix
 from ..rules.memory import as_plain_array, copied, in_order
+from ..rules.reductions import put_back, reordered
 from ..rules.shapes import blank, filled
 from ..rules.sparse import times_sparse
 from .sets import Sets, scipy_sparse, together, union, with_empty_row
@@ -96,7 +97,7 @@ def transformed(out, of, known, x, n=None, axis=-1, norm=None):
     return spread(out, of(x), axis)
 
 
-def sorted_along(out, of, known, x, axis=-1, *rest, **options):
+def sorted_along(out, of, known, x, places, axis, *rest, **options):
     return spread(out, of(x), axis)
 
 
@@ -242,7 +243,8 @@ CALLS = {
     names.np.einsum: einsum,
     times_sparse: sparse_product,
     convolve_full: convolved,
-    np.sort: sorted_along,
+    reordered: sorted_along,
+    put_back: sorted_along,
     np.partition: partitioned,
     **dict.fromkeys((np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft), transformed),
 }

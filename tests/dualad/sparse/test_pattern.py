@@ -104,6 +104,7 @@ def test_a_derivative_that_is_zero_everywhere_is_left_out():
     expected[1, 2] = expected[3, 5] = True
     assert np.array_equal(sparsity(f, np.full(6, 1.5)).toarray(), expected)
     assert sparsity(lambda x: np.argsort(x), np.ones(3)).nnz == 0
+    assert sparsity(lambda x: np.sort(x.reshape(4, 2), axis=1), np.ones(8)).nnz == 16
 
 
 def test_what_is_read_at_computed_places_depends_on_all_of_them():
