@@ -5,28 +5,57 @@ every state; `sweep.reverse` does the same for anybody's step and adjoint; sched
 what it costs.
 """
 
+from typing import TYPE_CHECKING
+
 from dualad import __version__ as __version__
+from dualad.lazy import lazily as _lazily
 
 from . import operators as _operators  # noqa: F401  (compiles the fast paths)
-from . import sweep
-from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
-from .chain import chain
-from .draw import draw
-from .ensemble import MemberError, map_gradients
-from .explain import Explanation, explain
-from .fit import Fit
-from .gradient import grad, hvp, jacobian, linearize, value_and_grad, vjp
-from .hessian import hessian
-from .plan import Plan, plan
-from .plot import plot_schedule
-from .profile import profile
-from .recompute import checkpoint
-from .schedules import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, from_checkpoint_schedules
-from .stats import Stats
-from .storage import Disk, Memory, Storage, Tiers
-from .streams import jacobian_columns, jacobian_rows
-from .sweep import Result, Sweep
-from .tradeoff import Tradeoff, compare
+
+if TYPE_CHECKING:
+    from . import sweep
+    from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
+    from .chain import chain
+    from .draw import draw
+    from .ensemble import MemberError, map_gradients
+    from .explain import Explanation, explain
+    from .fit import Fit
+    from .gradient import grad, hvp, jacobian, linearize, value_and_grad, vjp
+    from .hessian import hessian
+    from .plan import Plan, plan
+    from .plot import plot_schedule
+    from .profile import profile
+    from .recompute import checkpoint
+    from .schedules import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, from_checkpoint_schedules
+    from .stats import Stats
+    from .storage import Disk, Memory, Storage, Tiers
+    from .streams import jacobian_columns, jacobian_rows
+    from .sweep import Result, Sweep
+    from .tradeoff import Tradeoff, compare
+
+_lazily(
+    __name__,
+    {
+        "actions": "Action Advance Drop Load Record Reverse Save",
+        "chain": "chain",
+        "draw": "draw",
+        "ensemble": "MemberError map_gradients",
+        "explain": "Explanation explain",
+        "fit": "Fit",
+        "gradient": "grad hvp jacobian linearize value_and_grad vjp",
+        "hessian": "hessian",
+        "plan": "Plan plan",
+        "plot": "plot_schedule",
+        "profile": "profile",
+        "recompute": "checkpoint",
+        "schedules": "CTZ Mixed Online Periodic Revolve Schedule StoreAll Tiered from_checkpoint_schedules",
+        "stats": "Stats",
+        "storage": "Disk Memory Storage Tiers",
+        "streams": "jacobian_columns jacobian_rows",
+        "sweep": "sweep Result Sweep",
+        "tradeoff": "Tradeoff compare",
+    },
+)
 
 __all__ = [
     "CTZ",

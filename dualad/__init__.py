@@ -4,22 +4,43 @@ Write NumPy as always; the verbs differentiate it: `jvp`, `derivative`, `gradien
 loops live in the sister package `checkpoint`.
 """
 
+from typing import TYPE_CHECKING
+
 from . import operators as _operators  # noqa: F401  (compiles the fast paths)
 from . import rules
-from .columns import jacobian_columns
 from .derivative import derivative, jvp, value_and_derivative
 from .dispatch import array, primal, stop_gradient
 from .dual import Dual
-from .explain_nan import explain_nan
-from .gradient import gradient, value_and_gradient
-from .heap import keep_heap
-from .hessian import hessian
-from .implicit import implicit
-from .jacobian import jacobian, value_and_jacobian
-from .program.jit import jit
+from .lazy import lazily as _lazily
 from .rules.kinds import primitive
-from .sparse.coloring import coloring
-from .sparse.pattern import sparsity
+
+if TYPE_CHECKING:
+    from .columns import jacobian_columns
+    from .explain_nan import explain_nan
+    from .gradient import gradient, value_and_gradient
+    from .heap import keep_heap
+    from .hessian import hessian
+    from .implicit import implicit
+    from .jacobian import jacobian, value_and_jacobian
+    from .program.jit import jit
+    from .sparse.coloring import coloring
+    from .sparse.pattern import sparsity
+
+_lazily(
+    __name__,
+    {
+        "columns": "jacobian_columns",
+        "explain_nan": "explain_nan",
+        "gradient": "gradient value_and_gradient",
+        "heap": "keep_heap",
+        "hessian": "hessian",
+        "implicit": "implicit",
+        "jacobian": "jacobian value_and_jacobian",
+        "program.jit": "jit",
+        "sparse.coloring": "coloring",
+        "sparse.pattern": "sparsity",
+    },
+)
 
 __version__ = "0.1.0"
 

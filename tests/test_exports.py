@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
 import pkgutil
 import re
+import subprocess
+import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +18,7 @@ import checkpoint
 import dualad
 
 PACKAGES = [dualad, checkpoint]
+ROOT = Path(__file__).parents[1]
 
 
 def public(package):
@@ -20,7 +26,9 @@ def public(package):
     return {
         name
         for name, thing in vars(package).items()
-        if not name.startswith("_") and not (isinstance(thing, types.ModuleType) and thing.__name__ == f"{package.__name__}.{name}")
+        if not name.startswith("_")
+        and name != "TYPE_CHECKING"
+        and not (isinstance(thing, types.ModuleType) and thing.__name__ == f"{package.__name__}.{name}")
     }
 
 
@@ -29,6 +37,37 @@ def test_all_is_what_is_public(package):
     modules = {name for name in package.__all__ if isinstance(getattr(package, name), types.ModuleType)}
     assert set(package.__all__) - modules == public(package)
     assert len(set(package.__all__)) == len(package.__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_lazy_names_are_those_that_type_checkers_read(package):
+    (block,) = (node for node in ast.parse(inspect.getsource(package)).body if isinstance(node, ast.If))
+    read = {name.name: node.module or name.name for node in block.body for name in node.names}
+    assert vars(package)["__rooms__"] == read
+    for name in read:
+        thing = getattr(package, name)
+        assert isinstance(thing, types.ModuleType) == (f"{package.__name__}.{name}" == getattr(thing, "__name__", None)), name
+    assert set(package.__all__) <= set(dir(package))
+    assert package.operators is importlib.import_module(f"{package.__name__}.operators"), "rooms, too"
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'absent'"):
+        package.absent
+
+
+#: what an import brings with it; the rest is imported when a name of it is asked for
+FEW = 75
+
+
+def test_an_import_brings_few_modules():
+    code = "import numpy, optree, sys; before = set(sys.modules); import checkpoint; print(*sorted(set(sys.modules) - before))"
+    brought = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
+    assert len(brought) <= FEW, brought
+    assert not {"scipy", "numba", "concurrent.futures", "hashlib", "json", "pathlib", "logging"} & set(brought)
+
+
+def test_a_room_does_not_hide_what_it_is_named_after():
+    code = "import checkpoint, checkpoint.chain, dualad, dualad.hessian; print(checkpoint.chain.__name__, checkpoint.draw, dualad.hessian)"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert printed.startswith("chain <function draw") and "<function hessian" in printed
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)

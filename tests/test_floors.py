@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 #: order of its own, without circles.
 FLOORS = {
     "dualad": [
-        "callers heap hints console checks progress",
+        "callers heap hints console checks progress lazy",
         "units executors",
         "rules levels cached",
         "options restated",
@@ -181,6 +181,6 @@ def test_no_room_is_too_large():
 def test_package_files_only_re_export():
     for path in FILES:
         if path.name == "__init__.py":
-            body = ast.parse(path.read_text()).body
+            body = [node for node in ast.parse(path.read_text()).body if ast.unparse(node).split(":")[0] != "if TYPE_CHECKING"]
             kinds = {type(node) for node in body} - {ast.Import, ast.ImportFrom, ast.Assign, ast.Expr, ast.Delete}
             assert not kinds, f"{path}: {kinds}"

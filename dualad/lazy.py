@@ -1,0 +1,38 @@
+"""Packages whose rooms are imported when a name of theirs is first asked for."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["lazily"]
+
+
+class LazyPackage(ModuleType):
+    """A package that knows in which room each of its public names is, and imports its rooms as they are asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        room = vars(self)["__rooms__"].get(name, name)
+        if name.startswith("_") or find_spec(f"{self.__name__}.{room}") is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
+        module = import_module(f"{self.__name__}.{room}")
+        setattr(self, name, module if name == room and name not in module.__all__ else getattr(module, name))
+        return vars(self)[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and name in vars(self)["__rooms__"] and name in value.__all__:
+            value = getattr(value, name)  # a room of the name of what it is for: the import system shall not put the room here
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *vars(self)["__rooms__"]})
+
+
+def lazily(package: str, rooms: dict[str, str]) -> None:
+    """Give a package names by room, ``{"room": "name other"}``, that are imported when they are first asked for."""
+    module = sys.modules[package]
+    vars(module)["__rooms__"] = {name: room for room, names in rooms.items() for name in names.split()}
+    module.__class__ = LazyPackage
