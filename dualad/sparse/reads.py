@@ -28,8 +28,12 @@ __all__ = ["by_reads"]
 
 MOST_PARTS, MOST_COLORS = 12, 48
 #: what only moves elements of its first argument, and of all its arguments
-MOVES = {getitem, np.reshape, np.ravel, np.transpose, np.roll, np.flip, np.squeeze, np.expand_dims, np.copy, surround}
-JOINS = {np.concatenate, np.stack}
+MOVES = {
+    getitem,
+    surround,
+    *(getattr(names.np, name) for name in ["reshape", "ravel", "transpose", "roll", "flip", "squeeze", "expand_dims", "copy"]),
+}
+JOINS = {names.np.concatenate, names.np.stack}
 
 
 def by_reads(f, args, kwargs, positions, colors, where, nan_safe):
