@@ -1,7 +1,7 @@
 """Passes over programs: each gives a program that computes the same, bit for bit, with less.
 
 A pass goes through the operations once. Its rule is asked what to do with each: None keeps it, an `Operation` takes its place, a tuple
-(a value or a literal for each output) makes it superfluous. Only `relaxed` rules change last bits.
+(a value or a literal for each output) makes it superfluous. Only `relaxed` rules change last bits, and `restored` the sign of zeros.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from ..rules import names
-from ..rules.indexing import cast, getitem, is_basic
+from ..rules.indexing import cast, getitem, is_basic, scatter
 from ..rules.shapes import blank, filled
 from .program import Operation, Program, Value, key_of, map_values, updated, values_in
 
-__all__ = ["common", "dead", "fold", "forwarded", "optimised", "relaxed", "simpler"]
+__all__ = ["common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "simpler"]
 
 LARGEST = 4096  # bytes that a folded constant may take more than what it is made of
 
 
 def optimised(program: Program, exact=True) -> Program:
     """Return the program after all passes; with `exact`, it computes the same bits."""
-    passes = (
-        [simpler, common, forwarded, fold, simpler, common, dead] if exact else [simpler, relaxed, common, forwarded, fold, common, dead]
-    )
+    passes = [simpler, common, forwarded, fold, simpler, common, dead]
+    if not exact:
+        passes = [simpler, relaxed, common, forwarded, restored, fold, common, dead]
     for one in passes:
         program = one(program)
     return program
@@ -258,3 +258,42 @@ def relaxed(program: Program) -> Program:
         return None
 
     return rewritten(program, rule)
+
+
+def restored(program: Program) -> Program:
+    """Put back in one operation what is cleared and then added to: the adjoint of ``x[i] += v`` keeps the cotangent of x as it is.
+
+    It is written as ``updated(g, 0, i) + scatter(g[i], i)``, whose two conditions on indices would cut every loop nest that reads it.
+    """
+    shown: dict[Value, tuple] = {}  # what is a part of an array: the array, and which part
+    cleared: dict[Value, tuple] = {}
+    spread: dict[Value, tuple] = {}
+
+    def rule(operation, new):
+        fn, args, out = operation.fn, operation.args, operation.outputs[0]
+        whole = fn is np.copy or (fn is getitem and args[1] in (Ellipsis, ()))
+        if whole and args[0] in shown and (args[0].shape, args[0].dtype) == (out.shape, out.dtype):
+            shown[out] = shown[args[0]]
+        elif fn is getitem and fixed(args[1]):
+            shown[out] = args[0], key_of(args[1])
+        elif fn is updated and args[3:] in ((), ((),)) and type(args[1]) in (int, float) and args[1] == 0 and fixed(args[2]):
+            cleared[out] = args[0], key_of(args[2])
+        elif fn is scatter and fixed(args[1]):
+            spread[out] = args[0], args[1]
+        elif fn is np.add and len(args) == 2 and not operation.kwargs:
+            for a, b in (args, args[::-1]):
+                if type(a) is type(b) is Value and a in cleared and b in spread and cleared[a][1] == key_of(spread[b][1]):
+                    base, (v, index) = cleared[a][0], spread[b]
+                    if not alike(base, out) or v.dtype != out.dtype:
+                        continue
+                    if shown.get(v) == (base, cleared[a][1]):
+                        return (base,)
+                    return Operation(updated, (base, v, index, ()), {}, operation.outputs, line=operation.line)
+        return None
+
+    return rewritten(program, rule)
+
+
+def fixed(index):
+    """Return whether an index is basic, and known beforehand."""
+    return not list(values_in(index)) and is_basic(index)

@@ -5,8 +5,10 @@ import pytest
 from program_examples import EXAMPLES
 from test_symbol import FUNCTIONS, X, traced
 
-from dualad.program.passes import common, dead, fold, forwarded, optimised, relaxed, simpler
+from dualad.program.differentiate import pullback
+from dualad.program.passes import common, dead, fold, forwarded, optimised, relaxed, restored, simpler
 from dualad.program.program import updated
+from dualad.rules.indexing import scatter
 from dualad.rules.shapes import blank
 
 
@@ -95,6 +97,32 @@ def test_what_was_assigned_is_read_where_it_came_from():
         return y[:, 1:] + 1.0
 
     assert updated not in fns(dead(forwarded(traced(f, X))))
+
+
+def test_what_is_cleared_and_put_back_stays_as_it_is():
+    """The adjoint of an assignment that adds: two updates of a part, of which nothing is left."""
+
+    def adds(x, v):
+        x[1:-1, 2] += np.sin(v)
+        x[0, 0] += v[0]
+        return x
+
+    def writes(x, v):  # what was there before has no cotangent
+        x[1:-1, 2] = x[1:-1, 2] * np.sin(v)
+        x[:, 0] = v[0]
+        return x
+
+    x, v, g = np.random.default_rng(4).standard_normal((3, 4, 4))
+    for f, left in ((adds, 0), (writes, 2)):
+        step = traced(f, x, v[0, :2])
+        pull = pullback(step, [x, v[0, :2]], [True, True], [g])
+        del pull.outputs[2:]
+        short = optimised(pull, exact=False)
+        assert fns(short).count(updated) == left < fns(pull).count(updated)
+        for got, expected in zip(short.run(x, v[0, :2], g), pull.run(x, v[0, :2], g), strict=True):
+            np.testing.assert_array_equal(got, expected)
+    other = traced(lambda x, v: updated(x, 0.0, slice(1, 3)) + scatter(v, slice(0, 2), x), X[0], X[0, :2])
+    assert fns(restored(other)) == fns(other)
 
 
 def test_slices_of_joined_arrays_are_slices_of_their_parts():
