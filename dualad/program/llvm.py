@@ -115,7 +115,7 @@ class Writer:
         kind = value.kind if isinstance(value, Array) else value.type
         known = self.variables.get(name)
         if known is None:
-            slot = f"%{name}.slot"
+            slot = f"%{name}.slot{len(self.slots)}"
             self.slots.append(f"  {slot} = alloca {'ptr' if isinstance(value, Array) else kind}")
             known = self.variables[name] = (kind, slot)
         if isinstance(value, Array):

@@ -194,6 +194,8 @@ class Function(Writer):
         low = Number("i64", "0") if bounds.slice.lower is None else self.value(bounds.slice.lower)
         high = Number("i64", str(table.shape[0])) if bounds.slice.upper is None else self.value(bounds.slice.upper)
 
+        self.variables.pop(node.target.id, None)  # rows of a loop before it may be of another length
+
         def rows(at):
             self.assign(node.target.id, self.part(table, [at]))
             self.block(node.body)

@@ -192,3 +192,16 @@ def test_functions_that_are_named_are_contracted():
         y = np.zeros(2)
         machine.compiled(cache.load(text), text, "part0", [((5,), "float64"), ((2,), "float64")])(x, y)
         assert y.tolist() == expected
+
+
+def test_loops_over_tables_of_different_width():
+    """As those of an array and of its rows, in one function."""
+    text = (
+        f"{HEADER}\n\nONE = np.array([[0, 2], [3, 5]])\nTWO = np.array([[0, 1, 0, 2], [1, 2, 1, 3]])\n\n@njit(**OPTIONS, cache=CACHED)\n"
+        "def part0(x, y):\n    for b in ONE[:]:\n        for i0 in range(b[0], b[1]):\n            y[i0] = x[i0]\n"
+        "    for b in TWO[:]:\n        for i0 in range(b[0], b[1]):\n            for i1 in range(b[2], b[3]):\n"
+        "                y[i0] += 10.0 * x[i1]\n"
+    )
+    x, y = np.arange(1.0, 7.0), np.zeros(6)
+    machine.compiled(cache.load(text), text, "part0", [((6,), "float64")] * 2)(x, y)
+    np.testing.assert_array_equal(y, [1.0 + 30.0, 2.0 + 50.0, 0.0, 4.0, 5.0, 0.0])
