@@ -14,6 +14,7 @@ import numpy as np
 import optree
 
 from dualad.callers import trim
+from dualad.chunked import LAZY
 from dualad.dispatch import highest
 from dualad.dual import Dual
 from dualad.hints import X
@@ -201,6 +202,11 @@ def chain(
     try:
         links = Links(step, source, state, params, inputs, outputs)
         top = highest(links.traced)
+        if LAZY in links.levels:
+            raise TypeError(
+                "chain: a state, parameter or input is a dask array: chains run on plain arrays. Write the loop in Python (it is short "
+                "where arrays are this large), or compute the array first"
+            )
         if any(level.abstract for level in links.levels):
             from .within import entered_loop
 

@@ -256,7 +256,8 @@ class Get(Linear):
             adjoints.values[at] = buffer
             adjoints.owned.add(at)
             return
-        buffer = adjoints.buffer(at, like) if not isinstance(g, Batch) else None
+        alone = adjoints.values[at] is ZERO and isinstance(g, Traced)
+        buffer = adjoints.buffer(at, like) if not isinstance(g, Batch) and not alone else None
         if (
             buffer is None
             or ((isinstance(g, Traced) or (not once and is_traced(index))) and not isinstance(buffer, Traced))

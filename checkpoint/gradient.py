@@ -38,7 +38,7 @@ def vjp(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: b
     Parameters
     ----------
     f : function of ``len(primals)`` arguments, each a pytree of numbers and arrays; it returns one too.
-    primals : the arguments; integers are promoted to float64, arrays are copied.
+    primals : the arguments; integers are promoted to float64, arrays are copied. Of dask arrays the results are dask arrays, too.
     nan_safe : a zero cotangent times any partial is zero, also where the partial is infinite or NaN.
     has_aux : `f` returns ``(result, aux)``; the aux is returned as a third result.
 

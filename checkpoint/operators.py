@@ -226,7 +226,7 @@ def abstract(array):
 def array_function(self, fn, types, args, kwargs):
     """Evaluate an array function of a row that is linear in its first argument, or of small arrays, directly."""
     if len(types) > 1 and another_goes_first(types):
-        return NotImplemented
+        return Traced.__array_function__(self, fn, types, args, kwargs)
     row, tape, a = ROWS.get(fn), self.level, self.primal
     if row is None or len(args) > row.most or (kwargs and (len(args) < row.required or (row.dtype_at is not None and "dtype" in kwargs))):
         return Traced.__array_function__(self, fn, types, args, kwargs)

@@ -6,6 +6,7 @@ import numpy as np
 import optree
 
 from dualad.batch import unwrap, wrap
+from dualad.chunked import LAZY, Lazy, like_chunks, outside
 from dualad.derivative import zero_like
 from dualad.dispatch import dtype_of
 from dualad.gradient import check_scalar
@@ -52,7 +53,8 @@ def recorded_gradient(f, argnums, args, kwargs, where, nan_safe, has_aux):
     chosen_args = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
     recording = Recording(with_arguments(f, args, kwargs, positions), chosen_args, where, nan_safe, has_aux, check_scalar)
     try:
-        gradients = recording.pull_leaves([1.0 if isinstance(recording.value, float) else np.ones_like(recording.value)[()]])
+        (value,) = recording.values
+        gradients = recording.pull_leaves([1.0 if isinstance(value, float) else np.ones_like(value)[()]])
     except BaseException:
         recording.release()
         raise
@@ -82,7 +84,7 @@ class Recording:
                     self.values.append(plain(handed_out(leaf, tape), self.python_scalars))  # first: a view is brought up to date
                     self.nodes.append(leaf.node if type(leaf) is Var and leaf.level is tape else None)
                 if has_aux:
-                    self.aux = optree.tree_map(lambda leaf: handed_out(pack_leaf(leaf), tape), self.aux)
+                    self.aux = optree.tree_map(lambda leaf: outside(handed_out(pack_leaf(leaf), tape)), self.aux)
         except BaseException:
             self.release()
             raise
@@ -108,6 +110,8 @@ class Recording:
         return self.pull_leaves(list(map(like_primal, leaves, self.values)))
 
     def pull_leaves(self, leaves):
+        if LAZY.met:
+            leaves = [like_chunks(g, value) if type(value) is Lazy else g for g, value in zip(leaves, self.values, strict=True)]
         pulled = self.tape.pull(list(zip(self.nodes, leaves, strict=True)), self.inputs)
         cotangents = list(map(self.finish, pulled, self.leaves))
         return tuple(unflatten_arguments(self.structure, made_own(cotangents, leaves)))
@@ -191,6 +195,8 @@ class Recording:
     def push(self, tangents):
         """Return the tangent of the value along tangents of the arguments."""
         leaves, structure = flatten_input(tangents, self.where, "the tangents")
+        if LAZY.met:
+            leaves = [like_chunks(t, x) if type(x) is Lazy else t for t, x in zip(leaves, self.leaves, strict=True)]
         expected = optree.tree_structure((0.0,) * self.structure) if type(self.structure) is int else self.structure
         if structure != expected or [shape_of(t) for t in leaves] != [shape_of(x) for x in self.leaves]:
             raise TypeError(
@@ -205,4 +211,4 @@ class Recording:
             zero_like(value) if t is None else np.broadcast_to(t, shape_of(value)).copy()[()] if shape_of(t) != shape_of(value) else t
             for t, value in zip(results, self.values, strict=True)
         ]
-        return optree.tree_unflatten(self.out_structure, [plain(t, self.python_scalars) for t in results])
+        return optree.tree_unflatten(self.out_structure, [outside(plain(t, self.python_scalars)) for t in results])

@@ -10,7 +10,10 @@ import numpy as np
 from .callers import WAYS_OUT, asking, compiled, of_numpy, operation, outwards, place, storing, users, warn, within
 from .levels import Handle
 
-__all__ = ["another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lost", "refuse_kind", "refuse_tie"]
+__all__ = [
+    "LIFTS", "another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lift_of", "lost", "refuse_kind",
+    "refuse_tie",
+]  # fmt: skip
 
 MANY = 32  # elements of an array that becomes an object array without a warning
 
@@ -106,6 +109,16 @@ def refuse_tie():
 
 
 # --- other kinds of arrays --------------------------------------------------------------------------------------------------
+
+
+#: what makes a traced value of an array of another package, by the name of its class: such arrays are computed with like NumPy's
+LIFTS: dict = {}
+
+
+@cache
+def lift_of(kind):
+    """Return what lifts arrays of a class, None for those that are not lifted."""
+    return LIFTS.get(f"{kind.__module__}.{kind.__qualname__}")
 
 
 @cache

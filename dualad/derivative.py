@@ -9,6 +9,7 @@ from typing import Any, Concatenate, Literal, overload
 import numpy as np
 
 from .callers import trim
+from .chunked import Lazy, like_chunks
 from .dispatch import dtype_of
 from .dual import make_dual
 from .hints import Aux, Rest, Result
@@ -57,7 +58,7 @@ def jvp(
     Parameters
     ----------
     f : function of ``len(primals)`` arguments, each a pytree of numbers and arrays; it returns one too.
-    primals : tuple, one entry an argument. Integers are promoted to float64.
+    primals : tuple, one entry an argument. Integers are promoted to float64. Of dask arrays the results are dask arrays, too.
     tangents : tuple of the same structure and shapes: the direction.
     nan_safe : a zero tangent times any partial is zero, also where the partial is infinite or NaN.
     has_aux : `f` returns ``(result, aux)``; the aux is passed through as a third result.
@@ -233,6 +234,8 @@ def direction_for(leaf, direction):
     dtype, now = dtype_of(leaf), dtype_of(direction)
     if dtype.kind != "c" and now.kind == "c":
         raise TypeError("jvp: a tangent is complex and its primal real: give the primal a complex dtype")
+    if type(leaf) is Lazy:
+        direction = like_chunks(direction, leaf)
     if type(leaf) is np.ndarray and not isinstance(direction, np.ndarray | Handle):  # a 0-d array and a number
         return np.asarray(direction, dtype)
     return direction if now == dtype else cast(direction, dtype)
@@ -243,6 +246,8 @@ def zero_like(value):
     if type(value) is float:
         return 0.0
     dtype = dtype_of(value)
+    if type(value) is Lazy:
+        return np.zeros_like(value, dtype if dtype.kind in "fc" else float)
     return np.zeros(np.shape(value), dtype if dtype.kind in "fc" else float)[()]
 
 

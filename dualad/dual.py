@@ -11,7 +11,8 @@ import numpy as np
 
 from . import methods as _methods  # noqa: F401  (gives Traced its operators)
 from .batch import unwrap, wrap
-from .conversions import check_result, defers, refuse_kind
+from .chunked import VERBS, lifted
+from .conversions import check_result, defers, lift_of, refuse_kind
 from .dispatch import apply, dtype_of, no_derivative_for, primal, strengthen
 from .levels import Handle, Level, Owner, is_view_of, locate, new, shared_view, version_of
 from .restated import restated
@@ -257,10 +258,10 @@ def separate(buffer, args):
 
 def laid_out_like(value, directions, fill):
     """Return a fresh tangent buffer of `value`'s shape and memory layout (so views of one are views of the other)."""
-    model = primal(value)
+    model = lifted(primal(value))
     if not isinstance(model, Traced):
         buffer = empty_as(model, directions)
-    else:  # a symbol
+    else:  # a symbol, a dask array
         buffer = np.empty_like(model) if directions is None else filled(model, (directions, *model.shape), model.dtype)
     buffer[...] = 0.0 if isinstance(fill, Traced) else fill
     if isinstance(fill, Traced):
@@ -308,6 +309,10 @@ def seedable(x, where, what):
             f"named tuple of them; register a dataclass with optree.dataclasses"
         )
     if type(x) is not np.ndarray and not isinstance(x, complex | np.generic | np.memmap):
+        if (lift := lift_of(type(x))) is not None:
+            if where not in VERBS:
+                raise TypeError(f"{where}: {what} is a dask array, which {', '.join(VERBS[:-2])} and {VERBS[-2]} take: use one of them")
+            return seedable(lift(x), where, what)
         refuse_kind(type(x))
         if not isinstance(x, np.ndarray) or defers(type(x)):
             raise TypeError(

@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 
-from .conversions import comes_from_a_loop, defers, refuse_tie
+from .conversions import comes_from_a_loop, defers, lift_of, refuse_tie
 from .rules.calling import public_name
 from .rules.kinds import ROWS
 from .rules.sparse import is_sparse
@@ -71,7 +71,7 @@ def operand(x):
     """Return whether an operator may take `x` as the other operand; others get their turn."""
     if type(x) is np.ndarray or isinstance(x, int | float | complex | np.generic | list | Traced):
         return True
-    return (isinstance(x, np.ndarray) or hasattr(x, "__array__") or is_sparse(x)) and not defers(type(x))
+    return (isinstance(x, np.ndarray) or hasattr(x, "__array__") or is_sparse(x)) and (not defers(type(x)) or lift_of(type(x)) is not None)
 
 
 REAL = {float, int, np.float64, np.ndarray}

@@ -8,10 +8,11 @@ from sys import getrefcount
 import numpy as np
 import optree
 
+from .chunked import LAZY, outside
 from .dispatch import array, dtype_of
 from .dual import Dual, seedable
 from .levels import Handle
-from .traced import Traced
+from .traced import Traced, lift
 
 __all__ = [
     "CACHE",
@@ -63,10 +64,12 @@ def flatten_arguments(args, where, what):
 
 
 def unflatten_arguments(structure, leaves):
+    leaves = list(map(outside, leaves)) if LAZY.met else leaves
     return leaves if type(structure) is int else optree.tree_unflatten(structure, leaves)
 
 
 def unflatten_output(structure, leaves):
+    leaves = list(map(outside, leaves)) if LAZY.met else leaves
     return leaves[0] if structure is LEAF else optree.tree_unflatten(structure, leaves)
 
 
@@ -151,7 +154,7 @@ def flatten_output(out, where):
     if isinstance(out, Traced):
         return [out], LEAF
     paths, leaves, structure = optree.tree_flatten_with_path(pack_leaf(out))
-    leaves = [pack_leaf(leaf) for leaf in leaves]
+    leaves = [lift(pack_leaf(leaf)) for leaf in leaves]
     for path, leaf in zip(paths, leaves, strict=True):
         if (
             not isinstance(leaf, Traced | int | float | complex | np.ndarray | np.generic)
@@ -203,7 +206,8 @@ def strip_level(tree, level):
     """Return a pytree with the values of this level's traced leaves in their place."""
     leaves, structure = optree.tree_flatten(tree)
     leaves = map(pack_leaf, leaves)
-    return optree.tree_unflatten(structure, [leaf._peek() if isinstance(leaf, Traced) and leaf.level is level else leaf for leaf in leaves])
+    leaves = [leaf._peek() if isinstance(leaf, Traced) and leaf.level is level else leaf for leaf in leaves]
+    return optree.tree_unflatten(structure, list(map(outside, leaves)) if LAZY.met else leaves)
 
 
 def chosen(args, argnums, where):

@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 
-from .conversions import another_goes_first, as_objects, lost
+from .conversions import another_goes_first, as_objects, lift_of, lost
 from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, masked_call, packed, primal, strengthen
 from .flat import Flat
 from .levels import Handle, Owner, View, locate, new, version_of
@@ -22,7 +22,7 @@ from .rules.indexing import cast, discretize, getitem
 from .rules.kinds import ROWS, Composite, Differentiable
 from .rules.sparse import is_sparse, sparse_matmul
 
-__all__ = ["GETITEM", "Traced", "example_of", "shows", "writable"]
+__all__ = ["GETITEM", "Traced", "example_of", "lift", "shows", "writable"]
 
 GETITEM = ROWS[getitem]
 PLAIN = {float, int, bool, complex, np.ndarray, np.float64}
@@ -91,13 +91,19 @@ class Traced(Handle):
             kind = type(arg)
             if kind is list:
                 args = tuple(map(packed, args))
-            elif kind not in PLAIN and not isinstance(arg, Traced) and another_goes_first((kind,)):
-                return NotImplemented
+            elif kind not in PLAIN and not isinstance(arg, Traced):
+                if lift_of(kind) is not None:
+                    args = tuple(map(lift, args))
+                elif another_goes_first((kind,)):
+                    return NotImplemented
         return apply(ufunc, args, kwargs)
 
     def __array_function__(self, fn, types, args, kwargs):
-        if len(types) > 1 and another_goes_first(types):
-            return NotImplemented
+        if len(types) > 1:
+            if any(map(lift_of, types)):
+                args, kwargs = lift(args), lift(kwargs)
+            elif another_goes_first(types):
+                return NotImplemented
         row = ROWS.get(fn)
         return apply(fn, (self, *args) if row is not None and row.like else args, kwargs)
 
@@ -388,6 +394,17 @@ class Traced(Handle):
     def compress(self, condition, axis=None):
         """Return ``np.compress(condition, x, axis)``."""
         return np.compress(condition, self, axis)
+
+
+def lift(x):
+    """Return arrays of other packages that are computed with like NumPy's as traced ones, also in tuples, lists and dicts."""
+    kind = type(x)
+    if kind in (tuple, list):
+        return kind(map(lift, x))
+    if kind is dict:
+        return {name: lift(part) for name, part in x.items()}
+    lifting = lift_of(kind)
+    return x if lifting is None else lifting(x)
 
 
 def shows(v, base, ops, index):

@@ -14,7 +14,7 @@ import parallel_programs as programs
 import pytest
 from parallel_programs import X, f
 
-from checkpoint import MemberError, chain, jacobian_rows, map_gradients, value_and_grad
+from checkpoint import MemberError, chain, grad, jacobian_rows, map_gradients, value_and_grad
 from dualad import jacobian, jacobian_columns, jit
 
 with warnings.catch_warnings():  # of the package's own
@@ -142,6 +142,34 @@ def test_a_cancelled_call_leaves_nothing_running(client, executor, tmp_path, kin
     count = len(list(tmp_path.iterdir()))
     time.sleep(0.3)
     assert len(list(tmp_path.iterdir())) == count <= 6
+
+
+def test_a_gradient_of_twice_the_memory_of_a_worker(tmp_path):
+    """By chunks: the array, its gradient and what they are made of never stand in memory together."""
+    import dask
+    import dask.array as da
+
+    limit, n = 200_000_000, 50_000_000
+    assert 8 * n == 2 * limit
+    f = lambda x: np.sum(np.sin(x) * x) + np.mean(x)
+
+    settings = {
+        "distributed.scheduler.allowed-failures": 0,  # a worker that takes more is killed, and so is the call
+        "distributed.worker.profile.enabled": False,
+        "temporary-directory": str(tmp_path),
+    }
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(host="127.0.0.1", memory_limit=limit, **options) as cluster,
+        distributed.Client(cluster),
+    ):
+        x = da.arange(n, chunks=2_000_000, dtype=float) / n
+        g = grad(f)(x)
+        assert g.nbytes == 2 * limit and g.chunks == x.chunks
+        expected = x.map_blocks(lambda x: np.sin(x) + x * np.cos(x) + 1.0 / n)
+        error, total = dask.compute(abs(g - expected).max(), g.sum())
+    assert error < 1e-12 and abs(total - n * np.sin(1.0)) < 10.0
 
 
 def test_what_cannot_be_pickled_and_compiled_functions(executor):
