@@ -121,8 +121,8 @@ def jacobian(
     f : function of numbers, arrays or pytrees of them; it returns one too.
     argnums : position of the argument to differentiate, or a tuple of positions.
     chunk : how many columns (directions) to compute at once; by default as many as stay in the cache.
-    executor : computes the chunks: any of `concurrent.futures`, processes for NumPy code (f and its arguments are pickled), threads for
-        code that releases Python's lock; ``client.get_executor()`` of dask.distributed for many machines.
+    executor : computes the chunks (of columns, or of colours): any of `concurrent.futures`, processes for NumPy code (f and its arguments
+        are pickled), threads for code that releases Python's lock; ``client.get_executor()`` of dask.distributed for many machines.
     sparsity : the Jacobian is sparse: "auto" finds its pattern (`dualad.sparsity`) and colours it, once for each kind of arguments; a
         pattern, or a colouring (`dualad.coloring`), is taken as it is. One direction then serves all columns of a colour. For few dense
         rows, or more columns than rows, `checkpoint.jacobian` takes rows, or both.
@@ -166,7 +166,7 @@ def jacobian(
     >>> jac.fill(matrix, np.array([1.0, 2.0, 3.0])) is matrix, matrix.data
     (True, array([2., 1., 3., 2.]))
     """
-    refuse_verify(sparsity, verify, "jacobian", executor)
+    refuse_verify(sparsity, verify, "jacobian")
     g = without_aux(f) if has_aux else f
     if sparsity is None:
         pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "jacobian", executor)
@@ -181,7 +181,7 @@ def jacobian(
             return tuple(rest) if has_aux else rest[0]
 
     else:
-        compressed = compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, "jacobian", valued=False)
+        compressed = compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, "jacobian", executor, valued=False)
         differentiated = sparse_function(f, compressed, verify, g)
     vars(differentiated)["linear_operator"] = lambda *args, **kwargs: forward_operator(g, argnums, args, kwargs, holomorphic, nan_safe)
     return differentiated
@@ -323,9 +323,9 @@ def value_and_jacobian(
     if sparsity is None:
         pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "value_and_jacobian", executor)
     else:
-        compressed = compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, "value_and_jacobian")
+        compressed = compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, "value_and_jacobian", executor)
         pair = sparse_pair(compressed, verify, without_aux(f) if has_aux else f)
-    refuse_verify(sparsity, verify, "value_and_jacobian", executor)
+    refuse_verify(sparsity, verify, "value_and_jacobian")
 
     @wraps(f)
     def differentiated(*args, **kwargs):
@@ -395,12 +395,15 @@ def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=No
 FORWARD = ("forward", "symmetric"), "dualad.jacobian is forward mode. Use checkpoint.jacobian, or dualad.coloring(pattern)"
 
 
-def compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, where, valued=True):
+def compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, where, executor=None, valued=True):
     """Return what computes sparse Jacobians."""
     check_function(f, where)
     check_chunk(chunk, where)
+    check_executor(executor, where)
     colored = Colored(without_aux(f) if has_aux else f, argnums, sparsity, "forward", FORWARD, where)
-    return Compressed(f, argnums, colored, chunk, where, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux, valued=valued)
+    return Compressed(
+        f, argnums, colored, chunk, where, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux, valued=valued, executor=executor
+    )
 
 
 def sparse_pair(compressed, verify, f):
@@ -416,10 +419,8 @@ def sparse_pair(compressed, verify, f):
     return computed
 
 
-def refuse_verify(sparsity, verify, where, executor=None):
-    """Raise where there is nothing to verify, or nothing to share out."""
-    if executor is not None and sparsity is not None:
-        raise ValueError(f"{where}: a sparse Jacobian takes a few directions, all at once: leave out executor=, or sparsity=")
+def refuse_verify(sparsity, verify, where):
+    """Raise where there is nothing to verify."""
     if verify and sparsity is None:
         raise ValueError(f"{where}: verify=True compares a sparse Jacobian with f: give sparsity= too")
 

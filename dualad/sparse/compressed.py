@@ -11,6 +11,7 @@ import optree
 
 from ..dispatch import dtype_of
 from ..dual import make_dual
+from ..executors import Crew
 from ..levels import Level
 from ..program.jit import Jit
 from ..program.watch import Watch
@@ -29,6 +30,7 @@ from ..seeding import (
     take_aux,
     with_arguments,
 )
+from ..streaming import Unchanged, spans
 from .coloring import Coloring, as_pattern, coloring
 from .pattern import Arguments, found
 from .reads import by_reads
@@ -84,13 +86,14 @@ class Colored:
 class Compressed:
     """The value, the sparse Jacobian and the aux of a function, in forward mode; without `valued`, the value may be None."""
 
-    def __init__(self, f, argnums, colored, chunk, where, *, holomorphic=False, nan_safe=False, has_aux=False, valued=True):
+    def __init__(self, f, argnums, colored, chunk, where, *, holomorphic=False, nan_safe=False, has_aux=False, valued=True, executor=None):
         self.f, self.argnums, self.colored, self.chunk, self.where = f, argnums, colored, chunk, where
         self.options = {"holomorphic": holomorphic, "nan_safe": nan_safe, "has_aux": has_aux, "valued": valued}
-        self.is_compiled = isinstance(f, Jit)
+        self.executor = executor
+        self.is_compiled = isinstance(f, Jit) and executor is None
         self.made: list[tuple[Coloring, Callable]] = []
         self.only_entries = not valued and not has_aux
-        self.usual = argnums == 0 and not has_aux and not self.is_compiled
+        self.usual = argnums == 0 and not has_aux and not self.is_compiled and executor is None
 
     def __call__(self, *args, **kwargs):
         """Return the value, the matrix, and a list of the aux."""
@@ -164,8 +167,24 @@ class Compressed:
     def entries(self, colors, args, kwargs, f=None):
         """Return the value, the entries of the Jacobian in the order of the pattern, and the aux if there is one."""
         positions, _ = chosen(args, self.argnums, self.where)
+        if self.executor is not None and colors.forward_colors:
+            return self.elsewhere(colors, args, kwargs, positions)
         products = self.products(with_arguments(f or self.f, args, kwargs, positions), args, positions, colors)
         return products.value, products.flat.take(colors.found_at), *products.aux
+
+    def elsewhere(self, colors, args, kwargs, positions):
+        """Do what `entries` does on an executor, some colours at a time."""
+        where, options = self.where, {**self.options, "valued": True}
+        with Crew(self.executor, where, {"the function": self.f, "an argument": (args, kwargs)}) as crew:
+            count = colors.forward_colors
+            lanes = crew.lanes(count, count, self.chunk) if self.chunk is None else self.chunk
+            flat, unchanged = [], Unchanged(where, "colours")
+            shipped = self.f, args, kwargs, positions, colors.shape, colors.columns, where, options
+            for start, stop, (tangents, value, aux) in crew.in_order(spans(0, count, lanes), "colours", products_sent, shipped):  # noqa: B007
+                for leaf in optree.tree_leaves(value)[:1]:
+                    unchanged.check(leaf, start, stop)
+                flat.append(tangents)
+        return value, np.concatenate(flat).take(colors.found_at), *aux
 
     def products(self, f, args, positions, colors):
         """Return the products with the directions of the colouring."""
@@ -233,6 +252,16 @@ class Products:
         tangents = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
         check_rows(self.colors, tangents.shape[1], self.where)
         return tangents
+
+
+def products_sent(f, args, kwargs, positions, shape, columns, where, options, start, stop):
+    """Return the tangents along some colours, the value, and a list of the aux, where a worker was sent."""
+    mine = np.where((columns >= start) & (columns < stop), columns - start, np.int32(-1))
+    empty = np.zeros(shape[0] + 1, np.int32), np.zeros(0, np.int32)
+    colors = Coloring(shape, *empty, "forward", mine, None)
+    primals = tuple(args[i] for i in positions)
+    products = Products(with_arguments(f, args, kwargs, positions), primals, colors, stop - start, where, **options)
+    return products.flat, products.value, products.aux
 
 
 def zeros_of(value, lanes):

@@ -19,6 +19,10 @@ def f(x):
     return np.tanh(M @ x) * np.sum(x[::2] ** 2)
 
 
+def banded(x):
+    return np.sin(x[1:]) * x[:-1]
+
+
 compiled = dualad.jit(f)
 
 

@@ -37,12 +37,21 @@ def executor(request):
             yield pool
 
 
+def sparse(g, executor, chunk=None, **options):
+    pytest.importorskip("scipy.sparse")
+    return jacobian(g, chunk=chunk, executor=executor, sparsity="auto", verify=True, **options)
+
+
 VERBS = {
     "jacobian": lambda executor, chunk: jacobian(f, chunk=chunk, executor=executor)(X),
     "value_and_jacobian": lambda executor, chunk: value_and_jacobian(f, chunk=chunk, executor=executor)(X),
     "trees": lambda executor, chunk: jacobian(programs.pair, (0, 1), chunk, executor=executor)(X, 3.0),
     "aux": lambda executor, chunk: jacobian(programs.with_aux, chunk=chunk, executor=executor, has_aux=True)(X),
     "keywords": lambda executor, chunk: jacobian(programs.pair, chunk=chunk, executor=executor)(X, scale=2.0),
+    "sparse": lambda executor, chunk: sparse(programs.banded, executor, chunk)(X).toarray(),
+    "sparse trees": lambda executor, chunk: sparse(programs.pair, executor, chunk, argnums=(0, 1))(X, 3.0).toarray(),
+    "sparse value": lambda executor, chunk: value_and_jacobian(programs.banded, chunk=chunk, executor=executor, sparsity="auto")(X)[0],
+    "sparse aux": lambda executor, chunk: sparse(programs.with_aux, executor, chunk, has_aux=True)(X)[1],
     "columns": lambda executor, chunk: [column for _, column in jacobian_columns(f, X, chunk, executor=executor)],
     "out": lambda executor, chunk: jacobian_columns(f, X, chunk, executor=executor, out=np.empty((5, 12))),
     "memory": lambda executor, chunk: jacobian_columns(f, X, chunk, executor=executor, out=np.empty((5, 12)), memory="1 MB"),
@@ -125,8 +134,8 @@ def test_what_is_no_executor():
 
     with pytest.raises(TypeError, match=r"executor is a Client: give its executor, client.get_executor\(\)"):
         jacobian_columns(f, X, executor=Client())
-    with pytest.raises(ValueError, match=r"leave out executor=, or sparsity="), ThreadPoolExecutor(1) as pool:
-        jacobian(f, executor=pool, sparsity="auto")
+    with pytest.raises(TypeError, match=r"jacobian: executor is 4: give an executor of concurrent.futures"):
+        jacobian(f, executor=4, sparsity="auto")
 
 
 def test_errors_of_the_function_keep_their_type_and_say_where(executor):
@@ -156,6 +165,24 @@ def test_a_worker_that_dies():
             list(jacobian_columns(programs.deadly, X, executor=pool))
         with pytest.raises(RuntimeError, match="start a new executor"):
             jacobian(f, executor=pool)(X)
+
+
+def test_a_sparse_jacobian_whose_work_is_lost(processes):
+    pattern = sparse(programs.banded, None)(X)
+    jac = jacobian(programs.banded, sparsity=pattern, executor=processes)
+    matrix = jac(X)
+    assert jac.fill(matrix, 2.0 * X) is matrix and np.array_equal(matrix.toarray(), jacobian(programs.banded)(2.0 * X))
+    with pytest.raises(TypeError, match="jacobian: the ProcessPoolExecutor sends the function to other processes, and it cannot be"):
+        jacobian(lambda x: programs.banded(x), sparsity=pattern, executor=processes)(X)
+    with pytest.raises(RuntimeError, match=r"jacobian: f is not deterministic: .* for colours 1 to 1"):
+        jacobian(programs.random, sparsity=np.eye(12) + np.eye(12, k=1), executor=processes, chunk=1)(X)
+    with pytest.raises(ZeroDivisionError, match="mine") as caught:
+        jacobian(programs.failing, sparsity=pattern, executor=processes)(X)
+    assert "jacobian: raised while a worker computed colours 0 to 0" in caught.value.__notes__[0]
+    with ThreadPoolExecutor(2) as pool:
+        np.testing.assert_allclose(jacobian(jit(programs.banded), sparsity=pattern, executor=pool)(X).data, pattern.data, rtol=1e-13)
+    with ProcessPoolExecutor(1, CONTEXT) as pool, pytest.raises(RuntimeError, match=r"died while colours 0 to 0 was computed"):
+        jacobian(programs.deadly, sparsity=pattern, executor=pool)(X)
 
 
 def test_an_executor_that_was_shut_down():
