@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from dualad.callers import trim
 from dualad.derivative import jvp
 from dualad.hints import Argnums, Array, Aux, Chunk, Element, Number, Rest, Result, X
+from dualad.jacobian import jacobian as forward_jacobian
 from dualad.jacobian import refuse_verify, without_aux
 from dualad.seeding import check_chunk, check_function, check_holomorphic, chosen, unflatten_arguments, with_arguments
+from dualad.sparse.structural import from_structure
 
 from .compressed import recorded_operator, sparse_jacobian
 from .recording import Recording, recorded_gradient
@@ -305,11 +307,17 @@ def jacobian(
     @wraps(f)
     def differentiated(*args, **kwargs):
         try:
+            if chunk is None:
+                made = from_structure(f, args, kwargs, argnums, "jacobian", holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)
+                if made is not None:
+                    return made[1:] if has_aux else made[1]
             positions, single = chosen(args, argnums, "jacobian")
             recording = Recording(
                 with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian", nan_safe, has_aux
             )
             check_holomorphic(recording.leaves, holomorphic, "jacobian")
+            if chunk is None and recording.cheaper_forward():
+                return forward_jacobian(f, argnums, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)(*args, **kwargs)
             results = []
             for k, value in enumerate(recording.values):
                 tree = unflatten_arguments(recording.structure, recording.rows(k, value, chunk))

@@ -147,8 +147,15 @@ class Recording:
                         blocks[i][start:stop] = rows
         return [np.reshape(block, (*shape, *shape_of(leaf)))[()] for block, leaf in zip(blocks, self.leaves, strict=True)]
 
+    def cheaper_forward(self):
+        """Return whether jit traces a function of more outputs than inputs: a compiled row costs about as much as a column."""
+        sizes = [sum(int(np.prod(shape_of(x), dtype=int)) for x in group) for group in (self.leaves, self.values)]
+        return sizes[0] < sizes[1] and any(isinstance(leaf, Traced) and leaf.level.abstract for leaf in self.leaves)
+
     def lanes(self, value, chunk):
-        """Return how many cotangents of a value to pull back at once."""
+        """Return how many cotangents of a value to pull back at once; where that is compiled all of them, not code for each chunk."""
+        if chunk is None and isinstance(value, Traced) and value.level.abstract:
+            return max(1, value.size)
         bytes_of = lambda x: dtype_of(x).itemsize * int(np.prod(shape_of(x), dtype=int))
         largest = max(map(bytes_of, (value, *self.leaves)))
         return max(1, min(int(np.prod(shape_of(value), dtype=int)), chunk or max(FEWEST, CACHE // max(largest, 1))))

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import optree
 import pytest
 
 import dualad
@@ -246,3 +247,27 @@ def test_singular_partials_times_zero_are_zero():
     np.testing.assert_array_equal(grad(lambda x: np.sum(np.sqrt(x)))(np.array([0.0, 1.0])), [np.inf, 0.5])
     np.testing.assert_array_equal(grad(lambda x: np.sum(np.where(x > 0, np.sqrt(x), 0.0)))(np.array([0.0, 1.0])), [0.0, 0.5])
     assert grad(np.sqrt)(0.0) == np.inf
+
+
+def test_compiled_jacobians_use_the_structure_and_the_cheaper_mode():
+    """Few colours: as many directions; more outputs than inputs: columns; else all rows at once, not code for each chunk of them."""
+    from dualad import jit
+    from dualad.sparse import structural
+
+    def burgers(u):
+        full = np.concatenate([np.zeros(1), u, np.zeros(1)])
+        return full[1:-1] * (full[2:] - full[:-2]) - 0.1 * (full[2:] - 2.0 * full[1:-1] + full[:-2])
+
+    rows, M = np.linspace(-1.0, 1.0, 64), np.random.default_rng(1).standard_normal((40, 5))
+    tall = lambda x: np.tanh(M @ x) * np.sum(x**2)
+    wide = lambda y: {"a": np.tanh(y @ M) * np.sum(y**2), "b": (y[0] * y[1], 2.0)}
+    for f, x, has_aux in ((burgers, rows, False), (tall, np.ones(5), False), (wide, np.ones(40), False), (wide, np.ones(40), True)):
+        g = (lambda x, f=f: (f(x), x[0])) if has_aux else f
+        fast = jit(jacobian(g, has_aux=has_aux), backend="numpy")
+        got, expected = fast(x), jacobian(g, has_aux=has_aux)(x)
+        assert optree.tree_structure(got) == optree.tree_structure(expected)
+        for a, b in zip(optree.tree_leaves(got), optree.tree_leaves(expected), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+    assert "float64[3,64]" in str(jit(jacobian(burgers), backend="numpy").program(rows))  # of 64 rows
+    assert "float64[5,40]" in str(jit(jacobian(tall), backend="numpy").program(np.ones(5)))
+    assert structural.WORTH * 3 < 64
