@@ -29,10 +29,19 @@ COMPILED = 64 << 20  # bytes of the directions of a chunk, where it is compiled
 __all__ = ["Seeds", "inexact", "push_chunk", "push_chunks", "push_elsewhere"]
 
 
+FLOAT, SINGLE = np.dtype(float), optree.tree_structure((0.0,))  # type: ignore[arg-type]
+
+
 class Seeds:
     """The unit directions of the inputs, numbered through all leaves."""
 
     def __init__(self, primals, where, chunk):
+        self.chosen = chunk
+        if len(primals) == 1 and type(x := primals[0]) is np.ndarray and x.dtype is FLOAT:
+            self.leaves, self.structure, self.python_scalars, self.weak = [x], SINGLE, False, False
+            self.slots, self.size = [(0, x.size, x.shape)], x.size
+            self.chunk = max(1, min(x.size, chunk or max(FEWEST, CACHE // max(x.nbytes, 1))))
+            return
         self.leaves, self.structure = flatten_input(primals, where)
         self.python_scalars, self.weak = scalar_kinds(primals)
         self.slots, start = [], 0
@@ -42,7 +51,6 @@ class Seeds:
             self.slots.append((start, stop, shape))
             start = stop
         self.size = start
-        self.chosen = chunk
         largest = max((dtype_of(leaf).itemsize * (b - a) for leaf, (a, b, _) in zip(self.leaves, self.slots, strict=True)), default=1)
         compiled = any(type(leaf) is Symbol for leaf in self.leaves)  # then nothing passes through the cache, and every chunk is code
         room = COMPILED if compiled else CACHE
@@ -55,9 +63,10 @@ class Seeds:
             first, last = max(a, start), min(b, start + lanes)
             tangent = None
             if first < last:
-                tangent = np.zeros((lanes, b - a), dtype_of(leaf))
-                tangent[np.arange(first - start, last - start), np.arange(first - a, last - a)] = 1.0
-                tangent = tangent.reshape(lanes, *shape)
+                flat, step = np.zeros(lanes * (b - a), dtype_of(leaf)), b - a + 1
+                begin = (first - start) * (b - a) + first - a
+                flat[begin : begin + (last - first) * step : step] = 1.0
+                tangent = flat.reshape(lanes, *shape)
             out.append(make_dual(leaf, tangent, level))
         return optree.tree_unflatten(self.structure, out)
 
@@ -76,7 +85,8 @@ def push_chunk(f, seeds, nan_safe, has_aux, where, start, stop):
         outs, structure = flatten_output(out, where)
         pairs = [split_value(leaf, level) for leaf in outs]
         aux = strip_level(aux, level) if has_aux else None
-    return [value for value, _ in pairs], [None if t is None else t[: stop - start] for _, t in pairs], structure, aux
+    tangents = [t if t is None or len(t) == stop - start else t[: stop - start] for _, t in pairs]
+    return [value for value, _ in pairs], tangents, structure, aux
 
 
 def push_elsewhere(executor, f, args, kwargs, positions, seeds, nan_safe, has_aux, where):

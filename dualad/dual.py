@@ -17,7 +17,7 @@ from .dispatch import apply, dtype_of, no_derivative_for, primal, strengthen
 from .levels import Handle, Level, Owner, is_view_of, locate, new, shared_view, version_of
 from .restated import restated
 from .rules.batching import aligned
-from .rules.indexing import is_basic
+from .rules.indexing import getitem, is_basic
 from .rules.kinds import Elementwise
 from .rules.memory import copied, empty_as, own_to_write
 from .rules.shapes import filled
@@ -171,7 +171,10 @@ class Dual(Traced):
         else:
             target = tangent
             for fn, args, kwargs in ops:
-                target = apply(fn, (wrap(target, level), *args), kwargs).primal
+                if fn is getitem and is_basic(args[0]):
+                    target = target[(slice(None), *(args[0] if type(args[0]) is tuple else args))]
+                else:
+                    target = apply(fn, (wrap(target, level), *args), kwargs).primal
             assign_directions(target, index, v_tangent)
 
     def _own(self, v_value, v_tangent):
@@ -248,11 +251,12 @@ def separate(buffer, args):
     """Return a buffer that shares no memory with the written buffers among the arguments."""
     if type(buffer) is not np.ndarray:
         return copied(buffer) if isinstance(buffer, Traced) and buffer.ndim else buffer
+    own = buffer.base is None  # then it is one of theirs, or new
     for arg in args:
-        if isinstance(arg, Traced) and any(
-            type(part) is np.ndarray and np.may_share_memory(buffer, part) for part in (arg.primal, arg.payload)
-        ):
-            return copied(buffer)
+        if isinstance(arg, Traced):
+            for part in (arg.primal, arg.payload):
+                if part is buffer or (not own and type(part) is np.ndarray and np.may_share_memory(buffer, part)):
+                    return copied(buffer)
     return buffer
 
 

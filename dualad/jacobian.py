@@ -363,6 +363,9 @@ def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=No
         else:
             chunks = push_elsewhere(executor, f, args, kwargs, positions, seeds, nan_safe, has_aux, where)
         for start, stop, values, tangents, out_structure, aux in chunks:  # noqa: B007
+            if blocks is None and len(tangents) == 1 and type(t := tangents[0]) is np.ndarray and len(t) == seeds.size and t.base is None:
+                blocks, traced = tangents, [[]]  # all at once, and nobody else's
+                continue
             if blocks is None:  # rows are columns of the Jacobian: chunks are written contiguously
                 blocks = [
                     np.empty((seeds.size, *shape_of(v)), inexact(v, seeds)) if t is None or type(t) is np.ndarray else None

@@ -14,7 +14,7 @@ import numpy as np
 
 from .dispatch import apply
 from .dual import Dual
-from .levels import new, shared_view
+from .levels import Owner, new, shared_view, version_of
 from .rules.indexing import getitem
 from .rules.kinds import ROWS, Composite, Constant, Elementwise, strong_multiply
 from .rules.partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, product, scale
@@ -213,9 +213,9 @@ def general_operator(method, row, operate):
         kind = type(other)
         if (
             type(self.primal) is np.ndarray
-            and self.alias is None
+            and is_current(self)
             and (
-                (kind is Dual and other.level is self.level and type(other.primal) is np.ndarray and other.alias is None)
+                (kind is Dual and other.level is self.level and type(other.primal) is np.ndarray and is_current(other))
                 or kind is float
                 or kind is int
                 or (kind is np.ndarray and other.dtype != object)
@@ -225,6 +225,12 @@ def general_operator(method, row, operate):
         return slow(self, other)
 
     return general
+
+
+def is_current(x):
+    """Return whether a Dual shows what its base holds: it is no view, or that of the last version."""
+    alias = x.alias
+    return alias is None or type(alias) is Owner or alias.version == version_of(alias.base)
 
 
 def negative(self):
@@ -340,25 +346,31 @@ SETTINGS = {str, int, bool, type(None)}  # what is said by keyword besides array
 
 
 def join(fn, level, parts, axis=0, **options):
-    """Join arrays of one dtype that were never written, values and tangents alike; None where the general path is needed."""
+    """Join arrays of one dtype that were never written, or numbers, values and tangents alike; None where the general path is needed."""
+    if options or type(axis) is not int:
+        return None
     values, tangents = [], []
     for part in parts:
         if (
             type(part) is not Dual
             or part.level is not level
-            or type(part.primal) is not np.ndarray
             or part.tangent is None
-            or part.primal.dtype != parts[0].dtype
+            or (type(part.primal) is not float and (type(part.primal) is not np.ndarray or part.primal.dtype != parts[0].dtype))
             or (part.alias is not None and part.alias.base.alias is not None)
         ):
             return None
         values.append(part.primal)
         tangents.append(part.tangent)
-    if options or type(axis) is not int:
-        return None
+    kinds = set(map(type, values))
     r = new(Dual)
-    r.primal, r.level, r.alias = fn(values, axis=axis), level, None
-    r.tangent = fn(tangents, axis=axis if level.directions is None or axis < 0 else axis + 1)
+    if kinds == {float} and fn is np.stack and (axis == 0 or axis == -1):
+        r.primal, r.tangent = np.array(values), np.array(tangents) if level.directions is None else np.array(tangents).T.copy()
+    elif kinds == {np.ndarray}:
+        r.primal = fn(values, axis=axis)
+        r.tangent = fn(tangents, axis=axis if level.directions is None or axis < 0 else axis + 1)
+    else:
+        return None
+    r.level, r.alias = level, None
     return r
 
 
@@ -372,7 +384,7 @@ def get(self, index):
     if (
         type(value) is np.ndarray
         and level.plain
-        and ((alias := self.alias) is None or alias.base.alias is None)
+        and ((alias := self.alias) is None or alias.base.alias is None or type(alias) is Owner)
         and (kind is int or kind is slice or (kind is tuple and BASIC.issuperset(map(type, index))))
     ):
         v = value[index]
@@ -390,6 +402,8 @@ def get(self, index):
             r.primal, r.alias = v.item() if type(v) is np.float64 else v, None
             if type(t) is np.float64:
                 r.tangent = t.item()
+            elif alias is not None and type(t) is np.ndarray:  # of an array that is written in place
+                r.tangent = t.copy()
         return r
     return apply(getitem, (self, index), {})
 

@@ -282,18 +282,18 @@ class Traced(Handle):
         if self.ndim == 0 and not self._holds_array():
             return NotImplemented
         result = operate(self, other)
-        if np.shape(result) != self.shape:
+        if (result.shape if type(result) is type(self) else np.shape(result)) != self.shape:
             raise ValueError(
                 f"non-broadcastable output operand with shape {self.shape} does not match the broadcast shape {np.shape(result)}"
             )
-        if not np.can_cast(dtype_of(result), self.dtype, "same_kind"):
-            raise TypeError(f"cannot cast the result from {dtype_of(result)} to {self.dtype} in place: write x = x op y")
+        if (dtype := dtype_of(result)) != self.dtype and not np.can_cast(dtype, self.dtype, "same_kind"):
+            raise TypeError(f"cannot cast the result from {dtype} to {self.dtype} in place: write x = x op y")
         if (
             self.ndim
             and type(result) is type(self)
             and result.level is self.level
             and type(self.alias) is not View
-            and result.dtype == self.dtype
+            and dtype == self.dtype
             and laid_out_alike(example_of(result), example_of(self))
         ):
             self.alias = Owner(version_of(self) + 1, False)
@@ -321,7 +321,7 @@ class Traced(Handle):
         if type(alias) is View and alias.version != version_of(alias.base):
             fresh = alias.base
             for fn, args, kwargs in alias.ops:
-                fresh = fn(fresh, *args, **kwargs)
+                fresh = fresh[args[0]] if fn is getitem and type(args[0]) is slice else fn(fresh, *args, **kwargs)
             if type(self) is not type(fresh):
                 self.__class__ = type(fresh)
             self.primal, self.payload, self.level = fresh.primal, fresh.payload, fresh.level

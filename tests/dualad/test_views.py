@@ -24,6 +24,28 @@ V = np.array([0.5, -1.5, 2.0, 0.25])
 # --- writing ------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("jacobian", [jacobian, reverse_jacobian], ids=["forward", "reverse"])
+def test_what_was_read_of_a_written_array_stays_as_it_was(jacobian):
+    def f(x):
+        y = 2.0 * x
+        y[0] = x[1]
+        first, part, total = y[0], y[:2] + 0.0, y[1:] + y[:-1]
+        y[0] = 5.0 * x[2]
+        y[1:] -= 3.0 * x[:-1]
+        return np.concatenate([np.stack([first, y[0]]), part, total[:1], y])
+
+    expected = [[0, 1, 0], [0, 0, 5], [0, 1, 0], [0, 2, 0], [0, 3, 0], [0, 0, 5], [-3, 2, 0], [0, -3, 2]]
+    np.testing.assert_array_equal(jacobian(f)(V[:3]), expected)
+
+
+def test_stacked_numbers_join_in_the_layout_of_directions():
+    for axis in (0, -1):
+        np.testing.assert_array_equal(jacobian(lambda x: np.stack([x[0], 2.0 * x[1]], axis))(V), [[1, 0, 0, 0], [0, 2, 0, 0]])
+        np.testing.assert_array_equal(jvp(lambda x: np.stack([x[0], 2.0 * x[1]], axis), (V,), (V,))[1], [V[0], 2.0 * V[1]])
+    with pytest.raises(ValueError, match="axis 1 is out of bounds"):
+        jacobian(lambda x: np.stack([x[0], x[1]], 1))(V)
+
+
 def write_elements(x):
     y = np.zeros_like(x)
     y[0] = x[1] * 2
