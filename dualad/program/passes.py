@@ -271,7 +271,7 @@ def restored(program: Program) -> Program:
 
     def rule(operation, new):
         fn, args, out = operation.fn, operation.args, operation.outputs[0]
-        whole = fn is np.copy or (fn is getitem and args[1] in (Ellipsis, ()))
+        whole = fn is np.copy or (fn is getitem and (args[1] is Ellipsis or (type(args[1]) is tuple and not args[1])))
         if whole and args[0] in shown and (args[0].shape, args[0].dtype) == (out.shape, out.dtype):
             shown[out] = shown[args[0]]
         elif fn is getitem and fixed(args[1]):
