@@ -7,11 +7,12 @@ space that do not read each other at other indices share a loop nest; small ones
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from .forms import Along, Buffer, Call, Computed, Fill, Index, Made, Map, Node, Pieces, Reduce, Scan, Scatter
 from .lower import lower
-from .moves import transpose
+from .moves import is_element, transpose
 from .program import Program, Value, values_in
 from .pull import compose, guard, start
 
@@ -23,11 +24,11 @@ SMALL, LONGEST, LONG, FEW = 36, 4000, 1000, 8
 SHORT = 8
 #: expressions of more operations than this are not inlined
 LARGEST = 1500
-#: a value read more often is not counted on
-MANY = 6
+#: arrays of more elements are not cut for the sake of one
+CUT = 256
 
 
-def worth_storing(times: int, cost: float) -> bool:
+def worth_storing(times: float, cost: float) -> bool:
     """Return whether a value computed `times` times, each at `cost` additions, is better stored: a store and its loads take about 20."""
     return cost > LARGEST or (times - 1) * cost > 20
 
@@ -72,6 +73,8 @@ def plan(program: Program, layouts: bool = False) -> Plan:
         outputs = [turns.get(out, nodes[out]) for out in values_in(program.outputs)]
     order = reachable(outputs)
     stored = roots_of(order, outputs)
+    for node in stored:
+        elements_behind(node)
     steps = steps_of(order, stored)
     return Plan(program, nodes, outputs, stored | {node for node in nodes.values() if isinstance(node.form, Made)}, steps)
 
@@ -184,7 +187,7 @@ def chosen_roots(order, forced, cost):
                     if operand in reads:
                         reads[operand].add(("view", start([(0, n) for n in operand.shape])))
             continue
-        if node in forced or worth_storing(len({overlap(read) for read in reads[node]}), cost[node]):
+        if node in forced or worth_storing(times(reads[node]), cost[node]):
             stored.add(node)
             space = form.source.shape if isinstance(form, Reduce | Scatter) else node.shape
             where = "straight" if straight(node, cost) else (space, phase[node])
@@ -204,6 +207,15 @@ def chosen_roots(order, forced, cost):
             for operand, index in pulled(form, at):
                 reads[operand].add((where, index))
     return stored
+
+
+def times(reads):
+    """Return how often an element is read: by a map that only a part of the elements is read by, that part of once."""
+    volumes: dict = {}
+    for read in reads:
+        elements = math.prod(sum(piece[1] - piece[0] for piece in p.pieces) for p in read[1] if isinstance(p, Along))
+        volumes[overlap(read)] = volumes.get(overlap(read), 0) + elements
+    return sum(volumes.values()) / max(volumes.values(), default=1)
 
 
 def overlap(read):
@@ -251,6 +263,14 @@ def pulled(form, at):
         )
     elif isinstance(form, Scan):
         yield form.source, at
+
+
+def elements_behind(root):
+    """Let a large root with a single element assigned assign it behind its loops, which a condition for it would cut at a cross."""
+    form = root.form
+    if isinstance(form, Pieces) and is_element(form.regions) and form.regions[0].source.size == 1 and root.size > CUT:
+        (region,) = form.regions
+        root.form = Scatter(form.base, region.source, tuple(low for low, _ in region.box), False)
 
 
 # --- nests -------------------------------------------------------------------------------------------------------------------------

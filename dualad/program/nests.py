@@ -19,6 +19,8 @@ __all__ = ["COMBINE", "Body", "below", "boxes_of", "cuts_of", "ends_of_rows", "i
 
 #: more boxes than this are not told apart
 MOST_BOXES = 81
+#: the part of an index space that has fast loops: an element in the others takes ten times as long
+ENOUGH = 0.98
 #: a nest of fewer elements is in the cache after its fast loops
 CACHED_ELEMENTS = 1 << 14
 ANGLES = ("sin", "cos", "tan")
@@ -104,7 +106,7 @@ def boxes_of(cuts):
     total = sum(map(volume, boxes))
     fast, covered = [], 0
     for box in boxes:
-        if fast and (len(fast) > 8 or volume(box) < 64 or covered > 0.9 * total):
+        if fast and (len(fast) > 8 or volume(box) < 64 or covered > ENOUGH * total):
             break
         if volume(box) >= 16:
             fast.append(box)

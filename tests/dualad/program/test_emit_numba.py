@@ -274,3 +274,30 @@ def test_results_in_the_order_of_f_are_computed_in_it():
         np.testing.assert_allclose(out, expected, rtol=1e-14)
     alone = compile_numba(traced(lambda x: np.sin(x).T, x))
     assert "for j in range(1200)" in alone.source and "fortran" not in alone.raw.__code__.co_names
+
+
+ELEMENTS = {
+    "alone": lambda x, y: [(5, 7)],
+    "then a slice that covers it": lambda x, y: [(5, 7), (slice(2, -2), slice(1, -1))],
+    "then a slice beside it": lambda x, y: [(5, 7), (2, slice(2, -2)), (slice(None), -1)],
+    "in a slice": lambda x, y: [(slice(2, -2), slice(1, -1)), (5, 7)],
+    "twice": lambda x, y: [(5, 7), (6, 7), (5, 7), (-1, 0)],
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_single_elements_that_are_assigned(name):
+    """As point sources are: they cut no loops, and stand in their order with slices that are assigned."""
+    x, y, g = np.random.default_rng(3).standard_normal((3, 20, 30))
+    indices = ELEMENTS[name](x, y)
+
+    def f(x, y):
+        z = np.sin(x)
+        for k, index in enumerate(indices):
+            z[index] = z[index] * (k + 2.0) + y[index] + x[1, 2]
+        return z, z[1:, :] - y[:-1, :], np.sum(z * y)
+
+    native = agrees(f, x, y)
+    if name in ("alone", "then a slice beside it"):
+        assert "(5 <= i0)" not in native.source
+    agrees(lambda x, y, g: vjp(lambda x, y: f(x, y)[0], x, y)[1](g), x, y, g, rtol=1e-12)
