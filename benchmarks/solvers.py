@@ -1,4 +1,4 @@
-"""SciPy's solvers with exact Jacobians against their own differences, and a Jacobian on two processes."""
+"""SciPy's solvers with exact Jacobians against their own differences, and a Jacobian on two processes and on a cluster of dask."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dualad import jacobian, jit, value_and_jacobian
 
 from .harness import Case, Peer, Table, main
 
-COUNTS = "evaluations of f: differences / exact"
+COUNTS = "evaluations of f, and largest residual or error: differences / exact"
 DENSE = Table(f"Dense Jacobians ({COUNTS})", unit="ms", rtol=1e-4)
 SPARSE = Table(f"Sparse Jacobians, a pattern known to nobody ({COUNTS})", unit="ms", rtol=1e-4)
-SHARED = Table("A Jacobian whose columns take a while, on two processes", unit="s")
+SHARED = Table("A Jacobian whose columns take a while, on two workers", unit="s")
 TABLES = [DENSE, SPARSE, SHARED]
 
 
@@ -109,11 +109,11 @@ def solved(jac, f, start):
     return root(f, start, jac=jac(f)).x
 
 
-def integrated(jac, f, start, end, method, sparse):
+def integrated(jac, f, start, end, method, sparse, tolerance=1e-6):
     from scipy.integrate import solve_ivp
 
     known = {"jac_sparsity": line(start.size)} if jac is grouped else {"jac": jac(f, argnums=1, sparsity="auto" if sparse else None)}
-    return solve_ivp(f, (0.0, end), start, method=method, rtol=1e-6, atol=1e-10, **known).y[:, -1]
+    return solve_ivp(f, (0.0, end), start, method=method, rtol=tolerance, atol=1e-4 * tolerance, **known).y[:, -1]
 
 
 def fitted_sparse(jac, f, start):
@@ -137,17 +137,25 @@ def problems(quick):
         yield SPARSE, f"solve_ivp {method}, a front", partial(integrated, start=hump, end=4.0, method=method, sparse=True), front
 
 
+def error_of(solve, f, found):
+    """Return the largest residual of a solution; of an integrated one its largest difference from one of far smaller tolerance."""
+    if solve.func is not integrated:
+        return np.max(np.abs(f(found)))
+    return np.max(np.abs(found - solve(exact, f, tolerance=1e-10)))
+
+
 @cache
 def named(quick):
-    """Return table, row (with both numbers of evaluations), solver and function."""
+    """Return table, row (with both numbers of evaluations, and both errors), solver and function."""
     rows = []
     for table, name, solve, f in problems(quick):
-        counts = []
+        counts, errors = [], []
         for jac in (differences, exact):
             counted = Counted(f)
-            solve(jac, counted)
+            found = solve(jac, counted)
             counts.append(counted.calls)
-        rows.append((table, f"{name} ({counts[0]} / {counts[1]})", solve, f))
+            errors.append(error_of(solve, f, found))
+        rows.append((table, f"{name} ({counts[0]} / {counts[1]}, {errors[0]:.0e} / {errors[1]:.0e})", solve, f))
     return rows
 
 
@@ -155,7 +163,7 @@ def named(quick):
 
 
 def heavy(x, turns=0):
-    """A loop in Python, which holds its lock: about a second for a column, with 10000 turns."""
+    """A loop in Python, which holds its lock: more than a second for a column, with 15000 turns."""
     for _ in range(turns):
         x = np.sin(x) + 0.1 * np.tanh(x[::-1])
         for _ in range(20):
@@ -164,7 +172,7 @@ def heavy(x, turns=0):
 
 
 def shared(quick, executor=None):
-    return partial(jacobian(partial(heavy, turns=2 if quick else 10_000), chunk=1, executor=executor), np.linspace(0.1, 1.0, 4))
+    return partial(jacobian(partial(heavy, turns=2 if quick else 15_000), chunk=1, executor=executor), np.linspace(0.1, 1.0, 4))
 
 
 def on_two(quick):
@@ -174,6 +182,22 @@ def on_two(quick):
     yield SHARED.title, "4 columns", Case(shared(quick, pool))
 
 
+def on_cluster(quick):
+    import dask
+    import distributed
+
+    dask.config.set({"distributed.worker.profile.enabled": False})
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
+    cluster = distributed.LocalCluster(host="127.0.0.1", **options)
+    client = distributed.Client(cluster)
+    for end in (cluster.close, client.close):  # the client first
+        atexit.register(end)
+    client.wait_for_workers(2)
+    executor = client.get_executor()
+    list(executor.map(sleep, [0.1] * 4))
+    yield SHARED.title, "4 columns", Case(shared(quick, executor))
+
+
 # --- peers ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -181,6 +205,29 @@ def primals(quick):
     """SciPy's own differences, and one process."""
     yield from by(differences)(quick)
     yield SHARED.title, "4 columns", Case(shared(quick))
+
+
+def alone(jac):
+    """The Jacobians of a solve without the solver: what is left of its time is the solver's own."""
+
+    def build(quick):
+        for table, row, solve, f in named(quick):
+            made = []
+
+            def kept(f, made=made, **options):
+                jacobian = jac(f, **options)
+
+                def noted(*args):
+                    made.append((jacobian, args))
+                    return jacobian(*args)
+
+                return noted
+
+            solution = solve(kept, f)
+            again = lambda made=made: [jacobian(*args) for jacobian, args in made]
+            yield table.title, row, Case(again, (), lambda _, solution=solution: solution)
+
+    return build
 
 
 def by(jac, tables=(DENSE, SPARSE)):
@@ -198,7 +245,10 @@ PEERS = {
     "jac_sparsity=": Peer(by(grouped, [SPARSE]), "scipy"),
     "jac=": Peer(by(exact), "scipy", ours=True),
     "compiled jac=": Peer(by(compiled), "numba", ours=True),
+    "its Jacobians alone": Peer(alone(exact), "scipy", ours=True),
+    "its compiled Jacobians alone": Peer(alone(compiled), "numba", ours=True),
     "two processes": Peer(on_two, ours=True),
+    "dask, two workers": Peer(on_cluster, "distributed", ours=True),
 }
 
 if __name__ == "__main__":
