@@ -28,9 +28,12 @@ LARGEST = 1500
 CUT = 256
 
 
-def worth_storing(times: float, cost: float) -> bool:
-    """Return whether a value computed `times` times, each at `cost` additions, is better stored: a store and its loads take about 20."""
-    return cost > LARGEST or (times - 1) * cost > 20
+def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
+    """Return whether a value computed `times` times, each at `cost` additions, is better stored: a store and its loads take about 20.
+
+    What is computed `outside` of innermost loops, one number at a time, takes several times as long as in a loop of its own.
+    """
+    return cost > LARGEST or (times - 1) * cost > 20 or (outside and cost > 10)
 
 
 @dataclass(eq=False)
@@ -187,7 +190,7 @@ def chosen_roots(order, forced, cost):
                     if operand in reads:
                         reads[operand].add(("view", start([(0, n) for n in operand.shape])))
             continue
-        if node in forced or worth_storing(times(reads[node]), cost[node]):
+        if node in forced or worth_storing(times(reads[node]), cost[node], stands_outside(node, reads[node])):
             stored.add(node)
             space = form.source.shape if isinstance(form, Reduce | Scatter) else node.shape
             where = "straight" if straight(node, cost) else (space, phase[node])
@@ -216,6 +219,15 @@ def times(reads):
         elements = math.prod(sum(piece[1] - piece[0] for piece in p.pieces) for p in read[1] if isinstance(p, Along))
         volumes[overlap(read)] = volumes.get(overlap(read), 0) + elements
     return sum(volumes.values()) / max(volumes.values(), default=1)
+
+
+def stands_outside(node, reads):
+    """Return whether a large elementwise value is read in loops over more axes only, where the innermost index is not its own."""
+
+    def inside(where, at):
+        return type(where) is str or any(isinstance(p, Along) and p.axis >= len(where[0]) - 1 for p in at)
+
+    return isinstance(node.form, Map) and node.size >= SMALL and not any(inside(*read) for read in reads)
 
 
 def overlap(read):

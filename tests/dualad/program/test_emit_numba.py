@@ -301,3 +301,10 @@ def test_single_elements_that_are_assigned(name):
     if name in ("alone", "then a slice beside it"):
         assert "(5 <= i0)" not in native.source
     agrees(lambda x, y, g: vjp(lambda x, y: f(x, y)[0], x, y)[1](g), x, y, g, rtol=1e-12)
+
+
+def test_dear_values_outside_of_the_innermost_loop_have_a_loop_of_their_own():
+    x, a = np.linspace(-2.0, 2.0, 320).reshape(40, 8), np.linspace(0.0, 1.0, 128).reshape(8, 16)
+    assert agrees(lambda x, a: np.tanh(x) @ a, x, a, rtol=1e-13).emitted.nests == 2
+    assert agrees(lambda x, a: (2.0 * x) @ a, x, a, rtol=1e-13).emitted.nests == 1
+    assert agrees(lambda x, a: np.exp(x[:, 0])[:, None] * a[0], x, a, rtol=1e-13).emitted.nests == 2
