@@ -14,7 +14,7 @@ import numpy as np
 
 from .dispatch import apply
 from .dual import Dual
-from .levels import Owner, new, shared_view, version_of
+from .levels import Owner, View, new, shared_view, version_of
 from .rules.indexing import getitem
 from .rules.kinds import ROWS, Composite, Constant, Elementwise, strong_multiply
 from .rules.partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, product, scale
@@ -60,17 +60,17 @@ def {method}(self, other):
                     {left_float}
                 except ArithmeticError:
                     pass
-        elif type(a) is ndarray and a.shape and ((alias := self.alias) is None or alias.base.alias is None):
+        elif type(a) is ndarray and (shape := a.shape) and ((alias := self.alias) is None or alias.base.alias is None):
             t = self.tangent
             if kind is Dual:
                 b = other.primal
-                if (other.level is level and type(b) is ndarray and a.shape == b.shape and a.dtype == b.dtype
+                if (other.level is level and type(b) is ndarray and b.shape == shape and a.dtype == b.dtype
                         and ((alias := other.alias) is None or alias.base.alias is None)):
                     u = other.tangent
                     if t is not None and u is not None:
                         v = a {symbol} b
                         {both_arrays}
-            elif kind is float or kind is int or kind is ndarray and a.shape == other.shape and a.dtype == other.dtype:
+            elif kind is float or kind is int or kind is ndarray and other.shape == shape and a.dtype == other.dtype:
                 b = other
                 v = a {symbol} b
                 try:
@@ -167,11 +167,6 @@ def not_real(v):
     raise ArithmeticError  # Python's (-8.0) ** (1/3) is complex, NumPy's is NaN: take the general path
 
 
-def add_into(buffer, share):
-    """Return the sum, in the fresh first array."""
-    return np.add(buffer, share, buffer)
-
-
 def define_binary(name, symbol, ufunc, operate):
     row = ROWS[ufunc]
     first, second = row.partials
@@ -181,7 +176,7 @@ def define_binary(name, symbol, ufunc, operate):
         right = term(second, "q", "u", scalar, row.singular)
         both = total(left, right)
         if not scalar and left[1] and not right[0].startswith("-"):
-            both = f"add_into({left[0]}, {right[0]})"
+            both = f"add((w := {left[0]}), {right[0]}, w)"  # into the fresh first term
         texts[f"both_{suffix}s"] = RESULT.format(tangent=both)
         texts[f"left_{suffix}"] = RESULT.format(tangent=f"None if t is None else {left[0]}")
         texts[f"right_{suffix}"] = RESULT.format(tangent=f"None if u is None else {right[0]}")
@@ -196,7 +191,7 @@ def define_binary(name, symbol, ufunc, operate):
         "strong_scalar": strong_scalar,
         "scale": scale,
         "of_dtype": of_dtype,
-        "add_into": add_into,
+        "add": np.add,
         "not_real": not_real,
     }
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
@@ -341,7 +336,7 @@ def array_function(self, fn, types, args, kwargs):
     return Traced.__array_function__(self, fn, types, args, kwargs)
 
 
-JOINS = {np.concatenate, np.stack}
+JOINS, FLOATS, ARRAYS = {np.concatenate, np.stack}, {float}, {np.ndarray}
 SETTINGS = {str, int, bool, type(None)}  # what is said by keyword besides arrays
 
 
@@ -349,23 +344,23 @@ def join(fn, level, parts, axis=0, **options):
     """Join arrays of one dtype that were never written, or numbers, values and tangents alike; None where the general path is needed."""
     if options or type(axis) is not int:
         return None
-    values, tangents = [], []
+    values, tangents, dtype = [], [], getattr(parts[0].primal, "dtype", None) if parts and type(parts[0]) is Dual else None
     for part in parts:
         if (
             type(part) is not Dual
             or part.level is not level
             or part.tangent is None
-            or (type(part.primal) is not float and (type(part.primal) is not np.ndarray or part.primal.dtype != parts[0].dtype))
-            or (part.alias is not None and part.alias.base.alias is not None)
+            or (type(value := part.primal) is not float and (type(value) is not np.ndarray or value.dtype != dtype))
+            or ((alias := part.alias) is not None and alias.base.alias is not None)
         ):
             return None
-        values.append(part.primal)
+        values.append(value)
         tangents.append(part.tangent)
     kinds = set(map(type, values))
     r = new(Dual)
-    if kinds == {float} and fn is np.stack and (axis == 0 or axis == -1):
+    if kinds == FLOATS and fn is np.stack and (axis == 0 or axis == -1):
         r.primal, r.tangent = np.array(values), np.array(tangents) if level.directions is None else np.array(tangents).T.copy()
-    elif kinds == {np.ndarray}:
+    elif kinds == ARRAYS:
         r.primal = fn(values, axis=axis)
         r.tangent = fn(tangents, axis=axis if level.directions is None or axis < 0 else axis + 1)
     else:
@@ -393,11 +388,17 @@ def get(self, index):
             if level.directions is None:
                 t = t[index]
             else:
-                t = t[(slice(None), *index) if kind is tuple else (slice(None), index)]
+                t = t[(ALL, *index) if kind is tuple else (ALL, index)]
         r = new(Dual)
-        r.tangent, r.level = t, level
+        r.tangent = t
+        r.level = level
         if type(v) is np.ndarray:
-            r.primal, r.alias = v, shared_view(self, alias, getitem, (index,))
+            r.primal = v
+            if alias is None:
+                r.alias = view = new(View)
+                view.base, view.ops, view.version = self, ((getitem, (index,), NO_KEYWORDS),), 0
+            else:
+                r.alias = shared_view(self, alias, getitem, (index,))
         else:
             r.primal, r.alias = v.item() if type(v) is np.float64 else v, None
             if type(t) is np.float64:
@@ -408,7 +409,8 @@ def get(self, index):
     return apply(getitem, (self, index), {})
 
 
-BASIC = {int, slice}
+BASIC, ALL = {int, slice}, slice(None)
+NO_KEYWORDS: dict = {}
 
 
 for entry in OPERATORS:
