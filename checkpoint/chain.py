@@ -291,10 +291,16 @@ def compiled_chain(links, tape, options, *, storage=None, memory=None, **more):
     if not isinstance(links.source, Jit):
         return None, ""
     from .compiled import NotCompiled, record_compiled, run_compiled
+    from .settings import settled
 
     try:
         if find_spec("numba") is None:
             raise NotCompiled("numba is not installed")
+        settings = None if getattr(storage, "resume", False) else settled(links, options["until"])
+        if settings is not None:
+            given = {"storage": storage, "memory": memory} if tape is not None else {}
+            result, reason = compiled_chain(settings.links, tape, {**options, "until": settings.until}, **given, **more)
+            return None if result is None else settings.result(result), reason
         if tape is None:
             return run_compiled(links, **options), None
         budget = None if memory is None else parse_bytes(memory, "chain", "memory")

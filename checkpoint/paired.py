@@ -6,7 +6,6 @@ So its states are saved and computed again like any chain's, where a loop of Dua
 from __future__ import annotations
 
 from copy import copy
-from weakref import WeakKeyDictionary
 
 import optree
 
@@ -19,8 +18,6 @@ from .stepper import NotCompiled, Peel, has_tangent, put_on, stand_in, taken_off
 from .tape import Tape
 
 __all__ = ["Paired", "paired"]
-
-MADE: WeakKeyDictionary = WeakKeyDictionary()  # compiled steps of values and tangents, for each compiled step
 
 
 def paired(links, top, until):
@@ -58,7 +55,7 @@ class Paired:
             links.state_structure, links.params_structure, links.inputs_structure, links.outputs, level.directions, level.nan_safe,
             level.weak, *(tuple(made.positions) for made in self.peels),
         )  # fmt: skip
-        made = MADE.setdefault(source, {})
+        made = vars(source).setdefault("of_pairs", {})
         if key not in made:
             made[key] = jit(step_of(links, self.peels, level), backend=source.backend, threads=source.threads)
         return made[key]

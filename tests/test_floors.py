@@ -48,7 +48,7 @@ FLOORS = {
         "compressed streams",
         "gradient explain link",
         "stepper",
-        "compiled hessian ensemble paired within",
+        "compiled hessian ensemble paired settings within",
         "chain",
         "profile",
         "__init__",

@@ -13,7 +13,7 @@ from ..rules.calling import signature
 from ..traced import example_of
 from .program import Value, key_of, kind_of, layout_of
 
-__all__ = ["Call", "exact", "strides_of"]
+__all__ = ["Call", "exact", "positional_names", "strides_of"]
 
 SMALLEST, LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 

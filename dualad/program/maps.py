@@ -165,6 +165,7 @@ def resolved(fn, operands, out):
     """Return the dtypes in which `fn` takes its operands, and that of its result; `operands` are dtypes, or the type of a Python number."""
     if fn in LOGICAL:
         return (BOOL,) * len(operands), BOOL
+    operands = [BOOL if operand is bool else operand for operand in operands]  # Python's are no weaker
     if all(isinstance(operand, type) for operand in operands):  # numbers of Python alone
         operands = [np.dtype(operand) for operand in operands]
     if isinstance(fn, np.ufunc) and fn is not np._core.umath.clip:

@@ -364,8 +364,8 @@ class Symbol(Traced):
 
     def __index__(self):
         raise self._needed(
-            "an integer (an index into a plain array, a length, the range of a loop) is asked",
-            "pass the array that is indexed as an argument; for a length or a range declare the argument static "
+            "an integer (an index into a list or a plain array, a length, the range of a loop) is asked",
+            "make a list an array (np.array), and pass what is indexed as an argument; for a length or a range declare the argument static "
             "(jit(f, static_argnames=...)); a long loop is checkpoint.chain",
             indexed=True,
         )

@@ -8,6 +8,7 @@ from interpreted import interpreted
 from program_examples import EXAMPLES
 
 from dualad import jit
+from dualad.program.compiled import BACKENDS
 from dualad.program.forms import Along, runs_of
 from dualad.program.fuse import Part, plan
 from dualad.program.lower import CALLED, LOWERINGS, lower, lowering_of
@@ -235,3 +236,10 @@ def test_lists_of_numbers_are_joined():
     f = lambda x: (np.concatenate([[0.0], x, [1, 2]]), np.stack([x, [1.0, 2.0, 3.0]]), np.stack([x[0], 2.0]))
     for a, b in zip(jit(f)(np.arange(3.0)), f(np.arange(3.0)), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_flag_of_python_among_masks():
+    f = lambda x: np.where(True & (x > 0.0) | np.logical_xor(False, x < -1.0) & True, x, True * x + (x > 2.0) * False)
+    x = np.linspace(-3.0, 3.0, 7)
+    for backend in BACKENDS:
+        np.testing.assert_array_equal(jit(f, backend=backend)(x), f(x))
