@@ -44,7 +44,7 @@ def test_quick_run_prints_its_tables(workload, tables):
 def test_quick_simulations_agree_with_eager_code():
     run = quick("simulations", "--peers", "dualad,dualad.jit")  # JAX takes half a minute to compile them
     assert run.returncode == 0, run.stderr
-    assert len([line for line in run.stdout.splitlines() if line.startswith("| ---")]) == 2 and "Fails" not in run.stdout
+    assert len([line for line in run.stdout.splitlines() if line.startswith("| ---")]) == 3 and "Fails" not in run.stdout
 
 
 def test_quick_accuracy_compares_with_mpmath():
