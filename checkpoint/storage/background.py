@@ -82,8 +82,8 @@ class DiskSession(Session):
         if index in self:
             raise ValueError(f"Disk: state {index} is saved already; drop it before saving it again")
         leaves, structure = optree.tree_flatten(state, none_is_leaf=True, namespace=NAMESPACE)
-        if self._keeps(structure, index) and self._pool.add(index, structure, leaves):
-            self._bytes += self._pool.data_bytes(index)
+        if self._keeps(structure, index) and (size := self._pool.add(index, structure, leaves)) is not None:
+            self._bytes += size
             if self._pool.nbytes > POOL:
                 self._evict()
         else:
@@ -102,9 +102,8 @@ class DiskSession(Session):
         self._here()
         if index in self._evicted:
             self._fetch(index)
-        if index in self._pool:
-            structure, leaves = self._pool.get(index)
-            state = optree.tree_unflatten(structure, leaves)
+        if (packed := self._pool.get(index)) is not None:
+            state = packed[0].unflatten(packed[1])
         else:
             self._get(index, "load")
             self._reversing = True
@@ -126,11 +125,12 @@ class DiskSession(Session):
     def drop(self, index: int) -> None:
         """Remove a saved state; see `Session.drop`."""
         self._here()
-        self._bytes -= self.nbytes(index) if index in self else 0
-        if index in self._pool or index in self._evicted:
-            if index in self._pool:
-                self._pool.remove(index)
-            self._evicted.discard(index)
+        size = self._pool.remove(index)
+        if size is None and index in self._evicted:
+            self._evicted.remove(index)
+            size = self._batches[index].sizes[index]
+        if size is not None:
+            self._bytes -= size
             batch = self._batches.pop(index, None)
             if batch is not None:
                 batch.left -= 1
@@ -138,6 +138,7 @@ class DiskSession(Session):
                     self._remove_batch(batch)
             return
         file = self._get(index, "drop")
+        self._bytes -= file.nbytes
         del self._files[index]
         if self._ahead is not None and self._ahead[0] == index:
             self._ahead[1].wait()
@@ -164,8 +165,8 @@ class DiskSession(Session):
         """Bytes of one saved state, or of all, without the headers of the files; see `Session.nbytes`."""
         if index is None:
             return self._bytes
-        if index in self._pool:
-            return self._pool.data_bytes(index)
+        if (size := self._pool.data_bytes(index)) is not None:
+            return size
         return self._batches[index].sizes[index] if index in self._evicted else self._get(index, "measure").nbytes
 
     def __len__(self) -> int:

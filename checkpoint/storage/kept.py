@@ -305,9 +305,8 @@ class KeptSession(DiskSession):
         """A saved state that is not loaded for the schedule: neither counted nor copied, and not to be written into."""
         if index in self._evicted:
             self._fetch(index)
-        if index in self._pool:
-            structure, leaves = self._pool.get(index)
-            return optree.tree_unflatten(structure, leaves)
+        if (packed := self._pool.get(index)) is not None:
+            return packed[0].unflatten(packed[1])
         return self._get(index, "read").read()
 
     def forget(self, indices: list[int]) -> None:

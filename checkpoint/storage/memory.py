@@ -122,19 +122,18 @@ class MemorySession(Session):
             raise RuntimeError(
                 f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; drop one, or give more slots"
             )
-        if self._pack is copy_state and self._packed(index, state):
-            self._bytes += self._pool.data_bytes(index)
-        else:
+        size = self._packed(index, state) if self._pack is copy_state else None
+        if size is None:
             state = self._pack(state)
             size = nbytes(state)
             self._states[index] = state, size
-            self._bytes += size
+        self._bytes += size
         self.saves += 1
         self.peak_states = max(self.peak_states, held + 1)
         self.peak_bytes = max(self.peak_bytes, self._bytes)
 
-    def _packed(self, index: int, state: Any) -> bool:
-        """Put a state into the pool, if it is small."""
+    def _packed(self, index: int, state: Any) -> int | None:
+        """Put a state into the pool and return its bytes; None if it is not small."""
         if type(state) is float:
             return self._pool.add(index, NUMBER, (state,))
         leaves, structure = optree.tree_flatten(state, none_is_leaf=True)
@@ -142,8 +141,8 @@ class MemorySession(Session):
 
     def load(self, index: int) -> Any:
         """A copy of a saved state; see `Session.load`."""
-        if index in self._pool:
-            structure, leaves = self._pool.get(index)
+        if (packed := self._pool.get(index)) is not None:
+            structure, leaves = packed
             self.loads += 1
             return leaves[0] if structure is NUMBER else optree.tree_unflatten(structure, leaves)
         try:
@@ -155,9 +154,8 @@ class MemorySession(Session):
 
     def drop(self, index: int) -> None:
         """Free a saved state; see `Session.drop`."""
-        if index in self._pool:
-            self._bytes -= self._pool.data_bytes(index)
-            self._pool.remove(index)
+        if (size := self._pool.remove(index)) is not None:
+            self._bytes -= size
             return
         try:
             self._bytes -= self._states.pop(index)[1]
@@ -178,8 +176,8 @@ class MemorySession(Session):
         """Bytes of one saved state, or of all; see `Session.nbytes`."""
         if index is None:
             return self._bytes
-        if index in self._pool:
-            return self._pool.data_bytes(index)
+        if (size := self._pool.data_bytes(index)) is not None:
+            return size
         try:
             return self._states[index][1]
         except KeyError:

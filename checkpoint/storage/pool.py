@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from .states import nbytes, raw
+from .states import nbytes
 
 __all__ = ["LARGEST", "LEAF", "OBJECT", "PLACE", "Pattern", "Pool", "key_of", "slot_bytes"]
 
@@ -109,7 +109,7 @@ class Pattern:
                 continue
             match kind[0]:
                 case "a":
-                    memoryview(buffer)[at : at + size] = raw(leaf)
+                    np.ndarray(leaf.shape, leaf.dtype, buffer, at)[...] = leaf
                 case "n":
                     buffer[at : at + size] = leaf.tobytes()
                 case "D":
@@ -129,9 +129,7 @@ class Pattern:
         for kind, size, dtype in zip(self.kinds, self.sizes, self.dtypes, strict=True):
             match kind[0]:
                 case "a":
-                    array = np.empty(kind[2], dtype)
-                    raw(array)[:] = memoryview(buffer)[at : at + size]
-                    leaves.append(array)
+                    leaves.append(np.array(np.ndarray(kind[2], dtype, buffer, at)))
                 case "n":
                     leaves.append(np.frombuffer(buffer, np.dtype(kind[1]), 1, at)[0])
                 case "D":
@@ -229,7 +227,7 @@ class Pool:
     >>> pool = Pool()
     >>> leaves, structure = optree.tree_flatten((1.0, 2.0))
     >>> pool.add(7, structure, leaves), 7 in pool, pool.nbytes
-    (True, True, 16)
+    (16, True, 16)
     >>> structure, leaves = pool.get(7)
     >>> optree.tree_unflatten(structure, leaves)
     (1.0, 2.0)
@@ -242,21 +240,21 @@ class Pool:
         self._indices, self._places = array("q"), array("q")  # ascending; the place is slot * KINDS + number of the rows
         self.nbytes = 0
 
-    def add(self, index: int, structure: optree.PyTreeSpec, leaves: Sequence[Any]) -> bool:
-        """Pack a state that is not there; return whether that could be done."""
+    def add(self, index: int, structure: optree.PyTreeSpec, leaves: Sequence[Any]) -> int | None:
+        """Pack a state that is not there; return the bytes of its leaves, as `nbytes` counts them, or None where it cannot be packed."""
         key = key_of(leaves)
         if key is None:
-            return False
+            return None
         try:
             rows = self._rows[structure, key]
         except KeyError:
             rows = self._made(structure, key, leaves)
         if rows is None:
-            return False
+            return None
         try:
             slot = rows.add(leaves)
         except struct.error:  # an integer of more than 64 bits
-            return False
+            return None
         place = slot * KINDS + self._numbered.index(rows)
         if not self._indices or index > self._indices[-1]:
             self._indices.append(index)
@@ -266,16 +264,21 @@ class Pool:
             self._indices.insert(i, index)
             self._places.insert(i, place)
         self.nbytes += rows.pattern.size
-        return True
+        return rows.pattern.nbytes
 
-    def get(self, index: int) -> tuple[optree.PyTreeSpec, list[Any]]:
-        """The structure and the leaves of a state that is there."""
-        rows, slot = self._at(self._find(index))
+    def get(self, index: int) -> tuple[optree.PyTreeSpec, list[Any]] | None:
+        """The structure and the leaves of a state; None if it is not there."""
+        i = self._find(index)
+        if i < 0:
+            return None
+        rows, slot = self._at(i)
         return rows.structure, rows.leaves(slot)
 
-    def remove(self, index: int) -> None:
-        """Free a state that is there."""
+    def remove(self, index: int) -> int | None:
+        """Free a state; return the bytes of its leaves, or None if it is not there."""
         i = self._find(index)
+        if i < 0:
+            return None
         rows, slot = self._at(i)
         del self._indices[i], self._places[i]
         if slot == rows.top - 1:
@@ -283,10 +286,12 @@ class Pool:
         else:
             rows.free.append(slot)
         self.nbytes -= rows.pattern.size
+        return rows.pattern.nbytes
 
-    def data_bytes(self, index: int) -> int:
-        """Bytes of the leaves of a state that is there, as `nbytes` counts them."""
-        return self._at(self._find(index))[0].pattern.nbytes
+    def data_bytes(self, index: int) -> int | None:
+        """Bytes of the leaves of a state; None if it is not there."""
+        i = self._find(index)
+        return None if i < 0 else self._at(i)[0].pattern.nbytes
 
     def batch(self, indices: Iterable[int]) -> list[tuple[Pattern, optree.PyTreeSpec, list[int], bytes]]:
         """States that are there, copied: for each pattern, their indices and their rows one behind the other."""
