@@ -304,18 +304,26 @@ class Journal:
         """
         session, resumed = self._session, self._pulled or self._first
 
+        def explained(k: int, x: Any, g: Any) -> Any:
+            try:
+                return pull(k, x, g)
+            except RuntimeError as error:
+                error.add_note(f"Disk: states in {session.path} are of an earlier process; if the call is not the same, {ANEW}")
+                raise
+
+        made = explained if resumed else pull
+
         def noted(k: int, x: Any, g: Any) -> Any:
             started = monotonic()
             self._state, self._cotangent = "", None
+            if started < session.due and started < self._digest_due and k and self._pulled:  # as nearly always: no point can follow
+                g = made(k, x, g)
+                self._left = k
+                return g
             if started >= min(session.due, self._digest_due):
                 self._state = digest(x, "resume: a state")
                 self._digest_due = started + (SHARE * (monotonic() - started) if session.every else 0.0)
-            try:
-                g = pull(k, x, g)
-            except RuntimeError as error:
-                if resumed:
-                    error.add_note(f"Disk: states in {session.path} are of an earlier process; if the call is not the same, {ANEW}")
-                raise
+            g = made(k, x, g)
             self._cotangent, self._left = g, k
             if not self._pulled:
                 self._check_container(g)
