@@ -8,7 +8,7 @@ from .units import format_bytes
 __all__ = ["BUDGET", "IN_USE", "Blocks", "blocks_of"]
 
 BUDGET = 256 << 10  # bytes of the states inside of a block and between blocks, where nothing is said
-IN_USE = 5  # states besides: x_N, the working state, the two buffers that change places with it, x_{N-1} between the sweeps
+IN_USE = 6  # states besides: x_0, x_N, the working state and the buffer that changes places with it, two cotangents
 CALL_SECONDS = 2e-5  # what an action costs in Python
 
 
@@ -85,7 +85,7 @@ def blocks_of(
     best: tuple[float, Blocks] | None = None
     for length in (min(block, steps),) if block else lengths(min(steps, room)):
         count = -(-steps // length)
-        left = max(budget - (length if length > 1 else 0) * size, 0) // (size + around)
+        left = max(budget - (length + 1 if length > 1 else 0) * size, 0) // (size + around)
         slots = given.limit(count) if schedule else min(count, max(left, CTZ().limit(count) if block else 0))
         if slots < 1 or (slots > left and not block and length > 1):
             continue

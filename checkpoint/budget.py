@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from .plan import plan
+from .plan import HELD, plan
 from .storage.pool import PLACE, slot_bytes
 from .storage.states import nbytes
 from .units import format_bytes, parse_bytes
 
-__all__ = ["BASE", "planned", "total"]
+__all__ = ["BASE", "SMALL", "beside", "planned", "total"]
 
 BASE = 96 << 10  # bytes of the objects of a sweep, whatever its states are
-STATES = 4  # copies of a state besides the saved ones and the three of `plan`: x_N, two cotangents, what the loss makes of x_N
-RECORDS = 2  # a step's record, and the adjoints that its pull makes
+SMALL = 1 << 16  # bytes of a state beside which objects count
+STATES = 4  # copies of a state besides the saved ones: x_0, x_N, a cotangent, what the loss makes of x_N
 
 
 def total(leaves):
@@ -19,25 +19,32 @@ def total(leaves):
     return sum(nbytes(leaf) for leaf in leaves)
 
 
-def planned(link, steps, memory):
+def beside(link, outs, steps):
+    """Return the bytes that a chain holds besides states: copies of parameters and inputs and their gradients, outs and their cotangents.
+
+    `outs` are the bytes of what one step puts out. Not counted is what the rest of the program holds.
+    """
+    sums, rows = (total(leaves[i] for i in active) for leaves, active in ((link.params, link.active), (link.inputs, link.active_inputs)))
+    return BASE + total(link.params) + sums + total(link.inputs) + rows + 2 * outs * (steps or 0)
+
+
+def planned(link, steps, memory, storage):
     """Return the plan for a budget, of which everything else is taken away that the chain holds.
 
-    Counted are the copies of parameters and inputs with their gradients, the outs with their cotangents, x_N and its cotangents, and,
-    of a trial of step 0, the record of one step. Not counted is what a step allocates while it is evaluated and frees again, nor
-    what the rest of the program holds.
+    That is `beside`, a few states, and what a trial of step 0 and of its pull took at most. What one that resumes
+    holds is estimated, so that another process has the same plan.
     """
-    budget, (record, outs) = parse_bytes(memory, "chain", "memory"), link.measured()
+    budget, (taken, outs) = parse_bytes(memory, "chain", "memory"), link.tried_bytes(getattr(storage, "resume", False))
     states = link.state
     size = total(states)
-    if size <= 1 << 16:  # otherwise what is around the data does not count
+    if size <= SMALL:  # otherwise what is around the data does not count
         size = max(slot_bytes(link.links.tree(states)) - PLACE, 1)
-    beside = BASE + 3 * total(link.params) + total(link.inputs) * (2 if link.active_inputs else 1) + 2 * outs * (steps or 0)
-    beside += STATES * size + RECORDS * record
+    held = beside(link, outs, steps) + STATES * size + taken
     try:
-        schedule, storage, reason, _ = plan(steps, size, max(budget - beside, 0))
+        schedule, storage, reason, _ = plan(steps, size, max(budget - held, 0) + HELD * size)
     except ValueError:
         raise ValueError(
-            f"chain: memory={memory!r} is too small: the steps, their parameters, inputs and outs take {format_bytes(beside)}, and one "
-            f"saved state with the copies in use {format_bytes(5 * (size + PLACE))} more"
+            f"chain: memory={memory!r} is too small: the steps, their parameters, inputs and outs take {format_bytes(held)}, and one "
+            f"saved state {format_bytes(size + PLACE)} more"
         ) from None
-    return schedule, storage, f"of {format_bytes(budget)}, {format_bytes(beside)} are in use otherwise; {reason}"
+    return schedule, storage, f"of {format_bytes(budget)}, {format_bytes(max(held - HELD * size, 0))} are in use otherwise; {reason}"

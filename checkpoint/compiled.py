@@ -19,7 +19,7 @@ from dualad.traced import Traced
 
 from .aliases import Aliases
 from .blocks import IN_USE, blocks_of
-from .budget import BASE, total
+from .budget import beside, total
 from .fingerprint import digest_with_closure
 from .link import Link, entered
 from .links import Stacked
@@ -83,8 +83,10 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
         raise NotCompiled("its storage has a copy= of its own")
     link = CompiledLink(links, tape, below, steps, check)
     link.stepper = stepper = Stepper(links, link.state, link.inputs, link.params, until)
+    link.segments = segments = Segments(stepper, steps)
+    held = link.compile()
     if budget is not None:
-        budget -= IN_USE * stepper.nbytes + link.beside_bytes()
+        budget -= IN_USE * stepper.nbytes + held
         if budget < stepper.nbytes:
             raise NotCompiled(f"the budget does not hold {IN_USE + 1} states beside parameters, inputs and outs")
     resume = getattr(storage, "resume", False)
@@ -99,8 +101,8 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
         around=0 if budget is None else OBJECT + LEAF * len(link.state),
         recorded=type(storage) is Memory and storage.compress is None and not check,
     )
-    link.segments = segments = Segments(stepper, steps)
-    link.compile()
+    if not link.blocks.schedule.records:
+        link.reversal = None  # its arrays are made again for the reverse sweep
     link.max_steps, stats.reason = max_steps, link.blocks.reason
     if type(storage) is Memory and storage.compress is None:
         storage = replace(storage, copy=shared)
@@ -168,15 +170,12 @@ class CompiledLink(Link):
         self.steps, self.max_steps, self.pulled, self.reversal = steps, None, 0, None
         self.rows_made = 0
 
-    def beside_bytes(self):
-        """Return the bytes that the chain holds besides states: copies of parameters and inputs, outs, their cotangents and gradients."""
-        outs = sum(int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize for out in self.stepper.base.outputs[1])
-        held = BASE + 4 * total(self.params) + total(self.inputs) * (3 if self.active_inputs else 2)
-        return held + 2 * outs * (self.steps or 0)
-
     def compile(self):
-        """Compile before the first sweep."""
+        """Compile before the first sweep, and measure; return the bytes that the chain holds besides states."""
         self.begin([None] * (len(self.state) + len(self.stepper.base.outputs[1])), 1)
+        work = [*self.segments.work, *(array for arrays in self.reversal.work for array in arrays)]
+        outs = sum(int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize for out in self.stepper.base.outputs[1])
+        return beside(self, outs, self.steps) + total(work) + 2 * total(self.reversal.shares)  # 2: as measured
 
     # --- the first sweep ----------------------------------------------------------------------------------------------------
 
@@ -332,7 +331,8 @@ class CompiledLink(Link):
 
     def parts(self, gs, likes, rows=False):
         """Return cotangents as plain arrays of their own, zeros where there are none, with their tangents at the levels below."""
-        gs = [np.zeros(np.shape(like), dtype_of(like)) if g is None else g for g, like in zip(gs, likes, strict=True)]
+        none = lambda like: np.broadcast_to(np.zeros((), dtype_of(like)), np.shape(like))
+        gs = [none(like) if g is None else g for g, like in zip(gs, likes, strict=True)]
         shapes, dtypes = [np.shape(like) for like in likes], [dtype_of(like) for like in likes]
         for peel in self.stepper.all_peels(len(gs), rows):
             gs, dtypes = taken_off(gs, peel), 2 * dtypes

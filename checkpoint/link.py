@@ -9,11 +9,12 @@ import optree
 
 from dualad.dispatch import highest
 from dualad.dual import Dual
+from dualad.measured import measured
 from dualad.seeding import pack_leaf, scalar_kinds
 from dualad.traced import Traced
 
 from .aliases import Aliases
-from .budget import planned
+from .budget import SMALL, planned, total
 from .entries import Entry, Part
 from .leaves import added, is_floating, lifted, on_primals, one_level_down, read_only, was_written
 from .links import Rows, Stacked
@@ -48,7 +49,7 @@ def record(links, tape, **options):
     link = Link(links, tape, below, options["steps"], options["check"])
     memory = options.pop("memory")
     if memory is not None:
-        options["schedule"], storage, reason = planned(link, options["steps"], memory)
+        options["schedule"], storage, reason = planned(link, options["steps"], memory, options["storage"])
         options["storage"] = options["storage"] or storage
         options["stats"].reason = "; ".join(filter(None, (options["stats"].reason, reason)))
     options["until"] = on_primals(options["until"])
@@ -151,17 +152,32 @@ class Link(Entry):
         self.before = Snapshot(1, self.values(final, tape), self.exact)
         return record
 
-    def measured(self):
-        """Return the bytes of a step's record and of its outs, of a trial of step 0."""
-        x = copy_state(self.links.tree(self.state))
-        try:
+    def tried_bytes(self, repeatable):
+        """Return the bytes that a trial of step 0 and of its pull takes at most, and those of what the step puts out.
+
+        A measure differs by a few bytes from process to process. Where another one is to find the same plan, they are estimated from
+        what is on the tape instead.
+        """
+        x, floating = copy_state(self.links.tree(self.state)), self.links.floating
+        gs = [np.ones_like(self.state[i])[()] for i in floating]
+
+        def trial():
             record = self.try_step(x)
+            outs = self.values([pack_leaf(leaf) for leaf in optree.tree_leaves(record[4])], record[0])
+            estimate = 3 * total(self.state) + 2 * Pullback(self, 0, record[:3], None).nbytes if repeatable else 0
+            with np.errstate(all="ignore"):
+                self.pull_record(0, record[:3], (gs, [None] * len(self.active)))
+            return sum(map(nbytes, outs)), estimate
+
+        try:
+            if total(self.state) <= SMALL and not repeatable:
+                trial()  # what is made once for all calls, such as the code of a rule, would count
+            (outs, estimate), taken = (trial(), 0) if repeatable else measured(trial)
         except Exception as error:
             self.explain(0, x, error)
             raise
         self.tried = True
-        outs = self.values([pack_leaf(leaf) for leaf in optree.tree_leaves(record[4])], record[0])
-        return Pullback(self, 0, record[:3], None).nbytes, sum(nbytes(leaf) for leaf in outs)
+        return taken or estimate, outs
 
     def compare(self, k, leaves):
         """Raise where step k, evaluated again, gave another state than before."""

@@ -1,6 +1,5 @@
 """Memory against recomputation, measured: what schedules take for a real chain, beside what was predicted."""
 
-import tracemalloc
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from time import perf_counter
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from dualad.measured import measured as bytes_taken
 from dualad.program.jit import Jit
 
 from .chain import chain
@@ -114,7 +114,7 @@ def profile(
         if isinstance(step, Jit):
             run()  # compiles
         stats, seconds = run()
-        peak = _traced(run)
+        _, peak = bytes_taken(run)
         work = sum(seconds) / simulation
         return Measured(*seconds, work, peak, stats.advances, stats.saves, stats.loads, stats.peak_states)
 
@@ -159,18 +159,3 @@ def _timed(sweep: Sweep, pull: Pull, seed: Any) -> tuple[float, float]:
     turned = perf_counter()
     sweep.backward(pull, seed(final) if callable(seed) else seed)
     return turned - started, perf_counter() - turned
-
-
-def _traced(run: Callable[[], object]) -> int:
-    """The most bytes allocated at one moment, beyond those before."""
-    ours = not tracemalloc.is_tracing()
-    if ours:
-        tracemalloc.start()
-    try:
-        tracemalloc.reset_peak()
-        before = tracemalloc.get_traced_memory()[0]
-        run()
-        return tracemalloc.get_traced_memory()[1] - before
-    finally:
-        if ours:
-            tracemalloc.stop()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-import tracemalloc
-
 import numpy as np
 
 from .dispatch import dtype_of
+from .measured import measured
 from .units import format_bytes, parse_bytes
 
 __all__ = ["Budget", "Unchanged", "chunks", "make_writer", "spans"]
@@ -29,8 +27,6 @@ class Budget:
     does not see, but what goes in and comes out is counted in any case.
     """
 
-    tracing = threading.Lock()
-
     def __init__(self, memory, where, what):
         self.bytes, self.given, self.where, self.what = parse_bytes(memory, where, "memory"), memory, where, what
         self.peaks, self.kept = [], 0
@@ -43,18 +39,8 @@ class Budget:
 
     def measured(self, compute, *args):
         """Return the result of a function, and note the memory that it took at most."""
-        with self.tracing:
-            traced = tracemalloc.is_tracing()
-            if not traced:
-                tracemalloc.start(1)
-            try:
-                before = tracemalloc.get_traced_memory()[0]
-                tracemalloc.reset_peak()
-                result = compute(*args)
-                self.peaks.append(tracemalloc.get_traced_memory()[1] - before)
-            finally:
-                if not traced:
-                    tracemalloc.stop()
+        result, peak = measured(compute, *args)
+        self.peaks.append(peak)
         return result
 
     def check(self, least):

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 #: order of its own, without circles.
 FLOORS = {
     "dualad": [
-        "callers heap hints console checks progress lazy",
+        "callers heap hints console checks progress measured lazy",
         "units executors",
         "rules levels cached",
         "options restated chunked_calls",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dualad
-from checkpoint import Stats, chain, grad, value_and_grad
+from checkpoint import Disk, Stats, chain, grad, link, value_and_grad
 
 X = np.linspace(0.1, 0.9, 2000)
 
@@ -91,9 +91,65 @@ def test_all_states_of_a_long_chain_of_numbers_do_not_fit():
     assert 10_000 < stats.peak_states < 25_000
 
 
-def test_step_0_is_tried_once():
-    made = []
-    grad(lambda x: chain(lambda k, x: (made.append(k), x * 1.1)[1], x, steps=2, memory="1 MB"))(1.0)
-    budgeted, plain = len(made), []
-    grad(lambda x: chain(lambda k, x: (plain.append(k), x * 1.1)[1], x, steps=2))(1.0)
-    assert budgeted == len(plain)
+@pytest.mark.parametrize(("n", "more"), [(100, 1), (100_000, 0)])
+def test_a_large_step_0_is_tried_once(n, more):
+    made, x = [], np.ones(n)
+    loss = lambda x, **options: np.sum(chain(lambda k, x: (made.append(k), x * 1.1)[1], x, steps=2, **options))
+    grad(loss)(x, memory="1 GB")
+    budgeted = len(made)
+    grad(loss)(x)
+    assert budgeted == len(made) - budgeted + more
+
+
+def deep(k, x, rate):
+    for _ in range(5):
+        x = x + 0.01 * np.sin(x) * rate
+    return x
+
+
+def wave(k, state, rate):
+    u, v = state
+    v = (1.0 - 0.1 * rate) * v + 0.2 * (np.roll(u, 1, 0) + np.roll(u, -1, 0) - 2.0 * u)
+    return u + 0.4 * v, v
+
+
+LARGE = {
+    "one operation": (lambda k, x, rate: 0.99 * x, np.linspace(0.1, 0.9, 20_000), 12),
+    "logistic": (logistic, np.linspace(0.1, 0.9, 20_000), 14),
+    "logistic, by an array": (logistic, np.linspace(0.1, 0.9, 20_000), 16),
+    "two arrays": (wave, (np.ones((100, 100)), np.zeros((100, 100))), 12),
+    "many operations": (deep, np.linspace(0.1, 0.9, 20_000), 24),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", LARGE)
+def test_of_large_states_as_many_are_saved_as_fit(name, compiled):
+    """The budget was underused by two to twelve states in an eager chain, and broken by up to two in a compiled one."""
+    if compiled:
+        pytest.importorskip("numba", reason="numba is not installed")
+    step, state, least = LARGE[name]
+    step, size, stats = dualad.jit(step) if compiled else step, 160_000, Stats()
+    rate = np.full(20_000, 1.1) if "by an array" in name else 1.1
+    final = lambda chained: chained[0] if isinstance(chained, tuple) else chained
+    f = grad(lambda rate, **options: np.sum(final(chain(step, state, rate, steps=60, stats=stats, **options))))
+    plain = f(rate)
+    for states in (least, least + 5, least + 24, 80):
+        taken = peak(lambda: f(rate, memory=states * size))
+        assert taken <= states * size
+        assert compiled or stats.peak_states == 60 or taken > (states - 3) * size - 110_000
+        np.testing.assert_allclose(f(rate, memory=states * size), plain, rtol=1e-10)
+
+
+def test_a_plan_that_another_process_is_to_find_is_not_measured(tmp_path, monkeypatch):
+    """It would differ by some bytes, so that the schedule would be another one, and the call refused."""
+    schedules = []
+    for noise in (0, 5_000, 20_000):
+        measured = link.measured
+        monkeypatch.setattr(link, "measured", lambda compute, noise=noise: (compute(), noise))
+        for storage in (None, Disk(tmp_path / "run", resume=True)):
+            stats = Stats()
+            grad(lambda rate: np.sum(chain(logistic, X, rate, steps=50, memory="600 kB", storage=storage, stats=stats)))(1.1)
+            schedules.append(stats.schedule)
+        monkeypatch.setattr(link, "measured", measured)
+    assert len(set(schedules[::2])) > 1 and len(set(schedules[1::2])) == 1

@@ -95,7 +95,7 @@ def test_a_fast_disk_holds_all_and_a_slow_one_nothing():
 
 def test_blocks_of_compiled_steps():
     chosen = plan(10**6, 24, "256 kB", step_seconds=2e-8, call_seconds=2e-5)
-    blocks = blocks_of(10**6, 24, 256_000 - 5 * 24, 2e-8, 2e-5)
+    blocks = blocks_of(10**6, 24, 256_000 - 6 * 24, 2e-8, 2e-5)
     assert chosen == (blocks.schedule, Memory(), blocks.reason, blocks.size) and chosen.block > 1000
     assert plan(500, "1 MB", "20 MB", step_seconds=1e-2, call_seconds=2e-5).block == 1
 
@@ -129,7 +129,7 @@ def test_small_chains_and_states():
         ((None, 8, 100, 1.0, 1.0), TypeError, "plan: save_seconds.*needs step_seconds and steps"),
         ((10, 8, 100, None, None, 1.0), TypeError, "plan: call_seconds.*needs step_seconds and steps"),
         ((10, 8, 100, 1.0, 1.0, 1.0), TypeError, "plan: blocks are saved in memory"),
-        ((10, 8, 47, 1.0, None, 1.0), ValueError, "at least 48 B are needed, for one that is saved and 5 that are in use"),
+        ((10, 8, 55, 1.0, None, 1.0), ValueError, "at least 56 B are needed, for one that is saved and 6 that are in use"),
     ],
 )
 def test_errors(arguments, error, reason):
