@@ -8,13 +8,15 @@ from ..rules.linalg import euclidean
 from ..rules.names import np
 from ..rules.reductions import deviation, variance
 from ..rules.shapes import select
-from .forms import Node, Reduce, Scan, Unliftable, along, broadcast, converted, fill, indexed, lowers, mapped
+from .forms import Along, Index, Map, Node, Reduce, Scan, Unliftable, along, broadcast, converted, fill, indexed, lowers, mapped
 from .moves import reshaped
 
 __all__ = ["product", "reduced"]
 
 #: products of more multiplications than this are left to the library
 LARGEST_PRODUCT = 2**16
+#: sums of fewer terms are no innermost loops
+FEW = 8
 
 NO = np._NoValue
 
@@ -176,7 +178,10 @@ lowers(np.cumprod)(scanned("product"))
 
 
 def product(out, terms, result, *operands):
-    """Return the sum of products that letters say, as einsum: the letters that are summed stand before the last one of the result."""
+    """Return the sum of products that letters say, as einsum: the innermost loop goes along memory.
+
+    The letters that are summed stand before the last one of the result; behind it, where an operand's memory runs along them instead.
+    """
     sizes: dict[str, int] = {}
     for term, x in zip(terms, operands, strict=True):
         if len(term) != x.ndim or x.dtype.kind not in "fc":
@@ -186,9 +191,12 @@ def product(out, terms, result, *operands):
                 raise Unliftable("its axes are broadcast")
     summed = [letter for letter in sizes if letter not in result]
     work = math.prod(sizes.values())
+    few = math.prod(sizes[letter] for letter in summed) < FEW
     if work > LARGEST_PRODUCT:
         raise Unliftable(f"it takes {work} multiplications, which the library does faster")
-    apart = 1 if result and all(terms_end(term, result[-1]) for term in terms if result[-1] in term) else 0
+    last = result[-1:]
+    along_last = [runs_along(x, term) == last for term, x in zip(terms, operands, strict=True) if last in term]
+    apart = 1 if last and (all(along_last) or (all(terms_end(term, last) for term in terms if last in term) and few)) else 0
     split = len(result) - apart
     order = [*result[:split], *summed, *result[split:]]
     shape = tuple(sizes[letter] for letter in order)
@@ -200,6 +208,16 @@ def product(out, terms, result, *operands):
         total = mapped(np.multiply, total, factor)
     wide = np.dtype(float) if out.dtype == np.float32 else out.dtype
     return converted(reduced("sum", converted(total, wide), tuple(range(split, split + len(summed)))), out.dtype)
+
+
+def runs_along(x, term):
+    """Return the letter of an operand along which its elements stand one after the other in memory, "" where there is none."""
+    while isinstance(x.form, Map) and any(operand.shape == x.shape for operand in x.form.operands):
+        x = next(operand for operand in x.form.operands if operand.shape == x.shape)
+    inner = x.form.maps[-1] if isinstance(x.form, Index) and x.form.maps else None
+    if isinstance(inner, Along):
+        return term[inner.axis]
+    return "" if isinstance(x.form, Index) else term[-1:]
 
 
 def terms_end(term, letter):
