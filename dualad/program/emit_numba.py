@@ -16,14 +16,13 @@ from types import MappingProxyType
 import numpy as np
 
 from .forms import Buffer, Node, Reduce, Scatter, Unliftable
-from .fuse import Nest, Part, Plan
+from .fuse import MOST_TOGETHER, Nest, Part, Plan
 from .nests import Body, below, boxes_of, cuts_of, ends_of_rows, is_angle, literal, loops_of, neutral
 from .pull import Expression, Pull
 
 __all__ = ["Function", "Source", "emit"]
 
 MOST_SLABS, LARGEST_SLAB = 64, 1024  # beyond, every slab has loops of its own
-MOST_TOGETHER = 8  # along the last axis, whose elements are neighbours in memory, however large a slab is
 
 HEADER = '''"""Emitted by dualad: do not edit."""
 

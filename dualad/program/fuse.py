@@ -16,7 +16,7 @@ from .moves import is_element, transpose
 from .program import Program, Value, values_in
 from .pull import compose, guard, start
 
-__all__ = ["Nest", "Part", "Plan", "plan", "worth_storing"]
+__all__ = ["MOST_TOGETHER", "Nest", "Part", "Plan", "plan", "worth_storing"]
 
 #: arrays of at most so many elements are straight code, if that takes at most LONGEST operations, or LONG for more than FEW elements
 SMALL, LONGEST, LONG, FEW = 36, 4000, 1000, 8
@@ -26,6 +26,10 @@ SHORT = 8
 LARGEST = 1500
 #: arrays of more elements are not cut for the sake of one
 CUT = 256
+
+
+#: slabs along a last axis, whose elements are neighbours in memory, are computed together however large they are, if they are so few
+MOST_TOGETHER = 8
 
 
 def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
@@ -193,7 +197,7 @@ def chosen_roots(order, forced, cost):
         if node in forced or worth_storing(times(reads[node]), cost[node], stands_outside(node, reads[node])):
             stored.add(node)
             space = form.source.shape if isinstance(form, Reduce | Scatter) else node.shape
-            where = "straight" if straight(node, cost) else (space, phase[node])
+            where = "straight" if straight(node, cost) else (space[:-1] if in_slabs(node) else space, phase[node])
             reads[node] = {(where, start([(0, n) for n in node.shape]))}
             if isinstance(form, Reduce):
                 reads[form.source].add((where, start([(0, n) for n in space])))
@@ -228,6 +232,13 @@ def stands_outside(node, reads):
         return type(where) is str or any(isinstance(p, Along) and p.axis >= len(where[0]) - 1 for p in at)
 
     return isinstance(node.form, Map) and node.size >= SMALL and not any(inside(*read) for read in reads)
+
+
+def in_slabs(node):
+    """Return whether a value is another one at each position of its short last axis, which is no loop then."""
+    if not isinstance(node.form, Pieces) or node.ndim < 2 or not 2 <= node.shape[-1] <= MOST_TOGETHER:
+        return False
+    return len(node.form.regions) == node.shape[-1] and all(region.box[-1][1] - region.box[-1][0] == 1 for region in node.form.regions)
 
 
 def overlap(read):

@@ -15,6 +15,7 @@ from .sets import scipy_sparse
 __all__ = ["MODES", "Coloring", "as_pattern", "coloring"]
 
 MODES = ("forward", "reverse", "both", "symmetric", "auto")
+SMALL = 65536  # bytes
 LITTLE = 2_000_000  # steps that a second order may take without being asked for
 
 
@@ -200,6 +201,11 @@ class Coloring:
     @cached_property
     def kind(self):
         return scipy_sparse().csr_array
+
+    @cached_property
+    def signature(self):
+        """What the indices and indptr of a matrix are compared with: small ones as bytes, which is faster."""
+        return tuple(part.tobytes() if part.nbytes < SMALL else part for part in (self.indices, self.indptr))
 
     def __repr__(self):
         of = [f"{n} {'colour' + 's' * (n != 1) + ' ' if k == 0 else ''}of {what}" for k, (n, what) in enumerate(self.parts())]

@@ -93,6 +93,8 @@ class Compressed:
         self.is_compiled = isinstance(f, Jit) and executor is None
         self.made: list[tuple[Coloring, Callable]] = []
         self.only_entries = not valued and not has_aux
+        self.flat: Callable | None = None  # that call, where there is one colouring only
+        self.alone = self.is_compiled and self.only_entries  # one compiled call gives the entries, and nothing else
         self.usual = argnums == 0 and not has_aux and not self.is_compiled and executor is None
 
     def __call__(self, *args, **kwargs):
@@ -102,14 +104,16 @@ class Compressed:
 
     def data(self, args, kwargs, into=None):
         """Return the colouring, the value, the entries (in `into`, where they are compiled and it fits), and a list of the aux."""
+        if self.flat is not None and type(data := self.flat(args, kwargs, into)) is np.ndarray:
+            return self.colored.given, None, data, ()
         colors = self.colored.given or self.colored(args, kwargs)
-        if self.is_compiled:
-            made = self.made[-1][1] if self.made and self.made[-1][0] is colors else self.in_one_call(colors)
-            if self.only_entries:
-                value, data, aux = None, made.flat(args, kwargs, into), []
-            else:
-                value, parts, *aux = made(*args, **kwargs)
-                data = np.concatenate([np.ravel(part) for part in parts])
+        if self.alone:
+            flat = self.in_one_call(colors).flat
+            value, data, aux = None, flat(args, kwargs, into), ()
+            self.flat = flat if self.colored.given is colors else None
+        elif self.is_compiled:
+            value, parts, *aux = self.in_one_call(colors)(*args, **kwargs)
+            data = np.concatenate([np.ravel(part) for part in parts])
         elif self.usual and len(args) == 1 and not kwargs and (found := self.short_way(colors, args[0])) is not None:
             value, data, aux = found
         else:
@@ -138,6 +142,8 @@ class Compressed:
 
     def in_one_call(self, colors):
         """Return the function of the value and the entries of a compiled function, compiled itself; the entries may be in parts."""
+        if self.made and self.made[-1][0] is colors:
+            return self.made[-1][1]
         for k, (known, made) in enumerate(self.made):
             if known is colors:
                 self.made.append(self.made.pop(k))  # asked first next time

@@ -14,8 +14,6 @@ from .verify import verified
 
 __all__ = ["sparse_function"]
 
-SMALL = 65536  # bytes that are compared faster as a copy
-
 
 def sparse_function(f, compressed, verify, slope=None):
     """Return the function of f's arguments that returns a sparse matrix, and aux where there is one; `slope` is what is verified, if not f.
@@ -74,6 +72,10 @@ def order_of(matrix, colors, where):
     TypeError, ValueError
         Where it is no compressed sparse matrix, or not of the pattern.
     """
+    if type(matrix) is colors.kind and matrix.shape == colors.shape:
+        indices, indptr = colors.signature
+        if equal(matrix.indptr, indptr) and equal(matrix.indices, indices):
+            return None
     kind = getattr(matrix, "format", None)
     if not scipy_sparse().issparse(matrix) or kind not in ("csr", "csc"):
         raise TypeError(
@@ -103,14 +105,18 @@ def order_of(matrix, colors, where):
 
 def shares(args, kwargs, data):
     """Return whether an argument shows the memory that is to be written."""
-    plain = not kwargs and all(type(arg) is np.ndarray for arg in args)
-    return any(
-        np.may_share_memory(leaf, data) for leaf in (args if plain else optree.tree_leaves((args, kwargs))) if type(leaf) is np.ndarray
-    )
+    own = data.base is None
+    for arg in args if not kwargs else (None,):
+        if type(arg) is not np.ndarray:
+            leaves = optree.tree_leaves((args, kwargs))
+            return any(np.may_share_memory(leaf, data) for leaf in leaves if isinstance(leaf, np.ndarray))
+        if not (own and arg.base is None and arg is not data) and np.may_share_memory(arg, data):
+            return True
+    return False
 
 
-def equal(a, b):
-    """Return whether two arrays of integers are equal."""
-    if a.dtype == b.dtype and a.nbytes < SMALL:
-        return a.tobytes() == b.tobytes()
-    return a.shape == b.shape and bool((a == b).all())
+def equal(array, known):
+    """Return whether an array of integers is another, which may be its bytes."""
+    if type(known) is bytes:
+        return array.dtype.char == "i" and array.tobytes() == known
+    return array.shape == known.shape and bool((array == known).all())
