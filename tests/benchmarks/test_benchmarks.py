@@ -47,6 +47,7 @@ def test_quick_simulations_agree_with_eager_code():
     assert len([line for line in run.stdout.splitlines() if line.startswith("| ---")]) == 3 and "Fails" not in run.stdout
 
 
+@pytest.mark.long
 def test_quick_accuracy_compares_with_mpmath():
     run = quick("accuracy", "--peers", "dualad")
     assert run.returncode == 0, run.stdout + run.stderr
