@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from dualad.callers import trim
 from dualad.measured import measured as bytes_taken
 from dualad.program.jit import Jit
 
@@ -87,6 +88,25 @@ def profile(
     >>> [(row.advances, row.measured.advances, row.measured.peak_states) for row in table.rows]
     [(9, 10, 3)]
     """
+    try:
+        return _profiled(step, state, params, steps, schedules, storage, memory, pull, seed, record)
+    except Exception as error:
+        trim(error)
+        raise
+
+
+def _profiled(
+    step: Callable[..., Any],
+    state: Any,
+    params: tuple[Any, ...],
+    steps: int,
+    schedules: Iterable[Schedule] | None,
+    storage: Storage,
+    memory: float | str | None,
+    pull: Pull | None,
+    seed: Any,
+    record: Recorder | None,
+) -> Tradeoff:
     if callable(state):
         raise TypeError("profile: state is a function; a pull is given by its name: profile(step, state, pull=pull, seed=seed, steps=N)")
     if pull is None and (seed is not None or record is not None):

@@ -6,6 +6,7 @@ from time import monotonic, perf_counter
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
+from dualad.callers import trim
 from dualad.progress import Bar
 
 from .actions import Action, Advance, Drop, Save
@@ -424,24 +425,16 @@ def reverse(
     >>> result.final == 1.5**8, result.cotangent == 8 * 1.5**7
     (True, True)
     """
-    sweep = Sweep(
-        step,
-        state,
-        steps=steps,
-        schedule=schedule,
-        storage=storage,
-        stats=stats,
-        until=until,
-        max_steps=max_steps,
-        progress=progress,
-        check=check,
-        token=token,
-        record=record,
-    )
-    with sweep:
-        final = sweep.forward()
-        cotangent = sweep.backward(pull, seed(sweep._session.copy(final)) if callable(seed) else seed)
-    return Result(final, cotangent, sweep.stats)
+    options: dict[str, Any] = {"schedule": schedule, "storage": storage, "stats": stats, "until": until, "max_steps": max_steps}
+    try:
+        sweep = Sweep(step, state, steps=steps, progress=progress, check=check, token=token, record=record, **options)
+        with sweep:
+            final = sweep.forward()
+            cotangent = sweep.backward(pull, seed(sweep._session.copy(final)) if callable(seed) else seed)
+        return Result(final, cotangent, sweep.stats)
+    except Exception as error:
+        trim(error)
+        raise
 
 
 def _length(value: object, argument: str) -> int:

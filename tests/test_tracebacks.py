@@ -60,6 +60,21 @@ CALLS = {
 }
 
 
+def reversed_sweep(f, step=lambda k, x: x * x, pull=lambda k, x, g: g, **options):
+    return checkpoint.sweep.reverse(step, pull, X, X, steps=4, **options)
+
+
+SWEEPS = {
+    "step": lambda f: reversed_sweep(f, step=lambda k, x: f(x) if k == 2 else x * x),
+    "pull": lambda f: reversed_sweep(f, pull=lambda k, x, g: f(x)),
+    "seed": lambda f: checkpoint.sweep.reverse(lambda k, x: x, lambda k, x, g: g, X, f, steps=4),
+    "record": lambda f: reversed_sweep(f, record=lambda k, x: f(x), schedule=checkpoint.Mixed(3)),
+    "checked": lambda f: reversed_sweep(f, pull=lambda k, x, g: f(x), check=True),
+    "profile": lambda f: checkpoint.profile(lambda k, x: f(x), X, steps=4),
+    "profile of an engine": lambda f: checkpoint.profile(lambda k, x: x, X, pull=lambda k, x, g: f(x), seed=X, steps=4),
+}
+
+
 @pytest.fixture
 def trimmed(monkeypatch):
     monkeypatch.delenv("DUALAD_FULL_TRACEBACK", raising=False)
@@ -84,9 +99,18 @@ def test_only_the_users_lines_are_left(call, f, trimmed):
     assert innermost.name == ("mistake" if f is in_chain else f.__name__) and Path(innermost.filename) == Path(__file__)
 
 
+@pytest.mark.parametrize("call", SWEEPS.values(), ids=SWEEPS)
+def test_of_sweeps_and_profiles_too(call, trimmed):
+    with pytest.raises(AttributeError) as caught:
+        call(mistake)
+    assert not ours(caught.value) and traceback.extract_tb(caught.value.__traceback__)[-1].name == "mistake"
+
+
 @pytest.mark.parametrize(
     "call",
     [
+        lambda: reversed_sweep(None, schedule="ctz"),
+        lambda: checkpoint.profile(mistake, X, steps=0),
         lambda: checkpoint.grad(np.sum, 3)(X),
         lambda: checkpoint.grad(lambda x: x)(X),
         lambda: dualad.jvp(np.sin, X, X),
