@@ -13,6 +13,7 @@ __all__ = ["all_finite", "primitive", "ratio", "strong_multiply", "zero_wins"]
 
 
 PLAIN = {np.ndarray, np.float64, float, int, bool, str, type(None)}
+INDICES = {*PLAIN, slice, tuple, type(...)}  # what stands in tuples and is not traced itself
 
 
 def primitive(fn: Callable[Rest, Result]) -> Callable[Rest, Result]:
@@ -49,7 +50,7 @@ def primitive(fn: Callable[Rest, Result]) -> Callable[Rest, Result]:
             kind = type(arg)
             if kind not in PLAIN:
                 apply = getattr(kind, "__dualad_apply__", None)
-                if apply is None and kind is tuple and not PLAIN.issuperset(map(type, arg)):  # an index with traced integers in it
+                if apply is None and kind is tuple and not INDICES.issuperset(map(type, arg)):  # an index with traced integers in it
                     apply = next(filter(None, (getattr(type(part), "__dualad_apply__", None) for part in arg)), None)
                 if apply is not None:
                     return apply(call, args, kwargs)

@@ -189,8 +189,9 @@ def pad(x, pad_width, mode="constant", **options):
             raise IndexError(f"numpy.pad: pad_width is {pad_width!r}, the array has {ndim} axes")
         widths = np.array([(w, w) if ndim_of(w) == 0 else w for w in (pad_width.get(i, pad_width.get(i - ndim, 0)) for i in range(ndim))])
     else:
-        widths = np.broadcast_to(pad_width, (ndim, 2))
-    widths = tuple((int(before), int(after)) for before, after in widths)
+        widths = ((pad_width, pad_width),) * ndim if type(pad_width) is int else np.broadcast_to(pad_width, (ndim, 2))
+    if type(widths) is not tuple:
+        widths = tuple((int(before), int(after)) for before, after in widths)
     if not widths:
         return np.copy(x)
     if mode == "constant":
