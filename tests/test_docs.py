@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 import types
@@ -33,7 +34,7 @@ def test_every_public_name_is_in_the_api():
 @pytest.mark.parametrize("name", sorted(listed()))
 def test_what_the_api_names_exists(name):
     module, _, attribute = name.rpartition(".")
-    assert hasattr(sys.modules[module], attribute)
+    assert hasattr(importlib.import_module(module), attribute)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

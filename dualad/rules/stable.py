@@ -108,12 +108,12 @@ def expm1_partial(ans, x):
 
 def tanh_keeps(ans):
     """Return whether 1 - ans**2 keeps its digits."""
-    return ans.dtype is FLOAT and ans.item(ans.argmax()) <= 0.99 and ans.item(ans.argmin()) >= -0.99
+    return ans.dtype is FLOAT and ans.size > 0 and ans.item(ans.argmax()) <= 0.99 and ans.item(ans.argmin()) >= -0.99
 
 
 def expm1_keeps(ans):
     """Return whether ans + 1 keeps its digits."""
-    return ans.dtype is FLOAT and ans.item(ans.argmin()) >= -0.99
+    return ans.dtype is FLOAT and ans.size > 0 and ans.item(ans.argmin()) >= -0.99
 
 
 def sech_squared_far(x):
