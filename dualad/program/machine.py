@@ -63,17 +63,25 @@ class Method(ctypes.Structure):
 
 #: the functions of this process by digest, and what CPython reads as long as they live; machine code is never given back
 made: dict[str, Callable] = {}
-kept: list[Method] = []
+kept: list = []
 
 
 def compiled(module, text: str, name: str, kinds: list):
-    """Return the function `name` of an emitted module, compiled for arguments of these kinds: ``(shape, dtype)``, or a number's dtype."""
+    """Return the function `name` of an emitted module, compiled for arguments of these kinds: ``(shape, dtype)``, or a number's dtype.
+
+    An array stands for itself, a constant: it is no argument of what is returned.
+    """
     told = list(map(type_of, kinds))
-    digest = hashlib.sha256(f"{text}{name}{told}".encode()).hexdigest()[:24]
+    constants = {i: kind for i, kind in enumerate(kinds) if isinstance(kind, np.ndarray)}
+    contents = [(i, hashlib.sha256(array.tobytes()).hexdigest()) for i, array in constants.items()]
+    digest = hashlib.sha256(f"{text}{name}{told}{contents}".encode()).hexdigest()[:24]
     with LOCK:
         if digest not in made:
             _, holder = engine()
-            holder.add_object_file(binding.ObjectFileRef.from_data(kept_code(module, text, name, told, digest)))
+            for i, array in constants.items():
+                kept.append(array)
+                binding.add_symbol(f"constant_{digest}_{i}", array.ctypes.data)
+            holder.add_object_file(binding.ObjectFileRef.from_data(kept_code(module, text, name, told, digest, set(constants))))
             method = Method(name.encode(), holder.get_function_address(f"enter_{digest}"), FASTCALL, None)
             kept.append(method)
             make = ctypes.pythonapi.PyCFunction_NewEx
@@ -82,7 +90,7 @@ def compiled(module, text: str, name: str, kinds: list):
         return made[digest]
 
 
-def kept_code(module, text, name, kinds, digest) -> bytes:
+def kept_code(module, text, name, kinds, digest, constants) -> bytes:
     """Return the machine code of a function: that on disk next to its module, if there is any."""
     path = Path(module.__file__)
     file = path.parent / "__pycache__" / f"{path.stem}.{name}-{digest}.nbo"
@@ -90,7 +98,7 @@ def kept_code(module, text, name, kinds, digest) -> bytes:
     if cached:
         with contextlib.suppress(OSError):
             return file.read_bytes()
-    code = engine()[0].emit_object(optimised(with_entry(module, text, name, kinds, digest)))
+    code = engine()[0].emit_object(optimised(with_entry(module, text, name, kinds, digest, constants)))
     if cached:
         with contextlib.suppress(OSError):
             file.parent.mkdir(mode=0o700, exist_ok=True)
@@ -99,6 +107,8 @@ def kept_code(module, text, name, kinds, digest) -> bytes:
 
 
 def type_of(kind):
+    if isinstance(kind, np.ndarray):
+        return Array.of(kind.dtype, kind.shape)
     return Array.of(np.dtype(kind[1]), kind[0]) if isinstance(kind, tuple) else number_type(np.dtype(kind))
 
 
@@ -160,13 +170,16 @@ wrong:
 }}"""
 
 
-def with_entry(module, text, name, kinds, digest):
-    """Return the LLVM code of a function, and of what Python calls: ``enter(self, arguments, count)``."""
+def with_entry(module, text, name, kinds, digest, constants=frozenset()):
+    """Return the LLVM code of a function, and of what Python calls: ``enter(self, arguments, count)``.
+
+    The positions in `constants` are no arguments; they are found under names of their own.
+    """
     function, code = translated(text, vars(module), name, kinds)
     lines = [
         "  %status = alloca i64",
         "  store i64 0, ptr %status",
-        f"  %right = icmp eq i64 %count, {len(kinds)}",
+        f"  %right = icmp eq i64 %count, {len(kinds) - len(constants)}",
         "  br i1 %right, label %given, label %miscounted",
         "miscounted:",
         "  call void @PyErr_SetString(ptr @dualad_TypeError, ptr @message_type)",
@@ -174,11 +187,16 @@ def with_entry(module, text, name, kinds, digest):
         "given:",
     ]
     passed = ["ptr %status"]
+    place = 0
     for i, kind in enumerate(kinds):
-        lines += [f"  %p{i} = getelementptr ptr, ptr %arguments, i64 {i}", f"  %o{i} = load ptr, ptr %p{i}"]
+        if i in constants:
+            passed.append(f"ptr @constant_{digest}_{i}")
+            continue
+        lines += [f"  %p{i} = getelementptr ptr, ptr %arguments, i64 {place}", f"  %o{i} = load ptr, ptr %p{i}"]
         array = isinstance(kind, Array)
         lines += [f"  {line.format(i)}" for line in (["%n{0} = call ptr @pointer(ptr %o{0})"] if array else CONVERTED[kind])]
         passed.append(f"{'ptr' if array else kind} %n{i}")
+        place += 1
     call = [f"  call {function.result} @{function.name}({', '.join(passed)})"]
     if function.loops:
         call = ["  %thread = call ptr @PyEval_SaveThread()", *call, "  call void @PyEval_RestoreThread(ptr %thread)"]
@@ -204,7 +222,7 @@ def with_entry(module, text, name, kinds, digest):
         "  ret ptr @dualad_none",
     ]
     declared = [f"declare {result} @{name}({', '.join(kinds)})" for name, (result, *kinds) in PYTHON.items()]
-    declared += [f"@{name} = external global i8" for name in OBJECTS]
+    declared += [f"@{name} = external global i8" for name in (*OBJECTS, *(f"constant_{digest}_{i}" for i in sorted(constants)))]
     messages = [f'@message_{name} = internal constant [{len(m) + 1} x i8] c"{m}\\00"' for name, m in MESSAGES.items()]
     entry = f"define ptr @enter_{digest}(ptr %self, ptr %arguments, i64 %count) {{"
     return "\n".join([*declared, *messages, code, POINTER, entry, *lines, "}"])

@@ -21,6 +21,8 @@ from .units import STEPS
 __all__ = ["Native", "compile_numba", "compiled", "too_long"]
 
 
+#: bytes of constant arrays that a part holds itself; others are arguments
+SMALL = 4096
 #: lines of source, in more than so many loop nests, beyond which compiling takes ten seconds or more
 LONGEST_SOURCE, MANY_NESTS = 3000, 12
 
@@ -50,7 +52,8 @@ class Native:
     source : the emitted source.
     notes : what was fused into how many loops, what is called, what is stored.
     module : the emitted module: ``part0`` is compiled and takes buffers only, in the order of ``buffers``.
-    plan, buffers : how the program is computed; the nodes whose buffers each part takes.
+    plan, buffers : how the program is computed; the nodes whose buffers the part of each step takes.
+    fixed : the small constant arrays, which parts hold themselves.
     """
 
     def __init__(self, program: Program, threads: int | None = None):
@@ -62,8 +65,9 @@ class Native:
         self.source = self.emitted.text
         self.notes = notes(self.plan, self.emitted)
         self.module = self.load()
-        self.buffers = list(self.emitted.parts.values())
+        self.fixed: dict[Node, np.ndarray] = {}
         self.functions = self.compile()
+        self.buffers = {k: [node for node in nodes if node not in self.fixed] for k, nodes in self.emitted.parts.items()}
         self.raw, self.call, self.raw_flat, self.flat = self.callers()
 
     def load(self):
@@ -75,10 +79,12 @@ class Native:
         reason = too_long(self.source, self.emitted.nests, self.plan.program)
         if reason is not None:
             raise OverflowError(reason)
-        functions = [
-            compiled(self.module, self.source, f"part{i}", [*map(kind_of, nodes), *(["int64"] if k in self.emitted.blocks else [])])
-            for i, (k, nodes) in enumerate(self.emitted.parts.items())
-        ]
+        small = [node for node in self.emitted.constants if node.shape and node.form.array.nbytes <= SMALL]
+        self.fixed = {node: prepared(node, node.form.array) for node in small}
+        functions = []
+        for i, (k, nodes) in enumerate(self.emitted.parts.items()):
+            kinds = [self.fixed[node] if node in self.fixed else kind_of(node) for node in nodes]
+            functions.append(compiled(self.module, self.source, f"part{i}", [*kinds, *(["int64"] if k in self.emitted.blocks else [])]))
         seal(self.module)
         return functions
 
@@ -142,7 +148,7 @@ class Native:
                 space[f"{names[node]}_dtype"] = node.dtype
                 allocated.append(f"{names[node]} = empty({node.shape}, {names[node]}_dtype)")
         parts = []
-        for k, function, parameters in zip(self.emitted.parts, self.functions, self.buffers, strict=True):
+        for (k, parameters), function in zip(self.buffers.items(), self.functions, strict=True):
             space[f"part{k}"] = function
             given = ", ".join(names[node] for node in parameters)
             blocks = self.emitted.blocks.get(k)
@@ -210,7 +216,7 @@ class Native:
             held.update((node, np.empty(node.shape, node.dtype)) for node in made)
             for k, step in enumerate(plan.steps):
                 if k in compiled:
-                    arguments = [prepared(node, held[node]) for node in self.emitted.parts[k]]
+                    arguments = [prepared(node, held[node]) for node in self.buffers[k]]
                     if k in self.emitted.blocks:
                         self.run(compiled[k], self.emitted.blocks[k], arguments)
                     else:
@@ -245,13 +251,23 @@ def compiled(module, source, name, kinds):
     from numba import types
 
     def type_of(kind):
+        kind = (kind.shape, kind.dtype) if isinstance(kind, np.ndarray) else kind
         dtype = np.dtype(kind[1] if isinstance(kind, tuple) else kind)
         scalar = types.boolean if dtype.kind == "b" else getattr(types, dtype.name)
         return types.Array(scalar, len(kind[0]), "C") if isinstance(kind, tuple) else scalar
 
     function = getattr(module, name)
     function.compile(tuple(map(type_of, kinds)))
-    return next(iter(function.overloads.values())).entry_point
+    run = next(iter(function.overloads.values())).entry_point
+    constants = {i: kind for i, kind in enumerate(kinds) if isinstance(kind, np.ndarray)}
+    if not constants:
+        return run
+
+    def with_constants(*given):
+        rest = iter(given)
+        return run(*(constants[i] if i in constants else next(rest) for i in range(len(kinds))))
+
+    return with_constants
 
 
 def compile_numba(program: Program, threads: int | None = None) -> Native:

@@ -94,7 +94,7 @@ class Interpreted(Native):
         return module
 
     def compile(self):
-        return [getattr(self.module, f"part{k}") for k in range(len(self.buffers))]
+        return [getattr(self.module, f"part{k}") for k in range(len(self.emitted.parts))]
 
 
 class Tolerant:

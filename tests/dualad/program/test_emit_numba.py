@@ -53,7 +53,7 @@ def agrees(f, *args, rtol=1e-13, native=None):
 
 
 def assembly_of(native):
-    return assembly(native.module, native.source, "part0", list(map(kind_of, native.buffers[0])))
+    return assembly(native.module, native.source, "part0", list(map(kind_of, next(iter(native.emitted.parts.values())))))
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")
@@ -325,3 +325,14 @@ def test_products_go_along_memory():
         assert "[j, " not in source and "[j]" in source
     few = agrees(lambda a, b: a[:, :3] @ b[:, :3].T, a, v, rtol=1e-12)
     assert "for j in range(3)" not in few.source
+
+
+def test_small_constants_are_part_of_the_machine_code():
+    """As arguments each costs 10 ns a call, and a Jacobian has one for each column of a seed. Equal sources may differ in them."""
+    x, whole = np.linspace(0.1, 1.0, 50), np.arange(1000.0)
+    for weights in (np.arange(50.0), np.arange(50.0)[::-1] ** 2):
+        native = agrees(lambda x, w=weights: np.sin(x) * w + np.sum(x * w), x)
+        assert len(native.fixed) == 1
+        agrees(lambda x, w=weights: (x + 1j) * w, x)  # which numba compiles
+        agrees(lambda x, w=weights: np.sum(np.linalg.inv(x[:4].reshape(2, 2) + np.eye(2) * 3.0) * w[:4].reshape(2, 2)), x)
+    assert not agrees(lambda x: np.sum(x) * whole, x).fixed

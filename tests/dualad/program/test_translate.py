@@ -43,7 +43,7 @@ def filled(rng, kind):
 def test_emitted_programs_as_numba_compiles_them(name):
     native = compile_numba(SOURCES[name])
     rng = np.random.default_rng(3)
-    for k, nodes in enumerate(native.buffers):
+    for k, nodes in enumerate(native.emitted.parts.values()):
         kinds = list(map(kind_of, nodes))
         arguments = [filled(rng, kind) for kind in kinds]
         results = []
