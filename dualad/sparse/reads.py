@@ -107,7 +107,7 @@ def reads(program, active):
                 continue
         later.append(operation)
     used = {value for operation in later for value in operation.reads} | set(values_in(program.outputs))
-    return {value: places for value, places in columns.items() if value in used and places.max(initial=-1) >= 0}, later
+    return {value: places for value, places in columns.items() if value in used}, later
 
 
 def together(program, columns, later, colors):
@@ -115,8 +115,9 @@ def together(program, columns, later, colors):
     from .detect import dependencies
 
     rest = Program()
-    rest.inputs, rest.constants, rest.count = [*columns, *program.inputs], program.constants, program.count
-    rest.inputs = list(dict.fromkeys(rest.inputs))
+    rest.inputs = list(dict.fromkeys([*columns, *program.inputs]))
+    columns = {value: places for value, places in columns.items() if places.max(initial=-1) >= 0}  # the others are what was padded with
+    rest.constants, rest.count = program.constants, program.count
     rest.operations, rest.outputs = later, program.outputs
     sizes = [out.size for out in program.outputs]
     width = sum(value.size for value in columns)

@@ -52,6 +52,7 @@ READ = {
     "one element": (lambda u: u[3] * u, LINE),
     "chosen": (lambda u: u[np.array([3, 1, 1, 7])] ** 2, LINE),
     "masked": (lambda u: np.where(MASK, u, 2.0 * u) * np.where(MASK, 0.0, 1.0), LINE),
+    "what was padded with": (lambda u: np.pad(u, 2)[:4] * u[:4] + np.pad(u, 3)[:2].sum(), LINE),
     "squares": (bratu, SQUARE),
     "turned": (lambda u: u.T[1:] * u.T[:-1], SQUARE),
     "sums of rows": (lambda u: np.sum(u**2, axis=1), SQUARE),
