@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -89,15 +90,14 @@ def _compare(options: argparse.Namespace) -> str:
 
 
 def _plan(options: argparse.Namespace) -> str:
-    return str(plan(options.steps, options.state, options.memory, options.step_seconds, options.save_seconds))
+    text, width = str(plan(options.steps, options.state, options.memory, options.step_seconds, options.save_seconds)), _width()
+    if width is None:
+        return text
+    return "\n".join(textwrap.fill(line, max(width, 30), subsequent_indent=" " * 10) for line in text.splitlines())
 
 
 def _profile(options: argparse.Namespace) -> str:
-    step, *rest = options.objects
-    if not rest:
-        raise TypeError("profile: give a step and a state, such as pendulum:step pendulum:state")
-    state, *params = rest
-    table = profile(step, state, *params, steps=options.steps, schedules=options.schedules, memory=options.memory)
+    table = profile(options.step, options.state, *options.params, steps=options.steps, schedules=options.schedules, memory=options.memory)
     if options.plot is not None:
         table.plot(options.plot)
     return table.to_markdown() if options.markdown else table.to_text(_width())
@@ -185,7 +185,9 @@ def _parser() -> argparse.ArgumentParser:
         help="table of what schedules take, measured",
         description="Run a chain and its reverse sweep under several schedules, and measure times and memory.",
     )
-    command.add_argument("objects", type=_option(imported), nargs="+", metavar="STEP STATE [PARAM ...]", help=OBJECTS)
+    command.add_argument("step", type=_option(imported), metavar="STEP", help=OBJECT)
+    command.add_argument("state", type=_option(imported), metavar="STATE", help="its first state")
+    command.add_argument("params", type=_option(imported), nargs="*", metavar="PARAM", help="its params")
     command.add_argument("--memory", type=size, metavar="SIZE", help='also the best schedule for this budget: "2 GB"')
     command.add_argument("--schedules", type=several, metavar="S,S,...", help=f"each {FORMS} (default: a selection)")
     command.add_argument("--markdown", action="store_true", help="print the table in Markdown")
@@ -193,7 +195,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-OBJECTS = "the step of a chain, its state and its params: module:name in the folder you are in, such as pendulum:step, or a literal"
+OBJECT = "the step of a chain: module:name in the folder you are in, such as pendulum:step; what follows may also be a literal"
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -149,7 +149,10 @@ def test_profile(capsys, tmp_path, monkeypatch):
     out = capsys.readouterr().out
     assert "one simulation takes" in out and "reverse sweep" in out and "Revolve(slots=3)" in out
     assert main([*words.split(), "--markdown"]) == 0 and capsys.readouterr().out.startswith("|")
-    assert main(["profile", "pendulum_of_a_test:step", "--steps", "3"]) == 2 and "give a step and a state" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["profile", "pendulum_of_a_test:step", "--steps", "3"])
+    error = capsys.readouterr().err
+    assert "arguments are required: STATE" in error and " STEP STATE [PARAM ...]\n" in error
     for word, reason in (
         ("pendulum_of_a_test:nothing", "has no attribute"),
         ("no_such_module:step", "No module named"),
@@ -158,3 +161,10 @@ def test_profile(capsys, tmp_path, monkeypatch):
         with pytest.raises(SystemExit):
             main(["profile", word, "1.0", "--steps", "3"])
         assert reason in capsys.readouterr().err
+
+
+def test_the_reason_of_a_plan_is_wrapped(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["plan", "--steps", "1e6", "--state", "8MB", "--memory", "2GB"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and max(map(len, lines)) <= 60 and lines[-1].startswith(" " * 10)
