@@ -210,7 +210,7 @@ class Function:
         if rest or checks:
             self.guarded(nest, self.body(nest, whole, False, alone), rest, whole, checks, alone)
         for root in nest.roots:
-            if isinstance(root.form, Reduce) and (nest.rows or not root.shape):
+            if is_total(root):
                 self.lines.append((root, f"[{'block' if nest.rows else '()'}] = {self.total(root)}"))
 
     def slabs(self, nest, axis):
@@ -282,9 +282,13 @@ class Function:
         for root in nest.roots:
             if isinstance(root.form, Reduce):
                 start_from = neutral(root.form.name, root.dtype)
-                if nest.rows or not root.shape:
+                if is_total(root):
                     self.lines.append(f"{self.total(root)} = {start_from}")
-                elif not alone or not suffix(root.form.axes, len(nest.shape)):
+                elif alone and suffix(root.form.axes, len(nest.shape)):
+                    continue
+                elif nest.rows:
+                    self.lines += ["for i0 in range(block_low, block_high):", f"    {self.buffer(root)}[i0] = {start_from}"]
+                else:
                     self.lines.append(f"{self.buffer(root)}[...] = {start_from}")
 
     def body(self, nest, box, fast, alone):
@@ -351,6 +355,11 @@ class Function:
         names = ", ".join([*(self.buffers.name(node) for node in self.parameters), *(["block"] if self.block else [])])
         before = [*self.before, *self.tables, "@njit(**OPTIONS, cache=CACHED)"]
         return "\n".join([*before, f"def {self.title}({names}):", *(body or ["    pass"])])
+
+
+def is_total(root):
+    """Return whether a root is a reduction over all axes; in a nest in blocks, each has one."""
+    return isinstance(root.form, Reduce) and len(root.form.axes) == root.form.source.ndim
 
 
 def in_block(nest, ranges, offset=None):

@@ -33,7 +33,7 @@ def in_blocks(plan: Plan) -> Plan:
             if kept:
                 steps.append(Part(kept))
             nest.rows, kept = rows, []
-            sums = [root for root in nest.roots if isinstance(root.form, Reduce)]
+            sums = [root for root in nest.roots if isinstance(root.form, Reduce) and not root.shape]
             nest.roots = [partial_of(root, nest, plan) if root in sums else root for root in nest.roots]
             steps.append(Part([nest]))
             if sums:
@@ -46,10 +46,15 @@ def in_blocks(plan: Plan) -> Plan:
 
 def rows_of(nest):
     """Return how many rows a block of a nest has, 0 if it is not cut into blocks."""
-    if nest.kind != "loops" or math.prod(nest.shape) < LARGE or any(isinstance(r.form, Reduce) and r.shape for r in nest.roots):
+    if nest.kind != "loops" or math.prod(nest.shape) < LARGE or any(map(across_rows, nest.roots)):
         return 0
     rows = max(-(-nest.shape[0] // MOST), -(-BLOCK // math.prod(nest.shape[1:])))
     return rows if rows < nest.shape[0] else 0
+
+
+def across_rows(root):
+    """Return whether a root is a reduction that has elements of its own, to which all rows contribute."""
+    return isinstance(root.form, Reduce) and root.shape and 0 in root.form.axes
 
 
 def partial_of(root, nest, plan):

@@ -40,6 +40,8 @@ CASES = {
     "sum of rolls": (lambda u: np.sum(spread(u) ** 2), (U,)),
     "all and any": (lambda x, y: (np.all(x > -9.0), np.any(x > y)), (X, Y)),
     "reduction along an axis": (lambda u: (np.sum(u * u, axis=1), np.sum(u * u, axis=0), u * 2.0), (U,)),
+    "reductions of rows": (lambda u: (np.sum(spread(u), axis=1), np.max(sliced(u) * u, 1), u * 2.0, np.sum(u * u)), (U,)),
+    "reductions of the middle axis": (lambda u: np.sum(np.sin(u[:, None, :] * u[:, :9, None]), 1) - np.min(u * u, 1)[:, None], (U,)),
     "a call between": (lambda u: np.linalg.det(u @ u.T / 400.0 + np.eye(61)) * u, (U,)),
     "large angles": (lambda x, y: np.sin(x * 2.0**31) + np.sum(np.cos(y * 2.0**31)), (X, Y)),
     "cumulated": (lambda x, y: np.cumsum(x) * y, (X, Y)),
