@@ -10,6 +10,7 @@ from collections import OrderedDict
 import dask.array as da
 import numpy as np
 
+from .rules import names
 from .rules.calling import public_name, signature
 from .rules.indexing import cast, discretize, getitem, is_basic, restate, scatter
 from .rules.kinds import ROWS, Elementwise
@@ -21,7 +22,7 @@ from .rules.ufuncs import fmax_share, larger_share
 __all__ = ["CALLS", "as_dask", "computed", "remember"]
 
 #: functions of elements that have no elementwise row
-OF_ELEMENTS = {select, larger_share, fmax_share, np.real, np.imag, np.round, np.around, np.isclose, np.isreal, np.iscomplex, np.fix}
+OF_ELEMENTS = {select, larger_share, fmax_share, np.real, np.imag, np.round, np.around, np.isclose, np.isreal, np.iscomplex, names.np.fix}
 
 
 #: the chunks of the arrays met last, by shape: zeros and what is broadcast, as cotangents of sums are, are made in them
