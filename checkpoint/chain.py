@@ -111,10 +111,10 @@ def chain(
     storage : Storage, optional
         Where saved states live: ``Memory()``, the default, or ``Disk()``; two tiers with ``Tiered``. With
         ``Disk(path, resume=True)`` the same call goes on where a killed process stopped, also its outs and the gradients by inputs.
-    memory : int or str, optional
+    memory : number or str, optional
         Instead of a schedule: a limit such as ``"2 GB"`` for all that the chain holds, saved states, parameters, inputs, outs, gradients
-        and the record of a step, for which `plan` chooses one (see ``stats.reason``). What a step allocates while it is evaluated and
-        frees again, and what the rest of the program holds, comes on top.
+        and what a step and its pull take, for which `plan` chooses one (see ``stats.reason``). The last is measured in a trial of step 0
+        (with ``resume=True`` estimated, so that another process finds the same schedule). What the rest of the program holds comes on top.
     stats : Stats, optional
         Filled in place in reverse mode: steps, advances, pulls, saves, loads, peak_states, peak_bytes, seconds.
     until : function ``until(k, state) -> bool``, optional
