@@ -117,8 +117,8 @@ def boxes_of(cuts):
 def ends_of_rows(fast, rest):
     """Return the ranges that the loop along a row has in `rest`, by the bounds of the outer loops, if these are those of a box in `fast`.
 
-    In the rows of that box they are met while its rows are in the cache. Return the other boxes, too: they are either all or none, as a
-    nest has the loops with conditions once, unless its rows would not be in the cache any more.
+    In the rows of that box they are met while its rows are in the cache. Return the other boxes, too: all, if the loops with conditions
+    are needed for some of them anyway and the nest is small.
     """
     outer = {box[:-1] for box in fast if len(box) > 1}
     ends: dict = {}
