@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .forms import Buffer, Node, Reduce, Scatter, Unliftable
+from .forms import Along, Buffer, Node, Reduce, Scatter, Unliftable
 from .fuse import MOST_TOGETHER, Nest, Part, Plan
 from .nests import Body, below, boxes_of, cuts_of, ends_of_rows, is_angle, literal, loops_of, neutral
 from .pull import Expression, Pull
@@ -23,6 +23,8 @@ from .pull import Expression, Pull
 __all__ = ["Function", "Source", "emit"]
 
 MOST_SLABS, LARGEST_SLAB = 64, 1024  # beyond, every slab has loops of its own
+#: the steps that are taken at once, in nests of so few operations, whose innermost loop is not shorter
+JAM, MOST_JAMMED, SHORTEST = 4, 16, 8
 
 HEADER = '''"""Emitted by dualad: do not edit."""
 
@@ -176,7 +178,7 @@ class Function:
         self.loops_emitted += 1
         whole = [(0, n) for n in nest.shape]
         trial = self.pull(whole)
-        targets = self.targets(nest, trial)
+        targets = self.targets(nest, trial, trial.own)
         cuts = cuts_of(trial, targets)
         axis = None if nest.rows else slab_axis(nest, cuts)
         if axis is not None and self.slabs(nest, axis):
@@ -188,7 +190,9 @@ class Function:
             body = Body(self, ((0, count),), True, False, trial.own)
             size = count // nest.shape[0]
             ranges = [(f"{size} * block_low", f"{size} * block_high") if nest.rows else ("0", str(count))]
-            pairs = [(self.fill(nest, trial, targets, body, alone), ranges)]
+            pairs = [(self.fill(nest, targets, [trial.own], body, alone), ranges)]
+        elif alone and jams(nest, trial, targets):
+            pairs = self.jammed(nest, whole)
         else:
             pairs = [(self.body(nest, box, True, alone), in_block(nest, bounds(box), box[0][0])) for box in fast]
         checks = any(body.checks for body, _ in pairs)
@@ -212,6 +216,31 @@ class Function:
         for root in nest.roots:
             if is_total(root):
                 self.lines.append((root, f"[{'block' if nest.rows else '()'}] = {self.total(root)}"))
+
+    def jammed(self, nest, whole):
+        """Return bodies with the bounds of their loops, of which the last but one takes `JAM` steps at once; what is left comes after it.
+
+        An element that all of these steps add to is loaded and stored once for them, and the order of the additions stays.
+        """
+        *outer, (_, count), inner = whole
+        axis, turns = len(outer), count // JAM
+        pairs = []
+        if turns:
+            pull = self.pull([*outer, (0, turns), inner])
+            steps = [Along(axis, ((0, turns, JAM, step),)) for step in range(JAM)]
+            pairs.append((pull, [(*pull.own[:axis], step, pull.own[-1]) for step in steps]))
+        if count % JAM:
+            pull = self.pull([*outer, inner])
+            pairs.append((pull, [(*pull.own[:-1], step, pull.own[-1]) for step in range(turns * JAM, count)]))
+        return [
+            (
+                self.fill(
+                    nest, [target for at in places for target in self.targets(nest, pull, at)], places, Body(self, pull.box, True), True
+                ),
+                in_block(nest, bounds(pull.box), pull.box[0][0]),
+            )
+            for pull, places in pairs
+        ]
 
     def slabs(self, nest, axis):
         """Emit roots that are another expression at each position of an axis: the loops are over the other axes, and store into all.
@@ -263,9 +292,9 @@ class Function:
         self.tables.append(f"{name} = np.array({list(map(list, rows))})")
         return name
 
-    def targets(self, nest, pull):
-        """Return the expression of each root at the loops' index."""
-        return [self.target(root, pull, pull.own) for root in nest.roots]
+    def targets(self, nest, pull, at):
+        """Return the expression of each root at an index."""
+        return [self.target(root, pull, at) for root in nest.roots]
 
     def target(self, root, pull, at):
         """Return the expression of a root at an index; of a reduction, what it accumulates."""
@@ -294,15 +323,18 @@ class Function:
     def body(self, nest, box, fast, alone):
         """Return the body of the loops over a box."""
         pull = self.pull(box)
-        return self.fill(nest, pull, self.targets(nest, pull), Body(self, box, fast), alone)
+        return self.fill(nest, self.targets(nest, pull, pull.own), [pull.own], Body(self, box, fast), alone)
 
-    def fill(self, nest, pull, targets, body, alone):
+    def fill(self, nest, targets, places, body, alone):
+        """Let a body compute the targets, those of all roots at each place in turn."""
         body.evaluate(targets)
-        for root, expression in zip(nest.roots, targets, strict=True):
+        for k, root in enumerate(nest.roots):
+            elements = list(zip(targets[k :: len(nest.roots)], places, strict=True))
             if isinstance(root.form, Reduce):
-                body.accumulate(root, expression, pull.own, alone and suffix(root.form.axes, len(pull.own)))
-            else:
-                body.store(root, expression, pull.own)
+                body.accumulate(root, elements, alone and suffix(root.form.axes, len(nest.shape)))
+                continue
+            for expression, at in elements:
+                body.store(root, expression, at)
         return body
 
     def scan(self, nest):
@@ -391,6 +423,20 @@ def slab_axis(nest, cuts):
         if count == len(edges) - 1 <= MOST_SLABS and size > 1 and (few or (count >= 4 and size <= LARGEST_SLAB)):
             return axis
     return None
+
+
+def jams(nest, pull, targets):
+    """Return whether the last but one of a nest's loops takes several steps at once (see `jammed`).
+
+    That saves most of the time where little is computed for an element of a reduction: the products of matrices, sums over first axes.
+    """
+    if len(nest.shape) < 2 + bool(nest.rows) or nest.shape[-1] < SHORTEST or nest.shape[-2] < JAM or pull.conditions:
+        return False
+    last, inner = len(nest.shape) - 2, len(nest.shape) - 1
+    sums = [{last, inner} & {*root.form.axes} for root in nest.roots if isinstance(root.form, Reduce)]
+    if {last, inner} in sums or not ({last} in sums or {inner} in sums):
+        return False
+    return len([expression for expression in below(targets) if expression.args]) <= MOST_JAMMED
 
 
 def suffix(axes, count):

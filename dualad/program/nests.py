@@ -28,6 +28,7 @@ COMBINE = {
     "sum": "plus({}, {})", "product": "times({}, {})", "maximum": "maximum({}, {})", "minimum": "minimum({}, {})",
     "all": "{} & {}", "any": "{} | {}",
 }  # fmt: skip
+IN_ORDER = {"sum": "({} + {})", "product": "({} * {})"}  # where LLVM may not reorder, as it may in the functions
 
 
 def literal(number):
@@ -340,29 +341,40 @@ class Body:
         )  # fmt: skip
         self.before[self.depth].append(f"{target} = {self.name(expression)}")
 
-    def accumulate(self, root: Node, expression, own, alone):
-        """Add an element to a reduction."""
-        form = root.form
-        kept = [axis for axis in range(len(own)) if axis not in form.axes]
-        level = max(kept, default=-1) + 1
-        combine = COMBINE[form.name]
-        if level == self.depth and kept:
-            target = self.element(self.function.buffer(root), tuple(own[axis] for axis in kept), self.depth)
-            self.before[self.depth].append(f"{target} = {combine.format(target, self.name(expression))}")
-            return
-        total = self.function.total(root) if not kept else self.function.new("s")
-        if kept:
-            self.before[level].append(f"{total} = {neutral(form.name, root.dtype)}")
-        self.before[self.depth].append(f"{total} = {combine.format(total, self.name(expression))}")
-        if kept:
-            target = f"{self.function.buffer(root)}[{', '.join(self.position(own[axis]) for axis in kept)}]"
-            self.after[level].append(f"{target} = {total if alone else combine.format(target, total)}")
+    def accumulate(self, root: Node, elements, alone):
+        """Add elements to a reduction, each at its place."""
+        form, combine = root.form, COMBINE[root.form.name]
+        added: dict = {}
+        for expression, at in elements:
+            kept = tuple(position for axis, position in enumerate(at) if axis not in form.axes)
+            added.setdefault(kept, []).append(self.name(expression))
+        for kept, names in added.items():
+            level = max((position.axis + 1 for position in kept if isinstance(position, Along)), default=0)
+            if level == self.depth and kept:
+                target = self.element(self.function.buffer(root), kept, self.depth)
+                combine = COMBINE[form.name] if len(names) == 1 else IN_ORDER.get(form.name, combine)
+                self.before[self.depth].append(f"{target} = {chained(combine, target, names)}")
+                continue
+            total = self.function.total(root) if not kept else self.function.new("s")
+            if kept:
+                self.before[level].append(f"{total} = {neutral(form.name, root.dtype)}")
+            self.before[self.depth].append(f"{total} = {chained(combine, total, names)}")
+            if kept:
+                target = f"{self.function.buffer(root)}[{', '.join(map(self.position, kept))}]"
+                self.after[level].append(f"{target} = {total if alone else combine.format(target, total)}")
 
     # --- lines ------------------------------------------------------------------------------------------------------------------
 
     def lines(self, ranges):
         """Return the loops as lines; `ranges` are the loops' bounds as source."""
         return loops_of(ranges[:-1], [(self, (ranges[-1] if ranges else None, None))])
+
+
+def chained(combine, first, others):
+    """Return what combines one with others, from the left to the right."""
+    for other in others:
+        first = combine.format(first, other)
+    return first
 
 
 def loops_of(outer, bodies):

@@ -327,6 +327,23 @@ def test_products_go_along_memory():
     assert "for j in range(3)" not in few.source
 
 
+@pytest.mark.parametrize("k", [4, 5, 16, 18, 23])
+def test_products_take_several_steps_at_once(k):
+    """Each term is added in its turn, with a rounding of its own."""
+    a, b = np.random.default_rng(k).standard_normal((2, 90, k, 33))
+    x, y = a[:, :, 0], b[0]
+    native = agrees(lambda x, y: (x @ y, x.T @ x, y @ y.T, np.max(y, axis=0)), x.copy(), y, rtol=1e-10)
+    assert f"for i1 in range({k // 4}):" in native.source and "[4 * i1 + 3, 0:33]" in native.source
+    terms = x[:, :, None] * y
+    for threads in (None, 1, 2):
+        values = jit(lambda x, y: (x @ y, (x[:, :, None] * y).sum(1), (x[:, :, None] * y).max(1)), threads=threads)(x, y)
+        for value, add in zip(values, (np.add, np.add, np.maximum), strict=True):
+            expected = terms[:, 0].copy()
+            for step in range(1, k):
+                expected = add(expected, terms[:, step])
+            np.testing.assert_array_equal(value, expected)
+
+
 def test_small_constants_are_part_of_the_machine_code():
     """As arguments each costs 10 ns a call, and a Jacobian has one for each column of a seed. Equal sources may differ in them."""
     x, whole = np.linspace(0.1, 1.0, 50), np.arange(1000.0)
