@@ -114,8 +114,8 @@ class Player:
                     advances += stop - start
                     if many is not None:
                         x, start = many(start, stop, canonical(x)), stop
-                        if session.due <= monotonic():
-                            watch.at(stop, x)  # type: ignore[union-attr]  # never due without one
+                        if watch is not None and session.due <= monotonic():
+                            watch.at(stop, x)
                     elif not start and not arrays:  # a number may become an array in the first step
                         x = step(0, x)
                         start = 1

@@ -1,5 +1,8 @@
 """chain of a compiled step: blocks of steps in one call. The derivatives of the same step, not compiled, under every schedule and block."""
 
+import shutil
+import warnings
+
 import numpy as np
 import optree
 import pytest
@@ -306,12 +309,14 @@ def test_a_resumed_chain_goes_on_with_the_same_bits(block, tmp_path, monkeypatch
     assert made and not place.exists()
 
 
-def test_a_resumed_chain_with_until_goes_on(tmp_path, monkeypatch):
-    step, x = JITTED[in_place], np.linspace(0.0, 1.0, 9)
-    until = lambda k, x: k + np.sum(x) > 30.25
+@pytest.mark.usefixtures("no_fsync")
+@pytest.mark.parametrize("length", [{"until": lambda k, x: k + np.sum(x) > 30.25, "max_steps": 400}, {"steps": N, "block": 3}], ids=min)
+@pytest.mark.parametrize("schedule", [CTZ(), StoreAll()], ids=repr)
+def test_a_resumed_chain_goes_on_and_makes_damaged_states_again(length, schedule, tmp_path, monkeypatch):
+    step, x, place = JITTED[in_place], np.linspace(0.0, 1.0, 9), tmp_path / "run"
 
     def gradient(**options):
-        return bits(grad(lambda x: total(chain(step, x, 0.1, until=until, max_steps=400, **options)))(x))
+        return bits(grad(lambda x: total(chain(step, x, 0.1, schedule=schedule, **length, **options)))(x))
 
     reference, calls = gradient(), [0]
     inner = segments.Reversal.pull
@@ -323,10 +328,20 @@ def test_a_resumed_chain_with_until_goes_on(tmp_path, monkeypatch):
         return inner(*args)
 
     monkeypatch.setattr(segments.Reversal, "pull", watched)
+    storage, stats = Disk(place, resume=True, every=0), Stats()
     with pytest.raises(Stop):
-        gradient(storage=Disk(tmp_path / "run", resume=True, every=0))
-    stats = Stats()
-    assert gradient(storage=Disk(tmp_path / "run", resume=True, every=0), stats=stats) == reference and "blocks of 1" in stats.reason
+        gradient(storage=storage)
+    shutil.copytree(place, tmp_path / "whole")
+    assert gradient(storage=storage, stats=stats) == reference and ("steps" in length or "blocks of 1" in stats.reason)
+    names = sorted(file.name for file in (tmp_path / "whole").glob("*.batch"))
+    assert names
+    for name in names[:: 1 + len(names) // 6]:
+        shutil.copytree(tmp_path / "whole", place)
+        (place / name).write_bytes(b"")
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            assert gradient(storage=storage) == reference
+        assert name in str(warned[0].message)
 
 
 def test_an_interrupt_leaves_a_pullback_that_can_be_called_again(monkeypatch):
