@@ -78,16 +78,24 @@ def choose(typingctx, condition, x, y):
     return common(types.boolean, x, y), emit
 
 
+def halves(coefficients, x, constant, product, fma):
+    """Return a polynomial by Horner's rule, its odd and its even part side by side: half as long a chain as one after the other."""
+    square = product(x, x)
+    odd, even = constant(coefficients[1::2][-1]), constant(coefficients[::2][-1])
+    for c in coefficients[1::2][-2::-1]:
+        odd = fma(odd, square, constant(c))
+    for c in coefficients[::2][-2::-1]:
+        even = fma(even, square, constant(c))
+    return fma(odd, x, even)
+
+
 def polynomial(*coefficients):
-    """Make the function of x that evaluates a polynomial, lowest coefficient first, by Horner's rule with fused multiply-adds."""
+    """Make the function of x that evaluates a polynomial, lowest coefficient first, as `halves` says."""
 
     @intrinsic
     def evaluate(typingctx, x):
         def emit(context, builder, signature, args):
-            total = ir.Constant(ir.DoubleType(), coefficients[-1])
-            for c in reversed(coefficients[:-1]):
-                total = builder.fma(total, args[0], ir.Constant(ir.DoubleType(), c))
-            return total
+            return halves(coefficients, args[0], lambda c: ir.Constant(ir.DoubleType(), c), builder.fmul, builder.fma)
 
         return types.float64(types.float64), emit
 

@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from .kernels import POLYNOMIALS, bits, choose, fma, from_bits
+from .kernels import POLYNOMIALS, bits, choose, fma, from_bits, halves
 from .llvm import Array, Number, Untranslatable, Writer
 from .scalars import OVERFLOWS, at_least_inside, exact_quotient, exact_remainder
 
@@ -397,12 +397,12 @@ class Function(Writer):
         return Number(function.result, text)
 
     def polynomial(self, coefficients, x):
-        """Return a polynomial by Horner's rule."""
-        x = self.cast(x, "double")
-        total = self.constant(coefficients[-1])
-        for c in reversed(coefficients[:-1]):
-            total = self.intrinsic("llvm.fma", total, x, self.constant(c))
-        return total
+        """Return a polynomial."""
+
+        def product(a, b):
+            return self.arithmetic(ast.Mult(), a, b)
+
+        return halves(coefficients, self.cast(x, "double"), self.constant, product, lambda *args: self.intrinsic("llvm.fma", *args))
 
 
 def load_of(target):
