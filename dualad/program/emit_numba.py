@@ -16,15 +16,11 @@ from types import MappingProxyType
 import numpy as np
 
 from .forms import Along, Buffer, Node, Reduce, Scatter, Unliftable
-from .fuse import MOST_TOGETHER, Nest, Part, Plan
-from .nests import Body, below, boxes_of, cuts_of, ends_of_rows, is_angle, literal, loops_of, neutral
+from .fuse import Nest, Part, Plan
+from .nests import JAM, Body, below, boxes_of, cuts_of, ends_of_rows, flattens, is_angle, jams, literal, loops_of, neutral, slab_axis
 from .pull import Expression, Pull
 
 __all__ = ["Function", "Source", "emit"]
-
-MOST_SLABS, LARGEST_SLAB = 64, 1024  # beyond, every slab has loops of its own
-#: the steps that are taken at once, in nests of so few operations, whose innermost loop is not shorter
-JAM, MOST_JAMMED, SHORTEST = 4, 16, 8
 
 HEADER = '''"""Emitted by dualad: do not edit."""
 
@@ -413,32 +409,6 @@ def largest(x, y):
     return f"choose({x} > {y}, {x}, {y})"
 
 
-def slab_axis(nest, cuts):
-    """Return the axis along which each position is a case of its own, if these are few and what is at one of them is small, or None."""
-    if any(isinstance(root.form, Reduce) for root in nest.roots):
-        return None
-    for axis, (count, edges) in enumerate(zip(nest.shape, cuts, strict=True)):
-        size = int(np.prod(nest.shape)) // count
-        few = 2 <= count <= MOST_TOGETHER and axis == len(nest.shape) - 1 > 0
-        if count == len(edges) - 1 <= MOST_SLABS and size > 1 and (few or (count >= 4 and size <= LARGEST_SLAB)):
-            return axis
-    return None
-
-
-def jams(nest, pull, targets):
-    """Return whether the last but one of a nest's loops takes several steps at once (see `jammed`).
-
-    That saves most of the time where little is computed for an element of a reduction: the products of matrices, sums over first axes.
-    """
-    if len(nest.shape) < 2 + bool(nest.rows) or nest.shape[-1] < SHORTEST or nest.shape[-2] < JAM or pull.conditions:
-        return False
-    last, inner = len(nest.shape) - 2, len(nest.shape) - 1
-    sums = [{last, inner} & {*root.form.axes} for root in nest.roots if isinstance(root.form, Reduce)]
-    if {last, inner} in sums or not ({last} in sums or {inner} in sums):
-        return False
-    return len([expression for expression in below(targets) if expression.args]) <= MOST_JAMMED
-
-
 def suffix(axes, count):
     """Return whether the axes of a reduction are the last ones."""
     return tuple(axes) == tuple(range(count - len(axes), count))
@@ -448,18 +418,6 @@ def bounds(box):
     """Return the bounds of fast loops as source: the innermost counts from 0."""
     *outer, (low, high) = box
     return [*((str(a), str(b)) for a, b in outer), ("0", str(high - low))]
-
-
-def flattens(nest, pull, targets):
-    """Return whether a nest reads and writes whole arrays alike, so that it is one loop over their elements."""
-    if pull.conditions or any(isinstance(root.form, Reduce) and root.shape for root in nest.roots):
-        return False
-    for expression in below(targets):
-        if expression.kind == "read" and expression.level:
-            node, at = expression.what
-            if at != pull.own or node.shape != nest.shape:
-                return False
-    return True
 
 
 def parameter_order(name):

@@ -12,10 +12,14 @@ import math
 
 import numpy as np
 
-from .forms import Along, Node
+from .forms import Along, Node, Reduce
+from .fuse import MOST_TOGETHER
 from .pull import Expression
 
-__all__ = ["COMBINE", "Body", "below", "boxes_of", "cuts_of", "ends_of_rows", "is_angle", "literal", "loops_of", "neutral"]
+__all__ = [
+    "COMBINE", "JAM", "Body", "below", "boxes_of", "cuts_of", "ends_of_rows", "flattens", "is_angle", "jams", "literal", "loops_of",
+    "neutral", "slab_axis",
+]  # fmt: skip
 
 #: more boxes than this are not told apart
 MOST_BOXES = 81
@@ -23,6 +27,10 @@ MOST_BOXES = 81
 ENOUGH = 0.98
 #: a nest of fewer elements is in the cache after its fast loops
 CACHED_ELEMENTS = 1 << 14
+#: more slabs than this, or larger ones, have loops of their own
+MOST_SLABS, LARGEST_SLAB = 64, 1024
+#: the steps that are taken at once, in nests of so few operations, whose innermost loop is not shorter
+JAM, MOST_JAMMED, SHORTEST = 4, 16, 8
 ANGLES = ("sin", "cos", "tan")
 COMBINE = {
     "sum": "plus({}, {})", "product": "times({}, {})", "maximum": "maximum({}, {})", "minimum": "minimum({}, {})",
@@ -130,6 +138,44 @@ def ends_of_rows(fast, rest):
     if (others or len(ends) > 1) and sum(map(volume, (*fast, *rest))) < CACHED_ELEMENTS:
         return {}, rest
     return ends, others
+
+
+def slab_axis(nest, cuts):
+    """Return the axis along which each position is a case of its own, if these are few and what is at one of them is small, or None."""
+    if any(isinstance(root.form, Reduce) for root in nest.roots):
+        return None
+    for axis, (count, edges) in enumerate(zip(nest.shape, cuts, strict=True)):
+        size = int(np.prod(nest.shape)) // count
+        few = 2 <= count <= MOST_TOGETHER and axis == len(nest.shape) - 1 > 0
+        if count == len(edges) - 1 <= MOST_SLABS and size > 1 and (few or (count >= 4 and size <= LARGEST_SLAB)):
+            return axis
+    return None
+
+
+def flattens(nest, pull, targets):
+    """Return whether a nest reads and writes whole arrays alike, so that it is one loop over their elements."""
+    if pull.conditions or any(isinstance(root.form, Reduce) and root.shape for root in nest.roots):
+        return False
+    for expression in below(targets):
+        if expression.kind == "read" and expression.level:
+            node, at = expression.what
+            if at != pull.own or node.shape != nest.shape:
+                return False
+    return True
+
+
+def jams(nest, pull, targets):
+    """Return whether the last but one of a nest's loops takes several steps at once (see `jammed`).
+
+    That saves most of the time where little is computed for an element of a reduction: the products of matrices, sums over first axes.
+    """
+    if len(nest.shape) < 2 + bool(nest.rows) or nest.shape[-1] < SHORTEST or nest.shape[-2] < JAM or pull.conditions:
+        return False
+    last, inner = len(nest.shape) - 2, len(nest.shape) - 1
+    sums = [{last, inner} & {*root.form.axes} for root in nest.roots if isinstance(root.form, Reduce)]
+    if {last, inner} in sums or not ({last} in sums or {inner} in sums):
+        return False
+    return len([expression for expression in below(targets) if expression.args]) <= MOST_JAMMED
 
 
 def volume(box):
