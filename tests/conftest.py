@@ -10,7 +10,7 @@ from checkpoint.tape import Tape
 
 os.environ.setdefault("DUALAD_FULL_TRACEBACK", "1")  # what users see has tests of its own
 
-settings.register_profile("dualad", derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dualad", derandomize=True, deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dualad")
 
 

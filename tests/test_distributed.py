@@ -21,7 +21,7 @@ with warnings.catch_warnings():  # of the package's own
     warnings.simplefilter("ignore")
     distributed = pytest.importorskip("distributed", reason="dask.distributed (the extra `distributed`) is not installed")
 
-pytestmark = pytest.mark.filterwarnings("default")  # those of dask and tornado are not ours
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("default")]  # warnings of dask and tornado are not ours
 
 
 @pytest.fixture(scope="module")

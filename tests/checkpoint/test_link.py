@@ -206,6 +206,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", ["known", "until"])
 @pytest.mark.parametrize("end", [13, N + 4])
 def test_whatever_is_damaged_is_named_and_made_again(tmp_path, length, end):

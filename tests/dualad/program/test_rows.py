@@ -38,7 +38,7 @@ def assert_same(got, expected, precise, what):
 @backends
 @rows
 def test_a_compiled_row_is_the_eager_one(fn, backend):
-    for sample in SAMPLES[fn]:
+    for k, sample in enumerate(SAMPLES[fn]):
         case = Case(fn, sample)
         if not case.leaves:
             continue
@@ -46,7 +46,7 @@ def test_a_compiled_row_is_the_eager_one(fn, backend):
         got, expected = leaves_of(compiled(*case.leaves)), leaves_of(case.value)
         assert_same(got, expected, case.precise, what)
         assert [np.asarray(a).dtype for a in got] == [np.asarray(b).dtype for b in expected], what
-        if not any(case.inexact):
+        if not any(case.inexact) or (backend == "numpy" and k):  # a row's derivatives are the same program in both
             continue
         directions, cotangents = case.directions(), case.cotangents()
 
