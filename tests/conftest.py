@@ -3,6 +3,7 @@
 import gc
 import os
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -18,6 +19,11 @@ def pytest_collection_finish():
     """Keep the garbage collector from walking through 18,000 collected tests again and again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_setup():
+    """Begin with NumPy's own floating-point warnings: an interrupt that comes while an errstate is entered leaves its settings behind."""
+    np.seterr(divide="warn", over="warn", under="ignore", invalid="warn")
 
 
 @pytest.fixture(params=["small", "large"])
