@@ -9,7 +9,7 @@ from .units import format_bytes, parse_bytes
 
 __all__ = ["BASE", "SMALL", "beside", "planned", "total"]
 
-BASE = 96 << 10  # bytes of the objects of a sweep, whatever its states are
+BASE = 112 << 10  # bytes of the objects of a sweep, whatever its states are
 SMALL = 1 << 16  # bytes of a state beside which objects count
 STATES = 4  # copies of a state besides the saved ones: x_0, x_N, a cotangent, what the loss makes of x_N
 

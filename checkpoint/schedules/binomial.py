@@ -5,7 +5,6 @@ With S saved states and r repetitions of any step, a chain of exactly beta(S, r)
 """
 
 from bisect import bisect_left
-from functools import lru_cache
 from math import comb
 
 from ..checks import whole_number
@@ -121,24 +120,19 @@ def split(steps: int, slots: int, base: int = 0) -> int:
     >>> split(10, 3), split(6, 2), split(3, 1)
     (4, 3, 2)
     """
-    return _split(steps, slots)
-
-
-@lru_cache(maxsize=4096)  # most gaps are short: a small cache answers nearly all questions of a long chain
-def _split(n: int, s: int) -> int:
-    if s == 1:
-        return n - 1
-    if n <= s + 1:  # r = 1: there is room for every state
+    if slots == 1:
+        return steps - 1
+    if steps <= slots + 1:  # r = 1: there is room for every state
         return 1
-    r = repetitions(n, s)
-    b = beta(s, r)
-    b1 = b * r // (s + r)
-    b2 = b1 * s // (s + r - 1)
-    b3 = 1 if s == 2 else b2 * (s - 1) // (s + r - 2)
-    b4 = b2 * (r - 1) // s
-    b5 = 0 if s < 3 else 1 if s == 3 else b3 * (s - 2) // r
-    if n <= b1 + b3:
+    r = repetitions(steps, slots)
+    b = beta(slots, r)
+    b1 = b * r // (slots + r)
+    b2 = b1 * slots // (slots + r - 1)
+    b3 = 1 if slots == 2 else b2 * (slots - 1) // (slots + r - 2)
+    b4 = b2 * (r - 1) // slots
+    b5 = 0 if slots < 3 else 1 if slots == 3 else b3 * (slots - 2) // r
+    if steps <= b1 + b3:
         return b4
-    if n >= b - b5:
+    if steps >= b - b5:
         return b1
-    return n - b2 - b3
+    return steps - b2 - b3
