@@ -15,7 +15,7 @@ from .conversions import LIFTS
 from .dispatch import highest
 from .levels import Handle, Level, Owner, new, shared_view, version_of
 from .rules.calling import public_name
-from .rules.indexing import getitem, is_basic
+from .rules.indexing import expanded, getitem, is_basic
 from .rules.memory import copied
 from .rules.shapes import blank, filled
 from .traced import Traced
@@ -109,11 +109,8 @@ def assigned(x, ops, index, v):
         if fn is not getitem:
             raise TypeError(f"a dask array is written through a view made by {public_name(fn)}: write x[index] = v")
         index, v = outside(args[0]), assigned(x[outside(args[0])], rest, index, v)
-    parts = list(index) if type(index) is tuple else [index]
+    parts = expanded(index, x.ndim)
     if any(part is None for part in parts):  # which dask does not take here
-        missing = x.ndim - sum(part is not None and part is not Ellipsis for part in parts)
-        at = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
-        parts[at : at + 1] = [slice(None)] * missing
         shown = [part for part in parts if part is None or isinstance(part, slice)]
         new_axes = tuple(k - len(shown) for k, part in enumerate(shown) if part is None)
         v = np.squeeze(v, tuple(axis for axis in new_axes if -axis <= np.ndim(v)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from .rules import names
 from .rules.calling import public_name, signature
-from .rules.indexing import cast, discretize, getitem, is_basic, restate, scatter
+from .rules.indexing import cast, discretize, expanded, getitem, is_basic, restate, scatter
 from .rules.kinds import ROWS, Elementwise
 from .rules.memory import as_plain_array, copied, in_order
 from .rules.reductions import deviation, difference, scattered_difference, variance
@@ -161,13 +161,9 @@ def scattered(g, index, like):
         raise NotImplementedError(
             "the transpose of indexing with arrays of integers adds into any chunk: index with slices, or use np.where"
         )
-    parts = list(index) if type(index) is tuple else [index]
-    missing = len(like.shape) - sum(part is not None and part is not Ellipsis for part in parts)
-    at = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
-    parts[at : at + 1] = [slice(None)] * missing
     axes, widths, k = iter(like.shape), [], 0
     g = da.asarray(g)
-    for part in parts:
+    for part in expanded(index, len(like.shape)):
         if part is None:
             g = da.squeeze(g, axis=k)
             continue

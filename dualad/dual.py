@@ -16,7 +16,7 @@ from .conversions import check_result, defers, lift_of, refuse_kind
 from .dispatch import apply, dtype_of, no_derivative_for, primal, strengthen
 from .levels import Handle, Level, Owner, is_view_of, locate, new, shared_view, version_of
 from .restated import restated
-from .rules.batching import aligned
+from .rules.batching import aligned, last_kept
 from .rules.indexing import getitem, is_basic
 from .rules.kinds import Elementwise
 from .rules.memory import copied, empty_as, own_to_write
@@ -284,9 +284,7 @@ def assign_directions(target, index, v):
         part[...] = v
         return
     target = np.moveaxis(target, 0, -1)
-    if any(part is Ellipsis for part in parts):
-        parts = (*parts, slice(None))
-    target[parts] = v if type(v) is float else np.moveaxis(v, 0, -1)
+    target[last_kept(parts)] = v if type(v) is float else np.moveaxis(v, 0, -1)
 
 
 def shown(x):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..rules.indexing import expanded
 from .maps import EXACT, INTEGERS, MAPS, Scalar, resolved
 from .program import Value
 
@@ -348,13 +349,9 @@ class Window:
 
     def index(self, index):
         """Narrow by a basic index."""
-        parts = list(index) if type(index) is tuple else [index]
-        missing = len(self.order) - sum(part is not None and part is not Ellipsis for part in parts)
-        at = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
-        parts[at : at + 1] = [slice(None)] * missing
         old, self.order = self.order, []
         axes = iter(old)
-        for part in parts:
+        for part in expanded(index, len(old)):
             if part is None:
                 self.order.append(None)
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..rules.indexing import getitem, is_basic, restate, scatter
+from ..rules.indexing import expanded, getitem, is_basic, restate, scatter
 from ..rules.memory import as_plain_array, copied, in_order
 from ..rules.names import np
 from ..rules.reductions import difference, scattered_difference
@@ -348,9 +348,7 @@ def gather_maps(shape, index):
             parts += [Node(Buffer(None, positions), positions.shape, positions.dtype) for positions in np.nonzero(mask)]
         else:
             parts.append(part)
-    missing = len(shape) - sum(part is not None and part is not Ellipsis for part in parts)
-    at = next((k for k, part in enumerate(parts) if part is Ellipsis), len(parts))
-    parts[at : at + 1] = [slice(None)] * missing
+    parts = expanded(tuple(parts), len(shape))
     advanced = [k for k, part in enumerate(parts) if part is not None and not isinstance(part, slice)]
     arrays = {k: parts[k] if isinstance(parts[k], Node) else fill(int(parts[k])) for k in advanced}
     common = np.broadcast_shapes(*(array.shape for array in arrays.values()))

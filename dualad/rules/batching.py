@@ -16,7 +16,7 @@ from .reductions import along, difference, put_back, scattered_difference
 from .shapes import blank, select, surround
 from .sparse import times_sparse
 
-__all__ = ["FORMS", "aligned", "elementwise_form"]
+__all__ = ["FORMS", "aligned", "elementwise_form", "last_kept"]
 
 
 def aligned(t, ndim):

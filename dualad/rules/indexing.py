@@ -5,7 +5,7 @@ from __future__ import annotations
 from .kinds import Abstract, constant, linear, primitive
 from .names import np
 
-__all__ = ["cast", "discretize", "getitem", "is_basic", "restate", "scatter", "winners"]
+__all__ = ["cast", "discretize", "expanded", "getitem", "is_basic", "restate", "scatter", "winners"]
 
 
 @primitive
@@ -48,6 +48,14 @@ def is_basic(index) -> bool:
     if type(index) is tuple:
         return all(map(is_basic, index))
     return index is None or index is Ellipsis or (isinstance(index, int | slice | np.integer) and not isinstance(index, bool))
+
+
+def expanded(index, ndim):
+    """Return the parts of an index into this many axes, with slices for its Ellipsis or for the axes that it leaves out."""
+    parts = list(index) if type(index) is tuple else [index]
+    at = next((k for k, part in enumerate(parts) if part is Ellipsis), len(parts))
+    parts[at : at + 1] = [slice(None)] * (ndim - sum(part is not None and part is not Ellipsis for part in parts))
+    return parts
 
 
 def winners(shape, index):

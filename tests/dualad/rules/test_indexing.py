@@ -1,0 +1,24 @@
+"""Parts of an index: what its Ellipsis stands for, and the axes that it leaves out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dualad.rules.indexing import expanded
+
+x = np.arange(24.0).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        1, slice(1, None), None, ..., (), (..., 1), (1, ...), (0, ..., 2), (0, 1, ..., 2), (None, ..., None, 1), (None, 1),
+        np.array([0, 1, 1]), (..., np.array([0, 3])), (np.array([1, 0]), ..., np.array([2, 3])), (..., x[0, 0] > 1.0),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_the_parts_of_an_index_show_what_it_shows(index):
+    parts = expanded(index, x.ndim)
+    assert sum(part is not None for part in parts) == x.ndim and not any(part is Ellipsis for part in parts)
+    np.testing.assert_array_equal(x[tuple(parts)], x[index], strict=True)
