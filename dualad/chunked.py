@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from .conversions import LIFTS
+from .conversions import LIFTS, lift_of
 from .dispatch import highest
 from .levels import Handle, Level, Owner, new, shared_view, version_of
 from .rules.calling import public_name
@@ -125,7 +125,7 @@ def assigned(x, ops, index, v):
 
 def lifted(x, where=None):
     """Return a dask array as a Lazy, anything else as it is."""
-    if not is_lazy(x):
+    if lift_of(type(x)) is not lifted:
         return x
     if any(math.isnan(n) for n in x.shape):
         made = f"{where} of a dask array gives one" if where else "a dask array is"
@@ -139,14 +139,6 @@ def lifted(x, where=None):
     lazy = new(Lazy)
     lazy.primal, lazy.payload, lazy.level, lazy.alias = x, None, LAZY, None
     return lazy
-
-
-def is_lazy(x):
-    return LIFTS.get(name_of(type(x))) is lifted
-
-
-def name_of(kind):
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 LIFTS["dask.array.core.Array"] = lifted

@@ -309,9 +309,8 @@ CALLS = {
     np.copy: lambda x, *order, **options: x,
     blank: blank_like, filled: blank_filled,
     # reductions
-    np.sum: reduced(da.sum), np.mean: lambda x, axis=None, dtype=None, out=None, keepdims=False, where=True:
-        reduced(da.mean)(x, axis, dtype, out, keepdims, None, where),
-    np.prod: reduced(da.prod), np.max: extreme(da.max), np.min: extreme(da.min), variance: spread(da.var), deviation: spread(da.std),
+    np.sum: reduced(da.sum), np.mean: reduced(da.mean), np.prod: reduced(da.prod),
+    np.max: extreme(da.max), np.min: extreme(da.min), variance: spread(da.var), deviation: spread(da.std),
     np.all: extreme(da.all), np.any: extreme(da.any), np.count_nonzero: counted,
     np.argmax: lambda x, axis=None, out=None, keepdims=False: da.argmax(x, axis=axis, keepdims=keepdims is True),
     np.argmin: lambda x, axis=None, out=None, keepdims=False: da.argmin(x, axis=axis, keepdims=keepdims is True),
