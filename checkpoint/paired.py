@@ -14,7 +14,7 @@ from dualad.levels import Level
 from dualad.program.jit import Jit, jit
 
 from .leaves import is_floating
-from .stepper import NotCompiled, Peel, has_tangent, put_on, stand_in, taken_off
+from .stepper import NotCompiled, Peel, has_tangent, kept, put_on, stand_in, taken_off
 from .tape import Tape
 
 __all__ = ["Paired", "paired"]
@@ -43,7 +43,7 @@ class Paired:
         self.state = optree.tree_unflatten(links.state_structure, xs), dxs
         self.inputs = (optree.tree_unflatten(links.inputs_structure, rows), drows) if links.given else None
         self.params = *links.arguments(params), dparams
-        self.until = None if until is None else lambda k, state: until(k, state[0])
+        self.until = None if until is None else self.on_values(until)
         self.step = self.made(level)
 
     def made(self, level):
@@ -52,13 +52,15 @@ class Paired:
         if not isinstance(source, Jit):
             return step_of(links, self.peels, level)
         key = (
-            links.state_structure, links.params_structure, links.inputs_structure, links.outputs, level.directions, level.nan_safe,
-            level.weak, *(tuple(made.positions) for made in self.peels),
+            "values and tangents", links.state_structure, links.params_structure, links.inputs_structure, links.outputs,
+            level.directions, level.nan_safe, level.weak, *(tuple(made.positions) for made in self.peels),
         )  # fmt: skip
-        made = vars(source).setdefault("of_pairs", {})
-        if key not in made:
-            made[key] = jit(step_of(links, self.peels, level), backend=source.backend, threads=source.threads)
-        return made[key]
+        return kept(source, key, lambda: jit(step_of(links, self.peels, level), backend=source.backend, threads=source.threads))
+
+    def on_values(self, until):
+        """Return the predicate; of a compiled step it is the same one each time, so that it is compiled once."""
+        asked, source = lambda k, state: until(k, state[0]), self.links.source
+        return kept(source, ("until of values", id(until)), lambda: asked) if isinstance(source, Jit) else asked
 
     def results(self, given):
         """Return what the chain of Duals returns."""

@@ -14,13 +14,12 @@ from dualad.traced import Traced
 
 from .leaves import differs
 from .links import Links
-from .stepper import NotCompiled
+from .stepper import NotCompiled, kept
 
 __all__ = ["Settled", "settled"]
 
 NUMBERS = float | int | complex | np.ndarray | np.generic | Traced
 ATOMS = str | bytes | int | float | complex | np.dtype | np.ufunc  # that cannot change
-MOST = 32  # steps that are kept for a compiled one
 
 
 def settled(links, until):
@@ -50,21 +49,16 @@ class Settled:
 
     def __init__(self, links, until, state, params):
         self.outputs, self.tree = links.outputs, links.tree
-        kept = [(i, links.state[i]) for i in state]
+        settings = [(i, links.state[i]) for i in state]
         given = [(i, links.params[i]) for i in params]
-        self.full = filler(kept, len(links.state))
+        self.full = filler(settings, len(links.state))
         key = (
-            links.state_structure, links.params_structure, links.inputs_structure if links.given else None, links.outputs,
-            *((i, exact(leaf)) for pairs in (kept, given) for i, leaf in (*pairs, (None, None))),
+            "numbers", links.state_structure, links.params_structure, links.inputs_structure if links.given else None, links.outputs,
+            *((i, exact(leaf)) for pairs in (settings, given) for i, leaf in (*pairs, (None, None))),
         )  # fmt: skip
-        made = vars(links.source).setdefault("of_numbers", {})
-        step = made.get(key)
-        if step is None:
-            step = step_of(links, self.full, filler(given, len(links.params)), kept)
-            step = jit(step, backend=links.source.backend, threads=links.source.threads)
-            if len(made) >= MOST:
-                made.clear()
-            made[key] = step
+        source, full_params = links.source, filler(given, len(links.params))
+        options = {"backend": source.backend, "threads": source.threads}
+        step = kept(source, key, lambda: jit(step_of(links, self.full, full_params, settings), **options))
         numbers = [
             tuple(leaf for i, leaf in enumerate(leaves) if i not in out) for leaves, out in ((links.state, state), (links.params, params))
         ]
@@ -72,9 +66,8 @@ class Settled:
         self.links = Links(step, step, numbers[0], numbers[1], inputs, links.outputs)
         self.until = None
         if until is not None:
-            key = "until", until, key
             tree, full = links.tree, self.full
-            self.until = made.setdefault(key, lambda k, state: until(k, tree(full(state))))
+            self.until = kept(source, ("until", id(until), *key), lambda: lambda k, state: until(k, tree(full(state))))
 
     def result(self, given):
         """Return what the chain of all leaves returns."""
@@ -94,21 +87,21 @@ def filler(pairs, count):
     return full
 
 
-def step_of(links, full_state, full_params, kept):
+def step_of(links, full_state, full_params, settings):
     """Return the step of the numbers alone."""
     source, tree, arguments, given, outputs = links.source, links.tree, links.arguments, links.given, links.outputs
-    structure, kinds = links.state_structure, [(None, leaf) for _, leaf in kept]
+    structure, kinds = links.state_structure, [(None, leaf) for _, leaf in settings]
 
     def step(k, state, *rest):
         row, params = (rest[:1], rest[1:]) if given else ((), rest)
         made = source(k, tree(full_state(state)), *row, *arguments(full_params(params)))
         made, out = made if outputs and isinstance(made, tuple) and len(made) == 2 else (made, None)
         leaves, found = optree.tree_flatten(made)
-        if found != structure or any(differs(leaves[i], kind) for (i, _), kind in zip(kept, kinds, strict=True)):
+        if found != structure or any(differs(leaves[i], kind) for (i, _), kind in zip(settings, kinds, strict=True)):
             raise NotCompiled("the step changes the structure of its state, or what is no number in it")
         numbers = tuple(leaf for i, leaf in enumerate(leaves) if i not in positions)
         return (numbers, out) if outputs else numbers
 
-    positions = {i for i, _ in kept}
+    positions = {i for i, _ in settings}
     step.__name__ = source.__name__
     return step

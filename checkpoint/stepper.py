@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import OrderedDict
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -27,6 +28,9 @@ from .leaves import levels_of
 from .segments import like_leaves, word
 
 __all__ = ["NotCompiled", "Stepper"]
+
+
+MOST = 64  # functions that are kept for a compiled step, and predicates
 
 
 class NotCompiled(Exception):
@@ -234,7 +238,16 @@ class Stepper:
         return peels
 
 
-@lru_cache(maxsize=64)
+def kept(step, key, make):
+    """Return a function that was made of a compiled step before, or is now; those not used for longest are forgotten."""
+    functions = vars(step).setdefault("of_chains", OrderedDict())
+    functions[key] = made = functions.pop(key, None) or make()
+    while len(functions) > MOST:
+        functions.popitem(last=False)
+    return made
+
+
+@lru_cache(maxsize=MOST)
 def predicate(until):
     """Return the predicate as a function that can be traced, the same one for the same predicate."""
     return until if isinstance(until, Jit) else jit(until)

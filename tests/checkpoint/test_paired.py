@@ -103,19 +103,25 @@ def test_states_are_saved_and_steps_compiled(compiled, tmp_path):
     assert asked and not any(issubclass(kind, dualad.Dual) for kind in asked)
 
 
-def test_a_compiled_step_is_traced_once_for_arguments_of_a_kind():
+def test_a_compiled_step_and_its_predicate_are_traced_once_for_arguments_of_a_kind():
     calls = []
+
+    def ended(k, x):
+        if not isinstance(k, int):  # it is traced, not asked
+            calls.append(k)
+        return k == 3
 
     def step(k, x, c):
         calls.append(k)
         return damped(k, x, c)
 
-    f = loss(jit(step))
-    counts = []
-    for scale in (1.0, 2.0, 3.0):
-        grad(lambda x: jvp(lambda x: f(x, C), (x,), (np.cos(x),))[1])(scale * X)
-        counts.append(len(calls))
-    assert counts[0] == counts[2]
+    compiled = jit(step)
+    for options in ({"steps": N}, {"until": ended}):
+        f, counts = lambda x: np.sum(chain(compiled, x, C, **options) ** 2), []
+        for scale in (1.0, 2.0, 3.0):
+            grad(lambda x: jvp(f, (x,), (np.cos(x),))[1])(scale * X)
+            counts.append(len(calls))
+        assert counts[0] == counts[2]
 
 
 def test_errors_name_the_leaf():

@@ -12,6 +12,7 @@ pytest.importorskip("numba")
 import dualad
 from checkpoint import Revolve, Stats, chain, grad, hvp, jacobian
 from checkpoint.schedules import Mixed
+from checkpoint.stepper import MOST, kept
 
 X, U = np.array([0.3, 0.5, 0.7]), np.linspace(0.0, 1.0, 18).reshape(6, 3)
 
@@ -202,8 +203,8 @@ def test_outs_and_results_are_the_callers_own():
     (x, _), outs = driven(step)(X, U, 0.7)
     before = [leaf.copy() for leaf in (x, outs["x"], outs["e"])]
     driven(step)(X + 1.0, U, 0.9)
-    for leaf, kept in zip((x, outs["x"], outs["e"]), before, strict=True):
-        assert leaf.flags.writeable and np.array_equal(leaf, kept)
+    for leaf, old in zip((x, outs["x"], outs["e"]), before, strict=True):
+        assert leaf.flags.writeable and np.array_equal(leaf, old)
 
 
 def test_the_value_is_the_same_bits_with_and_without_a_derivative():
@@ -228,3 +229,19 @@ def test_a_large_state_is_handed_on_without_copies():
     g = lambda x: np.sum(chain(shrink, x, steps=60, schedule=Revolve(4)) ** 2)
     np.testing.assert_allclose(grad(f)(big), grad(g)(big), rtol=1e-12)
     assert stats.peak_states == 4 and stats.peak_bytes == 4 * big.nbytes
+
+
+def test_what_is_kept_for_a_compiled_step_is_bounded():
+    step = dualad.jit(turn)
+    for key in range(3 * MOST):
+        assert kept(step, key, lambda: f"{key}") == f"{key}" and kept(step, 0, lambda: "made again") == "0"
+    assert kept(step, 0, lambda: "made again") == "0" and kept(step, 3 * MOST - 1, lambda: "made again") == f"{3 * MOST - 1}"
+    assert kept(step, 1, lambda: "made again") == "made again" and len(step.of_chains) == MOST
+
+
+def test_predicates_of_a_step_with_settings_are_not_kept_for_ever(monkeypatch):
+    monkeypatch.setattr("checkpoint.stepper.MOST", 3)
+    step = dualad.jit(lambda k, x, mode: 0.5 * x if mode == "half" else x)
+    stops = [lambda k, x, n=n: k == n for n in range(1, 5)]
+    assert [chain(step, 8.0, "half", until=until) for until in stops] == [4.0, 2.0, 1.0, 0.5]
+    assert len(step.of_chains) == 3
