@@ -415,8 +415,7 @@ def sparse_pair(compressed, verify, f):
     def computed(*args, **kwargs):
         value, matrix, aux = compressed(*args, **kwargs)
         if verify:
-            positions, _ = chosen(args, compressed.argnums, compressed.where)
-            verified(f, args, kwargs, positions, matrix, compressed.where, compressed.options["nan_safe"])
+            verified(f, args, kwargs, matrix, compressed)
         return value, matrix, *aux
 
     return computed

@@ -8,7 +8,6 @@ import numpy as np
 import optree
 
 from ..callers import trim
-from ..seeding import chosen
 from .sets import scipy_sparse
 from .verify import verified
 
@@ -20,11 +19,7 @@ def sparse_function(f, compressed, verify, slope=None):
 
     Its ``fill(matrix, *args, **kwargs)`` writes the entries into a matrix of the same pattern.
     """
-    slope, where, has_aux, options = slope or f, compressed.where, compressed.options["has_aux"], compressed.options
-
-    def checked(matrix, args, kwargs):
-        positions, _ = chosen(args, compressed.argnums, where)
-        verified(slope, args, kwargs, positions, matrix, where, options["nan_safe"])
+    slope, where, has_aux = slope or f, compressed.where, compressed.options["has_aux"]
 
     @wraps(f)
     def differentiated(*args, **kwargs):
@@ -32,7 +27,7 @@ def sparse_function(f, compressed, verify, slope=None):
             colors, _, data, aux = compressed.data(args, kwargs)
             matrix = colors.matrix(data)
             if verify:
-                checked(matrix, args, kwargs)
+                verified(slope, args, kwargs, matrix, compressed)
         except Exception as error:
             trim(error)
             raise
@@ -51,7 +46,7 @@ def sparse_function(f, compressed, verify, slope=None):
                     )
                 matrix.data[...] = data if order is None else data[order]
             if verify:
-                checked(colors.matrix(data), args, kwargs)
+                verified(slope, args, kwargs, colors.matrix(data), compressed)
         except Exception as error:
             trim(error)
             raise

@@ -7,7 +7,7 @@ import numpy as np
 from ..derivative import jvp
 from ..dispatch import dtype_of
 from ..program.jit import Jit
-from ..seeding import with_arguments
+from ..seeding import chosen, with_arguments
 from .vectors import Flattened, flat
 
 __all__ = ["verified"]
@@ -16,15 +16,16 @@ TIMES = 2  # random directions
 MOST_ROWS = 100  # rows that are wrong, in which a missing entry is looked for
 
 
-def verified(f, args, kwargs, positions, matrix, where, nan_safe=False):
-    """Raise where the products of a Jacobian with random vectors are not the derivatives of f along them.
+def verified(f, args, kwargs, matrix, compressed):
+    """Raise where the products of a Jacobian, which `compressed` made, with random vectors are not the derivatives of f along them.
 
     Raises
     ------
     ValueError
         Naming an entry that is not in the pattern and is different from zero, or saying that f gives two values at one point.
     """
-    f = f.f if isinstance(f, Jit) else f
+    f, where, nan_safe = f.f if isinstance(f, Jit) else f, compressed.where, compressed.options["nan_safe"]
+    positions, _ = chosen(args, compressed.argnums, where)
     given = Flattened((args[i] for i in positions), where)
     g = with_arguments(f, args, kwargs, positions)
     random = np.random.default_rng(len(matrix.indices))
