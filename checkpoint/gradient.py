@@ -304,31 +304,9 @@ def jacobian(
     refuse_verify(sparsity, verify, "jacobian")
     g = without_aux(f) if has_aux else f
 
-    @wraps(f)
-    def differentiated(*args, **kwargs):
-        try:
-            if chunk is None:
-                made = from_structure(f, args, kwargs, argnums, "jacobian", holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)
-                if made is not None:
-                    return made[1:] if has_aux else made[1]
-            positions, single = chosen(args, argnums, "jacobian")
-            recording = Recording(
-                with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian", nan_safe, has_aux
-            )
-            check_holomorphic(recording.leaves, holomorphic, "jacobian")
-            if chunk is None and recording.cheaper_forward():
-                return forward_jacobian(f, argnums, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)(*args, **kwargs)
-            results = []
-            for k, value in enumerate(recording.values):
-                tree = unflatten_arguments(recording.structure, recording.rows(k, value, chunk))
-                results.append(tree[0] if single else tuple(tree))
-            jac = optree.tree_unflatten(recording.out_structure, results)
-        except Exception as error:
-            trim(error)
-            raise
-        return (jac, recording.aux) if has_aux else jac
-
-    if sparsity is not None:
+    if sparsity is None:
+        differentiated = dense_jacobian(f, argnums, chunk, holomorphic, nan_safe, has_aux)
+    else:
         differentiated = sparse_jacobian(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux)
     vars(differentiated)["linear_operator"] = lambda *args, **kwargs: recorded_operator(g, argnums, args, kwargs, holomorphic, nan_safe)
     return differentiated
@@ -404,3 +382,36 @@ def hvp(f: Callable[[X], Any], x: X, v: X, *, nan_safe: bool = False) -> X:
     except Exception as error:
         trim(error)
         raise
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def dense_jacobian(f, argnums, chunk, holomorphic, nan_safe, has_aux):
+    """Return the function that computes the Jacobian, and aux where there is one."""
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            if chunk is None:
+                made = from_structure(f, args, kwargs, argnums, "jacobian", holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)
+                if made is not None:
+                    return made[1:] if has_aux else made[1]
+            positions, single = chosen(args, argnums, "jacobian")
+            recording = Recording(
+                with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian", nan_safe, has_aux
+            )
+            check_holomorphic(recording.leaves, holomorphic, "jacobian")
+            if chunk is None and recording.cheaper_forward():
+                return forward_jacobian(f, argnums, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)(*args, **kwargs)
+            results = []
+            for k, value in enumerate(recording.values):
+                tree = unflatten_arguments(recording.structure, recording.rows(k, value, chunk))
+                results.append(tree[0] if single else tuple(tree))
+            jac = optree.tree_unflatten(recording.out_structure, results)
+        except Exception as error:
+            trim(error)
+            raise
+        return (jac, recording.aux) if has_aux else jac
+
+    return differentiated
