@@ -280,7 +280,7 @@ def pair_of(links, top, until, storage):
         return None
     from .paired import paired
 
-    return paired(links, top, until)
+    return paired(links, top.level, until)
 
 
 def compiled_chain(links, tape, options, *, storage=None, memory=None, **more):

@@ -9,7 +9,6 @@ from copy import copy
 
 import optree
 
-from dualad.dual import Dual
 from dualad.levels import Level
 from dualad.program.jit import Jit, jit
 
@@ -20,12 +19,12 @@ from .tape import Tape
 __all__ = ["Paired", "paired"]
 
 
-def paired(links, top, until):
-    """Return the chain of values and tangents of a chain of Duals that a tape records; None where it is none."""
-    if type(top) is not Dual or not any(isinstance(level, Tape) for level in links.levels):
+def paired(links, level, until):
+    """Return the chain of values and tangents of a chain of Duals of this level; None where no tape records it."""
+    if not any(isinstance(other, Tape) for other in links.levels):
         return None
     try:
-        return Paired(links, top.level, until)
+        return Paired(links, level, until)
     except NotCompiled:  # a real leaf with a complex tangent
         return None
 
