@@ -5,6 +5,7 @@ from .checks import whole_number
 from .history import History
 from .machine import simulate
 from .schedules import Schedule
+from .schedules.schedule import check_schedule
 
 __all__ = ["Drawing", "draw"]
 
@@ -80,8 +81,7 @@ def draw(schedule: Schedule, steps: int) -> Drawing:
     reverse 1    X ^
     reverse 0    ^
     """
-    if not isinstance(schedule, Schedule):
-        raise TypeError(f"draw: schedule must be a Schedule such as CTZ() or Revolve(20), got {schedule!r}")
+    check_schedule(schedule, "draw")
     hint = "give the length of the chain"
     steps = whole_number(steps, where="draw", argument="steps", least=1, hint=hint)
     if steps > WIDEST:

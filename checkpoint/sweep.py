@@ -16,6 +16,7 @@ from .notes import Beside, Rest
 from .player import Player, Pull, Recorder, Step, misplaced
 from .resume import Journal
 from .schedules import CTZ, Schedule
+from .schedules.schedule import check_schedule
 from .stats import Stats, filled_stats
 from .storage import Memory, Storage
 from .storage.kept import KeptSession
@@ -128,8 +129,7 @@ class Sweep:
         if until is None and max_steps is not None:
             raise TypeError("sweep: max_steps goes with until; with a known length give steps only")
         progress, check = flag(progress, where="sweep", argument="progress"), flag(check, where="sweep", argument="check")
-        if not isinstance(schedule, Schedule):
-            raise TypeError(f"sweep: schedule must be a Schedule such as CTZ() or Revolve(20), got {schedule!r}")
+        check_schedule(schedule, "sweep")
         if not isinstance(storage, Storage):
             raise TypeError(f"sweep: storage must be a Storage such as Memory() or Disk(path), got {storage!r}")
         self._steps = None if steps is None else _length(steps, "steps")

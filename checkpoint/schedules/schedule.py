@@ -8,7 +8,7 @@ from typing import ClassVar
 from ..actions import Action
 from ..checks import whole_number
 
-__all__ = ["Schedule"]
+__all__ = ["Schedule", "check_schedule"]
 
 
 class Schedule(ABC):
@@ -123,3 +123,9 @@ class Schedule(ABC):
                 f"got {kept}; give what forward left saved"
             )
         return kept
+
+
+def check_schedule(schedule: object, where: str) -> None:
+    """Raise where something else than a schedule is given."""
+    if not isinstance(schedule, Schedule):
+        raise TypeError(f"{where}: schedule must be a Schedule such as CTZ() or Revolve(20), got {schedule!r}")
