@@ -34,7 +34,7 @@ from ..streaming import Unchanged, spans
 from .coloring import Coloring, as_pattern, coloring
 from .pattern import Arguments, found
 from .reads import by_reads
-from .vectors import sizes
+from .vectors import flat, sizes
 
 __all__ = ["Colored", "Compressed", "check_columns", "check_rows"]
 
@@ -108,12 +108,12 @@ class Compressed:
             return self.colored.given, None, data, ()
         colors = self.colored.given or self.colored(args, kwargs)
         if self.alone:
-            flat = self.in_one_call(colors).flat
-            value, data, aux = None, flat(args, kwargs, into), ()
-            self.flat = flat if self.colored.given is colors else None
+            call = self.in_one_call(colors).flat
+            value, data, aux = None, call(args, kwargs, into), ()
+            self.flat = call if self.colored.given is colors else None
         elif self.is_compiled:
             value, parts, *aux = self.in_one_call(colors)(*args, **kwargs)
-            data = np.concatenate([np.ravel(part) for part in parts])
+            data = flat(parts)
         elif self.usual and len(args) == 1 and not kwargs and (found := self.short_way(colors, args[0])) is not None:
             value, data, aux = found
         else:

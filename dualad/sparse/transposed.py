@@ -12,6 +12,7 @@ from ..program.program import Value
 from ..program.symbol import TraceError
 from ..seeding import chosen, flatten_input, shape_of
 from ..traced import example_of
+from .vectors import flat
 
 __all__ = ["Transposed"]
 
@@ -65,7 +66,7 @@ class Transposed:
                 start += size
                 cotangents.append(part.astype(out.dtype)[()] if isinstance(out, Value) and inexact(out) else None)
             pulled = zeros_for(compiled.pulled(leaves, wanted, cotangents, None), leaves, wanted)
-            return np.concatenate([np.ravel(part) for part in pulled])
+            return flat(pulled)
 
         return pull
 
