@@ -57,7 +57,9 @@ class Native:
     """
 
     def __init__(self, program: Program, threads: int | None = None):
-        self.plan = plan(program, layouts=True) if threads is None else in_blocks(plan(program, layouts=True))
+        self.plan = plan(program, layouts=True)
+        if threads is not None:
+            self.plan = in_blocks(self.plan)
         nodes = iter(self.plan.outputs)
         self.outputs = [next(nodes) if isinstance(out, Value) else None for out in program.outputs]
         self.run = runner(threads or 1)
