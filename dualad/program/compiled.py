@@ -54,6 +54,7 @@ class Compiled:
         self.program = optimised(rolled(program, self.exact), self.exact)
         self.scalars = [i for i, value in enumerate(program.inputs) if value.kind == "scalar"]
         self.made: Executable | Native | None = None
+        self.inexact = [inexact(out) for out in self.program.outputs]
         self.derived: dict[object, Any] = {}
         self.row = ProgramRow(self, None, False)
 
@@ -91,8 +92,7 @@ class Compiled:
         wanted = tuple(type(leaf) is type(top) and leaf.level is level and leaf.payload is not None for leaf in leaves)
         parts = top._interpret(ProgramRow(self, wanted, level.nan_safe), leaves, {})
         return tuple([
-            part.primal if isinstance(part, Traced) and not inexact(out) else part
-            for part, out in zip(parts, self.program.outputs, strict=True)
+            part if moves or not isinstance(part, Traced) else part.primal for part, moves in zip(parts, self.inexact, strict=True)
         ])  # fmt: skip
 
     def on_duals(self, leaves, level):
@@ -104,10 +104,11 @@ class Compiled:
                 shared = leaf._shares_written()
                 values[i], tangents[i] = (np.copy(leaf.primal), leaf.tangent) if shared else (leaf.primal, leaf.tangent)
         if all(t is None for t in tangents):
-            return tuple(make_dual(out, None, level) if inexact(out) else out for out in self(*values))
+            return tuple(make_dual(out, None, level) if moves else out for out, moves in zip(self(*values), self.inexact, strict=True))
         outs = self.pushed(values, tangents, level.directions, level.nan_safe)
-        count = len(outs) // 2
-        return tuple(self.dual(out, t, level) if inexact(out) else out for out, t in zip(outs[:count], outs[count:], strict=True))
+        values, tangents = outs[: len(self.inexact)], outs[len(self.inexact) :]
+        triples = zip(values, tangents, self.inexact, strict=True)
+        return tuple(self.dual(out, t, level) if moves else out for out, t, moves in triples)
 
     def dual(self, out, tangent, level):
         if level.directions is not None and tangent is not None:
@@ -234,7 +235,8 @@ def broadcast(t, level):
 
 def inexact(out):
     """Return whether an output can have a tangent."""
-    return type(out) is float or type(out) is complex or (hasattr(out, "dtype") and out.dtype.kind in "fc")
+    dtype = getattr(out, "dtype", None)  # which of a type is none
+    return type(out) is float or type(out) is complex or (isinstance(dtype, np.dtype) and dtype.kind in "fc")
 
 
 def as_kind(example, value):
