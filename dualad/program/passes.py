@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..rules import names
-from ..rules.indexing import cast, getitem, is_basic, scatter
+from ..rules.indexing import cast, getitem, is_basic, is_whole, scatter
 from ..rules.shapes import blank, filled
 from .program import Operation, Program, Value, key_of, map_values, updated, values_in
 
@@ -125,14 +125,7 @@ def simpler(program: Program) -> Program:
         x = args[0] if args else None
         if type(x) is Value and fn in SAME and not operation.kwargs and alike(x, out) and not (fn is np.conjugate and x.dtype.kind == "c"):
             return (x,)
-        if (
-            fn is getitem
-            and type(x) is Value
-            and x.kind == "array"
-            and alike(x, out)
-            and args[1] in (Ellipsis, ())
-            and type(args[1]) is not Value
-        ):
+        if fn is getitem and is_whole(args[1]) and type(x) is Value and x.kind == "array" and alike(x, out):
             return (x,)
         if fn is np.power and len(args) == 2 and out.kind == "array" and type(args[1]) in (int, float) and out.dtype.kind in "fc":
             if args[1] == 2:
@@ -271,7 +264,7 @@ def restored(program: Program) -> Program:
 
     def rule(operation, new):
         fn, args, out = operation.fn, operation.args, operation.outputs[0]
-        whole = fn is np.copy or (fn is getitem and (args[1] is Ellipsis or (type(args[1]) is tuple and not args[1])))
+        whole = fn is np.copy or (fn is getitem and is_whole(args[1]))
         if whole and args[0] in shown and (args[0].shape, args[0].dtype) == (out.shape, out.dtype):
             shown[out] = shown[args[0]]
         elif fn is getitem and fixed(args[1]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .kinds import Abstract, constant, linear, primitive
 from .names import np
 
-__all__ = ["cast", "discretize", "expanded", "getitem", "is_basic", "restate", "scatter", "winners"]
+__all__ = ["cast", "discretize", "expanded", "getitem", "is_basic", "is_whole", "restate", "scatter", "winners"]
 
 
 @primitive
@@ -48,6 +48,11 @@ def is_basic(index) -> bool:
     if type(index) is tuple:
         return all(map(is_basic, index))
     return index is None or index is Ellipsis or (isinstance(index, int | slice | np.integer) and not isinstance(index, bool))
+
+
+def is_whole(index) -> bool:
+    """Return whether an index shows all of an array, whatever its axes."""
+    return index is Ellipsis or (type(index) is tuple and all(part is Ellipsis for part in index))
 
 
 def expanded(index, ndim):

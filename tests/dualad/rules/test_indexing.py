@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dualad.rules.indexing import expanded
+from dualad.rules.indexing import expanded, is_whole
 
 x = np.arange(24.0).reshape(2, 3, 4)
 
@@ -22,3 +22,15 @@ def test_the_parts_of_an_index_show_what_it_shows(index):
     parts = expanded(index, x.ndim)
     assert sum(part is not None for part in parts) == x.ndim and not any(part is Ellipsis for part in parts)
     np.testing.assert_array_equal(x[tuple(parts)], x[index], strict=True)
+
+
+@pytest.mark.parametrize("index", [..., (), (...,)], ids=repr)
+def test_indices_that_show_all(index):
+    assert is_whole(index) and x[index].shape == x.shape
+
+
+@pytest.mark.parametrize(
+    "index", [0, np.int64(0), None, slice(None), np.arange(2), (np.arange(2),), (..., 0), (..., np.arange(2))], ids=repr
+)
+def test_indices_that_may_show_less(index):
+    assert not is_whole(index)
