@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
+from loaded import load
 
 from dualad import jacobian, jit
-
-FILE = Path(__file__).parents[2] / "benchmarks" / "pollution.py"
 
 
 @pytest.fixture(scope="module")
 def model():
-    spec = importlib.util.spec_from_file_location("benchmarks_pollution", FILE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("benchmarks/pollution.py")
 
 
 def test_solution(model):

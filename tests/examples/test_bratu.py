@@ -1,19 +1,15 @@
 """The example of Bratu's equation: the turning point, both branches, and the Jacobian against the dense one."""
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from loaded import load
 
 from dualad import jacobian
 
 pytest.importorskip("scipy.sparse")
-PATH = Path(__file__).parents[2] / "examples" / "bratu.py"
-spec = importlib.util.spec_from_file_location("bratu", PATH)
-example = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(example)
+example = load("examples/bratu.py")
 
 
 def test_the_curve_turns_where_it_is_known_to():

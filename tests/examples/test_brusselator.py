@@ -1,21 +1,17 @@
 """The example of the Brusselator: second order in time, the reaction alone where cells are alike, the Jacobian against the dense one."""
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from loaded import load
 
 from dualad import jacobian
 
 pytest.importorskip("scipy.sparse")
 from scipy.integrate import solve_ivp
 
-PATH = Path(__file__).parents[2] / "examples" / "brusselator.py"
-spec = importlib.util.spec_from_file_location("brusselator", PATH)
-example = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(example)
+example = load("examples/brusselator.py")
 
 
 def reference(f, y, end):

@@ -1,18 +1,14 @@
 """The example: schedules of a step of one's own, counted, measured, and planned for a budget; the derivative by differences."""
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from loaded import load
 
 from checkpoint import CTZ, Revolve, StoreAll, grad, profile
 
-PATH = Path(__file__).parents[2] / "examples" / "choose_schedule.py"
-spec = importlib.util.spec_from_file_location("choose_schedule", PATH)
-example = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(example)
+example = load("examples/choose_schedule.py")
 
 
 def test_the_derivative_is_that_of_central_differences():

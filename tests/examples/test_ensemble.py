@@ -1,17 +1,13 @@
 """The example of an ensemble: its gradients against differences, on dask as here, a picture."""
 
-import importlib.util
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
+from loaded import load
 
-PATH = Path(__file__).parents[2] / "examples" / "ensemble.py"
-spec = importlib.util.spec_from_file_location("ensemble", PATH)
-example = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(example)
+example = load("examples/ensemble.py")
 
 
 def test_gradients_are_those_of_the_misfit():

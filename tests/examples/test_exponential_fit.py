@@ -1,17 +1,13 @@
 """The example of a least-squares fit: the published minimum, its uncertainties by another way, a picture."""
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from loaded import load
 
 pytest.importorskip("scipy.optimize")
-PATH = Path(__file__).parents[2] / "examples" / "exponential_fit.py"
-spec = importlib.util.spec_from_file_location("exponential_fit", PATH)
-example = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(example)
+example = load("examples/exponential_fit.py")
 
 
 @pytest.mark.parametrize("method", ["trf", "lm", "dogbox"])

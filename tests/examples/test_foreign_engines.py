@@ -1,16 +1,12 @@
 """The example of foreign engines: they agree with each other, and with differences of the loss."""
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from loaded import load
 
-PATH = Path(__file__).parents[2] / "examples" / "foreign_engines.py"
-spec = importlib.util.spec_from_file_location("foreign_engines", PATH)
-example = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(example)
+example = load("examples/foreign_engines.py")
 
 
 @pytest.mark.parametrize("name", ["jax", "torch"])

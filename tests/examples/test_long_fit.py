@@ -1,23 +1,19 @@
 """The example of a long fit: killed and gone on it ends with the same bits, near the truth; a gradient stays within its limit."""
 
-import importlib.util
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
+from loaded import ROOT, load
 
 from checkpoint import Stats, value_and_grad
 
-PATH = Path(__file__).parents[2] / "examples" / "long_fit.py"
-spec = importlib.util.spec_from_file_location("long_fit", PATH)
-example = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(example)
+example = load("examples/long_fit.py")
 
 
 @pytest.mark.long
 def test_killed_and_gone_on(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PATH.parents[1]), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     result, fit, _ = example.fitted(tmp_path / "whole", 500)
     assert result.x == pytest.approx(example.TRUE, rel=0.05) and fit.made > 5
     lines, killed = example.killed(tmp_path / "killed", 500, 3)

@@ -1,17 +1,13 @@
 """The example: SciPy's root with exact Jacobians of an equation in two dimensions; Scherk's surface, with the error of the grid."""
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from loaded import load
 
 pytest.importorskip("scipy.optimize")
-PATH = Path(__file__).parents[2] / "examples" / "minimal_surface.py"
-spec = importlib.util.spec_from_file_location("minimal_surface", PATH)
-example = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(example)
+example = load("examples/minimal_surface.py")
 
 
 def test_the_film_is_scherks_surface_to_second_order():

@@ -1,19 +1,15 @@
 """The example of Robertson's reaction: the published solution, the exact Jacobian, fewer evaluations, a picture."""
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from loaded import load
 
 from dualad import jacobian
 
 pytest.importorskip("scipy.integrate")
-PATH = Path(__file__).parents[2] / "examples" / "robertson.py"
-spec = importlib.util.spec_from_file_location("robertson", PATH)
-example = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(example)
+example = load("examples/robertson.py")
 
 #: at t = 40 (Hairer & Wanner, Solving Ordinary Differential Equations II, IV.10, and the test set of Mazzia & Magherini)
 KNOWN = [0.7158270687, 9.185534764e-06, 0.2841637457]

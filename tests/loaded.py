@@ -1,0 +1,16 @@
+"""Scripts of the project as modules, from their files: nothing of theirs has to be installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def load(script):
+    """Return the module that a script is, as ``load("examples/bratu.py")``; it is not entered among the imported ones."""
+    spec = importlib.util.spec_from_file_location(Path(script).stem, ROOT / script)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
