@@ -138,6 +138,11 @@ class Stepper:
         return outs
 
     @property
+    def threads(self):
+        """Over how many threads large loops are split, None of loops that are not cut into blocks."""
+        return self.entry.compiled.threads
+
+    @property
     def cost(self):
         """How many elements a step computes."""
         derived = self.entry.compiled.derived
@@ -167,12 +172,12 @@ class Stepper:
     def advance_loops(self):
         """Return the loops that make steps."""
         asked = None if self.until is None else id(self.until.program)
-        return self.made(("advance", asked, *self.key, self.active), lambda: emit_advance(self.step(), self.until))
+        return self.made(("advance", asked, *self.key, self.active), lambda: emit_advance(self.step(), self.until, self.threads))
 
     def pull_loops(self, rows, params, nan_safe):
         """Return the loops that pull cotangents back."""
         key = "pull", tuple(rows), tuple(params), nan_safe, *self.key, self.active
-        return self.made(key, lambda: emit_pull(self.step(), self.pull(rows, params, nan_safe)))
+        return self.made(key, lambda: emit_pull(self.step(), self.pull(rows, params, nan_safe), self.threads))
 
     def made(self, key, make):
         """Return loops that were made before for this program, or are now."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,7 @@ class Source:
     constants : the nodes of constant arrays, ``c0``, ``c1``, ...
     nests : how many loop nests there are.
     blocks : for each part that runs in blocks, how many there are; its function takes the number of one.
+    driven : for each loop that Python runs, the unit (see `units`) of its turns.
     """
 
     text: str = ""
@@ -60,6 +62,7 @@ class Source:
     constants: list[Node] = field(default_factory=list)
     nests: int = 0
     blocks: dict[int, int] = field(default_factory=dict)
+    driven: dict[int, Any] = field(default_factory=dict)
 
 
 class Names:
@@ -106,6 +109,7 @@ class Function:
         self.loops_emitted = 0
         self.parameters: list[Node] = []
         self.block: list[str] = []  # the rows of the block that it is called for
+        self.driven: Any = None  # the unit of a loop that Python runs
 
     # --- names ------------------------------------------------------------------------------------------------------------------
 
@@ -381,7 +385,7 @@ class Function:
             body.append(f"    {line}")
         self.parameters = sorted(self.used, key=lambda node: parameter_order(self.buffers.name(node)))
         names = ", ".join([*(self.buffers.name(node) for node in self.parameters), *(["block"] if self.block else [])])
-        before = [*self.before, *self.tables, "@njit(**OPTIONS, cache=CACHED)"]
+        before = [*self.before, *self.tables, *([] if self.driven else ["@njit(**OPTIONS, cache=CACHED)"])]
         return "\n".join([*before, f"def {self.title}({names}):", *(body or ["    pass"])])
 
 
@@ -457,6 +461,7 @@ def emit(plan: Plan, others: Mapping[type, Callable] = MappingProxyType({})) -> 
     source.parts = {k: function.parameters for k, function in functions.items()}
     first = {k: step.nests[0] for k, step in enumerate(plan.steps) if isinstance(step, Part)}
     source.blocks = {k: -(-nest.shape[0] // nest.rows) for k, nest in first.items() if nest.rows}
+    source.driven = {k: function.driven for k, function in functions.items() if function.driven}
     source.names = buffers.names
     source.constants = buffers.constants
     source.text = "\n\n\n".join([HEADER, *texts]) + "\n"

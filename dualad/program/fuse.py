@@ -62,13 +62,14 @@ class Part:
 
 @dataclass(eq=False)
 class Plan:
-    """What is computed in which order: `steps` are parts, and nodes that are calls or loops."""
+    """What is computed in which order: `steps` are parts, and nodes that are calls or loops; whether large nests are cut into `blocks`."""
 
     program: Program
     nodes: dict[Value, Node]
     outputs: list[Node]  # of the outputs that are no literals
     stored: set[Node]
     steps: list
+    blocks: bool = False
 
 
 def plan(program: Program, layouts: bool = False) -> Plan:

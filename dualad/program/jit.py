@@ -72,8 +72,8 @@ def jit(
         numbers of turns, options. They must be hashable. Booleans, texts, None and functions are static by themselves.
     backend : "numba", or "numpy": straight-line NumPy code. By default numba where it is installed.
     threads : over how many threads large loops are split, in blocks of rows that depend on the shapes alone: the bits are the same for
-        every number of threads. By default one, without blocks (sums of many terms then differ in last bits). Numba's backend only;
-        not inside of a compiled `chain`.
+        every number of threads. By default one, without blocks (sums of many terms then differ in last bits). Numba's backend only.
+        The steps of a `chain`, too: Python then calls the loops of each, which takes some 10 us a step.
     cache_size : how many programs are kept; the one not used for longest is dropped.
 
     Returns

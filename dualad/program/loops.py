@@ -3,7 +3,8 @@
 ``advance`` makes steps k0 to k1 - 1 from a state that it does not write, with two buffers that change places: after an odd number of
 steps the result is in the first of them, else in the second. ``fill`` puts the states x_{k0} to x_{k1 - 1} into one buffer, over which
 ``pull`` runs the pullbacks backwards. They call the parts of the programs of a step and of its pullback; nothing is allocated a step.
-With a predicate, ``advance`` asks it before each step but the first; it returns the k at which it ended.
+With a predicate, ``advance`` asks it before each step but the first; it returns the k at which it ended. Where threads share nests of a
+step, Python runs them.
 
 ==========  ==========================================================================================
 ``s t w``   state: the leaves, and two buffers for them (all arrays; numbers are arrays without axes)
@@ -25,9 +26,10 @@ import numpy as np
 from .cache import load, seal
 from .emit_numba import HEADER
 from .forms import Unliftable
-from .native import compiled, too_long
+from .native import compiled, driven, parts_of, too_long
 from .stepping import Routine
-from .units import DECORATED, Unit, assignment
+from .threads import runner
+from .units import DECORATED, Unit
 
 __all__ = ["Loops", "emit_advance", "emit_pull"]
 
@@ -39,15 +41,18 @@ class Loops:
     ----------
     source : the emitted module.
     functions : for each function, the kinds of its parameters; compiled ones are attributes of the same name.
+    threads : how many run the parts in blocks.
     """
 
-    def __init__(self, units: list[Unit], functions: dict[str, list], lines: list[str], contracted: tuple[str, ...] = ()):
+    def __init__(
+        self, units: list[Unit], functions: dict[str, list], lines: list[str], threads: int | None, contracted: tuple[str, ...] = ()
+    ):
         header = f"{HEADER}\nCONTRACTED = {contracted}" if contracted else HEADER.rstrip()
         self.source = "\n\n\n".join([header, *(unit.text for unit in units if unit.text), "\n".join(lines)]) + "\n"
         reason = too_long(self.source, sum(unit.source.nests for unit in units), *(unit.program for unit in units))
         if reason is not None:
             raise Unliftable(reason)
-        self.units, self.functions, self.compiled = units, functions, False
+        self.units, self.functions, self.threads, self.compiled = units, functions, threads, False
 
     def work(self):
         """Return, for each unit, new arrays to work in and the constants."""
@@ -56,8 +61,16 @@ class Loops:
     def compile(self):
         """Compile the functions, or load their machine code."""
         module = load(self.source)
-        for name, kinds in self.functions.items():
-            setattr(self, name, compiled(module, self.source, name, kinds))
+        if self.units[0].driven:
+            run = runner(self.threads)
+            parts: dict = {}
+            for unit in self.units:
+                parts |= parts_of(unit.source, module, self.source, run, named=unit.named_here)
+            for name in self.functions:
+                setattr(self, name, driven(module, name, parts, run))
+        else:
+            for name, kinds in self.functions.items():
+                setattr(self, name, compiled(module, self.source, name, kinds))
         seal(module)
         self.compiled = True
 
@@ -102,9 +115,9 @@ class Group:
 class Roles:
     """The groups of arrays of a step."""
 
-    def __init__(self, step: Routine):
+    def __init__(self, step: Routine, threads: int | None):
         _, state, rows, params = step.inputs
-        self.unit = Unit(step.program, "step_")
+        self.unit = Unit(step.program, "step_", threads is not None)
         self.s, self.t, self.w, self.b = (Group(letter, state) for letter in "stwb")
         self.u, self.p, self.o = Group("u", rows), Group("p", params), Group("o", step.outputs[1])
         self.given = self.p.kinds() | self.u.kinds(1)
@@ -115,16 +128,24 @@ class Roles:
         return self.unit.statements(given, [*self.s.into(into), *self.o.rows("k")], [*self.s.values, *self.o.values])
 
 
-def emit_advance(step: Routine, until: Routine | None = None) -> Loops:
+def definition(units: list[Unit]) -> str:
+    """Return what a definition of loops of these units begins with; Python runs them if it does for one of the units."""
+    by_python = any(unit.driven for unit in units)
+    for unit in units:
+        unit.driven = by_python
+    return "def " if by_python else DECORATED
+
+
+def emit_advance(step: Routine, until: Routine | None = None, threads: int | None = None) -> Loops:
     """Return the loops that make steps; with a predicate of k and the first leaves of the state, they end where it comes true.
 
     What has no loop form raises `Unliftable`.
     """
-    roles = Roles(step)
+    roles = Roles(step, threads)
     s, t, w, p = roles.s, roles.t, roles.w, roles.p
-    units, asked = [roles.unit], []
+    units, asked = [roles.unit, *([] if until is None else [Unit(until.program, "until_", threads is not None)])], []
+    defined = definition(units)
     if until is not None:
-        units.append(Unit(until.program, "until_"))
         asked = units[-1].statements(["k", *s.names[: len(until.inputs[1])]], ["over"], until.outputs[0])
     made = [*roles.step(s.names, t.arrays), *s.swap(t, w)]
     if until is not None:  # the language of emitted functions has no break
@@ -133,42 +154,45 @@ def emit_advance(step: Routine, until: Routine | None = None) -> Loops:
     for unit in units:
         given |= unit.others
     lines = [
-        f"{DECORATED}advance({', '.join(given)}):",
+        f"{defined}advance({', '.join(given)}):",
         *indented(1, s.load(), p.load(), ["going = True", "reached = k1" if until is None else "reached = k0"]),
         "    for k in range(k0, k1):",
         *indented(2, made),
         *indented(1, s.store(t, w), ["end[()] = reached"]),
     ]
-    return Loops(units, {"advance": list(given.values())}, lines)
+    return Loops(units, {"advance": list(given.values())}, lines, threads)
 
 
-def emit_pull(step: Routine, pull: Routine) -> Loops:
+def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Loops:
     """Return the loops that fill a buffer with states, and pull cotangents back over it."""
-    roles = Roles(step)
-    unit = Unit(pull.program, "pull_")
+    roles = Roles(step, threads)
+    unit = Unit(pull.program, "pull_", threads is not None)
+    defined = definition([roles.unit, unit])
     s, b, u, p, o = roles.s, roles.b, roles.u, roles.p, roles.o
     g, h = (Group(letter, pull.inputs[4]) for letter in "gh")
     d, e = Group("d", pull.inputs[5]), Group("e", pull.outputs[1])
     q, r = (Group(letter, pull.outputs[2]) for letter in "qr")
-    first = [line for a, x, value in zip(b.rows("0"), s.names, s.values, strict=True) for line in assignment(a, x, value.shape, False)]
+    first = [line for a, x, value in zip(b.rows("0"), s.names, s.values, strict=True) for line in unit.assignment(a, x, value.shape, False)]
     inside = [name if name != array else row for name, array, row in zip(s.names, s.arrays, b.rows("j"), strict=True)]
     kept = [f"{array}[j + 1] = {name}" for array, name, number in zip(b.arrays, s.names, s.arrays, strict=True) if name != number]
     made = roles.step(inside, b.rows("j + 1"))
     inputs = ["k", *b.rows("j"), *u.rows("k"), *p.names, *g.names, *d.rows("k")]
     pulled = unit.statements(inputs, [*g.into(h.arrays), *e.rows("k"), *r.names], [*g.values, *e.values, *r.values])
-    sums = [line for a, x, value in zip(q.names, r.names, q.values, strict=True) for line in assignment(a, x, value.shape, False, "+=")]
+    sums = [
+        line for a, x, value in zip(q.names, r.names, q.values, strict=True) for line in unit.assignment(a, x, value.shape, False, "+=")
+    ]
     block = {"k0": "int64", "k1": "int64"}
     filling = block | s.kinds() | b.kinds(1) | roles.given | o.kinds(1) | roles.unit.others
     pulling = block | b.kinds(1) | roles.given | g.kinds() | h.kinds() | d.kinds(1) | e.kinds(1) | q.kinds() | r.kinds() | unit.others
     lines = [
-        f"{DECORATED}fill({', '.join(filling)}):",
+        f"{defined}fill({', '.join(filling)}):",
         *indented(1, s.load(), p.load(), first),
         "    for k in range(k0, k1 - 1):",
         "        j = k - k0",
         *indented(2, made, kept),
         "",
         "",
-        f"{DECORATED}pull({', '.join(pulling)}):",
+        f"{defined}pull({', '.join(pulling)}):",
         *indented(1, p.load(), g.load(), q.load()),
         "    for k in range(k1 - 1, k0 - 1, -1):",
         "        j = k - k0",
@@ -176,7 +200,7 @@ def emit_pull(step: Routine, pull: Routine) -> Loops:
         *indented(1, g.store(g, h), q.store(q)),
     ]
     parts = tuple(re.findall(r"^def (\w+)", unit.text, re.MULTILINE))  # derivatives, which need not have NumPy's roundings
-    return Loops([roles.unit, unit], {"fill": list(filling.values()), "pull": list(pulling.values())}, lines, parts)
+    return Loops([roles.unit, unit], {"fill": list(filling.values()), "pull": list(pulling.values())}, lines, threads, parts)
 
 
 def indented(depth, *groups):

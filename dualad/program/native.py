@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from .symbol import where_in
 from .threads import in_blocks, runner
 from .units import STEPS
 
-__all__ = ["Native", "compile_numba", "compiled", "too_long"]
+__all__ = ["Native", "compile_numba", "compiled", "driven", "parts_of", "too_long"]
 
 
 #: bytes of constant arrays that a part holds itself; others are arguments
@@ -69,7 +71,9 @@ class Native:
         self.module = self.load()
         self.fixed: dict[Node, np.ndarray] = {}
         self.functions = self.compile()
-        self.buffers = {k: [node for node in nodes if node not in self.fixed] for k, nodes in self.emitted.parts.items()}
+        self.buffers = {
+            k: [node for node in nodes if node not in self.fixed or k in self.emitted.driven] for k, nodes in self.emitted.parts.items()
+        }
         self.raw, self.call, self.raw_flat, self.flat = self.callers()
 
     def load(self):
@@ -83,10 +87,7 @@ class Native:
             raise OverflowError(reason)
         small = [node for node in self.emitted.constants if node.shape and node.form.array.nbytes <= SMALL]
         self.fixed = {node: prepared(node, node.form.array) for node in small}
-        functions = []
-        for i, (k, nodes) in enumerate(self.emitted.parts.items()):
-            kinds = [self.fixed[node] if node in self.fixed else kind_of(node) for node in nodes]
-            functions.append(compiled(self.module, self.source, f"part{i}", [*kinds, *(["int64"] if k in self.emitted.blocks else [])]))
+        functions = list(parts_of(self.emitted, self.module, self.source, self.run, self.fixed).values())
         seal(self.module)
         return functions
 
@@ -239,6 +240,29 @@ def kind_of(node):
     """Return what a parameter of a part is: the shape and dtype of an array, or the dtype of a number."""
     number = not node.shape and isinstance(node.form, Buffer) and node.form.view_of is None
     return node.dtype.name if number else (node.shape, node.dtype.name)
+
+
+def parts_of(emitted: Source, module, source, run, fixed: dict | None = None, named=str) -> dict[str, Callable]:
+    """Return the functions of all parts, by the names that they have in a module: compiled, but for loops that Python runs.
+
+    `fixed` arrays are constants of compiled ones; `named` says the name in the module.
+    """
+    made: dict[str, Callable] = {}
+    for i, (k, nodes) in enumerate(emitted.parts.items()):
+        name = named(f"part{i}")
+        if k in emitted.driven:
+            unit = emitted.driven[k]
+            inner = parts_of(unit.source, module, source, run, named=lambda part, unit=unit: named(unit.named_here(part)))
+            made[name] = driven(module, name, inner, run)
+            continue
+        kinds = [fixed[node] if fixed and node in fixed else kind_of(node) for node in nodes]
+        made[name] = compiled(module, source, name, [*kinds, *(["int64"] if k in emitted.blocks else [])])
+    return made
+
+
+def driven(module, name, parts, run) -> Callable:
+    """Return a function of an emitted module that Python runs, which calls these parts."""
+    return FunctionType(getattr(module, name).__code__, {**vars(module), **parts, "run": run}, name)
 
 
 def compiled(module, source, name, kinds):

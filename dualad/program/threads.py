@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import os
-from concurrent.futures import ThreadPoolExecutor, wait
+from queue import SimpleQueue
+from threading import Thread
 
 from .forms import Node, Reduce
 from .fuse import Nest, Part, Plan
@@ -19,6 +20,7 @@ LARGE, BLOCK, MOST = 1 << 16, 1 << 15, 64  # elements of a nest in blocks, and o
 
 def in_blocks(plan: Plan) -> Plan:
     """Let every large nest of a plan be a part of its own, in blocks."""
+    plan.blocks = True
     steps = []
     for step in plan.steps:
         if not isinstance(step, Part):
@@ -70,34 +72,59 @@ def partial_of(root, nest, plan):
 
 
 def runner(threads):
-    """Return the function ``(part, count, arguments)`` that runs a part for each block, in this and other threads."""
+    """Return the function ``(part, count, arguments)`` that runs a part for each block, in this and other threads.
 
-    def some(part, blocks, arguments):
-        for block in blocks:
-            part(*arguments, block)
+    Each takes the next block that is left, so that nobody waits for a thread that is not awake yet, or has no processor.
+    """
 
     def run(part, count, arguments):
         if threads == 1:
-            return some(part, range(count), arguments)
-        shares = [range(count * k // threads, count * (k + 1) // threads) for k in range(threads)]
-        pool = pool_of(os.getpid(), threads)
-        others = [pool.submit(some, part, share, arguments) for share in shares[1:] if share]
+            for block in range(count):
+                part(*arguments, block)
+            return
+        tasks, blocks, done, others, mine = tasks_of(os.getpid(), threads), iter(range(count)), SimpleQueue(), min(threads, count) - 1, 0
+        for _ in range(others):
+            tasks.put((part, blocks, arguments, done))
         try:
-            some(part, shares[0], arguments)
-        finally:
-            wait(others)  # they write into the buffers
-        for other in others:
-            other.result()
-        return None
+            for block in blocks:
+                mine += 1
+                part(*arguments, block)
+            while mine < count:
+                told = done.get()
+                if isinstance(told, BaseException):
+                    raise told
+                mine += told
+        except BaseException:
+            for _ in blocks:
+                pass
+            while others:  # they write into the buffers
+                others -= done.get() == 0
+            raise
 
     return run
 
 
-POOLS: dict[tuple[int, int], ThreadPoolExecutor] = {}
+def work(tasks):
+    """Run blocks for ever: of each task those that are left, saying 1 or the error for each, and 0 at the end."""
+    while True:
+        part, blocks, arguments, done = tasks.get()
+        for block in blocks:
+            try:
+                part(*arguments, block)
+                done.put(1)
+            except BaseException as error:
+                done.put(error)
+        done.put(0)
+        del part, blocks, arguments, done  # while waiting
 
 
-def pool_of(process, threads):
-    """Return the pool of this process; a forked one has no threads of its parent's."""
-    if (process, threads) not in POOLS:
-        POOLS[process, threads] = ThreadPoolExecutor(threads - 1, "dualad")
-    return POOLS[process, threads]
+TASKS: dict[tuple[int, int], SimpleQueue] = {}
+
+
+def tasks_of(process, threads):
+    """Return where the other threads of this process take their tasks; a forked process has no threads of its parent's."""
+    if (process, threads) not in TASKS:
+        tasks = TASKS[process, threads] = SimpleQueue()
+        for _ in range(threads - 1):
+            Thread(target=work, args=(tasks,), name="dualad", daemon=True).start()
+    return TASKS[process, threads]

@@ -27,7 +27,7 @@ def translated(text: str, space: dict, name: str, kinds: list) -> tuple[Function
     It takes a pointer to a number besides, before them, which is set to 1 where a computed index is out of bounds.
     """
     module = Module(text, space)
-    function = module.function(module.definitions[name], space, tuple(kinds), frozenset())
+    function = module.function(module.definitions[name], space, tuple(kinds), module.contracted(name))
     return function, "\n".join([*module.declared.values(), *module.tables.values(), *module.texts])
 
 
@@ -61,12 +61,14 @@ class Module:
         plain = fn.py_func
         name = plain.__name__
         if plain.__globals__ is self.space:
-            fast = frozenset(["contract"] if name in self.space.get("CONTRACTED", ()) else [])
-            return self.function(self.definitions[name], self.space, kinds, fast)
+            return self.function(self.definitions[name], self.space, kinds, self.contracted(name))
         definition = definitions_of(inspect.getsourcefile(plain)).get(name)
         if definition is None:
             raise Untranslatable(f"{name} is made by another function")
         return self.function(definition, plain.__globals__, kinds, frozenset(fn.targetoptions.get("fastmath") or ()))
+
+    def contracted(self, name):
+        return frozenset(["contract"] if name in self.space.get("CONTRACTED", ()) else [])
 
     def declare(self, name, result, *kinds):
         self.declared.setdefault(name, f"declare {result} @{name}({', '.join(kinds)}) nounwind")

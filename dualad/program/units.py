@@ -1,13 +1,14 @@
 """Units: programs as statements of a loop; and the emission of loops (`repeat`), whose turns are such statements.
 
 A loop is one function of all turns, with two buffers for what is carried, which change places. After the last turn, what is carried stands
-in the results.
+in the results. Where threads share nests of a turn, the function is not compiled: it is `driven` by Python, which calls compiled parts.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from .emit_numba import HEADER, Function, emit, memory_of
 from .forms import Buffer, Fill, Made, Node, Repeat, Unliftable
 from .fuse import Part, plan
 from .program import Program, Value
+from .threads import in_blocks
 
 __all__ = ["DECORATED", "STEPS", "Unit", "assignment"]
 
@@ -24,27 +26,41 @@ DECORATED = "@njit(**OPTIONS, cache=CACHED)\ndef "
 
 
 class Unit:
-    """A program as statements of a loop."""
+    """A program as statements of a loop.
 
-    def __init__(self, program: Program, prefix: str):
+    Attributes
+    ----------
+    driven : whether Python runs the loop; to be settled before the statements are asked for, for all units of one loop alike.
+    """
+
+    def __init__(self, program: Program, prefix: str, blocks: bool = False):
         self.program, self.prefix = program, prefix
-        self.plan = plan(program)
+        self.plan = in_blocks(plan(program)) if blocks else plan(program)
         self.source = emit(self.plan, STEPS)
+        self.driven = bool(self.source.blocks or self.source.driven)
         for k, step in enumerate(self.plan.steps):
             if k not in self.source.parts:
                 raise Unliftable(f"it calls {public_name(step.form.operation.fn)}: {step.form.reason}")
         self.work: list[tuple[str, tuple[int, ...], np.dtype]] = []
         self.constants = [f"{prefix}{self.source.names[node]}" for node in self.source.constants]
         self.arrays = [np.array(node.form.array, order="C") for node in self.source.constants]
-        text = self.source.text.removeprefix(HEADER).split(f"{DECORATED}main(")[0]
-        self.text = re.sub(r"part(\d)", rf"{prefix}part\1", text).strip()
-        self.numbers = (
-            len(self.source.parts) == 1
-            and isinstance(self.plan.steps[0], Part)
-            and not any(node.shape for part in self.source.parts.values() for node in part)
-        )
-        if self.numbers:
-            self.return_numbers()
+
+    @cached_property
+    def numbers(self):
+        """Whether there is only one part, which computes numbers from numbers: it returns them, so they stay in registers."""
+        if self.driven or len(self.source.parts) != 1 or not isinstance(self.plan.steps[0], Part):
+            return False
+        return not any(node.shape for part in self.source.parts.values() for node in part)
+
+    @cached_property
+    def text(self):
+        """The functions of the parts."""
+        text = self.named_here(self.source.text.removeprefix(HEADER)).strip()
+        return self.returning_numbers(text) if self.numbers else text
+
+    def named_here(self, text):
+        """Return text with the parts' names as they are in this unit."""
+        return re.sub(r"part(\d)", rf"{self.prefix}part\1", text)
 
     @property
     def room(self):
@@ -57,15 +73,15 @@ class Unit:
         rooms = {name: (shape, dtype.name) for name, shape, dtype in self.room}
         return rooms | {name: (array.shape, array.dtype.name) for name, array in zip(self.constants, self.arrays, strict=True)}
 
-    def return_numbers(self):
-        """Let the only part, which computes numbers from numbers, return them: so they stay in registers."""
+    def returning_numbers(self, text):
+        """Return the text of the only part with its numbers returned."""
         (part,) = self.source.parts.values()
         made = [name for node in part if (name := self.source.names[node])[0] in "yw"]
-        lines = [line for line in self.text.replace("[()]", "").split("\n") if line]
+        lines = [line for line in text.replace("[()]", "").split("\n") if line]
         given = ", ".join(name for node in part if (name := self.source.names[node]) not in made)
         at = next(i for i, line in enumerate(lines) if line.startswith("def "))
         lines[at] = f"def {self.prefix}part0({given}):"
-        self.text = "\n".join([*lines, f"    return {', '.join(made)},"])
+        return "\n".join([*lines, f"    return {', '.join(made)},"])
 
     def statements(self, inputs: list[str], targets: list[str], values: list) -> list[str]:
         """Return the lines that compute the outputs from `inputs`: arrays into the arrays `targets`, numbers assigned to them.
@@ -84,18 +100,26 @@ class Unit:
             else:
                 rest.append((target, node, value.shape))
         lines: list[str] = []
-        for function in self.source.parts.values():
+        for k, function in self.source.parts.items():
             made = [] if not self.numbers else [f"{self.prefix}{name}" for node in function if (name := self.source.names[node])[0] in "yw"]
             given = [self.argument(node, names, inputs) for node in function if f"{self.prefix}{self.source.names[node]}" not in made]
-            lines.append((f"{', '.join(made)}, = " if made else "") + f"{self.prefix}part{len(lines)}({', '.join(given)})")
+            part, arguments, blocks = f"{self.prefix}part{len(lines)}", ", ".join(given), self.source.blocks.get(k)
+            call = f"{part}({arguments})" if blocks is None else f"run({part}, {blocks}, ({arguments},))"
+            lines.append((f"{', '.join(made)}, = " if made else "") + call)
         numbers = [(target, self.seen(node, names, inputs)) for target, node, shape in rest if not shape]
         for target, node, shape in rest:
             if shape:
                 number = not isinstance(node, Node) or isinstance(memory_of(node).form, Fill)
-                lines += assignment(target, self.seen(node, names, inputs), shape, number)
+                lines += self.assignment(target, self.seen(node, names, inputs), shape, number)
         if numbers:  # at once: one may be read for another
             lines.append(f"{', '.join(target for target, _ in numbers)} = {', '.join(value for _, value in numbers)}")
         return lines
+
+    def assignment(self, target, source, shape, number, operator="="):
+        """Return the lines that assign an array, or add it."""
+        if self.driven and shape:
+            return [f"{target}[...] {operator} {source}"]
+        return assignment(target, source, shape, number, operator)
 
     def argument(self, node, names, inputs):
         """Return what stands for a parameter of a part."""
@@ -147,7 +171,7 @@ def emit_loop(function: Function, step: Node) -> None:
     """Emit the function of a loop; a body that calls functions raises `Unliftable`."""
     operation = step.form.operation
     loop = operation.fn
-    unit = Unit(loop.body, f"{function.title}_")
+    unit = Unit(loop.body, f"{function.title}_", function.plan.blocks)
     results = [function.plan.nodes[out] for out in operation.outputs]
     carried, stacks, params = loop.split(step.form.operands)
     _, *values = loop.body.inputs
@@ -165,7 +189,7 @@ def emit_loop(function: Function, step: Node) -> None:
         lines += [f"s{i} = {first}", f"t{i} = {second}"]
         source = memory_of(start)
         number = isinstance(source.form, Fill)
-        lines += assignment(f"s{i}", literal(source.form.number) if number else function.buffer(start), value.shape, number)
+        lines += unit.assignment(f"s{i}", literal(source.form.number) if number else function.buffer(start), value.shape, number)
         state.append(f"s{i}")
         into.append(f"t{i}")
         swaps.append(f"s{i}, t{i} = t{i}, s{i}")
@@ -186,6 +210,7 @@ def emit_loop(function: Function, step: Node) -> None:
     lines += last
     function.loops_emitted += unit.source.nests
     function.before = [*([unit.text, "", ""] if unit.text else [])]
+    function.driven = unit if unit.driven else None
 
 
 def work(function, shape, dtype):

@@ -89,6 +89,7 @@ class Interpreted(Native):
         space = vars(module)
         space.update(NUMPY, **EXACT, np=np, math=Tolerant, LARGEST_ANGLE=1.0, OPTIONS={}, CACHED=False, abs=abs)
         space.update(choose=lambda c, x, y: x if c else y, ratio=ratio, strong_multiply=strong_multiply, at_least_inside=at_least_inside)
+        space["run"] = self.run
         space["njit"] = lambda **options: lambda fn: lambda *args: fn(*map(checked, args))
         exec(compile(self.source.removeprefix(HEADER), "<interpreted>", "exec"), space)
         return module

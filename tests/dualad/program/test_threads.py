@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 
 import numpy as np
+import optree
 import pytest
 from interpreted import traced
 
 pytest.importorskip("numba")
 
+from checkpoint import Stats, chain, grad, within
 from dualad import jit, jvp
 from dualad.program import threads as room
 from dualad.program.compiled import BACKENDS
@@ -93,6 +97,104 @@ def test_through_jit_and_its_derivatives(monkeypatch):
     assert bits(found[0]) == bits(found[1]) == bits(found[2])
 
 
+# --- chains, and loops in programs ------------------------------------------------------------------------------------------------------
+
+
+def diffuse(k, state, u, c):
+    x, e = state
+    x = x + 0.1 * c * spread(x) + u * np.sin(x)
+    return (x, 0.5 * e + np.mean(x * x)), x[1] * e
+
+
+def nested(k, state, u, c):
+    return chain(lambda j, state, u, c: diffuse(j, state, u, c)[0], state, u, c, steps=3), c[:, 1]
+
+
+def free(k, state, c):
+    return diffuse(k, state, 0.1, c)[0]
+
+
+def driven(step, x, c, **options):
+    return chain(step, (x, 0.5), c, inputs=np.linspace(0.0, 0.1, 7), outputs=True, **options)
+
+
+def ended(k, state):
+    return state[1] > 1.5
+
+
+def total(tree):
+    return sum(np.sum(np.sin(leaf)) for leaf in optree.tree_leaves(tree))
+
+
+C = np.linspace(0.5, 1.0, 61 * 67).reshape(61, 67)
+CHAINS = {
+    "steps": (diffuse, driven),
+    "a loop in its step": (nested, driven),
+    "an unknown number of steps": (free, lambda step, x, c, **options: chain(step, (x, 0.5), c, until=ended, max_steps=20, **options)),
+}
+
+
+@pytest.fixture
+def submitted(monkeypatch):
+    """The tasks that are given to other threads."""
+    given, tasks_of = [], room.tasks_of
+
+    class Counted:
+        def __init__(self, *key):
+            self.tasks = tasks_of(*key)
+
+        def put(self, task):
+            given.append(task)
+            self.tasks.put(task)
+
+    monkeypatch.setattr(room, "tasks_of", Counted)
+    return given
+
+
+def close(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_threads_share_the_steps_of_compiled_chains(name, submitted):
+    step, chained = CHAINS[name]
+    found, counts = [], []
+    for threads in (1, 2, 3, None):
+        stats, compiled = Stats(), step if threads is None else jit(step, threads=threads)
+        loss = lambda x, c, step=compiled, stats=stats: total(chained(step, x, c, stats=stats))
+        submitted.clear()
+        found.append([loss(U, C), *grad(loss, (0, 1))(U, C)])
+        counts.append(len(submitted))
+        assert threads is None or "compiled steps" in stats.reason
+    assert bits(found[0]) == bits(found[1]) == bits(found[2])
+    close(found[0], found[3])
+    assert counts[0] == 0 and counts[1] > 2 * stats.steps > 0 and counts[2] == 2 * counts[1]  # forward and back
+
+
+@pytest.mark.parametrize("room_of_states", [1 << 26, 5 * U.nbytes])
+def test_threads_share_the_turns_of_loops_in_programs(room_of_states, submitted, monkeypatch):
+    monkeypatch.setitem(BACKENDS, "numba", compile_numba)
+    monkeypatch.setattr(within, "ROOM", room_of_states)  # with little, a loop is one of loops
+    loss = lambda x, c: total(chain(free, (x, 0.5), c, steps=16))
+    found, counts = [], []
+    for threads in (1, 2, 3):
+        f = jit(grad(loss), threads=threads)
+        submitted.clear()
+        found.append([f(U, C)])
+        counts.append(len(submitted))
+        assert "run(" in f.source(U, C)
+    assert bits(found[0]) == bits(found[1]) == bits(found[2])
+    close(found[0], [grad(loss)(U, C)])
+    assert counts[0] == 0 and counts[1] >= 2 * 16 and counts[2] == 2 * counts[1]
+
+
+def test_small_steps_stay_in_one_compiled_loop(submitted):
+    loss = lambda x, step: total(driven(step, x, C[:3, :20]))
+    one, two = (grad(loss)(U[:3, :20], jit(diffuse, threads=threads)) for threads in (None, 2))
+    assert bits([one]) == bits([two]) and not submitted
+
+
 def test_an_error_in_a_block_is_the_callers():
     index = np.arange(3001) % 3001
     native = compile_numba(traced(lambda x, k: x[k] * 2.0, X, index), 3)
@@ -108,6 +210,28 @@ def test_wrong_numbers_of_threads(threads):
         jit(lambda x: x, threads=threads)
 
 
-def test_a_forked_process_has_a_pool_of_its_own():
-    assert room.pool_of(os.getpid(), 2) is room.pool_of(os.getpid(), 2)
-    assert room.pool_of(-1, 2) is not room.pool_of(os.getpid(), 2)
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+def test_nobody_works_on_when_an_error_is_raised(where):
+    here, begun, active = threading.get_ident(), threading.Barrier(2), set()
+
+    def part(total, block):
+        active.add(block)
+        if block < 2:
+            begun.wait(10.0)  # one block in this thread, one in the other
+        if block < 2 and (threading.get_ident() == here) == (where == "here"):
+            active.remove(block)
+            raise ArithmeticError
+        time.sleep(0.002)
+        active.remove(block)
+
+    with pytest.raises(ArithmeticError):
+        room.runner(2)(part, 9, (None,))
+    assert not active
+    seen = []
+    room.runner(2)(lambda block: seen.append(block), 9, ())
+    assert sorted(seen) == list(range(9))
+
+
+def test_a_forked_process_has_threads_of_its_own():
+    assert room.tasks_of(os.getpid(), 2) is room.tasks_of(os.getpid(), 2)
+    assert room.tasks_of(-1, 2) is not room.tasks_of(os.getpid(), 2)
