@@ -16,7 +16,7 @@ from .moves import is_element, transpose
 from .program import Program, Value, values_in
 from .pull import compose, guard, start
 
-__all__ = ["MOST_TOGETHER", "Nest", "Part", "Plan", "plan", "worth_storing"]
+__all__ = ["MOST_TOGETHER", "Nest", "Part", "Plan", "plan", "reachable", "worth_storing"]
 
 #: arrays of at most so many elements are straight code, if that takes at most LONGEST operations, or LONG for more than FEW elements
 SMALL, LONGEST, LONG, FEW = 36, 4000, 1000, 8
@@ -96,7 +96,7 @@ def operands(node):
     return getattr(node.form, "operands", ())
 
 
-def reachable(outputs):
+def reachable(outputs, operands=operands):
     """Return all nodes that the outputs need, operands first."""
     order, seen = [], set()
     stack = [(node, False) for node in reversed(outputs)]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from operator import attrgetter
 
 import numpy as np
 
 from .forms import Along, Node, Reduce
-from .fuse import MOST_TOGETHER
+from .fuse import MOST_TOGETHER, reachable
 from .pull import Expression
 
 __all__ = [
@@ -200,17 +201,7 @@ def is_angle(expression):
 
 def below(targets):
     """Return all expressions that targets need, operands first."""
-    order, seen = [], set()
-    stack = [(target, False) for target in reversed(targets)]
-    while stack:
-        expression, done = stack.pop()
-        if done:
-            order.append(expression)
-        elif expression not in seen:
-            seen.add(expression)
-            stack.append((expression, True))
-            stack += [(arg, False) for arg in reversed(expression.args) if arg not in seen]
-    return order
+    return reachable(targets, attrgetter("args"))
 
 
 class Body:
