@@ -6,7 +6,7 @@ import numpy as np
 import optree
 
 from dualad.batch import unwrap, wrap
-from dualad.chunked import LAZY, Lazy, like_chunks, outside
+from dualad.chunked import LAZY, like_chunks, outside
 from dualad.derivative import zero_like
 from dualad.dispatch import dtype_of
 from dualad.gradient import check_scalar
@@ -111,7 +111,7 @@ class Recording:
 
     def pull_leaves(self, leaves):
         if LAZY.met:
-            leaves = [like_chunks(g, value) if type(value) is Lazy else g for g, value in zip(leaves, self.values, strict=True)]
+            leaves = list(map(like_chunks, leaves, self.values))
         pulled = self.tape.pull(list(zip(self.nodes, leaves, strict=True)), self.inputs)
         cotangents = list(map(self.finish, pulled, self.leaves))
         return tuple(unflatten_arguments(self.structure, made_own(cotangents, leaves)))
@@ -203,7 +203,7 @@ class Recording:
         """Return the tangent of the value along tangents of the arguments."""
         leaves, structure = flatten_input(tangents, self.where, "the tangents")
         if LAZY.met:
-            leaves = [like_chunks(t, x) if type(x) is Lazy else t for t, x in zip(leaves, self.leaves, strict=True)]
+            leaves = list(map(like_chunks, leaves, self.leaves))
         expected = optree.tree_structure((0.0,) * self.structure) if type(self.structure) is int else self.structure
         if structure != expected or [shape_of(t) for t in leaves] != [shape_of(x) for x in self.leaves]:
             raise TypeError(

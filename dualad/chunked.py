@@ -155,8 +155,8 @@ def outside(x):
 
 
 def like_chunks(x, model):
-    """Return a plain number or array of the shape of a Lazy as one in its chunks."""
-    if isinstance(x, Handle):
+    """Return a plain number or array of the shape of a Lazy as one in its chunks, anything else as it is."""
+    if type(model) is not Lazy or isinstance(x, Handle):
         return x
     import dask.array as da
 
