@@ -30,6 +30,7 @@ __all__ = [
     "lifted",
     "on_primals",
     "one_level_down",
+    "parts_in",
     "read_only",
     "refuse_opaque",
     "was_written",
@@ -82,13 +83,17 @@ def check_levels(leaves, levels, where, example=""):
 
 def levels_of(values):
     """Return the levels of traced values, and of what they are made of."""
-    levels, waiting = set(), list(values)
+    return {part.level for value in values for part in parts_in(value)}
+
+
+def parts_in(value):
+    """Yield the traced values that a value consists of."""
+    waiting = [value]
     while waiting:
-        value = waiting.pop()
-        if isinstance(value, Traced):
-            levels.add(value.level)
-            waiting += (value.primal, value.payload)
-    return levels
+        part = waiting.pop()
+        if isinstance(part, Traced):
+            yield part
+            waiting += [part._refresh().primal, part.payload]
 
 
 def is_floating(leaf):

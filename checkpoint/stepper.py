@@ -24,7 +24,7 @@ from dualad.program.watch import Watch
 from dualad.traced import Traced
 
 from .checks import truth
-from .leaves import levels_of
+from .leaves import levels_of, parts_in
 from .segments import like_leaves, word
 
 __all__ = ["NotCompiled", "Stepper"]
@@ -260,19 +260,9 @@ def predicate(until):
 
 def levels_without_tapes(leaves):
     """Return the levels of forward mode of leaves, the highest first; of another kind they raise."""
-    if any(type(part) is not Dual for leaf in leaves for part in chain_of(leaf)):
+    if any(type(part) is not Dual for leaf in leaves for part in parts_in(leaf)):
         raise NotCompiled("it is traced or recorded by another derivative inside of a tangent")
     return sorted(levels_of(leaves), key=lambda level: -level.id)
-
-
-def chain_of(leaf):
-    """Yield what a traced value consists of."""
-    waiting = [leaf]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Traced):
-            yield part
-            waiting += [part._refresh().primal, part.payload]
 
 
 def has_tangent(leaf, level):
