@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from checkpoint.tape import Tape
+from dualad import progress
 
 os.environ.setdefault("DUALAD_FULL_TRACEBACK", "1")  # what users see has tests of its own
 
@@ -32,6 +33,26 @@ def entries(request, monkeypatch):
     if request.param == "large":
         monkeypatch.setattr(Tape, "small", -1)
     return request.param
+
+
+@pytest.fixture
+def bars(monkeypatch):
+    """The bars that a test makes, instead of tqdm's."""
+    made = []
+
+    class Recorder:
+        def __init__(self, total, initial, desc, unit):
+            self.total, self.initial, self.count, self.desc, self.unit, self.closed = total, initial, initial, desc, unit, False
+            made.append(self)
+
+        def update(self, count=1):
+            self.count += count
+
+        def close(self):
+            self.closed = True
+
+    monkeypatch.setattr(progress, "_tqdm", lambda: Recorder)
+    return made
 
 
 @pytest.fixture(autouse=True, scope="session")

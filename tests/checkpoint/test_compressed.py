@@ -105,16 +105,3 @@ def test_wrong_calls():
             jacobian(arrow, sparsity=coloring(short, mode), verify=True)(X)
     with pytest.raises(TypeError, match="is complex"):
         jacobian(np.exp, sparsity=coloring(np.eye(9), "reverse"))(X + 1j)
-
-
-def test_linear_operators_of_complex_functions():
-    z = np.array([0.3 + 1.0j, 2.0 - 0.5j])
-    f = lambda z: np.stack([z[0] * z[1], np.exp(z[0]), z[1] ** 2])
-    dense = jacobian(f, holomorphic=True)(z)
-    operator = jacobian(f, holomorphic=True).linear_operator(z)
-    np.testing.assert_allclose(operator @ z, dense @ z)
-    np.testing.assert_allclose(operator.rmatvec(dense[:, 0]), dense.conj().T @ dense[:, 0])
-    assert jacobian(lambda x: (x**2, "aux"), has_aux=True).linear_operator(np.ones(2)).matvec(np.ones(2)).tolist() == [2.0, 2.0]
-    for g, x in ((f, z), (lambda x: x * 1j, z.real), (np.abs, z)):
-        with pytest.raises(TypeError, match="linear_operator: f is complex"):
-            jacobian(g, holomorphic=g is not f).linear_operator(x)

@@ -13,7 +13,7 @@ import parallel_programs as programs
 import pytest
 
 from checkpoint import MemberError, chain, map_gradients, value_and_grad
-from dualad import jit, progress
+from dualad import jit
 
 CONTEXT = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
 XS = [programs.X + k for k in range(7)]
@@ -125,20 +125,6 @@ def test_an_interrupt_leaves_nothing_running():
         assert len(calls) == count <= 5
 
 
-def test_a_bar(monkeypatch):
-    bars = []
-
-    class Recorder:
-        def __init__(self, total, initial, desc, unit):
-            self.total, self.desc, self.unit, self.count, self.closed = total, desc, unit, 0, False
-            bars.append(self)
-
-        def update(self, count):
-            self.count += count
-
-        def close(self):
-            self.closed = True
-
-    monkeypatch.setattr(progress, "_tqdm", lambda: Recorder)
+def test_a_bar(bars):
     map_gradients(np.sum, XS, progress=True)
     assert [(bar.desc, bar.unit, bar.total, bar.count, bar.closed) for bar in bars] == [("map_gradients", "member", 7, 7, True)]

@@ -7,28 +7,8 @@ import pytest
 from checkpoint.schedules import Mixed, StoreAll
 from checkpoint.storage import Disk
 from checkpoint.sweep import reverse
-from dualad import progress
 
 pytest.importorskip("tqdm", reason="the extra `progress` is not installed")
-
-
-@pytest.fixture
-def bars(monkeypatch):
-    made = []
-
-    class Recorder:
-        def __init__(self, total, initial, desc, unit):
-            self.total, self.initial, self.count, self.desc, self.unit, self.closed = total, initial, initial, desc, unit, False
-            made.append(self)
-
-        def update(self, count=1):
-            self.count += count
-
-        def close(self):
-            self.closed = True
-
-    monkeypatch.setattr(progress, "_tqdm", lambda: Recorder)
-    return made
 
 
 def step(k, x):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import checkpoint
 import dualad
 from dualad import coloring, hessian, jacobian, jit, sparsity, value_and_jacobian
 
@@ -261,7 +262,8 @@ def test_the_transpose_of_what_cannot_be_traced_names_the_way_out():
         operator.rmatvec(U)
 
 
-def test_linear_operators_of_complex_functions():
+@pytest.mark.parametrize("jacobian", [jacobian, checkpoint.jacobian], ids=["forward", "reverse"])
+def test_linear_operators_of_complex_functions(jacobian):
     z = np.array([0.3 + 1.0j, 2.0 - 0.5j])
     f = lambda z: np.stack([z[0] * z[1], np.exp(z[0]), z[1] ** 2])
     dense = jacobian(f, holomorphic=True)(z)
