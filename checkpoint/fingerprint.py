@@ -297,16 +297,7 @@ class ReplayCheck:
         self._seen = array("I")  # x_0, x_1, ...
 
     def first(self, step: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
-        """A step of the first sweep.
-
-        Parameters
-        ----------
-        step : callable
-
-        Returns
-        -------
-        callable
-        """
+        """A step of the first sweep."""
         seen = self._seen
 
         def noted(k: int, x: Any) -> Any:
@@ -319,16 +310,7 @@ class ReplayCheck:
         return noted
 
     def replay(self, step: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
-        """The same step on a replay: it raises where the result is another one.
-
-        Parameters
-        ----------
-        step : callable
-
-        Returns
-        -------
-        callable
-        """
+        """The same step on a replay: it raises where the result is another one."""
 
         def checked(k: int, x: Any) -> Any:
             self._same(k, x)
@@ -343,16 +325,7 @@ class ReplayCheck:
         return checked
 
     def pull(self, pull: Callable[[int, Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
-        """A pull: it raises where the state that it is handed is not that of the first sweep.
-
-        Parameters
-        ----------
-        pull : callable
-
-        Returns
-        -------
-        callable
-        """
+        """A pull: it raises where the state that it is handed is not that of the first sweep."""
 
         def checked(k: int, x: Any, g: Any) -> Any:
             self._same(k, x)

@@ -186,16 +186,7 @@ class Journal:
         return rest.actions, found.position, working
 
     def watching(self, step: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
-        """The same step, of the first sweep; a digest of x_1 is noted.
-
-        Parameters
-        ----------
-        step : callable
-
-        Returns
-        -------
-        callable
-        """
+        """The same step, of the first sweep; a digest of x_1 is noted."""
 
         def watched(k: int, x: Any) -> Any:
             y = step(k, x)
@@ -292,16 +283,7 @@ class Journal:
         return Rest(actions, session.indices(), steps - 1, steps), seed, None
 
     def noting(self, pull: Callable[[int, Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
-        """The same pull; now and then there is a durable point behind it.
-
-        Parameters
-        ----------
-        pull : callable
-
-        Returns
-        -------
-        callable
-        """
+        """The same pull; now and then there is a durable point behind it."""
         session, resumed = self._session, self._pulled or self._first
 
         def explained(k: int, x: Any, g: Any) -> Any:

@@ -11,16 +11,7 @@ from .coverage import table
 
 
 def main(arguments=None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    arguments : list of strings, by default those of the process.
-
-    Returns
-    -------
-    int : 0.
-    """
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m dualad",
         usage="python -m dualad coverage [--help]\n       python -m dualad --version",

@@ -72,12 +72,7 @@ class Bar:
         return counted
 
     def advance(self, count: int) -> None:
-        """Move the bar.
-
-        Parameters
-        ----------
-        count : int
-        """
+        """Move the bar."""
         if self._bar is not None:
             self._bar.update(count)
 

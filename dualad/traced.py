@@ -329,7 +329,7 @@ class Traced(Handle):
         return self
 
     def _shares_written(self):
-        """Refresh, and tell whether the buffers are those of a handle that is written in place."""
+        """Refresh, and return whether the buffers are those of a handle that is written in place."""
         alias = self.alias
         if type(alias) is View:
             self._refresh()

@@ -57,16 +57,7 @@ def pack_zlib(state: Any) -> Packed:
 
 
 def unpack_zlib(packed: Packed) -> Any:
-    """Give back what `pack_zlib` was given.
-
-    Parameters
-    ----------
-    packed : Packed
-
-    Returns
-    -------
-    pytree
-    """
+    """Give back what `pack_zlib` was given."""
     structure, leaves = packed.content
     return optree.tree_unflatten(structure, [_inflate(leaf) if type(leaf) is _Deflated else copy_state(leaf) for leaf in leaves])
 
@@ -100,16 +91,7 @@ def pack_float32(state: Any) -> Packed:
 
 
 def unpack_float32(packed: Packed) -> Any:
-    """Give back what `pack_float32` was given, in its dtypes.
-
-    Parameters
-    ----------
-    packed : Packed
-
-    Returns
-    -------
-    pytree
-    """
+    """Give back what `pack_float32` was given, in its dtypes."""
     rounded, kinds = packed.content
     kind = iter(kinds)
     return optree.tree_map(lambda leaf: copy_state(leaf) if (dtype := next(kind)) is None else leaf.astype(dtype), rounded)

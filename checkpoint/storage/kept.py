@@ -278,14 +278,6 @@ class KeptSession(DiskSession):
     def read(self, mark: Mark) -> list[Any]:
         """Leaves of a file that was found.
 
-        Parameters
-        ----------
-        mark : Mark
-
-        Returns
-        -------
-        list
-
         Raises
         ------
         DamagedState
