@@ -1,31 +1,10 @@
 """The machine accepts what is legal and names the first action that is not."""
 
-from dataclasses import dataclass, field
-
 import pytest
+from scripted import Script
 
 from checkpoint.actions import Advance, Drop, Load, Reverse, Save
 from checkpoint.machine import Counts, ScheduleError, simulate
-from checkpoint.schedules import Schedule
-
-
-@dataclass(frozen=True)
-class Script(Schedule):
-    """Whatever actions one likes."""
-
-    first: tuple = field(repr=False)
-    second: tuple = field(repr=False, default=())
-    most: int = 2
-
-    def forward(self, steps):
-        return iter(self.first)
-
-    def reverse(self, steps, saved):
-        return iter(self.second)
-
-    def limit(self, steps):
-        return self.most
-
 
 FIRST = (Save(0), Advance(0, 1))
 SECOND = (Reverse(1), Load(0), Drop(0), Reverse(0))

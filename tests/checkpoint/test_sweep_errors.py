@@ -3,13 +3,13 @@
 import gc
 import sys
 import threading
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scripted import Script
 
 from checkpoint.actions import Advance, Load, Reverse, Save
-from checkpoint.schedules import CTZ, Revolve, Schedule, StoreAll
+from checkpoint.schedules import CTZ, Revolve, StoreAll
 from checkpoint.stats import Stats
 from checkpoint.storage import Memory
 from checkpoint.storage.memory import MemorySession
@@ -154,23 +154,6 @@ def test_no_recursion():
 
 
 # ---------------------------------------------------------------------------------------------------- misuse
-
-
-@dataclass(frozen=True)
-class Script(Schedule):
-    """A schedule that may be wrong."""
-
-    first: tuple
-    second: tuple = ()
-
-    def forward(self, steps):
-        return iter(self.first)
-
-    def reverse(self, steps, saved):
-        return iter(self.second)
-
-    def limit(self, steps):
-        return 9
 
 
 @pytest.mark.parametrize(
