@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from dualad.derivative import jvp
 from dualad.dispatch import dtype_of
 from dualad.jacobian import without_aux
 from dualad.levels import Level
@@ -78,17 +77,15 @@ def sparse_jacobian(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, 
 def recorded_operator(f, argnums, args, kwargs, holomorphic=False, nan_safe=False):
     """Return the Jacobian at a point as a linear operator: f is recorded once, products sweep over the recording."""
     where = "jacobian.linear_operator"
-    positions, _ = chosen(args, argnums, where)
-    given = Flattened((args[i] for i in positions), where)
-    g = with_arguments(f, args, kwargs, positions)
-    recording = Recording(g, tuple(args[i] for i in positions), where, nan_safe, False)
+    given = Flattened(f, args, kwargs, argnums, where)
+    recording = Recording(given.f, given.primals, where, nan_safe, False)
     outs = recording.values
     chained = bool(getattr(recording.tape, "sweeps", ()))
 
     def matvec(v):
         if chained:  # whose states are not kept
-            return flat(jvp(g, tuple(given.primals), tuple(given.unflatten(v)), nan_safe=nan_safe)[1])
-        return flat(recording.push(tuple(given.unflatten(v))))
+            return flat(given.along(v, nan_safe)[1])
+        return flat(recording.push(given.unflatten(v)))
 
     def rmatvec(w):
         parts = np.split(np.ravel(w), np.cumsum(sizes(outs))[:-1])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..derivative import jvp
 from ..dispatch import dtype_of
-from ..seeding import chosen, flatten_output, with_arguments
+from ..seeding import flatten_output
 from .transposed import Transposed
 from .vectors import Flattened, flat, sizes
 
@@ -37,15 +36,13 @@ def make_operator(leaves, outs, holomorphic, matvec, rmatvec):
 def forward_operator(f, argnums, args, kwargs, holomorphic=False, nan_safe=False):
     """Return the Jacobian at a point: products by forward mode, with the transpose by the transposed program."""
     where = "jacobian.linear_operator"
-    positions, _ = chosen(args, argnums, where)
-    given = Flattened((args[i] for i in positions), where)
-    g = with_arguments(f, args, kwargs, positions)
+    given = Flattened(f, args, kwargs, argnums, where)
     outs, _ = flatten_output(f(*args, **kwargs), where)
     instead = "Or use checkpoint.jacobian(f).linear_operator, which records f as it runs"
     pulls = []
 
     def matvec(v):
-        return flat(jvp(g, tuple(given.primals), tuple(given.unflatten(v)), nan_safe=nan_safe)[1])
+        return flat(given.along(v, nan_safe)[1])
 
     def rmatvec(w):
         if not pulls:

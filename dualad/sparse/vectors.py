@@ -7,23 +7,29 @@ import math
 import numpy as np
 import optree
 
+from ..derivative import jvp
 from ..dispatch import dtype_of
-from ..seeding import flatten_input, shape_of
+from ..seeding import chosen, flatten_input, shape_of, with_arguments
 
 __all__ = ["Flattened", "flat", "like", "sizes"]
 
 
 class Flattened:
-    """Differentiable arguments, and vectors of as many numbers."""
+    """A function `f` of the arguments that are differentiated, these as leaves, and vectors of as many numbers."""
 
-    def __init__(self, primals, where):
-        self.leaves, self.structure = flatten_input(tuple(primals), where)
+    def __init__(self, f, args, kwargs, argnums, where):
+        positions, _ = chosen(args, argnums, where)
+        self.f = with_arguments(f, args, kwargs, positions)
+        self.leaves, self.structure = flatten_input(tuple(args[i] for i in positions), where)
         self.size = sum(sizes(self.leaves))
-        self.dtype = np.result_type(*map(dtype_of, self.leaves))
 
     @property
     def primals(self):
         return optree.tree_unflatten(self.structure, self.leaves)
+
+    def along(self, v, nan_safe):
+        """Return the value and its derivative along a vector."""
+        return jvp(self.f, self.primals, self.unflatten(v), nan_safe=nan_safe)
 
     def unflatten(self, v):
         """Return a vector as a tuple like the arguments."""

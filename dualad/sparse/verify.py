@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..derivative import jvp
 from ..dispatch import dtype_of
 from ..program.jit import Jit
-from ..seeding import chosen, with_arguments
 from .vectors import Flattened, flat
 
 __all__ = ["verified"]
@@ -25,15 +23,12 @@ def verified(f, args, kwargs, matrix, compressed):
         Naming an entry that is not in the pattern and is different from zero, or saying that f gives two values at one point.
     """
     f, where, nan_safe = f.f if isinstance(f, Jit) else f, compressed.where, compressed.options["nan_safe"]
-    positions, _ = chosen(args, compressed.argnums, where)
-    given = Flattened((args[i] for i in positions), where)
-    g = with_arguments(f, args, kwargs, positions)
+    given = Flattened(f, args, kwargs, compressed.argnums, where)
     random = np.random.default_rng(len(matrix.indices))
 
     def along(v):
         """Return the value and the derivative of f along a vector, both flat."""
-        value, tangent = jvp(g, tuple(given.primals), tuple(given.unflatten(v)), nan_safe=nan_safe)
-        return flat(value), flat(tangent)
+        return tuple(map(flat, given.along(v, nan_safe)))
 
     def scattered(columns):
         """Return the same along a random vector that is zero outside of these columns."""
