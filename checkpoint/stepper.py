@@ -30,7 +30,7 @@ from .segments import like_leaves, word
 __all__ = ["NotCompiled", "Stepper"]
 
 
-MOST = 64  # functions that are kept for a compiled step, and predicates
+MOST = 64  # functions and loops that are kept for a compiled step, and predicates
 
 
 class NotCompiled(Exception):
@@ -181,14 +181,14 @@ class Stepper:
 
     def made(self, key, make):
         """Return loops that were made before for this program, or are now."""
-        derived = self.entry.compiled.derived
-        key = "loops", *key
-        if key not in derived:
+
+        def emitted():
             try:
-                derived[key] = make(), self.until
+                return make(), self.until
             except Unliftable as reason:
-                derived[key] = reason, None
-        loops = derived[key][0]
+                return reason, None
+
+        loops, _ = kept(self.entry.compiled, key, emitted)
         if isinstance(loops, Unliftable):
             raise NotCompiled(str(loops))
         return loops
@@ -201,8 +201,8 @@ class Stepper:
             loops.compile()
         except Exception as error:
             warnings.warn(f"chain: numba failed on {self.name}, whose steps are made one by one instead: {error!r}", stacklevel=6)
-            derived = self.entry.compiled.derived
-            derived.update({key: (Unliftable("numba failed"), None) for key in derived if key[0] == "loops" and derived[key][0] is loops})
+            known = self.entry.compiled.of_chains
+            known.update({key: (Unliftable("numba failed"), None) for key in known if known[key][0] is loops})
             raise NotCompiled("numba failed") from error
 
     # --- leaves -------------------------------------------------------------------------------------------------------------
@@ -244,11 +244,11 @@ class Stepper:
 
 
 def kept(step, key, make):
-    """Return a function that was made of a compiled step before, or is now; those not used for longest are forgotten."""
-    functions = vars(step).setdefault("of_chains", OrderedDict())
-    functions[key] = made = functions.pop(key, None) or make()
-    while len(functions) > MOST:
-        functions.popitem(last=False)
+    """Return what was made of a compiled step before, or is now; what was not used for longest is forgotten."""
+    known = vars(step).setdefault("of_chains", OrderedDict())
+    known[key] = made = known.pop(key, None) or make()
+    while len(known) > MOST:
+        known.popitem(last=False)
     return made
 
 

@@ -239,9 +239,14 @@ def test_what_is_kept_for_a_compiled_step_is_bounded():
     assert kept(step, 1, lambda: "made again") == "made again" and len(step.of_chains) == MOST
 
 
-def test_predicates_of_a_step_with_settings_are_not_kept_for_ever(monkeypatch):
+def test_predicates_and_their_loops_are_not_kept_for_ever(monkeypatch):
     monkeypatch.setattr("checkpoint.stepper.MOST", 3)
-    step = dualad.jit(lambda k, x, mode: 0.5 * x if mode == "half" else x)
+    plain, set_up = dualad.jit(lambda k, x: 0.5 * x), dualad.jit(lambda k, x, mode: 0.5 * x if mode == "half" else x)
     stops = [lambda k, x, n=n: k == n for n in range(1, 5)]
-    assert [chain(step, 8.0, "half", until=until) for until in stops] == [4.0, 2.0, 1.0, 0.5]
-    assert len(step.of_chains) == 3
+    assert (
+        [chain(set_up, 8.0, "half", until=until) for until in stops]
+        == [4.0, 2.0, 1.0, 0.5]
+        == [chain(plain, 8.0, until=until) for until in stops]
+    )
+    (entry,) = plain.entries.values()
+    assert len(set_up.of_chains) == len(entry.compiled.of_chains) == 3
