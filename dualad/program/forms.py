@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..rules.indexing import expanded
-from .maps import EXACT, INTEGERS, MAPS, Scalar, resolved
+from .maps import COMPLEX, EXACT, INTEGERS, MAPS, Scalar, resolved
 from .program import Value
 
 __all__ = [
@@ -279,6 +279,8 @@ def mapped(fn, *operands, out=None):
         scalar, dtypes, result = EXACT[fn], (WHOLE,) * len(nodes), WHOLE
     elif kinds <= {"i", "u"}:
         scalar = INTEGERS.get(fn, scalar)
+    elif kinds == {"c"}:
+        scalar = COMPLEX.get(fn, scalar)
     if not kinds <= set(scalar.kinds) or any(dtype.char in "egG" for dtype in (*dtypes, result)):
         raise Unliftable(f"of {', '.join(map(str, dtypes))}")
     shape = np.broadcast_shapes(*(node.shape for node in nodes))

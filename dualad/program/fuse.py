@@ -164,7 +164,7 @@ def costs(order, stored):
     for node in order:
         form = node.form
         if isinstance(form, Map):
-            cost[node] = form.scalar.cost + sum(read(operand) for operand in form.operands)
+            cost[node] = form.scalar.cost * (4 if node.dtype.kind == "c" else 1) + sum(read(operand) for operand in form.operands)
         elif isinstance(form, Index):
             cost[node] = read(form.source) + sum(read(entry.array) + 1 for entry in form.maps if isinstance(entry, Computed))
         elif isinstance(form, Pieces):

@@ -1,7 +1,7 @@
-"""LLVM code of one function, line by line: variables, numbers of four types, arrays in memory.
+"""LLVM code of one function, line by line: variables, numbers of six types, arrays in memory.
 
 Arrays are pointers that overlap with no other argument's; their shapes are known, elements stand at offsets that are never negative, and no
-bound is checked. Numbers are promoted as in NumPy.
+bound is checked. Numbers are promoted as in NumPy. Complex ones are pairs; products of them are rounded as in NumPy's loops, twice a part.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Array", "Number", "Untranslatable", "Writer", "number_type"]
+__all__ = ["COMPLEX", "PARTS", "Array", "Number", "Untranslatable", "Writer", "number_type"]
 
 #: the types of numbers, and of the elements of arrays, by dtype
-NUMBERS = {"float64": "double", "float32": "float", "int64": "i64", "bool": "i1"}
-ELEMENTS = {"float64": "double", "float32": "float", "int64": "i64", "bool": "i8"}
-RANK = {"i1": 0, "i64": 1, "float": 2, "double": 3}
+COMPLEX = {"double": "{ double, double }", "float": "{ float, float }"}
+PARTS = {pair: part for part, pair in COMPLEX.items()}
+NUMBERS = {
+    "float64": "double", "float32": "float", "int64": "i64", "bool": "i1", "complex128": COMPLEX["double"], "complex64": COMPLEX["float"],
+}  # fmt: skip
+ELEMENTS = NUMBERS | {"bool": "i8"}
+RANK = {kind: rank for rank, kind in enumerate(("i1", "i64", "float", "double", *reversed(COMPLEX.values())))}
 
 
 class Untranslatable(Exception):
@@ -183,6 +187,8 @@ class Writer:
             raise Untranslatable("arithmetic of arrays")
         kind = type(op)
         common = max(x.type, y.type, key=RANK.__getitem__)
+        if common in PARTS:
+            return self.complex_arithmetic(kind, x, y, common)
         if kind in LOGICAL and common in ("i1", "i64"):
             x, y = self.cast(x, common), self.cast(y, common)
             return Number(common, self.let(f"{LOGICAL[kind]} {common} {x.text}, {y.text}"))
@@ -201,9 +207,48 @@ class Writer:
             return self.intrinsic("llvm.pow", x, y)
         raise Untranslatable(f"{kind.__name__} of {common}")
 
+    def complex_arithmetic(self, kind, x, y, common):
+        """Return a complex number that two numbers give."""
+        if {x.type, y.type} & {"double", "i64"}:
+            common = COMPLEX["double"]
+        (a, b), (c, d) = self.parts(self.cast(x, common)), self.parts(self.cast(y, common))
+        if kind is ast.Mult:
+            product = self.arithmetic(ast.Mult(), b, d)
+            real = self.fused(a, c, self.negative(product))
+            return self.pair(real, self.fused(a, d, self.arithmetic(ast.Mult(), b, c)))
+        if kind in (ast.Add, ast.Sub):
+            return self.pair(self.arithmetic(kind(), a, c), self.arithmetic(kind(), b, d))
+        raise Untranslatable(f"{kind.__name__} of {common}")
+
+    def negative(self, x):
+        """Return the negative of a float."""
+        return Number(x.type, self.let(f"fneg {x.type} {x.text}"))
+
+    def fused(self, x, y, z):
+        """Return x * y + z of floats of one type, rounded once."""
+        name = self.module.declare(f"llvm.fma.f{64 if x.type == 'double' else 32}", x.type, *[x.type] * 3)
+        return Number(x.type, self.let(f"call {x.type} {name}({', '.join(f'{part.type} {part.text}' for part in (x, y, z))})"))
+
+    def parts(self, x):
+        """Return the real and the imaginary part of a complex number."""
+        return [Number(PARTS[x.type], self.let(f"extractvalue {x.type} {x.text}, {k}")) for k in (0, 1)]
+
+    def pair(self, real, imaginary):
+        """Return the complex number of two parts."""
+        part = "float" if real.type == imaginary.type == "float" else "double"
+        kind = COMPLEX[part]
+        text = self.let(f"insertvalue {kind} undef, {part} {self.cast(real, part).text}, 0")
+        return Number(kind, self.let(f"insertvalue {kind} {text}, {part} {self.cast(imaginary, part).text}, 1"))
+
     def compare(self, op, x, y):
         """Return whether two numbers are as an operator says."""
         common = max(x.type, y.type, key=RANK.__getitem__)
+        if common in PARTS:
+            if type(op) not in (ast.Eq, ast.NotEq):
+                raise Untranslatable("an order of complex numbers")
+            pairs = zip(self.parts(self.cast(x, common)), self.parts(self.cast(y, common)), strict=True)
+            real, imaginary = (self.compare(op, a, b) for a, b in pairs)
+            return self.arithmetic(ast.BitAnd() if type(op) is ast.Eq else ast.BitOr(), real, imaginary)
         common = "i64" if common == "i1" else common
         x, y = self.cast(x, common), self.cast(y, common)
         floating, integral = COMPARED[type(op)]
@@ -213,11 +258,17 @@ class Writer:
     def choose(self, condition, x, y):
         common = max(x.type, y.type, key=RANK.__getitem__)
         x, y = self.cast(x, common), self.cast(y, common)
-        return Number(common, self.let(f"select i1 {self.truth(condition).text}, {common} {x.text}, {common} {y.text}"))
+        condition = self.truth(condition)
+        if common in PARTS:
+            pairs = zip(self.parts(x), self.parts(y), strict=True)
+            return self.pair(*(self.choose(condition, a, b) for a, b in pairs))
+        return Number(common, self.let(f"select i1 {condition.text}, {common} {x.text}, {common} {y.text}"))
 
     def truth(self, x):
         if x.type == "i1":
             return x
+        if x.type in PARTS:
+            return self.compare(ast.NotEq(), x, Number("i64", "0"))
         zero = "0" if x.type == "i64" else "0.0"
         return Number("i1", self.let(f"{'icmp ne' if x.type == 'i64' else 'fcmp une'} {x.type} {x.text}, {zero}"))
 
@@ -229,6 +280,11 @@ class Writer:
             return x
         if kind == "i1":
             return self.truth(x)
+        if kind in PARTS:
+            parts = self.parts(x) if x.type in PARTS else [x, Number("i64", "0")]
+            return self.pair(*(self.cast(part, PARTS[kind]) for part in parts))
+        if x.type in PARTS:
+            raise Untranslatable("a complex number stands for a real one")
         if x.type == "i1":
             how = "zext" if kind == "i64" else "uitofp"
         elif x.type == "i64":

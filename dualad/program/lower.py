@@ -15,8 +15,8 @@ from ..rules.kinds import ROWS
 from ..rules.names import np
 from ..rules.ufuncs import softmax_share
 from . import moves, sums
-from .forms import LOWERINGS, Buffer, Call, Fill, Made, Node, Repeat, Unliftable, broadcast, converted, copied, fill, mapped
-from .maps import MAPS
+from .forms import LOWERINGS, Buffer, Call, Fill, Made, Map, Node, Repeat, Unliftable, broadcast, converted, copied, fill, mapped
+from .maps import IMAGINARY, MAPS, REAL_PART, Scalar
 from .program import Program, Value, map_values
 from .repeat import Loop
 
@@ -105,12 +105,39 @@ def elementwise(fn, out, args):
         if y in POWERS:
             return POWERS[y](x)
         args = (x, y)
+    if fn is np.exp and out.dtype.kind == "c":
+        return complex_exp(out, args[0])
+    if fn is np.hypot and (z := whole_of(*args)) is not None:
+        return mapped(np.absolute, z)
     if fn is softmax_share and len(args) == 2:
         args = (*args, 1.0)
     places = {place for _, place, _, _ in Formatter().parse(MAPS[fn].template) if place is not None}
     if len(args) != max(map(int, places)) + 1:
         raise Unliftable(f"of {len(args)} arguments")
     return mapped(fn, *args, out=out.dtype)
+
+
+def complex_exp(out, z):
+    """Return the exponential of complex numbers, made of functions of real ones."""
+    z = converted(z if isinstance(z, Node) else fill(z), np.dtype(complex))
+
+    def made(scalar, *operands, dtype=float):
+        return Node(Map(scalar, operands, tuple(operand.dtype for operand in operands)), z.shape, dtype)
+
+    x, y = made(REAL_PART, z), made(IMAGINARY, z)
+    e = mapped(np.exp, made(BELOW_OVERFLOW, x))
+    return converted(made(TURN, x, y, e, mapped(np.cos, y), mapped(np.sin, y), dtype=complex), out.dtype)
+
+
+BELOW_OVERFLOW = Scalar("{0} - choose({0} > 700.0, 100.0, 0.0)", 3)
+TURN = Scalar("complex_turn({0}, {1}, {2}, {3}, {4})", 6)
+
+
+def whole_of(x, y):
+    """Return the complex node of which two are the real and the imaginary part, None where there is none."""
+    if not all(isinstance(part, Node) and isinstance(part.form, Map) for part in (x, y)) or x.form.operands != y.form.operands:
+        return None
+    return x.form.operands[0] if (x.form.scalar, y.form.scalar) == (REAL_PART, IMAGINARY) else None
 
 
 POWERS = {

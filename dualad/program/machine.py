@@ -19,7 +19,7 @@ import numpy as np
 from llvmlite import binding
 
 from .cache import write
-from .llvm import Array, number_type
+from .llvm import COMPLEX, Array, Untranslatable, number_type
 from .translate import translated
 
 __all__ = ["assembly", "compiled"]
@@ -28,6 +28,8 @@ FASTCALL = 0x80  # METH_FASTCALL
 #: functions of CPython that are called, with the types of their results and arguments
 PYTHON = {
     "PyFloat_AsDouble": ("double", "ptr"),
+    "PyComplex_RealAsDouble": ("double", "ptr"),
+    "PyComplex_ImagAsDouble": ("double", "ptr"),
     "PyLong_AsLongLong": ("i64", "ptr"),
     "PyObject_IsTrue": ("i32", "ptr"),
     "PyErr_Occurred": ("ptr",),
@@ -150,6 +152,12 @@ CONVERTED = {
     "float": ["%d{0} = call double @PyFloat_AsDouble(ptr %o{0})", "%n{0} = fptrunc double %d{0} to float"],
     "i64": ["%n{0} = call i64 @PyLong_AsLongLong(ptr %o{0})"],
     "i1": ["%t{0} = call i32 @PyObject_IsTrue(ptr %o{0})", "%n{0} = icmp ne i32 %t{0}, 0"],
+    COMPLEX["double"]: [
+        "%r{0} = call double @PyComplex_RealAsDouble(ptr %o{0})",
+        "%i{0} = call double @PyComplex_ImagAsDouble(ptr %o{0})",
+        "%h{0} = insertvalue {{ double, double }} undef, double %r{0}, 0",
+        "%n{0} = insertvalue {{ double, double }} %h{0}, double %i{0}, 1",
+    ],
 }
 POINTER = f"""define internal ptr @pointer(ptr %object) noinline {{
   %place = getelementptr i8, ptr %object, i64 {HEAD - 8}
@@ -194,6 +202,8 @@ def with_entry(module, text, name, kinds, digest, constants=frozenset()):
             continue
         lines += [f"  %p{i} = getelementptr ptr, ptr %arguments, i64 {place}", f"  %o{i} = load ptr, ptr %p{i}"]
         array = isinstance(kind, Array)
+        if not array and kind not in CONVERTED:
+            raise Untranslatable(f"an argument that is {kind}")
         lines += [f"  {line.format(i)}" for line in (["%n{0} = call ptr @pointer(ptr %o{0})"] if array else CONVERTED[kind])]
         passed.append(f"{'ptr' if array else kind} %n{i}")
         place += 1

@@ -10,7 +10,7 @@ from ..rules.shapes import clamp, select
 from ..rules.stable import cosine, exp_of_expm1, one_minus_square, root_above_one, sech_squared, turn
 from ..rules.ufuncs import fmax_share, larger_share, softmax_share
 
-__all__ = ["EXACT", "INTEGERS", "MAPS", "Scalar", "resolved"]
+__all__ = ["COMPLEX", "EXACT", "IMAGINARY", "INTEGERS", "MAPS", "REAL_PART", "Scalar", "resolved"]
 
 
 class Scalar:
@@ -143,6 +143,13 @@ INTEGERS = {
     np.floor_divide:  Scalar("{0} // {1}", 20, "iu"),
     np.remainder:     Scalar("{0} % {1}", 20, "iu"),
 }
+#: of complex numbers, where that is another expression
+COMPLEX = {
+    np.divide:       named("complex_quotient", 2, 8, "c", wide=True),
+    np.reciprocal:   named("complex_reciprocal", 1, 6, "c", wide=True),
+    np.absolute:     named("complex_magnitude", 1, 12, "c", wide=True),
+}
+REAL_PART, IMAGINARY = Scalar("{0}.real", 0, "c"), Scalar("{0}.imag", 0, "c")
 #: of Python's integers, which do not wrap: beyond 64 bits they raise, and the program is evaluated by Python
 EXACT = {
     np.add:          named("exact_sum", 2, 2, "ib"),

@@ -31,7 +31,7 @@ from .forms import (
     runs_of,
     taken,
 )  # fmt: skip
-from .maps import Scalar
+from .maps import IMAGINARY, REAL_PART, Scalar
 from .program import updated
 
 __all__ = ["known", "reshaped", "turned", "window"]
@@ -183,13 +183,13 @@ def zeros(out, *rest, **options):
 
 @lowers(np.real)
 def real(out, x):
-    return Node(Map(Scalar("{0}.real", 0), (x,), (x.dtype,)), x.shape, out.dtype) if x.dtype.kind == "c" else x
+    return Node(Map(REAL_PART, (x,), (x.dtype,)), x.shape, out.dtype) if x.dtype.kind == "c" else x
 
 
 @lowers(np.imag)
 def imaginary(out, x):
     if x.dtype.kind == "c":
-        return Node(Map(Scalar("{0}.imag", 0), (x,), (x.dtype,)), x.shape, out.dtype)
+        return Node(Map(IMAGINARY, (x,), (x.dtype,)), x.shape, out.dtype)
     return fill(out.dtype.type(0), out.shape, out.dtype)
 
 

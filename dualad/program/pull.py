@@ -168,12 +168,12 @@ class Pull:
     def map(self, node, form, at):
         args = []
         scalar, result = form.scalar, node.dtype
-        double = scalar.wide and result == np.float32
+        double = scalar.wide and result.char in "fF"
         for operand, dtype in zip(form.operands, form.dtypes, strict=True):
             lead = len(at) - operand.ndim
             own = tuple(0 if n == 1 else at[lead + k] for k, n in enumerate(operand.shape))
-            args.append(self.cast(self(operand, own), DOUBLE if double else dtype))
-        made = self.apply(scalar, args, DOUBLE if double else result, node.line)
+            args.append(self.cast(self(operand, own), np.promote_types(dtype, DOUBLE) if double else dtype))
+        made = self.apply(scalar, args, np.promote_types(result, DOUBLE) if double else result, node.line)
         return self.cast(made, result) if double else made
 
     def apply(self, scalar, args, dtype, line=None):

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
-from .kernels import OPTIONS, choose, exp
+from .kernels import OPTIONS, choose, exp, fma
 
 __all__ = ["at_least_inside", "plus", "remainder", "times"]
 
@@ -118,6 +118,50 @@ def is_finite(x):
 @njit(**OPTIONS)
 def is_infinite(x):
     return abs(x) == math.inf
+
+
+# --- complex numbers, with the roundings of NumPy's loops -------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def complex_quotient(x, y):
+    turned = not abs(y.real) >= abs(y.imag)
+    large, small = choose(turned, y.imag, y.real), choose(turned, y.real, y.imag)
+    rest = small / large
+    scale = 1.0 / (large + small * rest)
+    real = choose(turned, x.real * rest + x.imag, x.real + x.imag * rest) * scale
+    imag = choose(turned, x.imag * rest - x.real, x.imag - x.real * rest) * scale
+    zero = (y.real == 0.0) & (y.imag == 0.0)
+    return complex(choose(zero, x.real / abs(y.real), real), choose(zero, x.imag / abs(y.real), imag))
+
+
+@njit(**OPTIONS)
+def complex_reciprocal(x):
+    upright = abs(x.imag) <= abs(x.real)
+    large, small = choose(upright, x.real, x.imag), choose(upright, x.imag, x.real)
+    rest = small / large
+    scale = choose(upright, large + small * rest, small * rest + large)
+    return complex(choose(upright, 1.0, rest) / scale, -choose(upright, rest, 1.0) / scale)
+
+
+@njit(**OPTIONS)
+def complex_magnitude(x):
+    a, b = abs(x.real), abs(x.imag)
+    infinite = (a == math.inf) | (b == math.inf)
+    large, small = choose(a > b, a, b), choose(a > b, b, a)
+    rest = choose(large == 0.0, 0.0, small / large)
+    y = large * math.sqrt(fma(rest, rest, 1.0))
+    return choose(infinite, math.inf, choose((a == a) & (b == b), y, math.nan))
+
+
+@njit(**OPTIONS)
+def complex_turn(x, y, e, c, s):
+    """Return exp(x + i y) of e, which is exp(x), or exp(x - 100) beyond 700, of cos(y) and of sin(y)."""
+    scale = choose(x > 700.0, 2.6881171418161356e43, 1.0)
+    odd = y - y != 0.0
+    real = choose(odd & is_infinite(x), e, (e * c) * scale)
+    imag = choose(odd & (x == -math.inf), math.copysign(0.0, y), (e * s) * scale)
+    return complex(real, choose(y == 0.0, y, imag))
 
 
 # --- partials that keep their digits (see dualad.rules.stable) --------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Translation of emitted functions to LLVM: what numba does in seconds, because it must infer what is known here.
 
-Emitted source is a small language: numbers of four types and arrays of known shapes, loops over ranges, assignments, and calls of the
+Emitted source is a small language: numbers of six types and arrays of known shapes, loops over ranges, assignments, and calls of the
 functions in `kernels` and `scalars`. Products and sums of functions that a module names as ``CONTRACTED`` are fused, without the rounding
 in between. What is not in the language raises `Untranslatable`, and numba compiles it.
 """
@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 
 from .kernels import POLYNOMIALS, bits, choose, fma, from_bits, halves
-from .llvm import Array, Number, Untranslatable, Writer
+from .llvm import COMPLEX, PARTS, Array, Number, Untranslatable, Writer
 from .scalars import OVERFLOWS, at_least_inside, exact_quotient, exact_remainder
 
 __all__ = ["Function", "translated"]
@@ -92,7 +92,10 @@ LIBRARY = {
     np.arccos: "acos", np.arctan2: "atan2", np.arcsinh: "asinh", np.arccosh: "acosh", np.arctanh: "atanh", np.exp2: "exp2",
     np.log2: "log2", np.log10: "log10",
 }  # fmt: skip
-CASTS = {float: "double", np.float64: "double", np.float32: "float", int: "i64", np.int64: "i64"}
+CASTS = {
+    float: "double", np.float64: "double", np.float32: "float", int: "i64", np.int64: "i64", np.complex128: COMPLEX["double"],
+    np.complex64: COMPLEX["float"],
+}  # fmt: skip
 
 
 class Function(Writer):
@@ -259,12 +262,17 @@ class Function(Writer):
         return self.constant(self.space[node.id])
 
     def of_Attribute(self, node):
+        if node.attr in ("real", "imag") and self.object(node.value) is None:
+            value = self.value(node.value)
+            if isinstance(value, Number) and value.type in PARTS:
+                return self.parts(value)[node.attr == "imag"]
+            raise Untranslatable("a part of what is not complex")
         return self.constant(self.object(node))
 
     def object(self, node):
         """Return what a name that is no variable stands for."""
         if isinstance(node, ast.Name) and node.id not in self.variables:
-            builtins = {"abs": abs, "float": float, "int": int, "bool": bool}
+            builtins = {"abs": abs, "float": float, "int": int, "bool": bool, "complex": complex}
             return self.space[node.id] if node.id in self.space else builtins.get(node.id)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id not in self.variables:
             return getattr(self.object(node.value), node.attr)
@@ -287,7 +295,9 @@ class Function(Writer):
             if isinstance(node.operand, ast.Constant):
                 return self.constant(-node.operand.value)
             if value.type in ("double", "float"):
-                return Number(value.type, self.let(f"fneg {value.type} {value.text}"))
+                return self.negative(value)
+            if value.type in PARTS:
+                return self.pair(*map(self.negative, self.parts(value)))
             return Number("i64", self.let(f"sub i64 0, {self.cast(value, 'i64').text}"))
         if isinstance(node.op, ast.Invert) and value.type == "i64":
             return Number("i64", self.let(f"xor i64 {value.text}, -1"))
@@ -372,6 +382,11 @@ class Function(Writer):
             return self.exact(OVERFLOWS[fn], *args)
         if fn is abs:
             return self.absolute(args[0])
+        if fn is complex:
+            return self.pair(*args)
+        if fn is np.conj:
+            real, imaginary = self.parts(args[0])
+            return self.pair(real, self.negative(imaginary))
         if fn is math.copysign:
             return self.intrinsic("llvm.copysign", *args)
         if isinstance(fn, type) and fn in CASTS:

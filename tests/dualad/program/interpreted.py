@@ -24,6 +24,8 @@ NUMPY = {
 } | {
     "any_sin": np.sin, "any_cos": np.cos, "any_tan": np.tan, "is_finite": np.isfinite, "is_infinite": np.isinf, "plus": np.add,
     "times": np.multiply, "fmax_share": fmax_share, "larger_share": larger_share, "softmax_share": softmax_share,
+    "complex_magnitude": np.abs, "complex_quotient": np.divide, "complex_reciprocal": np.reciprocal,
+    "complex_turn": lambda x, y, e, c, s: np.exp(complex(x, y)),
     "turn": turn, "exp_of_expm1": exp_of_expm1, "root_above_one": root_above_one, "sech_squared": sech_squared,
 }  # fmt: skip
 

@@ -7,12 +7,16 @@ import sys
 import numpy as np
 import pytest
 from emitted_examples import SOURCES
+from interpreted import traced
 
 numba = pytest.importorskip("numba")
 
+from checkpoint import vjp  # noqa: E402
+from dualad import jvp  # noqa: E402
 from dualad.program import cache, kernels, machine, scalars  # noqa: E402
 from dualad.program.emit_numba import HEADER  # noqa: E402
 from dualad.program.llvm import Untranslatable  # noqa: E402
+from dualad.program.maps import COMPLEX, MAPS  # noqa: E402
 from dualad.program.native import compile_numba, kind_of  # noqa: E402
 from dualad.program.native import compiled as either  # noqa: E402
 
@@ -179,7 +183,97 @@ def test_every_function_of_scalars_is_translated():
         count = vars(scalars)[name].py_func.__code__.co_argcount
         given = ", ".join(["1", "2"][:count] if name.startswith(("at_least", "exact")) else ["x[0]"] * count)
         text = f"from dualad.program.scalars import {name}\n\n\n{HEAD}def part0(x, y):\n    y[0] = {name}({given})\n"
-        machine.compiled(cache.load(text), text, "part0", [((1,), "float64")] * 2)
+        kinds = [((1,), dtype) for dtype in DTYPES.get(name, ("float64", "float64"))]
+        machine.compiled(cache.load(text), text, "part0", kinds)
+
+
+DTYPES = {
+    "complex_quotient": ("complex128", "complex128"), "complex_reciprocal": ("complex128", "complex128"),
+    "complex_magnitude": ("complex128", "float64"), "complex_turn": ("float64", "complex128"),
+}  # fmt: skip
+
+
+# --- complex numbers --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def without_numba(monkeypatch):
+    """Raise where something has no translation."""
+    translated = machine.compiled
+
+    def strict(*args):
+        try:
+            return translated(*args)
+        except Untranslatable as error:
+            raise AssertionError(f"numba would compile it: {error}") from error
+
+    monkeypatch.setattr(machine, "compiled", strict)
+
+
+COMPLEX_FUNCTIONS = [
+    *(fn for fn, scalar in MAPS.items() if "c" in scalar.kinds and isinstance(fn, np.ufunc)),
+    *(*COMPLEX, np.real, np.imag, np.conjugate, np.exp, np.cumsum),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+@pytest.mark.parametrize("fn", COMPLEX_FUNCTIONS, ids=lambda fn: fn.__name__)
+def test_complex_numbers_are_numpys(fn, dtype, without_numba):
+    rng = np.random.default_rng(5)
+    scattered = [(rng.normal(size=499) + 1j * rng.normal(size=499)) * 10.0 ** rng.integers(-4, 2, 499) for _ in range(2)]
+    both = [complex(x, y) for x in SPECIAL for y in SPECIAL]
+    fused = vars(np._core._multiarray_umath)["__cpu_features__"].get("FMA3") and dtype is np.complex128 and fn is not np.exp
+    special = np.repeat(both, len(both)), np.tile(both, len(both))
+    for arguments in (scattered, *([special] if dtype is np.complex128 else [])):  # the other is computed in double precision
+        with np.errstate(all="ignore"):
+            given = [x.astype(dtype) for x in arguments][: getattr(fn, "nin", 1)]
+            expected = fn(*given)
+        (found,) = compile_numba(traced(fn, *given)).call(*given)
+        assert found.dtype == expected.dtype
+        if fused:
+            np.testing.assert_array_equal(found, expected)
+        else:
+            np.testing.assert_allclose(found, expected, rtol=1e-14 if dtype is np.complex128 else 2e-6, atol=1e-37)
+        for part in (np.real, np.imag) if fn in BITWISE else ():
+            x, y = part(found), part(expected)
+            np.testing.assert_array_equal(np.signbit(x[x == x]), np.signbit(y[y == y]))
+
+
+BITWISE = {np.add, np.subtract, np.multiply, np.divide, np.negative, np.square, np.reciprocal, np.conjugate, np.absolute}
+
+WAVES = np.fft.fftfreq(60, 1 / 60)
+
+
+def stiff(v):
+    u = np.real(np.fft.ifft(v))
+    return (v - 0.05j * WAVES * np.fft.fft(u * u)) / (1.0 - 0.1j * WAVES**3)
+
+
+def split(v, c):
+    v = v * np.exp(-0.1j * np.abs(v) ** 2)
+    return np.where(np.abs(v) > 0.3, v, c * v.conj()), np.sum(v * v), v[::-1] @ v, np.roll(v, 2)[::3].imag
+
+
+V = np.exp(1j * np.linspace(0.0, 2.0, 60)) * np.linspace(0.1, 1.0, 60)
+SPECTRAL = {
+    "stiff": (stiff, (V,)),
+    "its pullback": (lambda v, g: vjp(stiff, v)[1](g), (V, V[::-1])),
+    "split": (split, (V, 0.3 - 0.5j)),
+    "its tangent": (lambda v, t: jvp(lambda v: split(v, 0.3)[0], (v,), (t,))[1], (V, V[::-1])),
+    "straight code": (split, (V[:6], np.complex128(0.3 - 0.5j))),
+    "single precision": (split, (V.astype(np.complex64), 0.3 - 0.5j)),
+    "products": (lambda v: (np.outer(v, v)[:9] @ v, np.cumsum(v), v != v[::-1], -v), (V,)),
+}
+
+
+@pytest.mark.parametrize("name", SPECTRAL)
+def test_spectral_steps_are_translated(name, without_numba):
+    f, args = SPECTRAL[name]
+    results = compile_numba(traced(f, *args)).call(*args)
+    expected = f(*args)
+    for a, b in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
+        single = np.asarray(b).dtype in (np.complex64, np.float32)
+        np.testing.assert_allclose(a, b, rtol=2e-5 if single else 1e-12, atol=1e-6 if single else 1e-14)
 
 
 def test_functions_that_are_named_are_contracted():
