@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from .plan import HELD, plan
+from .plan import HELD, SMALL, plan
 from .storage.pool import PLACE, slot_bytes
 from .storage.states import nbytes
 from .units import format_bytes, parse_bytes
 
-__all__ = ["BASE", "SMALL", "beside", "planned", "total"]
+__all__ = ["BASE", "beside", "planned", "total"]
 
 BASE = 112 << 10  # bytes of the objects of a sweep, whatever its states are
-SMALL = 1 << 16  # bytes of a state beside which objects count
 STATES = 4  # copies of a state besides the saved ones: x_0, x_N, a cotangent, what the loss makes of x_N
 
 

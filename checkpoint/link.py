@@ -14,11 +14,12 @@ from dualad.seeding import pack_leaf, scalar_kinds
 from dualad.traced import Traced
 
 from .aliases import Aliases
-from .budget import SMALL, planned, total
+from .budget import planned, total
 from .entries import Entry, Part
 from .leaves import added, is_floating, lifted, on_primals, one_level_down, read_only, was_written
 from .links import Rows, Stacked
 from .notes import Named, named
+from .plan import SMALL
 from .replay import Snapshot
 from .storage.states import copy_state, has_arrays, nbytes
 from .sweep import Sweep

@@ -18,6 +18,7 @@ from .units import format_bytes, parse_bytes
 __all__ = ["Plan", "plan", "state_size"]
 
 HELD = 3  # copies of a state besides the saved ones: x_0, x_{N-1} between the sweeps, the working state
+SMALL = 1 << 16  # bytes of a state beside which objects count
 WAITING = Disk().queue + 1  # more of them if there is a disk: waiting to be written, and read ahead
 DEEPEST = 4096  # most slots of a schedule with two tiers
 
@@ -166,7 +167,7 @@ def _in_blocks(steps: int | None, size: int, budget: int, step: float | None, sa
 
 def around(size: int) -> int:
     """Bytes around those of a saved state, where they count."""
-    return PLACE if size <= LARGEST else OBJECT + LEAF if size <= 1 << 16 else 0
+    return PLACE if size <= LARGEST else OBJECT + LEAF if size <= SMALL else 0
 
 
 def _too_small(budget: int, size: int, held: int) -> ValueError:
