@@ -1,20 +1,20 @@
 """A given number of saved states, for a chain whose length need not be known."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
 from ..actions import Action, Advance, Drop, Save
 from ..checks import whole_number
 from . import refill
-from .binomial import SLOTS_HINT, beta, split
-from .schedule import Schedule
+from .binomial import SLOTS_HINT, beta
+from .slotted import Slotted
 
 __all__ = ["Online"]
 
 
 @dataclass(frozen=True)
-class Online(Schedule):
+class Online(Slotted):
     """Keep `slots` states well spread while the chain goes on, without knowing where it ends.
 
     The places are chosen like this. As long as r = 2 is enough, that is for N up to beta(slots, 2) + 1 =
@@ -62,15 +62,6 @@ class Online(Schedule):
             return _unknown(self.slots)
         steps = self._steps(steps)
         return refill.along(_survivors(steps, self.slots), steps - 1)
-
-    def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
-        """Actions of the reverse sweep; see `Schedule.reverse`."""
-        steps = self._steps(steps)
-        return refill.reverse(steps, self._saved(steps, saved), self.slots, split)
-
-    def limit(self, steps: int) -> int:
-        """`slots`, or fewer for a short chain; see `Schedule.limit`."""
-        return min(self.slots, max(self._steps(steps) - 1, 1) if steps else 0)
 
 
 def evictions(slots: int) -> Iterator[int | None]:

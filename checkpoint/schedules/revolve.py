@@ -1,19 +1,18 @@
 """Optimal checkpointing for a known length and a given number of saved states."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..actions import Action
 from ..checks import whole_number
 from . import binomial, refill
 from .costs import as_costs, cheapest_split
-from .schedule import Schedule
+from .slotted import Slotted
 
 __all__ = ["Revolve"]
 
 
 @dataclass(frozen=True)
-class Revolve(Schedule):
+class Revolve(Slotted):
     """Reverse a chain of known length with the fewest advances that `slots` saved states allow.
 
     The actions follow from the closed form of Algorithm 799 (Griewank & Walther 2000, ACM TOMS 26:19), one at a time:
@@ -59,20 +58,6 @@ class Revolve(Schedule):
 
     def __repr__(self) -> str:
         return f"Revolve(slots={self.slots})" if self.costs is None else f"Revolve(slots={self.slots}, costs=...)"
-
-    def forward(self, steps: int | None) -> Iterator[Action]:
-        """Actions of the first sweep; see `Schedule.forward`."""
-        steps = self._known(steps)
-        return refill.forward(steps, self.slots, self._split(steps))
-
-    def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
-        """Actions of the reverse sweep; see `Schedule.reverse`."""
-        steps = self._steps(steps)
-        return refill.reverse(steps, self._saved(steps, saved), self.slots, self._split(steps))
-
-    def limit(self, steps: int) -> int:
-        """`slots`, or fewer for a short chain; see `Schedule.limit`."""
-        return min(self.slots, max(self._steps(steps) - 1, 1) if steps else 0)
 
     def _split(self, steps: int) -> refill.Split:
         if self.costs is None:

@@ -1,21 +1,18 @@
 """The binomial schedule over two storages: the busiest places in memory, the others on disk."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..actions import Action
 from ..checks import whole_number
-from . import refill
 from .binomial import split
-from .schedule import Schedule
+from .slotted import Slotted
 
 __all__ = ["Tiered", "Traffic", "traffic"]
 
 
 @dataclass(frozen=True)
-class Tiered(Schedule):
+class Tiered(Slotted):
     """Revolve with some of the saved states in memory and the others on disk, chosen to move the fewest to and from disk.
 
     The advances are those of Revolve(memory_slots + disk_slots). Its saved states are a stack whose places are used very
@@ -57,22 +54,9 @@ class Tiered(Schedule):
             object.__setattr__(self, argument, value)
 
     @property
-    def slots(self) -> int:
+    def slots(self) -> int:  # type: ignore[override]
         """Both together."""
         return self.memory_slots + self.disk_slots
-
-    def forward(self, steps: int | None) -> Iterator[Action]:
-        """Actions of the first sweep; see `Schedule.forward`."""
-        return refill.forward(self._known(steps), self.slots, split)
-
-    def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
-        """Actions of the reverse sweep; see `Schedule.reverse`."""
-        steps = self._steps(steps)
-        return refill.reverse(steps, self._saved(steps, saved), self.slots, split)
-
-    def limit(self, steps: int) -> int:
-        """`slots`, or fewer for a short chain; see `Schedule.limit`."""
-        return min(self.slots, max(self._steps(steps) - 1, 1) if steps else 0)
 
     def on_disk(self, steps: int | None) -> frozenset[int]:
         """The places with the least traffic, if there are more than fit in memory; see `Schedule.on_disk`."""
