@@ -67,6 +67,7 @@ READ = {
     if hasattr(time, name)
 }  # fmt: skip
 DATES = ("now", "today", "utcnow")
+PACKAGES = tuple({f"{path}{os.sep}" for path in SYSTEM[2:]})
 
 
 def clock_of(function):
@@ -83,10 +84,15 @@ class Clocks:
     """Whether the user's code reads a clock while a function is traced; what libraries read (to log, to show a bar) does not count.
 
     Numbers of the system's generator do, wherever they are drawn: it has no state to compare. While a profiler runs, nothing is seen.
+    Types that are called are not seen: a function that names ``datetime64`` and ``"now"`` is taken to read a clock.
+
+    Attributes
+    ----------
+    elsewhere : whether an installed package read one, which may have become a number in seconds.
     """
 
     def __init__(self):
-        self.found = None
+        self.found, self.elsewhere = None, False
 
     def __enter__(self):
         self.watching = sys.getprofile() is None
@@ -99,12 +105,25 @@ class Clocks:
             sys.setprofile(None)
 
     def see(self, frame, event, function):
-        if event != "c_call" or self.found is not None:
+        if event not in ("c_call", "call") or self.found is not None:
             return
-        if function is os.urandom:
+        code = frame.f_code
+        if event == "call":
+            names_clock = "datetime64" in code.co_names and not {*DATES}.isdisjoint(code.co_consts)
+            clock = "numpy.datetime64" if names_clock else None
+        elif function is os.urandom:
             self.found = None, "draws random numbers (os.urandom)"
-        elif not frame.f_code.co_filename.startswith(ELSEWHERE) and (clock := clock_of(function)) is not None:
-            self.found = (frame.f_code.co_filename, frame.f_lineno), f"reads a clock ({clock})"
+            return
+        else:
+            clock = clock_of(function)
+        if clock is not None and not code.co_filename.startswith(ELSEWHERE):
+            self.found = (code.co_filename, frame.f_lineno), f"reads a clock ({clock})"
+        elif clock is not None and code.co_filename.startswith(PACKAGES) and not code.co_filename.startswith(LIBRARIES):
+            self.elsewhere = True
+
+    def wait(self):
+        """Wait until clocks that count seconds show another one."""
+        time.sleep(1.001 - time.time() % 1.0)
 
     def check(self, name):
         """Raise if a clock was read."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import logging
 import random
 import secrets
@@ -18,6 +19,7 @@ import pytest
 import dualad
 from checkpoint import chain, grad, hvp, jacobian, linearize, value_and_grad, vjp
 from dualad import derivative, hessian, jit, jvp
+from dualad.program import impure
 from dualad.program.jit import Jit
 
 X = np.linspace(0.2, 0.9, 5)
@@ -287,6 +289,7 @@ CLOCKS = {
     "datetime.datetime.now": lambda x: x + datetime.now().year,
     "datetime.date.today": lambda x: x + date.today().year,
     "time.perf_counter": lambda x: (time.perf_counter(), x)[1],
+    "numpy.datetime64": lambda x: x + np.datetime64("now").astype(int) // 10**9,
 }
 
 
@@ -308,6 +311,21 @@ def test_clocks_of_libraries_and_under_a_profiler():
         assert sys.getprofile() is profiler and seen
     finally:
         sys.setprofile(None)
+
+
+def test_clocks_of_installed_packages_are_found_in_another_second(monkeypatch, tmp_path):
+    (tmp_path / "watches.py").write_text(
+        "import time\n\nNOW = [1e9]\n\n\ndef seconds():\n    time.time()\n    return NOW[0]\n\n\ndef ignored():\n    time.time()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(impure, "PACKAGES", (str(tmp_path),))
+    monkeypatch.setattr(impure, "ELSEWHERE", (*impure.ELSEWHERE, str(tmp_path)))
+    watches = importlib.import_module("watches")
+    monkeypatch.setattr(impure.Clocks, "wait", lambda self: watches.NOW.append(watches.NOW.pop() + 1.0))
+    with pytest.raises(TypeError, match=r"two traces of <lambda> .*differ"):
+        jit(lambda x: x + watches.seconds())(1.0)
+    assert watches.NOW == [1e9 + 1.0]
+    assert jit(lambda x: (watches.ignored(), x + 1.0)[1])(1.0) == 2.0 and watches.NOW == [1e9 + 2.0]
 
 
 def test_results_that_are_no_floats_are_plain_under_every_interpreter():
