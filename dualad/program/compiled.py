@@ -143,7 +143,7 @@ class Compiled:
         key = "halves", nan_safe, wanted
         if key not in self.derived:
             gs = [np.ones(out.shape, out.dtype)[()] if type(out) is Value and inexact(out) else None for out in self.program.outputs]
-            program = optimised(pullback(self.program, self.examples(values), wanted, gs, None, nan_safe), self.exact)
+            program = optimised(pullback(self.program, self.examples(values), wanted, gs, None, nan_safe), self.exact, adjoint=True)
             forward, backward = halves(program, len(self.program.inputs), sum(wanted))
             names = f"forward of {self.__name__}", f"backward of {self.__name__}"
             self.derived[key] = tuple(

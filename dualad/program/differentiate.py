@@ -254,7 +254,7 @@ class Backwards:
             totals = iter(sums)
             results += [total if g is None else total + g for total, g in zip(totals, (g for i, g in places if i >= last), strict=True)]
             results += [blank_like(self.examples[i], lanes) if g is None else g for i, g in places if count <= i < last]
-            body = optimised(trace.finish(results))
+            body = optimised(trace.finish(results), exact=False, adjoint=True)
         carried = sum(moving[:count]) + sum(moving[last:])
         return Loop(body, loop.count, carried, len(body.inputs) - 1 - carried - len(given[last:]), not loop.backwards)
 

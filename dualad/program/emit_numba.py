@@ -16,9 +16,26 @@ from typing import Any
 
 import numpy as np
 
-from .forms import Along, Buffer, Node, Reduce, Scatter, Unliftable
-from .fuse import Nest, Part, Plan
-from .nests import JAM, Body, below, boxes_of, cuts_of, ends_of_rows, flattens, is_angle, jams, literal, loops_of, neutral, slab_axis
+from .forms import Buffer, Node, Reduce, Scatter, Unliftable
+from .fuse import Nest, Part, Plan, memory_of
+from .nests import (
+    JAM,
+    JAM_AROUND,
+    Body,
+    added,
+    below,
+    boxes_of,
+    cuts_of,
+    ends_of_rows,
+    flattens,
+    is_angle,
+    jam,
+    jams,
+    literal,
+    loops_of,
+    neutral,
+    slab_axis,
+)  # fmt: skip
 from .pull import Expression, Pull
 
 __all__ = ["Function", "Source", "emit"]
@@ -31,13 +48,14 @@ import numpy as np
 from numba import njit
 
 from dualad.program.kernels import (
-    LARGEST_ANGLE, OPTIONS, any_cos, any_sin, any_tan, arctan, cbrt, choose, cos, cosh, exp, expm1, log, log1p, sin, sinh, tan, tanh,
+    LARGEST_ANGLE, OPTIONS, any_cos, any_sin, any_tan, arctan, cbrt, choose, cos, cosh, exp, expm1, log, log1p, multiply_add, sin, sinh,
+    tan, tanh,
 )
 from dualad.program.scalars import (
     at_least_inside, clip, complex_magnitude, complex_quotient, complex_reciprocal, complex_turn, exact_absolute, exact_difference,
     exact_power, exact_product, exact_quotient, exact_remainder, exact_sum, exp_of_expm1, floor_divide, fmax, fmax_share, fmin,
-    heaviside, is_finite, is_infinite, larger_share, maximum, minimum, plus, ratio, remainder, root_above_one, sech_squared, sign,
-    softmax_share, strong_multiply, times, turn,
+    heaviside, is_finite, is_infinite, larger_share, maximum, minimum, plus, plus_product, ratio, remainder, root_above_one,
+    sech_squared, sign, softmax_share, strong_multiply, times, turn,
 )
 '''
 
@@ -158,7 +176,7 @@ class Function:
         getattr(self, nest.kind)(nest)
 
     def pull(self, box):
-        return Pull(self.plan.stored, self.lasting, box)
+        return Pull(self.plan.stored, self.lasting, box, self.plan.program.adjoint)
 
     def straight(self, nest):
         """Emit small roots element by element."""
@@ -221,18 +239,17 @@ class Function:
     def jammed(self, nest, whole):
         """Return bodies with the bounds of their loops, of which the last but one takes `JAM` steps at once; what is left comes after it.
 
-        An element that all of these steps add to is loaded and stored once for them, and the order of the additions stays.
+        An element that all of these steps add to is loaded and stored once for them, and the order of the additions stays. The loop
+        around it takes two steps at once, if it is none of blocks: what is read for one of them is there for the other.
         """
         *outer, (_, count), inner = whole
-        axis, turns = len(outer), count // JAM
         pairs = []
-        if turns:
-            pull = self.pull([*outer, (0, turns), inner])
-            steps = [Along(axis, ((0, turns, JAM, step),)) for step in range(JAM)]
-            pairs.append((pull, [(*pull.own[:axis], step, pull.own[-1]) for step in steps]))
-        if count % JAM:
-            pull = self.pull([*outer, inner])
-            pairs.append((pull, [(*pull.own[:-1], step, pull.own[-1]) for step in range(turns * JAM, count)]))
+        around = jam(len(outer) - 1, outer.pop()[1], JAM_AROUND) if outer and not nest.rows else [((), [()])]
+        for rows, row_steps in around:
+            for turns, steps in jam(len(outer) + len(rows), count, JAM):
+                pull = self.pull([*outer, *rows, *turns, inner])
+                own = pull.own[: len(outer)]
+                pairs.append((pull, [(*own, *row, *step, pull.own[-1]) for row in row_steps for step in steps]))
         return [
             (
                 self.fill(
@@ -328,7 +345,7 @@ class Function:
 
     def fill(self, nest, targets, places, body, alone):
         """Let a body compute the targets, those of all roots at each place in turn."""
-        body.evaluate(targets)
+        body.evaluate([part for root, target in zip(itertools.cycle(nest.roots), targets) for part in added(root, target)])
         for k, root in enumerate(nest.roots):
             elements = list(zip(targets[k :: len(nest.roots)], places, strict=True))
             if isinstance(root.form, Reduce):
@@ -467,10 +484,3 @@ def emit(plan: Plan, others: Mapping[type, Callable] = MappingProxyType({})) -> 
     source.constants = buffers.constants
     source.text = "\n\n\n".join([HEADER, *texts]) + "\n"
     return source
-
-
-def memory_of(node):
-    """Return the node whose buffer a node is seen in."""
-    while isinstance(node.form, Buffer) and node.form.view_of is not None:
-        node = node.form.view_of
-    return node

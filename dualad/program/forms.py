@@ -148,11 +148,12 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reduce:
-    """A sum, product, maximum, ... over axes of another node."""
+    """A sum, product, maximum, ... over axes of another node; a `fused` sum adds products without rounding them."""
 
     name: str
     source: Node
     axes: tuple[int, ...]
+    fused: bool = False
 
     @property
     def operands(self):

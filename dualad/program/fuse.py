@@ -16,20 +16,22 @@ from .moves import is_element, transpose
 from .program import Program, Value, values_in
 from .pull import compose, guard, start
 
-__all__ = ["MOST_TOGETHER", "Nest", "Part", "Plan", "plan", "reachable", "worth_storing"]
+__all__ = ["MOST_TOGETHER", "Nest", "Part", "Plan", "memory_of", "plan", "reachable", "worth_storing"]
 
 #: arrays of at most so many elements are straight code, if that takes at most LONGEST operations, or LONG for more than FEW elements
 SMALL, LONGEST, LONG, FEW = 36, 4000, 1000, 8
 #: reductions of at most so many terms are written out where they are read
-SHORT = 8
+SHORT = 9
 #: expressions of more operations than this are not inlined
 LARGEST = 1500
 #: arrays of more elements are not cut for the sake of one
 CUT = 256
+#: roots that share a nest at most
+MOST_ROOTS = 24
 
 
 #: slabs along a last axis, whose elements are neighbours in memory, are computed together however large they are, if they are so few
-MOST_TOGETHER = 8
+MOST_TOGETHER = 32
 
 
 def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
@@ -62,13 +64,17 @@ class Part:
 
 @dataclass(eq=False)
 class Plan:
-    """What is computed in which order: `steps` are parts, and nodes that are calls or loops; whether large nests are cut into `blocks`."""
+    """What is computed in which order: `steps` are parts, and nodes that are calls or loops; whether large nests are cut into `blocks`.
+
+    What is `passing` has no buffer though it is stored: only its own nest reads it, at its own index.
+    """
 
     program: Program
     nodes: dict[Value, Node]
     outputs: list[Node]  # of the outputs that are no literals
     stored: set[Node]
     steps: list
+    passing: set[Node] = field(default_factory=set)
     blocks: bool = False
 
 
@@ -84,7 +90,8 @@ def plan(program: Program, layouts: bool = False) -> Plan:
     for node in stored:
         elements_behind(node)
     steps = steps_of(order, stored)
-    return Plan(program, nodes, outputs, stored | {node for node in nodes.values() if isinstance(node.form, Made)}, steps)
+    made = {node for node in nodes.values() if isinstance(node.form, Made)}
+    return Plan(program, nodes, outputs, stored | made, steps, passing(steps, stored, outputs))
 
 
 def is_turned(out, node):
@@ -109,6 +116,13 @@ def reachable(outputs, operands=operands):
             stack.append((node, True))
             stack += [(operand, False) for operand in reversed(operands(node)) if operand not in seen]
     return order
+
+
+def memory_of(node):
+    """Return the node whose buffer a node is seen in."""
+    while isinstance(node.form, Buffer) and node.form.view_of is not None:
+        node = node.form.view_of
+    return node
 
 
 def given(node):
@@ -340,13 +354,33 @@ def place(root, level, nests, home, stored, cost):
             first = max(first, at if joins else at + 1)
     for at in range(first, len(nests)):
         nest = nests[at]
-        if nest.kind == kind and kind in ("straight", "loops") and nest.shape == shape and (kind == "straight" or len(nest.roots) < 12):
+        if nest.kind == kind == "straight":
+            break
+        together = len(nest.roots) < MOST_ROOTS and not any(map(is_product, (root, *nest.roots)))
+        if nest.kind == kind == "loops" and nest.shape == shape and together:
             break
     else:
         at = len(nests)
         nests.append(Nest(kind, shape))
     nests[at].roots.append(root)
     home[root] = level, at
+
+
+def passing(steps, stored, outputs):
+    """Return the elementwise roots that nothing reads but roots of their own loops, at their own index."""
+    home = {root: nest for step in steps if isinstance(step, Part) for nest in step.nests for root in nest.roots}
+    read = {operand for step in steps if not isinstance(step, Part) for operand in step.form.operands}
+    read = {memory_of(node) for node in (*outputs, *read)}
+    for root, nest in home.items():
+        read.update(other for other, same, _ in stored_reads(root, stored) if not same or home.get(other) is not nest)
+    return {
+        root for root, nest in home.items() if nest.kind == "loops" and isinstance(root.form, Map | Index | Pieces) and root not in read
+    }
+
+
+def is_product(root):
+    """Return whether a root is a sum of products, which has loops of its own: it needs all registers."""
+    return isinstance(root.form, Reduce) and root.form.fused
 
 
 def stored_reads(root, stored):

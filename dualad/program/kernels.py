@@ -56,6 +56,17 @@ def fma(typingctx, a, b, c):
 
 
 @intrinsic
+def multiply_add(typingctx, a, b, c):
+    """Return a * b + c, rounded once where the processor does that as fast."""
+
+    def emit(context, builder, signature, args):
+        double = ir.DoubleType()
+        return builder.call(builder.module.declare_intrinsic("llvm.fmuladd", [double], ir.FunctionType(double, [double] * 3)), args)
+
+    return types.float64(types.float64, types.float64, types.float64), emit
+
+
+@intrinsic
 def bits(typingctx, x):
     """Return the bits of a float64 as an int64."""
     return types.int64(types.float64), lambda context, builder, signature, args: builder.bitcast(args[0], ir.IntType(64))
@@ -212,10 +223,11 @@ def expm1(x):
 
 @njit(**OPTIONS)
 def tanh(x):
-    high, low = half_expm1(2.0 * within(abs(x), 0.0, 25.0))
+    a = abs(x)
+    high, low = half_expm1(2.0 * choose(a > 25.0, 25.0, a))
     bottom = high + 1.0
     q, rest = quotient(high, low, bottom, (high - (bottom - 1.0)) + low)
-    return choose(x == x, with_sign_of(q + rest, x), x)
+    return with_sign_of(q + rest, x)
 
 
 @njit(**OPTIONS)

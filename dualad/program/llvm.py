@@ -296,7 +296,8 @@ class Writer:
     def intrinsic(self, name, *args):
         args = [self.cast(arg, "double") for arg in args]
         name = self.module.declare(f"{name}.f64", "double", *["double"] * len(args))
-        return Number("double", self.let(f"call double {name}({', '.join(f'double {arg.text}' for arg in args)})"))
+        flags = self.fast if name == "@llvm.fmuladd.f64" else ""
+        return Number("double", self.let(f"call {flags}double {name}({', '.join(f'double {arg.text}' for arg in args)})"))
 
     def absolute(self, x):
         if x.type == "i64":

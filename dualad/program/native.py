@@ -11,10 +11,10 @@ import numpy as np
 
 from .again import again
 from .cache import load, seal
-from .emit_numba import Source, emit, memory_of
+from .emit_numba import Source, emit
 from .emit_python import joined
 from .forms import Buffer, Fill, Made, Node
-from .fuse import Plan, plan
+from .fuse import Plan, memory_of, plan
 from .program import Program, Value, map_values, values_in
 from .symbol import where_in
 from .threads import in_blocks, runner

@@ -15,11 +15,12 @@ import numpy as np
 
 from .forms import Along, Node, Reduce
 from .fuse import MOST_TOGETHER, reachable
+from .maps import MAPS
 from .pull import Expression
 
 __all__ = [
-    "COMBINE", "JAM", "Body", "below", "boxes_of", "cuts_of", "ends_of_rows", "flattens", "is_angle", "jams", "literal", "loops_of",
-    "neutral", "slab_axis",
+    "COMBINE", "JAM", "JAM_AROUND", "Body", "added", "below", "boxes_of", "cuts_of", "ends_of_rows", "flattens", "is_angle", "jam", "jams",
+    "literal", "loops_of", "neutral", "slab_axis",
 ]  # fmt: skip
 
 #: more boxes than this are not told apart
@@ -32,6 +33,7 @@ CACHED_ELEMENTS = 1 << 14
 MOST_SLABS, LARGEST_SLAB = 64, 1024
 #: the steps that are taken at once, in nests of so few operations, whose innermost loop is not shorter
 JAM, MOST_JAMMED, SHORTEST = 4, 16, 8
+JAM_AROUND = 2  # steps of the loop around it
 ANGLES = ("sin", "cos", "tan")
 COMBINE = {
     "sum": "plus({}, {})", "product": "times({}, {})", "maximum": "maximum({}, {})", "minimum": "minimum({}, {})",
@@ -177,6 +179,19 @@ def jams(nest, pull, targets):
     if {last, inner} in sums or not ({last} in sums or {inner} in sums):
         return False
     return len([expression for expression in below(targets) if expression.args]) <= MOST_JAMMED
+
+
+def jam(axis, count, together):
+    """Return the loops over an axis that take steps together, and the steps that are left: their ranges, and the positions in each."""
+    turns = count // together
+    rest = [((), [(step,) for step in range(turns * together, count)])] if count % together else []
+    return [*([(((0, turns),), [(Along(axis, ((0, turns, together, step),)),) for step in range(together)])] if turns else []), *rest]
+
+
+def added(root, expression):
+    """Return what must be evaluated for an expression to be added to a root: the factors where it is fused with the addition."""
+    fused = isinstance(root.form, Reduce) and root.form.fused and expression.kind == "map" and expression.what is MAPS[np.multiply]
+    return expression.args if fused else (expression,)
 
 
 def volume(box):
@@ -373,6 +388,8 @@ class Body:
 
     def store(self, root: Node, expression, own):
         """Store a root's element."""
+        if root in self.function.plan.passing:
+            return
         target = f"{self.row(f'{self.function.buffer(root)}.reshape({root.size})', 0)}[j]" if self.flat else self.element(
             self.function.buffer(root), own, self.depth
         )  # fmt: skip
@@ -381,21 +398,20 @@ class Body:
     def accumulate(self, root: Node, elements, alone):
         """Add elements to a reduction, each at its place."""
         form, combine = root.form, COMBINE[root.form.name]
-        added: dict = {}
+        terms: dict = {}
         for expression, at in elements:
             kept = tuple(position for axis, position in enumerate(at) if axis not in form.axes)
-            added.setdefault(kept, []).append(self.name(expression))
-        for kept, names in added.items():
+            terms.setdefault(kept, []).append([self.name(part) for part in added(root, expression)])
+        for kept, parts in terms.items():
             level = max((position.axis + 1 for position in kept if isinstance(position, Along)), default=0)
             if level == self.depth and kept:
                 target = self.element(self.function.buffer(root), kept, self.depth)
-                combine = COMBINE[form.name] if len(names) == 1 else IN_ORDER.get(form.name, combine)
-                self.before[self.depth].append(f"{target} = {chained(combine, target, names)}")
+                self.before[self.depth].append(f"{target} = {chained(form.name, target, parts, len(parts) > 1)}")
                 continue
             total = self.function.total(root) if not kept else self.function.new("s")
             if kept:
                 self.before[level].append(f"{total} = {neutral(form.name, root.dtype)}")
-            self.before[self.depth].append(f"{total} = {chained(combine, total, names)}")
+            self.before[self.depth].append(f"{total} = {chained(form.name, total, parts)}")
             if kept:
                 target = f"{self.function.buffer(root)}[{', '.join(map(self.position, kept))}]"
                 self.after[level].append(f"{target} = {total if alone else combine.format(target, total)}")
@@ -407,10 +423,13 @@ class Body:
         return loops_of(ranges[:-1], [(self, (ranges[-1] if ranges else None, None))])
 
 
-def chained(combine, first, others):
-    """Return what combines one with others, from the left to the right."""
+def chained(name, first, others, in_order=False):
+    """Return what combines one with others, from the left to the right; of two factors it is their product that is added."""
+    combine, fused = (
+        (IN_ORDER.get(name, COMBINE[name]), "multiply_add({1}, {2}, {0})") if in_order else (COMBINE[name], "plus_product({}, {}, {})")
+    )
     for other in others:
-        first = combine.format(first, other)
+        first = (combine if len(other) == 1 else fused).format(first, *other)
     return first
 
 

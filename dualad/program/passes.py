@@ -13,18 +13,22 @@ from ..rules.indexing import cast, getitem, is_basic, is_whole, scatter
 from ..rules.shapes import blank, filled
 from .program import Operation, Program, Value, key_of, map_values, updated, values_in
 
-__all__ = ["common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "simpler"]
+__all__ = ["apart", "common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "simpler", "straight"]
 
 LARGEST = 4096  # bytes that a folded constant may take more than what it is made of
 
 
-def optimised(program: Program, exact=True) -> Program:
-    """Return the program after all passes; with `exact`, it computes the same bits."""
+def optimised(program: Program, exact=True, adjoint=False) -> Program:
+    """Return the program after all passes; with `exact`, it computes the same bits.
+
+    An `adjoint` is pulled no further, and its zeros may have any sign.
+    """
     passes = [simpler, common, forwarded, fold, simpler, common, dead]
     if not exact:
-        passes = [simpler, relaxed, common, forwarded, restored, fold, common, dead]
+        passes = [simpler, relaxed, common, forwarded, restored, *([straight] if adjoint else []), fold, common, dead]
     for one in passes:
         program = one(program)
+    program.adjoint = adjoint
     return program
 
 
@@ -153,16 +157,37 @@ def alike(x, out):
     return same and out.layout != "A"
 
 
-def forwarded(program: Program) -> Program:
-    """Read what was assigned or joined where it came from: ``updated(x, v, i)[i]`` is v, a stack of an array's rows a slice of it."""
+def straight(program: Program) -> Program:
+    """Read, besides what is `forwarded`, what lies apart from an assignment from before it, and leave out that zeros are added.
+
+    That is for adjoints only: the adjoint of what it leaves would not be `restored`.
+    """
+    return forwarded(program, adjoint=True)
+
+
+def forwarded(program: Program, adjoint=False) -> Program:
+    """Read what was assigned or joined where it came from: ``updated(x, v, i)[i]`` is v, a stack of an array's rows a slice of it.
+
+    What is assigned again at once was not assigned before. With `adjoint`, see `straight`.
+    """
     assigned: dict[Value, tuple] = {}
     joined: dict[Value, tuple] = {}
     rows: dict[Value, tuple] = {}
+    zeros: set[Value] = set()
 
     def rule(operation, new):
         fn, args = operation.fn, operation.args
-        if fn is updated and args[3:] in ((), ((),)) and type(args[1]) is Value and not list(values_in(args[2])) and is_basic(args[2]):
-            assigned[operation.outputs[0]] = key_of(args[2]), args[1]
+        if fn is updated and args[3:] in ((), ((),)) and fixed(args[2]):
+            again = args[0] in assigned and key_of(assigned[args[0]][2]) == key_of(args[2])
+            base = assigned[args[0]][0] if again else args[0]
+            assigned[operation.outputs[0]] = base, args[1], args[2]
+            return Operation(updated, (base, *args[1:]), {}, operation.outputs, line=operation.line) if again else None
+        if fn is np.zeros:
+            zeros.add(operation.outputs[0])
+        if adjoint and fn is np.add and len(args) == 2 and not operation.kwargs:
+            for one, other in (args, args[::-1]):
+                if type(one) is type(other) is Value and one in zeros and alike(other, operation.outputs[0]):
+                    return (other,)
         if fn is getitem and type(args[0]) is Value and type(args[1]) is int:
             rows[operation.outputs[0]] = args[0], args[1] % args[0].shape[0]
         if fn is np.concatenate and operation.kwargs.get("axis", 0) == 0 and all(type(arg) is Value for arg in args):
@@ -171,13 +196,39 @@ def forwarded(program: Program) -> Program:
             return of_part(operation, joined[args[0]])
         if fn is np.stack and operation.kwargs.get("axis", 0) == 0:
             return restacked(operation, rows, new)
-        if fn is getitem and args[0] in assigned and not list(values_in(args[1])):
-            index, v = assigned[args[0]]
-            if index == key_of(args[1]) and v.shape == operation.outputs[0].shape and v.dtype == operation.outputs[0].dtype:
-                return (v,) if v.kind == operation.outputs[0].kind else None
+        if fn is getitem and args[0] in assigned and fixed(args[1]):
+            source, out = args[0], operation.outputs[0]
+            while adjoint and source in assigned and before(source, args[1], *assigned[source]):
+                source = assigned[source][0]
+            if source is not args[0]:
+                operation = Operation(getitem, (source, args[1]), {}, operation.outputs, line=operation.line)
+            if source not in assigned or key_of(assigned[source][2]) != key_of(args[1]):
+                return operation
+            v = assigned[source][1]
+            if type(v) is not Value:
+                zero = type(v) in (int, float) and key_of(float(v)) == key_of(0.0) and out.kind == "array" and out.layout == "C"
+                return Operation(np.zeros, (out.shape, out.dtype), {}, operation.outputs, line=operation.line) if zero else operation
+            return (v,) if (v.shape, v.dtype, v.kind) == (out.shape, out.dtype, out.kind) else operation
         return None
 
     return rewritten(program, rule)
+
+
+def before(x, read, base, v, index):
+    """Return whether what is read of ``x = updated(base, v, index)`` stands in `base`."""
+    return alike(base, x) and apart(index, read, x.shape)
+
+
+def apart(index, other, shape):
+    """Return whether two basic indices of an array show no element in common."""
+    pairs = zip(*(part if type(part) is tuple else (part,) for part in (index, other)), shape, strict=False)
+    for one, two, n in pairs:
+        if one is None or two is None or one is Ellipsis or two is Ellipsis:
+            return False
+        a, b = (range(n)[part] if type(part) is slice else range(part % n, part % n + 1) for part in (one, two))
+        if not a or not b or max(a[0], a[-1]) < min(b[0], b[-1]) or max(b[0], b[-1]) < min(a[0], a[-1]):
+            return True
+    return False
 
 
 def of_part(operation, parts):

@@ -151,9 +151,10 @@ class Operation:
 class Program:
     """A flat list of operations; see the module."""
 
-    __slots__ = ("constants", "count", "inputs", "operations", "outputs")
+    __slots__ = ("adjoint", "constants", "count", "inputs", "operations", "outputs")
 
     def __init__(self):
+        self.adjoint = False  # it gives cotangents, whose zeros have any sign
         self.inputs: list[Value] = []
         self.constants: dict[Value, np.ndarray] = {}
         self.operations: list[Operation] = []

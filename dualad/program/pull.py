@@ -97,11 +97,11 @@ class Pull:
     stored : nodes that have a buffer, which are read.
     lasting : expressions at constant indices, which hold in all nests.
     box : the range of each loop axis.
-    defined : nodes of this nest, with their expressions at the loops' own index.
+    adjoint : the sign of zeros does not matter.
     """
 
-    def __init__(self, stored, lasting, box):
-        self.stored, self.lasting, self.box = stored, lasting, tuple(box)
+    def __init__(self, stored, lasting, box, adjoint=False):
+        self.stored, self.lasting, self.box, self.adjoint = stored, lasting, tuple(box), adjoint
         self.made: dict = {}
         self.own = start(self.box)
         self.conditions: list = []
@@ -121,6 +121,8 @@ class Pull:
 
     def read(self, node, at):
         if isinstance(node.form, Buffer) and node.form.array is not None:
+            if at and all(type(position) is int for position in at):
+                return self.number(node.form.array[at], node.dtype)
             node, at = self.in_order(node, at)
         args = tuple(position for position in at if isinstance(position, Expression))
         level = max([0, *(position.axis + 1 for position in at if isinstance(position, Along)), *(arg.level for arg in args)])
@@ -180,7 +182,17 @@ class Pull:
         if scalar.template == "{0}":
             return self.cast(args[0], dtype)
         args = tuple(args)
-        return Expression("map", scalar, args, dtype, max(arg.level for arg in args), line)
+        return self.neutral(scalar, args) or Expression("map", scalar, args, dtype, max(arg.level for arg in args), line)
+
+    def neutral(self, scalar, args):
+        """Return the argument that a sum with 0 or a product with 1 is, None where it is no such one."""
+        number = 1 if scalar is MAPS[np.multiply] else 0 if scalar is MAPS[np.add] and self.adjoint else None
+        if number is None or args[0].dtype.kind != "f":
+            return None
+        for one, other in (args, args[::-1]):
+            if one.kind == "number" and one.what == number:
+                return other
+        return None
 
     def cast(self, expression, dtype):
         if expression.dtype == dtype:

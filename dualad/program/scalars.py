@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
-from .kernels import OPTIONS, choose, exp, fma
+from .kernels import OPTIONS, choose, exp, fma, multiply_add
 
-__all__ = ["at_least_inside", "plus", "remainder", "times"]
+__all__ = ["at_least_inside", "plus", "plus_product", "remainder", "times"]
 
 
 # --- reductions: only these additions may be reordered ----------------------------------------------------------------------------
@@ -19,6 +19,11 @@ __all__ = ["at_least_inside", "plus", "remainder", "times"]
 @njit(fastmath={"reassoc"}, **OPTIONS)
 def plus(x, y):
     return x + y
+
+
+@njit(fastmath={"reassoc"}, **OPTIONS)
+def plus_product(total, x, y):
+    return multiply_add(x, y, total)
 
 
 @njit(fastmath={"reassoc"}, **OPTIONS)
@@ -184,9 +189,9 @@ def root_above_one(x):
 
 @njit(**OPTIONS)
 def sech_squared(x, t):
-    p, e = 1.0 - t * t, exp(-abs(x))
-    s = 2.0 * e / (1.0 + e * e)
-    return choose(p < 0.01, s * s, p)
+    p, e = 1.0 - t * t, exp(-2.0 * abs(x))
+    series = 1.0 + e * (-2.0 + e * (3.0 + e * (-4.0 + e * (5.0 - 6.0 * e))))  # 1 / (1 + e)**2 for e < 0.003
+    return choose(p < 0.01, 4.0 * e * series, p)
 
 
 @njit(**OPTIONS)

@@ -71,7 +71,7 @@ def pulled(step: Routine, rows: list[int], params: list[int], nan_safe: bool) ->
     cotangents = [example(out) if out.dtype.kind in "fc" else None for out in (*state, *outs)]
     program = pullback(step.program, flat(step.examples), wanted, cotangents, nan_safe=nan_safe)
     del program.outputs[sum(wanted) :]
-    program = optimised(program, exact=False)
+    program = optimised(program, exact=False, adjoint=True)
     inputs = iter(program.inputs)
     groups = [list(islice(inputs, count)) for count in (*map(len, step.inputs), len(inexact(state)), len(inexact(outs)))]
     given = [[step.inputs[group][i] for i in asked] for group, asked in ((1, wanted_state), (2, rows), (3, params))]

@@ -28,12 +28,12 @@ def axes_of(x, axis):
     return tuple(sorted(int(a) % x.ndim for a in (axis if isinstance(axis, tuple | list) else (axis,))))
 
 
-def reduced(name, x, axes, keepdims=False):
+def reduced(name, x, axes, keepdims=False, fused=False):
     """Return the reduction of a node over axes."""
     if not axes:
         return x
     shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
-    node = Node(Reduce(name, x, tuple(axes)), shape, x.dtype)
+    node = Node(Reduce(name, x, tuple(axes), fused), shape, x.dtype)
     return reshaped(node, tuple(1 if k in axes else n for k, n in enumerate(x.shape))) if keepdims not in (False, NO) else node
 
 
@@ -207,7 +207,8 @@ def product(out, terms, result, *operands):
     for factor in factors[1:]:
         total = mapped(np.multiply, total, factor)
     wide = np.dtype(float) if out.dtype == np.float32 else out.dtype
-    return converted(reduced("sum", converted(total, wide), tuple(range(split, split + len(summed)))), out.dtype)
+    fused = total.dtype == np.float64 and len(factors) > 1
+    return converted(reduced("sum", converted(total, wide), tuple(range(split, split + len(summed))), fused=fused), out.dtype)
 
 
 def runs_along(x, term):

@@ -63,7 +63,7 @@ def partial_of(root, nest, plan):
     """Return the node of the terms that blocks have in a reduction, which becomes one of them."""
     partial = Node(root.form, (-(-nest.shape[0] // nest.rows),), root.dtype)
     partial.line = root.line
-    root.form = Reduce(root.form.name, partial, (0,))
+    root.form = Reduce(root.form.name, partial, (0,))  # of numbers, no products
     plan.stored.add(partial)
     return partial
 

@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from .kernels import POLYNOMIALS, bits, choose, fma, from_bits, halves
+from .kernels import POLYNOMIALS, bits, choose, fma, from_bits, halves, multiply_add
 from .llvm import COMPLEX, PARTS, Array, Number, Untranslatable, Writer
 from .scalars import OVERFLOWS, at_least_inside, exact_quotient, exact_remainder
 
@@ -370,6 +370,8 @@ class Function(Writer):
             return self.choose(*args)
         if fn is fma:
             return self.intrinsic("llvm.fma", *args)
+        if fn is multiply_add:
+            return self.intrinsic("llvm.fmuladd", *args)
         if fn is bits:
             return Number("i64", self.let(f"bitcast double {self.cast(args[0], 'double').text} to i64"))
         if fn is from_bits:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..rules.calling import public_name
-from .emit_numba import HEADER, Function, emit, memory_of
+from .emit_numba import HEADER, Function, emit
 from .forms import Buffer, Fill, Made, Node, Repeat, Unliftable
-from .fuse import Part, plan
+from .fuse import Part, memory_of, plan
 from .program import Program, Value
 from .threads import in_blocks
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -206,6 +207,18 @@ def test_an_index_out_of_bounds_names_the_line():
         native.call(np.arange(5.0), 5)
 
 
+def test_what_only_its_own_loops_read_is_not_stored():
+    def dear(x):
+        for _ in range(10):
+            x = x + x * x
+        return x
+
+    x = np.linspace(0.0, 1e-4, 200)
+    native = agrees(lambda x: (dear(x) * 2.0, dear(x) + 1.0), x)
+    assert native.emitted.nests == 1 and "w0" not in native.source
+    assert "w0" in agrees(lambda x: (dear(x) * 2.0, np.roll(dear(x), 1) + 1.0), x).source
+
+
 def test_slabs_share_one_loop():
     """What is another expression at each position of an axis is computed together, not case by case."""
 
@@ -329,19 +342,31 @@ def test_products_go_along_memory():
 
 @pytest.mark.parametrize("k", [4, 5, 16, 18, 23])
 def test_products_take_several_steps_at_once(k):
-    """Each term is added in its turn, with a rounding of its own."""
+    """Each term is added in its turn: of sums with a rounding of its own, of products without, where the processor has that."""
     a, b = np.random.default_rng(k).standard_normal((2, 90, k, 33))
     x, y = a[:, :, 0], b[0]
     native = agrees(lambda x, y: (x @ y, x.T @ x, y @ y.T, np.max(y, axis=0)), x.copy(), y, rtol=1e-10)
-    assert f"for i1 in range({k // 4}):" in native.source and "[4 * i1 + 3, 0:33]" in native.source
+    assert (
+        f"for i1 in range({k // 4}):" in native.source
+        and "[4 * i1 + 3, 0:33]" in native.source
+        and "x0[2 * i0 + 1, 4 * i1]" in native.source
+    )
+    assert "multiply_add(" in native.source and "plus_product(" in native.source
     terms = x[:, :, None] * y
     for threads in (None, 1, 2):
         values = jit(lambda x, y: (x @ y, (x[:, :, None] * y).sum(1), (x[:, :, None] * y).max(1)), threads=threads)(x, y)
-        for value, add in zip(values, (np.add, np.add, np.maximum), strict=True):
+        for value, add in zip(values[1:], (np.add, np.maximum), strict=True):
             expected = terms[:, 0].copy()
             for step in range(1, k):
                 expected = add(expected, terms[:, step])
             np.testing.assert_array_equal(value, expected)
+        product, total = values[:2]
+        for i, j in ((0, 0), (1, 5), (88, 32), (89, 31)):  # in loops over all indices, and over some
+            fused = 0.0
+            for step in range(k):
+                fused = float(Fraction(fused) + Fraction(x[i, step]) * Fraction(y[step, j]))
+            assert product[i, j] in (fused, total[i, j])
+        np.testing.assert_array_equal(product, native.call(x.copy(), y)[0])
 
 
 def test_small_constants_are_part_of_the_machine_code():

@@ -6,9 +6,11 @@ from program_examples import EXAMPLES
 from test_symbol import FUNCTIONS, X, traced
 
 from dualad.program.differentiate import pullback
-from dualad.program.passes import common, dead, fold, forwarded, optimised, relaxed, restored, simpler
+from dualad.program.emit_numba import HEADER, emit
+from dualad.program.fuse import plan
+from dualad.program.passes import apart, common, dead, fold, forwarded, optimised, relaxed, restored, simpler, straight
 from dualad.program.program import updated
-from dualad.rules.indexing import scatter
+from dualad.rules.indexing import getitem, scatter
 from dualad.rules.shapes import blank
 
 
@@ -97,6 +99,61 @@ def test_what_was_assigned_is_read_where_it_came_from():
         return y[:, 1:] + 1.0
 
     assert updated not in fns(dead(forwarded(traced(f, X))))
+
+
+def test_assignments_elsewhere_and_before_are_not_read():
+    def f(x):
+        x[:, 0] = x[:, 0] * 2.0
+        x[:, 0] = np.roll(x[:, 0], 1)
+        x[1:, -1] = np.roll(x[1:, -1], 2)
+        x[0] = 0.0
+        return x, x[0] + x[1], x[1:, 1]
+
+    program = traced(f, np.arange(12.0).reshape(4, 3))
+    short = dead(straight(program))
+    for got, expected in zip(short.run(np.arange(12.0).reshape(4, 3)), f(np.arange(12.0).reshape(4, 3)), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    first = {operation.args[0] for operation in short.operations if operation.fn is getitem}
+    assert fns(program).count(updated) == 4 and fns(short).count(updated) == 3
+    assert short.inputs[0] in first and np.zeros in fns(short)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "are"),
+    [
+        ((slice(None), 0), (slice(None), 1), True),
+        ((slice(None), 0), (slice(None), -3), False),
+        (slice(0, 2), slice(2, 4), True),
+        (slice(3, None, -1), slice(0, 1), False),
+        (1, (slice(2, 4), 0), True),
+        ((slice(1, 1), 0), (slice(None), 0), True),
+        ((Ellipsis, 0), (Ellipsis, 1), False),  # not told apart
+        ((None, 0), 1, False),
+    ],
+)
+def test_indices_that_are_apart_show_nothing_in_common(one, two, are):
+    assert apart(one, two, (4, 3)) is apart(two, one, (4, 3)) is are
+    x, y = np.zeros((4, 3)), np.zeros((4, 3))
+    x[one], y[two] = 1, 1
+    assert not are or not (x * y).any()
+
+
+def test_the_adjoint_of_parts_that_are_moved_one_by_one_moves_them_back():
+    """Nothing is cleared, added to zeros or copied between the parts."""
+
+    def f(x):
+        for i in range(3):
+            x[:, i] = np.roll(x[:, i], i)
+            x[:, i] = np.roll(x[:, i], 1)
+        return x
+
+    x, g = np.random.default_rng(5).standard_normal((2, 40, 3))
+    pull = pullback(optimised(traced(f, x)), [x], [True], [g])
+    del pull.outputs[1:]
+    short = optimised(pull, exact=False, adjoint=True)
+    np.testing.assert_array_equal(short.run(x, g)[0], pull.run(x, g)[0])
+    text = emit(plan(short)).text
+    assert text.count("for ") == 1 and "+ 0.0" not in text and "= np." not in text.removeprefix(HEADER)
 
 
 def test_what_is_cleared_and_put_back_stays_as_it_is():
