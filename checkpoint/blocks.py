@@ -63,7 +63,7 @@ def blocks_of(
     around : int
         Bytes that a saved state takes besides its own.
     recorded : bool
-        The states inside of blocks may be kept in the first sweep, where all of them fit.
+        The states inside of blocks may be kept in the first sweep: those of the last block, and of the others where all fit.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def blocks_of(
     Examples
     --------
     >>> print(blocks_of(1_000_000, 24).reason)
-    262 kB hold 10,922 states of 24 B: 123 blocks of 8,192 compiled steps, 123 states between them saved, 2.01 evaluations of every step
+    262 kB hold 10,922 states of 24 B: 123 blocks of 8,131 compiled steps, 123 states between them saved, 2.00 evaluations of every step
     """
     size = max(state_bytes, 1)
     given = schedule or CTZ()
@@ -83,7 +83,7 @@ def blocks_of(
         length = block or max(room // 2, 1)
         return Blocks(length, given, f"blocks of {length:,} compiled steps; the length is not known before")
     best: tuple[float, Blocks] | None = None
-    for length in (min(block, steps),) if block else lengths(min(steps, room)):
+    for length in (min(block, steps),) if block else lengths(steps, room):
         count = -(-steps // length)
         left = max(budget - (length + 1 if length > 1 else 0) * size, 0) // (size + around)
         slots = given.limit(count) if schedule else min(count, max(left, CTZ().limit(count) if block else 0))
@@ -91,6 +91,8 @@ def blocks_of(
             continue
         again = advances(count, slots)
         evaluated = (again + 1) * length + steps - count
+        if recorded and (schedule or count > 1):  # where all fit, `Mixed` keeps them in calls that are not so long
+            evaluated -= length - 1
         calls, chosen = min(again, 2 * count) + count, schedule or (StoreAll() if slots >= count else Revolve(slots))
         saved = f"{slots:,} states between them saved"
         if recorded and schedule is None and count > 1 and count * length <= room:
@@ -103,10 +105,11 @@ def blocks_of(
     return best[1]
 
 
-def lengths(most: int) -> list[int]:
-    """The lengths that are tried: two in each power of two."""
+def lengths(steps: int, room: int) -> list[int]:
+    """The lengths that are tried: two in each power of two, or less, for as many blocks of one length."""
+    most = min(steps, room)
     tried = {int(part * 2**power) for power in range(most.bit_length()) for part in (1, 1.5)}
-    return sorted(length for length in {*tried, most} if 1 <= length <= most) or [1]
+    return sorted({-(-steps // -(-steps // length)) for length in {*tried, most} if 1 <= length <= most}) or [1]
 
 
 def reason(budget: int, room: int, size: int, count: int, length: int, saved: str, evaluations: float) -> str:

@@ -91,6 +91,7 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
             raise NotCompiled(f"the budget does not hold {IN_USE + 1} states beside parameters, inputs and outs")
     resume = getattr(storage, "resume", False)
     block = 1 if resume and until is not None else block  # the manifest says how many blocks there were
+    recorded = type(storage) is Memory and storage.compress is None and not check
     link.blocks = blocks_of(
         steps,
         stepper.nbytes,
@@ -99,9 +100,10 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
         schedule=schedule,
         block=block,
         around=0 if budget is None else OBJECT + LEAF * len(link.state),
-        recorded=type(storage) is Memory and storage.compress is None and not check,
+        recorded=recorded,
     )
-    if not link.blocks.schedule.records:
+    link.keeps_last = recorded and until is None and link.blocks.size > 1 and not link.blocks.schedule.records
+    if not link.blocks.schedule.records and not link.keeps_last:
         link.reversal = None  # its arrays are made again for the reverse sweep
     link.max_steps, stats.reason = max_steps, link.blocks.reason
     if type(storage) is Memory and storage.compress is None:
@@ -117,6 +119,8 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
     tape.sweeps = [*getattr(tape, "sweeps", ()), link.sweep]
     final = link.sweep.forward()
     link.turn(final)
+    if link.keeps_last:
+        link.reversal = None
     leaves = put_on(like_leaves(final, stepper.state), stepper.state_peels)
     return entered(link, tape, leaves, link.stacked(), lambda outs: optree.tree_unflatten(stepper.out_structure, outs))
 
@@ -133,7 +137,10 @@ class BlockStep:
         self.link = link
 
     def __call__(self, j, x):
-        return self.link.advance(j, j + 1, x)
+        link = self.link
+        if link.keeps_last and j == (link.steps - 1) // link.blocks.size:
+            return link.keep(j, x)
+        return link.advance(j, j + 1, x)
 
     def many(self, first, stop, x):
         return self.link.advance(first, stop, x)
@@ -168,6 +175,7 @@ class CompiledLink(Link):
     def __init__(self, links, tape, below, steps, exact):
         super().__init__(links, tape, below, steps, exact)
         self.steps, self.max_steps, self.pulled, self.reversal = steps, None, 0, None
+        self.keeps_last, self.last = False, None
         self.rows_made = 0
 
     def compile(self):
@@ -223,9 +231,22 @@ class CompiledLink(Link):
     def record_block(self, j, x):
         """Make the steps of a block, and return the state with a pullback that holds the states inside of the block."""
         first, stop = self.block(j)
-        states = self.reversal.fill(first, stop, x, self.reversal.buffer(stop - first))
+        x, states = self.filled(first, stop, x, self.reversal.buffer(stop - first))
+        return x, BlockPullback(self, first, stop, states)
+
+    def filled(self, first, stop, x, states):
+        """Make steps, and return the state behind them with those before each of them, in the arrays given."""
+        states = self.reversal.fill(first, stop, x, states)
         last = tuple(rows[stop - first - 1, ...] for rows in states)
-        return self.segments.advance(stop - 1, stop, last)[0], BlockPullback(self, first, stop, states)
+        return self.segments.advance(stop - 1, stop, last)[0], states
+
+    def keep(self, j, x):
+        """Make the steps of the last block, and keep the states inside of it: it is pulled next."""
+        first, stop = self.block(j)
+        if stop == first + 1:
+            return self.segments.advance(first, stop, x)[0]
+        x, self.last = self.filled(first, stop, x, self.reversal.states or self.reversal.buffer(self.blocks.size))
+        return x
 
     # --- rows that another process goes on with -----------------------------------------------------------------------------
 
@@ -257,7 +278,10 @@ class CompiledLink(Link):
     def pull_step(self, j, x, cotangent):
         """Pull the cotangents back through block j."""
         first, stop = self.block(j)
-        cotangent = self.pull_states(first, stop, self.reversal.fill(first, stop, x, self.reversal.states), cotangent)
+        states, self.last = self.last, None
+        if states is None:
+            states = self.reversal.fill(first, stop, x, self.reversal.states)
+        cotangent = self.pull_states(first, stop, states, cotangent)
         if self.resumes and self.active_inputs:
             self.add_rows(j, self.reversal.e)
         return cotangent
@@ -326,7 +350,7 @@ class CompiledLink(Link):
         e = self.parts([None] * len(self.active_inputs), [self.inputs[i] for i in self.active_inputs], rows=True)
         sums = self.parts([None] * len(self.active), [self.params[i] for i in self.active])
         loops = stepper.pull_loops(self.active_inputs, self.active, self.nan_safe)
-        self.reversal = Reversal(self.segments, loops, d, e, gs, sums, length)
+        self.reversal = Reversal(self.segments, loops, d, e, gs, sums, length, self.last)
         return gs, sums
 
     def parts(self, gs, likes, rows=False):

@@ -114,12 +114,12 @@ class Segments:
 class Reversal:
     """The arrays of one reverse sweep over segments, and its loops called with them."""
 
-    def __init__(self, segments, loops, out_cotangents, row_cotangents, gs, sums, length):
+    def __init__(self, segments, loops, out_cotangents, row_cotangents, gs, sums, length, states=None):
         self.segments, self.loops = segments, loops
         self.d, self.e = out_cotangents, row_cotangents
         self.spare = [np.empty_like(g) for g in gs]
         self.shares = [np.empty_like(total) for total in sums]
-        self.states = self.buffer(length) if length > 1 else []
+        self.states = states or (self.buffer(length) if length > 1 else [])
         self.work = loops.work()
         segments.stepper.compile(loops)
 

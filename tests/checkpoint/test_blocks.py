@@ -20,7 +20,7 @@ def test_blocks_and_saved_states_fit_into_the_budget(steps, nbytes, schedule):
     for budget in (None,) if schedule else (None, 10**8):
         blocks = blocks_of(steps, nbytes, budget, schedule=schedule)
         count = ceil(steps / blocks.size)
-        room = (budget or max(BUDGET, (schedule or CTZ()).limit(steps) * nbytes)) // max(nbytes, 1)
+        room = (budget or max(BUDGET, (schedule or CTZ()).limit(steps) * max(nbytes, 1))) // max(nbytes, 1)
         assert 1 <= blocks.size <= steps and said(count, blocks.size) in blocks.reason
         assert blocks.schedule.limit(count) + (blocks.size if blocks.size > 1 else 0) <= room
         assert blocks.schedule == (schedule or blocks.schedule)
@@ -47,6 +47,15 @@ def test_no_other_length_is_predicted_to_be_much_better(step_seconds, call_secon
 def test_dear_steps_are_not_made_in_blocks_to_spare_calls():
     assert blocks_of(500, 10**6, 12 * 10**6, step_seconds=1e-3).size == 1
     assert blocks_of(10**6, 24, step_seconds=2e-8).schedule == StoreAll()
+
+
+def test_states_inside_of_the_last_block_are_kept_in_the_first_sweep():
+    for steps, nbytes in ((100, 4096), (500, 1920), (7, 40_000)):
+        blocks, plain = (blocks_of(steps, nbytes, schedule=CTZ(), recorded=recorded) for recorded in (True, False))
+        evaluations = [float(one.reason.split(", ")[-1].split(" ")[0]) for one in (blocks, plain)]
+        assert evaluations[0] <= evaluations[1]
+        assert blocks.size == -(-steps // -(-steps // blocks.size)), "blocks are not of one length"
+    assert blocks_of(50, 4096, schedule=CTZ(), recorded=True).reason.startswith("262 kB hold 64 states of 4.1 kB: one block")
 
 
 def test_states_that_all_fit_are_kept_in_the_first_sweep():

@@ -160,6 +160,17 @@ def test_counts_are_of_steps():
     assert "10 blocks of 4 compiled steps, 3 states between them saved" in stats.reason
 
 
+def test_the_last_block_is_made_once():
+    step, args, _ = CASES["numbers"]
+    for steps, advances in ((8, 8), (16, 16 + 7), (13, 13 + 7), (17, 17 + 14)):
+        stats = Stats()
+        _, pullback = vjp(lambda *args: total(chain(JITTED[step], *args, steps=steps, schedule=StoreAll(), block=8, stats=stats)), *args)
+        first = pullback(1.0)
+        assert stats.advances == advances
+        reference = vjp(lambda *args: total(chain(JITTED[step], *args, steps=steps, schedule=StoreAll(), block=1)), *args)[1](1.0)
+        assert bits(first) == bits(pullback(1.0)) == bits(reference)  # a second reverse sweep makes all states again
+
+
 def test_states_that_all_fit_are_made_once():
     for options in ({"block": 4}, {"block": 4, "memory": "1 MB"}):
         stats = Stats()
