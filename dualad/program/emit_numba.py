@@ -345,6 +345,8 @@ class Function:
 
     def fill(self, nest, targets, places, body, alone):
         """Let a body compute the targets, those of all roots at each place in turn."""
+        if any(expression.kind == "read" and expression.what[0] in nest.roots for expression in below(targets)):
+            raise Unliftable("a loop reads what it stores")  # where it may not be stored yet
         body.evaluate([part for root, target in zip(itertools.cycle(nest.roots), targets) for part in added(root, target)])
         for k, root in enumerate(nest.roots):
             elements = list(zip(targets[k :: len(nest.roots)], places, strict=True))

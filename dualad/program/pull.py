@@ -103,7 +103,7 @@ class Pull:
     def __init__(self, stored, lasting, box, adjoint=False):
         self.stored, self.lasting, self.box, self.adjoint = stored, lasting, tuple(box), adjoint
         self.made: dict = {}
-        self.own = start(self.box)
+        self.own = tuple(0 if span == (0, 1) else p for span, p in zip(self.box, start(self.box), strict=True))  # as `map` reads it
         self.conditions: list = []
 
     def __call__(self, node, at):

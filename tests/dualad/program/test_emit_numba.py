@@ -90,6 +90,19 @@ def test_loops_that_are_rolled_up(name):
         assert 1 <= loops <= 2 and "called" not in native.notes and native.source.count("for k in range(") == loops
 
 
+def test_axes_of_one_element():
+    """What is stored in a nest and read in it again is the number in hand, not yet the array's element."""
+    mass = np.linspace(0.5, 1.0, 7)[None, :, None]
+
+    def pull(q, g):
+        d = q[None] - q[:, None]
+        r = np.sum(d**2, -1) + 0.1
+        return g * np.sum(mass * d / r[..., None] ** 1.5, axis=1)
+
+    q, v = np.random.default_rng(1).normal(size=(2, 7, 3))
+    agrees(lambda q, v, g: jvp(pull, (q, g), (v, 1.0)), q, v, 2.0)
+
+
 def test_large_angles_are_computed_again():
     x = np.linspace(-1.5, 2.0, 1000)
     native = agrees(lambda x: (np.sum(np.sin(x)), np.cos(x), np.sum(np.tan(x))), x)
