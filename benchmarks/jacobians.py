@@ -221,7 +221,7 @@ PEERS = {
     "by hand": Peer(by_hand),
     "dualad": Peer(dualad, ours=True),
     "dualad.jit": Peer(dualad_compiled, "numba", ours=True),
-    "dualad.jit, filled": Peer(dualad_filled, "numba", ours=True),
+    "dualad.jit filling": Peer(dualad_filled, "numba", ours=True),
     "SciPy differences": Peer(scipy, "scipy"),
     "autograd": Peer(autograd, "autograd"),
     "JAX": Peer(jax, "jax"),

@@ -248,7 +248,7 @@ PEERS = {
     "its Jacobians alone": Peer(alone(exact), "scipy", ours=True),
     "its compiled Jacobians alone": Peer(alone(compiled), "numba", ours=True),
     "two processes": Peer(on_two, ours=True),
-    "dask, two workers": Peer(on_cluster, "distributed", ours=True),
+    "two workers of dask": Peer(on_cluster, "distributed", ours=True),
 }
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def functions() -> dict[str, object]:
         elif fn not in ROWS:  # NumPy lists the functions with like= twice, or only what stands behind them
             fn = getattr(np, fn.__name__, fn)
         found[name] = fn
-    return found
+    return dict(sorted(found.items()))  # NumPy gives sets
 
 
 def special_ufuncs() -> list:

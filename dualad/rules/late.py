@@ -17,7 +17,7 @@ def enter_structured():
     """Enter the functions on structured arrays, as refused ones."""
     from numpy.lib import recfunctions
 
-    fns = {getattr(recfunctions, name) for name in recfunctions.__all__}
+    fns = dict.fromkeys(getattr(recfunctions, name) for name in recfunctions.__all__)
     refused(
         "it is defined on structured arrays, which hold no derivatives: take single fields",
         *(fn for fn in fns if hasattr(fn, "__wrapped__")),
@@ -27,7 +27,7 @@ def enter_structured():
 def enter_strings():
     """Enter the functions of ``numpy.strings`` and ``numpy.char``, as refused ones."""
     for module in (sys.modules.get("numpy._core.strings"), sys.modules.get("numpy._core.defchararray")):
-        fns = {fn for fn in vars(module or object).values() if hasattr(fn, "__wrapped__") and fn not in ROWS}
+        fns = dict.fromkeys(fn for fn in vars(module or object).values() if hasattr(fn, "__wrapped__") and fn not in ROWS)
         refused("it is defined on strings", *(fn for fn in fns if fn.__module__ in ("numpy.strings", "numpy.char")))
 
 

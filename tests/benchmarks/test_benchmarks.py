@@ -28,11 +28,19 @@ def quick(workload, *options):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("workload", "tables"),
-    [("forward", 5), ("reverse", 2), ("lorenz", 2), ("compiled", 5), ("calls", 2), ("jacobians", 3), ("solvers", 3)],
+    ("workload", "tables", "peers"),
+    [
+        ("forward", 5, []),
+        ("reverse", 2, []),
+        ("lorenz", 2, ["complex steps", "closed form", "CTZ", "no chain"]),
+        ("compiled", 5, []),
+        ("calls", 2, []),
+        ("jacobians", 3, ["by hand", "dualad", "dualad.jit filling"]),
+        ("solvers", 3, ["jac=", "compiled jac=", "two processes", "two workers of dask"]),
+    ],
 )
-def test_quick_run_prints_its_tables(workload, tables):
-    run = quick(workload)
+def test_quick_run_prints_its_tables(workload, tables, peers):
+    run = quick(workload, *(["--peers", ",".join(peers)] if peers else []))
     assert run.returncode == 0, run.stderr
     rules = [line for line in run.stdout.splitlines() if line.startswith("| ---")]
     assert len(rules) == tables, run.stdout

@@ -55,7 +55,7 @@ def bits(result):
 
 
 PLAIN = minimize(value_and_grad(misfit), np.array([0.8, 0.1]), jac=True, method="L-BFGS-B", options={"maxiter": 12})
-EXPECTED = bits(PLAIN)
+EXPECTED, WHOLE = bits(PLAIN), CALLS.made
 
 
 def calls_until(end=None):
@@ -84,20 +84,17 @@ def test_the_same_bits_and_nothing_is_made_twice(fit, monkeypatch):
     assert {path.suffix for path in fit.path.iterdir()} == {".result", ".json", ""}
 
 
-@pytest.mark.parametrize("end", [2, 40, 100, 200, 333])
+@pytest.mark.parametrize("end", [2, 100, 333])
 def test_interrupted_and_gone_on(fit, end):
     """Only the calls that verify are made twice: of the first step, and of those up to the state that was pulled last."""
 
-    calls_until()
-    minimize(value_and_grad(misfit), np.array([0.8, 0.1]), jac=True, method="L-BFGS-B", options={"maxiter": 12})
-    whole = CALLS.made
     calls_until(end)
     with pytest.raises(Interrupted):
         fitted(fit)
     calls_until()
     again = Fit(fit.path, every=0)
     assert bits(fitted(again)) == EXPECTED and again.made + again.answered == EXPECTED[2]
-    assert CALLS.made <= whole - end + N + 10
+    assert CALLS.made <= WHOLE - end + N + 10
 
 
 def test_a_chain_that_is_done_is_not_made_again_while_another_one_of_the_evaluation_is(fit):

@@ -25,48 +25,50 @@ def pull(k, x, g):
     return g + 0.1 * np.cos(x) * g
 
 
-TABLE = profile(step, X, pull=pull, seed=X, steps=40, schedules=SCHEDULES, memory="2 MB")
+@pytest.fixture(scope="module")
+def table():
+    return profile(step, X, pull=pull, seed=X, steps=40, schedules=SCHEDULES, memory="2 MB")
 
 
-def test_counts_are_those_of_the_prediction():
+def test_counts_are_those_of_the_prediction(table):
     predicted = compare(steps=40, state_bytes=X.nbytes, schedules=SCHEDULES, memory="2 MB")
-    assert [row.schedule for row in TABLE.rows] == [row.schedule for row in predicted.rows] and TABLE.memory == 2_000_000
-    for row, before in zip(TABLE.rows, predicted.rows, strict=True):
+    assert [row.schedule for row in table.rows] == [row.schedule for row in predicted.rows] and table.memory == 2_000_000
+    for row, before in zip(table.rows, predicted.rows, strict=True):
         assert (row.advances, row.bytes, row.work) == (before.advances, before.bytes, before.work)
         assert row.measured.advances == row.advances + 1 and row.measured.peak_states == row.states
         assert row.measured.loads <= row.measured.advances + 40 and row.measured.saves >= row.states
 
 
-def test_peak_memory_is_that_of_the_saved_states_and_a_few_more():
-    for row in TABLE.rows:
+def test_peak_memory_is_that_of_the_saved_states_and_a_few_more(table):
+    for row in table.rows:
         if not row.disk_bytes:
             assert row.bytes < row.measured.peak_bytes < row.bytes + 9 * X.nbytes
-    assert TABLE.rows[0].measured.peak_bytes > 3 * TABLE.rows[1].measured.peak_bytes
+    assert table.rows[0].measured.peak_bytes > 3 * table.rows[1].measured.peak_bytes
     assert not tracemalloc.is_tracing()
 
 
-def test_times_are_consistent():
-    assert TABLE.simulation_seconds > 0
-    for row in TABLE.rows:
+def test_times_are_consistent(table):
+    assert table.simulation_seconds > 0
+    for row in table.rows:
         measured = row.measured
         assert measured.first_seconds > 0 and measured.reverse_seconds > 0
-        assert measured.work == (measured.first_seconds + measured.reverse_seconds) / TABLE.simulation_seconds
+        assert measured.work == (measured.first_seconds + measured.reverse_seconds) / table.simulation_seconds
 
 
-def test_shown_beside_the_prediction():
-    lines = str(TABLE).splitlines()
+def test_shown_beside_the_prediction(table):
+    lines = str(table).splitlines()
     assert "one simulation takes" in lines[0] and len({len(line) for line in lines[1:]}) == 1
-    assert TABLE.to_markdown().splitlines()[0].split(" | ")[-7:] == [
+    assert table.to_markdown().splitlines()[0].split(" | ")[-7:] == [
         "work", "first sweep", "reverse sweep", "time", "peak memory", "saves", "loads |"
     ]  # fmt: skip
-    assert json.loads(json.dumps(TABLE.to_dict()))["rows"][1]["measured"]["saves"] == TABLE.rows[1].measured.saves
+    assert json.loads(json.dumps(table.to_dict()))["rows"][1]["measured"]["saves"] == table.rows[1].measured.saves
 
 
-def test_plot(tmp_path):
+def test_plot(table, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    axes = TABLE.plot(tmp_path / "picture.png")
+    axes = table.plot(tmp_path / "picture.png")
     points = {(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 1}
-    assert points >= {(row.measured.peak_bytes, row.measured.work) for row in TABLE.rows}
+    assert points >= {(row.measured.peak_bytes, row.measured.work) for row in table.rows}
     assert any("measured" in label for label in axes.get_legend_handles_labels()[1])
 
 

@@ -119,7 +119,7 @@ def interrupted_everywhere(schedule, end, folder, **options):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
-@settings(max_examples=16)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_only_what_was_lost_is_repeated(tmp_path_factory, schedule, data):
     clean = Calls()
@@ -129,7 +129,7 @@ def test_only_what_was_lost_is_repeated(tmp_path_factory, schedule, data):
 
 
 @pytest.mark.parametrize("schedule", UNKNOWN, ids=repr)
-@settings(max_examples=16)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_unknown_length(tmp_path_factory, schedule, data):
     until = lambda k, state: k == N
@@ -139,7 +139,7 @@ def test_unknown_length(tmp_path_factory, schedule, data):
     interrupted_everywhere(schedule, end, tmp_path_factory.mktemp("at") / "folder", until=until)
 
 
-@settings(max_examples=16)
+@settings(max_examples=8)
 @given(ends=st.lists(st.integers(0, 12), max_size=12), schedule=st.sampled_from(SCHEDULES))
 def test_interrupted_again_and_again(tmp_path_factory, ends, schedule):
     storage = Disk(tmp_path_factory.mktemp("at") / "folder", resume=True, every=0)
@@ -193,7 +193,7 @@ def interrupt(folder, **options):
         ({"token": {"rate": 1.5}}, "in: token"),
         ({"until": lambda k, x: k == 23}, r"steps \(23 there, None here\)"),
     ],
-    ids=str,
+    ids=["steps", "schedule", "token", "tokens", "until"],
 )
 def test_another_call_is_refused(folder, options, named):
     interrupt(folder)
@@ -307,6 +307,7 @@ print(repr(bits(result)))
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+@pytest.mark.long
 @pytest.mark.parametrize("length", ["known", "until"])
 def test_killed(tmp_path, folder, length):
     """At random calls of step, pull and the system; on one folder until one process comes through, then anew."""

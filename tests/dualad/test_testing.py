@@ -204,7 +204,6 @@ def test_there_are_enough_planted_errors():
         (lambda n: n * 2.0, (3,)),
         (np.sin, (X.astype(np.float32),)),
     ],
-    ids=str,
 )
 def test_right_rules_pass(f, args):
     check_derivatives(f, *args, vjp=vjp)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import samples_more  # noqa: F401  (enters its samples)
-from cases import Case
+from cases import all_cases
 from samples import CONSTANTS, SAMPLES
 
 from checkpoint import vjp
@@ -38,32 +38,28 @@ def assert_same(got, expected, precise, what):
 @backends
 @rows
 def test_a_compiled_row_is_the_eager_one(fn, backend):
-    for k, sample in enumerate(SAMPLES[fn]):
-        case = Case(fn, sample)
+    for k, case in enumerate(all_cases(fn)):
         if not case.leaves:
             continue
-        compiled, what = jit(case.whole, backend=backend), str(sample)
+        compiled, what = jit(case.whole, backend=backend), str(case.sample)
         got, expected = leaves_of(compiled(*case.leaves)), leaves_of(case.value)
         assert_same(got, expected, case.precise, what)
         assert [np.asarray(a).dtype for a in got] == [np.asarray(b).dtype for b in expected], what
         if not any(case.inexact) or (backend == "numpy" and k):  # a row's derivatives are the same program in both
             continue
-        directions, cotangents = case.directions(), case.cotangents()
 
         def inexact(*leaves):
             return [leaf for leaf, kept in zip(leaves_of(compiled(*leaves)), case.inexact, strict=True) if kept]
 
-        assert_same(jvp(inexact, tuple(case.leaves), tuple(directions))[1], case.push(directions), case.precise, what)
-        assert_same(list(vjp(inexact, *case.leaves)[1](cotangents)), case.pull(cotangents), case.precise, what)
+        assert_same(jvp(inexact, tuple(case.leaves), tuple(case.v))[1], case.pushed, case.precise, what)
+        assert_same(list(vjp(inexact, *case.leaves)[1](case.g)), case.pulled, case.precise, what)
 
 
 @rows
 def test_compiled_derivatives_are_the_eager_ones(fn):
-    sample = SAMPLES[fn][0]
-    case = Case(fn, sample)
+    case = all_cases(fn)[0]
     if not case.leaves or not any(case.inexact):
         pytest.skip("no derivative")
-    directions, cotangents = case.directions(), case.cotangents()
 
     @jit
     def push(leaves, directions):
@@ -73,14 +69,13 @@ def test_compiled_derivatives_are_the_eager_ones(fn):
     def pull(leaves, cotangents):
         return list(vjp(lambda *leaves: case(leaves), *leaves)[1](cotangents))
 
-    assert_same(push(case.leaves, directions), case.push(directions), case.precise, str(sample))
-    assert_same(pull(case.leaves, cotangents), case.pull(cotangents), case.precise, str(sample))
+    assert_same(push(case.leaves, case.v), case.pushed, case.precise, str(case.sample))
+    assert_same(pull(case.leaves, case.g), case.pulled, case.precise, str(case.sample))
 
 
 @refused
 def test_rows_that_look_at_values_are_refused_by_name(fn):
-    for sample in SAMPLES[fn]:
-        case = Case(fn, sample)
+    for case in all_cases(fn):
         if case.leaves and ROWS[fn].kind == "composite":
             with pytest.raises(TypeError, match=f"{public_name(fn)} looks at values"):
                 jit(case.whole)(*case.leaves)

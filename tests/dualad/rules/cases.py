@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache, cached_property
+
 import numpy as np
 import pytest
 from samples import SAMPLES
@@ -18,12 +20,12 @@ rows = pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for f
 class Case:
     """A row at one sample; calling it with leaves returns the list of its inexact results.
 
-    `precise` tells that nothing in it is of single precision.
+    `precise` tells that nothing in it is of single precision. Made once (`cases`), with two directions `v` and `w`, a cotangent `g`,
+    and what `v` and `g` give: tests share them, and change none of them.
     """
 
     def __init__(self, fn, sample):
         self.fn, self.sample, self.leaves = fn, sample, sample.leaves()
-        self.random = np.random.default_rng(11)
         self.value = self.whole(*self.leaves)
         self.inexact = [leaf.dtype.kind in "fc" for leaf in arrays(self.value)]
         self.precise = not sample.casts and all(np.finfo(dtype_of(x)).eps < 1e-8 for x in self.leaves)
@@ -36,17 +38,36 @@ class Case:
         """The call itself, with all its results."""
         return self.fn(*self.sample.fill(leaves), **self.sample.kwargs)
 
-    def directions(self):
+    @cached_property
+    def v(self):
         """A random tangent for each leaf."""
-        return [like(self.random, x) for x in self.leaves]
+        return self.directions(11)
 
-    def many(self, count):
-        """`count` random tangents for each leaf, on a leading axis."""
-        return [like(self.random, np.broadcast_to(x, (count, *np.shape(x)))) for x in self.leaves]
+    @cached_property
+    def w(self):
+        """Another one."""
+        return self.directions(12)
 
-    def cotangents(self, leaves=None):
+    @cached_property
+    def g(self):
         """A random cotangent for each inexact result."""
-        return [like(self.random, out) for out in self(self.leaves if leaves is None else leaves)]
+        random = np.random.default_rng(13)
+        return [like(random, out) for out, kept in zip(flatten_output(self.value, "test")[0], self.inexact, strict=True) if kept]
+
+    @cached_property
+    def pushed(self):
+        """Tangents of the results along `v`."""
+        return self.push(self.v)
+
+    @cached_property
+    def pulled(self):
+        """Cotangents of the leaves, pulled back from `g`."""
+        return self.pull(self.g)
+
+    def directions(self, seed, *shape):
+        """Random tangents for each leaf, of that shape in front of its own."""
+        random = np.random.default_rng(seed)
+        return [like(random, np.broadcast_to(x, (*shape, *np.shape(x))) if shape else x) for x in self.leaves]
 
     def push(self, directions, leaves=None):
         """Tangents of the results."""
@@ -71,10 +92,15 @@ class Case:
         assert got == pytest.approx(expected, rel=rtol, abs=atol), str(self.sample)
 
 
+@cache
+def all_cases(fn):
+    """The cases of a function."""
+    return [Case(fn, sample) for sample in SAMPLES[fn]]
+
+
 def cases(fn):
-    """The cases of a function that have something to differentiate."""
-    found = [Case(fn, sample) for sample in SAMPLES[fn]]
-    return [case for case in found if case.leaves and any(case.inexact)]
+    """Those that have something to differentiate."""
+    return [case for case in all_cases(fn) if case.leaves and any(case.inexact)]
 
 
 def arrays(tree):

@@ -42,7 +42,7 @@ def lane(directions, k):
 def test_tangents(fn):
     for case in cases(fn):
         for count in counts(case):
-            directions = case.many(count)
+            directions = case.directions(count, count)
             together = push_together(case, case.leaves, directions, count)
             case.assert_close(together, stacked(case.push(lane(directions, k)) for k in range(count)), exact=1e-12)
 
@@ -51,7 +51,7 @@ def test_tangents(fn):
 def test_tangents_of_some_leaves(fn):
     for case in cases(fn):
         for i in range(len(case.leaves) if len(case.leaves) > 1 else 0):
-            directions = case.many(2)
+            directions = case.directions(2, 2)
             zeros = [v if k == i else 0.0 * v for k, v in enumerate(directions)]
             given = [v if k == i else None for k, v in enumerate(directions)]
             together = push_together(case, case.leaves, given, 2)
@@ -62,12 +62,12 @@ def test_tangents_of_some_leaves(fn):
 def test_tangents_of_tangents(fn):
     for case in cases(fn):
         count = counts(case)[-1]
-        v, directions = case.directions(), case.many(count)
-        inner = lambda *leaves: case.push(v, leaves)
+        directions = case.directions(count, count)
+        inner = lambda *leaves: case.push(case.v, leaves)
         single = stacked(jvp(inner, tuple(case.leaves), tuple(lane(directions, k)))[1] for k in range(count))
         case.assert_close(push_together(lambda leaves: inner(*leaves), case.leaves, directions, count), single, exact=1e-10)
         together = lambda *leaves: push_together(case, leaves, directions, count)
-        case.assert_close(jvp(together, tuple(case.leaves), tuple(v))[1], single, exact=1e-10)
+        case.assert_close(jvp(together, tuple(case.leaves), tuple(case.v))[1], single, exact=1e-10)
 
 
 @rows
@@ -76,9 +76,9 @@ def test_cotangents(fn):
         with Tape() as tape:
             inputs = [tape.input(x) for x in case.leaves]
             outs = [out for out in case(inputs) if type(out) is Var and out.node is not None]
-        nodes = [x.node for x in inputs]
+        nodes, random = [x.node for x in inputs], np.random.default_rng(15)
         for count in counts(case):
-            seeds = [case.random.standard_normal((count, *out.shape)).astype(out.dtype) for out in outs]
+            seeds = [random.standard_normal((count, *out.shape)).astype(out.dtype) for out in outs]
             with Level(count) as level:
                 pulled = tape.pull([(out.node, wrap(g, level)) for out, g in zip(outs, seeds, strict=True)], nodes)
                 together = [unwrap(filled(g, x), level, np.shape(x)) for g, x in zip(pulled, case.leaves, strict=True)]

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from cases import Case, arrays, cases, like, paired, rows
+from cases import all_cases, arrays, cases, like, paired, rows
 from samples import CONSTANTS, SAMPLES
 from samples_more import ELSEWHERE
 
@@ -50,8 +50,8 @@ def test_every_sample_differentiates_something():
 
 @rows
 def test_value_has_the_type_shape_and_dtype_of_numpys(fn):
-    for case in (Case(fn, sample) for sample in SAMPLES[fn]):
-        value, tangent = jvp(case.whole, tuple(case.leaves), tuple(case.directions()))
+    for case in all_cases(fn):
+        value, tangent = jvp(case.whole, tuple(case.leaves), tuple(case.v))
         assert type(value) is type(case.value) or isinstance(value, float), f"{case.sample}: {type(value)}, {type(case.value)}"
         for a, t, b in zip(arrays(value), arrays(tangent), arrays(case.value), strict=True):
             assert (a.shape, a.dtype) == (b.shape, b.dtype), f"{case.sample}: {a.dtype}{a.shape}, NumPy {b.dtype}{b.shape}"
@@ -63,16 +63,15 @@ def test_value_has_the_type_shape_and_dtype_of_numpys(fn):
 @rows
 def test_jvp_against_differences(fn):
     for case in cases(fn):
-        v = case.directions()
-        case.assert_close(case.push(v), differences(case, case.leaves, v))
+        case.assert_close(case.pushed, differences(case, case.leaves, case.v))
 
 
 @rows
 def test_jvp_of_jvp_against_differences(fn):
     for case in cases(fn):
-        v, w = case.directions(), case.directions()
-        second = jvp(lambda *leaves: case.push(v, leaves), tuple(case.leaves), tuple(w))[1]
-        case.assert_close(second, differences(lambda leaves: case.push(v, leaves), case.leaves, w))
+        pushed = lambda leaves: case.push(case.v, leaves)
+        second = jvp(lambda *leaves: pushed(leaves), tuple(case.leaves), tuple(case.w))[1]
+        case.assert_close(second, differences(pushed, case.leaves, case.w))
 
 
 # --- reverse ----------------------------------------------------------------------------------------------------------------
@@ -81,57 +80,49 @@ def test_jvp_of_jvp_against_differences(fn):
 @rows
 def test_vjp_against_jvp(fn, entries):
     for case in cases(fn):
-        v, g = case.directions(), case.cotangents()
-        cotangents = case.pull(g)
+        cotangents = case.pull(case.g)
         for x, c in zip(case.leaves, cotangents, strict=True):
             now, wanted = (np.shape(c), dtype_of(c)), (np.shape(x), dtype_of(x))
             assert now == wanted, f"{case.sample}: {now} of {wanted}"
-        case.assert_paired(paired(cotangents, v), paired(g, case.push(v)), exact=1e-11)
+        case.assert_paired(paired(cotangents, case.v), paired(case.g, case.pushed), exact=1e-11)
 
 
 @rows
 def test_vjp_leaf_by_leaf_against_differences(fn, entries):
     for case in cases(fn):
-        v, g = case.directions(), case.cotangents()
-        for i, (c, t) in enumerate(zip(case.pull(g), v, strict=True)):
-            alone = [t if k == i else None for k in range(len(v))]
-            case.assert_paired(paired([c], [t]), paired(g, differences(case, case.leaves, alone)))
+        for i, (c, t) in enumerate(zip(case.pull(case.g), case.v, strict=True)):
+            alone = [t if k == i else None for k in range(len(case.v))]
+            case.assert_paired(paired([c], [t]), paired(case.g, differences(case, case.leaves, alone)))
 
 
 @rows
 def test_pushing_over_a_recording_is_forward_mode(fn, entries):
     for case in cases(fn):
-        v = case.directions()
-        case.assert_close(linearize(lambda *leaves: case(leaves), *case.leaves)[1](*v), case.push(v), exact=1e-11)
+        case.assert_close(linearize(lambda *leaves: case(leaves), *case.leaves)[1](*case.v), case.pushed, exact=1e-11)
 
 
 @cache
 def pulled_differences(fn):
-    """The cases of a function, two directions and a cotangent each, and the differences of its pull along the second one."""
-    found = []
-    for case in cases(fn):
-        v, w, g = case.directions(), case.directions(), case.cotangents()
-        found.append((case, v, w, g, differences(lambda leaves, case=case, g=g: case.pull(g, leaves), case.leaves, w)))
-    return found
+    """The cases of a function, each with the differences of its pull along `w`."""
+    return [(case, differences(lambda leaves, case=case: case.pull(case.g, leaves), case.leaves, case.w)) for case in cases(fn)]
 
 
 @rows
 def test_second_order_with_reverse_mode(fn, entries):
-    for case, v, w, g, expected in pulled_differences(fn):
-        forward_over_reverse = jvp(lambda *leaves: case.pull(g, leaves), tuple(case.leaves), tuple(w))[1]
-        case.assert_close(forward_over_reverse, expected)
-        product = lambda *leaves: sum(np.real(np.sum(c * t)) for c, t in zip(case.pull(g, leaves), v, strict=True))
+    for case, expected in pulled_differences(fn):
+        pulled = lambda *leaves: case.pull(case.g, leaves)
+        case.assert_close(jvp(pulled, tuple(case.leaves), tuple(case.w))[1], expected)
+        product = lambda *leaves: sum(np.real(np.sum(c * t)) for c, t in zip(pulled(*leaves), case.v, strict=True))
         reverse_over_reverse = grad(product, tuple(range(len(case.leaves))))(*case.leaves)
-        case.assert_paired(paired(reverse_over_reverse, w), paired(v, expected))
+        case.assert_paired(paired(reverse_over_reverse, case.w), paired(case.v, expected))
 
 
 @rows
 def test_reverse_over_forward(fn, entries):
     for case in cases(fn):
-        v, w, g = case.directions(), case.directions(), case.cotangents()
-        pushed = lambda *leaves: case.push(v, leaves)
-        cotangents = vjp(pushed, *case.leaves)[1](g)
-        case.assert_paired(paired(cotangents, w), paired(g, jvp(pushed, tuple(case.leaves), tuple(w))[1]))
+        pushed = lambda *leaves: case.push(case.v, leaves)
+        cotangents = vjp(pushed, *case.leaves)[1](case.g)
+        case.assert_paired(paired(cotangents, case.w), paired(case.g, jvp(pushed, tuple(case.leaves), tuple(case.w))[1]))
 
 
 # --- precision, memory ------------------------------------------------------------------------------------------------------
@@ -147,11 +138,13 @@ def test_single_precision_stays_single(fn, entries):
     for case in cases(fn):
         leaves = list(map(single, case.leaves))
         expected = [np.asarray(leaf) for leaf in case(leaves)]
-        v = [like(case.random, x) for x in leaves]
+        random = np.random.default_rng(14)
+        v = [like(random, x) for x in leaves]
+        g = [like(random, x) for x in expected]
         got, tangents = jvp(lambda *leaves: case(leaves), tuple(leaves), tuple(v))
         for a, t, b in zip(got, tangents, expected, strict=True):
             assert dtype_of(a) == dtype_of(t) == b.dtype, f"{case.sample}: value {dtype_of(a)}, tangent {dtype_of(t)}, NumPy {b.dtype}"
-        for x, c in zip(leaves, case.pull(case.cotangents(leaves), leaves), strict=True):
+        for x, c in zip(leaves, case.pull(g, leaves), strict=True):
             assert dtype_of(c) == dtype_of(x) or type(x) is float, f"{case.sample}: cotangent {dtype_of(c)} of {dtype_of(x)}"
         for a, b in zip(tangents, case.push(v), strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4 * (1.0 + np.max(np.abs(b), initial=0.0)), err_msg=str(case.sample))
@@ -160,18 +153,16 @@ def test_single_precision_stays_single(fn, entries):
 @rows
 def test_forward_mode_never_modifies_arguments(fn):
     for case in cases(fn):
-        v = case.directions()
-        with unmodified(case, *v):
-            case.push(v)
+        with unmodified(case, *case.v):
+            case.push(case.v)
             dualad.jacobian(lambda *leaves: case(leaves), tuple(range(len(case.leaves))), holomorphic=True)(*case.leaves)
 
 
 @rows
 def test_reverse_mode_never_modifies_arguments(fn, entries):
     for case in cases(fn):
-        g = case.cotangents()
-        with unmodified(case, *g):
-            case.pull(g)
+        with unmodified(case, *case.g):
+            case.pull(case.g)
 
 
 @contextmanager
@@ -187,8 +178,7 @@ def unmodified(case, *given):
 def test_results_are_the_callers_own(fn, entries):
     """What a pullback and a jvp return may be changed: it shares memory with nothing that was given, nor with one another."""
     for case in cases(fn):
-        v, g = case.directions(), case.cotangents()
-        for results, given in ((case.pull(g), g), (case.push(v), v)):
+        for results, given in ((case.pull(case.g), case.g), (case.push(case.v), case.v)):
             results = [x for x in results if isinstance(x, np.ndarray)]
             given = [x for x in (*case.leaves, *given) if isinstance(x, np.ndarray)]
             for i, x in enumerate(results):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import samples_more  # noqa: F401  (enters its samples)
-from cases import Case
+from cases import all_cases
 from samples import SAMPLES
 
 from dualad import jacobian, sparsity
@@ -19,8 +19,7 @@ rows = pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for f
 
 def cases_of(fn):
     """Yield each sample of a function with at most so many numbers, one that has a derivative, and the nonzeros of its Jacobian."""
-    for sample in SAMPLES[fn]:
-        case = Case(fn, sample)
+    for case in all_cases(fn):
         if any(case.inexact) and 0 < sum(map(np.size, case.leaves)) <= MOST:
             yield case, dense(case) != 0
 
