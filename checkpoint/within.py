@@ -7,15 +7,17 @@ steps between two turns of the outer one are made again.
 from __future__ import annotations
 
 import math
+from copy import copy
 
 import numpy as np
 import optree
 
 from dualad.program.compiled import Compiled
+from dualad.program.jit import with_symbols
 from dualad.program.passes import optimised
 from dualad.program.repeat import Loop
 from dualad.program.roll import rolled
-from dualad.program.symbol import Trace
+from dualad.program.symbol import Trace, TraceError
 from dualad.traced import Traced, example_of
 
 __all__ = ["ROOM", "entered_loop"]
@@ -32,24 +34,40 @@ def entered_loop(links, steps):
     if not all(isinstance(leaf, NUMBERS) and not isinstance(leaf, bool) for leaf in links.state):
         return None
     moving = [i for i, leaf in enumerate(links.params) if isinstance(leaf, float | complex | np.ndarray | np.inexact | Traced)]
+    try:
+        body, structure = body_of(links, moving)
+    except TraceError:  # arrays outside may be indexed by k, or be constants of the trace around this one
+        body, structure = body_of(links, moving, with_symbols)
+    count, rows = len(links.state), len(links.inputs)
+    args = [*links.state, *links.inputs, *(links.params[i] for i in moving)]
+    nbytes = sum(np.asarray(example_of(leaf)).nbytes for leaf in links.state)
+    with Trace() as trace:
+        given = [trace.input(example_of(arg)) for arg in args]
+        program = trace.finish(list(repeated(optimised(rolled(body)), steps, count, rows, given, nbytes)))
+    results = Compiled(program, "numpy", "chain")(*args)
+    final = links.tree(results[:count])
+    return (final, optree.tree_unflatten(structure, results[count:])) if links.outputs else final
+
+
+def body_of(links, moving, prepared=None):
+    """Return the program of a step, or of ``prepared(step, trace)``, to these parameters, and the structure of its out."""
     with Trace() as trace:
         k, *state = [trace.input(example) for example in (0, *map(example_of, links.state))]
         row = [trace.input(example_of(leaf)[0]) for leaf in links.inputs]
         params = list(links.params)
         for i in moving:
             params[i] = trace.input(example_of(params[i]))
-        x, out = links.call(k, links.tree(state), row, links.arguments(params))
+        if prepared is not None:
+            links = copy(links)
+            links.step = prepared(links.step, trace)
+        try:
+            x, out = links.call(k, links.tree(state), row, links.arguments(params))
+        except Exception as error:
+            if trace.refusal is not None and error is not trace.refusal:
+                raise trace.refusal from error
+            raise
         outs, structure = optree.tree_flatten(out)
-        body = trace.finish([*links.leaves(0, x), *outs])
-    count = len(state)
-    args = [*links.state, *links.inputs, *(links.params[i] for i in moving)]
-    nbytes = sum(np.asarray(example_of(leaf)).nbytes for leaf in links.state)
-    with Trace() as trace:
-        given = [trace.input(example_of(arg)) for arg in args]
-        program = trace.finish(list(repeated(optimised(rolled(body)), steps, count, len(row), given, nbytes)))
-    results = Compiled(program, "numpy", "chain")(*args)
-    final = links.tree(results[:count])
-    return (final, optree.tree_unflatten(structure, results[count:])) if links.outputs else final
+        return trace.finish([*links.leaves(0, x), *outs]), structure
 
 
 def repeated(body, steps, count, rows, args, nbytes):

@@ -27,7 +27,7 @@ from .program import Program
 from .symbol import Symbol, Trace, TraceError
 from .watch import Watch, mentioned
 
-__all__ = ["Jit", "jit"]
+__all__ = ["Jit", "jit", "with_symbols"]
 
 RETURNED = (Handle, np.ndarray, np.generic, int, float, complex, str, bytes, np.dtype, type(...))
 MOST_GUARDS = 16  # asked before a call goes the long way
@@ -306,21 +306,28 @@ def with_symbols(f, tracing, known=None):
     known = {} if known is None else known
     if type(f) is MethodType:
         return MethodType(with_symbols(f.__func__, tracing, known), f.__self__)
-    if type(f) is not FunctionType or f.__code__.co_filename.startswith(ELSEWHERE):
+    if type(f) is Jit:  # whose function is entered into the trace
+        return with_symbols(f.f, tracing, known)
+    elsewhere = type(f) is FunctionType and f.__code__.co_filename.startswith(ELSEWHERE)
+    if type(f) is not FunctionType or (elsewhere and (hasattr(f, "plain") or not f.__closure__)):  # primitives are known by identity
         return f
     if f in known:
         return known[f]
-    space = dict(f.__globals__)
+    space = f.__globals__ if elsewhere else dict(f.__globals__)
     cells = tuple(CellType() for _ in f.__closure__ or ())
-    new = known[f] = FunctionType(f.__code__, space, f.__name__, f.__defaults__, cells or None)
-    new.__kwdefaults__ = f.__kwdefaults__
+    new = known[f] = FunctionType(f.__code__, space, f.__name__, None, cells or None)
+    vars(new).update(vars(f))
 
     def replaced(held):
-        if type(held) is np.ndarray and held.dtype.kind in "iufc":
+        if type(held) is np.ndarray and held.dtype.kind in "iufc" and not elsewhere:  # grad(f) and the like: f may be the user's
             return tracing.lift(held)
+        if type(held) is Symbol and (array := held.level.program.constants.get(held.primal)) is not None:  # of the trace around this one
+            return tracing.lift(array)
         return with_symbols(held, tracing, known)
 
-    for name in mentioned(f.__code__):
+    new.__defaults__ = f.__defaults__ and tuple(map(replaced, f.__defaults__))
+    new.__kwdefaults__ = f.__kwdefaults__ and {name: replaced(held) for name, held in f.__kwdefaults__.items()}
+    for name in () if elsewhere else mentioned(f.__code__):
         if name in space:
             space[name] = replaced(space[name])
     for cell, old in zip(cells, f.__closure__ or (), strict=True):

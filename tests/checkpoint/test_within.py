@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dualad
 from checkpoint import chain, grad, hvp, within
 from dualad import jit, jvp
 from dualad.program.compiled import BACKENDS
@@ -119,3 +120,37 @@ def test_tangents_alone_are_traced():
     for g in (f, grad(f)):
         np.testing.assert_allclose(jit(g)(np.ones(3)), g(np.ones(3)), rtol=1e-13)
     np.testing.assert_allclose(jit(f)(np.eye(3)[1]), grad(f)(np.ones(3))[1], rtol=1e-13)  # f is linear
+
+
+FORCING = np.linspace(0.0, 1.0, 40)
+
+
+@dualad.primitive
+def cubed(x):
+    return x**3
+
+
+dualad.rules.elementwise(cubed, lambda ans, x: 3.0 * x**2)
+
+
+def forced(k, x, c):
+    return x + 0.1 * FORCING[k] * c * np.sin(x)
+
+
+def loops_that_read(forcing):
+    inner = lambda k, x, c: x + forcing[2 * k] * c
+    compiled = jit(inner)
+    return {
+        "one beside a primitive": lambda x, c, i: np.sum(cubed(x)) * FORCING[i] * c,
+        "a global": lambda x, c, i: np.sum(chain(forced, x, c, steps=6) ** 2),
+        "an enclosing one": lambda x, c, i, step=compiled: np.sum(chain(step, x, c, steps=6) ** 2),
+        "one that is indexed outside, too": lambda x, c, i: np.sum(chain(inner, x, c, steps=6)) * forcing[i] * FORCING[i],
+        "that of a function made here": lambda x, c, i: np.sum(chain(lambda k, x: x * FORCING[k], x, steps=6)) * c + FORCING[i],
+    }
+
+
+@pytest.mark.parametrize("name", loops_that_read(FORCING))
+def test_a_step_reads_an_array_at_its_index(name):
+    f = loops_that_read(np.linspace(-1.0, 2.0, 30))[name]
+    args = np.linspace(0.2, 0.9, 3), 0.5, 7
+    close([jit(f)(*args), jit(grad(f))(*args), grad(jit(f))(*args)], [f(*args), grad(f)(*args), grad(f)(*args)])
