@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..rules.indexing import expanded
-from .maps import COMPLEX, EXACT, INTEGERS, MAPS, Scalar, resolved
+from .maps import COMPLEX, EXACT, IMAGINARY, INTEGERS, MAPS, REAL_PART, Scalar, resolved
 from .program import Value
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "indexed",
     "lowers",
     "mapped",
+    "parts_of",
     "runs_of",
     "taken",
 ]  # fmt: skip
@@ -286,6 +287,11 @@ def mapped(fn, *operands, out=None):
         raise Unliftable(f"of {', '.join(map(str, dtypes))}")
     shape = np.broadcast_shapes(*(node.shape for node in nodes))
     return Node(Map(scalar, tuple(nodes), dtypes), shape, result, weak)
+
+
+def parts_of(z):
+    """Return the nodes of the real and the imaginary parts of complex numbers."""
+    return [Node(Map(part, (z,), (z.dtype,)), z.shape, z.dtype.type(0).real.dtype) for part in (REAL_PART, IMAGINARY)]
 
 
 WHOLE = np.dtype(np.int64)

@@ -15,7 +15,7 @@ from ..rules.kinds import ROWS
 from ..rules.names import np
 from ..rules.ufuncs import softmax_share
 from . import moves, sums
-from .forms import LOWERINGS, Buffer, Call, Fill, Made, Map, Node, Repeat, Unliftable, broadcast, converted, copied, fill, mapped
+from .forms import LOWERINGS, Buffer, Call, Fill, Made, Map, Node, Repeat, Unliftable, broadcast, converted, copied, fill, mapped, parts_of
 from .maps import IMAGINARY, MAPS, REAL_PART, Scalar
 from .program import Program, Value, map_values
 from .repeat import Loop
@@ -121,12 +121,9 @@ def complex_exp(out, z):
     """Return the exponential of complex numbers, made of functions of real ones."""
     z = converted(z if isinstance(z, Node) else fill(z), np.dtype(complex))
 
-    def made(scalar, *operands, dtype=float):
-        return Node(Map(scalar, operands, tuple(operand.dtype for operand in operands)), z.shape, dtype)
-
-    x, y = made(REAL_PART, z), made(IMAGINARY, z)
-    e = mapped(np.exp, made(BELOW_OVERFLOW, x))
-    return converted(made(TURN, x, y, e, mapped(np.cos, y), mapped(np.sin, y), dtype=complex), out.dtype)
+    x, y = parts_of(z)
+    operands = x, y, mapped(np.exp, Node(Map(BELOW_OVERFLOW, (x,), (x.dtype,)), x.shape, float)), mapped(np.cos, y), mapped(np.sin, y)
+    return converted(Node(Map(TURN, operands, (x.dtype,) * 5), z.shape, complex), out.dtype)
 
 
 BELOW_OVERFLOW = Scalar("{0} - choose({0} > 700.0, 100.0, 0.0)", 3)

@@ -28,10 +28,11 @@ from .forms import (
     indexed,
     lowers,
     mapped,
+    parts_of,
     runs_of,
     taken,
 )  # fmt: skip
-from .maps import IMAGINARY, REAL_PART, Scalar
+from .maps import Scalar
 from .program import updated
 
 __all__ = ["known", "reshaped", "turned", "window"]
@@ -183,13 +184,13 @@ def zeros(out, *rest, **options):
 
 @lowers(np.real)
 def real(out, x):
-    return Node(Map(REAL_PART, (x,), (x.dtype,)), x.shape, out.dtype) if x.dtype.kind == "c" else x
+    return parts_of(x)[0] if x.dtype.kind == "c" else x
 
 
 @lowers(np.imag)
 def imaginary(out, x):
     if x.dtype.kind == "c":
-        return Node(Map(IMAGINARY, (x,), (x.dtype,)), x.shape, out.dtype)
+        return parts_of(x)[1]
     return fill(out.dtype.type(0), out.shape, out.dtype)
 
 

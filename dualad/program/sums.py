@@ -8,7 +8,7 @@ from ..rules.linalg import euclidean
 from ..rules.names import np
 from ..rules.reductions import deviation, variance
 from ..rules.shapes import select
-from .forms import Along, Index, Map, Node, Reduce, Scan, Unliftable, along, broadcast, converted, fill, indexed, lowers, mapped
+from .forms import Along, Index, Map, Node, Reduce, Scan, Unliftable, along, broadcast, converted, fill, indexed, lowers, mapped, parts_of
 from .moves import reshaped
 
 __all__ = ["product", "reduced"]
@@ -46,11 +46,6 @@ def masked(x, where, neutral):
     return mapped(select, where, x, fill(x.dtype.type(neutral), (), x.dtype), out=x.dtype)
 
 
-def refuse_complex(x):
-    if x.dtype.kind == "c":
-        raise Unliftable("of complex numbers")
-
-
 def accumulated(name, fn, neutral):
     """Make the rule of a sum or product."""
 
@@ -72,7 +67,8 @@ def extremum(name, fn):
     """Make the rule of a maximum or minimum."""
 
     def rule(out, x, axis=None, into=None, keepdims=False, initial=NO, where=True):
-        refuse_complex(x)
+        if x.dtype.kind == "c":
+            raise Unliftable("of complex numbers")
         if where is not True and where is not NO:
             raise Unliftable("it has a mask")
         node = reduced(name, x, axes_of(x, axis), keepdims)
@@ -109,21 +105,26 @@ def count_nonzero(out, x, axis=None, keepdims=False):
 
 def average(x, axis, keepdims):
     """Return the mean in double precision."""
-    wide = converted(x, np.dtype(complex if x.dtype.kind == "c" else float))
     axes = axes_of(x, axis)
-    return mapped(np.multiply if wide.dtype.kind == "c" else np.divide, reduced("sum", wide, axes, keepdims), count(x, axes, wide))
+    return mapped(np.divide, reduced("sum", widened(x), axes, keepdims), float(math.prod(x.shape[a] for a in axes)))
 
 
-def count(x, axes, wide):
-    n = math.prod(x.shape[a] for a in axes)
-    return 1.0 / n if wide.dtype.kind == "c" else float(n)
+def widened(x):
+    """Return numbers in double precision."""
+    return converted(x, np.dtype(complex if x.dtype.kind == "c" else float))
+
+
+def squared(x):
+    """Return the squares of magnitudes."""
+    if x.dtype.kind != "c":
+        return mapped(np.square, x)
+    return mapped(np.add, *(mapped(np.square, part) for part in parts_of(x)))
 
 
 @lowers(np.mean)
 def mean(out, x, axis=None, dtype=None, into=None, keepdims=False, where=True):
     if where is not True and where is not NO:
         raise Unliftable("it has a mask")
-    refuse_complex(x)
     return converted(average(x, axis, keepdims), out.dtype)
 
 
@@ -131,10 +132,9 @@ def squares(x, axis, ddof, keepdims, where, correction):
     """Return the variance in double precision."""
     if where is not True and where is not NO:
         raise Unliftable("it has a mask")
-    refuse_complex(x)
     axes = axes_of(x, axis)
-    apart = mapped(np.subtract, converted(x, np.dtype(float)), average(x, axis, True))
-    total = reduced("sum", mapped(np.square, apart), axes, keepdims)
+    apart = mapped(np.subtract, widened(x), average(x, axis, True))
+    total = reduced("sum", squared(apart), axes, keepdims)
     free = math.prod(x.shape[a] for a in axes) - (ddof if correction is NO else correction)
     return mapped(np.divide, total, float(max(free, 0)))
 
@@ -151,9 +151,7 @@ def std(out, x, axis=None, dtype=None, into=None, ddof=0, keepdims=False, where=
 
 @lowers(euclidean)
 def norm(out, x, axis, keepdims):
-    refuse_complex(x)
-    squared = reduced("sum", mapped(np.square, converted(x, np.dtype(float))), axes_of(x, axis), keepdims)
-    return converted(mapped(np.sqrt, squared), out.dtype)
+    return converted(mapped(np.sqrt, reduced("sum", squared(widened(x)), axes_of(x, axis), keepdims)), out.dtype)
 
 
 # --- scans -------------------------------------------------------------------------------------------------------------------------

@@ -262,6 +262,7 @@ SPECTRAL = {
     "its tangent": (lambda v, t: jvp(lambda v: split(v, 0.3)[0], (v,), (t,))[1], (V, V[::-1])),
     "straight code": (split, (V[:6], np.complex128(0.3 - 0.5j))),
     "single precision": (split, (V.astype(np.complex64), 0.3 - 0.5j)),
+    "moments": (lambda v: (np.mean(v), np.var(v), np.std(v), np.linalg.norm(v), np.mean(np.outer(v, v), 0)), (V,)),
     "products": (lambda v: (np.outer(v, v)[:9] @ v, np.cumsum(v), v != v[::-1], -v), (V,)),
 }
 
