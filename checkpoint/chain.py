@@ -7,6 +7,7 @@ schedule says, and pulls the cotangent back step by step, each step on a small t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from importlib.util import find_spec
 from typing import Any, Literal, TypedDict, Unpack, overload
 
@@ -18,6 +19,7 @@ from dualad.chunked import LAZY
 from dualad.dispatch import highest
 from dualad.dual import Dual
 from dualad.hints import X
+from dualad.levels import errors_as_in
 from dualad.program.jit import Jit
 from dualad.seeding import check_function
 
@@ -199,6 +201,7 @@ def chain(
             raise TypeError("chain: block= is of a compiled step: give chain(dualad.jit(step), ...), or leave it out")
     if outputs and steps == 0:
         raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
+    context = copy_context()
     try:
         links = Links(step, source, state, params, inputs, outputs)
         top = highest(links.traced)
@@ -232,6 +235,9 @@ def chain(
         return run(links, top, **options) if reason is not None else compiled
     except Exception as error:
         trim(error)
+        raise
+    except BaseException:
+        errors_as_in(context)
         raise
 
 

@@ -23,6 +23,7 @@ those that it came from, because code that loops over elements is to be fast.
 from __future__ import annotations
 
 import math
+from contextvars import copy_context
 from weakref import ref
 
 import numpy as np
@@ -30,7 +31,7 @@ import numpy as np
 from dualad.conversions import check_result
 from dualad.dispatch import strengthen
 from dualad.dual import refuse_traced_metadata, separate, shows_memory
-from dualad.levels import Handle, Level, Owner, locate, new, shared_view, version_of
+from dualad.levels import Handle, Level, Owner, errors_as_in, locate, new, shared_view, version_of
 from dualad.restated import restated
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import ROWS, Abstract, Elementwise
@@ -147,8 +148,14 @@ class Tape(Level):
         -------
         list of cotangents; None for an input that nothing depends on.
         """
-        with np.errstate(all="ignore"):
-            return self.sweep_back(seeds, inputs)
+        context = copy_context()
+        try:
+            with np.errstate(all="ignore"):
+                return self.sweep_back(seeds, inputs)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                errors_as_in(context)
+            raise
 
     def sweep_back(self, seeds, inputs):
         """Do what `pull` does, under the caller's error state."""

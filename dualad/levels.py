@@ -10,11 +10,14 @@ A traced array is a mutable handle. Its `alias` says what may happen to its buff
 from __future__ import annotations
 
 import itertools
+from contextvars import copy_context
 from threading import Lock, RLock
+
+import numpy as np
 
 from .callers import explain
 
-__all__ = ["Handle", "Level", "Owner", "View", "is_view_of", "locate", "new", "root", "shared_view", "version_of"]
+__all__ = ["Handle", "Level", "Owner", "View", "errors_as_in", "is_view_of", "locate", "new", "root", "shared_view", "version_of"]
 
 new = object.__new__
 MAKING = Lock()
@@ -31,7 +34,7 @@ class Level:
         floats either way, so this tells what they stand for.
     """
 
-    __slots__ = ("alive", "directions", "id", "lock", "nan_safe", "objects", "plain", "refusal", "weak")
+    __slots__ = ("alive", "context", "directions", "id", "lock", "nan_safe", "objects", "plain", "refusal", "weak")
     abstract = False  # its values are symbols, which stand for what is known only later
     watched = False  # `explain_nan` looks at every result
     ids = itertools.count(1)
@@ -50,15 +53,18 @@ class Level:
         self.plain = not nan_safe  # the scalar fast path reads this one flag
         self.refusal = None  # the last error of a conversion, which compiled code may put another one in place of
         self.objects = None  # where traced numbers of this level were first put into an object array
+        self.context = copy_context()  # 60 ns
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, error, traceback):
         self.alive = self.plain = False
-        if error is not None and isinstance(error, Exception):
+        if isinstance(error, Exception):
             refusal, self.refusal = self.refusal, None
             explain(error, refusal, self.objects)
+        elif error is not None:
+            errors_as_in(self.context)
 
     @property
     def writing(self):
@@ -72,6 +78,15 @@ class Level:
         """Raise if the derivative call that made this level is over."""
         if not self.alive:
             raise RuntimeError(self.outlived)
+
+
+def errors_as_in(context):
+    """Have NumPy handle floating-point errors as in a copied context.
+
+    Whoever ends an interrupt's way through this package calls it: a Ctrl-C within the few instructions of NumPy's own
+    ``errstate.__enter__`` or ``__exit__`` leaves the error state of the block behind.
+    """
+    np.seterr(**context.run(np.geterr))
 
 
 class Handle:

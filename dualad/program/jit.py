@@ -6,6 +6,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from functools import update_wrapper
 from types import CellType, FunctionType, MethodType
 from typing import Any, Generic, overload
@@ -17,7 +18,7 @@ import optree
 from ..callers import trim
 from ..dispatch import array, holds_traced
 from ..hints import Rest, Result
-from ..levels import Handle
+from ..levels import Handle, errors_as_in
 from ..seeding import check_function
 from .arguments import Call
 from .compiled import BACKENDS, Compiled
@@ -135,6 +136,7 @@ class Jit(Generic[Rest, Result]):
             result = guard(args, kwargs)
             if result is not MISS:
                 return result
+        context = copy_context()
         try:
             call = Call(self, args, kwargs)
             if call.abstract:
@@ -145,6 +147,9 @@ class Jit(Generic[Rest, Result]):
                 self.guard(entry, call, args, kwargs)
         except Exception as error:
             trim(error)
+            raise
+        except BaseException:
+            errors_as_in(context)
             raise
         return optree.tree_unflatten(entry.structure, outs)  # type: ignore[return-value]
 

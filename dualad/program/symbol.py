@@ -20,7 +20,7 @@ import numpy as np
 
 from ..dispatch import array, highest, holds_traced
 from ..dual import shows_memory
-from ..levels import Level, Owner, new, shared_view, version_of
+from ..levels import Level, Owner, errors_as_in, new, shared_view, version_of
 from ..methods import BINARY, COMPARE, UNARY
 from ..rules import names
 from ..rules.calling import public_name, signature
@@ -69,7 +69,7 @@ def where_in(line):
 class Trace(Level):
     """The level of Symbols, and the program that what is done with them is entered into."""
 
-    __slots__ = ("known", "line", "program", "quiet", "refusal")
+    __slots__ = ("known", "line", "program", "refusal")
     abstract = True
 
     def __init__(self):
@@ -80,12 +80,15 @@ class Trace(Level):
         self.line = None  # what is entered counts as evaluated there
 
     def __enter__(self):
-        self.quiet = np.errstate(all="ignore")
-        self.quiet.__enter__()
+        try:
+            np.seterr(all="ignore")
+        except BaseException:  # an interrupt, perhaps behind it: the block is not entered, so nobody calls `__exit__`
+            errors_as_in(self.context)
+            raise
         return self
 
     def __exit__(self, *exception):
-        self.quiet.__exit__(*exception)
+        errors_as_in(self.context)
         super().__exit__(*exception)
 
     def input(self, example):
