@@ -28,7 +28,7 @@ from .storage.states import canonical, copy_state, nbytes
 
 __all__ = ["Journal"]
 
-HELD = 1 << 20  # most bytes of x_N and x_{N-1} that wait for the first point of the reverse sweep
+HELD = 1 << 20  # most bytes of x_{N-1} that wait for the first point of the reverse sweep
 SHARE = 100  # a digest is taken no earlier than after so many times the time that the last one took
 
 
@@ -86,7 +86,7 @@ class Journal:
         self._seed = self._pulled = self._first = self._state = ""  # digests: see Point
         self._turn = self._left = 0
         self._digest_due = 0.0
-        self._ends: list[Any] = []  # leaves of x_N and x_{N-1} that are not yet written
+        self._ends: list[Any] = []  # leaves of x_{N-1}, from which there is x_N, while they are not yet written
         self.made = 0
 
     # ------------------------------------------------------------------------------------------------ the first sweep
@@ -210,9 +210,9 @@ class Journal:
         """
         session = self._session
         self._turn, self._saved, self._sweep = session.point, session.indices(), "reverse"
-        self._last = last[0] if last else session.held(steps - 1) if steps else final
         self._left, self._count, session.point = steps, steps, 0
-        self._ends = self._leaves(steps, copy_state(final)) + self._leaves(steps - 1, copy_state(self._last))
+        before = last[0] if last else session.held(steps - 1) if steps else final
+        self._ends = self._leaves(max(steps - 1, 0), copy_state(before))
         if nbytes(self._ends) > HELD:
             self._note_ends()
         if steps and monotonic() >= session.due:
@@ -267,6 +267,7 @@ class Journal:
                     self._same(found.state, found_x, f"step {found.left - 1}", f"x_{found.left}")
                 self._same_first_pull(found, steps, seed, pull)
                 rows = self._reverse_rows(range(found.left, steps))
+            self._last = None
             if rows is not None:
                 self._enter("reverse", range(found.left, steps), rows)
                 if found.left < steps:
@@ -381,17 +382,16 @@ class Journal:
         """x_N and x_{N-1}."""
         for mark in [mark for mark in self._marks if mark.kind == "final"]:
             try:
-                leaves, n = self._session.read(mark), self._structure.num_leaves
-                return self._structure.unflatten(leaves[:n]), self._structure.unflatten(leaves[n:])
+                last = self._structure.unflatten(self._session.read(mark))
+                return self._again(steps - 1, last) if steps else last, last
             except DamagedState as error:
                 _warn(f"{error}; x_{mark.index} is computed again")
         if not any(mark.kind == "final" for mark in self._marks):
             _warn(f"Disk: {self._session.path} has lost its file of x_{steps} (*.final), which is computed again")
         last = self._advanced(steps - 1, steps - 1)
-        final = self._again(steps - 1, last)
         self._count = steps
-        self._ends = self._leaves(steps, copy_state(final)) + self._leaves(steps - 1, copy_state(last))
-        return final, last
+        self._ends = self._leaves(steps - 1, copy_state(last))
+        return self._again(steps - 1, last), last
 
     def _note_ends(self) -> None:
         self._session.note(self._count, self._ends)

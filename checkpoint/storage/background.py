@@ -7,6 +7,7 @@ import warnings
 import weakref
 from _thread import start_new_thread
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
@@ -37,7 +38,7 @@ class DiskSession(Session):
     path : Path or None
         Where the folder is made.
     queue : int
-        Most states waiting to be written.
+        Most large states in main memory, written or not.
 
     Examples
     --------
@@ -57,7 +58,8 @@ class DiskSession(Session):
         self._batches: dict[int, Batch] = {}  # in which a small state was written
         self._evicted: set[int] = set()  # those of them that are not in main memory
         self._bytes = self._made = 0
-        self._writing: deque[File | Batch] = deque()  # oldest first
+        self._resident: deque[File] = deque()  # the newest large states, which are in main memory; oldest first
+        self._writing: deque[File | Batch] = deque()  # what else is being written; oldest first
         self._ahead: tuple[int, Job] | None = None  # one state in main memory, or on its way there
         self._reversing = False  # whether anything was loaded: from then on, the newest state is the next one needed
         self._folder: Folder | None = None
@@ -87,12 +89,13 @@ class DiskSession(Session):
             if self._pool.nbytes > POOL:
                 self._evict()
         else:
-            state = copy_state(state)
-            file = self._files[index] = self._write(index, state, "state")
+            check_leaves(leaves)
+            self._make_room()
+            file = self._files[index] = self._file(index, "state", copy_state(leaves), structure)
             self._bytes += file.nbytes
-            self._ahead = None
-            if self._reversing:
-                self._ahead = index, Job(value=state)
+            self._resident.append(file)
+            if len(self._resident) >= self._queue:  # the next one will need its place
+                self._start(self._resident[0])
         self.saves += 1
         self.peak_states = max(self.peak_states, len(self))
         self.peak_bytes = max(self.peak_bytes, self._bytes)
@@ -105,11 +108,15 @@ class DiskSession(Session):
         if (packed := self._pool.get(index)) is not None:
             state = packed[0].unflatten(packed[1])
         else:
-            self._get(index, "load")
+            file = self._get(index, "load")
             self._reversing = True
-            self.prefetch(index)
-            assert self._ahead is not None
-            state = copy_state(self._ahead[1].result())
+            if file.leaves is not None:
+                state = file.read()
+            else:
+                self.prefetch(index)
+                assert self._ahead is not None
+                state = self._waited_for(self._ahead[1], file)
+            state = copy_state(state)
         self.loads += 1
         return state
 
@@ -119,7 +126,7 @@ class DiskSession(Session):
         if index in self._pool or index in self._evicted:
             return
         file = self._get(index, "read")
-        if self._ahead is None or self._ahead[0] != index:
+        if file.leaves is None and (self._ahead is None or self._ahead[0] != index):
             self._ahead = index, self._open().reader.submit(file.read)
 
     def drop(self, index: int) -> None:
@@ -143,16 +150,18 @@ class DiskSession(Session):
         if self._ahead is not None and self._ahead[0] == index:
             self._ahead[1].wait()
             self._ahead = None
+        if file in self._resident:
+            self._resident.remove(file)
         self._remove(file)
-        if self._reversing and self._files:
-            self.prefetch(max(self._files))
+        if self._reversing and (elsewhere := [index for index, file in self._files.items() if file.leaves is None]):
+            self.prefetch(max(elsewhere))
 
     def clear(self) -> None:
         """Stop writing and remove the folder; see `Session.clear`. If it is interrupted, it may be called again."""
         if self._folder is not None:
             self._folder.remove()
             self._finalizer.detach()
-        for held in (self._files, self._writing, self._pool, self._batches, self._evicted):
+        for held in (self._files, self._resident, self._writing, self._pool, self._batches, self._evicted):
             held.clear()  # type: ignore[attr-defined]
         self._ahead = self._folder = None
         self._bytes, self._reversing = 0, False
@@ -184,7 +193,8 @@ class DiskSession(Session):
         indices = self._pool.indices()[: max(len(self._pool) // 2, 1)]
         unwritten = [index for index in indices if index not in self._batches]
         if unwritten:
-            self._submit(self._batch(unwritten))
+            batch = self._batch(unwritten)
+            self._submit(batch, batch.write)
         for index in indices:
             self._pool.remove(index)
         self._evicted.update(indices)
@@ -212,50 +222,59 @@ class DiskSession(Session):
         if not batch.inherited:
             if batch in self._writing:
                 self._writing.remove(batch)
-            if not batch.written.cancel():
+            if batch.written is not None and not batch.written.cancel():
                 batch.written.result()
             batch.path.unlink(missing_ok=True)
 
-    def _write(self, index: int, state: Any, kind: str) -> "File":
-        """Have a state, the caller's own, written as soon as the queue has room."""
-        leaves, structure = optree.tree_flatten(state, none_is_leaf=True, namespace=NAMESPACE)
-        check_leaves(leaves)
-        self._make_room()
-        return self._submit(self._file(index, kind, leaves, structure))
+    def _start(self, file: "File") -> None:
+        """Have a state written that may not be yet."""
+        if file.written is None:
+            file.written = self._open().writer.submit(file.write)
 
-    def _submit(self, file: Any) -> Any:
+    def _submit(self, file: "File | Batch", write: Callable[[], None]) -> None:
+        """Have something written that is in main memory until then."""
         self._make_room()
-        file.written = self._open().writer.submit(file.write)
+        file.written = self._open().writer.submit(write)
         self._writing.append(file)
-        return file
 
     def _make_room(self) -> None:
-        """Wait until the queue has room, and raise what the thread raised."""
-        while self._writing and (len(self._writing) >= self._queue or self._writing[0].written.done()):
-            started = monotonic()
+        """Wait until there is room for one more, and raise what the thread raised."""
+        while self._writing and (len(self._writing) >= self._queue or self._writing[0].written.done()):  # type: ignore[union-attr]
             file = self._writing.popleft()
-            file.written.result()
-            self._waited += monotonic() - started
-            if not self._warned and self._waited > max(PATIENCE, (monotonic() - self._began) / 2):
-                self._warned = True
-                size = format_bytes(getattr(file, "nbytes", 0) or sum(getattr(file, "sizes", {}).values()))
-                warnings.warn(
-                    f"Disk: writing takes longer than stepping: {self._waited:.3g} s of {monotonic() - self._began:.3g} s were spent "
-                    f"waiting for states of {size} to be written. Save fewer of them (a schedule with fewer slots, Tiered), or give a "
-                    f"faster disk",
-                    RuntimeWarning,
-                    stacklevel=5,
-                )
+            self._waited_for(file.written, file)
+        if self._resident and (written := self._resident[0].written) is not None and written.done():
+            written.result()
+        while len(self._resident) >= self._queue:
+            self._start(oldest := self._resident[0])
+            self._waited_for(oldest.written, oldest)
+            oldest.leaves = None
+            self._resident.popleft()
+
+    def _waited_for(self, job: Job | None, file: "File | Batch") -> Any:
+        """The result of a thread; it warns where much of the time is spent waiting for them."""
+        assert job is not None
+        started = monotonic()
+        result = job.result()
+        ended = monotonic()
+        self._waited += ended - started
+        if not self._warned and self._waited > max(PATIENCE, (ended - self._began) / 4):
+            self._warned = True
+            warnings.warn(
+                f"Disk: writing and reading slow the sweep down: {self._waited:.3g} s of {ended - self._began:.3g} s were spent waiting "
+                f"for states of {format_bytes(file.nbytes)}. Keep more of them in main memory (Disk(queue={2 * self._queue + 4}), or "
+                "Tiered), save fewer of them (a schedule with fewer slots), or give a faster disk",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+        return result
 
     def _file(self, index: int, kind: str, leaves: list[Any], structure: optree.PyTreeSpec) -> "File":
         return File(index, self._open().path / f"{index:012d}.{kind}", leaves, structure)
 
     def _remove(self, file: "File") -> None:
         """Remove a file, or see to it that it is not written."""
-        if file.inherited:
+        if file.inherited or file.written is None:
             return
-        if file in self._writing:
-            self._writing.remove(file)
         if not file.written.cancel():
             file.written.result()
         file.path.unlink(missing_ok=True)
@@ -287,6 +306,7 @@ class DiskSession(Session):
         if self._process != os.getpid():
             self._process = os.getpid()
             self._writing.clear()
+            self._resident.clear()  # what is in main memory stays there
             self._ahead = self._folder = None
             for file in (*self._files.values(), *self._batches.values()):
                 file.inherited, file.written = True, Job()
@@ -335,14 +355,13 @@ class File:
     def __init__(self, index: int, path: Path, leaves: list[Any], structure: optree.PyTreeSpec) -> None:
         self.index, self.path, self.structure = index, path, structure
         self.nbytes = nbytes(leaves)
-        self.leaves: list[Any] | None = leaves  # until they are written
-        self.written = Job()
+        self.leaves: list[Any] | None = leaves  # while they are in main memory
+        self.written: Job | None = None  # from when it has been put to the thread
         self.inherited = False  # from the process of which this one is a fork
 
     def write(self) -> None:
         assert self.leaves is not None
         write_leaves(self.path, self.index, self.leaves)
-        self.leaves = None
 
     def read(self) -> Any:
         leaves = self.leaves
@@ -360,8 +379,12 @@ class Batch:
         self.sizes: dict[int, int] = {}  # bytes of the leaves of each state
         self.structures: list[optree.PyTreeSpec] = []
         self.left = 0  # states that are of use
-        self.written = Job()
+        self.written: Job | None = None
         self.inherited = False
+
+    @property
+    def nbytes(self) -> int:
+        return sum(self.sizes.values())
 
     def fill(self, groups: list[tuple[Pattern, optree.PyTreeSpec, list[int], bytes]]) -> None:
         """Take what is to be written."""

@@ -17,10 +17,11 @@ __all__ = ["Disk"]
 class Disk(Storage):
     """Keep states in files, in a folder of their own for every sweep.
 
-    A state is copied when it is saved, and a thread writes it while the chain goes on, each in a file. In the reverse sweep the
-    state that is needed next is read ahead. So a few states are in main memory too: up to `queue` that are being written, and one
-    that has been read. Small states (up to 8 MiB of numbers and arrays) are gathered in main memory, up to 64 MiB of them, and
-    written together beyond that. Where the sweep waits for the disk longer than it makes steps, it warns.
+    A state is copied when it is saved. The newest `queue` of them stay in main memory, and a thread writes the oldest of those, in a
+    file of its own, while the chain goes on; what is dropped before that is never written. In the reverse sweep the state that is
+    needed next is read ahead, so that one more is in main memory. Small states (up to 8 MiB of numbers and arrays) are gathered there,
+    up to 64 MiB of them, and written together beyond that. Where more than a quarter of the time is spent waiting for the disk, the
+    sweep warns: where there is memory for it, a larger `queue` leaves less to be written.
 
     A file is written under a temporary name and renamed, and every byte is checked when it is read. If it cannot be read
     back, the sweep warns, naming the file, and computes the state again from an earlier one. Files hold arrays in npy format
@@ -49,7 +50,8 @@ class Disk(Storage):
         Folder in which the folders of the sweeps are made, and made itself if it is not there. The default is the system's
         folder for temporary files; mind that this may be in main memory.
     queue : int
-        Most large states waiting to be written, at least 1: beyond that, saving waits.
+        Most large states in main memory, at least 1: beyond that, saving waits until the oldest is written. With as many as the
+        schedule keeps (about log2 N with `CTZ`), nothing is written, but, with `resume`, what a durable point needs.
     resume : bool
         Keep the files when the sweep is interrupted, and go on from those that are found in `path`, which has to be given.
     every : float

@@ -4,8 +4,9 @@ From time to time there is a durable point: one file, ``*.point``, which says ho
 its cotangent. The thread that writes forces everything onto the disk that the point counts on, the saved states above all, and writes
 the point's file last. What was dropped meanwhile is removed when there are two newer points: so there is always one to fall back to.
 
-Large states are written when they are saved. Small ones stay in main memory until the next point, which has those that are still saved
-written in one file, ``*.batch``. What a step leaves behind besides its state is a row, one a step, in a log for each of the two sweeps.
+Large states are written when there is no more room for them in main memory, and by the next point if they are still saved then. Small
+ones stay there until the next point, which has those that are still saved written in one file, ``*.batch``. What a step leaves behind
+besides its state is a row, one a step, in a log for each of the two sweeps.
 """
 
 import os
@@ -21,7 +22,7 @@ from .background import Batch, DiskSession, File, batch_of
 from .files import NAMESPACE, check_leaves, read_label, read_leaves, sync_file, write_leaves
 from .folder import KeptFolder, Mark, remove_files
 from .log import Log
-from .states import copy_state, nbytes
+from .states import nbytes
 from .storage import DamagedState
 from .worker import Job
 
@@ -40,7 +41,7 @@ class KeptSession(DiskSession):
     path : Path
         The folder of the files.
     queue : int
-        Most large states waiting to be written.
+        Most large states in main memory, written or not.
     shared : bool
         Whether there may be other files in the folder.
     every : float
@@ -163,17 +164,17 @@ class KeptSession(DiskSession):
         self._saved.append(index)
 
     def note(self, index: int, leaves: list[Any]) -> None:
-        """Have x_index and x_{index - 1} written, the ends of the first sweep.
+        """Have the state written from which the last step of the first sweep gives x_index.
 
         Parameters
         ----------
         index : int
         leaves : list
-            Copied.
+            The caller's no more.
         """
-        leaves = copy_state(leaves)
         check_leaves(leaves)
-        self._submit(self._file(index, "final", leaves, optree.tree_structure(leaves, none_is_leaf=True)))  # type: ignore[arg-type]
+        file = self._file(index, "final", leaves, optree.tree_structure(leaves, none_is_leaf=True))  # type: ignore[arg-type]
+        self._submit(file, file.move)
 
     def ready(self) -> bool:
         """Return whether there can be a durable point now; what the writing thread raised is raised."""
@@ -212,6 +213,8 @@ class KeptSession(DiskSession):
         if saved:
             self._batch(saved)
         parts = [part for part in self._unsynced if part.is_needed(self._files)]
+        for file in self._resident:
+            self._start(file)
         self._unsynced, self._saved = [], []
         for log in folder.logs.values():
             log.flush()
@@ -347,7 +350,7 @@ class KeptSession(DiskSession):
 
     def _adopted(self, index: int, path: Path, structure: optree.PyTreeSpec, size: int) -> "_KeptFile":
         file = _KeptFile(index, path, [], structure)
-        file.leaves, file.nbytes, file.folder, file.committed = None, size, self._opened(), True
+        file.leaves, file.nbytes, file.written, file.folder, file.committed = None, size, Job(), self._opened(), True
         return file
 
     def _new_batch(self, number: int, path: Path | None = None) -> "_KeptBatch":
@@ -367,11 +370,11 @@ class KeptSession(DiskSession):
     def _remove(self, file: File) -> None:
         """Remove a file once there are two points without it, or at once if there was none with it."""
         assert isinstance(file, _KeptFile)
-        if file in self._writing:
-            self._writing.remove(file)
         if file.committed:
             self._superseded.append(file.path)
-        elif not file.written.cancel():
+            return
+        self._unsynced.remove(file)
+        if file.written is not None and not file.written.cancel():
             self._opened().writer.submit(lambda: remove_files([file.path]))
 
     def _make_folder(self) -> KeptFolder:
@@ -405,6 +408,10 @@ class _KeptFile(File):
         assert self.leaves is not None
         with self.folder.writing():
             write_leaves(self.path, self.index, self.leaves, label=self.folder.label(self.path.name))
+
+    def move(self) -> None:
+        """Write it, and free its memory."""
+        self.write()
         self.leaves = None
 
     def sync(self) -> None:

@@ -37,9 +37,12 @@ def session(tmp_path):
 
 
 def written(session):
-    """Wait until the thread has written everything."""
+    """Have the thread write everything, and keep nothing in main memory."""
     for file in session._files.values():
+        session._start(file)
         file.written.result(timeout=10)
+        file.leaves = None
+    session._resident.clear()
 
 
 def test_states_come_back_as_they_were(session):
@@ -157,7 +160,24 @@ def test_saving_does_not_wait_for_the_disk(session, monkeypatch):
     assert third.is_alive(), "the queue is bounded"
     gate.open.set()
     third.join(timeout=10)
-    assert session.indices() == [0, 1, 2] and gate.calls[:2] == [0, 1]
+    assert gate.entered.acquire(timeout=10), "the oldest in main memory is being written, before its place is needed"
+    assert session.indices() == [0, 1, 2] and gate.calls == [0, 1]
+
+
+def test_states_that_are_soon_dropped_are_never_written(session, monkeypatch):
+    session._queue = 3
+    gate = Gate(monkeypatch, "write_leaves")
+    gate.open.set()
+    session.save(0, 0.0)
+    for k in range(1, 20):
+        session.save(k, float(k))
+        assert session.load(k) == k
+        session.drop(k)
+    assert gate.calls == []
+    session.save(1, 1.0)
+    session.save(2, 2.0)
+    assert gate.entered.acquire(timeout=10) and gate.calls == [0], "three places, three states: the oldest leaves next"
+    assert [session.load(k) for k in (0, 1, 2)] == [0.0, 1.0, 2.0] and len(session._resident) == 3
 
 
 def test_a_state_that_is_dropped_before_it_is_written_is_never_written(session, monkeypatch):
@@ -184,7 +204,6 @@ def test_the_next_state_is_read_ahead(session, monkeypatch):
     assert gate.entered.acquire(timeout=10), "nobody has asked for it yet"
     assert gate.calls == [3, 2] and session.load(2) == 2
     session.save(5, 5.0)
-    written(session)
     assert session.load(5) == 5 and gate.calls == [3, 2], "what was just saved is the newest"
     session.prefetch(0)
     assert gate.entered.acquire(timeout=10) and session.load(0) == 0 and gate.calls == [3, 2, 0]
@@ -376,7 +395,7 @@ def test_it_warns_once_where_writing_outlasts_stepping(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     session = Disk(tmp_path, queue=1).open()
     with pytest.warns(
-        RuntimeWarning, match=r"Disk: writing takes longer than stepping: .* s of .* s were spent waiting for states of 80 B"
+        RuntimeWarning, match=r"Disk: writing and reading slow .*: .* s of .* s were spent waiting for states of 80 B.*Disk\(queue=6\)"
     ) as warned:
         for k in range(20):
             session.save(k, np.zeros(10))

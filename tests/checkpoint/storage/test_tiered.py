@@ -39,7 +39,9 @@ def test_counts(session):
 
 def test_the_next_state_on_disk_is_read_ahead(session, monkeypatch):
     session.disk._pool = Pool(-1)  # no state is small
+    session.disk._queue = 1
     session.save(0, 0.0)
+    session.disk._make_room()
     session.save(1, 1.0)
     session.load(1)
     assert session.disk._ahead is None
