@@ -19,7 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from ..units import format_bytes
-from .lock import NOFOLLOW
+from .opening import created, opened
 from .states import raw
 from .storage import DamagedState
 
@@ -32,13 +32,13 @@ __all__ = [
     "read_leaves",
     "sync_file",
     "sync_folder",
+    "write_all",
     "write_leaves",
 ]
 
 NAMESPACE = "checkpoint"  # of optree: whoever registers a type of leaf here says how it is taken apart for a file
 PREFIX = struct.Struct("<4sHII")
 MAGIC, FORMAT = b"CKPT", 2
-BINARY = getattr(os, "O_BINARY", 0)
 PLAIN = (float, bool, str, type(None))
 ALLOWED = "arrays without Python objects, NumPy and Python numbers, texts, bytes, booleans and None"
 
@@ -134,7 +134,7 @@ def next_leaves(file: BinaryIO, label: str = "") -> tuple[int, list[Any]]:
 def read_label(path: Path) -> str | None:
     """The label of a file, None if not even its header can be read."""
     try:
-        with open(path, "rb", buffering=0, opener=_unfollowed) as file:
+        with opened(path) as file:
             return str(_header(file)["label"])
     except (OSError, ValueError):
         return None
@@ -162,7 +162,7 @@ def read_leaves(path: Path, index: int, label: str = "") -> list[Any]:
         If the file is gone, cut off, altered, or that of another state or run.
     """
     try:
-        with open(path, "rb", buffering=0, opener=_unfollowed) as file:
+        with opened(path) as file:
             return _read(file, index, label)
     except MemoryError:
         raise
@@ -171,9 +171,16 @@ def read_leaves(path: Path, index: int, label: str = "") -> list[Any]:
         raise DamagedState(f"Disk: state {index} cannot be read back from {path}: {reason}") from error
 
 
+def write_all(file: io.FileIO, data: Any) -> None:
+    """Write bytes into an unbuffered file, which may take them in parts."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
 def sync_file(path: Path) -> None:
     """Force what was written to a file onto the disk itself."""
-    with open(path, "r+b", buffering=0, opener=_unfollowed) as file:
+    with opened(path, "r+") as file:
         os.fsync(file.fileno())
 
 
@@ -234,17 +241,11 @@ def _decode(entry: dict[str, Any], file: BinaryIO) -> Any:
 
 
 def _write(path: Path, blocks: Sequence[Any], sync: bool) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600), "wb", buffering=0) as file:
+    with created(path) as file:
         for block in blocks:
-            rest = memoryview(block)
-            while rest:
-                rest = rest[file.write(rest) :]
+            write_all(file, block)
         if sync:
             os.fsync(file.fileno())
-
-
-def _unfollowed(path: str, flags: int) -> int:
-    return os.open(path, flags | NOFOLLOW)
 
 
 def _header(file: Any) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from .background import Folder
-from .files import BINARY, sync_file
-from .lock import NOFOLLOW, Lock
+from .files import sync_file, write_all
+from .lock import Lock
 from .log import Log
+from .opening import created, opened
 from .storage import DamagedState
 
 __all__ = ["ANEW", "KeptFolder", "Mark", "remove_files"]
@@ -238,7 +239,7 @@ class KeptFolder(Folder):
 
     def _check_temporary(self) -> None:
         """Raise where the beginning of a manifest is that of something else."""
-        with open(os.open(self.path / TEMPORARY, os.O_RDONLY | BINARY | NOFOLLOW), "rb") as file:
+        with opened(self.path / TEMPORARY) as file:
             found = file.read(len(SIGNATURE))
         if not SIGNATURE.startswith(found):
             raise FileExistsError(
@@ -249,8 +250,8 @@ class KeptFolder(Folder):
         temporary = self.path / TEMPORARY
         content = {"format": FORMAT, "run": self.run, "call": call}
         try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600), "w") as opened:
-                json.dump(content | {"crc32": _sum(content)}, opened)
+            with created(temporary) as file:
+                write_all(file, json.dumps(content | {"crc32": _sum(content)}).encode())
             os.replace(temporary, self.path / MANIFEST)
         except OSError as error:
             raise OSError(error.errno, f"Disk: cannot write the manifest: {error.strerror or error}", str(temporary)) from error
@@ -262,7 +263,7 @@ FORMAT = json.loads(SIGNATURE + b"}")["format"]
 def read_manifest(path: Path) -> dict[str, Any]:
     """What a manifest says, a mapping with ``"run"`` and ``"call"``."""
     try:
-        with open(os.open(path, os.O_RDONLY | BINARY | NOFOLLOW), "rb") as file:
+        with opened(path) as file:
             content = json.loads(file.read())
         if content.pop("crc32") == _sum(content) and content["format"] == FORMAT:
             return dict(content)

@@ -15,9 +15,10 @@ except ImportError:  # not POSIX
 
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["NOFOLLOW", "Lock"]
+from .opening import appended, is_at
 
-NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+__all__ = ["Lock"]
+
 WORD = re.compile(rb"(checkpoint [0-9]*)?")  # what is in the file
 BUSY = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 HELD: set[io.FileIO] = set()  # of this process
@@ -66,8 +67,8 @@ class Lock:
         """Unlock the file; may be called again."""
         with GUARD:
             if self._file is not None:
+                HELD.discard(self._file)  # before: an interrupt may come behind either, and `held` tells by the other
                 self._file.close()
-                HELD.discard(self._file)
                 self._file = None
 
     def held(self) -> bool:
@@ -87,15 +88,16 @@ class Lock:
         """Return whether the file is locked; not if it was removed meanwhile."""
         try:
             with GUARD:
-                self._file = io.FileIO(self._path, "r+", opener=_opened)
+                self._file = appended(self._path, "x+")
                 HELD.add(self._file)
+            self._file.seek(0)
             known = self._file.read(40)
             if not WORD.fullmatch(known or b""):
                 raise OSError(
                     errno.EEXIST, "Disk: this file is not a lock made here; give another folder, or move the file", str(self._path)
                 )
             self._locked(known)
-            if not _is_at(self._file, self._path):
+            if not is_at(self._file, self._path):
                 return False
             self._write(f"checkpoint {os.getpid()}".encode())
             return True
@@ -128,17 +130,6 @@ class Lock:
             self._file.write(word)
         except OSError as error:
             raise OSError(error.errno, f"Disk: cannot write the lock of the folder: {error.strerror or error}", str(self._path)) from error
-
-
-def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT | NOFOLLOW, 0o600)
-
-
-def _is_at(file: io.FileIO, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path, follow_symlinks=False))
-    except FileNotFoundError:
-        return False
 
 
 def _forked() -> None:

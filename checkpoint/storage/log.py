@@ -1,5 +1,6 @@
 """Rows appended to one file: a state's file is written whole, a log grows by O(1) with every step."""
 
+import io
 import os
 import struct
 from array import array
@@ -11,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..units import format_bytes
-from .files import BINARY, check_leaves, encode_leaves, next_leaves
-from .lock import NOFOLLOW
+from .files import check_leaves, encode_leaves, next_leaves
+from .opening import appended, opened
 from .pool import Pattern, key_of
 
 __all__ = ["Log"]
@@ -53,9 +54,7 @@ class Log:
         self._key: Any = None  # of the group of rows that is being gathered
         self._pattern: Pattern | None = None
         self._indices, self._rows = array("q"), bytearray()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | BINARY | NOFOLLOW
-        self._file = os.open(path, flags, 0o600)
-        self._closed = False
+        self._file = appended(path)
 
     def append(self, index: int, leaves: Sequence[Any]) -> None:
         """Take a row; it is written by the next `flush`.
@@ -111,7 +110,7 @@ class Log:
         self._waiting.clear()
         try:
             while data:
-                data = data[os.write(self._file, data) :]
+                data = data[self._file.write(data) :]
                 self._unsynced = True
         except OSError as error:
             reason = f"Disk: cannot append {format_bytes(len(data))} of rows: {error.strerror or error}"
@@ -121,15 +120,13 @@ class Log:
         """Return when the disk itself has what was flushed; for a thread beside the one that flushes."""
         if self._unsynced:
             self._unsynced = False  # before: what is flushed meanwhile may be too late for this call
-            os.fsync(self._file)
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Flush as far as that is possible, and close the file; may be called again."""
         with suppress(OSError):
             self.flush()
-        if not self._closed:
-            self._closed = True  # before: an interrupt may come behind either
-            os.close(self._file)
+        self._file.close()
 
     @staticmethod
     def read(path: Path, label: str = "") -> dict[int, list[Any]]:
@@ -149,7 +146,8 @@ class Log:
         """
         rows: dict[int, list[Any]] = {}
         end = 0
-        with suppress(FileNotFoundError), open(path, "r+b", opener=lambda name, flags: os.open(name, flags | NOFOLLOW)) as file:
+        with suppress(FileNotFoundError), opened(path, "r+") as raw:
+            file = io.BufferedReader(raw)
             with suppress(ValueError):  # the end, or no whole row
                 while True:
                     index, leaves = next_leaves(file, label)
@@ -160,6 +158,6 @@ class Log:
                     else:
                         rows[index] = leaves
                     end = file.tell()
-            if file.seek(0, os.SEEK_END) > end:
-                file.truncate(end)
+            if raw.seek(0, os.SEEK_END) > end:
+                raw.truncate(end)
         return rows

@@ -195,7 +195,7 @@ def test_a_full_disk_at_the_manifest_is_reported_as_such(folder, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.json, "dump", full)
+        patch.setattr(module, "write_all", full)
         with pytest.raises(OSError, match=r"cannot write the manifest: No space left on device"):
             run(folder)
     run(folder)

@@ -63,11 +63,12 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
     log = Log(tmp_path / "rows")
     log.append(0, [np.ones(100)])
 
-    def full(file, data):
-        raise OSError(28, "No space left on device")
+    class Full(io.FileIO):
+        def write(self, data):
+            raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(log_module.os, "write", full)
+    with monkeypatch.context() as patch, Full(tmp_path / "full", "w") as full:
+        patch.setattr(log, "_file", full)
         with pytest.raises(OSError, match=r"cannot append .* of rows: No space left on device.*rows"):
             log.flush()
     log.close()

@@ -1,0 +1,122 @@
+"""Files: no link is followed, and none that is open is lost by an interrupt, wherever that comes."""
+
+import os
+import sys
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+import checkpoint.storage
+from checkpoint.storage.files import read_label, read_leaves, sync_file, write_leaves
+from checkpoint.storage.folder import KeptFolder, read_manifest
+from checkpoint.storage.lock import HELD, Lock
+from checkpoint.storage.log import Log
+from checkpoint.storage.opening import appended, created, opened
+
+ROOM = str(Path(checkpoint.storage.__file__).parent)
+
+
+def begun(folder):
+    kept = KeptFolder(folder, shared=True)
+    try:
+        kept.open()
+        kept.begin({})
+        kept.log("first").append(0, [1.0])
+    finally:
+        twice(kept.remove)
+
+
+def locked(folder):
+    lock = Lock(folder / "another")
+    try:
+        lock.acquire()
+    finally:
+        twice(lock.release)
+
+
+def twice(verb):
+    """Call a verb that may be called again, as a sweep does where it is interrupted."""
+    try:
+        verb()
+    except BaseException:
+        verb()
+        raise
+
+
+CALLS = {
+    "folder": begun,
+    "lock": locked,
+    "new manifest": lambda folder: KeptFolder(folder, shared=True)._write_manifest({}),
+    "manifest": lambda folder: read_manifest(folder / "manifest.json"),
+    "log": lambda folder: Log(folder / "first.rows").close(),
+    "new log": lambda folder: Log(folder / "reverse.rows").close(),
+    "rows": lambda folder: Log.read(folder / "first.rows"),
+    "written": lambda folder: write_leaves(folder / "a.state", 0, [1.0]),
+    "read": lambda folder: read_leaves(folder / "b.state", 0),
+    "label": lambda folder: read_label(folder / "b.state"),
+    "synced": lambda folder: sync_file(folder / "b.state"),
+}
+
+
+def interrupted(call, number):
+    """Return whether there is an instruction of this number in the room of storage: before it, there is an interrupt."""
+    passed = count()
+
+    def local(frame, event, argument):
+        if event == "opcode" and next(passed) == number:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return local
+
+    def entered(frame, event, argument):
+        if not frame.f_code.co_filename.startswith(ROOM) or frame.f_code.co_name == "close":
+            return None
+        frame.f_trace_opcodes = True
+        return local
+
+    before = sys.gettrace()
+    sys.settrace(entered)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="open files are counted in /dev/fd")
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", CALLS)
+def test_an_interrupt_leaves_no_file_open(tmp_path, name):
+    begun(tmp_path)
+    write_leaves(tmp_path / "b.state", 0, [1.0])
+    for number in count(0, 31 if name == "folder" else 1):
+        before = len(os.listdir("/dev/fd"))
+        hit = interrupted(lambda: CALLS[name](tmp_path), number)
+        assert len(os.listdir("/dev/fd")) == before and not HELD, number
+        (tmp_path / "manifest.json.tmp").unlink(missing_ok=True)
+        if not hit:
+            break
+    assert number > 20
+
+
+def test_links_are_not_followed(tmp_path):
+    there, link, dangling = tmp_path / "file", tmp_path / "link", tmp_path / "dangling"
+    there.write_bytes(b"text")
+    try:
+        link.symlink_to(there)
+        dangling.symlink_to(tmp_path / "nothing")
+    except OSError:
+        pytest.skip("no links on this system")
+    for path in (link, dangling):
+        for verb in (opened, appended, lambda path: opened(path, "r+")):
+            with pytest.raises(OSError):
+                verb(path)
+        with pytest.raises(FileExistsError):
+            created(path)
+    assert there.read_bytes() == b"text" and not (tmp_path / "nothing").exists()
+    with appended(there) as file:
+        file.write(b" and more")
+    assert there.read_bytes() == b"text and more"
