@@ -1,11 +1,12 @@
 """A log of rows: what was flushed is read back, whatever stands behind the last whole row."""
 
+import io
+
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from checkpoint.storage import log as log_module
 from checkpoint.storage.log import Log
 
 LEAVES = st.lists(
