@@ -163,7 +163,8 @@ class Player:
         try:
             return session.load(index)
         except DamagedState as error:
-            warnings.warn(f"{error}; x_{index} is computed again", RuntimeWarning, stacklevel=5)
+            if not error.told:
+                warnings.warn(f"{error}; x_{index} is computed again", RuntimeWarning, stacklevel=5)
         session.drop(index)
         base, x = 0, session.copy(self._initial)
         for earlier in reversed([k for k in session.indices() if k < index]):

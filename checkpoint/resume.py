@@ -385,7 +385,7 @@ class Journal:
                 last = self._structure.unflatten(self._session.read(mark))
                 return self._again(steps - 1, last) if steps else last, last
             except DamagedState as error:
-                _warn(f"{error}; x_{mark.index} is computed again")
+                _warn(f"{error}; x_{steps} is computed again")
         if not any(mark.kind == "final" for mark in self._marks):
             _warn(f"Disk: {self._session.path} has lost its file of x_{steps} (*.final), which is computed again")
         last = self._advanced(steps - 1, steps - 1)
@@ -459,7 +459,8 @@ class Journal:
                     start, x = earlier, self._session.held(earlier)
                     break
                 except DamagedState as error:
-                    _warn(f"{error}; x_{index} is computed from an earlier one")
+                    if not error.told:
+                        _warn(f"{error}; x_{index} is computed from an earlier one")
         for k in range(start, stop):
             x = self._again(k, x)
         return x

@@ -373,6 +373,8 @@ class File:
 class Batch:
     """Small states in one file."""
 
+    what = "a batch of small states"
+
     def __init__(self, path: Path, number: int) -> None:
         self.path, self.number = path, number
         self.groups: list[tuple[Pattern, optree.PyTreeSpec | None, list[int], Any]] | None = None  # until they are written
@@ -415,7 +417,7 @@ class Batch:
         ]
 
     def read_leaves(self) -> list[Any]:
-        return read_leaves(self.path, self.number)
+        return read_leaves(self.path, self.number, what=self.what)
 
 
 def batch_of(leaves: list[Any]) -> list[tuple[Pattern, list[int], memoryview]]:

@@ -140,7 +140,7 @@ def read_label(path: Path) -> str | None:
         return None
 
 
-def read_leaves(path: Path, index: int, label: str = "") -> list[Any]:
+def read_leaves(path: Path, index: int, label: str = "", what: str = "") -> list[Any]:
     """Read the leaves of a state and check every byte.
 
     Parameters
@@ -151,6 +151,8 @@ def read_leaves(path: Path, index: int, label: str = "") -> list[Any]:
         Which state it has to hold.
     label : str
         As it was written.
+    what : str
+        What the file holds, for messages, if not a state.
 
     Returns
     -------
@@ -168,7 +170,7 @@ def read_leaves(path: Path, index: int, label: str = "") -> list[Any]:
         raise
     except Exception as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-        raise DamagedState(f"Disk: state {index} cannot be read back from {path}: {reason}") from error
+        raise DamagedState(f"Disk: {what or f'state {index}'} cannot be read back from {path}: {reason}") from error
 
 
 def write_all(file: io.FileIO, data: Any) -> None:

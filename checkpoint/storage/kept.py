@@ -28,6 +28,7 @@ from .worker import Job
 
 __all__ = ["KeptSession"]
 
+WHAT = {"point": "a durable point", "final": "the end of the first sweep"}
 SHARE = 9  # a point is made no earlier than after so many times the time that the last one took
 
 
@@ -150,8 +151,7 @@ class KeptSession(DiskSession):
         self._evicted.update(self._batches)
         paths = {mark.index: mark.path for mark in marks if mark.kind == "state"}
         for index in wanted - self._evicted:
-            path = paths.get(index, self.path / f"{0:015d}-{index:012d}.state")
-            self._files[index] = self._adopted(index, path, structure, nbytes(leaves))
+            self._files[index] = self._adopted(index, paths.get(index), structure, nbytes(leaves), bool(damaged))
             self._bytes += self._files[index].nbytes
         self.peak_states, self.peak_bytes = max(self.peak_states, len(self)), max(self.peak_bytes, self._bytes)
         used = {file.path for file in self._files.values()} | {batch.path for batch in batches if batch.left}
@@ -286,7 +286,7 @@ class KeptSession(DiskSession):
         DamagedState
             If it cannot be read back.
         """
-        return read_leaves(mark.path, mark.index, self._opened().label(mark.path.name))
+        return read_leaves(mark.path, mark.index, self._opened().label(mark.path.name), WHAT.get(mark.kind, ""))
 
     def discard(self, marks: Iterable[Mark]) -> None:
         """Remove files that were found."""
@@ -309,8 +309,7 @@ class KeptSession(DiskSession):
         for index in set(self.indices()) - set(indices):
             self.drop(index)
         for index in set(indices) - set(self.indices()):
-            path = self.path / f"{0:015d}-{index:012d}.state"
-            self._files[index] = self._adopted(index, path, self._structure, 0)  # type: ignore[arg-type]
+            self._files[index] = self._adopted(index, None, self._structure, 0, True)  # type: ignore[arg-type]
 
     def finish(self) -> None:
         """Remove all files: the sweep is done. See `Session.finish`."""
@@ -348,8 +347,9 @@ class KeptSession(DiskSession):
         self._unsynced.append(file)
         return file
 
-    def _adopted(self, index: int, path: Path, structure: optree.PyTreeSpec, size: int) -> "_KeptFile":
-        file = _KeptFile(index, path, [], structure)
+    def _adopted(self, index: int, path: Path | None, structure: optree.PyTreeSpec, size: int, told: bool) -> "_KeptFile":
+        """What an earlier process has saved; without a path, in a file that is not there, or, if that was told, in a damaged one."""
+        file = _KeptFile(index, path, [], structure) if path is not None else _LostFile(index, self.path, told, structure)
         file.leaves, file.nbytes, file.written, file.folder, file.committed = None, size, Job(), self._opened(), True
         return file
 
@@ -424,6 +424,19 @@ class _KeptFile(File):
         return optree.tree_unflatten(self.structure, leaves)
 
 
+class _LostFile(_KeptFile):
+    """In place of the file of a state that was saved, and is in none of those that were found."""
+
+    def __init__(self, index: int, folder: Path, told: bool, structure: optree.PyTreeSpec) -> None:
+        super().__init__(index, folder / f"{index}.lost", [], structure)
+        self._folder, self._told = folder, told
+
+    def read(self) -> Any:
+        error = DamagedState(f"Disk: state {self.index} is in no file of {self._folder} that can be read back")
+        error.told = self._told
+        raise error
+
+
 class _KeptBatch(Batch):
     """A batch that the next point forces onto the disk itself."""
 
@@ -443,4 +456,4 @@ class _KeptBatch(Batch):
         sync_file(self.path)
 
     def read_leaves(self) -> list[Any]:
-        return read_leaves(self.path, self.number, self.folder.label(self.path.name))
+        return read_leaves(self.path, self.number, self.folder.label(self.path.name), self.what)

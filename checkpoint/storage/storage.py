@@ -11,7 +11,15 @@ __all__ = ["DamagedState", "Session", "Storage"]
 
 
 class DamagedState(OSError):
-    """A saved state cannot be read back: its file is gone, cut off, or altered."""
+    """A saved state cannot be read back: its file is gone, cut off, or altered.
+
+    Attributes
+    ----------
+    told : bool
+        Whether a warning has named the file already.
+    """
+
+    told = False
 
 
 class Session(ABC):

@@ -1,12 +1,14 @@
 """Disk(path, resume=True): killed at any moment, the same call ends with the same bits and repeats only what was lost."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -261,8 +263,13 @@ def test_damaged_states_are_computed_again(folder, end, damage, kind, monkeypatc
     assert files and not list(folder.glob("*.batch" if kind == "state" else "*.state"))
     for file in files:
         file.write_bytes(b"nothing") if damage == "altered" else file.unlink()
-    with pytest.warns(RuntimeWarning, match="is computed"):
+    with pytest.warns(RuntimeWarning, match="is computed") as warned:
         assert bits(Calls().run(storage=Disk(folder, resume=True, every=0), schedule=Revolve(3))) == EXPECTED
+    told = [str(warning.message) for warning in warned]
+    named = [Path(path) for text in told for path in re.findall(rf"{re.escape(str(folder))}[^:; ]+", text)]
+    assert set(named) <= set(files) and len(set(told)) == len(told), "a file that was there, and once"
+    if kind == "batch" and damage == "altered":
+        assert len(told) == len(named), "what was in a batch that was named is computed again without a word"
 
 
 def test_after_an_error_of_the_writer_nothing_more_is_written(folder, monkeypatch):
