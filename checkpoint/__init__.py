@@ -7,6 +7,7 @@ what it costs.
 
 from typing import TYPE_CHECKING
 
+from dualad import __all__ as _forward
 from dualad import __version__ as __version__
 from dualad.lazy import lazily as _lazily
 
@@ -55,6 +56,7 @@ _lazily(
         "sweep": "sweep Result Sweep",
         "tradeoff": "Tradeoff compare",
     },
+    {"dualad": " ".join(_forward), "dualad.testing": "check_derivatives differences"},
 )
 
 __all__ = [

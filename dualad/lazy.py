@@ -12,12 +12,21 @@ __all__ = ["lazily"]
 
 
 class LazyPackage(ModuleType):
-    """A package that knows in which room each of its public names is, and imports its rooms as they are asked for."""
+    """A package that knows in which room each of its public names is, and imports its rooms as they are asked for.
+
+    Where a name is one of another module, the error says of which. ``from package import name`` would put words of its own in place of
+    those of an AttributeError: it is told by its frame, and is raised an ImportError.
+    """
 
     def __getattr__(self, name: str) -> Any:
         room = vars(self)["__rooms__"].get(name, name)
         if name.startswith("_") or find_spec(f"{self.__name__}.{room}") is None:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
+            home = next((module for module, names in vars(self)["__elsewhere__"].items() if name in names), None)
+            hint = f"it is in {home}: from {home} import {name}"
+            if home is not None and sys._getframe(1).f_code.co_name == "_handle_fromlist":
+                raise ImportError(f"cannot import name {name!r} from {self.__name__!r}: {hint}", name=self.__name__)
+            text = f"module {self.__name__!r} has no attribute {name!r}"
+            raise AttributeError(text if home is None else f"{text}; {hint}", name=name, obj=self)
         module = import_module(f"{self.__name__}.{room}")
         setattr(self, name, module if name == room and name not in module.__all__ else getattr(module, name))
         return vars(self)[name]
@@ -31,8 +40,12 @@ class LazyPackage(ModuleType):
         return sorted({*super().__dir__(), *vars(self)["__rooms__"]})
 
 
-def lazily(package: str, rooms: dict[str, str]) -> None:
-    """Give a package names by room, ``{"room": "name other"}``, that are imported when they are first asked for."""
+def lazily(package: str, rooms: dict[str, str], elsewhere: dict[str, str]) -> None:
+    """Give a package names by room, ``{"room": "name other"}``, that are imported when they are first asked for.
+
+    What is `elsewhere`, by module, is not imported: errors point to it.
+    """
     module = sys.modules[package]
+    vars(module)["__elsewhere__"] = {home: frozenset(names.split()) for home, names in elsewhere.items()}
     vars(module)["__rooms__"] = {name: room for room, names in rooms.items() for name in names.split()}
     module.__class__ = LazyPackage

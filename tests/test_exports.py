@@ -53,6 +53,24 @@ def test_lazy_names_are_those_that_type_checkers_read(package):
         package.absent
 
 
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_errors_say_where_a_name_is(package):
+    for home, names in vars(package)["__elsewhere__"].items():
+        module = importlib.import_module(home)
+        assert names - set(package.__all__) == set(module.__all__) - set(package.__all__), "all of them, and no others"
+        rooms = {room.name for room in pkgutil.iter_modules(package.__path__)}
+        for name in names - set(package.__all__) - rooms:
+            hint = re.escape(f"it is in {home}: from {home} import {name}")
+            assert not hasattr(package, name)
+            with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute '{name}'; {hint}$"):
+                getattr(package, name)
+            with pytest.raises(ImportError, match=f"cannot import name '{name}' from '{package.__name__}': {hint}$"):
+                exec(f"from {package.__name__} import {name}")
+            exec(f"from {home} import {name}")
+    with pytest.raises(ImportError, match="cannot import name 'absent'"):
+        exec(f"from {package.__name__} import absent")
+
+
 #: what an import brings with it; the rest is imported when a name of it is asked for
 FEW = 75
 
