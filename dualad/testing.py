@@ -64,7 +64,7 @@ def check_derivatives(
 
     Notes
     -----
-    The differences are the five-point ones, of error O(step**4) (Abramowitz & Stegun 1964, 25.3.6).
+    The differences are the five-point ones, of error ``O(step**4)`` (Abramowitz & Stegun 1964, 25.3.6).
     """
     check_function(f, "check_derivatives")
     if order not in (1, 2):
@@ -115,7 +115,7 @@ def differences(
 
     Notes
     -----
-    Of error O(step**4) (Abramowitz & Stegun 1964, 25.3.6).
+    Of error ``O(step**4)`` (Abramowitz & Stegun 1964, 25.3.6).
     """
     largest = max((float(np.max(np.abs(x), initial=0.0)) for x in leaves), default=0.0)
     h = (precision(leaves) ** 0.2 if step is None else step) * max(1.0, largest)

@@ -49,6 +49,7 @@ def interrupted(call, number):
         return local
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # without which 3.12 traces none
     sys.settrace(entered)
     try:
         call()
