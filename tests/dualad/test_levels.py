@@ -60,6 +60,7 @@ def interrupted(call, number):
     return False
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="not every instruction is traced there")
 @pytest.mark.parametrize("name", CALLS)
 def test_an_interrupt_leaves_the_error_state(name):
     call = CALLS[name]
