@@ -156,6 +156,19 @@ def test_the_adjoint_of_parts_that_are_moved_one_by_one_moves_them_back():
     assert text.count("for ") == 1 and "+ 0.0" not in text and "= np." not in text.removeprefix(HEADER)
 
 
+def test_adjoints_of_quotients_divide_once():
+    x, y, g = np.random.default_rng(6).uniform(0.5, 2.0, (3, 4, 3))
+    y[0] = [0.0, np.inf, np.nan]
+    for f, divisions in ((lambda x, y: x / y, 2), (lambda x, y: 0.5 / y * x, 1), (lambda x, y: x / (1.0 / y), 3)):
+        pull = pullback(traced(f, x, y), [x, y], [True, True], [g])
+        del pull.outputs[2:]
+        plain, short = (optimised(pull, exact=False, adjoint=adjoint) for adjoint in (False, True))
+        assert fns(short).count(np.divide) == divisions < fns(plain).count(np.divide)
+        with np.errstate(all="ignore"):
+            for got, expected in zip(short.run(x, y, g), pull.run(x, y, g), strict=True):
+                np.testing.assert_allclose(got, expected, rtol=1e-15)
+
+
 def test_what_is_cleared_and_put_back_stays_as_it_is():
     """The adjoint of an assignment that adds: two updates of a part, of which nothing is left."""
 
