@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from operator import itemgetter
 from types import FunctionType
 from typing import Any
 
@@ -206,34 +207,64 @@ class Native:
 
     def by_steps(self):
         """Return the function that runs parts and calls in order, and holds all values by node."""
-        plan, nodes = self.plan, self.plan.nodes
-        inputs = [nodes[value] for value in plan.program.inputs]
+        plan = self.plan
+        inputs = [plan.nodes[value] for value in plan.program.inputs]
         constants = {node: prepared(node, node.form.array) for node in self.emitted.constants}
         compiled = dict(zip(self.emitted.parts, self.functions, strict=True))
         finish = [finisher(node, plan.nodes, out) for node, out in zip(self.outputs, plan.program.outputs, strict=True)]
         made = [node for node in self.emitted.names if node in plan.stored]
+        fitting = {*constants, *(node for node in made if not isinstance(node.form, Made))}
+
+        def part(k):
+            function, blocks = compiled[k], self.emitted.blocks.get(k)
+            buffers = [(node, node in fitting) for node in self.buffers[k]]
+
+            def run(held):
+                arguments = [held[node] if fits else prepared(node, held[node]) for node, fits in buffers]
+                if blocks is None:
+                    function(*arguments)
+                else:
+                    self.run(function, blocks, arguments)
+
+            return run
+
+        steps = [part(k) if k in compiled else called(step.form.operation, plan.nodes) for k, step in enumerate(plan.steps)]
 
         def call(*given):
             held: dict[Node, Any] = dict(constants)
             held.update(zip(inputs, given, strict=True))
             held.update((node, np.empty(node.shape, node.dtype)) for node in made)
-            for k, step in enumerate(plan.steps):
-                if k in compiled:
-                    arguments = [prepared(node, held[node]) for node in self.buffers[k]]
-                    if k in self.emitted.blocks:
-                        self.run(compiled[k], self.emitted.blocks[k], arguments)
-                    else:
-                        compiled[k](*arguments)
-                    continue
-                operation = step.form.operation
-                args, kwargs = (map_values(lambda value: as_value(value, held, nodes), part) for part in (operation.args, operation.kwargs))
-                with np.errstate(all="ignore"):
-                    out = operation.call(*args, **kwargs)
-                for value, x in zip(operation.outputs, out if operation.several else (out,), strict=True):
-                    held[nodes[value]] = np.asarray(x) if isinstance(nodes[value].form, Made) else x
+            with np.errstate(all="ignore"):
+                for step in steps:
+                    step(held)
             return tuple([last(held) for last in finish])
 
         return call
+
+
+def called(operation, nodes):
+    """Return the function that calls an operation with what is held, by node, and holds the results."""
+    results = [(nodes[value], isinstance(nodes[value].form, Made)) for value in operation.outputs]
+    takes = [taken(arg, nodes) for arg in operation.args]
+    named = {name: taken(arg, nodes) for name, arg in operation.kwargs.items()}
+
+    def run(held):
+        out = operation.call(*[take(held) for take in takes], **{name: take(held) for name, take in named.items()})
+        for (node, made), x in zip(results, out if operation.several else (out,), strict=True):
+            held[node] = np.asarray(x) if made else x
+
+    return run
+
+
+def taken(arg, nodes):
+    """Return the function of what is held, by node, that gives an argument."""
+    if not values_in(arg):
+        return lambda held: arg
+    if type(arg) is Value and arg.kind == "array" and arg.ndim:
+        node = nodes[arg]
+        if memory_of(node) is node and not isinstance(node.form, Fill) and getattr(node.form, "array", None) is None:
+            return itemgetter(node)
+    return lambda held: map_values(lambda value: as_value(value, held, nodes), arg)
 
 
 def kind_of(node):
