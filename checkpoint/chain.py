@@ -28,6 +28,7 @@ from .leaves import lifted, on_primals
 from .link import record
 from .links import Links, Stacked
 from .schedules import CTZ, Schedule
+from .schedules.schedule import check_schedule
 from .stats import Stats, filled_stats
 from .storage import Memory, Storage
 from .storage.states import copy_state
@@ -195,6 +196,8 @@ def chain(
         max_steps = whole_number(max_steps, where="chain", argument="max_steps", least=0, hint="give the largest number of steps")
         if until is None:
             raise TypeError("chain: max_steps goes with until; with a known length give steps only")
+    if schedule is not None:
+        check_schedule(schedule, "chain")
     if block is not None:
         block = whole_number(block, where="chain", argument="block", least=1, hint="give the number of steps of a compiled call")
         if not isinstance(source, Jit):

@@ -124,18 +124,7 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False,
     >>> grad(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
     array([2., 6.])
     """
-    check_function(f, "grad")
-
-    @wraps(f)
-    def differentiated(*args, **kwargs):
-        try:
-            recording, gradient = recorded_gradient(f, argnums, args, kwargs, "grad", nan_safe, has_aux)
-        except Exception as error:
-            trim(error)
-            raise
-        return (gradient, recording.aux) if has_aux else gradient
-
-    return differentiated
+    return gradient_for(f, argnums, "grad", nan_safe, has_aux)
 
 
 @overload
@@ -378,13 +367,29 @@ def hvp(f: Callable[[X], Any], x: X, v: X, *, nan_safe: bool = False) -> X:
     array([10.,  6.])
     """
     try:
-        return jvp(grad(f, nan_safe=nan_safe), (x,), (v,), nan_safe=nan_safe)[1]
+        return jvp(gradient_for(f, 0, "hvp", nan_safe), (x,), (v,), nan_safe=nan_safe)[1]
     except Exception as error:
         trim(error)
         raise
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def gradient_for(f, argnums, where, nan_safe, has_aux=False):
+    """Return what `grad` does, in which errors name the verb `where`."""
+    check_function(f, where)
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            recording, gradient = recorded_gradient(f, argnums, args, kwargs, where, nan_safe, has_aux)
+        except Exception as error:
+            trim(error)
+            raise
+        return (gradient, recording.aux) if has_aux else gradient
+
+    return differentiated
 
 
 def dense_jacobian(f, argnums, chunk, holomorphic, nan_safe, has_aux):

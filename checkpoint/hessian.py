@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from dualad.hessian import SYMMETRIC
 from dualad.hints import Argnums, Chunk, Element, Rest
 from dualad.jacobian import jacobian, refuse_verify
-from dualad.seeding import check_chunk, check_function
+from dualad.seeding import check_chunk
 from dualad.sparse.compressed import Colored, Compressed
 from dualad.sparse.verbs import sparse_function
 
-from .gradient import grad
+from .gradient import gradient_for
 
 __all__ = ["hessian"]
 
@@ -70,9 +70,8 @@ def hessian(
     6
     """
     refuse_verify(sparsity, verify, "hessian")
-    check_function(f, "hessian")
     check_chunk(chunk, "hessian")
-    slope = grad(f, argnums, nan_safe=nan_safe)
+    slope = gradient_for(f, argnums, "hessian", nan_safe)
     if sparsity is None:
         return jacobian(slope, argnums, chunk, nan_safe=nan_safe)
     colored = Colored(f, argnums, sparsity, "symmetric", SYMMETRIC, "hessian", order=2)

@@ -23,7 +23,7 @@ from .traced import Traced
 __all__ = ["LAZY", "VERBS", "Lazy", "lifted", "like_chunks", "outside"]
 
 #: verbs that take dask arrays
-VERBS = ("jvp", "vjp", "grad", "value_and_grad", "linearize", "Dual")
+VERBS = ("jvp", "vjp", "grad", "value_and_grad", "hvp", "linearize", "Dual")
 
 
 class Bottom(Level):

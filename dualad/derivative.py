@@ -225,15 +225,15 @@ def tangent_of(f, nan_safe):
     return lambda x: jvp(f, (x,), (1.0,), nan_safe=nan_safe)[1]
 
 
-def direction_for(leaf, direction):
+def direction_for(leaf, direction, where="jvp"):
     """Return a direction in the dtype of its primal; one of another shape raises."""
     if type(direction) is np.ndarray is type(leaf) and direction.dtype is leaf.dtype and direction.shape == leaf.shape:
         return direction
     if shape_of(leaf) != shape_of(direction):
-        raise ValueError(f"jvp: a tangent has shape {shape_of(direction)}, its primal {shape_of(leaf)}: they must be equal")
+        raise ValueError(f"{where}: a tangent has shape {shape_of(direction)}, its primal {shape_of(leaf)}: they must be equal")
     dtype, now = dtype_of(leaf), dtype_of(direction)
     if dtype.kind != "c" and now.kind == "c":
-        raise TypeError("jvp: a tangent is complex and its primal real: give the primal a complex dtype")
+        raise TypeError(f"{where}: a tangent is complex and its primal real: give the primal a complex dtype")
     if type(leaf) is Lazy:
         direction = like_chunks(direction, leaf)
     if type(leaf) is np.ndarray and not isinstance(direction, np.ndarray | Handle):  # a 0-d array and a number
@@ -254,8 +254,9 @@ def zero_like(value):
 def check_number(x, where):
     shape = shape_of(x) if not isinstance(x, tuple | list | dict) else None
     if shape != ():
+        verb = "value_and_" * where.startswith("value_and_")
         what = f"has shape {shape}" if shape else f"is a {type(x).__name__}"
         raise TypeError(
-            f"{where}: x {what}, and a derivative is with respect to one number: use gradient (f returns a number), "
-            f"jacobian, or jvp along one direction"
+            f"{where}: x {what}, and a derivative is with respect to one number: use {verb}gradient (f returns a number), "
+            f"{verb}jacobian, or jvp along one direction"
         )

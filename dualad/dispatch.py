@@ -320,9 +320,18 @@ def array(values: Any, dtype: Any = None) -> Any:
     if isinstance(values, np.ndarray) and values.dtype == object:
         packed = np.reshape(array(values.ravel().tolist()), values.shape) if values.size else values.astype(float)
     elif holds_traced(values):
-        packed = np.stack([array(value) for value in values])
+        rows = [array(value) for value in values]
+        shapes = dict.fromkeys(map(np.shape, rows))
+        if len(shapes) > 1:
+            raise ValueError(f"array: the rows have the shapes {', '.join(map(str, shapes))}: they must be equal")
+        packed = np.stack(rows)
+    elif isinstance(values, Handle):
+        packed = values
     else:
-        packed = values if isinstance(values, Handle) else np.asarray(values)
+        try:
+            packed = np.asarray(values)
+        except ValueError as error:
+            raise ValueError(f"array: the rows differ in shape ({error})") from None
     return packed if dtype is None else packed.astype(dtype)
 
 

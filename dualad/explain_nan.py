@@ -72,7 +72,10 @@ def first_report(f, args, tangents):
         f(
             *optree.tree_unflatten(
                 structure,
-                [make_dual(leaf, direction_for(leaf, direction), level) for leaf, direction in zip(leaves, directions, strict=True)],
+                [
+                    make_dual(leaf, direction_for(leaf, direction, "explain_nan"), level)
+                    for leaf, direction in zip(leaves, directions, strict=True)
+                ],
             )
         )
     return level.report

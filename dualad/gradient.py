@@ -76,18 +76,7 @@ def gradient(
     >>> gradient(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
     array([2., 6.])
     """
-    pair = with_value(f, argnums, chunk, nan_safe, has_aux, "gradient")
-
-    @wraps(f)
-    def differentiated(*args, **kwargs):
-        try:
-            value, grad = pair(*args, **kwargs)
-        except Exception as error:
-            trim(error)
-            raise
-        return (grad, value[1]) if has_aux else grad
-
-    return differentiated
+    return gradient_for(f, argnums, chunk, nan_safe, has_aux, "gradient")
 
 
 @overload
@@ -148,6 +137,22 @@ def value_and_gradient(
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def gradient_for(f, argnums, chunk, nan_safe, has_aux, where):
+    """Return what `gradient` does, in which errors name the verb `where`."""
+    pair = with_value(f, argnums, chunk, nan_safe, has_aux, where)
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            value, grad = pair(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+        return (grad, value[1]) if has_aux else grad
+
+    return differentiated
 
 
 def with_value(f, argnums, chunk, nan_safe, has_aux, where):

@@ -7,7 +7,7 @@ from typing import Any, Concatenate, Literal, overload
 
 from numpy.typing import NDArray
 
-from .gradient import gradient
+from .gradient import gradient_for
 from .hints import Argnums, Chunk, Element, Rest
 from .jacobian import jacobian, refuse_verify
 from .seeding import check_chunk, check_function
@@ -72,7 +72,7 @@ def hessian(
     """
     refuse_verify(sparsity, verify, "hessian")
     if sparsity is None:
-        return jacobian(gradient(f, argnums, chunk, nan_safe=nan_safe), argnums, chunk, nan_safe=nan_safe)
+        return jacobian(gradient_for(f, argnums, chunk, nan_safe, False, "hessian"), argnums, chunk, nan_safe=nan_safe)
     check_function(f, "hessian")
     check_chunk(chunk, "hessian")
     slope = Transposed(f, argnums, "hessian", INSTEAD).gradient

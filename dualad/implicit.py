@@ -76,7 +76,13 @@ def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result]) -> Cal
             raise ValueError(f"implicit: the residual has shape {np.shape(error)}, the solution {np.shape(x)}: they must be of one size")
         shape, size = np.shape(x), int(np.size(primal(x)))
         slope = np.reshape(jacobian(lambda y: residual(y, *below))(x), (size, size))
-        return x - np.reshape(np.linalg.solve(slope, np.reshape(error - strip(error, top), (size,))), shape)
+        try:
+            newton = np.linalg.solve(slope, np.reshape(error - strip(error, top), (size,)))
+        except np.linalg.LinAlgError:
+            raise np.linalg.LinAlgError(
+                "implicit: the Jacobian of the residual by x is singular at the solution, which has no derivative there"
+            ) from None
+        return x - np.reshape(newton, shape)
 
     return solved  # type: ignore[return-value]
 

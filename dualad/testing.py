@@ -117,6 +117,8 @@ def differences(
     -----
     Of error ``O(step**4)`` (Abramowitz & Stegun 1964, 25.3.6).
     """
+    if len(directions) != len(leaves):
+        raise ValueError(f"differences: there are {len(directions)} directions for {len(leaves)} leaves: give one for each, or None")
     largest = max((float(np.max(np.abs(x), initial=0.0)) for x in leaves), default=0.0)
     h = (precision(leaves) ** 0.2 if step is None else step) * max(1.0, largest)
     moved = [f([x if v is None else shifted(x, k * h * v) for x, v in zip(leaves, directions, strict=True)]) for k in (-2, -1, 1, 2)]

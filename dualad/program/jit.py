@@ -113,6 +113,8 @@ def jit(
         raise ValueError(f"jit: backend is {backend!r}: give one of {', '.join(map(repr, BACKENDS))}, or None{missing}")
     if threads is not None and (type(threads) is not int or threads < 1):
         raise ValueError(f"jit: threads is {threads!r}: give the number of threads, 1 or more, or None")
+    if type(cache_size) is not int or cache_size < 1:
+        raise ValueError(f"jit: cache_size is {cache_size!r}: give the number of programs to keep, 1 or more")
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     return Jit(f, numbers, names, backend, cache_size, threads)

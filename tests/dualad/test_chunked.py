@@ -171,7 +171,7 @@ def test_branches_compute_the_value():
 def test_other_verbs_name_those_that_take_them():
     d = lazy(X)
     for verb in (jacobian(np.sin), gradient(np.sum), hessian(np.sum), reverse_jacobian(np.sin)):
-        with pytest.raises(TypeError, match="is a dask array, which jvp, vjp, grad, value_and_grad and linearize take"):
+        with pytest.raises(TypeError, match="is a dask array, which jvp, vjp, grad, value_and_grad, hvp and linearize take"):
             verb(d)
     with pytest.raises(TypeError, match="is a dask array"):
         next(dualad.jacobian_columns(np.sin, d))

@@ -198,7 +198,7 @@ def test_types_of_derivatives():
 @pytest.mark.parametrize(
     ("x", "match"),
     [
-        (np.ones(3), r"x has shape \(3,\).*use gradient"),
+        (np.ones(3), r"x has shape \(3,\).*use (value_and_)?gradient"),
         ([1.0], "x is a list"),
         ((1.0, 2.0), "jacobian"),
         ({"a": 1.0}, "jvp along one direction"),
