@@ -106,7 +106,8 @@ def test_version(package):
 def test_a_reader_that_has_enough_is_no_error(words):
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([sys.executable, *words.split()], stdout=write, stderr=subprocess.PIPE)
+    environment = dict(os.environ)  # readline, which pytest imports, sets COLUMNS behind it
+    done = subprocess.run([sys.executable, *words.split()], stdout=write, stderr=subprocess.PIPE, env=environment)
     os.close(write)
     assert done.returncode == 0 and done.stderr == b""
 

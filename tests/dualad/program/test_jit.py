@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import random
@@ -311,6 +312,15 @@ def test_clocks_of_libraries_and_under_a_profiler():
         assert sys.getprofile() is profiler and seen
     finally:
         sys.setprofile(None)
+
+
+def test_clocks_of_callbacks_of_the_collector_are_not_the_functions():
+    seen = []
+    gc.callbacks.append(callback := lambda phase, info: seen.append(time.perf_counter()))
+    try:
+        assert jit(lambda x: (gc.collect(), x + 1.0)[1])(1.0) == 2.0 and seen
+    finally:
+        gc.callbacks.remove(callback)
 
 
 def test_clocks_of_installed_packages_are_found_in_another_second(monkeypatch, tmp_path):
