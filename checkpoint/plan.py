@@ -114,7 +114,8 @@ def plan(
     >>> plan(100_000, "8 MB", "2 GB", step_seconds=0.1, save_seconds=0.01).schedule
     Tiered(memory_slots=244, disk_slots=215)
     >>> print(plan(1_000_000, 24, "256 kB", step_seconds=2e-8, call_seconds=2e-5).reason)
-    256 kB hold 10,660 states of 24 B: 123 blocks of 8,192 compiled steps, 123 states between them saved, 2.01 evaluations of every step
+    256 kB hold 10,660 states of 24 B: 123 blocks of 8,131 compiled steps, 123 states between them saved,
+    2.00 evaluations of every step
     """
     if steps is not None:
         steps = whole_number(steps, where="plan", argument="steps", least=0, hint="give the length of the chain, or None")

@@ -83,8 +83,9 @@ def profile(
 
     A foreign engine's step with its pull; with ``record`` also a schedule that keeps records of steps:
 
-    >>> table = profile(lambda k, x: x / 3 + 2, 1.0, pull=lambda k, x, g: g / 3, seed=1.0, steps=10, schedules=[Mixed(3)],
-    ...                 record=lambda k, x: (x / 3 + 2, lambda g: g / 3))
+    >>> record = lambda k, x: (x / 3 + 2, lambda g: g / 3)
+    >>> foreign = {"pull": lambda k, x, g: g / 3, "seed": 1.0, "record": record}
+    >>> table = profile(lambda k, x: x / 3 + 2, 1.0, **foreign, steps=10, schedules=[Mixed(3)])
     >>> [(row.advances, row.measured.advances, row.measured.peak_states) for row in table.rows]
     [(9, 10, 3)]
     """

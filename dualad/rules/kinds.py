@@ -209,7 +209,9 @@ def joined(
     >>> @dualad.primitive
     ... def ends(x, y):
     ...     return np.stack([x[0], y[-1]])
-    >>> _ = dualad.rules.joined(ends, lambda i, g, x, y: np.concatenate([g[:1], 0.0 * x[1:]] if i == 0 else [0.0 * y[1:], g[1:]]))
+    >>> def cotangent(i, g, x, y):
+    ...     return np.concatenate([0.0 * y[1:], g[1:]] if i else [g[:1], 0.0 * x[1:]])
+    >>> _ = dualad.rules.joined(ends, cotangent)
     >>> dualad.jacobian(lambda x: ends(x, x**2))(np.array([1.0, 3.0]))
     array([[1., 0.],
            [0., 6.]])
