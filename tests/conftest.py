@@ -27,7 +27,7 @@ def pytest_runtest_setup():
     np.seterr(divide="warn", over="warn", under="ignore", invalid="warn")
 
 
-@pytest.fixture(params=["small", "large"])
+@pytest.fixture(params=["small", pytest.param("large", marks=pytest.mark.long)])
 def entries(request, monkeypatch):
     """Run a test twice: with the short paths of small arrays, and with those of large ones, for arrays of any size."""
     if request.param == "large":

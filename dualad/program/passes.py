@@ -319,7 +319,7 @@ def shared(program: Program) -> Program:
             return None
         if fn is np.divide and type(args[1]) is Value and args[1].shape == out.shape and args[1].dtype == out.dtype:
             x, y = args
-            if type(x) is float and x and y not in numbers:
+            if type(x) is float and 1e-100 < abs(x) < 1e100 and y not in numbers:  # of others, one by the number may leave the range
                 numbers[y] = out, 1.0 / x
             elif type(x) is Value and y in numbers:
                 inverse, scale = numbers[y]

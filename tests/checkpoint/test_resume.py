@@ -121,6 +121,7 @@ def interrupted_everywhere(schedule, end, folder, **options):
     assert not folder.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 @settings(max_examples=8)
 @given(data=st.data())
@@ -131,6 +132,7 @@ def test_only_what_was_lost_is_repeated(tmp_path_factory, schedule, data):
     interrupted_everywhere(schedule, end, tmp_path_factory.mktemp("at") / "folder")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", UNKNOWN, ids=repr)
 @settings(max_examples=8)
 @given(data=st.data())

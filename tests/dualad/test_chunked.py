@@ -84,11 +84,12 @@ def outcome(sample, fn, mode):
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 @pytest.mark.parametrize("fn", CHOSEN, ids=public_name)
 @pytest.mark.filterwarnings("ignore")
 def test_derivatives_are_numpys_or_refused_by_name(fn, mode):
-    outcomes = [outcome(sample, fn, mode) for sample in CHOSEN[fn]]
+    outcomes = [outcome(sample, fn, mode) for sample in CHOSEN[fn][: None if mode == "forward" else 1]]
     if mode == "forward" and (fn in CALLS or isinstance(ROWS.get(fn), Elementwise)) and public_name(fn) not in UNSAMPLED:
         assert any(outcomes) or any(outcome(sample, fn, mode) for sample in SAMPLES[fn])
 

@@ -8,7 +8,7 @@ from programs import LAYOUTS, Program, differences, layout
 
 from dualad.rules.memory import copied, empty_as
 
-PROGRAMS, BLOCK = 300, 30
+PROGRAMS, BLOCK = 210, 30
 
 FIXED = [
     ("a small view of a large array", (20, 20), ["v1 = x[:, 0].ravel()", "v1 *= 3.0"]),

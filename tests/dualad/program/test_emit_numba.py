@@ -122,6 +122,7 @@ PLAIN = {np.add, np.subtract, np.multiply, np.divide, np.negative, np.square, np
          np.sin,         np.exp, np.logical_and, np.logical_not, np.bitwise_or, np.invert, np.sqrt}  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int32, np.bool_, np.complex128])
 def test_every_map_gives_what_numpy_gives(dtype):
     """All elementwise functions on special values in one program."""

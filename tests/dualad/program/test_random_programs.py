@@ -80,6 +80,7 @@ def program(seed):
     return f
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("seed", range(24))
 def test_random_programs(seed, backend):

@@ -51,8 +51,10 @@ def test_a_compiled_row_is_the_eager_one(fn, backend):
         def inexact(*leaves):
             return [leaf for leaf, kept in zip(leaves_of(compiled(*leaves)), case.inexact, strict=True) if kept]
 
-        assert_same(jvp(inexact, tuple(case.leaves), tuple(case.v))[1], case.pushed, case.precise, what)
-        assert_same(list(vjp(inexact, *case.leaves)[1](case.g)), case.pulled, case.precise, what)
+        if k % 2 == 0:  # of the first sample both modes, of the others one in turn
+            assert_same(jvp(inexact, tuple(case.leaves), tuple(case.v))[1], case.pushed, case.precise, what)
+        if k == 0 or k % 2:
+            assert_same(list(vjp(inexact, *case.leaves)[1](case.g)), case.pulled, case.precise, what)
 
 
 @rows
