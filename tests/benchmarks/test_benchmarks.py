@@ -146,7 +146,7 @@ def test_large_state_agrees_with_the_adjoint_by_hand():
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="resident memory begins anew only on Linux")
 def test_storage_shows_limits_and_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    run = quick("storage", "--peers", "CTZ,on disk")
+    run = quick("storage", "--peers", "CTZ,on disk,Revolve(20)")
     assert run.returncode == 0, run.stderr
     heads = [cells(line) for line in run.stdout.splitlines() if line.startswith("|") and "difference" in line]
     assert [any(title.startswith("limit") for title in head) for head in heads] == [True] * 4
