@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from on_disk import written
 
 from checkpoint.actions import Save
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
@@ -92,15 +93,6 @@ def test_lossy_compression_has_an_error_of_single_precision():
 # ------------------------------------------------------------------------------------------------------------- damage
 
 
-def on_disk(session):
-    """Have every state written, and none in main memory."""
-    for file in session._files.values():
-        session._start(file)
-        file.written.result(timeout=10)
-        file.leaves = None
-    session._resident.clear()
-
-
 def alter(file):
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
@@ -116,7 +108,7 @@ DAMAGE = {"cut off": lambda file: os.truncate(file, 100), "altered": alter, "gon
 def test_a_damaged_file_costs_advances_and_not_the_gradient(damage, which, schedule, tmp_path):
     sweep = Sweep(step, X0, steps=23, schedule=schedule, storage=Disk(tmp_path))
     sweep.forward()
-    on_disk(getattr(sweep._session, "disk", sweep._session))
+    written(getattr(sweep._session, "disk", sweep._session))
     files = sorted(tmp_path.glob("*/*.state"))
     chosen = files if which == "all" else [files[i] for i in which]
     for file in chosen:
@@ -134,7 +126,7 @@ def test_a_damaged_state_is_computed_again_once(tmp_path):
     sweep = Sweep(step, X0, steps=23, schedule=Revolve(3), storage=Disk(tmp_path))
     sweep.forward()
     clean = run(schedule=Revolve(3)).stats
-    on_disk(sweep._session)
+    written(sweep._session)
     files = sorted(tmp_path.glob("*/*.state"))
     alter(files[2])
     first, second, third = (int(file.stem) for file in files)

@@ -5,6 +5,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+from interrupting import interrupted
 
 import dualad
 from checkpoint import chain, grad, vjp
@@ -32,34 +33,6 @@ CALLS = {
 }
 
 
-def interrupted(call, number):
-    """Return whether there is an instruction of this number of what sets the error state: before it, there is an interrupt."""
-    passed = count()
-
-    def local(frame, event, argument):
-        if event == "opcode" and next(passed) == number:
-            sys.settrace(None)
-            raise KeyboardInterrupt
-        return local
-
-    def entered(frame, event, argument):
-        if frame.f_code not in WATCHED:
-            return None
-        frame.f_trace_opcodes = True
-        return local
-
-    before = sys.gettrace()
-    sys._getframe().f_trace_opcodes = True  # without which 3.12 traces none
-    sys.settrace(entered)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="not every instruction is traced there")
 @pytest.mark.parametrize("name", CALLS)
 def test_an_interrupt_leaves_the_error_state(name):
@@ -68,7 +41,7 @@ def test_an_interrupt_leaves_the_error_state(name):
     with np.errstate(divide="raise", over="ignore", invalid="warn", under="print"):
         before = np.geterr()
         for number in count(0, {"derivative": 1, "pullback": 1, "compiled chain": 23}.get(name, 7)):
-            hit = interrupted(call, number)
+            hit = interrupted(call, number, WATCHED.__contains__)
             now = np.geterr()
             np.seterr(**before)
             assert now == before, number

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from on_disk import written
 
 from checkpoint.storage import DamagedState, Disk, Session, Storage
 from checkpoint.storage import background as module
@@ -34,15 +35,6 @@ def session(tmp_path):
     session.clear()
     assert os.listdir(tmp_path) == []
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("checkpoint-")]
-
-
-def written(session):
-    """Have the thread write everything, and keep nothing in main memory."""
-    for file in session._files.values():
-        session._start(file)
-        file.written.result(timeout=10)
-        file.leaves = None
-    session._resident.clear()
 
 
 def test_states_come_back_as_they_were(session):

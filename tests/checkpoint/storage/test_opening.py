@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from interrupting import interrupted
 
 import checkpoint.storage
 from checkpoint.storage.files import read_label, read_leaves, sync_file, write_leaves
@@ -67,40 +68,16 @@ def names(code):
     return {step.offset: step.opname for step in dis.get_instructions(code)}
 
 
-def interrupted(call, number):
-    """Return whether there is a place of this number in the room of storage where CPython looks for signals: there, there is an interrupt.
+def watched(code):
+    return code.co_filename.startswith(ROOM) and code.co_name != "close"
+
+
+def looks(code, previous):
+    """Return whether CPython looks for signals behind an instruction.
 
     It looks where a function begins and behind calls; elsewhere, as between a lock that is taken and its block, no interrupt can come.
     """
-    passed, last = count(), {}
-
-    def local(frame, event, argument):
-        if event == "opcode":
-            before = last.get(frame, "RESUME")
-            last[frame] = names(frame.f_code)[frame.f_lasti]
-            if before.startswith(("CALL", "RESUME")) and next(passed) == number:
-                sys.settrace(None)
-                last.clear()
-                raise KeyboardInterrupt
-        return local
-
-    def entered(frame, event, argument):
-        if not frame.f_code.co_filename.startswith(ROOM) or frame.f_code.co_name == "close":
-            return None
-        frame.f_trace_opcodes = True
-        return local
-
-    before = sys.gettrace()
-    sys._getframe().f_trace_opcodes = True  # without which 3.12 traces none
-    sys.settrace(entered)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-        last.clear()
-    return False
+    return previous is None or names(code)[previous].startswith(("CALL", "RESUME"))
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="not every instruction is traced there")
@@ -112,7 +89,7 @@ def test_an_interrupt_leaves_no_file_open(tmp_path, name):
     write_leaves(tmp_path / "b.state", 0, [1.0])
     for number in count(0, 7 if name == "folder" else 1):
         before = len(os.listdir("/dev/fd"))
-        hit = interrupted(lambda: CALLS[name](tmp_path), number)
+        hit = interrupted(lambda: CALLS[name](tmp_path), number, watched, looks)
         assert len(os.listdir("/dev/fd")) == before and not HELD and not GUARD._is_owned(), number
         (tmp_path / "manifest.json.tmp").unlink(missing_ok=True)
         if not hit:
