@@ -7,6 +7,8 @@ function without a form is looped over the K directions, which is right but slow
 
 from __future__ import annotations
 
+from math import prod
+
 from .calling import signature
 from .indexing import cast, getitem, is_basic, restate, scatter
 from .kinds import Abstract, strong_multiply
@@ -17,6 +19,8 @@ from .shapes import blank, select, surround
 from .sparse import times_sparse
 
 __all__ = ["FORMS", "aligned", "elementwise_form", "last_kept"]
+
+BLAS = 50_000  # products from which an einsum of two arrays is quicker where NumPy looks for a product of matrices in it
 
 
 def aligned(t, ndim):
@@ -153,28 +157,34 @@ def roll_form(fn, args, kwargs, batched):
 
 
 def matmul_form(fn, args, kwargs, batched):
+    """Multiply; what meets one vector or matrix K times is one product of matrices, which reads that once."""
     if len(batched) == 2 or kwargs:
         return NotImplemented
     a, b = args
     a_ndim, b_ndim = (np.ndim(x) - (i in batched) for i, x in enumerate(args))
-    a, b = (a[..., None, :] if a_ndim == 1 else a), (b[..., :, None] if b_ndim == 1 else b)
-    rank = max(a_ndim, b_ndim, 2)
-    if 0 in batched:
-        a = aligned(a, rank)
-    else:
-        b = aligned(b, rank)
-    ans = np.matmul(a, b)
+    if 1 in batched and b_ndim == 1:
+        *rows, n = np.shape(a)
+        return np.reshape(np.matmul(b, np.transpose(np.reshape(a, (prod(rows), n)))), (b.shape[0], *rows))
+    if 0 in batched and b_ndim <= 2:
+        *rows, n = a.shape
+        return np.reshape(np.matmul(np.reshape(a, (prod(rows), n)), b), (*rows, *np.shape(b)[1:]))
     if a_ndim == 1:
-        ans = ans[..., 0, :]
-    if b_ndim == 1:
-        ans = ans[..., 0]
-    return ans
+        return np.moveaxis(np.matmul(a, b), -2, 0) if 0 in batched else np.matmul(a, b)
+    rank = max(a_ndim, b_ndim)
+    return np.matmul(aligned(a, rank), b) if 0 in batched else np.matmul(a, aligned(b, rank))
 
 
 def dot_form(fn, args, kwargs, batched):
-    if any(np.ndim(x) == (i in batched) for i, x in enumerate(args)) or np.ndim(args[1]) - (1 in batched) > 2:
+    if len(batched) == 2 or kwargs:
         return NotImplemented
-    return matmul_form(np.matmul, args, kwargs, batched)
+    a_ndim, b_ndim = (np.ndim(x) - (i in batched) for i, x in enumerate(args))
+    if not a_ndim or not b_ndim:
+        return elementwise_form(np.multiply, args, kwargs, batched)
+    if b_ndim <= 2:
+        return matmul_form(np.matmul, args, kwargs, batched)
+    a, b = args
+    ans = np.tensordot(a, b, (np.ndim(a) - 1, np.ndim(b) - 2))
+    return np.moveaxis(ans, a_ndim - 1, 0) if 1 in batched else ans
 
 
 def einsum_form(fn, args, kwargs, batched):
@@ -183,7 +193,14 @@ def einsum_form(fn, args, kwargs, batched):
     letter = next(c for c in "KZYXWVUTSRQPONMLJIHGFEDCBAkzyxwvutsrqponmljihgfedcba" if c not in subscripts)
     inputs, output = subscripts.split("->")
     terms = [letter + term if i in batched else term for i, term in enumerate(inputs.split(","))]
+    if len(args) == 2 and all(type(x) is np.ndarray for x in args) and operations(terms, args) > BLAS:
+        kwargs = {"optimize": ["einsum_path", (0, 1)], **kwargs}
     return fn(*args, **{**kwargs, "subscripts": ",".join(terms) + "->" + letter + output})
+
+
+def operations(terms, operands):
+    """Return how many products an einsum sums."""
+    return prod({c: n for term, x in zip(terms, operands, strict=True) for c, n in zip(term, x.shape, strict=True)}.values())
 
 
 def getitem_form(fn, args, kwargs, batched):

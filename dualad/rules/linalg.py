@@ -20,10 +20,14 @@ def mT(a):
 # --- products ---------------------------------------------------------------------------------------------------------------
 
 
+def dense(g):
+    """Return a cotangent that BLAS takes: not broadcast, as of a sum."""
+    return np.ascontiguousarray(g) if type(g) is np.ndarray and 0 in g.strides else g
+
+
 def as_matrix_cotangent(g, a, b):
     """Return the cotangent of a matmul with the axes that vectors among the factors lack."""
-    if type(g) is np.ndarray and 0 in g.strides:  # broadcast, as of a sum: BLAS does not take it
-        g = np.ascontiguousarray(g)
+    g = dense(g)
     if ndim_of(b) == 1:
         g = np.expand_dims(g, -1)
     return np.expand_dims(g, -2) if ndim_of(a) == 1 else g
@@ -32,6 +36,8 @@ def as_matrix_cotangent(g, a, b):
 def matmul_first(g, a, b):
     if ndim_of(a) == 1 == ndim_of(b):
         return g * b
+    if ndim_of(a) == 1 and ndim_of(b) == 2:
+        return np.matmul(dense(g), mT(b))
     g = as_matrix_cotangent(g, a, b)
     back = np.matmul(g, mT(np.reshape(b, (-1, 1)) if ndim_of(b) == 1 else b))
     return unbroadcast(back[..., 0, :] if ndim_of(a) == 1 else back, a)
@@ -40,6 +46,8 @@ def matmul_first(g, a, b):
 def matmul_second(g, a, b):
     if ndim_of(a) == 1 == ndim_of(b):
         return g * a
+    if ndim_of(a) == 2 and ndim_of(b) == 1:
+        return np.matmul(mT(a), dense(g))
     g = as_matrix_cotangent(g, a, b)
     back = np.matmul(mT(np.reshape(a, (1, -1)) if ndim_of(a) == 1 else a), g)
     return unbroadcast(back[..., 0] if ndim_of(b) == 1 else back, b)

@@ -12,7 +12,7 @@ from checkpoint import vjp
 from dualad import jacobian, jvp
 from dualad.batch import Batch, unwrap, wrap
 from dualad.levels import Level
-from dualad.rules import ROWS
+from dualad.rules import ROWS, batching, linalg
 from dualad.rules.batching import FORMS
 from dualad.rules.indexing import getitem, scatter
 
@@ -239,3 +239,105 @@ def test_nested_directions():
 def test_a_cotangent_that_no_direction_changes():
     _, pull = vjp(lambda x: x[:2] * 0.0 + 1.0, V)
     assert pull(np.ones(2))[0].tolist() == [0.0, 0.0, 0.0, 0.0]
+
+
+# --- products with constants ------------------------------------------------------------------------------------------------
+
+P, Q, R, S3 = (np.sin(np.arange(n, dtype=float)).reshape(s) for n, s in [(4, 4), (12, (4, 3)), (20, (5, 4)), (40, (2, 5, 4))])
+
+#: f, x, the shapes of the one product of the tangents of all elements of x together, and of the cotangents of all of f(x)
+PRODUCTS = {
+    "A @ x": (lambda x, c: c(R) @ x, P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
+    "x @ A": (lambda x, c: x @ c(R).T, P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
+    "v @ x": (lambda x, c: c(P) @ x, P, [(4, 4), (4, 1)], None),
+    "x @ v": (lambda x, c: x @ c(P), P, [(4, 4), (4,)], None),
+    "stack @ x": (lambda x, c: c(S3) @ x, P, [(4, 4), (4, 10)], None),
+    "X @ v": (lambda x, c: x.T @ c(P), Q, [(36, 4), (4,)], None),
+    "X @ A": (lambda x, c: x.T @ c(R).T, Q, [(36, 4), (4, 5)], [(45, 5), (5, 4)]),
+    "X @ stack": (lambda x, c: x.T @ np.swapaxes(c(S3), 1, 2), Q, [(12, 1, 3, 4), (2, 4, 5)], None),
+    "dot(A, x)": (lambda x, c: np.dot(c(R), x), P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
+    "dot(x, stack)": (lambda x, c: np.dot(x, np.swapaxes(c(S3), 1, 2)), P, None, None),
+    "dot(stack, x)": (lambda x, c: np.dot(c(S3), x), P, [(4, 4), (4, 10)], None),
+    "inner": (lambda x, c: np.inner(c(R), x), P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
+    "vdot": (lambda x, c: np.vdot(c(P), x), P, [(4, 4), (4, 1)], None),
+    "tensordot": (lambda x, c: np.tensordot(x, c(R), ([0], [1])), Q, [(36, 4), (4, 5)], [(45, 5), (5, 4)]),
+    "dot of three": (lambda x, c: np.linalg.multi_dot([c(R), x, c(P)[:3]]), Q, None, None),
+}
+
+
+def products(monkeypatch, compute):
+    """Return the shapes of the factors of each product that the rules compute on plain arrays."""
+    shapes = []
+
+    def matmul(a, b):
+        if type(a) is np.ndarray is type(b):
+            shapes.append([a.shape, b.shape])
+        return np.matmul(a, b)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(batching.np, "matmul", matmul)
+        compute()
+    return shapes
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_all_directions_are_one_product_with_a_constant(name, monkeypatch):
+    f, x, forward, reverse = PRODUCTS[name]
+    if forward is not None:
+        assert products(monkeypatch, lambda: jacobian(f, chunk=x.size)(x, lambda c: c)) == [forward]
+    if reverse is not None:
+        assert products(monkeypatch, lambda: reverse_jacobian(f)(x, lambda c: c)) == [reverse]
+
+
+KINDS_OF_CONSTANTS = {
+    "complex": lambda c: c * (1 + 2j),
+    "float32": lambda c: c.astype(np.float32),
+    "F order": np.asfortranarray,
+    "every other": lambda c: np.repeat(c, 2, axis=-1)[..., ::2],
+    "broadcast": lambda c: np.broadcast_to(c.ravel()[1], c.shape),
+    "integers": lambda c: np.round(3 * c).astype(int),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_directions_with_constants_of_all_kinds(name):
+    f, x, *_ = PRODUCTS[name]
+    for constant in KINDS_OF_CONSTANTS.values():
+        for point in (x, x.astype(np.float32), x + 1j * x[::-1]):
+            one = [jvp(lambda x: f(x, constant), (point,), (unit.reshape(x.shape),))[1] for unit in np.eye(x.size, dtype=x.dtype)]
+            expected = np.stack(one, axis=-1).reshape(*np.shape(one[0]), *x.shape)
+            close = 1e-5 if np.dtype(np.float32) in (point.dtype, constant(P).dtype) else 1e-13
+            jac = jacobian(f, holomorphic=np.iscomplexobj(point))(point, constant)
+            assert jac.dtype == np.result_type(expected)
+            np.testing.assert_allclose(jac, expected, rtol=close, atol=close)
+            if not np.iscomplexobj(expected):
+                np.testing.assert_allclose(reverse_jacobian(f)(point, constant), expected, rtol=close, atol=close)
+    twice = lambda x: f(x * x, KINDS_OF_CONSTANTS["F order"])
+    inner = jacobian(jacobian(twice, chunk=1), chunk=1)(x)
+    for outer in (jacobian, reverse_jacobian):
+        for verb in (jacobian, reverse_jacobian):
+            np.testing.assert_allclose(outer(verb(twice))(x), inner, rtol=1e-12, atol=1e-12)
+
+
+def test_products_of_directions_with_nothing_in_them():
+    for m, n in [(0, 3), (3, 0), (0, 0)]:
+        for a in (np.ones((m, n)), np.ones((2, m, n))):
+            assert jacobian(lambda x, a=a: a @ x)(np.ones(n)).shape == (*a.shape[:-1], n)
+            assert jacobian(lambda x, a=a: x @ a)(np.ones(m)).shape == (*a.shape[:-2], n, m)
+        a = np.ones((m, n))
+        assert jacobian(lambda x, a=a: x @ a)(np.ones((2, m))).tolist() == jacobian(lambda x, a=a: x @ a, chunk=1)(np.ones((2, m))).tolist()
+        assert reverse_jacobian(lambda x, a=a: a @ x)(np.ones(n)).shape == (m, n)
+
+
+def test_an_einsum_of_many_directions_is_one_product_of_matrices(monkeypatch):
+    matrix, seen = np.sin(np.arange(60.0 * 50)).reshape(60, 50), []
+    spied = lambda *args, **options: seen.append(bool(options)) or np.einsum(*args, **options)
+    monkeypatch.setattr(linalg.np, "einsum", spied)
+    for a in (matrix, matrix.astype(np.float32), matrix * 1j, np.asfortranarray(matrix)):
+        for subscripts in ("ij,j->i", "ij,j->j", "ij,j->ij", "ij,j->"):
+            f, expected = (
+                lambda x, a=a, s=subscripts: np.einsum(s, a, x),
+                {"i": a, "j": np.diag(a.sum(axis=0)), "ij": a[..., None] * np.eye(50), "": a.sum(axis=0)}[subscripts[6:]],
+            )
+            np.testing.assert_allclose(jacobian(f, chunk=50)(np.ones(50)), expected, rtol=1e-12 if a.dtype != np.float32 else 1e-4)
+    assert any(seen) and not all(seen)
