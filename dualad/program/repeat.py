@@ -94,8 +94,11 @@ class Loop:
         return (*carried, *outs)
 
     def example(self, *args):
-        """Return results of the right shapes, those of one turn."""
-        return self.evaluate(args, 1)
+        """Return results of the right shapes: those of one turn, stacked as if all turns gave them (zeros may be what `solve` refuses)."""
+        results = self.evaluate(args, 1)
+        for stack in results[self.carried :]:
+            stack[...] = stack[self.order[0]].copy()
+        return results
 
     def interpret(self, args):
         carried, stacks, params = self.split(args)

@@ -116,6 +116,22 @@ def test_derivatives_of_order_two(pair):
     close([hvp(f, x, np.cos(x))], [hvp(g, x, np.cos(x))])
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_factors_of_every_turn(backend, backwards):
+    """What the turns kept of a factorization is what `solve` is given while the derivative is traced: no zeros stand for it."""
+
+    def body(k, lower, y, row, p):
+        y = y * p + np.linalg.solve(lower, y)
+        return np.linalg.cholesky(lower @ lower.T + row * np.eye(2)), y, y[0]
+
+    examples = (np.array([[1.0, 0.0], [0.3, 1.0]]), np.ones(2), np.linspace(1.0, 2.0, TURNS), np.float64(0.7))
+    fast, slow = compiled(as_loop(body, backwards, examples), examples, backend), in_python(body, backwards)
+    close(grad(loss(fast), argnums=(0, 1, 2, 3))(*examples), grad(loss(slow), argnums=(0, 1, 2, 3))(*examples))
+    x, *others = examples
+    close([hvp(lambda x: loss(fast)(x, *others), x, np.cos(x))], [hvp(lambda x: loss(slow)(x, *others), x, np.cos(x))])
+
+
 def test_a_loop_of_a_loop():
     body, examples = BODIES["mixed"]
     x, y, rows, p = examples
