@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .ensemble import MemberError, map_gradients
     from .explain import Explanation, explain
     from .fit import Fit
-    from .gradient import grad, hvp, jacobian, linearize, value_and_grad, vjp
+    from .grad import grad, hvp, jacobian, linearize, value_and_grad, vjp
     from .hessian import hessian
     from .plan import Plan, plan
     from .plot import plot_schedule
@@ -43,7 +43,7 @@ _lazily(
         "ensemble": "MemberError map_gradients",
         "explain": "Explanation explain",
         "fit": "Fit",
-        "gradient": "grad hvp jacobian linearize value_and_grad vjp",
+        "grad": "grad hvp jacobian linearize value_and_grad vjp",
         "hessian": "hessian",
         "plan": "Plan plan",
         "plot": "plot_schedule",

@@ -32,6 +32,7 @@ from .schedules.schedule import check_schedule
 from .stats import Stats, filled_stats
 from .storage import Memory, Storage
 from .storage.states import copy_state
+from .storage.storage import check_storage
 from .tape import Var
 from .units import parse_bytes
 
@@ -198,6 +199,12 @@ def chain(
             raise TypeError("chain: max_steps goes with until; with a known length give steps only")
     if schedule is not None:
         check_schedule(schedule, "chain")
+    if storage is not None:
+        check_storage(storage, "chain")
+    if memory is not None:
+        if schedule is not None:
+            raise TypeError(f"chain: schedule={schedule!r} and memory={memory!r} are both given: memory= chooses the schedule")
+        parse_bytes(memory, "chain", "memory")
     if block is not None:
         block = whole_number(block, where="chain", argument="block", least=1, hint="give the number of steps of a compiled call")
         if not isinstance(source, Jit):
@@ -226,8 +233,6 @@ def chain(
             return pair.results(chain(pair.step, pair.state, *pair.params, **given))
         if type(top) is Var:
             options |= {"stats": stats, "progress": progress, "check": check, "token": token}
-            if memory is not None and schedule is not None:
-                raise TypeError(f"chain: schedule={schedule!r} and memory={memory!r} are both given: memory= chooses the schedule")
             compiled, reason = compiled_chain(links, top.level, options, schedule=schedule, storage=storage, memory=memory, block=block)
             if reason is None:
                 return compiled

@@ -12,7 +12,7 @@ from dualad.executors import Crew, check_executor
 from dualad.progress import Bar
 from dualad.seeding import check_function
 
-from .gradient import value_and_grad
+from .grad import value_and_grad
 
 __all__ = ["MemberError", "map_gradients"]
 

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from dualad.hessian import SYMMETRIC
 from dualad.hints import Argnums, Chunk, Element, Rest
-from dualad.jacobian import jacobian, refuse_verify
+from dualad.jacobian import jacobian_for, refuse_verify
 from dualad.seeding import check_chunk
 from dualad.sparse.compressed import Colored, Compressed
 from dualad.sparse.verbs import sparse_function
 
-from .gradient import gradient_for
+from .grad import gradient_for
 
 __all__ = ["hessian"]
 
@@ -73,7 +73,7 @@ def hessian(
     check_chunk(chunk, "hessian")
     slope = gradient_for(f, argnums, "hessian", nan_safe)
     if sparsity is None:
-        return jacobian(slope, argnums, chunk, nan_safe=nan_safe)
+        return jacobian_for(slope, argnums, chunk, nan_safe, "hessian")
     colored = Colored(f, argnums, sparsity, "symmetric", SYMMETRIC, "hessian", order=2)
     compressed = Compressed(slope, argnums, colored, chunk, "hessian", nan_safe=nan_safe, valued=False)
 

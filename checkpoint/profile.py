@@ -11,17 +11,18 @@ import optree
 from dualad.callers import trim
 from dualad.measured import measured as bytes_taken
 from dualad.program.jit import Jit
+from dualad.seeding import check_function
 
 from .chain import chain
-from .checks import whole_number
-from .gradient import vjp
+from .grad import vjp
 from .leaves import is_floating
 from .schedules import Schedule
 from .stats import Stats
 from .storage import Memory, Storage
 from .storage.states import canonical, copy_state, nbytes
+from .storage.storage import check_storage
 from .sweep import Pull, Recorder, Step, Sweep
-from .tradeoff import Measured, Tradeoff, compare, several
+from .tradeoff import Measured, Tradeoff, compared
 
 __all__ = ["profile"]
 
@@ -110,13 +111,16 @@ def _profiled(
 ) -> Tradeoff:
     if callable(state):
         raise TypeError("profile: state is a function; a pull is given by its name: profile(step, state, pull=pull, seed=seed, steps=N)")
+    check_function(step, "profile")
+    for argument, function in (("pull", pull), ("record", record)):
+        if function is not None and not callable(function):
+            raise TypeError(f"profile: {argument} must be a function, got {function!r}")
+    check_storage(storage, "profile")
     if pull is None and (seed is not None or record is not None):
         raise TypeError("profile: seed and record go with pull=; without it, the step's derivative is that of `chain`")
     if pull is not None and params:
         raise TypeError("profile: with pull= a step takes k and the state only, as in sweep.reverse; give the params to it by a closure")
-    steps = whole_number(steps, where="profile", argument="steps", least=1, hint="give the length of the chain")
-    schedules = None if schedules is None else several(schedules, "profile")
-    table = compare(steps=steps, state_bytes=nbytes(state), schedules=schedules, memory=memory)
+    table = compared(steps, nbytes(state), schedules, memory, "profile")
     if pull is None:
         chain(step, state, *params, steps=1)  # compiles
         started = perf_counter()

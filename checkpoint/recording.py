@@ -66,7 +66,7 @@ class Recording:
 
     def __init__(self, f, primals, where, nan_safe, has_aux, check=None):
         self.where = where
-        self.leaves, self.structure = flatten_arguments(primals, where, "the argument")
+        self.leaves, self.structure = flatten_arguments(primals, where, None)
         self.python_scalars, weak = scalar_kinds(primals)
         self.tape = Tape(nan_safe, weak)
         if where in ("jacobian", "jacobian_rows"):
@@ -201,7 +201,7 @@ class Recording:
 
     def push(self, tangents):
         """Return the tangent of the value along tangents of the arguments."""
-        leaves, structure = flatten_input(tangents, self.where, "the tangents")
+        leaves, structure = flatten_input(tangents, self.where, "tangents")
         if LAZY.met:
             leaves = list(map(like_chunks, leaves, self.leaves))
         expected = optree.tree_structure((0.0,) * self.structure) if type(self.structure) is int else self.structure

@@ -21,6 +21,7 @@ from .stats import Stats, filled_stats
 from .storage import Memory, Storage
 from .storage.kept import KeptSession
 from .storage.states import canonical, copy_state, has_arrays
+from .storage.storage import check_storage
 from .storage.tiered import tiers
 
 __all__ = ["Pull", "Recorder", "Result", "Step", "Sweep", "Until", "reverse"]
@@ -130,8 +131,7 @@ class Sweep:
             raise TypeError("sweep: max_steps goes with until; with a known length give steps only")
         progress, check = flag(progress, where="sweep", argument="progress"), flag(check, where="sweep", argument="check")
         check_schedule(schedule, "sweep")
-        if not isinstance(storage, Storage):
-            raise TypeError(f"sweep: storage must be a Storage such as Memory() or Disk(path), got {storage!r}")
+        check_storage(storage, "sweep")
         self._steps = None if steps is None else _length(steps, "steps")
         self._max_steps = None if max_steps is None else _length(max_steps, "max_steps")
         self._step, self._until = step, until

@@ -246,26 +246,31 @@ def compare(*, steps: int, state_bytes: Any, schedules: Iterable[Schedule] | Non
     Revolve(slots=11)                 11   88 MB     3,545  4.55x
     Revolve(slots=22)                 22  176 MB     2,700  3.70x
     """
-    steps = whole_number(steps, where="compare", argument="steps", least=1, hint="give the length of the chain")
+    return compared(steps, state_bytes, schedules, memory, "compare")
+
+
+def compared(steps: int, state_bytes: Any, schedules: Iterable[Schedule] | None, memory: float | str | None, where: str) -> Tradeoff:
+    """What `compare` returns; errors name the function `where`."""
+    steps = whole_number(steps, where=where, argument="steps", least=1, hint="give the length of the chain")
     if steps > LONGEST:
         raise ValueError(
-            f"compare: steps must be at most {LONGEST}, because every action is counted, got {steps}; "
+            f"{where}: steps must be at most {LONGEST}, because every action is counted, got {steps}; "
             "checkpoint.schedules.advances(steps, slots) gives the advances of Revolve for any length"
         )
-    size = state_size(state_bytes, "compare")
+    size = state_size(state_bytes, where)
     if schedules is None:
         slots = CTZ().limit(steps)
         schedules = (StoreAll(), CTZ(), Revolve(slots), Revolve(2 * slots))
-    schedules = several(schedules)
+    schedules = several(schedules, where)
     if memory is not None:
-        memory = parse_bytes(memory, "compare", "memory")
+        memory = parse_bytes(memory, where, "memory")
         chosen = plan(steps, size, memory).schedule
         if chosen not in schedules:
             schedules.append(chosen)
     return Tradeoff(steps, size, tuple(_row(schedule, steps, size) for schedule in schedules), memory, schedules=tuple(schedules))
 
 
-def several(schedules: Iterable[Schedule], where: str = "compare") -> list[Schedule]:
+def several(schedules: Iterable[Schedule], where: str) -> list[Schedule]:
     """Schedules, one or several, as a list, or an error that says what they are to be."""
     given = list(schedules) if isinstance(schedules, Iterable) else [schedules]
     for schedule in given:

@@ -103,8 +103,8 @@ def comes_from_a_loop():
 
 def refuse_tie():
     raise TypeError(
-        "numpy.maximum or minimum (max, min) of an object array of traced numbers with a tie, whose derivative the two share: NumPy "
-        "chooses one. Make the array with np.stack([...]) or dualad.array([...])"
+        "numpy.maximum or minimum (max, min) of an object array of traced numbers with a tie: the two share the derivative, but NumPy "
+        "chooses one of them itself. Make the array with np.stack([...]) or dualad.array([...])"
     )
 
 

@@ -94,32 +94,7 @@ def jvp(
             )
         if not isinstance(primals, tuple):
             primals, tangents = tuple(primals), tuple(tangents)
-        leaves, structure = flatten_arguments(primals, "jvp", "primals")
-        directions, other = flatten_arguments(tangents, "jvp", "tangents")
-        if type(structure) is not type(other):
-            leaves, structure = flatten_input(primals, "jvp", "primals")
-            directions, other = flatten_input(tangents, "jvp", "tangents")
-        if other != structure:
-            raise TypeError(f"jvp: primals and tangents differ in structure: {structure} and {other}")
-        python_scalars, weak = scalar_kinds(primals)
-        with Level(None, nan_safe, weak) as level:
-            duals = [make_dual(leaf, direction_for(leaf, direction), level) for leaf, direction in zip(leaves, directions, strict=True)]
-            out, aux = take_aux(f(*unflatten_arguments(structure, duals)), has_aux, "jvp")
-            outs, out_structure = flatten_output(out, "jvp")
-            values, pushed = [], []
-            for leaf in outs:
-                value, tangent = split_value(leaf, level)
-                if isinstance(value, float):
-                    value = plain(value, python_scalars)
-                    tangent = plain(0.0 if tangent is None else tangent, python_scalars)
-                elif tangent is None:
-                    tangent = zero_like(value)
-                values.append(value)
-                pushed.append(tangent)
-            aux = strip_level(aux, level) if has_aux else None
-        pushed = made_own(pushed, directions)
-        result = unflatten_output(out_structure, values), unflatten_output(out_structure, pushed)
-        return (*result, aux) if has_aux else result
+        return along(f, primals, tangents, nan_safe, has_aux)
     except Exception as error:
         trim(error)
         raise
@@ -210,7 +185,15 @@ def value_and_derivative(f: Callable[..., Any], *, nan_safe: bool = False, has_a
     def differentiated(x, *args, **kwargs):
         try:
             check_number(x, "value_and_derivative")
-            return jvp(lambda x: f(x, *args, **kwargs), (x,), (np.ones_like(x)[()],), nan_safe=nan_safe, has_aux=has_aux)
+            return along(
+                lambda x: f(x, *args, **kwargs),
+                (x,),
+                (np.ones_like(x)[()],),
+                nan_safe,
+                has_aux,
+                "value_and_derivative",
+                ("x", "the direction"),
+            )
         except Exception as error:
             trim(error)
             raise
@@ -221,19 +204,54 @@ def value_and_derivative(f: Callable[..., Any], *, nan_safe: bool = False, has_a
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
 
+def along(f, primals, tangents, nan_safe, has_aux, where="jvp", names=None):
+    """Return what `jvp` does, in which errors name the verb `where`, and the two arguments of a verb that has them by `names`."""
+    x, v = ("primals", "tangents") if names is None else ((names[0],), (names[1],))
+    leaves, structure = flatten_arguments(primals, where, x)
+    directions, other = flatten_arguments(tangents, where, v)
+    if type(structure) is not type(other):
+        leaves, structure = flatten_input(primals, where, x)
+        directions, other = flatten_input(tangents, where, v)
+    if other != structure:
+        raise TypeError(f"{where}: {' and '.join(names or (x, v))} differ in structure: {structure} and {other}")
+    python_scalars, weak = scalar_kinds(primals)
+    with Level(None, nan_safe, weak) as level:
+        pairs = zip(leaves, directions, strict=True)
+        duals = [make_dual(leaf, direction_for(leaf, direction, where, names or NOUNS), level) for leaf, direction in pairs]
+        out, aux = take_aux(f(*unflatten_arguments(structure, duals)), has_aux, where)
+        outs, out_structure = flatten_output(out, where)
+        values, pushed = [], []
+        for leaf in outs:
+            value, tangent = split_value(leaf, level)
+            if isinstance(value, float):
+                value = plain(value, python_scalars)
+                tangent = plain(0.0 if tangent is None else tangent, python_scalars)
+            elif tangent is None:
+                tangent = zero_like(value)
+            values.append(value)
+            pushed.append(tangent)
+        aux = strip_level(aux, level) if has_aux else None
+    pushed = made_own(pushed, directions)
+    result = unflatten_output(out_structure, values), unflatten_output(out_structure, pushed)
+    return (*result, aux) if has_aux else result
+
+
 def tangent_of(f, nan_safe):
-    return lambda x: jvp(f, (x,), (1.0,), nan_safe=nan_safe)[1]
+    return lambda x: along(f, (x,), (1.0,), nan_safe, False, "derivative", ("x", "the direction"))[1]
 
 
-def direction_for(leaf, direction, where="jvp"):
+NOUNS = "its primal", "a tangent"
+
+
+def direction_for(leaf, direction, where, nouns=NOUNS):
     """Return a direction in the dtype of its primal; one of another shape raises."""
     if type(direction) is np.ndarray is type(leaf) and direction.dtype is leaf.dtype and direction.shape == leaf.shape:
         return direction
     if shape_of(leaf) != shape_of(direction):
-        raise ValueError(f"{where}: a tangent has shape {shape_of(direction)}, its primal {shape_of(leaf)}: they must be equal")
+        raise ValueError(f"{where}: {nouns[1]} has shape {shape_of(direction)}, {nouns[0]} {shape_of(leaf)}: they must be equal")
     dtype, now = dtype_of(leaf), dtype_of(direction)
     if dtype.kind != "c" and now.kind == "c":
-        raise TypeError(f"{where}: a tangent is complex and its primal real: give the primal a complex dtype")
+        raise TypeError(f"{where}: {nouns[1]} is complex and {nouns[0]} real: give {nouns[0]} a complex dtype")
     if type(leaf) is Lazy:
         direction = like_chunks(direction, leaf)
     if type(leaf) is np.ndarray and not isinstance(direction, np.ndarray | Handle):  # a 0-d array and a number

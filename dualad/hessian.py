@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .gradient import gradient_for
 from .hints import Argnums, Chunk, Element, Rest
-from .jacobian import jacobian, refuse_verify
+from .jacobian import jacobian_for, refuse_verify
 from .seeding import check_chunk, check_function
 from .sparse.compressed import Colored, Compressed
 from .sparse.transposed import Transposed
@@ -72,7 +72,7 @@ def hessian(
     """
     refuse_verify(sparsity, verify, "hessian")
     if sparsity is None:
-        return jacobian(gradient_for(f, argnums, chunk, nan_safe, False, "hessian"), argnums, chunk, nan_safe=nan_safe)
+        return jacobian_for(gradient_for(f, argnums, chunk, nan_safe, False, "hessian"), argnums, chunk, nan_safe, "hessian")
     check_function(f, "hessian")
     check_chunk(chunk, "hessian")
     slope = Transposed(f, argnums, "hessian", INSTEAD).gradient

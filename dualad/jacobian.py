@@ -169,17 +169,7 @@ def jacobian(
     refuse_verify(sparsity, verify, "jacobian")
     g = without_aux(f) if has_aux else f
     if sparsity is None:
-        pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "jacobian", executor)
-
-        @wraps(f)
-        def differentiated(*args, **kwargs):
-            try:
-                _, *rest = pair(*args, **kwargs)
-            except Exception as error:
-                trim(error)
-                raise
-            return tuple(rest) if has_aux else rest[0]
-
+        differentiated = jacobian_for(f, argnums, chunk, nan_safe, "jacobian", holomorphic, has_aux, executor)
     else:
         compressed = compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, "jacobian", executor, valued=False)
         differentiated = sparse_function(f, compressed, verify, g)
@@ -339,6 +329,22 @@ def value_and_jacobian(
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def jacobian_for(f, argnums, chunk, nan_safe, where, holomorphic=False, has_aux=False, executor=None):
+    """Return the function that computes the dense Jacobian, and aux where there is one; errors name the verb `where`."""
+    pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor)
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            _, *rest = pair(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+        return tuple(rest) if has_aux else rest[0]
+
+    return differentiated
 
 
 def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=None):

@@ -37,8 +37,10 @@ CACHE = 512_000  # bytes of one (K, n) tangent that still leave room for the tem
 FEWEST = 4  # directions to a chunk even where n is large: f itself is evaluated once a chunk
 
 
-def flatten_input(tree, where, what="the argument"):
+def flatten_input(tree, where, what=None):
     """Return the differentiable leaves of an input (ints promoted, arrays copied) and the structure.
+
+    `what` is the name of the tree, or of a tuple of arguments a tuple of their names.
 
     Raises
     ------
@@ -46,10 +48,17 @@ def flatten_input(tree, where, what="the argument"):
         Where a leaf is not numeric, naming its path.
     """
     paths, leaves, structure = optree.tree_flatten_with_path(pack_leaf(tree))
+    if what is None:
+        what = ["the argument"] if len(tree) == 1 else [f"argument {i} of those differentiated" for i in range(len(tree))]
     if not leaves:
-        raise TypeError(f"{where}: {what} is {tree!r}, which holds no number or array")
-    names = [what + "".join(f"[{part!r}]" for part in path) for path in paths]
+        name, given = (what, tree) if isinstance(what, str) else (" and ".join(what), tree[0] if len(tree) == 1 else tree)
+        raise TypeError(f"{where}: {name} is {given!r}, which holds no number or array")
+    names = [what + indexed(path) if isinstance(what, str) else what[path[0]] + indexed(path[1:]) for path in paths]
     return [seedable(pack_leaf(leaf), where, name) for leaf, name in zip(leaves, names, strict=True)], structure
+
+
+def indexed(path):
+    return "".join(f"[{part!r}]" for part in path)
 
 
 LEAF = optree.tree_structure(0.0)  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 """Bytes as people write them: ``8MB``, ``1 GiB``."""
 
 import math
+import numbers
 import re
 
 from .checks import whole_number
@@ -54,6 +55,8 @@ def parse_bytes(size: float | str, where: str = "parse_bytes", argument: str = "
         return round(value)
     if isinstance(size, float) and size.is_integer():
         size = int(size)
+    if not isinstance(size, numbers.Number):
+        raise TypeError(f"{where}: {argument}: cannot read {size!r}; {help_}")
     return whole_number(size, where=where, argument=argument, least=0, hint=help_)
 
 

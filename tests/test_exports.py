@@ -59,7 +59,8 @@ def test_errors_say_where_a_name_is(package):
         module = importlib.import_module(home)
         assert names - set(package.__all__) == set(module.__all__) - set(package.__all__), "all of them, and no others"
         rooms = {room.name for room in pkgutil.iter_modules(package.__path__)}
-        for name in names - set(package.__all__) - rooms:
+        assert not rooms & names - set(package.__all__), "a room must not hide what its name says"
+        for name in names - set(package.__all__):
             hint = re.escape(f"it is in {home}: from {home} import {name}")
             assert not hasattr(package, name)
             with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute '{name}'; {hint}$"):

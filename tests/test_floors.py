@@ -46,7 +46,7 @@ FLOORS = {
         "aliases links segments",
         "recompute recording",
         "compressed streams",
-        "gradient explain link",
+        "grad explain link",
         "stepper",
         "compiled hessian ensemble paired settings within",
         "chain",

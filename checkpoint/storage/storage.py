@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from math import inf
 from typing import Any
 
-__all__ = ["DamagedState", "Session", "Storage"]
+__all__ = ["DamagedState", "Session", "Storage", "check_storage"]
 
 
 class DamagedState(OSError):
@@ -116,3 +116,9 @@ class Storage(ABC):
     @abstractmethod
     def open(self) -> Session:
         """A new, empty session."""
+
+
+def check_storage(storage: object, where: str) -> None:
+    """Raise where something else than a storage is given."""
+    if not isinstance(storage, Storage):
+        raise TypeError(f"{where}: storage must be a Storage such as Memory() or Disk(path), got {storage!r}")

@@ -5,7 +5,7 @@ import pytest
 
 import dualad
 from checkpoint import checkpoint, grad, hvp, linearize, vjp
-from checkpoint.gradient import Recording
+from checkpoint.recording import Recording
 
 
 def block(x, c=1.0):

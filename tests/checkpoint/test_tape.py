@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dualad
 from checkpoint import grad, hvp, jacobian, vjp
-from checkpoint.gradient import Recording
+from checkpoint.recording import Recording
 from checkpoint.tape import Tape
 from dualad.rules.kinds import ROWS, Elementwise
 

@@ -85,7 +85,7 @@ def test_complex_tangents_are_linear_over_the_reals():
     assert jvp(np.conj, (z,), (v,))[1] == v.conjugate()
     assert jvp(lambda z: z * np.conj(z), (z,), (v,))[1] == pytest.approx(2 * (z.conjugate() * v).real)
     assert jvp(lambda x: np.exp(1j * x), (0.5,), (1.0,))[1] == pytest.approx(1j * np.exp(0.5j))
-    with pytest.raises(TypeError, match="a tangent is complex and its primal real: give the primal a complex dtype"):
+    with pytest.raises(TypeError, match="a tangent is complex and its primal real: give its primal a complex dtype"):
         jvp(np.sin, (1.0,), (1j,))
 
 

@@ -126,7 +126,7 @@ def test_errors_of_the_function_pass_through():
         jacobian(lambda x: 1 // 0)(X)
     with pytest.raises(TypeError, match="jacobian: the first argument is"):
         jacobian(X)
-    with pytest.raises(TypeError, match=r"jacobian: the argument\[0\] is 'a'"):
+    with pytest.raises(TypeError, match=r"jacobian: the argument is 'a'"):
         jacobian(f)("a")
 
 

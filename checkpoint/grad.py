@@ -10,7 +10,7 @@ import optree
 from numpy.typing import NDArray
 
 from dualad.callers import trim
-from dualad.derivative import jvp
+from dualad.derivative import along
 from dualad.hints import Argnums, Array, Aux, Chunk, Element, Number, Rest, Result, X
 from dualad.jacobian import jacobian as forward_jacobian
 from dualad.jacobian import refuse_verify, without_aux
@@ -367,7 +367,7 @@ def hvp(f: Callable[[X], Any], x: X, v: X, *, nan_safe: bool = False) -> X:
     array([10.,  6.])
     """
     try:
-        return jvp(gradient_for(f, 0, "hvp", nan_safe), (x,), (v,), nan_safe=nan_safe)[1]
+        return along(gradient_for(f, 0, "hvp", nan_safe), (x,), (v,), nan_safe, False, "hvp", ("x", "v"))[1]
     except Exception as error:
         trim(error)
         raise
