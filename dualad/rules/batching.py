@@ -164,8 +164,12 @@ def matmul_form(fn, args, kwargs, batched):
     a_ndim, b_ndim = (np.ndim(x) - (i in batched) for i, x in enumerate(args))
     if 1 in batched and b_ndim == 1:
         *rows, n = np.shape(a)
+        if a_ndim <= 2:
+            return np.matmul(b, np.transpose(a))
         return np.reshape(np.matmul(b, np.transpose(np.reshape(a, (prod(rows), n)))), (b.shape[0], *rows))
     if 0 in batched and b_ndim <= 2:
+        if a_ndim == 1:
+            return np.matmul(a, b)
         *rows, n = a.shape
         return np.reshape(np.matmul(np.reshape(a, (prod(rows), n)), b), (*rows, *np.shape(b)[1:]))
     if a_ndim == 1:

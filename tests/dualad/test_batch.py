@@ -249,7 +249,7 @@ P, Q, R, S3 = (np.sin(np.arange(n, dtype=float)).reshape(s) for n, s in [(4, 4),
 PRODUCTS = {
     "A @ x": (lambda x, c: c(R) @ x, P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
     "x @ A": (lambda x, c: x @ c(R).T, P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
-    "v @ x": (lambda x, c: c(P) @ x, P, [(4, 4), (4, 1)], None),
+    "v @ x": (lambda x, c: c(P) @ x, P, [(4, 4), (4,)], None),
     "x @ v": (lambda x, c: x @ c(P), P, [(4, 4), (4,)], None),
     "stack @ x": (lambda x, c: c(S3) @ x, P, [(4, 4), (4, 10)], None),
     "X @ v": (lambda x, c: x.T @ c(P), Q, [(36, 4), (4,)], None),
@@ -259,7 +259,7 @@ PRODUCTS = {
     "dot(x, stack)": (lambda x, c: np.dot(x, np.swapaxes(c(S3), 1, 2)), P, None, None),
     "dot(stack, x)": (lambda x, c: np.dot(c(S3), x), P, [(4, 4), (4, 10)], None),
     "inner": (lambda x, c: np.inner(c(R), x), P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
-    "vdot": (lambda x, c: np.vdot(c(P), x), P, [(4, 4), (4, 1)], None),
+    "vdot": (lambda x, c: np.vdot(c(P), x), P, [(4, 4), (4,)], None),
     "tensordot": (lambda x, c: np.tensordot(x, c(R), ([0], [1])), Q, [(36, 4), (4, 5)], [(45, 5), (5, 4)]),
     "dot of three": (lambda x, c: np.linalg.multi_dot([c(R), x, c(P)[:3]]), Q, None, None),
 }
