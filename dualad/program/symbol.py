@@ -24,7 +24,7 @@ from ..levels import Level, Owner, errors_as_in, new, shared_view, version_of
 from ..methods import BINARY, COMPARE, UNARY
 from ..rules import names
 from ..rules.calling import public_name, signature
-from ..rules.indexing import getitem
+from ..rules.indexing import getitem, is_basic
 from ..rules.kinds import ROWS
 from ..rules.shapes import select
 from ..traced import Traced
@@ -303,11 +303,10 @@ class Symbol(Traced):
     def _assign(self, ops, index, v):
         trace = self.level
         trace.check()
-        if type(index) is Symbol and index.dtype.kind == "b":
-            self.assign_masked(ops, index, v)
+        parts = index if type(index) is tuple else (index,)
+        if any(map(is_mask, parts)):
+            self.assign_masked(ops, parts, v)
             return
-        if any(type(part) is Symbol and part.dtype.kind == "b" for part in (index if type(index) is tuple else (index,))):
-            raise trace.refuse("an assignment selects elements by a traced mask and other indices: use np.where(mask, new, old)")
         if index is Ellipsis and ops and ops[-1][0] is getitem:  # x[1:] += w assigns to all of the view x[1:]
             (*ops, (_, (index,), _)) = ops
         if index is Ellipsis and not ops and type(v) is Symbol and v.primal.kind == "array" and v.level is trace and same_type(v, self):
@@ -319,18 +318,30 @@ class Symbol(Traced):
             written = trace.record(updated, updated, (self, v, index, tuple(ops)), {})
         self.primal, self.payload, self.alias = written.primal, written.payload, Owner(version_of(self) + 1, False)
 
-    def assign_masked(self, ops, mask, v):
+    def assign_masked(self, ops, parts, v):
         """Assign where a traced mask is true: the shape of what is assigned must not depend on the data."""
-        trace = self.level
-        if np.ndim(v):
-            raise trace.refuse(
-                "x[mask] = values with a traced mask takes as many values as the mask has: use x[...] = np.where(mask, values, x)"
-            )
+        at = [k for k, part in enumerate(parts) if is_mask(part)]
+        mask, before, after = parts[at[0]], parts[: at[0]], parts[at[0] + 1 :]
+        if len(at) > 1 or not is_basic((*before, *after)):
+            raise self.level.refuse("an assignment selects elements by a traced mask and other arrays: use np.where(mask, new, old)")
+        if before or after:
+            ops = [*ops, (getitem, ((*before, *(slice(None),) * mask.ndim, *after),), {})]
         part = self
         for fn, arguments, options in ops:
             part = fn(part, *arguments, **options)
-        mask = np.reshape(mask, mask.shape + (1,) * (part.ndim - mask.ndim))
-        chosen = select(mask, v, part)
+        kept = lambda parts: sum(part is None or type(part) is slice for part in parts)
+        behind = kept(after) if any(part is Ellipsis for part in before) else part.ndim - kept(before) - mask.ndim
+        met, shape = part.shape[part.ndim - behind - mask.ndim : part.ndim - behind], np.shape(v)
+        if met != mask.shape:
+            raise IndexError(f"boolean index did not match indexed array: the mask has shape {mask.shape}, the axes that it meets {met}")
+        if len(shape) > behind:
+            if shape[len(shape) - behind - 1] != 1:
+                raise self.level.refuse(
+                    "x[mask] = values with a traced mask takes as many values as the mask has: use x[...] = np.where(mask, values, x)"
+                )
+            lead = len(shape) - behind - 1
+            v = np.reshape(v, (*shape[:lead], *(1,) * mask.ndim, *shape[lead + 1 :]))
+        chosen = select(np.reshape(mask, mask.shape + (1,) * behind), v, part)
         if chosen.dtype != part.dtype:
             chosen = chosen.astype(part.dtype)
         self._assign(ops, ..., chosen)
@@ -410,6 +421,11 @@ class Symbol(Traced):
 
 
 LOGICAL = {(np.logical_and, "reduce"): np.all, (np.logical_or, "reduce"): np.any}
+
+
+def is_mask(part):
+    """Return whether a part of an index is a traced mask."""
+    return type(part) is Symbol and part.dtype.kind == "b"
 
 
 def same_type(a, b):

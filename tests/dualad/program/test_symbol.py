@@ -30,6 +30,7 @@ FUNCTIONS = {
     "views": lambda x: change_view(x),
     "assignments": lambda x: assign(x),
     "masks": lambda x: mask(x),
+    "masks and slices": lambda x: masks_and_slices(x),
     "buffers": lambda x: fill(x),
     "joins": lambda x: (np.concatenate([x, x], axis=1), np.stack([x[0], x[1]]), np.array([x[0, 0], 1.0, x[1, 2]])),
     "several": lambda x: np.divmod(x, 0.3),
@@ -63,6 +64,18 @@ def mask(x):
     y[x > 0.5] = 0.0
     y[0][y[0] < 0.3] = 7.0
     return y, np.where(x > 0.4, x, 1.0)
+
+
+def masks_and_slices(x):
+    y = np.multiply.outer(x[0], x)
+    y[:, x > 0.5] = 2.0
+    y[1:, x[:, 0] > 0.4, ::2] = x[1, :2]
+    y[0, ..., x[0] > 0.6] = x[:1, 0]
+    y[x[0] > 0.7] = x[:, :1]
+    y[..., None, x[1] > 0.7] = x[:, 1:2, None]
+    y[1, :, :2][x[:, :2] > 0.4] = 0.5
+    y[2, 1, 0, x[0, 0] > 5.0] = 3.0
+    return y
 
 
 def fill(x):
@@ -153,6 +166,13 @@ def test_a_traced_integer_is_no_length_and_no_index_of_what_is_plain(f):
     with Trace() as trace, pytest.raises((TypeError, IndexError)):
         f(trace.input(1))
     assert (trace.refusal.indexed and "static_argnames" in str(trace.refusal)) or "as an argument" in str(trace.refusal)
+
+
+def test_a_traced_mask_of_another_shape_is_no_index():
+    for mask in (lambda x: x[:, :1] > 0.5, lambda x: x[0] > 0.5):
+        with Trace() as trace, pytest.raises(IndexError, match="boolean index did not match indexed array: the mask has shape"):
+            x = trace.input(X)
+            x.copy()[mask(x)] = 1.0
 
 
 def test_values_of_others_are_refused():

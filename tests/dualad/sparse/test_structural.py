@@ -23,6 +23,14 @@ def stencil(u):
     return v
 
 
+def masked(u):
+    v = u * u
+    v[v > 1.0] = u[0, 0]
+    v[1:, u[2] > 0.7] = u[1:, :1]
+    v[u[:, 1] < 0.5] = 2.0
+    return v
+
+
 #: functions, arguments, options, and how many directions are pushed (None: all of them)
 CASES = {
     "ring": (ring, (X,), {}, 4),
@@ -39,6 +47,7 @@ CASES = {
     "nan_safe": (lambda u: np.where(u > 0.7, np.log(u - 0.7), 0.0) + stencil(u), (X,), {"nan_safe": True}, 3),
     "single": (stencil, (X.astype(np.float32),), {}, 3),
     "complex": (lambda u: u * u[::-1], (X + 0.5j,), {"holomorphic": True}, 2),
+    "masks": (lambda u: masked(u), (X.reshape(8, 5),), {}, 3),
     "dense": (lambda u: u * np.sum(u), (X,), {}, None),
     "few inputs": (lambda u: u * u, (X[:20],), {}, None),
     "chunk": (stencil, (X,), {"chunk": 7}, None),
