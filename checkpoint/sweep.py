@@ -277,12 +277,15 @@ class Sweep:
         """The reverse sweep, or what is left of it."""
         session = self._session
         if self._journal is None:
-            x, rest = None, Rest(self._schedule.reverse(steps, session.indices()), session.indices(), steps - 1, steps)
+            saved = session.indices()
+            x, rest = None, Rest(self._schedule.reverse(steps, saved), saved, steps - 1, steps)
+            del saved
         else:
             rest, g, x = self._journal.reverse(steps, g, token, pull)
             pull = self._journal.noting(pull)
         if rest.saved:
             session.prefetch(rest.saved[-1])
+        rest = rest._replace(saved=[])  # of many small states such a list is as large as they are
         if self._check is not None:
             pull = self._check.pull(pull)
         if self._record is not None:

@@ -106,6 +106,7 @@ def reverse(steps: int, saved: Sequence[int], slots: int, split: Split) -> Itera
     if not steps:
         return
     kept = list(saved)
+    del saved
     last = steps - 1
     if kept[-1] == last:
         kept.pop()

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import dualad
-from checkpoint import Disk, Stats, chain, grad, link, value_and_grad
+from checkpoint import Disk, Online, Revolve, Stats, chain, grad, link, sweep, value_and_grad
+from checkpoint.storage.pool import PLACE
 
 X = np.linspace(0.1, 0.9, 2000)
 
@@ -59,6 +60,12 @@ def test_the_peak_is_within_the_budget(name, memory):
     assert f(1.1) == pytest.approx(grad(lambda rate: loss(rate, steps=steps))(1.1), rel=1e-12)
     assert stats.reason.startswith(f"of {memory}, ") and stats.peak_states > 3
     assert peak(f, 1.1) <= {"kB": 1000, "MB": 10**6}[memory[-2:]] * int(memory[:-3])
+
+
+@pytest.mark.parametrize("schedule", [Revolve(2_800), Online(2_800)], ids=str)
+def test_the_indices_of_many_saved_numbers_are_held_once(schedule):
+    reverse = lambda steps: sweep.reverse(lambda k, x: x, lambda k, x, g: g, 1.0, 1.0, steps=steps, schedule=schedule)
+    assert peak(reverse, 3_000) <= 2_800 * (8 + PLACE) + (24 << 10)
 
 
 @pytest.mark.parametrize("memory", ["16 MB", "20 MB"])
