@@ -1,5 +1,8 @@
 """Errors name the function that was called, and what to do."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -57,3 +60,65 @@ def test_errors_name_the_function_that_was_called(name):
     call, kind, words = ERRORS[name]
     with pytest.raises(kind, match=words):
         call()
+
+
+# --- the page of errors -----------------------------------------------------------------------------------------------------
+
+
+def written(x):
+    a = np.zeros(2)
+    a[0] = x[0]
+    return a
+
+
+@dualad.primitive
+def unruled(x):
+    return np.asarray(x)
+
+
+def outlived():
+    kept = []
+    grad(lambda x: kept.append(x) or x**2)(1.0)
+    return kept[0] + 1.0
+
+
+RANDOM = np.random.default_rng(0)
+
+
+def drawn(k, x):
+    return x * RANDOM.random()
+
+
+def of_scipy(x):
+    return pytest.importorskip("scipy.linalg").expm(np.diag(x))
+
+
+SHOWN = {
+    "grad: f returns": lambda: grad(lambda x: x**2)(np.ones(3)),
+    "float()": lambda: dualad.gradient(lambda x: float(x[0]))(X),
+    "cannot be written": lambda: dualad.jacobian(written)(X),
+    "object array": lambda: grad(lambda x: np.linalg.norm(np.linalg.inv(np.array([[x[0], x[1]], [0.0, x[1]]]))))(X),
+    "no derivative rule": lambda: grad(unruled)(1.0),
+    "no derivative": lambda: dualad.jacobian(np.unpackbits)(X),
+    "compiled code": lambda: dualad.jacobian(of_scipy)(X),
+    "after the derivative call": outlived,
+    "a step is called as": lambda: chain(lambda x, rate: x * rate, 1.0, 0.5, steps=3),
+    "which was": lambda: chain(lambda k, x: 0.5 * x, 1, steps=3),
+    "closes over": lambda: grad(lambda x: chain(lambda k, s: s * x, 1.0, steps=3))(1.0),
+    "evaluated again": lambda: grad(lambda x: chain(drawn, x, steps=3))(1.0),
+    "reverse over reverse": lambda: grad(grad(lambda x: chain(lambda k, s: s * s, x, steps=3)))(1.0),
+    "branch": lambda: dualad.jit(lambda x: x if x > 0 else -x)(1.0),
+}
+ROWS = re.findall(r"^\| `(.+?)` \|", (Path(__file__).parents[1] / "docs/pages/errors.md").read_text(), re.MULTILINE)
+
+
+def test_the_page_has_a_row_for_each_of_these():
+    assert len(ROWS) == len(SHOWN)
+
+
+@pytest.mark.parametrize(("row", "name"), list(zip(ROWS, SHOWN, strict=False)), ids=list(SHOWN))
+def test_messages_are_those_that_the_page_shows(row, name):
+    with pytest.raises((TypeError, RuntimeError)) as caught:
+        SHOWN[name]()
+    told = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+    assert re.search(".*".join(map(re.escape, row.split("..."))), told), told
