@@ -132,7 +132,6 @@ def chain(
     token : pytree of plain values, optional
         With ``Disk(path, resume=True)``: what else says that a call is the same one, where its results cannot: a version, a seed, the
         name of a file that the steps read.
-
     block : int, optional
         Of a step compiled by `dualad.jit`: how many steps are pulled back in one compiled call. To the schedule a block is one step, and
         the states inside of it are computed again in the pull. By default chosen together with the number of saved states, for

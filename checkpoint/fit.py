@@ -56,12 +56,13 @@ class Fit(Storage):
     does, so that this one too goes on where it was stopped. That is for chains of minutes and hours; a chain of a compiled step is
     faster without, and a chain that takes less than `every` writes nothing.
 
-    Kill it at any moment. Whatever was finished is found again: results are written when they are there, and forced onto the disk
+    Kill it at any moment. Whatever was finished is found again: a result is written as soon as it is there, and forced onto the disk
     itself once in a while (`every`). A damaged file is named in a warning, and what was in it is computed again.
 
-    Whether `f` is the same function, its code says and the numbers, arrays and functions that it reads: what differs is named, and the
-    call refused. What else it may depend on shows in its results: the first evaluation that is answered in a process, if it took less
-    than a second, is made again and compared. Say the rest, such as the version of a file that it reads, in the token.
+    Whether `f` is the same function is judged by its code and by the numbers, arrays and functions that it reads: what differs is
+    named, and the call refused. What else it may depend on shows in its results: the first evaluation that is answered in a process,
+    if it took less than a second, is made again and compared. Say the rest, such as the version of a file that it reads, in the
+    token.
 
     Parameters
     ----------

@@ -52,7 +52,9 @@ def vjp(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: b
     Raises
     ------
     TypeError
-        Where a leaf of the arguments or of the result is not numeric.
+        Where a leaf of the arguments, of the result or of a cotangent is not numeric, or a cotangent has another structure than the value.
+    ValueError
+        Where a cotangent has another shape than the value.
 
     Examples
     --------
@@ -315,7 +317,8 @@ def linearize(f: Callable[..., Result], *primals: Any, nan_safe: bool = False) -
     Raises
     ------
     TypeError
-        Where a leaf of the arguments or of the result is not numeric, or f runs a `chain`, whose states are not kept.
+        Where a leaf of the arguments or of the result is not numeric, tangents have other shapes than the arguments, or f runs a `chain`,
+        whose states are not kept.
 
     Examples
     --------

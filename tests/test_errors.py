@@ -39,6 +39,8 @@ ERRORS = {
     "vjp of several": (lambda: checkpoint.vjp(np.add, 1.0, "a"), TypeError, "vjp: argument 1 of those differentiated is 'a'"),
     "implicit": (lambda: dualad.derivative(FLAT)(1.0), np.linalg.LinAlgError, "implicit: the Jacobian of the residual by x is singular"),
     "jit": (lambda: dualad.jit(np.sin, cache_size=0), ValueError, "jit: cache_size is 0"),
+    "jit with a name": (lambda: dualad.jit(lambda x, n: x, static_argnames="m"), ValueError, "jit: static_argnames names 'm', which is no"),
+    "jit with a position": (lambda: dualad.jit(np.sin, static_argnums="x"), TypeError, "jit: static_argnums is 'x': give positions"),
     "differences": (lambda: differences(lambda leaves: leaves, [1.0], []), ValueError, "differences: there are 0 directions for 1 leaves"),
     "value_and_derivative": (lambda: dualad.value_and_derivative(np.sin)(X), TypeError, "value_and_derivative: .* use value_and_gradient"),
     "profile": (lambda: checkpoint.profile(3, 1.0, steps=2), TypeError, "profile: the first argument is int 3, not a function"),

@@ -17,8 +17,8 @@ __all__ = ["Periodic"]
 class Periodic(Schedule):
     """Save the first state of each of s segments; then, last segment first, every state of the segment to be reversed.
 
-    No step is advanced more than once again. With r steps in the last segment, A = 2 N - r - s plain advances, and at
-    most s - 1 + r states saved, or one or two fewer than s plus the steps of a full segment if that is more. With the
+    No step is advanced more than once again. With r steps in the last segment there are A = 2 N - r - s plain advances.
+    At most s - 1 + r states are saved, or s - 2 plus the steps of a full segment if that is more. With the
     default that is less than 2 sqrt(N) + 1 states, where CTZ takes log2(N) + 1 and about log2(N) / 4 times the advances.
 
     Parameters

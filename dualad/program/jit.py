@@ -19,6 +19,7 @@ from ..callers import trim
 from ..dispatch import array, holds_traced
 from ..hints import Rest, Result
 from ..levels import Handle, errors_as_in
+from ..rules.calling import signature
 from ..seeding import check_function
 from .arguments import Call
 from .compiled import BACKENDS, Compiled
@@ -86,6 +87,8 @@ def jit(
     TypeError
         At a call, where the function cannot be traced: it branches on a value, needs a shape that depends on data, computes with
         random numbers or a clock. The message names the line and the way out.
+    TypeError, ValueError
+        At once, where an option is of the wrong kind, or `static_argnames` names no parameter of f.
 
     Examples
     --------
@@ -115,9 +118,25 @@ def jit(
         raise ValueError(f"jit: threads is {threads!r}: give the number of threads, 1 or more, or None")
     if type(cache_size) is not int or cache_size < 1:
         raise ValueError(f"jit: cache_size is {cache_size!r}: give the number of programs to keep, 1 or more")
-    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    numbers, names = several(static_argnums, int, "static_argnums", "positions"), several(static_argnames, str, "static_argnames", "names")
+    for name in names:
+        if not takes(f, name):
+            raise ValueError(f"jit: static_argnames names {name!r}, which is no parameter of {getattr(f, '__name__', f)}")
     return Jit(f, numbers, names, backend, cache_size, threads)
+
+
+def several(given, kind, argument, what):
+    """Return one or several positions or names as a tuple."""
+    values = (given,) if isinstance(given, int | str) else given
+    if not isinstance(values, tuple | list) or not all(isinstance(value, kind) for value in values):
+        raise TypeError(f"jit: {argument} is {given!r}: give {what} of arguments, one or a tuple")
+    return tuple(values)
+
+
+def takes(f, name):
+    """Return whether a function has a parameter of this name, as far as is known."""
+    parameters = signature(f).parameters
+    return not parameters or name in parameters or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
 class Jit(Generic[Rest, Result]):
