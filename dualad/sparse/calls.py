@@ -140,7 +140,7 @@ def times(out, factor, sets, left=True):
     pattern = sparse.csr_array(factor, dtype=bool)
     if len(sets.shape) == 2:
         eye = sparse.eye_array(sets.shape[1] if left else sets.shape[0], dtype=bool)
-        pattern = sparse.csr_array(sparse.kron(pattern, eye) if left else sparse.kron(eye, pattern))
+        pattern = sparse.csr_array(sparse.kron(pattern, eye) if left else sparse.kron(eye, pattern), dtype=bool)  # no entries: floats
     parts = []
     for rows, table in sets.parts:
         chosen = sparse.csr_array((np.ones(rows.size, bool), np.ravel(rows), np.arange(rows.size + 1)), shape=(rows.size, table.shape[0]))

@@ -65,24 +65,36 @@ class Reader:
         self.nodes = lower(program)
         self.held: dict = {}
         self.constants: dict = {}
-        holders: dict = {}
         self.given = {value: Sets(value.shape) for value in program.inputs} | given
         for value in (*program.inputs, *program.constants):
             self.sets(self.nodes[value])
-        for node in self.nodes.values():
-            holders[node] = holders.get(node, 0) + 1
-        for operation, dead in zip(program.operations, program.last_uses(), strict=True):
+        last = self.last_uses(program)
+        for k, operation in enumerate(program.operations):
             try:
                 self.read(operation)
             except TooDense as error:
                 where = f" of line {operation.line[1]} of {operation.line[0]}" if operation.line else ""
                 raise TooDense(f"sparsity: at the result {operation.outputs[0].type}{where} {error}: the derivative is dense") from None
-            self.held = {node: sets for node, sets in self.held.items() if node in holders}
-            for value in dead:
-                node = self.nodes[value]
-                holders[node] -= 1
-                if not holders[node]:
-                    self.held.pop(node, None)
+            self.held = {node: sets for node, sets in self.held.items() if last.get(node, -1) > k}
+
+    def last_uses(self, program):
+        """Return for each node of a value which operation reads it last: also through nodes that are of no value."""
+        last = dict.fromkeys(self.nodes.values(), -1)
+        for k, operation in enumerate(program.operations):
+            own = [self.nodes[out] for out in operation.outputs]
+            reads, seen = [*own, *(self.nodes[value] for value in operation.reads)], set()
+            while reads:
+                node = reads.pop()
+                if node not in seen:
+                    seen.add(node)
+                    if node in last:
+                        last[node] = k
+                    if node not in last or node in own:
+                        reads.extend(getattr(node.form, "operands", ()))
+                        reads.extend(filter(None, [getattr(node.form, "view_of", None)]))
+        never = len(program.operations)
+        kept = (*program.inputs, *program.constants, *(out for out in program.outputs if isinstance(out, Value)))
+        return last | {self.nodes[value]: never for value in kept}
 
     def read(self, operation):
         nodes = [self.nodes[out] for out in operation.outputs]

@@ -75,6 +75,21 @@ def test_products_with_constants_are_exact():
     )
 
 
+def test_no_entries_are_booleans_too():
+    nothing = sparse.csr_array((5, 3))
+    for f in (lambda x: np.matmul(nothing, x), lambda x: np.matmul(nothing, np.outer(x, x)), lambda x: np.zeros((2, 3)) @ x):
+        pattern = sparsity(f, np.ones(3))
+        assert pattern.nnz == 0 and pattern.dtype == bool
+
+
+@pytest.mark.parametrize("made", [lambda x: np.fft.fft(x), lambda x: np.sign(x + 2j), lambda x: np.linalg.solve(np.eye(3) + 1j, x)])
+def test_the_modulus_of_complex_results_of_calls(made):
+    f = lambda x: np.abs(made(x)) * np.angle(x + 1j)
+    for local in (False, True):
+        pattern = sparsity(f, np.ones(3), local=local).toarray()
+        assert not (np.abs(jacobian(f)(np.array([0.3, -0.4, 0.7]))) > 1e-12)[~pattern].any()
+
+
 def test_kernels_bands_and_triangles_are_exact():
     x = np.linspace(0.1, 1.0, 8)
     for f in (
