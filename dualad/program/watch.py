@@ -14,7 +14,7 @@ from .impure import ELSEWHERE, generators_of
 __all__ = ["Watch"]
 
 LONGEST = 100  # of containers whose elements are looked at
-SMALL = 4096  # bytes of an array that is compared at once
+SMALL = 2**16  # bytes of an array that is compared at once
 ATOMS = (float, int, bool, complex, str, bytes, type(None))
 
 
