@@ -121,11 +121,12 @@ TWO_OVER_PI = float.fromhex("0x1.45f306dc9c883p-1")
 HALF_PI_1, HALF_PI_2, HALF_PI_3 = map(float.fromhex, ("0x1.921fb54442d18p+0", "0x1.1a62633145c07p-54", "-0x1.f1976b7ed8fbcp-110"))
 ONE_OVER_LN2 = float.fromhex("0x1.71547652b82fep+0")
 LN2_1, LN2_2 = map(float.fromhex, ("0x1.62e42fee00000p-1", "0x1.a39ef35793c76p-33"))  # integers times the first are exact
+QUARTER_LN2 = 0.1732  # not more, so that 0 is reduced to 0
 SIGN = -(2**63)
 MAGNITUDE = 2**63 - 1
 
 # (sin(x) - x) / x^3, (cos(x) - 1 + x^2 / 2) / x^4 and (sinh(x) - x) / x^3 in x^2; (exp(x) - 1 - x) / x^2 in x;
-# (2 artanh(s) - 2 s) / s^3 in s^2; (arctan(x) - x) / x^3 in x^2; a first cube root
+# (2 artanh(s) - 2 s) / s^3 in s^2; (arctan(x) - x) / x^3 in x^2; (x coth(x) - 1) / x^2 in x^2; a first cube root
 # fmt: off
 SIN_TAIL = polynomial(-0.16666666666666666, 0.008333333333330913, -0.00019841269836709782, 2.755731607927478e-06,
                       -2.505112732233254e-08, 1.5917822376056543e-10)
@@ -141,6 +142,8 @@ SINH_TAIL = polynomial(0.16666666666666666, 0.0083333333333333, 0.00019841269841
 ARCTAN_TAIL = polynomial(-0.33333333333333326, 0.19999999999991808, -0.14285714284138548, 0.11111110992107442,
                          -0.09090904431950379, 0.07692199578418754, -0.06665065712996017, 0.058665909514914426,
                          -0.05157959734284481, 0.04284875446995652, -0.028974948859174426, 0.011168198407712276)
+COTH_TAIL = polynomial(0.3333333333333333, -0.02222222222222145, 0.002116402116299248, -0.0002116402065036944, 2.1377676912077357e-05,
+                       -2.162908224075038e-06, 2.1014078790625688e-07)
 CBRT_START = polynomial(0.3584644703728105, 1.4364409701740684, -1.7007333757609258, 1.3775197393596412, -0.4798018270427515)
 # fmt: on
 
@@ -223,11 +226,23 @@ def expm1(x):
 
 @njit(**OPTIONS)
 def tanh(x):
+    """Return ((1 - s) c + (1 + s) r) / ((1 + s) c + (1 - s) r) for abs(x) = k * log(2) / 2 + r, s = 2**-k, and c = r / tanh(r)."""
     a = abs(x)
-    high, low = half_expm1(2.0 * choose(a > 25.0, 25.0, a))
-    bottom = high + 1.0
-    q, rest = quotient(high, low, bottom, (high - (bottom - 1.0)) + low)
-    return with_sign_of(q + rest, x)
+    a = choose(a > 20.0, 20.0, a)
+    shifted = fma(a - QUARTER_LN2, -2.0 * ONE_OVER_LN2, ROUND)  # r is not negative, so that no sum below cancels
+    k = shifted - ROUND
+    r = fma(k, 0.5 * LN2_2, fma(k, 0.5 * LN2_1, a))
+    z = r * r
+    c = z * COTH_TAIL(z)  # less 1
+    s = from_bits((bits(shifted) + 1023) << 52)
+    small, large = 1.0 - s, 1.0 + s
+    top, bottom = fma(r, large, c * small), fma(r, small, c * large)
+    high, low = two_sum(small, top)
+    whole = large + bottom
+    rest = (s - (whole - 1.0)) + bottom  # with what 1 + s has lost
+    inverse = 1.0 / whole
+    q = high * inverse
+    return with_sign_of(fma(fma(-q, rest, fma(-q, whole, high) + low), inverse, q), x)
 
 
 @njit(**OPTIONS)

@@ -178,7 +178,7 @@ def jams(nest, pull, targets):
     sums = [{last, inner} & {*root.form.axes} for root in nest.roots if isinstance(root.form, Reduce)]
     if {last, inner} in sums or not ({last} in sums or {inner} in sums):
         return False
-    return len([expression for expression in below(targets) if expression.args]) <= MOST_JAMMED
+    return sum(expression.what.cost if expression.kind == "map" else 1 for expression in below(targets) if expression.args) <= MOST_JAMMED
 
 
 def jam(axis, count, together):

@@ -189,9 +189,8 @@ def root_above_one(x):
 
 @njit(**OPTIONS)
 def sech_squared(x, t):
-    p, e = 1.0 - t * t, exp(-2.0 * abs(x))
-    series = 1.0 + e * (-2.0 + e * (3.0 + e * (-4.0 + e * (5.0 - 6.0 * e))))  # 1 / (1 + e)**2 for e < 0.003
-    return choose(p < 0.01, 4.0 * e * series, p)
+    e = exp(-2.0 * abs(x))
+    return 4.0 * e / ((1.0 + e) * (1.0 + e))
 
 
 @njit(**OPTIONS)
