@@ -337,6 +337,14 @@ def test_dear_values_outside_of_the_innermost_loop_have_a_loop_of_their_own():
     assert agrees(lambda x, a: np.exp(x[:, 0])[:, None] * a[0], x, a, rtol=1e-13).emitted.nests == 2
 
 
+def test_loops_around_take_several_steps_at_once_where_little_is_computed():
+    x = np.linspace(-2.0, 2.0, 2048).reshape(32, 64)
+    cheap = agrees(lambda x: np.sum(x * 2.0, axis=0), x).source
+    dear = agrees(lambda x: np.sum(np.tanh(x), axis=0), x).source.partition("def part0")[2]
+    assert "4 * i0 + 3" in cheap
+    assert dear.count("tanh(") == 1
+
+
 def test_products_go_along_memory():
     """Products with transposes, as adjoints of layers have them, too: an innermost loop across rows is three times as dear."""
     a, b, v = np.random.default_rng(6).standard_normal((3, 40, 40))
