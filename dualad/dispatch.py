@@ -16,7 +16,7 @@ from .callers import users, warn
 from .hints import Result
 from .levels import Handle
 from .options import asks_for_integers, inexact
-from .rules.calling import bound, placed, public_name, signature
+from .rules.calling import bound, placed, public_name, signature, with_out_named
 from .rules.cotangents import is_symbolic
 from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex
 from .rules.late import late_row
@@ -44,6 +44,8 @@ __all__ = [
 def apply(fn, args, kwargs):
     """Evaluate `fn` where at least one argument is traced."""
     row = ROWS.get(fn)
+    if row is not None and len(args) > row.out_at:
+        args, kwargs = with_out_named(fn, row.out_at, args, kwargs)
     if kwargs and "out" in kwargs and not isinstance(row, Refused | None):
         kwargs = dict(kwargs)
         return write_out(row, args, kwargs, kwargs.pop("out"))
@@ -165,7 +167,9 @@ def write_out(row, args, kwargs, out):
                     f"{np.shape(result)}"
                 )
             write(target, ..., result, row.name)
-    return out if len(outs) > 1 or not isinstance(out, tuple) else outs[0]
+    if len(outs) > 1:
+        return tuple(result if target is None else target for target, result in zip(outs, results, strict=True))
+    return results if outs[0] is None else outs[0]
 
 
 def write(target, index, result, name):
@@ -189,9 +193,22 @@ def masked_call(ufunc, args, kwargs, where):
             f"{public_name(ufunc)}: where= leaves the other elements undefined unless out= is a traced array "
             f"(made with np.zeros_like(x), say); np.where(mask, a, b) chooses between values"
         )
-    mask = np.broadcast_to(primal(where), out.shape)
+    mask = primal(where)
+    if isinstance(mask, Handle):  # a program has one shape for all values: the others are computed, too, where no partial is infinite
+        args = [inside(arg, mask) for arg in args]
+        write(out, ..., np.where(mask, ufunc(*args, **kwargs), out), public_name(ufunc))
+        return out
+    mask = np.broadcast_to(mask, out.shape)
     write(out, mask, ufunc(*(np.broadcast_to(arg, out.shape)[mask] for arg in args), **kwargs), public_name(ufunc))
     return out
+
+
+def inside(arg, mask):
+    """Return an operand with a number in the place of what a mask leaves out."""
+    if type(arg) in (bool, int, float, complex):
+        return arg
+    dtype = dtype_of(arg)
+    return np.where(mask, arg, dtype.type(0.5) if dtype.kind in "fc" else 1)
 
 
 def apply_method(ufunc, method, args, kwargs):

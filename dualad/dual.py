@@ -297,6 +297,8 @@ def seedable(x, where, what):
     An array is not copied: a handle's buffers are copied at its first write.
     """
     if isinstance(x, Traced):
+        if x.dtype.kind == "b":
+            raise TypeError(f"{where}: {what} has dtype bool, which has no derivative: pass floats")
         return x.astype(float) if x.dtype.kind in "iu" else x
     if type(x) is float:
         return x

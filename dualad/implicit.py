@@ -69,6 +69,11 @@ def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result]) -> Cal
         top = highest([leaf for leaf in optree.tree_leaves(params) if isinstance(leaf, Traced)])
         if top is None:
             return solve(*params)
+        if top.level.abstract and top.level.id:
+            raise top.level.refuse(
+                "the solver of dualad.implicit is given plain values, which are known only when the program runs: compile the residual, "
+                "or what the solver calls, and leave out jit around it"
+            )
         below = optree.tree_map(lambda leaf: leaf._peek() if isinstance(leaf, Traced) and leaf.level is top.level else leaf, params)
         x = solved(*below)
         error = residual(x, *params)

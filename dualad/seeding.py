@@ -65,9 +65,9 @@ LEAF = optree.tree_structure(0.0)  # type: ignore[arg-type]
 
 
 def flatten_arguments(args, where, what):
-    """Return the leaves and the structure of a tuple of arguments; plain floats and float arrays take a short way."""
+    """Return the leaves and the structure of a tuple of arguments; floats and float arrays, traced ones too, take a short way."""
     for arg in args:
-        if type(arg) is not float and not (type(arg) is np.ndarray and arg.dtype.kind in "fc") and not isinstance(arg, Traced):
+        if type(arg) is not float and not ((type(arg) is np.ndarray or isinstance(arg, Traced)) and arg.dtype.kind in "fc"):
             return flatten_input(args, where, what)
     return list(args), len(args)
 

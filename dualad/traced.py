@@ -242,10 +242,20 @@ class Traced(Handle):
         """The real part."""
         return np.real(self)
 
+    @real.setter
+    def real(self, v):
+        np.real(self)[...] = v
+
     @property
     def imag(self):
         """The imaginary part."""
         return np.imag(self)
+
+    @imag.setter
+    def imag(self, v):
+        if self.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
+        np.imag(self)[...] = v
 
     @property
     def flat(self):
@@ -379,6 +389,14 @@ class Traced(Handle):
         """Sort in place."""
         self[...] = np.sort(self, axis=axis, kind=kind)
 
+    def partition(self, kth, axis=-1, kind="introselect", order=None):
+        """Partition in place."""
+        self[...] = np.partition(self, kth, axis, kind, order)
+
+    def put(self, indices, values, mode="raise"):
+        """Assign to elements at flat positions."""
+        np.put(self, indices, values, mode)
+
     def item(self, *index):
         """Return one element as a traced scalar."""
         if not index:
@@ -391,9 +409,9 @@ class Traced(Handle):
         """Return nested lists of traced scalars."""
         return [row.tolist() for row in self] if self.ndim else self[()]
 
-    def compress(self, condition, axis=None):
+    def compress(self, condition, axis=None, out=None):
         """Return ``np.compress(condition, x, axis)``."""
-        return np.compress(condition, self, axis)
+        return np.compress(condition, self, axis, out)
 
 
 def lift(x):

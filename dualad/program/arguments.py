@@ -33,7 +33,7 @@ class Call:
             signature = self.signature(leaf, i)
             self.slots.append(leaf if signature[0] == "static" else Value)
             if signature[0] != "static":
-                self.leaves.append(native(leaf) if isinstance(leaf, np.ndarray) else leaf)
+                self.leaves.append(native(leaf))
             key.append(signature)
         self.traced = any(isinstance(leaf, Handle) for leaf in self.leaves)
         try:
@@ -68,14 +68,14 @@ class Call:
                     return ("symbol",)
                 bottom = bottom.primal
             told = "python" if level.weak else "scalar"
-            return leaf.dtype, leaf.shape, told if type(bottom) is float else kind_of(bottom), strides_of(bottom)
+            return native_dtype(leaf.dtype), leaf.shape, told if type(bottom) is float else kind_of(bottom), strides_of(bottom)
         if isinstance(leaf, np.ndarray | np.generic):
             if isinstance(leaf, np.ma.MaskedArray | np.matrix):
                 raise TypeError(f"jit: {self.named(i)} is a {kind.__name__}: pass a plain array (np.asarray)")
             dtype = leaf.dtype
             if dtype.kind not in "biufc":
                 raise TypeError(f"jit: {self.named(i)} has dtype {dtype}, which a program cannot hold: pass numbers")
-            return dtype if dtype.isnative else dtype.newbyteorder("="), leaf.shape, kind_of(leaf), strides_of(leaf)
+            return native_dtype(dtype), leaf.shape, kind_of(leaf), strides_of(leaf)
         if kind in (float, int, complex):
             if kind is int and not SMALLEST <= leaf <= LARGEST:
                 raise OverflowError(
@@ -112,8 +112,16 @@ def strides_of(x):
 
 
 def native(x):
-    """Return an array in the byte order of the machine, without the class of memory maps."""
-    return np.asarray(x) if x.dtype.isnative else np.asarray(x).astype(x.dtype.newbyteorder("="))
+    """Return a value, of an array in the byte order of the machine, without the class of memory maps."""
+    if not isinstance(x, np.ndarray | Handle):
+        return x
+    x = np.asarray(x) if isinstance(x, np.ndarray) else x
+    return x if x.dtype.isnative else x.astype(native_dtype(x.dtype))
+
+
+def native_dtype(dtype):
+    """Return a dtype in the byte order of the machine."""
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def exact(value):

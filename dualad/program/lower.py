@@ -72,8 +72,9 @@ def lowered(operation, nodes):
     fn = operation.fn
     if out.size == 0 or any(value.size == 0 for value in operation.reads) or out.dtype.kind not in "fiubc" or out.dtype.itemsize > 16:
         raise Unliftable(f"its result is {out.type}")
-    if out.dtype.char in "gGe":
-        raise Unliftable(f"numba has no {out.dtype}")
+    for value in (out, *operation.reads):
+        if value.dtype.char in "gGe":
+            raise Unliftable(f"numba has no {value.dtype}")
     args, kwargs = (map_values(nodes.__getitem__, part) for part in (operation.args, operation.kwargs))
     if fn in LOWERINGS:
         rule = LOWERINGS[fn]

@@ -279,10 +279,6 @@ class Symbol(Traced):
                 return top.level.record(fn, fn, args, kwargs)
             if ufunc in BITS and not kwargs:
                 return top.level.record(ufunc, ufunc, args, kwargs)
-            if isinstance(mask := kwargs.get("where", True), Traced) and isinstance((out := kwargs.get("out", (None,))[0]), Traced):
-                rest = {key: value for key, value in kwargs.items() if key not in ("where", "out")}
-                out[...] = np.where(mask, ufunc(*args, **rest), out)
-                return out
         return super().__array_ufunc__(ufunc, method, *args, **kwargs)
 
     def checked_index(self, args):

@@ -9,7 +9,18 @@ import numpy as np
 
 from .partials import MARKS, one_over
 
-__all__ = ["bound", "dtype_position", "missing_rule", "placed", "positional_count", "public_name", "required_count", "signature"]
+__all__ = [
+    "bound",
+    "dtype_position",
+    "missing_rule",
+    "out_position",
+    "placed",
+    "positional_count",
+    "public_name",
+    "required_count",
+    "signature",
+    "with_out_named",
+]
 
 PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -78,6 +89,24 @@ def dtype_position(fn) -> int | None:
         return places.index("dtype")
     named = not parameters or "dtype" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     return sys.maxsize if named else None
+
+
+def out_position(fn) -> int | None:
+    """Return where an array function of NumPy's takes its argument ``out``, None where it has no place for it."""
+    if isinstance(fn, np.ufunc) or not str(getattr(fn, "__module__", "")).startswith("numpy"):
+        return None
+    places = [name for name, p in signature(fn).parameters.items() if p.kind in PLACES]
+    return places.index("out") if "out" in places else UNSIGNED.get(fn)
+
+
+#: where functions take ``out`` that have no signature before NumPy 2.4
+UNSIGNED = {np.dot: 2, np.concatenate: 2}
+
+
+def with_out_named(fn, out_at, args, kwargs):
+    """Return a call with ``out`` and the arguments after it as keywords."""
+    names = list(signature(fn).parameters)[out_at:] or ["out"]
+    return args[:out_at], {**dict(zip(names, args[out_at:], strict=False)), **kwargs}
 
 
 def required_count(fn) -> int:

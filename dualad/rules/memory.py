@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from .kinds import linear
+from .kinds import constant, linear
 from .primitives import primitive
 
 __all__ = ["arranged", "as_plain_array", "copied", "copied_to_write", "empty_as", "in_order", "own_to_write"]
@@ -97,6 +97,7 @@ def compressed(model):
     return steps, span
 
 
+@primitive
 def arranged(x, order):
     """Return the order of the elements that 'A' and 'K' mean for a plain array: what of `x` to transpose, and 'C' or 'F'."""
     if type(x) is not np.ndarray:
@@ -129,4 +130,5 @@ def as_plain_array(x):
 linear(copied,         lambda g, x: g)
 linear(in_order,       lambda g, x, order: g)
 linear(as_plain_array, lambda g, x: g, view="maybe")
+constant(arranged, metadata=True)
 # fmt: on

@@ -23,7 +23,7 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from .calling import dtype_position, missing_rule, positional_count, public_name, required_count
+from .calling import dtype_position, missing_rule, out_position, positional_count, public_name, required_count
 from .cotangents import FLOAT, Abstract, is_number, like_primal, unbroadcast
 from .names import ABSENT, Absent
 from .partials import FIRST, MARKS, MINUS_ONE, ONE, SECOND, evaluated, fits, product, used_by
@@ -85,9 +85,15 @@ class Row:
         return 0 if self.like else required_count(self.fn)
 
     @cached_property
+    def out_at(self) -> int:
+        """How many of its arguments stand before ``out``."""
+        place = None if self.like else out_position(self.fn)
+        return sys.maxsize if place is None else place
+
+    @cached_property
     def most(self) -> int:
-        """How many of its arguments stand before ``dtype``."""
-        return sys.maxsize if self.dtype_at is None else self.dtype_at
+        """How many of its arguments stand before ``dtype`` and ``out``."""
+        return min(self.out_at, sys.maxsize if self.dtype_at is None else self.dtype_at)
 
     def __repr__(self):
         return f"<{self.kind} row of {self.name}>"

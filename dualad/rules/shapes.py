@@ -58,7 +58,7 @@ def known_order(args, kwargs):
     """Bring a call of `ravel` or `reshape` with an order that depends on the memory layout to one with order "C" or "F"."""
     order = kwargs.get("order") or next((arg for arg in args[1:] if type(arg) is str), "C")
     if order in ("A", "K") and args:
-        axes, known = evaluate(arranged, args[0], order)
+        axes, known = arranged(args[0], order)
         rest = [known if type(arg) is str else arg for arg in args[1:]]
         kwargs = {**kwargs, "order": known} if "order" in kwargs else kwargs
         return (args[0] if axes is None else np.transpose(args[0], axes), *rest), kwargs

@@ -210,7 +210,12 @@ METHODS = {
     "item": lambda x: x.item(1, 2) + x.item(0),
     "tolist": lambda x: np.stack([np.stack(row) for row in x.tolist()]),
     "fill": lambda x: filled(x),
-    "sort": lambda x: sorted_in_place(x),
+    "sort": lambda x: changed(x * x, lambda y: y.sort(axis=1)),
+    "partition": lambda x: changed(x * x, lambda y: y.partition(1, axis=0)),
+    "put": lambda x: changed(x * x, lambda y: y.put([0, 4], 3.0 * x[0, :2])),
+    "real =": lambda x: changed(x * x, lambda y: setattr(y, "real", x[0])),
+    "complex parts =": lambda x: parts_assigned(x),
+    "compress out": lambda x: x.compress([1, 0, 1], 1, np.empty_like(x[:, :2])),
     "flat": lambda x: np.stack(list(x.flat)),
     "iteration": lambda x: sum(row @ row for row in x),
     "copy.copy": lambda x: copy.copy(x) * 2,
@@ -226,10 +231,17 @@ def filled(x):
     return y * x
 
 
-def sorted_in_place(x):
-    y = x.copy()
-    y.sort(axis=1)
+def changed(y, change):
+    change(y)
     return y
+
+
+def parts_assigned(x):
+    z = np.zeros_like(x, complex)
+    z.real, z.imag = x, x * x
+    with pytest.raises(TypeError, match="imaginary part to set"):
+        x.imag = 1.0
+    return np.abs(np.exp(z)) + z.imag
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -260,8 +272,7 @@ def test_every_method_with_a_numpy_function_is_there():
         "tofile",
         "view",
     }
-    in_place_by_index = {"partition", "put", "itemset", "newbyteorder", "ptp"}  # partition, put: written as x[...] = ...
-    assert missing - about_memory <= in_place_by_index
+    assert missing - about_memory <= {"itemset", "newbyteorder", "ptp"}  # of older versions
 
 
 # --- ufunc methods, out=, where=, dtype= --------------------------------------------------------------------------------------
@@ -360,6 +371,39 @@ def where_of_a_ufunc(x):
 )
 def test_keywords_of_ufuncs(f):
     check(f, X)
+
+
+PLACED = {
+    "sum": lambda x, out: np.sum(x, 0, None, out[0]),
+    "sum keepdims": lambda x, out: np.sum(x, 0, None, out[:1], True),
+    "x.mean": lambda x, out: x.mean(0, None, out[0]),
+    "max": lambda x, out: np.max(x, 0, out[0]),
+    "x.std": lambda x, out: x.std(0, None, out[0], 1),
+    "cumsum": lambda x, out: np.cumsum(x, 1, None, out),
+    "x.cumprod": lambda x, out: x.cumprod(1, None, out),
+    "dot": lambda x, out: np.dot(x, np.outer(x[0], x[1]), out),
+    "x.dot": lambda x, out: x.dot(np.outer(x[0], x[1]), out),
+    "outer": lambda x, out: np.outer(x[:, 0], x[1], out),
+    "take": lambda x, out: np.take(x, [5, 1, 0], None, out[0]),
+    "concatenate": lambda x, out: np.concatenate([x[:1], x[:1] ** 2], 0, out),
+    "stack": lambda x, out: np.stack([x[0], x[1] ** 2], 0, out),
+    "clip": lambda x, out: np.clip(x, -0.5, 0.8, out),
+    "x.trace": lambda x, out: x.trace(0, 0, 1, None, out[0, 0:1].reshape(())),
+    "median": lambda x, out: np.median(x, 0, out[0]),
+}
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_out_in_its_place(name):
+    check(lambda x: PLACED[name](x, x * 7.0), X)
+    check(lambda x: changed(x * 7.0, lambda out: PLACED[name](x, out)) if "trace" not in name else x, X)
+
+
+@pytest.mark.parametrize("fn", [np.dot, np.outer, np.multiply])
+def test_out_that_is_none(fn):
+    check(lambda x: fn(x[0], x[1], out=None), X)
+    check(lambda x: fn(x[0], x[1], None), X)
+    check(lambda x: np.concatenate([np.sum(x, 0, None, None), np.cumsum(x, None, None, None)]), X)
 
 
 def test_functions_without_derivative_write_anywhere():

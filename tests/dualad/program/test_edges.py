@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import dualad.program.compiled
-from dualad import jit, jvp
+from dualad import implicit, jit, jvp
 from dualad.program.again import again
 from dualad.program.compiled import BACKENDS
 from dualad.program.impure import state_of
@@ -43,6 +43,7 @@ def helper(x):
     return x * RNG.integers(2)
 
 
+EQUATION = implicit(lambda x, p: x * x - p, np.sqrt)
 #: the function, its arguments, and what the message says besides the line
 REFUSED = {
     # shapes that depend on data
@@ -72,6 +73,7 @@ REFUSED = {
     "dict[k]": (lambda k: {0: 1.0, 1: 2.0}[k], 1, r"a hash .* np\.where"),
     "cached": (cached, 1.0, r"a hash .* cached function"),
     "format": (lambda x: f"{x:.3f}", 2.0, r"the plain value .* print outside of jit"),
+    "implicit": (EQUATION, X, r"the solver of dualad\.implicit is given plain values.* leave out jit"),
     # impure values
     "random": (lambda x: x * random.random(), X, r"draws random numbers \(random\)"),
     "random, rounded": (lambda x: x * int(random.random()), X, r"draws random numbers \(random\)"),
@@ -134,6 +136,9 @@ RIGHT = {
     "64 bits wrap as NumPy's": (lambda k: k * k * k * k, np.array([10**5])),
     "longdouble": (lambda x: np.sin(x) * 2, X.astype(np.longdouble)),
     "half": (lambda x: np.sin(x) * 2, X.astype(np.float16)),
+    "longdouble inside": (lambda x: x * (np.sum(x) * np.longdouble(1.5)).astype(float), X),
+    "half inside": (lambda x: x.astype(np.float16).astype(float) * 2, X),
+    "ravel in memory's order": (lambda x: np.ravel(np.outer(x, x).T, "K") + np.outer(x, x).copy("F").flatten("A"), X),
     "big-endian": (lambda x: np.sin(x) + x[::-1], X.astype(">f8")),
     "big-endian int": (lambda k: k * 2, K.astype(">i4")),
     "seeded inside": (lambda x: x * np.random.default_rng(0).normal(), X),

@@ -405,6 +405,57 @@ def test_dear_values_are_kept_for_the_pullback_and_cheap_ones_computed_again():
     assert np.exp in names and names.count(np.linalg.solve) == 1  # of the transposed matrix
 
 
+VERBS = {
+    "grad": grad,
+    "value_and_grad": value_and_grad,
+    "gradient": dualad.gradient,
+    "hessian": hessian,
+    "vjp": lambda f: lambda x: vjp(f, x)[1](1),
+    "jvp": lambda f: lambda x: jvp(f, (x,), (np.arange(3),)),
+    "hvp": lambda f: lambda x: hvp(f, x, np.arange(3)),
+    "linearize": lambda f: lambda x: linearize(f, x)[1](np.arange(3)),
+    "of a tree": lambda f: lambda x: grad(lambda tree: f(tree["x"]))({"x": x}),
+}
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_integers_and_foreign_byte_orders_are_differentiated_as_eagerly(name):
+    def f(x):
+        return np.sum(x * x) * x[0] + x[2] ** 2
+
+    verb = VERBS[name]
+    for x in (np.array([3, 4, 5]), np.array([3, 4, 5], np.uint8), np.array([3.0, 4.0, 5.0], ">f8"), np.array([3.0, 4.0, 5.0], ">f4")):
+        expected = verb(f)(x.astype(float))
+        for derived in (verb(f), jit(verb(f)), verb(jit(f))):
+            for a, b in zip(optree.tree_leaves(derived(x)), optree.tree_leaves(expected), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-6 if x.dtype == ">f4" else 1e-14)
+    for derived in (verb(f), jit(verb(f))):
+        with pytest.raises(TypeError, match="has dtype bool, which has no derivative"):
+            derived(np.ones(3, bool))
+
+
+SAFE = {
+    "divide": lambda x: np.divide(1.0, x, out=np.zeros_like(x), where=x != 0),
+    "divide by itself": lambda x: np.divide(x, x * 1.0, out=x * 1.0, where=x != 0),
+    "log": lambda x: np.log(x, out=x * x, where=x > 0),
+    "power": lambda x: np.power(x, 0.3, out=np.zeros_like(x), where=x > 0),
+    "plain operand": lambda x: np.divide(np.array([1, 0, 2, 3]), x, out=np.zeros_like(x), where=x != 0),
+}
+
+
+@pytest.mark.parametrize("name", SAFE)
+def test_what_a_mask_leaves_out_has_no_share_in_a_derivative(name):
+    def f(x):
+        return np.sum(SAFE[name](x) * np.arange(1.0, 5.0))
+
+    x = np.array([-1.0, 0.0, 0.5, 2.0])
+    for verb in (grad, dualad.gradient, hessian):
+        expected = verb(f)(x)
+        assert np.isfinite(expected).all()
+        for derived in (verb(jit(f)), jit(verb(f)), verb(jit(f, backend="numpy"))):
+            np.testing.assert_allclose(derived(x), expected, rtol=1e-13, atol=1e-15)
+
+
 @pytest.mark.parametrize("verb", [grad, dualad.gradient])
 def test_nan_safe(verb):
     f = jit(lambda x: np.sum(x * np.where(x > 0, np.log(x), 0.0) + 0.0 * np.arctanh(x + 1.0)))
