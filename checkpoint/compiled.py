@@ -27,7 +27,8 @@ from .replay import Snapshot
 from .segments import Reversal, Segments, like_leaves
 from .stepper import NotCompiled, Stepper, put_on, taken_off
 from .storage import Memory
-from .storage.pool import LEAF, OBJECT
+from .storage.held import Held, itself
+from .storage.pool import LARGEST, LEAF, OBJECT
 from .sweep import Sweep
 from .tape import Tape
 
@@ -107,7 +108,8 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
         link.reversal = None  # its arrays are made again for the reverse sweep
     link.max_steps, stats.reason = max_steps, link.blocks.reason
     if type(storage) is Memory and storage.compress is None:
-        storage = replace(storage, copy=shared)
+        small = stepper.nbytes <= LARGEST  # which are packed
+        storage = replace(storage, copy=itself) if small else Held(slots=storage.slots, size=stepper.nbytes)
     options = {"storage": storage, "stats": stats, "progress": progress, "check": check, "record": link.record_block}
     if resume:
         options |= link.resuming(tape, token, link.blocks.size, until if until is None else digest_with_closure(until, "resume: until"))
@@ -123,11 +125,6 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
         link.reversal = None
     leaves = put_on(like_leaves(final, stepper.state), stepper.state_peels)
     return entered(link, tape, leaves, link.stacked(), lambda outs: optree.tree_unflatten(stepper.out_structure, outs))
-
-
-def shared(state):
-    """Return a state itself: nothing writes into it."""
-    return state
 
 
 class BlockStep:
@@ -180,10 +177,10 @@ class CompiledLink(Link):
 
     def compile(self):
         """Compile before the first sweep, and measure; return the bytes that the chain holds besides states."""
-        self.begin([None] * (len(self.state) + len(self.stepper.base.outputs[1])), 1)
+        _, sums = self.begin([None] * (len(self.state) + len(self.stepper.base.outputs[1])), 1)
         work = [*self.segments.work, *(array for arrays in self.reversal.work for array in arrays)]
         outs = sum(int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize for out in self.stepper.base.outputs[1])
-        return beside(self, outs, self.steps) + total(work) + 2 * total(self.reversal.shares)  # 2: as measured
+        return beside(self, outs, self.steps) + total(work) + total(sums) + total(self.reversal.shares)  # as measured
 
     # --- the first sweep ----------------------------------------------------------------------------------------------------
 

@@ -118,7 +118,7 @@ class Reversal:
         self.segments, self.loops = segments, loops
         self.d, self.e = out_cotangents, row_cotangents
         self.spare = [np.empty_like(g) for g in gs]
-        self.shares = [np.empty_like(total) for total in sums]
+        self.shares = [np.empty_like(sums[i]) for i in loops.shares]
         self.states = states or (self.buffer(length) if length > 1 else [])
         self.work = loops.work()
         segments.stepper.compile(loops)

@@ -5,6 +5,7 @@ With S saved states and r repetitions of any step, a chain of exactly beta(S, r)
 """
 
 from bisect import bisect_left
+from functools import lru_cache
 from math import comb
 
 from ..checks import whole_number
@@ -120,10 +121,14 @@ def split(steps: int, slots: int, base: int = 0) -> int:
     >>> split(10, 3), split(6, 2), split(3, 1)
     (4, 3, 2)
     """
+    return 1 if slots > 1 and steps <= slots + 1 else position(steps, slots)  # r = 1: there is room for every state
+
+
+@lru_cache(maxsize=256)
+def position(steps: int, slots: int) -> int:
+    """Where `split` advances to."""
     if slots == 1:
         return steps - 1
-    if steps <= slots + 1:  # r = 1: there is room for every state
-        return 1
     r = repetitions(steps, slots)
     b = beta(slots, r)
     b1 = b * r // (slots + r)

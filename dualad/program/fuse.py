@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 
 from .forms import Along, Buffer, Call, Computed, Fill, Index, Made, Map, Node, Pieces, Reduce, Scan, Scatter
 from .lower import lower
+from .maps import ANGLES
 from .moves import is_element, transpose
 from .program import Program, Value, values_in
 from .pull import compose, guard, start
 
-__all__ = ["MOST_TOGETHER", "Nest", "Part", "Plan", "memory_of", "plan", "reachable", "worth_storing"]
+__all__ = ["MOST_TOGETHER", "Nest", "Part", "Plan", "adds", "memory_of", "plan", "reachable", "worth_storing"]
 
 #: arrays of at most so many elements are straight code, if that takes at most LONGEST operations, or LONG for more than FEW elements
 SMALL, LONGEST, LONG, FEW = 36, 4000, 1000, 8
@@ -66,7 +67,8 @@ class Part:
 class Plan:
     """What is computed in which order: `steps` are parts, and nodes that are calls or loops; whether large nests are cut into `blocks`.
 
-    What is `passing` has no buffer though it is stored: only its own nest reads it, at its own index.
+    What is `passing` has no buffer though it is stored: only its own nest reads it, at its own index. What is `adding` is added to what
+    its buffer holds.
     """
 
     program: Program
@@ -75,6 +77,7 @@ class Plan:
     stored: set[Node]
     steps: list
     passing: set[Node] = field(default_factory=set)
+    adding: set[Node] = field(default_factory=set)
     blocks: bool = False
 
 
@@ -368,7 +371,7 @@ def place(root, level, nests, home, stored, cost):
 
 def passing(steps, stored, outputs):
     """Return the elementwise roots that nothing reads but roots of their own loops, at their own index."""
-    home = {root: nest for step in steps if isinstance(step, Part) for nest in step.nests for root in nest.roots}
+    home = homes(steps)
     read = {operand for step in steps if not isinstance(step, Part) for operand in step.form.operands}
     read = {memory_of(node) for node in (*outputs, *read)}
     for root, nest in home.items():
@@ -376,6 +379,33 @@ def passing(steps, stored, outputs):
     return {
         root for root, nest in home.items() if nest.kind == "loops" and isinstance(root.form, Map | Index | Pieces) and root not in read
     }
+
+
+def homes(steps):
+    """Return the nest of each root."""
+    return {root: nest for step in steps if isinstance(step, Part) for nest in step.nests for root in nest.roots}
+
+
+def adds(plan, node):
+    """Return whether an output may be added to what its buffer holds: its loops store each element once, and nothing reads it."""
+    home = homes(plan.steps)
+    nest = home.get(node)
+    if nest is None or nest.kind != "loops" or not isinstance(node.form, Map | Index | Pieces) or plan.outputs.count(node) > 1:
+        return False
+    if any(other is node for root in home for other, *_ in stored_reads(root, plan.stored)):
+        return False
+    called = {memory_of(operand) for step in plan.steps if not isinstance(step, Part) for operand in step.form.operands}
+    return node not in called and not any(map(is_angle, inlined(nest, plan.stored)))
+
+
+def inlined(nest, stored):
+    """Return the nodes that the loops of a nest compute."""
+    return reachable(nest.roots, lambda node: [x for x in operands(node) if x not in stored and not given(x)])
+
+
+def is_angle(node):
+    """Return whether a node is a function of an angle."""
+    return isinstance(node.form, Map) and node.form.scalar.template.partition("(")[0] in ANGLES
 
 
 def is_product(root):

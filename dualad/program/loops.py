@@ -13,7 +13,7 @@ step, Python runs them.
 ``b``       states of a block, with a leading axis
 ``g  h``    cotangents of the floating leaves of the state; second buffers, in which they are after an odd number of steps
 ``d  e``    cotangents of the outs (rows); of the inputs (rows, written)
-``q  r``    sums of the cotangents of the parameters; the share of one step
+``q  r``    sums of the cotangents of the parameters; of those that are not added where they are computed, the share of one step
 ==========  ==========================================================================================
 """
 
@@ -42,6 +42,7 @@ class Loops:
     source : the emitted module.
     functions : for each function, the kinds of its parameters; compiled ones are attributes of the same name.
     threads : how many run the parts in blocks.
+    shares : the positions of the parameters that have a share.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Loops:
         if reason is not None:
             raise Unliftable(reason)
         self.units, self.functions, self.threads, self.compiled = units, functions, threads, False
+        self.shares: list[int] = []
 
     def work(self):
         """Return, for each unit, new arrays to work in and the constants."""
@@ -166,21 +168,23 @@ def emit_advance(step: Routine, until: Routine | None = None, threads: int | Non
 def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Loops:
     """Return the loops that fill a buffer with states, and pull cotangents back over it."""
     roles = Roles(step, threads)
-    unit = Unit(pull.program, "pull_", threads is not None)
+    first_sum = len(pull.program.outputs) - len(pull.outputs[2])
+    unit = Unit(pull.program, "pull_", threads is not None, range(first_sum, len(pull.program.outputs)))
+    shares = [i for i in range(len(pull.outputs[2])) if first_sum + i not in unit.added]
     defined = definition([roles.unit, unit])
     s, b, u, p, o = roles.s, roles.b, roles.u, roles.p, roles.o
     g, h = (Group(letter, pull.inputs[4]) for letter in "gh")
     d, e = Group("d", pull.inputs[5]), Group("e", pull.outputs[1])
-    q, r = (Group(letter, pull.outputs[2]) for letter in "qr")
+    q, r = Group("q", pull.outputs[2]), Group("r", [pull.outputs[2][i] for i in shares])
     first = [line for a, x, value in zip(b.rows("0"), s.names, s.values, strict=True) for line in unit.assignment(a, x, value.shape, False)]
     inside = [name if name != array else row for name, array, row in zip(s.names, s.arrays, b.rows("j"), strict=True)]
     kept = [f"{array}[j + 1] = {name}" for array, name, number in zip(b.arrays, s.names, s.arrays, strict=True) if name != number]
     made = roles.step(inside, b.rows("j + 1"))
     inputs = ["k", *b.rows("j"), *u.rows("k"), *p.names, *g.names, *d.rows("k")]
-    pulled = unit.statements(inputs, [*g.into(h.arrays), *e.rows("k"), *r.names], [*g.values, *e.values, *r.values])
-    sums = [
-        line for a, x, value in zip(q.names, r.names, q.values, strict=True) for line in unit.assignment(a, x, value.shape, False, "+=")
-    ]
+    totals = [q.names[i] for i in shares]
+    places = [q.names[i] if i not in shares else r.names[shares.index(i)] for i in range(len(q.names))]
+    pulled = unit.statements(inputs, [*g.into(h.arrays), *e.rows("k"), *places], [*g.values, *e.values, *q.values])
+    sums = [line for a, x, value in zip(totals, r.names, r.values, strict=True) for line in unit.assignment(a, x, value.shape, False, "+=")]
     block = {"k0": "int64", "k1": "int64"}
     filling = block | s.kinds() | b.kinds(1) | roles.given | o.kinds(1) | roles.unit.others
     pulling = block | b.kinds(1) | roles.given | g.kinds() | h.kinds() | d.kinds(1) | e.kinds(1) | q.kinds() | r.kinds() | unit.others
@@ -200,7 +204,9 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Loops
         *indented(1, g.store(g, h), q.store(q)),
     ]
     parts = tuple(re.findall(r"^def (\w+)", unit.text, re.MULTILINE))  # derivatives, which need not have NumPy's roundings
-    return Loops([roles.unit, unit], {"fill": list(filling.values()), "pull": list(pulling.values())}, lines, threads, parts)
+    loops = Loops([roles.unit, unit], {"fill": list(filling.values()), "pull": list(pulling.values())}, lines, threads, parts)
+    loops.shares = shares
+    return loops
 
 
 def indented(depth, *groups):

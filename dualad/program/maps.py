@@ -10,7 +10,7 @@ from ..rules.shapes import clamp, select
 from ..rules.stable import cosine, exp_of_expm1, one_minus_square, root_above_one, sech_squared, turn
 from ..rules.ufuncs import fmax_share, larger_share, softmax_share
 
-__all__ = ["COMPLEX", "EXACT", "IMAGINARY", "INTEGERS", "MAPS", "REAL_PART", "Scalar", "resolved"]
+__all__ = ["ANGLES", "COMPLEX", "EXACT", "IMAGINARY", "INTEGERS", "MAPS", "REAL_PART", "Scalar", "resolved"]
 
 
 class Scalar:
@@ -45,7 +45,7 @@ MAPS: dict = {
     np.subtract:     Scalar("{0} - {1}", kinds="fiuc"),
     np.multiply:     Scalar("{0} * {1}", kinds=ANY, booleans="{0} & {1}"),
     np.divide:       Scalar("{0} / {1}", 5),
-    np.negative:     Scalar("-{0}", kinds="fiuc"),
+    np.negative:     Scalar("-{0}", 0, kinds="fiuc"),  # LLVM negates what it is made of, or what is made of it
     np.positive:     Scalar("{0}", 0, "fiuc"),
     np.reciprocal:   Scalar("1.0 / {0}", 5),
     np.square:       Scalar("{0} * {0}", kinds="fiuc"),
@@ -164,6 +164,8 @@ EXACT = {
 }
 # fmt: on
 
+#: the functions of angles, which may be too large for `kernels`: their loops are emitted twice
+ANGLES = ("sin", "cos", "tan")
 LOGICAL = {np.logical_and, np.logical_or, np.logical_xor, np.logical_not}
 BOOL = np.dtype(bool)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .forms import Along, Node, Reduce
 from .fuse import MOST_TOGETHER, reachable
-from .maps import MAPS
+from .maps import ANGLES, MAPS
 from .pull import Expression
 
 __all__ = [
@@ -34,7 +34,6 @@ MOST_SLABS, LARGEST_SLAB = 64, 1024
 #: the steps that are taken at once, in nests of so few operations, whose innermost loop is not shorter
 JAM, MOST_JAMMED, SHORTEST = 4, 16, 8
 JAM_AROUND = 2  # steps of the loop around it
-ANGLES = ("sin", "cos", "tan")
 COMBINE = {
     "sum": "plus({}, {})", "product": "times({}, {})", "maximum": "maximum({}, {})", "minimum": "minimum({}, {})",
     "all": "{} & {}", "any": "{} | {}",
@@ -393,7 +392,8 @@ class Body:
         target = f"{self.row(f'{self.function.buffer(root)}.reshape({root.size})', 0)}[j]" if self.flat else self.element(
             self.function.buffer(root), own, self.depth
         )  # fmt: skip
-        self.before[self.depth].append(f"{target} = {self.name(expression)}")
+        assigned = "+=" if root in self.function.plan.adding else "="
+        self.before[self.depth].append(f"{target} {assigned} {self.name(expression)}")
 
     def accumulate(self, root: Node, elements, alone):
         """Add elements to a reduction, each at its place."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from ..rules.calling import public_name
 from .emit_numba import HEADER, Function, emit
 from .forms import Buffer, Fill, Made, Node, Repeat, Unliftable
-from .fuse import Part, memory_of, plan
+from .fuse import Part, adds, memory_of, plan
 from .program import Program, Value
 from .threads import in_blocks
 
@@ -31,11 +32,16 @@ class Unit:
     Attributes
     ----------
     driven : whether Python runs the loop; to be settled before the statements are asked for, for all units of one loop alike.
+    added : the positions of those among the outputs `adding` that are added to what their targets hold.
     """
 
-    def __init__(self, program: Program, prefix: str, blocks: bool = False):
+    def __init__(self, program: Program, prefix: str, blocks: bool = False, adding: Iterable[int] = ()):
         self.program, self.prefix = program, prefix
-        self.plan = in_blocks(plan(program)) if blocks else plan(program)
+        made = plan(program)
+        nodes = {i: made.nodes[out] for i in adding if isinstance(out := program.outputs[i], Value)}
+        self.added = [i for i, node in nodes.items() if node.shape and adds(made, node)]
+        made.adding.update(nodes[i] for i in self.added)
+        self.plan = in_blocks(made) if blocks else made
         self.source = emit(self.plan, STEPS)
         self.driven = bool(self.source.blocks or self.source.driven)
         for k, step in enumerate(self.plan.steps):

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("numba")
 
 import dualad
-from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian, segments, value_and_grad, vjp
+from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian, segments, stepper, value_and_grad, vjp
 from checkpoint.schedules import Mixed
 from dualad.program import loops, machine
 
@@ -182,6 +182,27 @@ def test_states_that_all_fit_are_made_once():
     for options in ({"check": True}, {"schedule": Revolve(9)}):
         grad(program("numbers", True, stats=stats, block=4, **options)[0])(*args)
         assert "states between them saved" in stats.reason
+
+
+SUMS = {
+    "a factor": (lambda k, x, c: x * c, True),
+    "in slices": (lambda k, x, c: np.concatenate([x[1:] * c[1:], x[:1]]), True),
+    "of an angle": (lambda k, x, c: x + np.sin(1e6 * c), False),  # its loops run again where one is too large
+    "of a sum": (lambda k, x, c: 0.1 * x * np.sum(c[:3]), True),
+    "equal ones": (lambda k, x, c: x + c, False),  # the cotangent of x is that of c
+    "none": (lambda k, x, c: 1.5 * x, False),
+}
+
+
+@pytest.mark.parametrize(("name", "threads"), [*((name, None) for name in SUMS), ("a factor", 2)])
+def test_shares_of_parameters_are_added_where_they_are_computed(monkeypatch, name, threads):
+    step, inside = SUMS[name]
+    rows, made = (300, 300) if threads else (7, 9), []
+    monkeypatch.setattr(stepper, "emit_pull", lambda *args: made.append(loops.emit_pull(*args)) or made[-1])
+    x, c = random.uniform(size=rows), random.uniform(0.5, 1.5, size=rows)
+    f, plain = (grad(lambda x, c, s=s: total(chain(s, x, c, steps=4)), argnums=(0, 1)) for s in (dualad.jit(step, threads=threads), step))
+    close(f(x, c), plain(x, c), 1e-12)
+    assert made[0].shares == ([] if inside else [0])
 
 
 def test_the_pullback_may_be_called_again():
