@@ -139,8 +139,9 @@ class Coloring:
             return int(in_rows)
         if self.mode == "reverse":
             return int(in_columns)
-        if self.mode == "both":  # a product gives as many numbers as there are rows, or columns
-            return max(-(-entries // max(self.shape)), min(3, int(in_rows), int(in_columns)))
+        if self.mode == "both":  # a product gives as many entries as there are rows, or columns, that have any
+            most = max(np.count_nonzero(np.diff(self.indptr)), np.count_nonzero(np.bincount(self.indices)))
+            return max(-(-entries // most), min(2, int(in_rows), int(in_columns)))
         above = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr)) <= self.indices
         return max(-(-int(above.sum()) // self.shape[0]), 2 if in_rows > 1 else 1)
 

@@ -52,6 +52,15 @@ def test_every_entry_is_recovered(pattern, order, mode):
             assert len(set(own.tolist())) == len(own)
 
 
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_a_full_row_and_a_full_column(n, diagonal):
+    pattern = np.eye(n, dtype=bool) & diagonal
+    pattern[0, :] = pattern[:, 0] = True
+    colors = assert_recovers(pattern, "both", None)
+    assert colors.colors == colors.lower_bound == (1 if n == 1 else 3 if diagonal and n > 2 else 2)
+
+
 @given(st.integers(1, 9), st.integers(0, 2**32 - 1), orders, st.floats(0.0, 1.0))
 def test_star_colorings(n, seed, order, density):
     pattern = np.random.default_rng(seed).random((n, n)) < density
