@@ -14,6 +14,7 @@ from .rules import names
 from .rules.calling import public_name, signature
 from .rules.indexing import cast, discretize, expanded, getitem, is_basic, restate, scatter
 from .rules.kinds import ROWS, Elementwise
+from .rules.linalg import euclidean
 from .rules.memory import as_plain_array, copied, in_order
 from .rules.reductions import deviation, difference, scattered_difference, variance
 from .rules.shapes import blank, filled, select, surround
@@ -118,6 +119,10 @@ def refuse_options(**options):
             raise NotImplementedError(f"dask takes no {name}=")
 
 
+def root_of_squares(x, axis, keepdims):
+    return da.sqrt(da.sum(da.real(x) ** 2 + da.imag(x) ** 2 if x.dtype.kind == "c" else x * x, axis=axis, keepdims=keepdims))
+
+
 def counted(x, axis=None, *, keepdims=False):
     return da.sum(x != 0, axis=axis, keepdims=keepdims)
 
@@ -157,10 +162,7 @@ def element(x, index):
 
 
 def scattered(g, index, like):
-    if not is_basic(index):
-        raise NotImplementedError(
-            "the transpose of indexing with arrays of integers adds into any chunk: index with slices, or use np.where"
-        )
+    """The transpose of `element`."""
     axes, widths, k = iter(like.shape), [], 0
     g = da.asarray(g)
     for part in expanded(index, len(like.shape)):
@@ -168,7 +170,9 @@ def scattered(g, index, like):
             g = da.squeeze(g, axis=k)
             continue
         n = next(axes)
-        if not isinstance(part, slice):
+        if np.ndim(part):
+            g, part = collected(g, k, np.asarray(part), n), slice(None)
+        elif not isinstance(part, slice):
             g, part = da.expand_dims(g, k), slice(int(part) % n, int(part) % n + 1)
         places = range(n)[part]
         if len(places) > 1 and places.step != 1:
@@ -177,6 +181,21 @@ def scattered(g, index, like):
         k += 1
     whole = surrounded(g.astype(like.dtype), widths)
     return whole.rechunk(CHUNKS.get(whole.shape, whole.chunks))
+
+
+def collected(g, axis, places, n):
+    """Return n elements along an axis, each the sum of those of g that come from its place."""
+    places = np.flatnonzero(places) if places.dtype == bool else places % n
+    order = np.argsort(places, kind="stable")
+    turn = np.empty(len(places), int)  # how many came from the same place before
+    turn[order] = np.arange(len(places)) - np.searchsorted(places[order], places[order])
+    zeros = [(0, 1) if k == axis else (0, 0) for k in range(g.ndim)]
+    padded, total = surrounded(g, zeros), 0.0
+    for k in range(turn.max(initial=0) + 1):
+        source = np.full(n, len(places))
+        source[places[turn == k]] = np.flatnonzero(turn == k)
+        total = total + da.take(padded, source, axis)
+    return total
 
 
 def stretched(g, axis, places):
@@ -311,6 +330,7 @@ CALLS = {
     # reductions
     np.sum: reduced(da.sum), np.mean: reduced(da.mean), np.prod: reduced(da.prod),
     np.max: extreme(da.max), np.min: extreme(da.min), variance: spread(da.var), deviation: spread(da.std),
+    euclidean: root_of_squares,
     np.all: extreme(da.all), np.any: extreme(da.any), np.count_nonzero: counted,
     np.argmax: lambda x, axis=None, out=None, keepdims=False: da.argmax(x, axis=axis, keepdims=keepdims is True),
     np.argmin: lambda x, axis=None, out=None, keepdims=False: da.argmin(x, axis=axis, keepdims=keepdims is True),

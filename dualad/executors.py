@@ -118,5 +118,5 @@ class Crew:
 
 
 def cannot_pickle(error):
-    """Return whether an error says that something could not be sent."""
-    return isinstance(error, pickle.PicklingError) or any(word in str(error) for word in ("pickle", "erialize"))
+    """Return whether an error may say that something could not be sent: its cause shows where a process pool was."""
+    return isinstance(error, pickle.PicklingError) or any(word in f"{error} {error.__cause__}" for word in ("ickle", "erialize"))

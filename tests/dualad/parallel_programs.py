@@ -35,6 +35,11 @@ def pair(x, scale=1.0):
     return {"a": scale * f(x), "b": (x[0] * x[1], np.sin(x))}
 
 
+class Unsendable:
+    def __reduce__(self):
+        raise ValueError("not me")
+
+
 def with_aux(x):
     return f(x), "aux"
 

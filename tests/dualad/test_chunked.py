@@ -160,6 +160,19 @@ def test_nothing_is_computed_before_it_is_asked_for_and_chunks_stay():
     assert is_lazy(sums)
 
 
+@pytest.mark.parametrize("index", [[0, 0, 3], [-1, 5, 2, 5, 5], np.arange(12) % 3 == 1, np.zeros(12, bool), []])
+def test_elements_that_are_chosen_by_integers_and_constant_masks(index):
+    index = np.array(index, bool if len(index) == 12 else int)
+    many = np.outer(X, X)
+    for x, parts in ((X, index), (many, (slice(2, 9, 2), index)), (many, (index, slice(None, None, -1))), (many, (..., index))):
+        weights = np.cos(np.arange(x[parts].size, dtype=float)).reshape(x[parts].shape)
+        f = lambda x, parts=parts, weights=weights: np.sum(np.sin(x[parts]) * weights)
+        g = grad(f)(lazy(x))
+        assert is_lazy(g) and g.shape == x.shape
+        assert_alike(g, grad(f)(x))
+        assert_alike(jvp(f, (lazy(x),), (lazy(x),)), jvp(f, (x,), (x,)))
+
+
 def test_branches_compute_the_value():
     g = lambda x: np.sum(x**2) if np.sum(x) > 0 else np.sum(x)
     assert_alike(grad(g)(lazy(X)), 2.0 * X)
@@ -187,7 +200,7 @@ def test_other_verbs_name_those_that_take_them():
         (lambda x: np.linalg.det(np.outer(x, x)), r"numpy.linalg.det of a dask array"),
         (lambda x: np.sum(x[x > 1.0]), r"getitem of a dask array: it is indexed by a dask array: choose with np.where"),
         (lambda x: np.sum(x, where=X > 1.0), r"numpy.sum of a dask array: dask takes no where="),
-        (lambda x: np.sum(x[[0, 0, 3]]), r"the transpose of indexing with arrays of integers"),
+        (lambda x: np.sum(np.reshape(x, (3, 4))[[0, 2], [1, 1]]), r"dask indexes with one array of one axis at a time"),
         (lambda x: np.sum(np.reshape(x, (3, 4), order="F")), r"numpy.reshape of a dask array: the order is 'F'"),
         (lambda x: np.sum(np.fft.fft(x).real), r"numpy.fft.fft of a dask array"),
         (lambda x: float(np.sum(x)), r"float\(\) of a traced Var would lose its derivative"),

@@ -156,6 +156,8 @@ def test_what_cannot_be_pickled(verb, processes):
         list(verb(lambda x: x * 2.0, X, executor=processes))
     with pytest.raises(TypeError, match=r"jacobian: the ProcessPoolExecutor sends an argument to other"):
         jacobian(programs.pair, executor=processes)(X, scale=lambda: 1.0)
+    with pytest.raises(TypeError, match=r"sends an argument to other processes, and it cannot be pickled \(not me\)"):
+        jacobian(programs.pair, executor=processes)(X, scale=programs.Unsendable())
     np.testing.assert_allclose(jacobian(f, executor=processes)(X), jacobian(f)(X), rtol=1e-13)  # it goes on
 
 
