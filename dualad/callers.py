@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import warnings
 from functools import cache
+from types import FunctionType
 
 __all__ = [
     "WAYS_OUT",
@@ -99,17 +100,28 @@ def within(frames):
 
 def name_of(frames):
     """Return the name of the first function of these frames that its package offers in public, else of the first."""
-    for frame in frames:
-        name = frame.f_code.co_qualname.removesuffix(".__init__")
-        parts = frame.f_globals.get("__name__", "").split(".")
+    called = [pair for frame in frames for pair in running(frame)]
+    for module, name in called:
+        parts = module.split(".")
         for count in range(1, len(parts) + 1):
+            if parts[count - 1].startswith("_"):
+                break
             public = ".".join(parts[:count])
-            if not parts[count - 1].startswith("_") and callable(getattr(sys.modules.get(public), name.split(".")[0], None)):
+            if callable(getattr(sys.modules.get(public), name.split(".")[0], None)):
                 return f"{public}.{name}"
-    for frame in frames:
-        if "<locals>" not in frame.f_code.co_qualname:  # a wrapper of a decorator says nothing
-            return f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}"
+    for module, name in called:
+        if "<locals>" not in name:  # a wrapper of a decorator says nothing
+            return f"{module}.{name}"
     return owner_of(frames[0])
+
+
+def running(frame):
+    """Yield the module and the name of the function that a frame runs, and of functions that it closes over: those that it wraps."""
+    yield frame.f_globals.get("__name__", ""), frame.f_code.co_qualname.removesuffix(".__init__")
+    if "<locals>" in frame.f_code.co_qualname:
+        for name in frame.f_code.co_freevars:
+            if isinstance(wrapped := frame.f_locals.get(name), FunctionType):
+                yield wrapped.__module__ or "", wrapped.__qualname__
 
 
 def of_numpy(frame):

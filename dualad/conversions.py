@@ -26,7 +26,8 @@ def lost(x, what, advice):
     frame = sys._getframe(2)
     name, where = within(outwards(frame))
     if name is not None:
-        ways_out = "write x @ M.T for the product with a sparse matrix" if name.startswith("scipy.sparse.") else WAYS_OUT
+        spelling = numpys_spelling(name)
+        ways_out = WAYS_OUT if spelling is None else f"write {spelling}, or {WAYS_OUT}"
         x.level.refusal = TypeError(
             f"{name} asks a traced {type(x).__name__} for {what}, which would lose its derivative (called {where}): {ways_out}"
         )
@@ -44,6 +45,35 @@ def lost(x, what, advice):
             f"functions (np.where chooses between values)"
         )
     return TypeError(f"{what} of a traced {type(x).__name__} would lose its derivative: {advice}")
+
+
+SPELLINGS = {
+    "scipy.special.logsumexp": "np.logaddexp.reduce(x, axis=axis)",
+    "scipy.special.softmax": "np.exp(x - np.logaddexp.reduce(x, axis=axis, keepdims=True))",
+    "scipy.special.log_softmax": "x - np.logaddexp.reduce(x, axis=axis, keepdims=True)",
+    "scipy.integrate.trapezoid": "np.trapezoid(y, x)",
+    "scipy.linalg.cholesky": "np.linalg.cholesky(a), which is lower",
+    "scipy.linalg.qr": "np.linalg.qr(a, 'complete')",
+    "scipy.linalg.solve_triangular": "np.linalg.solve(a, b)",
+    "scipy.linalg.cho_solve": "np.linalg.solve(a, b) of the matrix itself",
+    "scipy.linalg.lu_solve": "np.linalg.solve(a, b) of the matrix itself",
+    "scipy.spatial.distance.cdist": "np.linalg.norm(a[:, None] - b, axis=-1)",
+    "scipy.signal.convolve": "np.convolve(a, b, mode)",
+}  # fmt: skip
+
+
+def numpys_spelling(name):
+    """Return how to write in NumPy what a function of SciPy does, None if there is no short way."""
+    if name.startswith("scipy.sparse."):
+        return "x @ M.T for the product with a sparse matrix"
+    package, _, function = name.rpartition(".")
+    if (
+        name not in SPELLINGS
+        and package in ("scipy.linalg", "scipy.fft")
+        and hasattr(namespace := getattr(np, package.removeprefix("scipy.")), function)
+    ):
+        return f"{namespace.__name__.replace('numpy', 'np')}.{function}"
+    return SPELLINGS.get(name)
 
 
 def as_objects(x):

@@ -175,7 +175,7 @@ def write_out(row, args, kwargs, out):
 def write(target, index, result, name):
     """Assign a result to the array given as ``out=``."""
     if not isinstance(target, Handle):
-        if isinstance(result, Handle):
+        if isinstance(result, Handle) and target.dtype != object:  # one of objects can
             raise TypeError(
                 f"{name}: out= is a plain array, which cannot hold derivatives. Use the returned value, or "
                 f"make out= with np.empty_like(x) of a traced x"

@@ -16,7 +16,7 @@ import numpy as np
 import optree
 
 from ..callers import trim
-from ..dispatch import array, holds_traced
+from ..dispatch import array, highest, holds_traced
 from ..hints import Rest, Result
 from ..levels import Handle, errors_as_in
 from ..rules.calling import signature
@@ -327,8 +327,23 @@ def traced_once(f, call, prepared) -> tuple[Program, Any]:
         return tracing.finish(outputs), structure
 
 
+class Table(np.ndarray):
+    """A plain array in all but one respect: it, and what is computed of it, may be indexed by traced integers."""
+
+    def __getitem__(self, index):
+        symbol = highest(index if type(index) is tuple else (index,), deep=True)
+        return super().__getitem__(index) if symbol is None else symbol.level.lift(self)[index]
+
+    def take(self, indices, *args, **kwargs):
+        symbol = highest((indices,), deep=True)
+        return np.asarray(self).take(indices, *args, **kwargs) if symbol is None else symbol.level.lift(self).take(indices, *args, **kwargs)
+
+    def __array_wrap__(self, array, context=None, return_scalar=False):
+        return array[()] if return_scalar else array.view(Table)
+
+
 def with_symbols(f, tracing, known=None):
-    """Return a function that finds Symbols where it, or one that it calls, reads arrays of numbers from variables outside."""
+    """Return a function that may index arrays by traced integers that it, or one that it calls, reads from variables outside."""
     known = {} if known is None else known
     if type(f) is MethodType:
         return MethodType(with_symbols(f.__func__, tracing, known), f.__self__)
@@ -345,8 +360,8 @@ def with_symbols(f, tracing, known=None):
     vars(new).update(vars(f))
 
     def replaced(held):
-        if type(held) is np.ndarray and held.dtype.kind in "iufc" and not elsewhere:  # grad(f) and the like: f may be the user's
-            return tracing.lift(held)
+        if type(held) is np.ndarray and held.dtype.kind in "biufc" and not elsewhere:  # grad(f) and the like: f may be the user's
+            return held.view(Table)
         if type(held) is Symbol and (array := held.level.program.constants.get(held.primal)) is not None:  # of the trace around this one
             return tracing.lift(array)
         return with_symbols(held, tracing, known)

@@ -102,8 +102,8 @@ class Trace(Level):
 
     def lift(self, constant):
         """Return a Symbol of a plain array or number."""
-        constant = constant if isinstance(constant, np.generic) else np.asarray(constant)
-        return self.symbol(constant.copy("K"), self.constant(constant))
+        plain = constant if isinstance(constant, np.generic) else np.asarray(constant)
+        return self.symbol(plain.copy("K"), self.constant(constant if isinstance(constant, np.ndarray) else plain))
 
     def constant(self, plain):
         """Return the value of a constant array; one met again with the same bits is the same."""
@@ -184,7 +184,7 @@ class Trace(Level):
                     return self.split(array(argument))
                 raise self.refuse("an array of Python objects is used: make it one of numbers")
             plain = argument if kind is np.ndarray else np.asarray(argument)
-            return plain, self.constant(plain)
+            return plain, self.constant(argument)
         if kind in (tuple, list):
             pairs = [self.split(part) for part in argument]
             return kind(pair[0] for pair in pairs), kind(pair[1] for pair in pairs)

@@ -294,6 +294,39 @@ def test_a_conversion_inside_a_package_with_compiled_code_names_what_the_user_ca
         assert all(way in text for way in ("dualad.primitive", "dualad.implicit", "dualad.stop_gradient"))
 
 
+SCIPY = {
+    "special.logsumexp": (X,),
+    "special.softmax": (X,),
+    "special.log_softmax": (X,),
+    "integrate.trapezoid": (X, np.cumsum(X * X)),
+    "linalg.solve_triangular": (np.triu(np.outer(X, X)) + np.eye(3), X),
+    "linalg.solve": (np.outer(X, X) + np.eye(3), X),
+    "linalg.det": (np.outer(X, X) + np.eye(3),),
+    "fft.rfft": (X,),
+    "spatial.distance.cdist": (np.outer(X, X), np.outer(X, X)[:2] + 0.3),
+    "signal.convolve": (X, X[:2]),
+}
+
+
+@pytest.mark.parametrize("name", SCIPY)
+def test_functions_of_scipy_are_refused_with_their_spelling_in_numpy(name):
+    package, _, function = name.rpartition(".")
+    theirs = getattr(pytest.importorskip(f"scipy.{package}"), function)
+    with pytest.raises(TypeError, match=rf"scipy\.{name} asks a traced Dual .*: write ") as caught:
+        jvp(lambda x: theirs(x, *SCIPY[name][1:]), SCIPY[name][:1], SCIPY[name][:1])
+    spelling = str(caught.value).rpartition(": write ")[2].split(", or give")[0]
+    first, *rest = SCIPY[name]
+    names = {
+        "np": np,
+        "axis": 0,
+        "mode": "full",
+        **dict.fromkeys("xya", first),
+        **dict(zip("b" if name != "integrate.trapezoid" else "x", rest, strict=False)),
+    }
+    ours = eval(spelling, names)
+    np.testing.assert_allclose(ours(first, *rest) if callable(ours) else ours, theirs(first, *rest), rtol=1e-12)
+
+
 @both
 def test_a_package_of_python_alone_computes_with_object_arrays(installed, differentiate):
     package = installed("installed_python", SOURCE, False)

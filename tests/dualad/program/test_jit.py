@@ -518,6 +518,41 @@ def test_an_array_outside_is_indexed_by_a_traced_integer():
     np.testing.assert_array_equal(step(1, np.ones(4)), np.ones(4))
 
 
+KNOTS, CHOICE = np.linspace(0.0, 1.0, 8) ** 2, np.array([True, False, True])
+
+
+def interpolated(y, x):
+    """Values between knots, of which other arrays are made besides."""
+    steps = np.diff(KNOTS)
+    matrix = np.eye(8)
+    matrix[np.arange(1, 7), np.arange(6)] = steps[:-1]  # a plain array into a plain one
+    j = np.clip(np.searchsorted(KNOTS, x) - 1, 0, 6)
+    slopes = np.linalg.solve(matrix, y)
+    return slopes[j] + (x - KNOTS[j]) / steps[j] * (y[j + 1] - y[j]) * (2.0 if TABLE[1, 2] > 0.0 else float(TABLE[0, 0]))
+
+
+def indexed(x):
+    j = np.argmax(x)
+    rows = sum(row[j] * row.max() for row in TABLE)
+    return (
+        rows
+        + TABLE.T[j, 1] * x
+        + TABLE[1:, j] @ x[:2]
+        + TABLE.take(j)
+        + np.where(CHOICE[j % 3], x, 2.0 * x)
+        + TABLE[[0, 1]][0, j] * TABLE.sum()
+    )
+
+
+@pytest.mark.parametrize("f", [lambda x: interpolated(np.sin(np.arange(8.0) * x[0]), x / 2.0), lambda x: indexed(x[:4])])
+def test_an_array_outside_that_is_indexed_by_a_traced_integer_is_a_plain_one_besides(f):
+    for x in (X, X[::-1].copy()):
+        got, expected = jit(f, backend="numpy")(x), f(x)
+        np.testing.assert_array_equal(got, expected)
+        assert type(got) is type(expected)
+        np.testing.assert_allclose(jacobian(jit(f))(x), jacobian(f)(x), rtol=1e-12)
+
+
 # --- errors --------------------------------------------------------------------------------------------------------------------------
 
 
