@@ -7,7 +7,7 @@ import warnings
 import weakref
 from _thread import start_new_thread
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
@@ -18,7 +18,7 @@ import optree
 
 from ..units import format_bytes
 from .files import NAMESPACE, check_leaves, read_leaves, write_leaves
-from .pool import Pattern, Pool
+from .pool import NUMBER, Pattern, Pool
 from .states import copy_state, nbytes
 from .storage import Session
 from .worker import Job, Worker
@@ -81,9 +81,13 @@ class DiskSession(Session):
             If a leaf cannot be written to a file.
         """
         self._here()
-        if index in self:
+        if index in self._pool or index in self._files or index in self._evicted:
             raise ValueError(f"Disk: state {index} is saved already; drop it before saving it again")
-        leaves, structure = optree.tree_flatten(state, none_is_leaf=True, namespace=NAMESPACE)
+        leaves: Sequence[Any]
+        if type(state) is float:
+            leaves, structure = (state,), NUMBER
+        else:
+            leaves, structure = optree.tree_flatten(state, none_is_leaf=True, namespace=NAMESPACE)
         if self._keeps(structure, index) and (size := self._pool.add(index, structure, leaves)) is not None:
             self._bytes += size
             if self._pool.nbytes > POOL:
@@ -97,8 +101,11 @@ class DiskSession(Session):
             if len(self._resident) >= self._queue:  # the next one will need its place
                 self._start(self._resident[0])
         self.saves += 1
-        self.peak_states = max(self.peak_states, len(self))
-        self.peak_bytes = max(self.peak_bytes, self._bytes)
+        held = len(self._files) + len(self._pool) + len(self._evicted)
+        if held > self.peak_states:
+            self.peak_states = held
+        if self._bytes > self.peak_bytes:
+            self.peak_bytes = self._bytes
 
     def load(self, index: int) -> Any:
         """A copy of a saved state; see `Session.load`."""
@@ -106,7 +113,7 @@ class DiskSession(Session):
         if index in self._evicted:
             self._fetch(index)
         if (packed := self._pool.get(index)) is not None:
-            state = packed[0].unflatten(packed[1])
+            state = packed[1][0] if packed[0] is NUMBER else packed[0].unflatten(packed[1])
         else:
             file = self._get(index, "load")
             self._reversing = True

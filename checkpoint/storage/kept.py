@@ -323,9 +323,10 @@ class KeptSession(DiskSession):
         self._restart()
 
     def _keeps(self, structure: optree.PyTreeSpec, index: int) -> bool:
-        self._structure = self._structure or structure
-        if structure != self._structure:
-            self.refuse(index, structure, self._structure)
+        if structure is not self._structure:
+            self._structure = self._structure or structure
+            if structure != self._structure:
+                self.refuse(index, structure, self._structure)
         return True
 
     @staticmethod

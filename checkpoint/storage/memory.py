@@ -8,13 +8,11 @@ import optree
 
 from ..checks import whole_number
 from .compress import PACKERS
-from .pool import Pool
+from .pool import NUMBER, Pool
 from .states import copy_state, nbytes
 from .storage import Session, Storage
 
 __all__ = ["Memory", "MemorySession"]
-
-NUMBER = optree.tree_structure(0.0, none_is_leaf=True)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,9 +113,9 @@ class MemorySession(Session):
 
     def save(self, index: int, state: Any) -> None:
         """Save a copy of a state; see `Session.save`."""
-        if index in self:
+        if index in self._pool or index in self._states:
             raise ValueError(f"Memory: state {index} is saved already; drop it before saving it again")
-        held = len(self)
+        held = len(self._pool) + len(self._states)
         if held == self._slots:
             raise RuntimeError(
                 f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; drop one, or give more slots"
@@ -129,8 +127,10 @@ class MemorySession(Session):
             self._states[index] = state, size
         self._bytes += size
         self.saves += 1
-        self.peak_states = max(self.peak_states, held + 1)
-        self.peak_bytes = max(self.peak_bytes, self._bytes)
+        if held >= self.peak_states:
+            self.peak_states = held + 1
+        if self._bytes > self.peak_bytes:
+            self.peak_bytes = self._bytes
 
     def _packed(self, index: int, state: Any) -> int | None:
         """Put a state into the pool and return its bytes; None if it is not small."""

@@ -16,7 +16,7 @@ import optree
 
 from .states import nbytes
 
-__all__ = ["LARGEST", "LEAF", "OBJECT", "PLACE", "Pattern", "Pool", "key_of", "slot_bytes"]
+__all__ = ["LARGEST", "LEAF", "NUMBER", "OBJECT", "PLACE", "Pattern", "Pool", "key_of", "slot_bytes"]
 
 LARGEST = 4096  # bytes of a row, where there is no reason for longer ones
 BLOCK = 1 << 14  # bytes of a block, if rows are smaller
@@ -24,6 +24,7 @@ KINDS = 64  # most patterns in a pool
 OBJECT = 320  # bytes of what keeps a state that is not packed: its place in a table, its containers
 LEAF = 160  # bytes of what is around the data of a leaf that is not packed
 PLACE = 84  # bytes of what says where a packed row is, with its index in the lists of a schedule
+NUMBER = optree.tree_structure(0.0, none_is_leaf=True)  # type: ignore[arg-type]
 NUMBERS = {float: "d", np.float64: "d", int: "q", bool: "?"}
 CONSTANT = 128  # most characters of a text that is part of a pattern
 
@@ -184,8 +185,9 @@ def _described(leaf: Any) -> list[Any] | None:
 class _Rows:
     """The rows of one pattern, in blocks that stay where they are."""
 
-    def __init__(self, pattern: Pattern, structure: optree.PyTreeSpec) -> None:
-        self.pattern, self.structure = pattern, structure
+    def __init__(self, pattern: Pattern, structure: optree.PyTreeSpec, number: int, types: tuple[type, ...]) -> None:
+        self.pattern, self.structure, self.number = pattern, structure, number
+        self.types = types if pattern.numbers else None  # where they say all of the pattern
         self.each = max(BLOCK // max(pattern.size, 1), 1)  # rows in a block
         self.blocks: list[bytearray] = []
         self.free, self.top = array("q"), 0
@@ -194,7 +196,8 @@ class _Rows:
         slot = self.free[-1] if self.free else self.top
         if slot == self.each * len(self.blocks):
             self.blocks.append(bytearray(self.each * self.pattern.size))
-        self.pattern.pack(leaves, self.blocks[slot // self.each], slot % self.each * self.pattern.size)
+        block, row = divmod(slot, self.each)
+        self.pattern.pack(leaves, self.blocks[block], row * self.pattern.size)
         if self.free:
             self.free.pop()
         else:
@@ -237,34 +240,40 @@ class Pool:
         self._largest = largest
         self._rows: dict[Any, _Rows | None] = {}
         self._numbered: list[_Rows] = []
+        self._last: _Rows | None = None
         self._indices, self._places = array("q"), array("q")  # ascending; the place is slot * KINDS + number of the rows
         self.nbytes = 0
 
     def add(self, index: int, structure: optree.PyTreeSpec, leaves: Sequence[Any]) -> int | None:
         """Pack a state that is not there; return the bytes of its leaves, as `nbytes` counts them, or None where it cannot be packed."""
-        key = key_of(leaves)
-        if key is None:
-            return None
-        try:
-            rows = self._rows[structure, key]
-        except KeyError:
-            rows = self._made(structure, key, leaves)
-        if rows is None:
-            return None
+        rows = self._last
+        if rows is None or tuple(map(type, leaves)) != rows.types or structure != rows.structure:
+            key = key_of(leaves)
+            if key is None:
+                return None
+            try:
+                rows = self._rows[structure, key]
+            except KeyError:
+                rows = self._made(structure, key, leaves)
+            if rows is None:
+                return None
+            if rows.types is not None:
+                self._last = rows
         try:
             slot = rows.add(leaves)
         except struct.error:  # an integer of more than 64 bits
             return None
-        place = slot * KINDS + self._numbered.index(rows)
-        if not self._indices or index > self._indices[-1]:
-            self._indices.append(index)
+        place, indices = slot * KINDS + rows.number, self._indices
+        if not indices or index > indices[-1]:
+            indices.append(index)
             self._places.append(place)
         else:
-            i = bisect_left(self._indices, index)
-            self._indices.insert(i, index)
+            i = bisect_left(indices, index)
+            indices.insert(i, index)
             self._places.insert(i, place)
-        self.nbytes += rows.pattern.size
-        return rows.pattern.nbytes
+        pattern = rows.pattern
+        self.nbytes += pattern.size
+        return pattern.nbytes
 
     def get(self, index: int) -> tuple[optree.PyTreeSpec, list[Any]] | None:
         """The structure and the leaves of a state; None if it is not there."""
@@ -336,9 +345,11 @@ class Pool:
         if len(self._rows) >= KINDS:
             return None
         pattern = Pattern.of(leaves)
-        rows = self._rows[structure, key] = None if pattern is None or pattern.size > self._largest else _Rows(pattern, structure)
-        if rows is not None:
+        rows = None
+        if pattern is not None and pattern.size <= self._largest:
+            rows = _Rows(pattern, structure, len(self._numbered), tuple(map(type, leaves)))
             self._numbered.append(rows)
+        self._rows[structure, key] = rows
         return rows
 
 
