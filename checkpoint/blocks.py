@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-from .schedules import CTZ, Mixed, Revolve, Schedule, StoreAll, advances
+from .schedules import CTZ, Mixed, Revolve, Schedule, StoreAll, advances, ctz
 from .units import format_bytes
 
 __all__ = ["BUDGET", "IN_USE", "Blocks", "blocks_of"]
 
 BUDGET = 256 << 10  # bytes of the states inside of a block and between blocks, where nothing is said
 IN_USE = 6  # states besides: x_0, x_N, the working state and the buffer that changes places with it, two cotangents
-CALL_SECONDS = 2e-5  # what an action costs in Python
+CALL_SECONDS = 5e-6  # what an action costs in Python
 
 
 class Blocks(NamedTuple):
@@ -85,11 +85,11 @@ def blocks_of(
     best: tuple[float, Blocks] | None = None
     for length in (min(block, steps),) if block else lengths(steps, room):
         count = -(-steps // length)
-        left = max(budget - (length + 1 if length > 1 else 0) * size, 0) // (size + around)
+        left = max(budget - (length - 1) * size, 0) // (size + around)
         slots = given.limit(count) if schedule else min(count, max(left, CTZ().limit(count) if block else 0))
         if slots < 1 or (slots > left and not block and length > 1):
             continue
-        again = advances(count, slots)
+        again = ctz.advances(count) if schedule == CTZ() else advances(count, slots)
         evaluated = (again + 1) * length + steps - count
         if recorded and (schedule or count > 1):  # where all fit, `Mixed` keeps them in calls that are not so long
             evaluated -= length - 1

@@ -34,7 +34,7 @@ from .tape import Tape
 
 __all__ = ["NotCompiled", "record_compiled", "run_compiled"]
 
-ELEMENT_SECONDS = 5e-10  # of one operation
+ADDITION_SECONDS = 1e-10  # in loops over arrays
 
 
 def too_many(max_steps):
@@ -97,7 +97,7 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
         steps,
         stepper.nbytes,
         budget,
-        stepper.cost * ELEMENT_SECONDS,
+        stepper.cost * ADDITION_SECONDS,
         schedule=schedule,
         block=block,
         around=0 if budget is None else OBJECT + LEAF * len(link.state),
@@ -146,12 +146,12 @@ class BlockStep:
 class BlockPullback:
     """The pullback of a recorded block, which knows how much it holds."""
 
-    def __init__(self, link, first, stop, states):
-        self.link, self.first, self.stop, self.states = link, first, stop, states
-        self.nbytes = sum(rows.nbytes for rows in states)
+    def __init__(self, link, first, stop, x, states):
+        self.link, self.first, self.stop, self.x, self.states = link, first, stop, x, states
+        self.nbytes = total(x) + total(states)
 
     def __call__(self, cotangent):
-        return self.link.pull_states(self.first, self.stop, self.states, cotangent)
+        return self.link.pull_states(self.first, self.stop, self.x, self.states, cotangent)
 
 
 class BlockEnd:
@@ -228,13 +228,13 @@ class CompiledLink(Link):
     def record_block(self, j, x):
         """Make the steps of a block, and return the state with a pullback that holds the states inside of the block."""
         first, stop = self.block(j)
-        x, states = self.filled(first, stop, x, self.reversal.buffer(stop - first))
-        return x, BlockPullback(self, first, stop, states)
+        final, states = self.filled(first, stop, x, self.reversal.buffer(stop - first))
+        return final, BlockPullback(self, first, stop, x, states)
 
     def filled(self, first, stop, x, states):
-        """Make steps, and return the state behind them with those before each of them, in the arrays given."""
+        """Make steps, and return the state behind them with those between them, in the arrays given."""
         states = self.reversal.fill(first, stop, x, states)
-        last = tuple(rows[stop - first - 1, ...] for rows in states)
+        last = tuple(rows[stop - first - 2, ...] for rows in states) if stop > first + 1 else x
         return self.segments.advance(stop - 1, stop, last)[0], states
 
     def keep(self, j, x):
@@ -242,7 +242,7 @@ class CompiledLink(Link):
         first, stop = self.block(j)
         if stop == first + 1:
             return self.segments.advance(first, stop, x)[0]
-        x, self.last = self.filled(first, stop, x, self.reversal.states or self.reversal.buffer(self.blocks.size))
+        x, self.last = self.filled(first, stop, x, self.reversal.buffer(self.blocks.size))
         return x
 
     # --- rows that another process goes on with -----------------------------------------------------------------------------
@@ -278,16 +278,16 @@ class CompiledLink(Link):
         states, self.last = self.last, None
         if states is None:
             states = self.reversal.fill(first, stop, x, self.reversal.states)
-        cotangent = self.pull_states(first, stop, states, cotangent)
+        cotangent = self.pull_states(first, stop, x, states, cotangent)
         if self.resumes and self.active_inputs:
             self.add_rows(j, self.reversal.e)
         return cotangent
 
-    def pull_states(self, first, stop, states, cotangent):
-        """Pull the cotangents back over the states of a block."""
+    def pull_states(self, first, stop, x, states, cotangent):
+        """Pull the cotangents back over the state before a block and those inside of it."""
         gs, sums = cotangent
         self.pulled += stop - first
-        return self.reversal.pull(first, stop, states, gs, sums), sums
+        return self.reversal.pull(first, stop, x, states, gs, sums), sums
 
     def shares(self, g):
         """Return the nodes of state, parameters and inputs with their shares of the cotangents; of a batch of them, one sweep for each."""
@@ -368,7 +368,7 @@ class CompiledLink(Link):
         stats, size = self.sweep.stats, min(self.blocks.size, self.steps or 1)
         stats.steps, stats.advances, stats.pulls = self.steps, self.segments.made, self.pulled
         if size > 1 and self.pulled:
-            stats.peak_states += size
-            stats.peak_bytes += size * self.stepper.nbytes
+            stats.peak_states += size - 1
+            stats.peak_bytes += (size - 1) * self.stepper.nbytes
         if self.blocks.schedule.records and self.stepper.nbytes:  # a record holds the states of a block
             stats.peak_states = max(stats.peak_states, stats.peak_bytes // self.stepper.nbytes)

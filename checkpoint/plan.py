@@ -92,7 +92,7 @@ def plan(
         Time to write one state to disk, or to read it. Only if this is given, the disk may be used; it needs `step_seconds`
         and `steps`.
     call_seconds : float, optional
-        Of a compiled step: what an action of the schedule costs besides its steps, about 20e-6. It needs `step_seconds` and `steps`.
+        Of a compiled step: what an action of the schedule costs besides its steps, about 5e-6. It needs `step_seconds` and `steps`.
 
     Returns
     -------

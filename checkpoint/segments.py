@@ -119,32 +119,31 @@ class Reversal:
         self.d, self.e = out_cotangents, row_cotangents
         self.spare = [np.empty_like(g) for g in gs]
         self.shares = [np.empty_like(sums[i]) for i in loops.shares]
-        self.states = states or (self.buffer(length) if length > 1 else [])
+        self.states = states or self.buffer(length)
         self.work = loops.work()
         segments.stepper.compile(loops)
 
     def buffer(self, length):
-        """Return arrays for the states of so many steps."""
-        return [np.empty((length, *leaf.shape), leaf.dtype) for leaf in self.segments.start]
+        """Return arrays for the states of so many steps but the first."""
+        return [np.empty((length - 1, *leaf.shape), leaf.dtype) for leaf in self.segments.start]
 
     def filling(self, first, stop, x, states):
         segments = self.segments
         return first, stop, *x, *states, *segments.given, *segments.outs, *self.work[0]
 
-    def pulling(self, first, stop, states, gs, sums):
-        return first, stop, *states, *self.segments.given, *gs, *self.spare, *self.d, *self.e, *sums, *self.shares, *self.work[1]
+    def pulling(self, first, stop, x, states, gs, sums):
+        return first, stop, *x, *states, *self.segments.given, *gs, *self.spare, *self.d, *self.e, *sums, *self.shares, *self.work[1]
 
     def fill(self, first, stop, x, states):
-        """Put the states x_first ... x_{stop - 1} into a buffer, and return it."""
-        if stop == first + 1:
-            return [leaf[None] for leaf in x]
-        self.loops.fill(*self.filling(first, stop, x, states))
-        self.segments.made += stop - first - 1
+        """Put the states x_{first + 1} ... x_{stop - 1} into a buffer, and return it."""
+        if stop > first + 1:
+            self.loops.fill(*self.filling(first, stop, x, states))
+            self.segments.made += stop - first - 1
         return states
 
-    def pull(self, first, stop, states, gs, sums):
-        """Pull the cotangents back over the states of these steps; return those of the state. Sums are added to in place."""
-        self.loops.pull(*self.pulling(first, stop, states, gs, sums))
+    def pull(self, first, stop, x, states, gs, sums):
+        """Pull the cotangents back over x_first and the states behind it; return those of the state. Sums are added to in place."""
+        self.loops.pull(*self.pulling(first, stop, x, states, gs, sums))
         if (stop - first) % 2:
             gs, self.spare = self.spare, gs
         return gs

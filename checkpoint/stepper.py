@@ -144,11 +144,8 @@ class Stepper:
 
     @property
     def cost(self):
-        """How many elements a step computes."""
-        derived = self.entry.compiled.derived
-        if "cost" not in derived:
-            derived["cost"] = sum(value.size for operation in self.base.program.operations for value in operation.outputs)
-        return derived["cost"]
+        """About how many additions a step takes."""
+        return self.advance_loops().units[0].source.additions
 
     def step(self):
         """Return the routine of a step of the plain leaves."""

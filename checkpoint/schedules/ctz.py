@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 
 from ..actions import Action, Advance, Drop, Save
 from . import binomial, refill
 from .schedule import Schedule
 
-__all__ = ["CTZ"]
+__all__ = ["CTZ", "advances"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,28 @@ class CTZ(Schedule):
         """ceil(log2 N) + 1; see `Schedule.limit`."""
         steps = self._steps(steps)
         return (steps - 1).bit_length() + 1 if steps else 0
+
+
+def advances(steps: int) -> int:
+    """Plain advances of ``CTZ()``: of the first sweep to x_{N-1}, and of every gap that is refilled, with the places free then.
+
+    Parameters
+    ----------
+    steps : int
+        N.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> [advances(steps) for steps in (16, 100, 1000, 10_000)]
+    [28, 274, 3781, 46197]
+    """
+    limit, saved = CTZ().limit(steps), kept(steps - 1)
+    gaps = (binomial.advances(stop - start, limit - i) for i, (start, stop) in enumerate(pairwise(saved)))
+    return sum(gaps, max(steps - 1, 0))
 
 
 def kept(newest: int) -> list[int]:

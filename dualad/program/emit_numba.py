@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .forms import Buffer, Node, Reduce, Scatter, Unliftable
-from .fuse import Nest, Part, Plan, memory_of
+from .fuse import Nest, Part, Plan, additions, memory_of
 from .nests import (
     JAM,
     JAM_AROUND,
@@ -73,6 +73,7 @@ class Source:
     nests : how many loop nests there are.
     blocks : for each part that runs in blocks, how many there are; its function takes the number of one.
     driven : for each loop that Python runs, the unit (see `units`) of its turns.
+    additions : about how many additions it all takes.
     """
 
     text: str = ""
@@ -82,6 +83,7 @@ class Source:
     nests: int = 0
     blocks: dict[int, int] = field(default_factory=dict)
     driven: dict[int, Any] = field(default_factory=dict)
+    additions: float = 0.0
 
 
 class Names:
@@ -126,6 +128,7 @@ class Function:
         self.tables: list[str] = []
         self.count = 0
         self.loops_emitted = 0
+        self.additions = 0.0  # of the turns of a loop
         self.parameters: list[Node] = []
         self.block: list[str] = []  # the rows of the block that it is called for
         self.driven: Any = None  # the unit of a loop that Python runs
@@ -481,6 +484,7 @@ def emit(plan: Plan, others: Mapping[type, Callable] = MappingProxyType({})) -> 
     source.parts = {k: function.parameters for k, function in functions.items()}
     first = {k: step.nests[0] for k, step in enumerate(plan.steps) if isinstance(step, Part)}
     source.blocks = {k: -(-nest.shape[0] // nest.rows) for k, nest in first.items() if nest.rows}
+    source.additions = additions(plan.outputs) + sum(function.additions for function in functions.values())
     source.driven = {k: function.driven for k, function in functions.items() if function.driven}
     source.names = buffers.names
     source.constants = buffers.constants

@@ -17,7 +17,7 @@ from .moves import is_element, transpose
 from .program import Program, Value, values_in
 from .pull import compose, guard, start
 
-__all__ = ["MOST_TOGETHER", "Nest", "Part", "Plan", "adds", "memory_of", "plan", "reachable", "worth_storing"]
+__all__ = ["MOST_TOGETHER", "Nest", "Part", "Plan", "additions", "adds", "memory_of", "plan", "reachable", "worth_storing"]
 
 #: arrays of at most so many elements are straight code, if that takes at most LONGEST operations, or LONG for more than FEW elements
 SMALL, LONGEST, LONG, FEW = 36, 4000, 1000, 8
@@ -194,6 +194,17 @@ def costs(order, stored):
             cost[node] = 1.0
         cost[node] = min(cost[node], 1e9)
     return cost
+
+
+def additions(outputs):
+    """Return about how many additions nodes take, with each value computed once; those of loops are not counted."""
+    total = 0.0
+    for node in reachable(outputs):
+        if isinstance(node.form, Map):
+            total += node.size * node.form.scalar.cost
+        elif isinstance(node.form, Reduce | Scan | Scatter):
+            total += node.form.source.size
+    return total
 
 
 def chosen_roots(order, forced, cost):

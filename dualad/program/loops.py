@@ -1,16 +1,16 @@
 """The loops of a chain: many steps in one compiled call, forward and in reverse.
 
 ``advance`` makes steps k0 to k1 - 1 from a state that it does not write, with two buffers that change places: after an odd number of
-steps the result is in the first of them, else in the second. ``fill`` puts the states x_{k0} to x_{k1 - 1} into one buffer, over which
-``pull`` runs the pullbacks backwards. They call the parts of the programs of a step and of its pullback; nothing is allocated a step.
-With a predicate, ``advance`` asks it before each step but the first; it returns the k at which it ended. Where threads share nests of a
-step, Python runs them.
+steps the result is in the first of them, else in the second. ``fill`` puts the states x_{k0 + 1} to x_{k1 - 1}, behind a state that it
+does not write, into one buffer, over which ``pull`` runs the pullbacks backwards. They call the parts of the programs of a step and of
+its pullback; nothing is allocated a step. With a predicate, ``advance`` asks it before each step but the first; it returns the k at
+which it ended. Where threads share nests of a step, Python runs them.
 
 ==========  ==========================================================================================
 ``s t w``   state: the leaves, and two buffers for them (all arrays; numbers are arrays without axes)
 ``p  u``    parameters; inputs, with a row for each step
 ``o``       outs, with a row for each step
-``b``       states of a block, with a leading axis
+``b  c``    states of a block but the first, with a leading axis; the state under way
 ``g  h``    cotangents of the floating leaves of the state; second buffers, in which they are after an odd number of steps
 ``d  e``    cotangents of the outs (rows); of the inputs (rows, written)
 ``q  r``    sums of the cotangents of the parameters; of those that are not added where they are computed, the share of one step
@@ -120,7 +120,7 @@ class Roles:
     def __init__(self, step: Routine, threads: int | None):
         _, state, rows, params = step.inputs
         self.unit = Unit(step.program, "step_", threads is not None)
-        self.s, self.t, self.w, self.b = (Group(letter, state) for letter in "stwb")
+        self.s, self.t, self.w, self.b, self.c = (Group(letter, state) for letter in "stwbc")
         self.u, self.p, self.o = Group("u", rows), Group("p", params), Group("o", step.outputs[1])
         self.given = self.p.kinds() | self.u.kinds(1)
 
@@ -172,22 +172,27 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Loops
     unit = Unit(pull.program, "pull_", threads is not None, range(first_sum, len(pull.program.outputs)))
     shares = [i for i in range(len(pull.outputs[2])) if first_sum + i not in unit.added]
     defined = definition([roles.unit, unit])
-    s, b, u, p, o = roles.s, roles.b, roles.u, roles.p, roles.o
+    s, b, c, u, p, o = roles.s, roles.b, roles.c, roles.u, roles.p, roles.o
     g, h = (Group(letter, pull.inputs[4]) for letter in "gh")
     d, e = Group("d", pull.inputs[5]), Group("e", pull.outputs[1])
     q, r = Group("q", pull.outputs[2]), Group("r", [pull.outputs[2][i] for i in shares])
-    first = [line for a, x, value in zip(b.rows("0"), s.names, s.values, strict=True) for line in unit.assignment(a, x, value.shape, False)]
-    inside = [name if name != array else row for name, array, row in zip(s.names, s.arrays, b.rows("j"), strict=True)]
-    kept = [f"{array}[j + 1] = {name}" for array, name, number in zip(b.arrays, s.names, s.arrays, strict=True) if name != number]
-    made = roles.step(inside, b.rows("j + 1"))
-    inputs = ["k", *b.rows("j"), *u.rows("k"), *p.names, *g.names, *d.rows("k")]
+    under_way = [name if name != array else row for name, array, row in zip(s.names, s.arrays, c.arrays, strict=True)]
+    first = [f"{name} = {x}" for name, x in zip(c.names, s.names, strict=True)]
+    kept = [
+        f"{name} = {row}" if name == c_array else f"{row} = {x}"
+        for name, c_array, row, x in zip(c.names, c.arrays, b.rows("j"), s.names, strict=True)
+    ]
+    made = roles.step(under_way, b.rows("j"))
+    inputs = ["k", *c.names, *u.rows("k"), *p.names, *g.names, *d.rows("k")]
     totals = [q.names[i] for i in shares]
     places = [q.names[i] if i not in shares else r.names[shares.index(i)] for i in range(len(q.names))]
     pulled = unit.statements(inputs, [*g.into(h.arrays), *e.rows("k"), *places], [*g.values, *e.values, *q.values])
     sums = [line for a, x, value in zip(totals, r.names, r.values, strict=True) for line in unit.assignment(a, x, value.shape, False, "+=")]
     block = {"k0": "int64", "k1": "int64"}
     filling = block | s.kinds() | b.kinds(1) | roles.given | o.kinds(1) | roles.unit.others
-    pulling = block | b.kinds(1) | roles.given | g.kinds() | h.kinds() | d.kinds(1) | e.kinds(1) | q.kinds() | r.kinds() | unit.others
+    pulling = (
+        block | s.kinds() | b.kinds(1) | roles.given | g.kinds() | h.kinds() | d.kinds(1) | e.kinds(1) | q.kinds() | r.kinds() | unit.others
+    )
     lines = [
         f"{defined}fill({', '.join(filling)}):",
         *indented(1, s.load(), p.load(), first),
@@ -197,9 +202,10 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Loops
         "",
         "",
         f"{defined}pull({', '.join(pulling)}):",
-        *indented(1, p.load(), g.load(), q.load()),
+        *indented(1, s.load(), p.load(), g.load(), q.load()),
         "    for k in range(k1 - 1, k0 - 1, -1):",
-        "        j = k - k0",
+        *indented(2, first, ["if k > k0:"]),
+        *indented(3, [f"{name} = {row}" for name, row in zip(c.names, b.rows("k - k0 - 1"), strict=True)]),
         *indented(2, pulled, sums, g.swap(h, h)),
         *indented(1, g.store(g, h), q.store(q)),
     ]

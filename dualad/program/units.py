@@ -215,6 +215,7 @@ def emit_loop(function: Function, step: Node) -> None:
     lines += [f"    {line}" for line in (*turn, *swaps)]
     lines += last
     function.loops_emitted += unit.source.nests
+    function.additions = loop.count * unit.source.additions
     function.before = [*([unit.text, "", ""] if unit.text else [])]
     function.driven = unit if unit.driven else None
 

@@ -22,7 +22,7 @@ def test_blocks_and_saved_states_fit_into_the_budget(steps, nbytes, schedule):
         count = ceil(steps / blocks.size)
         room = (budget or max(BUDGET, (schedule or CTZ()).limit(steps) * max(nbytes, 1))) // max(nbytes, 1)
         assert 1 <= blocks.size <= steps and said(count, blocks.size) in blocks.reason
-        assert blocks.schedule.limit(count) + (blocks.size if blocks.size > 1 else 0) <= room
+        assert blocks.schedule.limit(count) + blocks.size - 1 <= room
         assert blocks.schedule == (schedule or blocks.schedule)
         assert blocks_of(steps, nbytes, budget, schedule=schedule, block=7).size == min(7, steps)
 
@@ -40,7 +40,7 @@ def test_no_other_length_is_predicted_to_be_much_better(step_seconds, call_secon
         slots = blocks.schedule.limit(ceil(steps / blocks.size))
         chosen = predicted(steps, blocks.size, slots, step_seconds, call_seconds)
         for length in range(1, room):
-            left = room - (length if length > 1 else 0)
+            left = room - length + 1
             assert chosen <= 1.2 * predicted(steps, length, left, step_seconds, call_seconds), length
 
 

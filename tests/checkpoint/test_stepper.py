@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("numba")
 
 import dualad
-from checkpoint import Revolve, Stats, chain, grad, hvp, jacobian
+from checkpoint import Revolve, Stats, chain, compiled, grad, hvp, jacobian
 from checkpoint.schedules import Mixed
 from checkpoint.stepper import MOST, kept
 
@@ -250,3 +250,18 @@ def test_predicates_and_their_loops_are_not_kept_for_ever(monkeypatch):
     )
     (entry,) = plain.entries.values()
     assert len(set_up.of_chains) == len(entry.compiled.of_chains) == 3
+
+
+def test_the_cost_of_a_step_is_that_of_what_is_computed(monkeypatch):
+    """What shows or moves elements costs nothing, loops cost their turns: costs are compared with that of a call (see `blocks`)."""
+    costs, inner = [], compiled.blocks_of
+    monkeypatch.setattr(compiled, "blocks_of", lambda *args, **options: costs.append(args[3] / 1e-10) or inner(*args, **options))
+
+    def looped(k, x, c):
+        for _ in range(50):
+            x = x * c
+        return x
+
+    for step in (lambda k, x, c: x * c, lambda k, x, c: np.concatenate([x[1:], x[:1]]) * c, looped):
+        grad(lambda x, step=step: np.sum(chain(dualad.jit(step), x, 1.1, steps=3)))(np.ones(1000))
+    np.testing.assert_allclose(costs, [1000, 1000, 50_000])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from checkpoint.actions import Advance, Drop, Load, Reverse, Save
 from checkpoint.machine import simulate
 from checkpoint.schedules import CTZ, advances
+from checkpoint.schedules.ctz import advances as advances_of_ctz
 from checkpoint.schedules.ctz import kept
 
 SETS = """0; 0 1; 0 1 2; 0 2 3; 0 2 3 4; 0 2 4 5; 0 4 5 6; 0 4 6 7; 0 4 6 7 8; 0 4 6 8 9; 0 4 8 9 10; 0 4 8 10 11;
@@ -103,6 +104,11 @@ def test_counts_of_a_million(refill, advances_):
     actions = schedule.reverse(10**6, kept(10**6 - 1))
     again = sum(action[1] - action[0] for action in actions if type(action) is Advance)
     assert again + 10**6 - 1 == advances_
+
+
+def test_the_count_of_advances_is_known_before():
+    for steps in (*range(40), 100, 255, 256, 257, 1000):
+        assert advances_of_ctz(steps) == simulate(CTZ(), steps).advances
 
 
 def test_saves_with_and_without_the_length():
