@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from weakref import proxy
 
 import numpy as np
 import optree
@@ -21,7 +22,7 @@ from .aliases import Aliases
 from .blocks import IN_USE, blocks_of
 from .budget import beside, total
 from .fingerprint import digest_with_closure
-from .link import Link, entered
+from .link import Link, entered, unowned
 from .links import Stacked
 from .replay import Snapshot
 from .segments import Reversal, Segments, like_leaves
@@ -110,14 +111,14 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
     if type(storage) is Memory and storage.compress is None:
         small = stepper.nbytes <= LARGEST  # which are packed
         storage = replace(storage, copy=itself) if small else Held(slots=storage.slots, size=stepper.nbytes)
-    options = {"storage": storage, "stats": stats, "progress": progress, "check": check, "record": link.record_block}
+    options = {"storage": storage, "stats": stats, "progress": progress, "check": check, "record": unowned(link.record_block)}
     if resume:
         options |= link.resuming(tape, token, link.blocks.size, until if until is None else digest_with_closure(until, "resume: until"))
     if until is None:
         options["steps"] = -(-steps // link.blocks.size)
     else:
-        options["until"] = BlockEnd(link)
-    link.sweep = Sweep(BlockStep(link), segments.start, schedule=link.blocks.schedule, **options)
+        options["until"] = BlockEnd(proxy(link))
+    link.sweep = Sweep(BlockStep(proxy(link)), segments.start, schedule=link.blocks.schedule, **options)
     tape.sweeps = [*getattr(tape, "sweeps", ()), link.sweep]
     final = link.sweep.forward()
     link.turn(final)
@@ -247,17 +248,12 @@ class CompiledLink(Link):
 
     # --- rows that another process goes on with -----------------------------------------------------------------------------
 
-    def beside(self):
-        """Return the functions that take back what the blocks of each sweep left behind in a process before this one."""
+    def take_outs(self, rows):
+        self.put_rows(self.segments.outs, rows)
+        self.rows_made = len(rows)
 
-        def take_outs(rows):
-            self.put_rows(self.segments.outs, rows)
-            self.rows_made = len(rows)
-
-        def take_shares(rows):
-            self.put_rows(self.reversal.e, rows)
-
-        return {"first": take_outs if self.links.outputs else None, "reverse": take_shares if self.active_inputs else None}
+    def take_shares(self, rows):
+        self.put_rows(self.reversal.e, rows)
 
     def put_rows(self, arrays, rows):
         for j, parts in rows.items():
@@ -316,7 +312,7 @@ class CompiledLink(Link):
         link = copy(self)
         link.__class__ = Link
         link.outs, link.aliases = Stacked(self.steps), Aliases(self.links.path)
-        link.sweep = Sweep(link.advance, self.links.tree(link.state), record=link.record_step, steps=self.steps)
+        link.sweep = Sweep(unowned(link.advance), self.links.tree(link.state), record=unowned(link.record_step), steps=self.steps)
         leaves = self.links.leaves(self.steps - 1, link.sweep.forward())
         link.aliases.watching = False
         link.before = link.last = Snapshot(self.steps, leaves)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import Lock
+from weakref import ref
 
 import numpy as np
 import optree
@@ -25,7 +26,7 @@ from .storage.states import copy_state, has_arrays, nbytes
 from .sweep import Sweep
 from .tape import Tape, Var, make_var, owner_of
 
-__all__ = ["Link", "entered", "record"]
+__all__ = ["Link", "entered", "record", "unowned"]
 
 
 class StepTape(Tape):
@@ -56,7 +57,7 @@ def record(links, tape, **options):
     options["until"] = on_primals(options["until"])
     if getattr(options["storage"], "resume", False):
         options |= link.resuming(tape, options["token"])
-    link.sweep = sweep = Sweep(link.advance, links.tree(link.state), record=link.record_step, **options)
+    link.sweep = sweep = Sweep(unowned(link.advance), links.tree(link.state), record=unowned(link.record_step), **options)
     tape.sweeps = [*getattr(tape, "sweeps", ()), sweep]
     final = sweep.forward()
     link.aliases.watching = False
@@ -75,6 +76,15 @@ def entered(link, tape, leaves, outs, tree_of_outs):
     traced = [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(results)]
     final = links.tree(traced[: len(leaves)])
     return (final, tree_of_outs(traced[len(leaves) :])) if links.outputs else final
+
+
+def unowned(method):
+    """Return a method as a function that does not keep its object.
+
+    A link hands such functions to its sweep: a cycle of the two would keep their arrays until Python's collector comes.
+    """
+    function, owner = method.__func__, ref(method.__self__)
+    return lambda *args: function(owner(), *args)
 
 
 class Link(Entry):
@@ -253,20 +263,22 @@ class Link(Entry):
 
     def beside(self):
         """Return the functions that take back what the steps of each sweep left behind in a process before this one."""
+        return {
+            "first": unowned(self.take_outs) if self.links.outputs else None,
+            "reverse": unowned(self.take_shares) if self.active_inputs else None,
+        }
 
-        def take_outs(rows):
-            structure = self.outs.structure  # of the first step, which is made again before
-            self.outs = Stacked(self.outs.count)
-            self.outs.structure = structure
-            for k, leaves in rows.items():
-                self.outs.put(k, leaves)
+    def take_outs(self, rows):
+        structure = self.outs.structure  # of the first step, which is made again before
+        self.outs = Stacked(self.outs.count)
+        self.outs.structure = structure
+        for k, leaves in rows.items():
+            self.outs.put(k, leaves)
 
-        def take_shares(rows):
-            for k, shares in rows.items():
-                for column, share in zip(self.rows, shares, strict=True):
-                    column.put(k, share)
-
-        return {"first": take_outs if self.links.outputs else None, "reverse": take_shares if self.active_inputs else None}
+    def take_shares(self, rows):
+        for k, shares in rows.items():
+            for column, share in zip(self.rows, shares, strict=True):
+                column.put(k, share)
 
     def values(self, leaves, tape):
         """Return results of a record one level down; a value of a foreign level raises."""

@@ -1,12 +1,15 @@
 """chain: the memory of a long one is that of its saved states and of one step, nearly."""
 
+import gc
 import math
 import tracemalloc
 
 import numpy as np
 import pytest
 
-from checkpoint import CTZ, Revolve, chain, grad
+from checkpoint import CTZ, Disk, Mixed, Revolve, chain, grad
+from dualad import jit
+from dualad.program.compiled import BACKENDS
 
 STEPS, X = 2000, np.linspace(0.1, 0.9, 20_000)
 
@@ -31,3 +34,44 @@ def test_peak_memory_is_within_a_quarter_of_the_saved_states_and_one_step(schedu
     one = peak(grad(lambda x: np.sum(step(0, x))))
     slots = math.ceil(math.log2(STEPS)) + 1
     assert peak(grad(lambda x: np.sum(chain(step, x, steps=STEPS, schedule=schedule)))) < 1.25 * (slots + one)
+
+
+def driven(k, x, u, p):
+    return x * p + u, x
+
+
+def scaled(k, x, p):
+    return x * p
+
+
+COMPILED = jit(scaled) if "numba" in BACKENDS else scaled
+KINDS = {
+    "plain": lambda x, p: chain(scaled, x, p, steps=6),
+    "of a chain": lambda x, p: chain(lambda k, x, p: chain(scaled, x, p, steps=2), x, p, steps=3),
+    "records": lambda x, p: chain(scaled, x, p, steps=6, schedule=Mixed(3)),
+    "outs": lambda x, p: chain(driven, x, p, inputs=np.ones(6), outputs=True)[1],
+    "until": lambda x, p: chain(scaled, x, p, until=lambda k, x: k == 6),
+    "compiled": lambda x, p: chain(COMPILED, x, p, steps=6),
+    "compiled until": lambda x, p: chain(COMPILED, x, p, until=lambda k, x: k == 6),
+}
+
+
+@pytest.mark.parametrize("name", [*KINDS, "resumed"])
+def test_nothing_is_left_for_the_collector(name, tmp_path):
+    """A gradient of large states must not hold them until Python's collector comes."""
+    x, p = np.linspace(0.5, 1.0, 300), np.full(300, 0.9)
+    resumed = lambda x, p: chain(driven, x, p, inputs=np.ones(6), outputs=True, storage=Disk(tmp_path, resume=True, shared=True))[0]
+    f = KINDS.get(name, resumed)
+    gradient = grad(lambda x, p: np.sum(f(x, p)), argnums=(0, 1))
+    gradient(x, p)  # imports
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gradient(x, p)
+        gc.collect()
+        assert not [type(thing) for thing in gc.garbage if type(thing).__module__.startswith(("checkpoint", "dualad"))]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
