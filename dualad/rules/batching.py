@@ -263,7 +263,8 @@ def gathered_form(fn, args, kwargs, batched):
 def times_sparse_form(fn, args, kwargs, batched):
     x, matrix = args
     if np.ndim(x) == 2:
-        return np.transpose(fn(np.transpose(x), matrix))
+        ans = np.transpose(fn(np.transpose(x), matrix))
+        return ans[:, 0] if matrix.shape[0] == 1 and not np.ndim(matrix @ np.zeros(matrix.shape[1])) else ans
     count, n, m = x.shape
     wide = fn(np.reshape(np.moveaxis(x, 0, 1), (n, count * m)), matrix)
     return np.moveaxis(np.reshape(wide, (-1, count, m)), 1, 0)

@@ -118,7 +118,7 @@ def required_count(fn) -> int:
 
 def placed(fn, args, kwargs):
     """Return a call with the arguments that stand first in their places, where they were given by keyword."""
-    names, args, kwargs = list(signature(fn).parameters), list(args), dict(kwargs)
+    names, args, kwargs = [name for name, p in signature(fn).parameters.items() if p.kind in PLACES], list(args), dict(kwargs)
     while len(args) < len(names) and names[len(args)] in kwargs:
         args.append(kwargs.pop(names[len(args)]))
     return tuple(args), kwargs

@@ -16,7 +16,10 @@ def is_sparse(x) -> bool:
 
 @primitive
 def times_sparse(x, matrix):
-    """Return ``matrix @ x`` for a constant sparse matrix and an array of one or two axes."""
+    """Return ``matrix @ x`` for a constant sparse matrix and an array of one or two axes.
+
+    A vector times a ``coo_array`` of one row is a number for SciPy, where other matrices give a vector of one element.
+    """
     return matrix @ x
 
 
@@ -30,5 +33,5 @@ def sparse_matmul(a, b):
 
 
 # fmt: off
-linear(times_sparse, lambda g, x, matrix: times_sparse(g, matrix.T))
+linear(times_sparse, lambda g, x, matrix: times_sparse(np.atleast_1d(g), matrix.T))
 # fmt: on

@@ -7,6 +7,7 @@ import pytest
 import samples_more  # noqa: F401  (enters its samples)
 from cases import all_cases
 from samples import CONSTANTS, SAMPLES
+from test_directions import push_together
 
 from checkpoint import vjp
 from dualad import jit, jvp
@@ -65,13 +66,14 @@ def test_compiled_derivatives_are_the_eager_ones(fn):
 
     @jit
     def push(leaves, directions):
-        return jvp(lambda *leaves: case(leaves), tuple(leaves), tuple(directions))[1]
+        return push_together(case, leaves, directions, 2)
 
     @jit
     def pull(leaves, cotangents):
         return list(vjp(lambda *leaves: case(leaves), *leaves)[1](cotangents))
 
-    assert_same(push(case.leaves, case.v), case.pushed, case.precise, str(case.sample))
+    together = [np.stack(pair) for pair in zip(case.v, case.w, strict=True)]
+    assert_same(push(case.leaves, together), push_together(case, case.leaves, together, 2), case.precise, str(case.sample))
     assert_same(pull(case.leaves, case.g), case.pulled, case.precise, str(case.sample))
 
 

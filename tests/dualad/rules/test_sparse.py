@@ -5,7 +5,7 @@ import pytest
 
 from checkpoint import grad, hvp
 from checkpoint import jacobian as reverse_jacobian
-from dualad import jacobian, jvp
+from dualad import jacobian, jit, jvp
 
 sparse = pytest.importorskip("scipy.sparse")
 DENSE = np.array([[0.0, 2.0, 0.0, 1.0], [3.0, 0.0, 0.0, 0.0], [0.0, -1.0, 4.0, 0.0]])
@@ -25,6 +25,19 @@ def test_both_spellings_in_both_modes(kind):
     g = lambda x: np.sum(np.sin(DENSE @ x) ** 2)
     np.testing.assert_allclose(grad(f)(X), grad(g)(X))
     np.testing.assert_allclose(hvp(f, X, X), hvp(g, X, X))
+
+
+@pytest.mark.parametrize("kind", [sparse.coo_array, sparse.csr_array])
+def test_one_row(kind):
+    """A vector times a coo_array of one row is a number, as it is for SciPy."""
+    column = kind(DENSE[:1].T)
+    f, shape = lambda x: x @ column, np.shape(X @ column)
+    assert shape == (() if kind is sparse.coo_array else (1,))
+    for verb in (jacobian, reverse_jacobian):
+        for g in (f, jit(f, backend="numpy")):
+            got = verb(g)(X)
+            assert got.shape == (*shape, 4)
+            np.testing.assert_array_equal(got.ravel(), DENSE[0])
 
 
 def test_the_product_that_scipy_refuses_names_the_one_that_works():
