@@ -1,6 +1,6 @@
 """Span a soap film over the edge of a square: a nonlinear equation in two dimensions, its Jacobian given to scipy.optimize.root.
 
-    python examples/minimal_surface.py [--cells 24] [--plot minimal_surface.png]
+    python examples/minimal_surface.py [--cells 28] [--plot minimal_surface.png]
 
 The height u of a film is (1 + u_y^2) u_xx - 2 u_x u_y u_xy + (1 + u_x^2) u_yy = 0 inside, and given on the edge. Over the square of
 half-width 1 with the edge of Scherk's surface, u = log(cos(x) / cos(y)), the film is that surface, so the error of the discretisation is
@@ -83,7 +83,7 @@ def plot(u, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--cells", type=int, default=24, help="in each direction (default: 24)")
+    parser.add_argument("--cells", type=int, default=28, help="in each direction (default: 28)")
     parser.add_argument("--plot", metavar="FILE")
     options = parser.parse_args()
     for kind in ("differences", "dense", "coloured"):
