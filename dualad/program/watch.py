@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter, OrderedDict, defaultdict, deque
 from contextlib import suppress
-from functools import lru_cache, partial
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from functools import cached_property, lru_cache, partial
+from operator import is_
+from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 
 import numpy as np
 
@@ -13,17 +15,20 @@ from .impure import ELSEWHERE, generators_of
 
 __all__ = ["Watch"]
 
-LONGEST = 100  # of containers whose elements are looked at
+LONG, LONGEST = 100, 100_000  # containers whose elements are compared at once, and those that are not looked at
 SMALL = 2**16  # bytes of an array that is compared at once
 ATOMS = (float, int, bool, complex, str, bytes, type(None))
+MAPPINGS, SEQUENCES, SETS = (dict, OrderedDict, defaultdict, Counter), (list, deque), (set, frozenset)
+WHEN_MADE = ("__init__", "__new__", "__post_init__")  # methods that no use of an instance calls
 
 
 class Watch:
     """The data that a function closes over, as it is now.
 
     Looked at are variables of enclosing functions and global ones that the code names, default values, bound and partial arguments,
-    attributes that the code names (of objects, classes and modules), the elements of short containers, and arrays bit by bit; functions
-    that the code calls are followed. What belongs to installed packages is taken for constant.
+    attributes that the code names (of objects, classes and modules), the elements of containers, and arrays bit by bit; functions
+    that the code calls are followed, and so are methods, properties and special methods of objects. What belongs to installed packages
+    is taken for constant.
 
     Parameters
     ----------
@@ -87,11 +92,8 @@ class Watch:
         elif kind is tuple:  # which holds what it holds
             for part in value[: LONGEST + 1]:
                 self.look(part, names)
-        elif kind in (list, dict):
-            if len(value) <= LONGEST:
-                self.places.append((lambda held: len(held), value, len(value)))
-                for key in list(value) if kind is dict else range(len(value)):
-                    self.place(value.__getitem__, key, names)
+        elif kind in MAPPINGS or kind in SEQUENCES or kind in SETS:
+            self.container(value, kind, names)
         elif kind is MethodType:
             self.look(value.__func__, ())
             self.look(value.__self__, mentioned(getattr(value.__func__, "__code__", None)))
@@ -103,8 +105,25 @@ class Watch:
                 for name in names:
                     if name in space and (isinstance(value, ModuleType) or not hasattr(space[name], "__get__")):
                         self.place(space.__getitem__, name, names)
+            if isinstance(value, type):
+                self.members(value, value, names)
         else:
             self.attributes(value, names)
+
+    def container(self, value, kind, names):
+        """Watch the elements of a container: one by one, or of a long one at once."""
+        if len(value) > LONGEST:
+            return
+        if kind not in SETS and len(value) <= LONG:
+            self.places.append((len, value, len(value)))
+            for key in list(value) if kind in MAPPINGS else range(len(value)):
+                self.place(value.__getitem__, key, names)
+            return
+        parts = parts_of(value)
+        self.places.append((lambda held: same_parts(parts_of(held), parts), value, True))
+        for part in parts:
+            if type(part) not in ATOMS:
+                self.look(part, names)
 
     def function(self, function):
         """Watch what a function closes over."""
@@ -126,25 +145,64 @@ class Watch:
                 self.look(part, names)
 
     def attributes(self, value, names):
-        """Watch attributes of an object, and what its methods of these names read."""
-        try:
-            held = object.__getattribute__(value, "__dict__")
-        except (AttributeError, TypeError):
-            return
+        """Watch attributes of an object, and what its methods of these names, and special ones, read."""
+        held = getattr_static(value, "__dict__")
         for name in names:
-            if name in held:
+            if held is not None and name in held:
                 self.place(held.__getitem__, name, names)
-        if "__wrapped__" in held:
+            elif type(getattr(type(value), name, None)) is MemberDescriptorType:  # of __slots__
+                self.place(partial(getattr, value), name, names)
+        if held is not None and "__wrapped__" in held:
             self.look(held["__wrapped__"], ())
         self.look(type(value), names)
-        for name in ("__call__", *names):
-            method = getattr(type(value), name, None)
-            if type(method) is FunctionType and not method.__code__.co_filename.startswith(ELSEWHERE):
-                self.look(method, ())
-                if name == "__call__" or method.__code__.co_argcount:
-                    inner = mentioned(method.__code__)
+        if not installed(type(value)):
+            self.members(type(value), value, names)
+
+    def members(self, cls, value, names):
+        """Watch what methods, properties and descriptors of a class read, of these names and special ones: of the class or an instance."""
+        for space in map(vars, cls.__mro__[:-1]):
+            for name, member in list(space.items()):
+                special = name.startswith("__") and (value is cls or name not in WHEN_MADE)
+                function = code_behind(member) if special or name in names else None
+                if function is not None and not function.__code__.co_filename.startswith(ELSEWHERE):
+                    self.look(function, ())
+                    inner = mentioned(function.__code__)
                     if (id(value), inner) not in self.seen:
                         self.look(value, inner)
+
+
+def getattr_static(value, name):
+    """Return an attribute of an object without calling code of its class, None if there is none."""
+    try:
+        return object.__getattribute__(value, name)
+    except (AttributeError, TypeError):
+        return None
+
+
+def code_behind(member):
+    """Return the function that runs where a member of a class is used, None if there is none."""
+    if isinstance(member, property):
+        member = member.fget
+    elif isinstance(member, classmethod | staticmethod):
+        member = member.__func__
+    elif isinstance(member, cached_property):
+        member = member.func
+    elif type(member) is not FunctionType:
+        member = getattr(type(member), "__get__", None)
+    return member if type(member) is FunctionType else None
+
+
+def parts_of(container):
+    """Return the elements of a container, keys and values of a mapping."""
+    return [*container, *container.values()] if isinstance(container, dict) else list(container)
+
+
+def same_parts(now, held):
+    """Return whether containers hold the same: objects that are identical, or equal numbers and texts of one type."""
+    return len(now) == len(held) and (
+        all(map(is_, now, held))
+        or all(a is b or (type(a) is type(b) and type(a) in ATOMS and a == b) for a, b in zip(now, held, strict=True))
+    )
 
 
 def installed(value):
@@ -180,8 +238,9 @@ def same_bits(array, copy):
 
 @lru_cache(maxsize=512)
 def mentioned(code) -> tuple[str, ...]:
-    """Return the names of globals and attributes in a function's code, and in the functions that it defines."""
+    """Return the names that globals and attributes may have in a function's code, and in the functions that it defines."""
     if code is None:
         return ()
     inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in mentioned(constant)]
-    return tuple(dict.fromkeys((*code.co_names, *inner)))
+    texts = [text for text in code.co_consts if type(text) is str and text.isidentifier()]  # getattr(x, "a"), vars(x)["a"]
+    return tuple(dict.fromkeys((*code.co_names, *texts, *inner)))

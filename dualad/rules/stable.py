@@ -34,17 +34,22 @@ def none(ans, *args):
 def mended(p, bound, away, x):
     """Return p, a fresh result, with ``away(x)`` where it is below the bound (higher in single precision): there it has lost digits."""
     if type(p) is float:
-        return away(x) if p < bound else p
+        return quietly(away, x) if p < bound else p
     if type(p) is np.ndarray and p.dtype is FLOAT and p.size and p.item(p.argmin()) >= bound:
         return p
     if p.dtype.kind == "c":
         return p
     far = np.less(p, bound if p.dtype == float else 10.0 * bound)
     if not p.ndim:
-        return away(x) if far else p
+        return quietly(away, x) if far else p
     if np.any(far):
-        p[far] = away(np.broadcast_to(x, p.shape)[far])
+        p[far] = quietly(away, np.broadcast_to(x, p.shape)[far])
     return p
+
+
+def quietly(away, x):
+    with np.errstate(all="ignore"):  # an underflow says nothing about the function
+        return away(x)
 
 
 @primitive

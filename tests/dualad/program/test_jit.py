@@ -8,7 +8,7 @@ import secrets
 import sys
 import time
 import types
-from collections import namedtuple
+from collections import Counter, deque, namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
 from functools import partial
@@ -262,6 +262,101 @@ def test_attributes_of_modules_classes_and_static_arguments():
     assert f(1.0, options) == 8.0
     options.extra = 2.0
     assert f(1.0, options) == 9.0
+
+
+class Settings:
+    """What a use of an object reads, in all the ways in which Python lets a class say it."""
+
+    shared = 1.0
+
+    def __init__(self):
+        self._v, self.counts = 1.0, Counter(a=1)
+
+    @property
+    def v(self):
+        return 2.0 * self._v
+
+    @classmethod
+    def of_class(cls):
+        return cls.shared
+
+    def __getitem__(self, i):
+        return self._v
+
+    def __call__(self, x):
+        return self._v * x
+
+    def __matmul__(self, x):
+        return self._v * x
+
+    def __iter__(self):
+        return iter([self._v])
+
+    def __bool__(self):
+        return self._v > 2.0
+
+
+class Slotted:
+    __slots__ = ("v",)
+
+
+class Doubled:
+    def __get__(self, instance, owner):
+        return 2.0 * instance.inner
+
+
+class Described:
+    doubled = Doubled()
+
+
+class Delegating:
+    def __init__(self):
+        self.__dict__["held"] = {"v": 1.0}
+
+    def __getattr__(self, name):
+        return self.held[name]
+
+
+OBJECT, SLOTTED, DESCRIBED, DELEGATING = Settings(), Slotted(), Described(), Delegating()
+LONG_LIST, LONG_DICT, QUEUE, NUMBERS, ARRAYS = (
+    [1.0] * 300,
+    dict.fromkeys(range(300), 1.0),
+    deque([1.0]),
+    {1.0},
+    [np.ones(2) for _ in range(200)],
+)
+OUTSIDE = {
+    "property": (lambda x: x * OBJECT.v, lambda v: setattr(OBJECT, "_v", v)),
+    "class method": (lambda x: x * OBJECT.of_class(), lambda v: setattr(Settings, "shared", v)),
+    "class method of the class": (lambda x: x * Settings.of_class(), lambda v: setattr(Settings, "shared", v)),
+    "getitem": (lambda x: x * OBJECT[0], lambda v: setattr(OBJECT, "_v", v)),
+    "call": (lambda x: OBJECT(x), lambda v: setattr(OBJECT, "_v", v)),
+    "operator": (lambda x: OBJECT @ x, lambda v: setattr(OBJECT, "_v", v)),
+    "iteration": (lambda x: x * sum(OBJECT), lambda v: setattr(OBJECT, "_v", v)),
+    "truth": (lambda x: x if OBJECT else 2.0 * x, lambda v: setattr(OBJECT, "_v", v)),
+    "getattr": (lambda x: x * getattr(OBJECT, "_v"), lambda v: setattr(OBJECT, "_v", v)),  # noqa: B009
+    "vars": (lambda x: x * vars(OBJECT)["_v"], lambda v: setattr(OBJECT, "_v", v)),
+    "slots": (lambda x: x * SLOTTED.v, lambda v: setattr(SLOTTED, "v", v)),
+    "descriptor": (lambda x: x * DESCRIBED.doubled, lambda v: setattr(DESCRIBED, "inner", v)),
+    "__getattr__": (lambda x: x * DELEGATING.v, lambda v: DELEGATING.held.update(v=v)),
+    "long list": (lambda x: x * LONG_LIST[250], lambda v: LONG_LIST.__setitem__(250, v)),
+    "long dict": (lambda x: x * LONG_DICT[250], lambda v: LONG_DICT.update({250: v})),
+    "long list of arrays": (lambda x: x * ARRAYS[150][1], lambda v: ARRAYS[150].__setitem__(1, v)),
+    "deque": (lambda x: x * QUEUE[0], lambda v: QUEUE.__setitem__(0, v)),
+    "set": (lambda x: x * sum(NUMBERS), lambda v: NUMBERS.add(v)),
+    "counter": (lambda x: x * OBJECT.counts["a"], lambda v: OBJECT.counts.update(a=int(v))),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_whatever_is_read_outside_is_looked_at(name):
+    f, change = OUTSIDE[name]
+    compiled = jit(f)
+    for v in (1.5, 4.0, 4.0, 2.0):
+        change(v)
+        assert compiled(3.0) == f(3.0)
+    before = list(compiled.entries.values())
+    assert compiled(5.0) == f(5.0) and list(compiled.entries.values()) == before
 
 
 IMPURE = {

@@ -348,3 +348,12 @@ def test_powers_of_zero_have_zero_derivatives_of_any_order():
     with np.errstate(divide="ignore"):
         assert grad(lambda y: 0.0**y)(-1.0) == -inf
     assert np.isnan(grad(lambda y: 0.0**y)(nan))
+
+
+@pytest.mark.parametrize("f", [np.tanh, np.expm1, np.exp, np.logaddexp.reduce, np.std, np.linalg.norm])
+def test_a_partial_that_underflows_raises_nothing_where_the_function_does_not(f):
+    x = np.array([-700.0, -1.0, 0.5, 30.0])
+    with np.errstate(all="raise"):
+        for value in (x, x[0], float(x[-1])):
+            for verb in (gradient, grad, hessian):
+                assert np.isfinite(verb(lambda x: np.sum(f(np.stack([x, x]))))(value)).all()
