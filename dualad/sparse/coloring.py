@@ -211,7 +211,8 @@ class Coloring:
     def __repr__(self):
         of = [f"{n} {'colour' + 's' * (n != 1) + ' ' if k == 0 else ''}of {what}" for k, (n, what) in enumerate(self.parts())]
         text = " and ".join(of)
-        return f"Coloring({self.shape[0]} x {self.shape[1]}, {len(self.indices)} entries, {self.mode}: {text}, at least {self.lower_bound})"
+        entries = f"{len(self.indices)} {'entries' if len(self.indices) != 1 else 'entry'}"
+        return f"Coloring({self.shape[0]} x {self.shape[1]}, {entries}, {self.mode}: {text}, at least {self.lower_bound})"
 
     def parts(self):
         """The numbers of colours, and of what."""

@@ -71,6 +71,8 @@ class Colored:
         if self.given is not None:
             return self.given
         arguments = Arguments(args, kwargs, self.argnums, self.where)
+        if arguments.traced:
+            raise in_outer_call(self.where)
         key = arguments.key()
         known = self.found.get(key)
         if known is None or not known[1].fresh():
@@ -119,10 +121,7 @@ class Compressed:
         else:
             value, data, *aux = self.entries(colors, args, kwargs)
         if type(data) is not np.ndarray:
-            raise TypeError(
-                f"{self.where}: f is being differentiated or compiled by an outer call, and a matrix of SciPy holds plain numbers only: "
-                f"leave out sparsity= there, or jit f itself"
-            )
+            raise in_outer_call(self.where)
         return colors, value, data, aux
 
     def short_way(self, colors, x):
@@ -268,6 +267,14 @@ def products_sent(f, args, kwargs, positions, shape, columns, where, options, st
     primals = tuple(args[i] for i in positions)
     products = Products(with_arguments(f, args, kwargs, positions), primals, colors, stop - start, where, **options)
     return products.flat, products.value, products.aux
+
+
+def in_outer_call(where):
+    """Return the error of a sparse Jacobian inside of a derivative, or of compiled code."""
+    return TypeError(
+        f"{where}: f is being differentiated or compiled by an outer call, and a matrix of SciPy holds plain numbers only: "
+        f"leave out sparsity= there, or jit f itself"
+    )
 
 
 def zeros_of(value, lanes):

@@ -90,6 +90,8 @@ def found(f, args, kwargs, argnums=0, order=1, local=False):
     if order not in (1, 2):
         raise ValueError(f"sparsity: order is {order!r}: give 1 for the Jacobian, 2 for the Hessian")
     arguments = Arguments(args, kwargs, argnums, "sparsity")
+    if arguments.traced:
+        raise TypeError("sparsity: an argument is being differentiated: find the pattern before, and pass it on")
     program, sizes = (recorded_program if local else traced_program)(f, arguments)
     program = optimised(program)
     if order == 2:
@@ -112,8 +114,7 @@ class Arguments:
         self.where = where
         self.positions, _ = chosen(args, argnums, where)
         leaves, self.structure = flatten_input(tuple(args[i] for i in self.positions), where)
-        if any(isinstance(leaf, Handle) for leaf in leaves):
-            raise TypeError(f"{where}: an argument is being differentiated: find the pattern, and the colouring, before, and pass it on")
+        self.traced = any(isinstance(leaf, Handle) for leaf in leaves)
         self.active, self.shapes = len(leaves), list(map(shape_of, leaves))
         self.columns = sum(map(math.prod, self.shapes))
         others, self.others = optree.tree_flatten(

@@ -28,8 +28,9 @@ def plot_coloring(coloring, ax=None):
     shades = scale(product % scale.N if scale.N <= 20 else product / max(coloring.colors - 1, 1))
     size = (ax.get_window_extent().height * 72.0 / ax.figure.dpi / max(height, width)) ** 2 if max(height, width) <= MOST_DOTS else 1.0
     ax.scatter(columns, rows, s=max(0.7 * size, 1.0), c=shades, marker="s", linewidths=0)
-    ax.set(xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5), aspect="equal", xlabel="input", ylabel="output")
+    ax.set(xlim=(-0.5, max(width, 1) - 0.5), ylim=(max(height, 1) - 0.5, -0.5), aspect="equal", xlabel="input", ylabel="output")
     ax.set_title(
-        " and ".join(f"{count} colour{'s' * (count != 1)} of {what}" for count, what in coloring.parts()) + f", {len(rows)} entries"
+        " and ".join(f"{count} colour{'s' * (count != 1)} of {what}" for count, what in coloring.parts())
+        + f", {len(rows)} {'entries' if len(rows) != 1 else 'entry'}"
     )
     return ax

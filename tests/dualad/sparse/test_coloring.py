@@ -147,12 +147,21 @@ def test_plot():
     pyplot.switch_backend("agg")
     arrow = np.eye(8)
     arrow[0] = arrow[:, 0] = 1.0
-    for pattern, mode in ((arrow, "both"), (arrow, "symmetric"), (np.eye(600), "forward"), (np.ones((30, 3)), "reverse")):
+    for pattern, mode in (
+        (arrow, "both"),
+        (arrow, "symmetric"),
+        (np.eye(600), "forward"),
+        (np.ones((30, 3)), "reverse"),
+        (np.ones((1, 1)), "forward"),
+    ):
         ax = coloring(pattern, mode).plot()
         (dots,) = ax.collections
         assert len(dots.get_offsets()) == np.count_nonzero(pattern)
         assert len(np.unique(dots.get_facecolors(), axis=0)) == coloring(pattern, mode).colors
         pyplot.close(ax.figure)
+    assert "1 entry" in ax.get_title() and "1 entry," in repr(coloring(np.ones((1, 1))))
+    for shape in ((0, 3), (3, 0), (3, 3)):
+        assert "0 entries" in coloring(np.zeros(shape)).plot().get_title()
     ax = pyplot.subplots()[1]
     assert coloring(np.eye(3)).plot(ax) is ax
     pyplot.close("all")

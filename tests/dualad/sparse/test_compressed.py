@@ -236,8 +236,11 @@ def test_other_wrong_calls():
     pattern = np.eye(12)
     with pytest.raises(TypeError, match="holds plain numbers only"):
         jacobian(lambda x: jacobian(lambda y: y * x, sparsity=pattern)(U).sum())(U)
-    with pytest.raises(TypeError, match="is being differentiated"):
-        jacobian(lambda x: jacobian(np.sin, sparsity="auto")(x).sum())(U)
+    for outer in (jacobian, jit):
+        with pytest.raises(
+            TypeError, match=r"jacobian: f is being differentiated or compiled by an outer call, .* leave out sparsity= there"
+        ):
+            outer(lambda x: jacobian(np.sin, sparsity="auto")(x).sum())(U)
 
 
 # --- linear operators -------------------------------------------------------------------------------------------------------------
