@@ -13,7 +13,7 @@ from ..rules.indexing import cast, getitem, is_basic, is_whole, scatter
 from ..rules.shapes import blank, filled
 from .program import Operation, Program, Value, key_of, map_values, updated, values_in
 
-__all__ = ["apart", "common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "shared", "simpler", "straight"]
+__all__ = ["apart", "common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "simpler", "straight"]
 
 LARGEST = 4096  # bytes that a folded constant may take more than what it is made of
 
@@ -25,7 +25,7 @@ def optimised(program: Program, exact=True, adjoint=False) -> Program:
     """
     passes = [simpler, common, forwarded, fold, simpler, common, dead]
     if not exact:
-        passes = [simpler, relaxed, common, forwarded, restored, *([straight, shared] if adjoint else []), fold, common, dead]
+        passes = [simpler, relaxed, common, forwarded, restored, *([straight] if adjoint else []), fold, common, dead]
     for one in passes:
         program = one(program)
     program.adjoint = adjoint
@@ -299,43 +299,6 @@ def relaxed(program: Program) -> Program:
             for a, b in (args, args[::-1]):
                 if type(a) is Value and a in inverse:
                     return Operation(np.divide, (b, inverse[a]), {}, operation.outputs, line=operation.line)
-        return None
-
-    return rewritten(program, rule)
-
-
-def shared(program: Program) -> Program:
-    """Divide once where the adjoint of a quotient divides again: with ``g / y``, ``(x / y) * g`` is ``x * (g / y)``.
-
-    With a number divided by y, ``x / y`` is a product with that.
-    """
-    quotients: dict[tuple, Value] = {}
-    parts: dict[Value, tuple] = {}
-    numbers: dict[Value, tuple] = {}  # by y, a number divided by it, and one by the number
-
-    def rule(operation, new):
-        fn, args, out = operation.fn, operation.args, operation.outputs[0]
-        if out.dtype != np.float64 or operation.kwargs or len(args) != 2:
-            return None
-        if fn is np.divide and type(args[1]) is Value and args[1].shape == out.shape and args[1].dtype == out.dtype:
-            x, y = args
-            if type(x) is float and 1e-100 < abs(x) < 1e100 and y not in numbers:  # of others, one by the number may leave the range
-                numbers[y] = out, 1.0 / x
-            elif type(x) is Value and y in numbers:
-                inverse, scale = numbers[y]
-                scaled = x
-                if scale != 1.0:
-                    scaled = new.value(out)
-                    new.operations.append(Operation(np.multiply, (x, scale), {}, (scaled,), line=operation.line))
-                return Operation(np.multiply, (scaled, inverse), {}, operation.outputs, line=operation.line)
-            elif type(x) is Value:
-                quotients[x, y] = out
-                parts[out] = x, y
-        if fn is np.multiply:
-            for quotient, g in (args, args[::-1]):
-                if type(quotient) is Value and type(g) is Value and quotient in parts and (g, parts[quotient][1]) in quotients:
-                    x, y = parts[quotient]
-                    return Operation(np.multiply, (x, quotients[g, y]), {}, operation.outputs, line=operation.line)
         return None
 
     return rewritten(program, rule)

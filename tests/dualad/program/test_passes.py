@@ -156,16 +156,14 @@ def test_the_adjoint_of_parts_that_are_moved_one_by_one_moves_them_back():
     assert text.count("for ") == 1 and "+ 0.0" not in text and "= np." not in text.removeprefix(HEADER)
 
 
-def test_adjoints_of_quotients_divide_once():
-    x, y, g = np.random.default_rng(6).uniform(0.5, 2.0, (3, 4, 3))
-    y[0] = [0.0, np.inf, np.nan]
-    for f, divisions in ((lambda x, y: x / y, 2), (lambda x, y: 0.5 / y * x, 1), (lambda x, y: x / (1.0 / y), 3)):
+def test_adjoints_of_quotients_stay_within_range_as_they_do_uncompiled():
+    """Quotients that were divided once for both arguments overflowed, or were zero, where the rows' are not."""
+    x, y, g = np.array([[1e300, 1e-300, 1.0, 1e-310, 3.0], [1e200, 1e-200, 1e-310, 1e-310, np.inf], [1e-150, 1e200, 1e-200, 1e-100, 1.0]])
+    for f in (lambda x, y: x / y, lambda x, y: np.tanh(0.5 / y) * x, lambda x, y: 1.0 / y + x / y):
         pull = pullback(traced(f, x, y), [x, y], [True, True], [g])
         del pull.outputs[2:]
-        plain, short = (optimised(pull, exact=False, adjoint=adjoint) for adjoint in (False, True))
-        assert fns(short).count(np.divide) == divisions < fns(plain).count(np.divide)
         with np.errstate(all="ignore"):
-            for got, expected in zip(short.run(x, y, g), pull.run(x, y, g), strict=True):
+            for got, expected in zip(optimised(pull, exact=False, adjoint=True).run(x, y, g), pull.run(x, y, g), strict=True):
                 np.testing.assert_allclose(got, expected, rtol=1e-15)
 
 
