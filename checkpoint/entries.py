@@ -108,7 +108,7 @@ class Record(Entry):
             return
         if type(g) is list:
             g = [
-                np.zeros(shape.shape, shape.dtype) if part is None else part
+                np.zeros(shape.shape, shape.dtype) if part is None and shape is not None else part
                 for part, shape in zip(g + [None] * (len(self.shapes) - len(g)), self.shapes, strict=True)
             ]
         for i, parent in zip(self.active, self.parents, strict=True):

@@ -47,6 +47,7 @@ from .entries import Assign, Get, Number, Part, Record, Single, place_of, push_s
 __all__ = ["NEVER_WRITTEN", "Tape", "Var", "found", "make_var", "owner_of", "taken"]
 
 SOONER_COPIED = 4096  # bytes of an array that is sooner copied than compared
+NUMERIC = float | int | complex | np.ndarray | np.generic | Traced | list | tuple
 NEVER_WRITTEN = {float, int, complex, bool, str, slice, type(None), type(np._NoValue), np.float64}
 
 
@@ -338,7 +339,7 @@ class Var(Traced):
             )
         if type(ans) is not np.ndarray and isinstance(ans, tuple | list):
             if node is not None:
-                node.shapes = [Abstract(part) for part in ans]
+                node.shapes = [Abstract(part) if isinstance(part, NUMERIC) else None for part in ans]
             parts = [make_var(part, None if node is None else tape.record(Part(node, i)), tape) for i, part in enumerate(ans)]
             return type(ans)(parts) if type(ans) in (tuple, list) else type(ans)(*parts)
         if type(ans) is np.float64:

@@ -427,3 +427,13 @@ def test_texts_and_flags_in_the_state_are_handed_on():
     f = lambda x: chain(step, {"name": "wave", "x": x, "on": True}, steps=5)
     value, gradient = value_and_grad(lambda x: np.sum(f(x)["x"]))(np.ones(3))
     assert value == pytest.approx(3 * 0.9**5) and gradient == pytest.approx(np.full(3, 0.9**5)) and f(1.0)["name"] == "wave"
+
+
+def test_what_goes_beside_the_value_may_be_anything_that_is_no_number():
+    """A type among the results of a compiled function has attributes `shape` and `dtype`, which are none."""
+    aux = {"type": np.float64, "name": "loss", "none": None, "flag": True, "count": 3, "dtype": np.dtype("f4")}
+    f = dualad.jit(lambda x: (np.sum(x**2), {**aux, "first": x[0]}))
+    for verb in (grad, jacobian, dualad.gradient, dualad.jacobian):
+        gradient, beside = verb(f, has_aux=True)(X)
+        np.testing.assert_array_equal(gradient, 2 * X)
+        assert beside == {**aux, "first": X[0]}, verb
