@@ -216,7 +216,7 @@ class Journal:
         if nbytes(self._ends) > HELD:
             self._note_ends()
         if steps and monotonic() >= session.due:
-            self._commit([])
+            self._commit()
 
     # ---------------------------------------------------------------------------------------------- the reverse sweep
 
@@ -303,7 +303,7 @@ class Journal:
                 g = made(k, x, g)
                 self._left = k
                 return g
-            if started >= min(session.due, self._digest_due):
+            if started >= self._digest_due or (started >= session.due and session.ready()):
                 self._state = digest(x, "resume: a state")
                 self._digest_due = started + (SHARE * (monotonic() - started) if session.every else 0.0)
             g = made(k, x, g)
@@ -313,9 +313,9 @@ class Journal:
                 self._pulled = digest(g, "resume: a cotangent")
             if not k and session.answers:
                 session.settle()
-                self._commit([])
+                self._commit()
             elif monotonic() >= session.due:
-                self._commit([])
+                self._commit()
             return g
 
         return noted
@@ -329,14 +329,15 @@ class Journal:
         *working : pytree
             The working state x_position, and, in a first sweep of unknown length, the one before it if that is held.
         """
-        self._commit([leaf for x in working for leaf in self._leaves(position, copy_state(x))], position)
+        self._commit(position, *working)
 
-    def _commit(self, leaves: list[Any], position: int | None = None) -> None:
+    def _commit(self, position: int | None = None, *working: Any) -> None:
         """Make a durable point, unless the last one is still being written, or the last pull has no digest."""
         session, reverse = self._session, self._sweep == "reverse"
         begun = reverse and self._left < self._count
         if (begun and self._left and not self._state) or not session.ready():
             return
+        leaves = [leaf for x in working for leaf in self._leaves(position or 0, copy_state(x))]
         if reverse and self._ends:
             self._note_ends()
         point = Point(

@@ -1,9 +1,9 @@
 """One saved state in one file: written whole or not at all, checked when it is read, and nothing in it can be executed.
 
-The layout: ``CKPT``, a format number, the length and the CRC-32 of the header; the header in JSON, with the index of the
-state, a label (of which run it is, and under which name) and one entry a leaf; then every array leaf in NumPy's npy format
-(Python objects are refused, so there is no pickle in it), its CRC-32 in the header. Other leaves (numbers, texts, booleans, None,
-bytes) stand in the header itself. The structure of the pytree is not in the file: whoever reads it brings it along.
+The layout: ``CKPT``, a format number, the length and the CRC-32 of the header; the header in JSON, with the index of the state, a
+label (of which run it is, and under which name) and one entry a leaf; then every array leaf in NumPy's npy format (Python objects are
+refused, so there is no pickle in it), its checksum (`check_of`) in the header. Other leaves (numbers, texts, booleans, None, bytes)
+stand in the header itself. The structure of the pytree is not in the file: whoever reads it brings it along.
 """
 
 import io
@@ -38,7 +38,8 @@ __all__ = [
 
 NAMESPACE = "checkpoint"  # of optree: whoever registers a type of leaf here says how it is taken apart for a file
 PREFIX = struct.Struct("<4sHII")
-MAGIC, FORMAT = b"CKPT", 2
+MAGIC, FORMAT = b"CKPT", 3
+PART, COLUMNS = 1 << 20, 1024  # bytes of a table of words that is summed, and its columns
 PLAIN = (float, bool, str, type(None))
 ALLOWED = "arrays without Python objects, NumPy and Python numbers, texts, bytes, booleans and None"
 
@@ -220,9 +221,23 @@ def _encode(leaf: Any) -> tuple[dict[str, Any], list[Any]]:
     buffer = io.BytesIO()
     np.lib.format.write_array_header_2_0(buffer, np.lib.format.header_data_from_array_1_0(array))
     header, data = buffer.getvalue(), raw(array)
-    check = crc32(data, crc32(header))
-    entry = {"shape": array.shape, "dtype": str(array.dtype), "bytes": len(header) + len(data), "crc32": check}
+    check = check_of(data, crc32(header))
+    entry = {"shape": array.shape, "dtype": str(array.dtype), "bytes": len(header) + len(data), "check": check}
     return {"scalar" if isinstance(leaf, np.generic) else "array": entry}, [header, data]
+
+
+def check_of(data: memoryview, before: int = 0) -> int:
+    """The checksum of data, after that of what comes before it: a CRC-32 of the sums of each whole MiB, and of the rest.
+
+    Sums take a tenth of the time of a CRC-32. The words of a MiB are taken as a table, the sums of its rows and of its columns (modulo
+    2^64): so that a word that is damaged shows in two of them, and words in other places do. It is against damage, not against changes
+    that somebody plans, nor against those of arithmetic: where all numbers change their sign, all sums are the same.
+    """
+    whole = len(data) - len(data) % PART
+    for start in range(0, whole, PART):
+        words = np.frombuffer(data[start : start + PART], np.uint64).reshape(-1, COLUMNS)
+        before = crc32(np.add.reduce(words, 1).data, crc32(np.add.reduce(words, 0).data, before))
+    return crc32(data[whole:], before)
 
 
 def _decode(entry: dict[str, Any], file: BinaryIO) -> Any:
@@ -295,7 +310,7 @@ def _read_array(file: Any, entry: dict[str, Any]) -> np.ndarray:
         if not read:
             raise ValueError("it is cut off")
         rest = rest[read:]
-    if crc32(raw(array), check) != entry["crc32"]:
+    if check_of(raw(array), check) != entry["check"]:
         raise ValueError("an array in it has been altered")
     return array
 

@@ -29,7 +29,7 @@ LOGS = ("first", "reverse")
 MARK = re.compile(r"([0-9]{15})-([0-9]{12})\.(state|batch|final|point)")
 ROWS = re.compile(rf"({'|'.join(LOGS)})\.rows")
 OURS = re.compile(rf"{MARK.pattern}(\.tmp)?|{ROWS.pattern}|{MANIFEST}|{DONE}|{LOCK}|{TEMPORARY}".replace(".json", r"\.json"))
-SIGNATURE = b'{"format": "sweep of checkpoint, 3"'
+SIGNATURE = b'{"format": "sweep of checkpoint, 4"'
 ANEW = "remove the folder to begin anew"
 
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from killing import kill_again_and_again
 
+from checkpoint import resume
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.storage import Disk, Memory, Tiers, background
 from checkpoint.storage import kept as kept_module
@@ -394,3 +395,14 @@ def test_evicted_states_are_read_back(folder, schedule, monkeypatch):
 def test_a_short_sweep_makes_no_durable_point(folder, monkeypatch):
     monkeypatch.setattr(kept_module.KeptSession, "commit", lambda *arguments: pytest.fail("a point"))
     assert bits(Calls().run(storage=Disk(folder, resume=True, every=1e6))) == EXPECTED
+
+
+def test_nothing_is_copied_for_points_that_cannot_be_made(folder, monkeypatch):
+    """While one was written, each pull took a digest of its state and each step a copy: large states took twice the time."""
+    taken = []
+    monkeypatch.setattr(resume, "SHARE", 1e9)
+    monkeypatch.setattr(resume, "digest", lambda value, what: taken.append(what) or "digest")
+    monkeypatch.setattr(resume, "copy_state", lambda x: taken.append("copy") or x)
+    monkeypatch.setattr(kept_module.KeptSession, "ready", lambda session: False)
+    reverse(lambda k, x: 0.5 * x, lambda k, x, g: 0.5 * g, 1.0, 1.0, steps=50, storage=Disk(folder, resume=True, every=1e-9))
+    assert sorted(taken) == ["copy", "resume: a cotangent", "resume: a state", "resume: a state", "resume: the cotangent"]

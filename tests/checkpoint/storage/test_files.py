@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from checkpoint.storage import DamagedState
 from checkpoint.storage import files as module
-from checkpoint.storage.files import check_leaves, read_leaves, write_leaves
+from checkpoint.storage.files import check_leaves, check_of, read_leaves, write_leaves
 
 RECORD = np.dtype([("a", "<f4"), ("b", "<i8", (2,))])
 LEAVES = [
@@ -105,6 +105,28 @@ def test_any_altered_byte_is_found(path, place, flip):
         read_leaves(path, 0)
 
 
+LARGE = np.random.default_rng(0).integers(0, 256, (5 << 19) + 3, np.uint8)
+
+
+@given(place=st.integers(0, len(LARGE) - 1), flip=st.integers(1, 255))
+@settings(max_examples=50)
+def test_any_altered_byte_of_large_data_is_found(place, flip):
+    data = LARGE.copy()
+    data[place] ^= flip
+    assert check_of(data.data) != check_of(LARGE.data)
+
+
+@given(first=st.integers(0, 600), second=st.integers(0, 600), size=st.sampled_from([8, 512, 4096]))
+@settings(max_examples=50)
+def test_sectors_of_large_data_that_are_lost_or_in_other_places_are_found(first, second, size):
+    here, there = (slice(k * size, (k + 1) * size) for k in (first, second))
+    lost, moved = LARGE.copy(), LARGE.copy()
+    lost[here] = 0
+    moved[here], moved[there] = LARGE[there], LARGE[here]
+    assert check_of(lost.data) != check_of(LARGE.data)
+    assert (check_of(moved.data) == check_of(LARGE.data)) == (first == second)
+
+
 def test_any_cut_is_found(path):
     write_leaves(path, 0, SMALL)
     data = path.read_bytes()
@@ -154,14 +176,14 @@ class Bomb:
 def planted_files():
     bomb = np.array([Bomb()], object)
     block = npy(bomb, allow_pickle=True)
-    entry = {"shape": [1], "dtype": "object", "bytes": len(block), "crc32": crc32(block)}
+    entry = {"shape": [1], "dtype": "object", "bytes": len(block), "check": crc32(block)}
     yield "an object array", {"array": entry}, block
     block = altered(npy(np.zeros(3)), b"(3,), }       ", b"(10**15,), }  ")
-    yield "an expression in the header", {"array": {**entry, "bytes": len(block), "crc32": crc32(block)}}, block
+    yield "an expression in the header", {"array": {**entry, "bytes": len(block), "check": crc32(block)}}, block
     block = altered(npy(np.zeros(3)), b"(3,), }        ", b"(999999999,), }")
-    yield "a huge array", {"array": {"shape": [999999999], "bytes": 128 + 8 * 999999999, "crc32": crc32(block)}}, block
+    yield "a huge array", {"array": {"shape": [999999999], "bytes": 128 + 8 * 999999999, "check": crc32(block)}}, block
     block = npy(np.asfortranarray(np.zeros((2, 3))))
-    yield "another layout", {"array": {"shape": [2, 3], "bytes": len(block), "crc32": crc32(block)}}, block
+    yield "another layout", {"array": {"shape": [2, 3], "bytes": len(block), "check": crc32(block)}}, block
     yield "a pickle", {"pickle": pickle.dumps(Bomb()).hex()}, b""
     yield "an unknown kind", {"eval": "RUN.append('run')"}, b""
     yield "two kinds", {"value": 1, "int": "1"}, b""
