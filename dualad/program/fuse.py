@@ -7,6 +7,7 @@ space that do not read each other at other indices share a loop nest; small ones
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field
 
@@ -23,6 +24,8 @@ __all__ = ["MOST_TOGETHER", "Nest", "Part", "Plan", "additions", "adds", "memory
 SMALL, LONGEST, LONG, FEW = 36, 4000, 1000, 8
 #: reductions of at most so many terms are written out where they are read
 SHORT = 9
+#: what costs no more is computed again as fast as it is read
+CHEAP = 3
 #: expressions of more operations than this are not inlined
 LARGEST = 1500
 #: arrays of more elements are not cut for the sake of one
@@ -210,48 +213,59 @@ def additions(outputs):
 def chosen_roots(order, forced, cost):
     """Return the roots, the forced ones and those worth storing, looking at where each node is read from the end backwards."""
     stored: set[Node] = set()
-    reads: dict[Node, set] = {node: set() for node in order}
+    reads: dict[Node, dict] = {node: {} for node in order}  # where each is read, at which index, and whether by the whole nest
     phase = phases(order)
     for node in reversed(order):
         form = node.form
         if given(node):
             if isinstance(form, Call):
                 for operand in form.operands:
-                    reads[operand].add(("call", start([(0, n) for n in operand.shape])))
+                    reads[operand]["call", start([(0, n) for n in operand.shape])] = True
             elif isinstance(form, Buffer):
                 for operand in form.operands:
                     if operand in reads:
-                        reads[operand].add(("view", start([(0, n) for n in operand.shape])))
+                        reads[operand]["view", start([(0, n) for n in operand.shape])] = True
             continue
-        if node in forced or worth_storing(times(reads[node]), cost[node], stands_outside(node, reads[node])):
+        if node in forced or worth_storing(times(reads[node], cost[node]), cost[node], stands_outside(node, reads[node])):
             stored.add(node)
             space = form.source.shape if isinstance(form, Reduce | Scatter) else node.shape
             where = "straight" if straight(node, cost) else (space[:-1] if in_slabs(node) else space, phase[node])
-            reads[node] = {(where, start([(0, n) for n in node.shape]))}
+            own = start([(0, n) for n in space])
+            reads[node] = {(where, start([(0, n) for n in node.shape])): True}
             if isinstance(form, Reduce):
-                reads[form.source].add((where, start([(0, n) for n in space])))
+                reads[form.source][where, own] = True
                 continue
             if isinstance(form, Scatter):
-                reads[form.base].add(((node.shape, phase[node]), start([(0, n) for n in node.shape])))
-                own = start([(0, n) for n in space])
-                reads[form.source].add((where, own))
+                reads[form.base][(node.shape, phase[node]), start([(0, n) for n in node.shape])] = True
+                reads[form.source][where, own] = True
                 for entry in form.maps:
                     if isinstance(entry, Computed):
-                        reads[entry.array].add((where, through(entry.at, own)))
+                        reads[entry.array][where, through(entry.at, own)] = True
                 continue
-        for where, at in reads[node] if len(reads[node]) <= 64 else list(reads[node])[:64]:
+        for (where, at), whole in itertools.islice(reads[node].items(), 64):
             for operand, index in pulled(form, at):
-                reads[operand].add((where, index))
+                found = whole and (not isinstance(form, Pieces) or operand is form.base)
+                reads[operand][where, index] = found or reads[operand].get((where, index), False)
     return stored
 
 
-def times(reads):
-    """Return how often an element is read: by a map that only a part of the elements is read by, that part of once."""
+def times(reads, cost):
+    """Return how often an element is computed where it is read: by a map that only a part of the elements is read by, that part of once."""
     volumes: dict = {}
-    for read in reads:
+    computed = 0
+    for read, whole in reads.items():
         elements = math.prod(sum(piece[1] - piece[0] for piece in p.pieces) for p in read[1] if isinstance(p, Along))
         volumes[overlap(read)] = volumes.get(overlap(read), 0) + elements
-    return sum(volumes.values()) / max(volumes.values(), default=1)
+        computed += elements * (turns_around(*read) if whole and cost > CHEAP else 1)
+    return computed / max(volumes.values(), default=1)
+
+
+def turns_around(where, at):
+    """Return how often the loops over the other axes come back to an element: those around the innermost one of its own."""
+    if type(where) is str:
+        return 1
+    own = {p.axis for p in at if isinstance(p, Along) and p.axis < len(where[0])}
+    return math.prod(n for axis, n in enumerate(where[0][: max(own, default=0)]) if axis not in own)
 
 
 def stands_outside(node, reads):

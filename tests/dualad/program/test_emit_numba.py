@@ -330,11 +330,13 @@ def test_single_elements_that_are_assigned(name):
     agrees(lambda x, y, g: vjp(lambda x, y: f(x, y)[0], x, y)[1](g), x, y, g, rtol=1e-12)
 
 
-def test_dear_values_outside_of_the_innermost_loop_have_a_loop_of_their_own():
+def test_dear_values_of_fewer_axes_have_a_loop_of_their_own():
     x, a = np.linspace(-2.0, 2.0, 320).reshape(40, 8), np.linspace(0.0, 1.0, 128).reshape(8, 16)
     assert agrees(lambda x, a: np.tanh(x) @ a, x, a, rtol=1e-13).emitted.nests == 2
     assert agrees(lambda x, a: (2.0 * x) @ a, x, a, rtol=1e-13).emitted.nests == 1
     assert agrees(lambda x, a: np.exp(x[:, 0])[:, None] * a[0], x, a, rtol=1e-13).emitted.nests == 2
+    assert agrees(lambda x: x.T * np.exp(x[:, 0]), x, rtol=1e-13).emitted.nests == 2
+    assert agrees(lambda x: x.T * (2.0 * x[:, 0]), x, rtol=1e-13).emitted.nests == 1
 
 
 def test_loops_around_take_several_steps_at_once_where_little_is_computed():
