@@ -23,7 +23,21 @@ from .rules.ufuncs import fmax_share, larger_share
 __all__ = ["CALLS", "as_dask", "computed", "remember"]
 
 #: functions of elements that have no elementwise row
-OF_ELEMENTS = {select, larger_share, fmax_share, np.real, np.imag, np.round, np.around, np.isclose, np.isreal, np.iscomplex, names.np.fix}
+OF_ELEMENTS = {
+    select,
+    larger_share,
+    fmax_share,
+    np.real,
+    np.imag,
+    np.round,
+    np.around,
+    np.isclose,
+    np.isreal,
+    np.iscomplex,
+    np.isposinf,
+    np.isneginf,
+    names.np.fix,
+}
 
 
 #: the chunks of the arrays met last, by shape: zeros and what is broadcast, as cotangents of sums are, are made in them
@@ -88,19 +102,34 @@ class Quiet:
 # --- reductions ---------------------------------------------------------------------------------------------------------------------
 
 
-def reduced(reduce):
-    """Make the rule of a reduction: dask takes neither out, initial nor where."""
+def reduced(reduce, start=None, join=None):
+    """Make the rule of a reduction, whose options `initial` and `where` dask has not; `start` changes nothing."""
 
     def rule(x, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True, **options):
-        refuse_options(initial=initial, where=where)
+        initial = None if initial is np._NoValue else initial
+        if where is not True and where is not np._NoValue:
+            if start is None and initial is None:
+                raise NotImplementedError("dask takes no where=")
+            x = da.where(where, x, initial if start is None else start).astype(x.dtype)
         dtype = {} if dtype is None else {"dtype": dtype}
-        return reduce(x, axis=axis, keepdims=keepdims is True, **dtype, **options)
+        ans = reduce(x, axis=axis, keepdims=keepdims is True, **dtype, **options)
+        if initial is not None and join is None:
+            raise NotImplementedError("dask takes no initial=")
+        return ans if initial is None else join(ans, initial).astype(ans.dtype)
 
     return rule
 
 
-def extreme(reduce):
-    rule = reduced(reduce)
+def mean(x, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
+    if where is True:
+        return reduced(da.mean)(x, axis, dtype, None, keepdims)
+    count = da.sum(da.broadcast_to(da.asarray(where), x.shape), axis=axis, keepdims=keepdims is True)
+    ans = reduced(da.sum, 0)(x, axis, dtype, None, keepdims, None, where)
+    return (ans / count).astype(ans.dtype if ans.dtype.kind in "fc" else float)
+
+
+def extreme(reduce, join=None):
+    rule = reduced(reduce, None, join)
     return lambda x, axis=None, out=None, keepdims=False, initial=None, where=True: rule(x, axis, None, out, keepdims, initial, where)
 
 
@@ -153,19 +182,53 @@ def raveled(x, order="C"):
 
 def element(x, index):
     parts = index if type(index) is tuple else (index,)
+    if len(parts) == 1 and isinstance(x, np.ndarray) and isinstance(parts[0], da.Array):
+        return looked_up(x, parts[0])
     if any(isinstance(part, da.Array) for part in parts):
         raise NotImplementedError("it is indexed by a dask array: choose with np.where")
     arrays = [part for part in parts if not is_basic(part)]
+    if len(arrays) > 1 and all(np.ndim(part) == 1 for part in arrays):
+        return pointed(x, expanded(index, x.ndim))
     if len(arrays) > 1 or any(np.ndim(part) != 1 for part in arrays) or (arrays and any(isinstance(p, int | np.integer) for p in parts)):
         raise NotImplementedError("dask indexes with one array of one axis at a time, and with no integers beside it")
     return x[index]
 
 
+def pointed(x, parts):
+    """Return the elements at places that several arrays give, as those of a diagonal are."""
+    arrays = [k for k, part in enumerate(parts) if not is_basic(part)]
+    if arrays != list(range(arrays[0], arrays[-1] + 1)) or any(is_basic(part) and part != slice(None) for part in parts):
+        raise NotImplementedError("several arrays index it beside integers and slices: index in two steps")
+    return da.moveaxis(x.vindex[tuple(parts)], 0, arrays[0])
+
+
+def looked_up(table, places):
+    """Return the rows of a plain array at computed places."""
+    behind = table.ndim - 1
+    return da.map_blocks(
+        lambda places: table[places],
+        places,
+        dtype=table.dtype,
+        new_axis=[places.ndim + k for k in range(behind)] or None,
+        chunks=(*places.chunks, *((n,) for n in table.shape[1:])),
+    )
+
+
+def placed_in_order(a, v, side="left", sorter=None):
+    if sorter is not None or isinstance(a, da.Array):
+        raise NotImplementedError("what is searched is a dask array, or has a sorter")
+    return da.map_blocks(lambda v: np.searchsorted(a, v, side), v, dtype=np.intp)
+
+
 def scattered(g, index, like):
     """The transpose of `element`."""
     axes, widths, k = iter(like.shape), [], 0
-    g = da.asarray(g)
-    for part in expanded(index, len(like.shape)):
+    g, parts = da.asarray(g), expanded(index, len(like.shape))
+    arrays = [i for i, part in enumerate(parts) if np.ndim(part)]
+    if len(arrays) > 1:
+        g = paired(g, arrays, parts, like)
+        parts = [slice(None) if np.ndim(part) else part for part in parts]
+    for part in parts:
         if part is None:
             g = da.squeeze(g, axis=k)
             continue
@@ -183,8 +246,25 @@ def scattered(g, index, like):
     return whole.rechunk(CHUNKS.get(whole.shape, whole.chunks))
 
 
+def paired(g, arrays, parts, like):
+    """Return elements along one axis at pairs of places in two, as on a diagonal."""
+    k, axis = arrays[0], arrays[0] - sum(part is None for part in parts[: arrays[0]])
+    n, m = like.shape[axis : axis + 2]
+    rows, columns = (np.asarray(parts[i]) for i in arrays[:2])
+    alike = rows.ndim == 1 and rows.shape == columns.shape and bool not in (rows.dtype, columns.dtype)
+    if arrays != [k, k + 1] or not alike or len(np.unique(rows % n)) < len(rows):
+        raise NotImplementedError("the transpose of indexing with several arrays: write it with slices or np.where")
+    column = np.full(n, -1)
+    column[rows] = columns % m
+    behind = (None,) * (g.ndim - k - 1)
+    chosen = (da.from_array(column)[:, None] == da.arange(m))[(..., *behind)]
+    return da.where(chosen, da.expand_dims(collected(g, k, rows, n), k + 1), 0.0)
+
+
 def collected(g, axis, places, n):
     """Return n elements along an axis, each the sum of those of g that come from its place."""
+    if places.ndim > 1:
+        raise NotImplementedError("the transpose of indexing with an array of several axes: index with one axis")
     places = np.flatnonzero(places) if places.dtype == bool else places % n
     order = np.argsort(places, kind="stable")
     turn = np.empty(len(places), int)  # how many came from the same place before
@@ -328,12 +408,13 @@ CALLS = {
     np.copy: lambda x, *order, **options: x,
     blank: blank_like, filled: blank_filled,
     # reductions
-    np.sum: reduced(da.sum), np.mean: reduced(da.mean), np.prod: reduced(da.prod),
-    np.max: extreme(da.max), np.min: extreme(da.min), variance: spread(da.var), deviation: spread(da.std),
+    np.sum: reduced(da.sum, 0, da.add), np.mean: mean, np.prod: reduced(da.prod, 1, da.multiply),
+    np.max: extreme(da.max, da.maximum), np.min: extreme(da.min, da.minimum), variance: spread(da.var), deviation: spread(da.std),
     euclidean: root_of_squares,
     np.all: extreme(da.all), np.any: extreme(da.any), np.count_nonzero: counted,
     np.argmax: lambda x, axis=None, out=None, keepdims=False: da.argmax(x, axis=axis, keepdims=keepdims is True),
     np.argmin: lambda x, axis=None, out=None, keepdims=False: da.argmin(x, axis=axis, keepdims=keepdims is True),
+    np.searchsorted: placed_in_order,
     np.cumsum: scanned(da.cumsum), np.cumprod: scanned(da.cumprod),
     difference: differences, scattered_difference: scattered_differences,
     # movements

@@ -167,10 +167,42 @@ def test_elements_that_are_chosen_by_integers_and_constant_masks(index):
     for x, parts in ((X, index), (many, (slice(2, 9, 2), index)), (many, (index, slice(None, None, -1))), (many, (..., index))):
         weights = np.cos(np.arange(x[parts].size, dtype=float)).reshape(x[parts].shape)
         f = lambda x, parts=parts, weights=weights: np.sum(np.sin(x[parts]) * weights)
-        g = grad(f)(lazy(x))
+        g = grad(f)(lazy(x, 5))
         assert is_lazy(g) and g.shape == x.shape
         assert_alike(g, grad(f)(x))
-        assert_alike(jvp(f, (lazy(x),), (lazy(x),)), jvp(f, (x,), (x,)))
+        assert_alike(jvp(f, (lazy(x, 5),), (lazy(x, 5),)), jvp(f, (x,), (x,)))
+
+
+WHERE = np.cos(np.arange(12.0)) > 0.0
+
+MORE = {
+    "diagonal": lambda x: np.diagonal(np.outer(x, x), 2) ** 2,
+    "trace": lambda x: np.trace(np.outer(x, x)[1:]),
+    "diag": lambda x: np.diag(x, -1) @ np.ones(13),
+    "diagonal of a stack": lambda x: np.diagonal(np.reshape(np.outer(x, x), (6, 2, 12)), 1, 2, 0),
+    "pairs": lambda x: np.outer(x, x)[[3, 0, 7], [1, 1, -1]] ** 2,
+    "sum where": lambda x: np.sum(x * x, where=WHERE, initial=2.0),
+    "mean where": lambda x: np.mean(np.outer(x, x), axis=1, where=WHERE),
+    "prod where": lambda x: np.prod(x, where=WHERE),
+    "max initial": lambda x: np.max(x, initial=1.0) + np.min(x, initial=1.0),
+    "max where": lambda x: np.max(x, where=WHERE, initial=-np.inf),
+    "logaddexp.reduce": lambda x: np.logaddexp.reduce(x),
+    "interp": lambda x: np.interp(x, [0.0, 0.7, 1.5], [0.0, 1.0, 4.0]),
+    "nan_to_num": lambda x: np.nan_to_num(x) ** 2,
+    "norm": lambda x: np.linalg.norm(np.outer(x, x)) + np.sum(np.linalg.norm(np.outer(x, x + 1j), axis=0)),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_more_functions_are_lazy_in_both_modes(name):
+    f = MORE[name]
+    whole = lambda x: np.sum(np.sin(f(x)))
+    g = grad(whole)(lazy(X))
+    assert is_lazy(g)
+    assert_alike(g, grad(whole)(X))
+    value, tangent = jvp(f, (lazy(X),), (lazy(X),))
+    assert is_lazy(value) and is_lazy(tangent)
+    assert_alike((value, tangent), jvp(f, (X,), (X,)))
 
 
 def test_branches_compute_the_value():
@@ -199,8 +231,11 @@ def test_other_verbs_name_those_that_take_them():
         (lambda x: np.sum(np.sort(x)), r"numpy.argsort of a dask array is not computed lazily"),
         (lambda x: np.linalg.det(np.outer(x, x)), r"numpy.linalg.det of a dask array"),
         (lambda x: np.sum(x[x > 1.0]), r"getitem of a dask array: it is indexed by a dask array: choose with np.where"),
-        (lambda x: np.sum(x, where=X > 1.0), r"numpy.sum of a dask array: dask takes no where="),
-        (lambda x: np.sum(np.reshape(x, (3, 4))[[0, 2], [1, 1]]), r"dask indexes with one array of one axis at a time"),
+        (lambda x: np.convolve(x, X)[0], r"convolve_full of a dask array"),
+        (lambda x: np.sum(np.reshape(x, (3, 4))[np.ix_([0, 2], [1, 3])]), r"dask indexes with one array of one axis at a time"),
+        (lambda x: np.sum(np.reshape(x, (3, 4))[[0, 0], [1, 2]]), r"the transpose of indexing with several arrays"),
+        (lambda x: np.sum(np.reshape(x, (3, 2, 2))[[0, 1], 0, [1, 1]]), r"several arrays index it beside integers and slices"),
+        (lambda x: np.var(x, where=X > 1.0), r"variance of a dask array: dask takes no where="),
         (lambda x: np.sum(np.reshape(x, (3, 4), order="F")), r"numpy.reshape of a dask array: the order is 'F'"),
         (lambda x: np.sum(np.fft.fft(x).real), r"numpy.fft.fft of a dask array"),
         (lambda x: float(np.sum(x)), r"float\(\) of a traced Var would lose its derivative"),
