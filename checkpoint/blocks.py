@@ -86,7 +86,7 @@ def blocks_of(
     for length in (min(block, steps),) if block else lengths(steps, room):
         count = -(-steps // length)
         left = max(budget - (length - 1) * size, 0) // (size + around)
-        slots = given.limit(count) if schedule else min(count, max(left, CTZ().limit(count) if block else 0))
+        slots = max(given.limit(count), 1) if schedule else min(count, max(left, CTZ().limit(count) if block else 0))
         if slots < 1 or (slots > left and not block and length > 1):
             continue
         again = ctz.advances(count) if schedule == CTZ() else advances(count, slots)

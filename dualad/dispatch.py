@@ -17,6 +17,7 @@ from .hints import Result
 from .levels import Handle
 from .options import asks_for_integers, inexact
 from .rules.calling import bound, placed, public_name, signature, with_out_named
+from .rules.constants import stopped
 from .rules.cotangents import is_symbolic
 from .rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex
 from .rules.late import late_row
@@ -279,7 +280,7 @@ def primal(x: Result) -> Result:
     while isinstance(x, Handle):
         x._refresh()
         if x.level.abstract and x.level.id:  # a dask array is what it is
-            return x
+            return stopped(x) if x.dtype.kind in "fc" else x
         x = x.primal
         if type(x) is np.ndarray:
             x = x.view()

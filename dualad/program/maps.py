@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..rules.constants import stopped
 from ..rules.indexing import cast, discretize
 from ..rules.kinds import strong_multiply
 from ..rules.names import np
@@ -65,6 +66,7 @@ MAPS: dict = {
     np.degrees:      Scalar("{0} * (180.0 / math.pi)", wide=True),
     np.copy:         Scalar("{0}", 0, ANY),
     cast:            Scalar("{0}", 0, ANY),
+    stopped:         Scalar("{0}", 0, ANY),
     discretize:      Scalar("{0}", 0, ANY),
     cosine:           Scalar("ratio({0}, {2})", 7),
     turn:             named("turn", 2, 8, wide=True),

@@ -8,13 +8,19 @@ from __future__ import annotations
 from .kinds import constant, primitive, refused
 from .names import np
 
-__all__ = ["evaluate", "named"]
+__all__ = ["evaluate", "named", "stopped"]
 
 
 @primitive
 def evaluate(fn, *args, **kwargs):
     """Return ``fn(*args, **kwargs)`` of the plain values: what a derivative does not pass through."""
     return fn(*args, **kwargs)
+
+
+@primitive
+def stopped(x):
+    """Return `x` as a constant: also in a program, which is differentiated later."""
+    return x.copy("K") if isinstance(x, np.ndarray) else x
 
 
 def named(namespace, names):
@@ -31,6 +37,7 @@ TEXT = """str_len count find rfind index rindex startswith endswith isalnum isal
 
 # fmt: off
 constant(evaluate)
+constant(stopped)
 constant(*named(np, "array_equiv isneginf isposinf"))                                           # questions
 constant(*named(np, "argwhere flatnonzero nanargmax nanargmin digitize lexsort isin in1d"))     # positions
 constant(*named(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)

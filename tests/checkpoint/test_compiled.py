@@ -211,6 +211,13 @@ def test_the_pullback_may_be_called_again():
     assert bits(pullback(np.ones(9))) == bits(pullback(np.ones(9))) and value.shape == (9,)
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_chains_shorter_than_the_schedules_slots(steps):
+    compiled = dualad.jit(lambda k, x: x * 0.9)
+    for schedule in (CTZ(), CTZ("bisect"), Revolve(1), Revolve(5), StoreAll(), Periodic(), Periodic(1), Mixed(1), Mixed(3)):
+        assert grad(lambda x, schedule=schedule: chain(compiled, x, steps=steps, schedule=schedule))(1.0) == pytest.approx(0.9**steps)
+
+
 def test_steps_without_loops_and_wrong_ones_answer_as_the_step_itself():
     with pytest.raises(TypeError, match=r"step 0 returned float64 of shape \(2,\) at state"):
         grad(lambda x: np.sum(chain(dualad.jit(lambda k, x: np.stack([x, x])), x, steps=3)))(1.0)

@@ -500,6 +500,30 @@ def test_dear_values_are_kept_for_the_pullback_and_cheap_ones_computed_again():
     assert np.exp in names and names.count(np.linalg.solve) == 1  # of the transposed matrix
 
 
+@pytest.mark.parametrize("constant", [dualad.stop_gradient, dualad.primal])
+def test_what_counts_as_a_constant_does_so_when_the_program_is_differentiated(constant):
+    def f(x):
+        return x * constant(np.sin(x)) + x[::-1] * constant(x[0]) + constant(x.sum())
+
+    def step(k, x):
+        return 0.5 * f(x)
+
+    def loss(x):
+        return np.sum(f(x) ** 2)
+
+    for through in (f, lambda x: chain(step, x, steps=3)):
+        expected = jacobian(through)(X)
+        np.testing.assert_allclose(dualad.jacobian(through)(X), expected, rtol=1e-14)
+        for derived in (jacobian(jit(through)), dualad.jacobian(jit(through)), jit(jacobian(through)), dualad.jacobian(jit(jit(through)))):
+            np.testing.assert_allclose(derived(X), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        jacobian(lambda x: chain(jit(step), x, steps=3))(X), jacobian(lambda x: chain(step, x, steps=3))(X), rtol=1e-12
+    )
+    np.testing.assert_allclose(hessian(jit(loss))(X), hessian(loss)(X), rtol=1e-12)
+    assert jit(lambda x: constant(x) * np.float32(2.0))(X[:1]).dtype == float
+    assert dualad.sparsity(jit(lambda x: x * constant(np.roll(x, 1))), X).nnz == 5
+
+
 VERBS = {
     "grad": grad,
     "value_and_grad": value_and_grad,
