@@ -26,7 +26,9 @@ import numpy as np
 from .cache import load, seal
 from .emit_numba import HEADER
 from .forms import Unliftable
+from .maps import CHOOSES
 from .native import compiled, driven, parts_of, too_long
+from .repeat import Loop
 from .stepping import Routine
 from .threads import runner
 from .units import DECORATED, Unit
@@ -209,10 +211,20 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Loops
         *indented(2, pulled, sums, g.swap(h, h)),
         *indented(1, g.store(g, h), q.store(q)),
     ]
-    parts = tuple(re.findall(r"^def (\w+)", unit.text, re.MULTILINE))  # derivatives, which need not have NumPy's roundings
+    # derivatives need not have NumPy's roundings, unless they ask which element is the maximum, or where there is a kink
+    parts = () if chooses(pull.program) else tuple(re.findall(r"^def (\w+)", unit.text, re.MULTILINE))
     loops = Loops([roles.unit, unit], {"fill": list(filling.values()), "pull": list(pulling.values())}, lines, threads, parts)
     loops.shares = shares
     return loops
+
+
+def chooses(program):
+    """Return whether a program calls functions that jump."""
+    return any(
+        (type(operation.fn) is Loop and chooses(operation.fn.body))
+        or (operation.fn in CHOOSES and any(value.dtype.kind in "fc" for value in operation.reads))
+        for operation in program.operations
+    )
 
 
 def indented(depth, *groups):

@@ -11,7 +11,7 @@ from ..rules.shapes import clamp, select
 from ..rules.stable import cosine, exp_of_expm1, one_minus_square, root_above_one, sech_squared, turn
 from ..rules.ufuncs import fmax_share, larger_share, softmax_share
 
-__all__ = ["ANGLES", "COMPLEX", "EXACT", "IMAGINARY", "INTEGERS", "MAPS", "REAL_PART", "Scalar", "resolved"]
+__all__ = ["ANGLES", "CHOOSES", "COMPLEX", "EXACT", "IMAGINARY", "INTEGERS", "MAPS", "REAL_PART", "Scalar", "resolved"]
 
 
 class Scalar:
@@ -166,6 +166,11 @@ EXACT = {
 }
 # fmt: on
 
+#: the functions that jump, where another rounding of an argument may give quite another result
+CHOOSES = {
+    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.sign, np.heaviside, np.floor, np.ceil, np.trunc,
+    np.rint, np.remainder, np.fmod, np.floor_divide, np.copysign, np.signbit, larger_share, fmax_share, ratio, cosine, discretize,
+}  # fmt: skip
 #: the functions of angles, which may be too large for `kernels`: their loops are emitted twice
 ANGLES = ("sin", "cos", "tan")
 LOGICAL = {np.logical_and, np.logical_or, np.logical_xor, np.logical_not}

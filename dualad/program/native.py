@@ -188,7 +188,8 @@ class Native:
     def in_one_array(self, space):
         """Return the lines that place all results in the array `into`, None where they cannot be."""
         outs = self.plan.program.outputs
-        if not all(isinstance(out, Value) and out.kind == "array" and out.layout == "C" and out.dtype == outs[0].dtype for out in outs):
+        alike = all(isinstance(out, Value) and out.kind == "array" and out.layout == "C" and out.dtype == outs[0].dtype for out in outs)
+        if not outs or not alike:
             return None
         computed = [self.plan.nodes[out] for out in outs if not isinstance(self.plan.nodes[out].form, Fill)]
         if len(set(computed)) < len(computed):

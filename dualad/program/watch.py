@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from contextlib import suppress
@@ -106,6 +107,8 @@ class Watch:
                     if name in space and (isinstance(value, ModuleType) or not hasattr(space[name], "__get__")):
                         self.place(space.__getitem__, name, names)
             if isinstance(value, type):
+                for space in map(vars, value.__mro__[:-1]):
+                    self.count(space)
                 self.members(value, value, names)
         else:
             self.attributes(value, names)
@@ -140,13 +143,23 @@ class Watch:
         for name in names:
             if name in function.__globals__:
                 self.place(function.__globals__.__getitem__, name, names)
+            elif hasattr(builtins, name):
+                self.places.append((function.__globals__.__contains__, name, False))
         for part in (function.__defaults__, function.__kwdefaults__):
             if part:
                 self.look(part, names)
 
+    def count(self, space):
+        """Watch how many attributes there are: a new one may hide one of a class, or be what the code asks for."""
+        if ("count", id(space)) not in self.seen:
+            self.seen.add(("count", id(space)))
+            self.places.append((len, space, len(space)))
+
     def attributes(self, value, names):
         """Watch attributes of an object, and what its methods of these names, and special ones, read."""
         held = getattr_static(value, "__dict__")
+        if held is not None:
+            self.count(held)
         for name in names:
             if held is not None and name in held:
                 self.place(held.__getitem__, name, names)

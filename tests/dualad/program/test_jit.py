@@ -236,6 +236,39 @@ def test_default_values_and_attributes():
     assert f(1.0) == 6.0
 
 
+def test_attributes_that_hide_others_or_were_not_there():
+    class Base:
+        gain = 1.0
+
+    class Model(Base):
+        @jit
+        def step(self, x):
+            return abs(x) * self.gain * getattr(self, "extra", 1.0) * (2.0 if hasattr(self, "flag") else 1.0)
+
+    model = Model()
+    assert model.step(-1.0) == 1.0
+    model.gain = 3.0
+    assert model.step(-1.0) == 3.0, "it hides that of the class"
+    model.extra = 5.0
+    assert model.step(-1.0) == 15.0
+    model.flag = None
+    assert model.step(-1.0) == 30.0
+    del model.gain
+    assert model.step(-1.0) == 10.0
+    Model.gain = 7.0
+    assert model.step(-1.0) == 70.0
+    globals()["abs"] = lambda x: 4.0 * x
+    try:
+        assert model.step(-1.0) == -280.0
+    finally:
+        del globals()["abs"]
+    assert model.step(-1.0) == 70.0
+
+
+def test_a_function_that_returns_no_numbers():
+    assert jit(lambda x: None)(1.0) is None and jit(lambda x: {"a": None, "b": "text"})(np.ones(3)) == {"a": None, "b": "text"}
+
+
 def test_attributes_of_modules_classes_and_static_arguments():
     module = types.ModuleType("settings")
     module.rate = 2.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkpoint import vjp
+from checkpoint import chain, grad, vjp
 from dualad import jit, jvp
 from dualad.program.compiled import BACKENDS
 
@@ -99,3 +99,18 @@ def test_random_programs(seed, backend):
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-11)
     for got, expected in zip(vjp(compiled, x, c)[1]((g, h)), vjp(f, x, c)[1]((g, h)), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-11)
+
+
+def test_pullbacks_of_a_chain_find_again_what_is_largest():
+    """Their products were fused with sums, and so rounded otherwise than in the step: the largest element was none of theirs."""
+    f, c = program(77028), 1.3490738833821134
+    rng = np.random.default_rng(1077028)
+    n = int(rng.integers(3, 13))
+    x = rng.uniform(-1, 1, (n, n))
+
+    def step(k, x, c):
+        return 0.9 * x + 0.1 * f(x, c)[0]
+
+    got, expected = (grad(lambda x, c, s=s: np.sum(np.sin(chain(s, x, c, steps=1))), argnums=(0, 1))(x, c) for s in (jit(step), step))
+    np.testing.assert_allclose(got[0], expected[0], rtol=1e-10)
+    assert got[1] == pytest.approx(expected[1], rel=1e-10)
