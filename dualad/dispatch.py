@@ -125,8 +125,10 @@ def apply_by_keyword(row, args, kwargs):
                 break
         if row.trusted and highest(arrays) is not None:
             return apply(row.fn, tuple(arrays), rest)
-        names = [name for name, value in kwargs.items() if isinstance(value, Handle)]
-        raise no_derivative_for(row, names[0])
+        name, traced = next((name, value) for name, value in kwargs.items() if isinstance(value, Handle))
+        if traced.level.abstract and traced.level.id and name == "where" and isinstance(args[0], np.ndarray):  # the mask of a plain array
+            return apply(row.fn, (traced.level.lift(args[0]), *args[1:]), kwargs)
+        raise no_derivative_for(row, name)
     inner = highest(args, deep=True)
     if inner is not None and inner.level.abstract:  # a traced integer in an index
         return inner._interpret(row, args, kwargs)

@@ -272,6 +272,8 @@ class Symbol(Traced):
             args = tuple(array(arg) if holds_traced(arg) else arg for arg in args)
         top = highest((*args, *kwargs.values()), deep=True)
         if type(top) is Symbol:
+            if not any(isinstance(arg, Traced) for arg in args):  # but a mask, or what is written into
+                args = (top.level.lift(args[0]), *args[1:])
             if method != "__call__" and (same := LOGICAL.get((ufunc, method))) is not None:
                 return same(*args, **({"axis": 0} if len(args) < 2 and "axis" not in kwargs else {}), **kwargs)
             if method != "__call__" and (ufunc in BITS or ROWS[ufunc].kind == "constant"):

@@ -248,20 +248,39 @@ def cofactor_matrix_vjp(g, ans, a):
 
 
 def cofactors(ans, a):
-    """Return the derivative of det(a) by the elements of a; by minors where a matrix is singular."""
+    """Return the derivative of det(a) by the elements of a; by minors where a matrix is singular, or nearly."""
     n = shape_of(a)[-1]
     if n == 0:
         return np.zeros_like(a)
     if is_symbolic(a):
-        return cofactor_matrix(a)
-    if not np.any(np.equal(ans, 0)):
+        return small_cofactors(a) if n in (2, 3) else cofactor_matrix(a)
+    if not np.any(np.less_equal(np.abs(ans), nearly_singular(a))):
         return np.expand_dims(ans, (-1, -2)) * mT(np.linalg.inv(a))
+    if n in (2, 3):
+        return small_cofactors(a)
     rows = []
     for i in range(n):
         others = [k for k in range(n) if k != i]
         minors = [np.linalg.det(a[..., others, :][..., [k for k in range(n) if k != j]]) * (-1.0) ** (i + j) for j in range(n)]
         rows.append(np.stack(minors, axis=-1))
     return np.stack(rows, axis=-2)
+
+
+def small_cofactors(a):
+    """Return the cofactors of matrices of two or three rows, which are polynomials of their elements."""
+    n = shape_of(a)[-1]
+    if n == 2:
+        minors = [[a[..., 1, 1], -a[..., 1, 0]], [-a[..., 0, 1], a[..., 0, 0]]]
+    else:  # of the rows and columns after the element's, in a circle
+        pairs = [((k + 1) % 3, (k + 2) % 3) for k in range(3)]
+        minors = [[a[..., i, k] * a[..., j, m] - a[..., i, m] * a[..., j, k] for k, m in pairs] for i, j in pairs]
+    return np.stack([np.stack(row, axis=-1) for row in minors], axis=-2)
+
+
+def nearly_singular(a):
+    """Return the determinant below which second derivatives by way of the inverse have lost their digits; 0 for large matrices."""
+    n = shape_of(a)[-1]
+    return (1e-6 if n < 4 else 1e-12) * np.max(np.abs(a), axis=(-1, -2)) ** n if 1 < n <= 16 else 0.0
 
 
 def det_jvp(t, ans, a):

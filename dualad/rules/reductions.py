@@ -67,7 +67,7 @@ def spread(x, axis, where, ddof, correction):
     """Return the deviations from the mean, and the degrees of freedom."""
     n = count(x, axis, where)
     free = n - (ddof if correction is NO else correction)
-    return x - np.mean(x, axis=axis, keepdims=True, where=where), np.maximum(free, 0) if isinstance(free, np.ndarray) else max(free, 0)
+    return x - np.mean(x, axis=axis, keepdims=True, where=where), max(free, 0) if isinstance(free, int | float) else np.maximum(free, 0)
 
 
 @primitive

@@ -608,6 +608,28 @@ def test_what_a_mask_leaves_out_has_no_share_in_a_derivative(name):
             np.testing.assert_allclose(derived(x), expected, rtol=1e-13, atol=1e-15)
 
 
+MASKED = {
+    "sum": lambda x, mask: np.sum(x * x, where=mask),
+    "mean": lambda x, mask: np.mean(x, where=mask, axis=0),
+    "prod": lambda x, mask: np.prod(x, where=mask),
+    "var": lambda x, mask: np.var(x, where=mask, ddof=1),
+    "std": lambda x, mask: x.std(where=mask),
+    "max": lambda x, mask: np.max(x, where=mask, initial=0.25) ** 2,
+    "add.reduce": lambda x, mask: np.add.reduce(x * x, where=mask),
+    "of a plain array": lambda x, mask: x[0] * (np.sum(TABLE[:, 0], where=mask[:3]) + np.mean(TABLE[1], where=mask[1:])),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_reductions_by_a_traced_mask(name):
+    def f(x):
+        return MASKED[name](x, x > 0.4)
+
+    for verb in (grad, dualad.gradient, hessian):
+        for derived in (verb(jit(f)), jit(verb(f)), jit(verb(f), backend="numpy")):
+            np.testing.assert_allclose(derived(X), verb(f)(X), rtol=1e-12, atol=1e-13)
+
+
 @pytest.mark.parametrize("verb", [grad, dualad.gradient])
 def test_nan_safe(verb):
     f = jit(lambda x: np.sum(x * np.where(x > 0, np.log(x), 0.0) + 0.0 * np.arctanh(x + 1.0)))

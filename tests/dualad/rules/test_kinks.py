@@ -7,7 +7,7 @@ import pytest
 
 from checkpoint import grad, hvp, vjp
 from checkpoint import jacobian as reverse_jacobian
-from dualad import derivative, gradient, hessian, jacobian, jvp
+from dualad import derivative, gradient, hessian, jacobian, jit, jvp
 
 inf, nan = np.inf, np.nan
 both = pytest.mark.parametrize("gradient", [gradient, grad], ids=["forward", "reverse"])
@@ -357,3 +357,26 @@ def test_a_partial_that_underflows_raises_nothing_where_the_function_does_not(f)
         for value in (x, x[0], float(x[-1])):
             for verb in (gradient, grad, hessian):
                 assert np.isfinite(verb(lambda x: np.sum(f(np.stack([x, x]))))(value)).all()
+
+
+def second_minors(a):
+    """The second derivative of a determinant: determinants without two rows and two columns."""
+    n = len(a)
+    second = np.zeros((n, n, n, n))
+    for i, j, k, m in np.ndindex(second.shape):
+        if i != k and j != m:
+            rest = np.delete(np.delete(a, (i, k), 0), (j, m), 1)
+            second[i, j, k, m] = (-1.0) ** (i + j + k + m) * (1.0 if (i < k) == (j < m) else -1.0) * np.linalg.det(rest)
+    return second
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_second_derivatives_of_determinants_of_singular_matrices(n):
+    regular = np.random.default_rng(0).normal(size=(n, n))
+    singular, nearly = regular.copy(), regular.copy()
+    singular[0], nearly[0] = 2.0 * singular[-1], 2.0 * nearly[-1] + 1e-15
+    for a in (regular, singular, nearly, *([np.zeros((n, n))] if n < 4 else [])):
+        for verb in (hessian, lambda f: jacobian(grad(f))):
+            np.testing.assert_allclose(verb(np.linalg.det)(a), second_minors(a), atol=1e-12)
+    if n < 4:
+        np.testing.assert_allclose(hessian(jit(np.linalg.det))(singular), second_minors(singular), atol=1e-12)
