@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import Any
 
+from dualad.callers import trim
+
 from .checks import whole_number
 from .machine import simulate
 from .plan import plan, state_size
@@ -246,7 +248,11 @@ def compare(*, steps: int, state_bytes: Any, schedules: Iterable[Schedule] | Non
     Revolve(slots=11)                 11   88 MB     3,545  4.55x
     Revolve(slots=22)                 22  176 MB     2,700  3.70x
     """
-    return compared(steps, state_bytes, schedules, memory, "compare")
+    try:
+        return compared(steps, state_bytes, schedules, memory, "compare")
+    except Exception as error:
+        trim(error)
+        raise
 
 
 def compared(steps: int, state_bytes: Any, schedules: Iterable[Schedule] | None, memory: float | str | None, where: str) -> Tradeoff:

@@ -158,3 +158,10 @@ def test_errors_that_stand_behind_one_another_end(trimmed):
     first, second = ValueError("a"), ValueError("b")
     first.__cause__, second.__cause__ = second, first
     trim(first)
+
+
+def test_wrong_arguments_of_compare_show_no_frame_of_ours(monkeypatch):
+    monkeypatch.delenv("DUALAD_FULL_TRACEBACK", raising=False)
+    with pytest.raises(ValueError, match="compare: steps must be at least 1") as caught:
+        checkpoint.compare(steps=0, state_bytes=8)
+    assert caught.value.__traceback__.tb_next is None
