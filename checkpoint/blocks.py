@@ -100,6 +100,8 @@ def blocks_of(
             saved = "whose states are kept in the first sweep"
         seconds = evaluated * step_seconds + calls * call_seconds
         if best is None or seconds < best[0]:
+            if recorded and schedule is None and count == 1:
+                evaluated -= length - 1
             best = seconds, Blocks(length, chosen, reason(budget, room, size, count, length, saved, evaluated / steps))
     assert best is not None  # one step in a block always fits
     return best[1]

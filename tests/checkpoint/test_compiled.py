@@ -171,6 +171,13 @@ def test_the_last_block_is_made_once():
         assert bits(first) == bits(pullback(1.0)) == bits(reference)  # a second reverse sweep makes all states again
 
 
+def test_the_states_of_a_single_block_are_made_once():
+    stats = Stats()
+    loss, args = program("numbers", True, stats=stats)
+    grad(loss, argnums=(0, 1))(*args)
+    assert stats.advances == N and f"one block of all {N} compiled steps, 1.00 evaluations" in stats.reason
+
+
 def test_states_that_all_fit_are_made_once():
     for options in ({"block": 4}, {"block": 4, "memory": "1 MB"}):
         stats = Stats()
