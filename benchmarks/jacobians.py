@@ -1,4 +1,4 @@
-"""Sparse Jacobians: detection, colouring, compressed evaluation, and their share of a Newton step."""
+"""Sparse Jacobians: detection, colouring, compressed evaluation, and their share of a Newton step; dense ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .harness import Case, Peer, Table, main
 COLORED = Table("Sparse Jacobian, pattern and colouring known", arrays=True, rtol=1e-5)  # the differences of SciPy are not exact
 ONCE = Table("Once for each function: its pattern, and the colouring", unit="ms")
 NEWTON = Table("A Newton step of Bratu's equation", unit="ms")
-TABLES = [COLORED, ONCE, NEWTON]
+DENSE = Table("Dense Jacobian", unit="ms", arrays=True)
+TABLES = [COLORED, ONCE, NEWTON, DENSE]
 
 BURGERS, LARGE, GRID = "Burgers", "tridiagonal", "Bratu"
 
@@ -25,6 +26,19 @@ def burgers(u, np=np):
     h = 1.0 / (len(u) - 1)
     inner = u[1:-1] * (u[2:] - u[:-2]) / (2 * h) - 0.01 * (u[2:] - 2 * u[1:-1] + u[:-2]) / h**2
     return np.concatenate([u[:1], inner, u[-1:]])
+
+
+def burgers_in_place(u):
+    """The same, written into an array."""
+    h, r = 1.0 / (len(u) - 1), np.zeros_like(u)
+    r[0], r[-1] = u[0], u[-1]
+    r[1:-1] = u[1:-1] * (u[2:] - u[:-2]) / (2 * h) - 0.01 * (u[2:] - 2 * u[1:-1] + u[:-2]) / h**2
+    return r
+
+
+def layer(matrix, x, np=np):
+    """A layer of a network."""
+    return np.tanh(matrix @ x)
 
 
 def bratu(u, np=np):
@@ -40,6 +54,17 @@ def problems(quick):
     yield f"{LARGE}, n = {large}", burgers, np.sin(np.linspace(0.0, 6.0, large))
     axis = np.linspace(0.0, 1.0, cells + 2)[1:-1]
     yield f"{GRID}, {cells} x {cells}", bratu, np.outer(axis * (1 - axis), axis * (1 - axis))
+
+
+def dense_problems(quick):
+    """Yield the name, the function, its argument, and the Jacobian by hand."""
+    n, sizes = (20, (30,)) if quick else (400, (200, 1000))
+    matrix = np.sin(np.arange(n * n)).reshape(n, n) / n**0.5
+    x = np.linspace(0.0, 1.0, n)
+    yield f"tanh(M @ x), n = {n}", partial(layer, matrix), x, lambda x: (1.0 - np.tanh(matrix @ x) ** 2)[:, None] * matrix
+    for n in sizes:
+        for name, f in ((BURGERS, burgers), (f"{BURGERS} in place", burgers_in_place)):
+            yield f"{name}, n = {n}", f, np.sin(np.linspace(0.0, 6.0, n)), lambda x: burgers_tangents(x, np.eye(len(x))).T
 
 
 def patterns(quick):
@@ -98,6 +123,8 @@ def primals(quick):
         if f is bratu:
             for row in ("Jacobian", "compiled Jacobian", "sparse solve"):
                 yield NEWTON.title, row, Case(f, (x,))
+    for name, f, x, _ in dense_problems(quick):
+        yield DENSE.title, name, Case(f, (x,))
 
 
 # --- peers ------------------------------------------------------------------------------------------------------------------
@@ -109,6 +136,9 @@ def by_hand(quick):
         known = Recovery(x, pattern)
         push = burgers_tangents if f is burgers else bratu_tangents
         yield COLORED.title, name, Case(lambda x, known=known, push=push: known.matrix(push(x, known.seeds)), (x,), entries)
+
+    for name, _, x, dense in dense_problems(quick):
+        yield DENSE.title, name, Case(dense, (x,))
 
 
 def burgers_tangents(u, v):
@@ -140,6 +170,16 @@ def dualad(quick):
             yield NEWTON.title, "Jacobian", Case(jac, (x,), entries)
             yield NEWTON.title, "compiled Jacobian", Case(compiled, (x,), entries)
             yield NEWTON.title, "sparse solve", Case(lambda matrix=matrix, right=right: splu(matrix, "MMD_AT_PLUS_A").solve(right))
+    for name, f, x, _ in dense_problems(quick):
+        yield DENSE.title, name, Case(jacobian(f), (x,))
+
+
+def dualad_columns(quick):
+    """Dense Jacobians, one column at a time."""
+    from dualad import jacobian
+
+    for name, f, x, _ in dense_problems(quick):
+        yield DENSE.title, name, Case(jacobian(f, chunk=1), (x,))
 
 
 def dualad_compiled(quick):
@@ -149,6 +189,8 @@ def dualad_compiled(quick):
         colors = coloring(sparsity(f, x), order="smallest_last" if f is bratu else None)
         yield COLORED.title, name, Case(jacobian(jit(f), sparsity=colors), (x,), entries)
         yield COLORED.title, f"{name}: f alone, compiled", Case(jit(f), (x,))
+    for name, f, x, _ in dense_problems(quick):
+        yield DENSE.title, name, Case(jit(jacobian(f)), (x,))
 
 
 def dualad_filled(quick):
@@ -203,6 +245,10 @@ def jax(quick):
             return jax.vmap(push)(seeds).ravel()[places]
 
         yield COLORED.title, name, Case(lambda x, data=data: data(x).block_until_ready(), (jnp.asarray(x),), np.asarray)
+    for name, f, x, _ in dense_problems(quick):
+        if f is not burgers_in_place:
+            dense = jax.jit(jax.jacfwd(partial(f, np=jnp)))
+            yield DENSE.title, name, Case(lambda x, dense=dense: dense(x).block_until_ready(), (jnp.asarray(x),), np.asarray)
 
 
 def casadi(quick):
@@ -220,6 +266,7 @@ def casadi(quick):
 PEERS = {
     "by hand": Peer(by_hand),
     "dualad": Peer(dualad, ours=True),
+    "one column at a time": Peer(dualad_columns, ours=True),
     "dualad.jit": Peer(dualad_compiled, "numba", ours=True),
     "dualad.jit filling": Peer(dualad_filled, "numba", ours=True),
     "SciPy differences": Peer(scipy, "scipy"),

@@ -35,7 +35,7 @@ def quick(workload, *options):
         ("lorenz", 2, ["complex steps", "closed form", "CTZ", "no chain"]),
         ("compiled", 5, ["by hand in numba", "dualad.jit"]),
         ("calls", 2, []),
-        ("jacobians", 3, ["by hand", "dualad", "dualad.jit filling"]),
+        ("jacobians", 4, ["by hand", "dualad", "one column at a time", "dualad.jit filling"]),
         ("solvers", 3, ["jac=", "compiled jac=", "two processes", "two workers of dask"]),
     ],
 )
