@@ -377,6 +377,8 @@ def pull_update(operation, g, held, active, adjoints):
         stays = winners(part.shape, index)
         if stays is not None:
             share = select(stays, share, 0.0)
+        if any(fn is np.imag for fn, *_ in ops):  # Re(g * 1j * t) is -Im(g) * t
+            share = -share
         add(adjoints, v, unbroadcast(share, held[v]))
     if type(x) is Value and x in active:
         if type(g) is Symbol:

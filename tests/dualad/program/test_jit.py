@@ -608,6 +608,19 @@ def test_what_a_mask_leaves_out_has_no_share_in_a_derivative(name):
             np.testing.assert_allclose(derived(x), expected, rtol=1e-13, atol=1e-15)
 
 
+def test_writes_through_the_parts_of_complex_numbers():
+    def f(x):
+        z = np.zeros_like(x, complex)
+        z.real, z.imag = x, x * x
+        z.imag[1:] += x[:-1]
+        return np.sum(np.abs(np.exp(1j * z)) + (1j * z).real * x)
+
+    for verb in (grad, dualad.gradient, hessian):
+        for derived in (verb(jit(f)), jit(verb(f)), verb(jit(f, backend="numpy"))):
+            np.testing.assert_allclose(derived(X), verb(f)(X), rtol=1e-12)
+    np.testing.assert_allclose(grad(f)(X), dualad.gradient(f)(X), rtol=1e-12)
+
+
 MASKED = {
     "sum": lambda x, mask: np.sum(x * x, where=mask),
     "mean": lambda x, mask: np.mean(x, where=mask, axis=0),
