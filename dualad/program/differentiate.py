@@ -384,10 +384,15 @@ def pull_update(operation, g, held, active, adjoints):
         if type(g) is Symbol:
             add(adjoints, x, updated(g, 0.0, index, ops))
         else:  # a Batch is never written
-            mask = np.zeros(x.shape, bool)
+            parts = any(fn in (np.real, np.imag) for fn, *_ in ops)
+            mask = np.zeros(x.shape, complex if parts else bool)
             symbolic = next((part for part in (index if type(index) is tuple else (index,)) if type(part) is Symbol), None)
             mask = updated(mask if symbolic is None else symbolic.level.lift(mask), True, index, ops)
-            add(adjoints, x, select(mask, 0.0, g))
+            if parts:
+                left = select(np.real(mask) != 0, 0.0, np.real(g)) + 1j * select(np.imag(mask) != 0, 0.0, np.imag(g))
+            else:
+                left = select(mask, 0.0, g)
+            add(adjoints, x, left)
 
 
 def add(adjoints, value, share):

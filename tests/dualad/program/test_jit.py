@@ -619,6 +619,7 @@ def test_writes_through_the_parts_of_complex_numbers():
         for derived in (verb(jit(f)), jit(verb(f)), verb(jit(f, backend="numpy"))):
             np.testing.assert_allclose(derived(X), verb(f)(X), rtol=1e-12)
     np.testing.assert_allclose(grad(f)(X), dualad.gradient(f)(X), rtol=1e-12)
+    np.testing.assert_allclose(jacobian(jit(lambda x: np.stack([f(x), f(x * x)])))(X)[1], grad(lambda x: f(x * x))(X), rtol=1e-12)
 
 
 MASKED = {
