@@ -121,7 +121,7 @@ def test_small_chains_and_states():
         ((1.5, 8, 100), TypeError, "plan: steps must be an integer"),
         ((10, "8 XB", 100), ValueError, "plan: state_bytes: cannot read '8 XB'"),
         ((10, 8, "100 XB"), ValueError, "plan: memory: cannot read '100 XB'"),
-        ((10, None, 100), TypeError, "plan: state_bytes must be an integer, got None"),
+        ((10, None, 100), TypeError, "plan: state_bytes: cannot read None"),
         ((10, 8, 100, "fast"), TypeError, "plan: step_seconds must be a number"),
         ((10, 8, 100, -1.0), ValueError, "plan: step_seconds must be finite"),
         ((10, 8, 100, 1.0, float("nan")), ValueError, "plan: save_seconds must be finite"),
