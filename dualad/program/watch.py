@@ -119,8 +119,9 @@ class Watch:
             return
         if kind not in SETS and len(value) <= LONG:
             self.places.append((len, value, len(value)))
+            get = partial(without_default, value) if hasattr(kind, "__missing__") else value.__getitem__
             for key in list(value) if kind in MAPPINGS else range(len(value)):
-                self.place(value.__getitem__, key, names)
+                self.place(get, key, names)
             return
         parts = parts_of(value)
         self.places.append((lambda held: same_parts(parts_of(held), parts), value, True))
@@ -203,6 +204,13 @@ def code_behind(member):
     elif type(member) is not FunctionType:
         member = getattr(type(member), "__get__", None)
     return member if type(member) is FunctionType else None
+
+
+def without_default(mapping, key):
+    """Return the value at a key, which is not put there if it is absent."""
+    if key not in mapping:
+        raise KeyError(key)
+    return mapping[key]
 
 
 def parts_of(container):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 
 import numpy as np
 import optree
@@ -164,3 +164,19 @@ def test_what_stands_in_a_tuple_is_watched_but_not_the_tuple():
     assert f(1.0)[0] == 9.0
     pair = (3.0, np.zeros(3))
     assert f(1.0)[0] == 5.0
+
+
+def test_the_look_does_not_write_into_mappings_with_a_default():
+    mapping, grown = defaultdict(list, a=2.0, b=3.0), defaultdict(list, a=2.0, b=3.0)
+    f = jit(lambda x: x * mapping["a"])
+
+    def grows(x):  # so that the keys are not watched
+        grown[len(grown)] = 0.0
+        return x * grown["a"]
+
+    g = jit(grows)
+    assert f(1.0) == g(1.0) == 2.0
+    del mapping["b"], grown["b"]
+    mapping["c"] = 1.0
+    assert f(1.0) == g(1.0) == 2.0
+    assert dict(mapping) == {"a": 2.0, "c": 1.0} and "b" not in grown
