@@ -19,6 +19,7 @@ __all__ = ["Watch"]
 LONG, LONGEST = 100, 100_000  # containers whose elements are compared at once, and those that are not looked at
 SMALL = 2**16  # bytes of an array that is compared at once
 ATOMS = (float, int, bool, complex, str, bytes, type(None))
+ABSENT = object()  # what a place holds that holds nothing
 MAPPINGS, SEQUENCES, SETS = (dict, OrderedDict, defaultdict, Counter), (list, deque), (set, frozenset)
 WHEN_MADE = ("__init__", "__new__", "__post_init__")  # methods that no use of an instance calls
 
@@ -59,7 +60,7 @@ class Watch:
             try:
                 now = get(key)
             except (LookupError, AttributeError, ValueError):
-                return False
+                now = ABSENT
             if now is not held and not (type(now) is type(held) and type(now) in ATOMS and now == held):
                 return False
         return all(same_bits(array, copy) for array, copy in self.arrays)
@@ -71,9 +72,10 @@ class Watch:
         try:
             held = get(key)
         except (LookupError, AttributeError, ValueError):  # not yet bound
-            return
+            held = ABSENT
         self.places.append((get, key, held))
-        self.look(held, names)
+        if held is not ABSENT:
+            self.look(held, names)
 
     def look(self, value, names):
         """Watch what a value holds; of an object's attributes, those with these names count."""
@@ -164,8 +166,8 @@ class Watch:
         for name in names:
             if held is not None and name in held:
                 self.place(held.__getitem__, name, names)
-            elif type(getattr(type(value), name, None)) is MemberDescriptorType:  # of __slots__
-                self.place(partial(getattr, value), name, names)
+            elif type(slot := getattr(type(value), name, None)) is MemberDescriptorType:  # of __slots__, set or not
+                self.place(slot.__get__, value, names)
         if held is not None and "__wrapped__" in held:
             self.look(held["__wrapped__"], ())
         self.look(type(value), names)
@@ -243,7 +245,7 @@ def holds(place):
     try:
         now = get(key)
     except (LookupError, AttributeError, ValueError):
-        return False
+        now = ABSENT
     return now is held or (type(now) is type(held) and type(now) in ATOMS and now == held)
 
 

@@ -180,3 +180,35 @@ def test_the_look_does_not_write_into_mappings_with_a_default():
     mapping["c"] = 1.0
     assert f(1.0) == g(1.0) == 2.0
     assert dict(mapping) == {"a": 2.0, "c": 1.0} and "b" not in grown
+
+
+def test_slots_that_are_not_set_are_watched():
+    class Slotted:
+        __slots__ = ("a", "b")
+
+    slotted = Slotted()
+    slotted.a = 2.0
+    f = jit(lambda x: x * slotted.b if hasattr(slotted, "b") else x * slotted.a)
+    assert f(1.0) == 2.0
+    slotted.b = 5.0
+    assert f(1.0) == 5.0
+    del slotted.b
+    assert f(1.0) == 2.0
+    before = list(f.entries.values())
+    assert f(1.0) == 2.0 and list(f.entries.values()) == before
+
+
+def test_variables_that_are_not_bound_are_watched():
+    def make():
+        def scaled(x):
+            try:
+                return x * gain
+            except NameError:
+                return x
+
+        f = jit(scaled)
+        assert f(1.0) == 1.0
+        gain = 3.0
+        return f
+
+    assert make()(1.0) == 3.0
