@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import update_wrapper
@@ -39,8 +39,8 @@ MOST_GUARDS = 16  # asked before a call goes the long way
 def jit(
     f: None = None,
     *,
-    static_argnums: int | tuple[int, ...] = (),
-    static_argnames: str | tuple[str, ...] = (),
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
     backend: str | None = None,
     cache_size: int = 64,
     threads: int | None = None,
@@ -49,8 +49,8 @@ def jit(
 def jit(
     f: Callable[Rest, Result],
     *,
-    static_argnums: int | tuple[int, ...] = (),
-    static_argnames: str | tuple[str, ...] = (),
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
     backend: str | None = None,
     cache_size: int = 64,
     threads: int | None = None,
@@ -58,8 +58,8 @@ def jit(
 def jit(
     f: Callable[..., Any] | None = None,
     *,
-    static_argnums: int | tuple[int, ...] = (),
-    static_argnames: str | tuple[str, ...] = (),
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
     backend: str | None = None,
     cache_size: int = 64,
     threads: int | None = None,
@@ -70,8 +70,8 @@ def jit(
     ----------
     f : function of arrays and numbers, or pytrees of them, in plain NumPy. It returns the same. It may be called inside of any verb
         of `dualad` and `checkpoint`, and may call them: ``jit(grad(f))``, ``grad(jit(f))``, jit in jit.
-    static_argnums, static_argnames : positions (int or tuple) and names (text or tuple) of arguments that are compiled in: lengths,
-        numbers of turns, options. They must be hashable. Booleans, texts, None and functions are static by themselves.
+    static_argnums, static_argnames : positions (an int or several) and names (a text or several) of arguments that are compiled in:
+        lengths, numbers of turns, options. They must be hashable. Booleans, texts, None and functions are static by themselves.
     backend : "numba", or "numpy": straight-line NumPy code. By default numba where it is installed.
     threads : over how many threads large loops are split, in blocks of rows that depend on the shapes alone: the bits are the same for
         every number of threads. By default one, without blocks (sums of many terms then differ in last bits). Numba's backend only.
@@ -118,7 +118,10 @@ def jit(
         raise ValueError(f"jit: threads is {threads!r}: give the number of threads, 1 or more, or None")
     if type(cache_size) is not int or cache_size < 1:
         raise ValueError(f"jit: cache_size is {cache_size!r}: give the number of programs to keep, 1 or more")
-    numbers, names = several(static_argnums, int, "static_argnums", "positions"), several(static_argnames, str, "static_argnames", "names")
+    numbers, names = (
+        several(static_argnums, int | np.integer, "static_argnums", "positions"),
+        several(static_argnames, str, "static_argnames", "names"),
+    )
     for name in names:
         if not takes(f, name):
             raise ValueError(f"jit: static_argnames names {name!r}, which is no parameter of {getattr(f, '__name__', f)}")
@@ -127,10 +130,10 @@ def jit(
 
 def several(given, kind, argument, what):
     """Return one or several positions or names as a tuple."""
-    values = (given,) if isinstance(given, int | str) else given
-    if not isinstance(values, tuple | list) or not all(isinstance(value, kind) for value in values):
-        raise TypeError(f"jit: {argument} is {given!r}: give {what} of arguments, one or a tuple")
-    return tuple(values)
+    values = (given,) if isinstance(given, int | str) or not isinstance(given, Iterable) else tuple(given)
+    if not all(isinstance(value, kind) and not isinstance(value, bool) for value in values):
+        raise TypeError(f"jit: {argument} is {given!r}: give {what} of arguments, one or several")
+    return values
 
 
 def takes(f, name):

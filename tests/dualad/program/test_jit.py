@@ -107,6 +107,11 @@ def test_static_arguments():
     assert f(1.0, 1, "up", (1, 2))[1] == (1, 2)
     with pytest.raises(TypeError, match="not hashable"):
         f(1.0, n=[1])
+    for static in ({"static_argnames": {"n"}}, {"static_argnums": range(1, 2)}, {"static_argnums": np.array([1])}, {"static_argnums": [1]}):
+        assert jit(lambda x, n: x * len(range(n)), **static)(2.0, 3) == 6.0
+    for static in ({"static_argnums": True}, {"static_argnums": (1, False)}, {"static_argnames": 1.5}, {"static_argnums": {"n"}}):
+        with pytest.raises(TypeError, match=r"jit: static_argn.* is .*: give (names|positions) of arguments, one or several"):
+            jit(lambda x, n: x, **static)
     cubed = jit(grad(lambda x, n: x**n * sum(range(n))), static_argnames="n")  # by the names of what grad wraps
     assert (cubed(2.0, 3), cubed(2.0, n=2)) == (36.0, 4.0)
 
