@@ -333,12 +333,14 @@ class Symbol(Traced):
         if met != mask.shape:
             raise IndexError(f"boolean index did not match indexed array: the mask has shape {mask.shape}, the axes that it meets {met}")
         if len(shape) > behind:
-            if shape[len(shape) - behind - 1] != 1:
+            counted = len(shape) - 1 - (part.ndim - mask.ndim if apart(parts) else behind)  # the axis of v along what the mask chooses
+            if counted >= 0 and shape[counted] != 1:
                 raise self.level.refuse(
                     "x[mask] = values with a traced mask takes as many values as the mask has: use x[...] = np.where(mask, values, x)"
                 )
-            lead = len(shape) - behind - 1
-            v = np.reshape(v, (*shape[:lead], *(1,) * mask.ndim, *shape[lead + 1 :]))
+            shape = shape[:counted] + shape[counted + 1 :] if counted >= 0 else shape
+            lead = len(shape) - behind
+            v = np.reshape(v, (*shape[:lead], *(1,) * mask.ndim, *shape[lead:]))
         chosen = select(np.reshape(mask, mask.shape + (1,) * behind), v, part)
         if chosen.dtype != part.dtype:
             chosen = chosen.astype(part.dtype)
@@ -424,6 +426,12 @@ LOGICAL = {(np.logical_and, "reduce"): np.all, (np.logical_or, "reduce"): np.any
 def is_mask(part):
     """Return whether a part of an index is a traced mask."""
     return type(part) is Symbol and part.dtype.kind == "b"
+
+
+def apart(parts):
+    """Return whether slices part the integers and the mask of an index: NumPy then puts what the mask chooses first."""
+    chooses = [not (part is None or part is Ellipsis or type(part) is slice) for part in parts]
+    return not all(chooses[chooses.index(True) : len(parts) - chooses[::-1].index(True)])
 
 
 def same_type(a, b):

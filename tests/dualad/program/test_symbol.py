@@ -75,6 +75,10 @@ def masks_and_slices(x):
     y[..., None, x[1] > 0.7] = x[:, 1:2, None]
     y[1, :, :2][x[:, :2] > 0.4] = 0.5
     y[2, 1, 0, x[0, 0] > 5.0] = 3.0
+    y[1, :, x[0] > 0.3] = x[:, 0]  # a slice between the integer and the mask: of shape (chosen, 2)
+    y[2, ..., x[0] > 0.5] = x[None, :, 2]
+    y[:, x[:, 0] > 0.4, ..., 1] = x[0]
+    y[:, x[:, 0] > 0.4, None, 0] = x[:1, :1]
     return y
 
 
@@ -144,6 +148,7 @@ NEEDED = {
     "nonzero": (lambda x: np.nonzero(x), "np.where"),
     "one argument where": (lambda x: np.where(x > 0.5), "np.where"),
     "values by mask": (lambda x: x.copy().__setitem__(x > 0.5, x[0]), "np.where"),
+    "values by a mask apart": (lambda x: np.stack([x, x]).__setitem__((1, slice(None), x[0] > 0.1), x[:, :1]), "np.where"),
     "floor": (lambda x: math.floor(x[0, 0]), "np.floor"),
     "unique": (lambda x: np.unique(x), "numpy.unique looks at values"),
     "histogram": (lambda x: np.histogram(x), "numpy.histogram looks at values"),
