@@ -190,20 +190,21 @@ def write(target, index, result, name):
 
 def masked_call(ufunc, args, kwargs, where):
     """Evaluate a ufunc with ``where=``: only the chosen elements are computed, the others stay as they are in out=."""
-    out = kwargs.pop("out", (None,))[0]
-    if out is None or not (isinstance(out, Handle) or isinstance(ROWS.get(ufunc), Constant)):
+    outs = kwargs.pop("out", (None,))
+    if not all(isinstance(out, Handle) or (out is not None and isinstance(ROWS.get(ufunc), Constant)) for out in outs):
         raise TypeError(
             f"{public_name(ufunc)}: where= leaves the other elements undefined unless out= is a traced array "
             f"(made with np.zeros_like(x), say); np.where(mask, a, b) chooses between values"
         )
     mask = primal(where)
     if isinstance(mask, Handle):  # a program has one shape for all values: the others are computed, too, where no partial is infinite
-        args = [inside(arg, mask) for arg in args]
-        write(out, ..., np.where(mask, ufunc(*args, **kwargs), out), public_name(ufunc))
-        return out
-    mask = np.broadcast_to(mask, out.shape)
-    write(out, mask, ufunc(*(np.broadcast_to(arg, out.shape)[mask] for arg in args), **kwargs), public_name(ufunc))
-    return out
+        index, results = ..., ufunc(*(inside(arg, mask) for arg in args), **kwargs)
+    else:
+        index = mask = np.broadcast_to(mask, outs[0].shape)
+        results = ufunc(*(np.broadcast_to(arg, mask.shape)[mask] for arg in args), **kwargs)
+    for out, result in zip(outs, results if len(outs) > 1 else (results,), strict=True):
+        write(out, index, result if index is mask else np.where(mask, result, out), public_name(ufunc))
+    return outs if len(outs) > 1 else outs[0]
 
 
 def inside(arg, mask):

@@ -359,12 +359,20 @@ def where_of_a_ufunc(x):
     return out
 
 
+def where_of_a_ufunc_of_two_results(x):
+    out = x * 2.0, x * 3.0
+    parts = np.modf(x, out=out, where=x > 0)
+    assert parts[0] is out[0] and parts[1] is out[1]
+    return out[0] * out[1]
+
+
 @pytest.mark.parametrize(
     "f",
     [
         out_of_a_ufunc,
         out_of_a_reduction,
         where_of_a_ufunc,
+        where_of_a_ufunc_of_two_results,
         lambda x: np.add(x, 1, dtype=float),
         lambda x: np.multiply(x, x, dtype=complex).real,
     ],
@@ -445,6 +453,8 @@ def test_plain_out_is_refused():
 def test_where_without_out_is_refused():
     with pytest.raises(TypeError, match=r"numpy\.sin: where= leaves the other elements undefined"):
         jvp(lambda x: np.sin(x, where=x > 0), (X,), (X,))
+    with pytest.raises(TypeError, match=r"numpy\.modf: where= leaves the other elements undefined"):
+        jvp(lambda x: np.modf(x, out=(x * 1.0, None), where=x > 0), (X,), (X,))
 
 
 def test_dtype_of_ufuncs():

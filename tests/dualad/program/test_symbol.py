@@ -37,6 +37,7 @@ FUNCTIONS = {
     "ufunc methods": lambda x: (np.add.reduce(x), np.multiply.outer(x[0], x[1]), np.logical_and.reduce(x > 0.1), np.maximum.accumulate(x)),
     "out": lambda x: np.add(x, 1.0, out=np.empty_like(x)),
     "masked ufunc": lambda x: np.sqrt(x, where=x > 0.4, out=np.zeros_like(x)),
+    "masked ufunc of two results": lambda x: np.modf(3.0 * x, where=x > 0.4, out=(np.zeros_like(x), x * 2.0)),
     "sorted": lambda x: (np.sort(x), x[0][np.argsort(-x[0])]),
     "bits": lambda x: np.bitwise_xor(x > 0.3, x > 0.6),
 }
