@@ -229,7 +229,7 @@ def _encode(leaf: Any) -> tuple[dict[str, Any], list[Any]]:
 def check_of(data: memoryview, before: int = 0) -> int:
     """The checksum of data, after that of what comes before it: a CRC-32 of the sums of each whole MiB, and of the rest.
 
-    Sums take a tenth of the time of a CRC-32. The words of a MiB are taken as a table, the sums of its rows and of its columns (modulo
+    Sums take a quarter of the time of a CRC-32. The words of a MiB are taken as a table, the sums of its rows and of its columns (modulo
     2^64): so that a word that is damaged shows in two of them, and words in other places do. It is against damage, not against changes
     that somebody plans, nor against those of arithmetic: where all numbers change their sign, all sums are the same.
     """

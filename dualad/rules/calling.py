@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from functools import cache
 
 import numpy as np
 
@@ -104,9 +105,17 @@ UNSIGNED = {np.dot: 2, np.concatenate: 2}
 
 
 def with_out_named(fn, out_at, args, kwargs):
-    """Return a call with ``out`` and the arguments after it as keywords."""
-    names = list(signature(fn).parameters)[out_at:] or ["out"]
-    return args[:out_at], {**dict(zip(names, args[out_at:], strict=False)), **kwargs}
+    """Return a call with ``out`` and the arguments after it as keywords; None stands for no ``out``."""
+    named = {**dict(zip(names_from(fn, out_at), args[out_at:], strict=False)), **kwargs}
+    if named.get("out", fn) is None:
+        del named["out"]
+    return args[:out_at], named
+
+
+@cache
+def names_from(fn, place):
+    """Return the names of a function's arguments from a place on, of which the first is ``out``."""
+    return list(signature(fn).parameters)[place:] or ["out"]
 
 
 def required_count(fn) -> int:

@@ -77,7 +77,7 @@ def beyond_matrices(a, b, out=None):
 
 
 def inner(a, b):
-    return np.dot(a, mT(b) if ndim_of(b) > 1 else b)
+    return np.dot(a, mT(b) if ndim_of(b) > 1 and ndim_of(a) else b)
 
 
 def outer_first(g, a, b):
@@ -250,13 +250,13 @@ def cofactor_matrix_vjp(g, ans, a):
 def cofactors(ans, a):
     """Return the derivative of det(a) by the elements of a; by minors where a matrix is singular, or nearly."""
     n = shape_of(a)[-1]
-    if n == 0:
-        return np.zeros_like(a)
+    if n < 2:
+        return np.ones_like(a)
     if is_symbolic(a):
-        return small_cofactors(a) if n in (2, 3) else cofactor_matrix(a)
-    if not np.any(np.less_equal(np.abs(ans), nearly_singular(a))):
+        return small_cofactors(a) if n < 4 else cofactor_matrix(a)
+    if not np.any(loses_digits(ans, a)):
         return np.expand_dims(ans, (-1, -2)) * mT(np.linalg.inv(a))
-    if n in (2, 3):
+    if n < 4:
         return small_cofactors(a)
     rows = []
     for i in range(n):
@@ -277,10 +277,24 @@ def small_cofactors(a):
     return np.stack([np.stack(row, axis=-1) for row in minors], axis=-2)
 
 
-def nearly_singular(a):
-    """Return the determinant below which second derivatives by way of the inverse have lost their digits; 0 for large matrices."""
+def loses_digits(ans, a):
+    """Return where cofactors by way of the inverse are wrong: of singular matrices; of nearly singular ones where `a` is traced.
+
+    Then they are differentiated once more, which loses the digits that the inverse has lost.
+    """
     n = shape_of(a)[-1]
-    return (1e-6 if n < 4 else 1e-12) * np.max(np.abs(a), axis=(-1, -2)) ** n if 1 < n <= 16 else 0.0
+    if type(a) is np.ndarray or n > 16:
+        return np.equal(ans, 0)
+    bound = (1e-6 if n < 4 else 1e-12) ** (1.0 / n)
+    return np.abs(below(ans)) ** (1.0 / n) <= bound * np.max(np.abs(below(a)), axis=(-1, -2))
+
+
+def below(x):
+    """Return the value of `x` below all derivatives."""
+    while hasattr(x, "level"):
+        x._refresh()
+        x = x.primal
+    return x
 
 
 def det_jvp(t, ans, a):

@@ -13,6 +13,7 @@ from typing import Any
 
 import scipy.sparse
 
+from dualad.rules.constants import stopped
 from dualad.rules.indexing import cast, discretize, getitem, last_of, restate, scatter
 from dualad.rules.kinds import Abstract, strong_multiply
 from dualad.rules.linalg import cofactor_matrix, euclidean
@@ -309,8 +310,8 @@ sample(np.matmul, np.dot)(*(call(A(*s), A(*t)) for s, t in PRODUCTS), call(Z(2, 
 sample(np.matmul)(*(call(A(*s), A(*t)) for s, t in STACKS), call(np.ones((1, 3)), A(4, 3, 1)))
 sample(np.dot)(call(A(), A()), call(A(), A(3)), call(A(2, 3), A()), call(A(5, 2, 3), A(3)), call(A(2, 3), A(4, 3, 2)),
                call(A(2, 2, 3), A(3, 4)))
-sample(np.inner)(call(A(3), A(3)), call(A(), A(3)), call(A(2, 3), A(3)), call(A(2, 3), A(4, 3)), call(A(2, 2, 3), A(3)),
-                 call(Z(3), Z(3)))
+sample(np.inner)(call(A(3), A(3)), call(A(), A(3)), call(A(), A(2, 3)), call(A(2, 3), A()), call(A(2, 3), A(3)), call(A(2, 3), A(4, 3)),
+                 call(A(2, 2, 3), A(3)), call(Z(3), Z(3)))
 sample(np.outer)(call(A(3), A(2)), call(A(), A(2)), call(A(2, 2), A(3)), call(Z(3), Z(2)), call(A(0), A(2)))
 sample(np.tensordot)(call(A(2, 3, 4), A(3, 4, 2)), call(A(2, 3), A(3, 4), 1), call(A(2, 3), A(4), 0),
                      call(A(2, 3, 4), A(4, 2), axes=([2, 0], [0, 1])), call(A(2, 3), A(2, 3), axes=((0, 1), (0, 1))),
@@ -386,7 +387,7 @@ for fn in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greate
     CONSTANTS[fn] = [call(A(3), A(3)), call(A(2, 3), A(3)), call(A(), A(3)), call(A(3), 0.5), call(float(A()), float(A()))]
 for fn in (np.ceil, np.floor, np.trunc, np.rint, np.spacing, np.logical_not, np.isfinite, np.isinf, np.isnan, np.signbit, np.sign,
            np.round, np.shape, np.ndim, np.size, np.isreal,
-           np.iscomplex, np.iscomplexobj, np.isrealobj, np.array2string, np.array_repr, np.array_str, exponent):
+           np.iscomplex, np.iscomplexobj, np.isrealobj, np.array2string, np.array_repr, np.array_str, exponent, stopped):
     CONSTANTS[fn] = [call(A(2, 3)), call(A(3))]
 for fn in (larger_share, fmax_share):
     CONSTANTS[fn] = [call(A(3), A(3), A(3)), call(A(2, 3), A(2, 3), A(3)), call(A(2, 3), A(3), 0.5)]

@@ -49,6 +49,9 @@ ELSEWHERE |= {f"dualad.rules.decompositions.{name}" for name in words("cholesky_
 #: rows of which an argument is a function of the others, so that their partials are total: tested by the ufuncs that they are parts of
 ELSEWHERE |= {f"dualad.rules.stable.{name}" for name in words("cosine sech_squared exp_of_expm1")}
 
+#: a row that says how an array lies in memory: tested by ``ravel`` and ``reshape`` under jit
+ELSEWHERE |= {"dualad.rules.memory.arranged"}
+
 #: rows of packages imported late: see test_special and test_more
 with contextlib.suppress(ImportError):
     import scipy.special  # noqa: F401

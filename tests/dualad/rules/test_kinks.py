@@ -380,3 +380,17 @@ def test_second_derivatives_of_determinants_of_singular_matrices(n):
             np.testing.assert_allclose(verb(np.linalg.det)(a), second_minors(a), atol=1e-12)
     if n < 4:
         np.testing.assert_allclose(hessian(jit(np.linalg.det))(singular), second_minors(singular), atol=1e-12)
+
+
+def test_first_derivatives_of_determinants_whose_size_leaves_the_range():
+    """Elements of very different sizes: powers of the largest overflow where the determinant and its gradient do not."""
+    for n, corner, dtype in ((3, 1e14, np.float32), (12, 1e30, float), (16, 1e3, np.float32)):
+        a = np.eye(n, dtype=dtype)
+        a[0, 1] = corner
+        expected = np.eye(n)
+        expected[1, 0] = -corner
+        for verb in (gradient, grad):
+            np.testing.assert_allclose(verb(np.linalg.det)(a), expected)
+    for f in (np.linalg.det, jit(np.linalg.det)):
+        assert hessian(f)(np.array([[0.0]])).tolist() == [[[[0.0]]]]
+        assert jit(hessian(f))(np.array([[0.0]])).tolist() == [[[[0.0]]]]
