@@ -8,6 +8,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from operator import is_
+from struct import Struct
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 
 import numpy as np
@@ -18,6 +19,7 @@ __all__ = ["Watch"]
 
 LONG, LONGEST = 100, 100_000  # containers whose elements are compared at once, and those that are not looked at
 SMALL = 2**16  # bytes of an array that is compared at once
+BITS = Struct("dd").pack
 ATOMS = (float, int, bool, complex, str, bytes, type(None))
 ABSENT = object()  # what a place holds that holds nothing
 MAPPINGS, SEQUENCES, SETS = (dict, OrderedDict, defaultdict, Counter), (list, deque), (set, frozenset)
@@ -61,7 +63,7 @@ class Watch:
                 now = get(key)
             except (LookupError, AttributeError, ValueError):
                 now = ABSENT
-            if now is not held and not (type(now) is type(held) and type(now) in ATOMS and now == held):
+            if now is not held and not same(now, held):
                 return False
         return all(same_bits(array, copy) for array, copy in self.arrays)
 
@@ -121,6 +123,8 @@ class Watch:
             return
         if kind not in SETS and len(value) <= LONG:
             self.places.append((len, value, len(value)))
+            if kind in MAPPINGS:  # whose order counts, too
+                self.places.append((partial(same_order, list(value)), value, True))
             get = partial(without_default, value) if hasattr(kind, "__missing__") else value.__getitem__
             for key in list(value) if kind in MAPPINGS else range(len(value)):
                 self.place(get, key, names)
@@ -221,11 +225,25 @@ def parts_of(container):
 
 
 def same_parts(now, held):
-    """Return whether containers hold the same: objects that are identical, or equal numbers and texts of one type."""
-    return len(now) == len(held) and (
-        all(map(is_, now, held))
-        or all(a is b or (type(a) is type(b) and type(a) in ATOMS and a == b) for a, b in zip(now, held, strict=True))
-    )
+    """Return whether containers hold the same: objects that are identical, or the same numbers and texts."""
+    return len(now) == len(held) and (all(map(is_, now, held)) or all(a is b or same(a, b) for a, b in zip(now, held, strict=True)))
+
+
+def same_order(keys, mapping):
+    """Return whether the first keys of a mapping are these."""
+    return all(map(is_, mapping, keys)) or same_parts(list(mapping)[: len(keys)], keys)
+
+
+def same(now, held):
+    """Return whether numbers or texts are of one type and equal: floats bit for bit, so the sign of zero counts and NaN equals itself."""
+    kind = type(now)
+    if kind is not type(held) or kind not in ATOMS:
+        return False
+    if kind is float:
+        return BITS(now, 0.0) == BITS(held, 0.0)
+    if kind is complex:
+        return BITS(now.real, now.imag) == BITS(held.real, held.imag)
+    return now == held
 
 
 def installed(value):
@@ -246,7 +264,7 @@ def holds(place):
         now = get(key)
     except (LookupError, AttributeError, ValueError):
         now = ABSENT
-    return now is held or (type(now) is type(held) and type(now) in ATOMS and now == held)
+    return now is held or same(now, held)
 
 
 def same_bits(array, copy):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, namedtuple
+from collections import Counter, OrderedDict, defaultdict, namedtuple
+from functools import partial
 
 import numpy as np
 import optree
@@ -212,3 +213,32 @@ def test_variables_that_are_not_bound_are_watched():
         return f
 
     assert make()(1.0) == 3.0
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, Counter, partial(defaultdict, float)])
+@pytest.mark.parametrize("length", [2, 200])
+def test_the_order_of_mappings_is_watched(kind, length):
+    mapping = kind(dict.fromkeys(range(length), 0.0), a=2.0)
+    last = jit(lambda x: x * list(mapping.values())[-1])
+    assert last(1.0) == 2.0
+    mapping[0] = mapping.pop(0)
+    assert last(1.0) == 0.0
+    before = list(last.entries.values())
+    mapping[float("0")] = float("0")  # equal keys stay, and equal values are the same
+    assert last(1.0) == 0.0 and list(last.entries.values()) == before
+
+
+@pytest.mark.parametrize("length", [1, 200])
+def test_numbers_outside_are_compared_bit_by_bit(length):
+    numbers = [0.0] * length
+    sign = jit(lambda x: np.copysign(x, numbers[0].real) + np.copysign(x, numbers[0].imag))
+    for v, expected in ((0.0, 2.0), (-0.0, 0.0), (complex(-0.0, 0.0), 0.0), (complex(-0.0, -0.0), -2.0), (0j, 2.0)):
+        numbers[0] = v
+        assert sign(1.0) == expected
+    for v in (float("nan"), complex(float("nan"), -0.0)):
+        numbers[0] = v
+        sign(1.0)
+        before = list(sign.entries.values())
+        numbers[0] = v + 0.0 if type(v) is float else complex(v.real, -0.0)  # another object of the same bits
+        sign(1.0)
+        assert numbers[0] is not v and list(sign.entries.values()) == before
