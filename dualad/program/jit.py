@@ -339,10 +339,18 @@ class Table(np.ndarray):
 
     def take(self, indices, *args, **kwargs):
         symbol = highest((indices,), deep=True)
-        return np.asarray(self).take(indices, *args, **kwargs) if symbol is None else symbol.level.lift(self).take(indices, *args, **kwargs)
+        return super().take(indices, *args, **kwargs) if symbol is None else symbol.level.lift(self).take(indices, *args, **kwargs)
 
     def __array_wrap__(self, array, context=None, return_scalar=False):
         return array[()] if return_scalar else array.view(Table)
+
+    def __array_function__(self, fn, types, args, kwargs):
+        symbol = highest((*args, *kwargs.values()), deep=True)
+        if symbol is not None and type(symbol) not in types:  # NumPy does not ask the indices of np.take
+            args, kwargs = optree.tree_map(lambda leaf: symbol.level.lift(leaf) if type(leaf) is Table else leaf, (args, kwargs))
+            return fn(*args, **kwargs)
+        result = super().__array_function__(fn, types, args, kwargs)
+        return optree.tree_map(lambda leaf: leaf.view(Table) if type(leaf) is np.ndarray else leaf, result)
 
 
 def with_symbols(f, tracing, known=None):

@@ -410,6 +410,7 @@ class Symbol(Traced):
             raise self._needed(
                 f"a plain array of {np.dtype(dtype)} is asked (np.asarray, or an assignment into a plain array)",
                 "make the array with np.zeros_like(x, shape=...) or np.array(a, like=x) of a traced array x, or use np.stack([...])",
+                indexed=self.dtype.kind in "biu",  # np.take of a plain array
             )
         if self.dtype.kind in "biu":
             raise self._needed(

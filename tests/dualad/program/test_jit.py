@@ -697,6 +697,11 @@ def test_in_a_chain():
         np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
+def test_an_array_outside_is_taken_from_at_a_traced_integer():
+    f = jit(lambda k: np.take(TABLE[1], k) + TABLE[2].take(k))
+    assert [f(k) for k in range(3)] == [12.0, 14.0, 16.0]
+
+
 def test_an_array_outside_is_indexed_by_a_traced_integer():
     forcing = np.arange(12.0).reshape(3, 4)
 
@@ -737,7 +742,25 @@ def indexed(x):
     )
 
 
-@pytest.mark.parametrize("f", [lambda x: interpolated(np.sin(np.arange(8.0) * x[0]), x / 2.0), lambda x: indexed(x[:4])])
+def made_of_tables(x):
+    """Arrays that NumPy's functions make of others."""
+    j = np.argmax(x)
+    q, r = np.linalg.qr(TABLE[:, :3] + np.eye(3))
+    return x[0] * np.stack(
+        [
+            np.concatenate((KNOTS, KNOTS))[j],
+            np.where(KNOTS > 0.5, KNOTS, 0.0)[j],
+            np.stack((KNOTS, KNOTS))[1, j],
+            np.outer(KNOTS, KNOTS)[j, 1],
+            np.einsum("i,i->i", KNOTS, KNOTS)[j],
+            np.split(np.tile(KNOTS, 2), 2)[1][j],
+            np.take(KNOTS, j) + np.take(TABLE, indices=j % 3, axis=0)[0],
+            KNOTS.take([1, 2, 3])[j % 3] + (q @ r)[j % 3, 1],
+        ]
+    )
+
+
+@pytest.mark.parametrize("f", [lambda x: interpolated(np.sin(np.arange(8.0) * x[0]), x / 2.0), lambda x: indexed(x[:4]), made_of_tables])
 def test_an_array_outside_that_is_indexed_by_a_traced_integer_is_a_plain_one_besides(f):
     for x in (X, X[::-1].copy()):
         got, expected = jit(f, backend="numpy")(x), f(x)
