@@ -103,9 +103,10 @@ def jit(
     Notes
     -----
     Arguments are never written: where `f` assigns to an argument's elements, it assigns to a copy, and results share no memory with
-    arguments. What `f` reads from variables outside is compiled in, and checked at each call: a change traces again. Printing and
-    other effects happen while tracing, twice. No floating-point warnings are given. With numba, Python floats divide and are raised to
-    powers as NumPy's: ``1.0 / 0.0`` is inf, and a root of a negative number NaN.
+    arguments. What `f` reads from variables outside is compiled in, and checked at each call: a change traces again (of containers
+    of more than 5000 elements, one of the length). Printing and other effects happen while tracing, twice. No floating-point warnings
+    are given. With numba, Python floats divide and are raised to powers as NumPy's: ``1.0 / 0.0`` is inf, and a root of a negative
+    number NaN.
     """
     if f is None:
         options: dict[str, Any] = {"backend": backend, "cache_size": cache_size, "threads": threads}

@@ -15,9 +15,9 @@ import numpy as np
 
 from .impure import ELSEWHERE, generators_of
 
-__all__ = ["Watch"]
+__all__ = ["LONGEST", "Watch"]
 
-LONG, LONGEST = 100, 100_000  # containers whose elements are compared at once, and those that are not looked at
+LONG, LONGEST = 100, 5000  # containers whose elements are compared at once, and those of which the length alone is looked at
 SMALL = 2**16  # bytes of an array that is compared at once
 BITS = Struct("dd").pack
 ATOMS = (float, int, bool, complex, str, bytes, type(None))
@@ -118,11 +118,11 @@ class Watch:
             self.attributes(value, names)
 
     def container(self, value, kind, names):
-        """Watch the elements of a container: one by one, or of a long one at once."""
+        """Watch the elements of a container: one by one, of a long one at once, of a very long one how many there are."""
+        self.places.append((len, value, len(value)))
         if len(value) > LONGEST:
             return
         if kind not in SETS and len(value) <= LONG:
-            self.places.append((len, value, len(value)))
             if kind in MAPPINGS:  # whose order counts, too
                 self.places.append((partial(same_order, list(value)), value, True))
             get = partial(without_default, value) if hasattr(kind, "__missing__") else value.__getitem__

@@ -11,6 +11,7 @@ import pytest
 
 from dualad import jit, jvp
 from dualad.program.guards import MISS
+from dualad.program.watch import LONGEST
 
 Point = namedtuple("Point", "x y")
 X = np.arange(6.0)
@@ -242,3 +243,18 @@ def test_numbers_outside_are_compared_bit_by_bit(length):
         numbers[0] = v + 0.0 if type(v) is float else complex(v.real, -0.0)  # another object of the same bits
         sign(1.0)
         assert numbers[0] is not v and list(sign.entries.values()) == before
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_of_very_long_containers_the_length_is_watched(mapped):
+    longest, longer = (dict.fromkeys(range(n), 1.0) if mapped else [1.0] * n for n in (LONGEST, LONGEST + 1))
+    f, g = jit(lambda x: x * longest[3] + len(longest)), jit(lambda x: x * longer[3] + len(longer))
+    assert (f(1.0), g(1.0)) == (LONGEST + 1.0, LONGEST + 2.0)
+    longest[3] = longer[3] = 2.0
+    assert (f(1.0), g(1.0)) == (LONGEST + 2.0, LONGEST + 2.0), "as the documentation says"
+    longer.update({-1: 0.0}) if mapped else longer.append(0.0)
+    assert g(1.0) == LONGEST + 4.0
+    longer[3] = 3.0
+    g.cache_clear()
+    assert g(1.0) == LONGEST + 5.0
+    assert LONGEST == 5000, "which docs/pages/compiling.md, README.md and `jit` name"
