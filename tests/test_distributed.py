@@ -149,7 +149,7 @@ def test_a_gradient_of_twice_the_memory_of_a_worker(tmp_path):
     import dask
     import dask.array as da
 
-    limit, n = 200_000_000, 50_000_000
+    limit, n = 300_000_000, 75_000_000  # the worker takes 140-150 MB, half of it before it begins
     assert 8 * n == 2 * limit
     f = lambda x: np.sum(np.sin(x) * x) + np.mean(x)
 
@@ -164,7 +164,7 @@ def test_a_gradient_of_twice_the_memory_of_a_worker(tmp_path):
         distributed.LocalCluster(host="127.0.0.1", memory_limit=limit, **options) as cluster,
         distributed.Client(cluster),
     ):
-        x = da.arange(n, chunks=2_000_000, dtype=float) / n
+        x = da.arange(n, chunks=1_000_000, dtype=float) / n
         g = grad(f)(x)
         assert g.nbytes == 2 * limit and g.chunks == x.chunks
         expected = x.map_blocks(lambda x: np.sin(x) + x * np.cos(x) + 1.0 / n)
