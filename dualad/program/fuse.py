@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from .forms import Along, Buffer, Call, Computed, Fill, Index, Made, Map, Node, Pieces, Reduce, Scan, Scatter
 from .lower import lower
-from .maps import ANGLES
 from .moves import is_element, transpose
 from .program import Program, Value, values_in
 from .pull import compose, guard, start
@@ -420,17 +419,13 @@ def adds(plan, node):
     if any(other is node for root in home for other, *_ in stored_reads(root, plan.stored)):
         return False
     called = {memory_of(operand) for step in plan.steps if not isinstance(step, Part) for operand in step.form.operands}
-    return node not in called and not any(map(is_angle, inlined(nest, plan.stored)))
+    angles = (isinstance(inner.form, Map) and inner.form.scalar.of_angle for inner in inlined(nest, plan.stored))  # are emitted twice
+    return node not in called and not any(angles)
 
 
 def inlined(nest, stored):
     """Return the nodes that the loops of a nest compute."""
     return reachable(nest.roots, lambda node: [x for x in operands(node) if x not in stored and not given(x)])
-
-
-def is_angle(node):
-    """Return whether a node is a function of an angle."""
-    return isinstance(node.form, Map) and node.form.scalar.template.partition("(")[0] in ANGLES
 
 
 def is_product(root):

@@ -11,7 +11,7 @@ from ..rules.shapes import clamp, select
 from ..rules.stable import cosine, exp_of_expm1, one_minus_square, root_above_one, sech_squared, turn
 from ..rules.ufuncs import fmax_share, larger_share, softmax_share
 
-__all__ = ["ANGLES", "CHOOSES", "COMPLEX", "EXACT", "IMAGINARY", "INTEGERS", "MAPS", "REAL_PART", "Scalar", "resolved"]
+__all__ = ["CHOOSES", "COMPLEX", "EXACT", "IMAGINARY", "INTEGERS", "MAPS", "REAL_PART", "Scalar", "resolved"]
 
 
 class Scalar:
@@ -30,6 +30,11 @@ class Scalar:
 
     def __init__(self, template, cost=1, kinds="f", wide=False, booleans=None):
         self.template, self.cost, self.kinds, self.wide, self.booleans = template, cost, kinds, wide, booleans
+
+    @property
+    def of_angle(self):
+        """Whether it is a function of an angle, which may be too large for `kernels`, so that its loops are emitted twice."""
+        return self.template.partition("(")[0] in ("sin", "cos", "tan")
 
 
 def named(name, count, cost=1, kinds="f", wide=False):
@@ -171,8 +176,6 @@ CHOOSES = {
     np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.sign, np.heaviside, np.floor, np.ceil, np.trunc,
     np.rint, np.remainder, np.fmod, np.floor_divide, np.copysign, np.signbit, larger_share, fmax_share, ratio, cosine, discretize,
 }  # fmt: skip
-#: the functions of angles, which may be too large for `kernels`: their loops are emitted twice
-ANGLES = ("sin", "cos", "tan")
 LOGICAL = {np.logical_and, np.logical_or, np.logical_xor, np.logical_not}
 BOOL = np.dtype(bool)
 

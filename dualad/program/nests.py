@@ -15,7 +15,7 @@ import numpy as np
 
 from .forms import Along, Node, Reduce
 from .fuse import MOST_TOGETHER, reachable
-from .maps import ANGLES, MAPS
+from .maps import MAPS
 from .pull import Expression
 
 __all__ = [
@@ -210,7 +210,7 @@ def repeats(expression):
 
 def is_angle(expression):
     """Return whether an expression is a function of an angle, which may be too large for `kernels`."""
-    return expression.kind == "map" and expression.what.template.partition("(")[0] in ANGLES
+    return expression.kind == "map" and expression.what.of_angle
 
 
 def below(targets):

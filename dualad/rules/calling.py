@@ -61,7 +61,7 @@ def fitted(row, rule, lead):
     if not own:
         return rule
     most = sum(p.kind in PLACES for p in own) - lead
-    places = [p.name for p in signature(row.fn).parameters.values() if p.kind in PLACES]
+    places = places_of(row.fn)
     words = [p.name for p in signature(row.fn).parameters.values() if p.kind is p.KEYWORD_ONLY]
     lacking = [] if inspect.Parameter.VAR_POSITIONAL in kinds else places[most:]
     known = words if inspect.Parameter.VAR_KEYWORD in kinds else [p.name for p in own if p.kind not in VARIADIC]
@@ -77,15 +77,24 @@ def positional_count(fn) -> int:
     """Return how many positional arguments a function takes; of one that takes any number those that it names."""
     if isinstance(fn, np.ufunc):
         return fn.nin
-    return sum(p.kind in PLACES for p in signature(fn).parameters.values())
+    return len(places_of(fn))
+
+
+def places_of(fn) -> list[str]:
+    """Return the names of the arguments of a function that have a place."""
+    return [name for name, p in signature(fn).parameters.items() if p.kind in PLACES]
+
+
+def is_numpys(fn) -> bool:
+    """Return whether a function is an array function of NumPy's."""
+    return not isinstance(fn, np.ufunc) and str(getattr(fn, "__module__", "")).startswith("numpy")
 
 
 def dtype_position(fn) -> int | None:
     """Return where an array function of NumPy's takes its argument ``dtype``, None if it has none."""
-    if isinstance(fn, np.ufunc) or not str(getattr(fn, "__module__", "")).startswith("numpy"):
+    if not is_numpys(fn):
         return None
-    parameters = signature(fn).parameters
-    places = [name for name, p in parameters.items() if p.kind in PLACES]
+    parameters, places = signature(fn).parameters, places_of(fn)
     if "dtype" in places:
         return places.index("dtype")
     named = not parameters or "dtype" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -94,9 +103,9 @@ def dtype_position(fn) -> int | None:
 
 def out_position(fn) -> int | None:
     """Return where an array function of NumPy's takes its argument ``out``, None where it has no place for it."""
-    if isinstance(fn, np.ufunc) or not str(getattr(fn, "__module__", "")).startswith("numpy"):
+    if not is_numpys(fn):
         return None
-    places = [name for name, p in signature(fn).parameters.items() if p.kind in PLACES]
+    places = places_of(fn)
     return places.index("out") if "out" in places else UNSIGNED.get(fn)
 
 
@@ -120,14 +129,14 @@ def names_from(fn, place):
 
 def required_count(fn) -> int:
     """Return how many arguments of an array function of NumPy's have a place and no default."""
-    if isinstance(fn, np.ufunc) or not str(getattr(fn, "__module__", "")).startswith("numpy"):
+    if not is_numpys(fn):
         return 0
     return sum(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in signature(fn).parameters.values())
 
 
 def placed(fn, args, kwargs):
     """Return a call with the arguments that stand first in their places, where they were given by keyword."""
-    names, args, kwargs = [name for name, p in signature(fn).parameters.items() if p.kind in PLACES], list(args), dict(kwargs)
+    names, args, kwargs = places_of(fn), list(args), dict(kwargs)
     while len(args) < len(names) and names[len(args)] in kwargs:
         args.append(kwargs.pop(names[len(args)]))
     return tuple(args), kwargs
