@@ -94,7 +94,7 @@ def jvp(
             )
         if not isinstance(primals, tuple):
             primals, tangents = tuple(primals), tuple(tangents)
-        return along(f, primals, tangents, nan_safe, has_aux)
+        return along(f, primals, tangents, nan_safe, has_aux, "jvp", None)
     except Exception as error:
         trim(error)
         raise
@@ -204,7 +204,7 @@ def value_and_derivative(f: Callable[..., Any], *, nan_safe: bool = False, has_a
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
 
-def along(f, primals, tangents, nan_safe, has_aux, where="jvp", names=None):
+def along(f, primals, tangents, nan_safe, has_aux, where, names):
     """Return what `jvp` does, in which errors name the verb `where`, and the two arguments of a verb that has them by `names`."""
     x, v = ("primals", "tangents") if names is None else ((names[0],), (names[1],))
     leaves, structure = flatten_arguments(primals, where, x)
@@ -216,8 +216,9 @@ def along(f, primals, tangents, nan_safe, has_aux, where="jvp", names=None):
         raise TypeError(f"{where}: {' and '.join(names or (x, v))} differ in structure: {structure} and {other}")
     python_scalars, weak = scalar_kinds(primals)
     with Level(None, nan_safe, weak) as level:
-        pairs = zip(leaves, directions, strict=True)
-        duals = [make_dual(leaf, direction_for(leaf, direction, where, names or NOUNS), level) for leaf, direction in pairs]
+        duals = []
+        for leaf, direction in zip(leaves, directions, strict=True):  # no comprehension, which would be one more call
+            duals.append(make_dual(leaf, direction_for(leaf, direction, where, names), level))
         out, aux = take_aux(f(*unflatten_arguments(structure, duals)), has_aux, where)
         outs, out_structure = flatten_output(out, where)
         values, pushed = [], []
@@ -236,22 +237,24 @@ def along(f, primals, tangents, nan_safe, has_aux, where="jvp", names=None):
     return (*result, aux) if has_aux else result
 
 
+NOUNS = "its primal", "a tangent"
+
+
 def tangent_of(f, nan_safe):
     return lambda x: along(f, (x,), (1.0,), nan_safe, False, "derivative", ("x", "the direction"))[1]
 
 
-NOUNS = "its primal", "a tangent"
-
-
-def direction_for(leaf, direction, where, nouns=NOUNS):
-    """Return a direction in the dtype of its primal; one of another shape raises."""
+def direction_for(leaf, direction, where, names=None):
+    """Return a direction in the dtype of its primal; one of another shape raises, and calls the two by `names`."""
     if type(direction) is np.ndarray is type(leaf) and direction.dtype is leaf.dtype and direction.shape == leaf.shape:
         return direction
     if shape_of(leaf) != shape_of(direction):
-        raise ValueError(f"{where}: {nouns[1]} has shape {shape_of(direction)}, {nouns[0]} {shape_of(leaf)}: they must be equal")
+        x, v = names or NOUNS
+        raise ValueError(f"{where}: {v} has shape {shape_of(direction)}, {x} {shape_of(leaf)}: they must be equal")
     dtype, now = dtype_of(leaf), dtype_of(direction)
     if dtype.kind != "c" and now.kind == "c":
-        raise TypeError(f"{where}: {nouns[1]} is complex and {nouns[0]} real: give {nouns[0]} a complex dtype")
+        x, v = names or NOUNS
+        raise TypeError(f"{where}: {v} is complex and {x} real: give {x} a complex dtype")
     if type(leaf) is Lazy:
         direction = like_chunks(direction, leaf)
     if type(leaf) is np.ndarray and not isinstance(direction, np.ndarray | Handle):  # a 0-d array and a number
