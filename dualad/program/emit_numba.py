@@ -48,14 +48,14 @@ import numpy as np
 from numba import njit
 
 from dualad.program.kernels import (
-    LARGEST_ANGLE, OPTIONS, any_cos, any_sin, any_tan, arctan, cbrt, choose, cos, cosh, exp, expm1, log, log1p, multiply_add, sin, sinh,
-    tan, tanh,
+    LARGEST_ANGLE, OPTIONS, any_cos, any_sin, any_tan, arctan, cbrt, choose, cos, cosh, exp, expm1, log, log1p, multiply_add,
+    sech_squared, sin, sinh, tan, tanh,
 )
 from dualad.program.scalars import (
     at_least_inside, clip, complex_magnitude, complex_quotient, complex_reciprocal, complex_turn, exact_absolute, exact_difference,
     exact_power, exact_product, exact_quotient, exact_remainder, exact_sum, exp_of_expm1, floor_divide, fmax, fmax_share, fmin,
     heaviside, is_finite, is_infinite, larger_share, maximum, minimum, plus, plus_product, ratio, remainder, root_above_one,
-    sech_squared, sign, softmax_share, strong_multiply, times, turn,
+    sign, softmax_share, strong_multiply, times, turn,
 )
 '''
 

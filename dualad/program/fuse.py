@@ -29,6 +29,8 @@ CHEAP = 3
 LARGEST = 1500
 #: arrays of more elements are not cut for the sake of one
 CUT = 256
+#: arrays of at most so many elements are read from the processor's cache
+NEAR = 1 << 15
 #: roots that share a nest at most
 MOST_ROOTS = 24
 
@@ -170,7 +172,17 @@ def roots_of(order, outputs):
         if chosen == stored:
             break
         stored = chosen
-    return stored
+    return stored | companions(order, stored)
+
+
+def companions(order, stored):
+    """Return the functions that share most of their work with a stored one of the same argument: they are computed in its loops."""
+    shared = {(node.form.scalar.family, node.form.operands[0]) for node in stored if isinstance(node.form, Map) and node.form.scalar.family}
+    return {
+        node
+        for node in order
+        if isinstance(node.form, Map) and SMALL < node.size <= NEAR and (node.form.scalar.family, node.form.operands[0]) in shared
+    }
 
 
 def costs(order, stored):

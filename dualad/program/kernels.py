@@ -121,7 +121,7 @@ TWO_OVER_PI = float.fromhex("0x1.45f306dc9c883p-1")
 HALF_PI_1, HALF_PI_2, HALF_PI_3 = map(float.fromhex, ("0x1.921fb54442d18p+0", "0x1.1a62633145c07p-54", "-0x1.f1976b7ed8fbcp-110"))
 ONE_OVER_LN2 = float.fromhex("0x1.71547652b82fep+0")
 LN2_1, LN2_2 = map(float.fromhex, ("0x1.62e42fee00000p-1", "0x1.a39ef35793c76p-33"))  # integers times the first are exact
-QUARTER_LN2 = 0.1732  # not more, so that 0 is reduced to 0
+MIDDLE = 0.1267  # of the reduced arguments of tanh: 0 is reduced to 0, and no sum of parts of them cancels
 SIGN = -(2**63)
 MAGNITUDE = 2**63 - 1
 
@@ -142,8 +142,8 @@ SINH_TAIL = polynomial(0.16666666666666666, 0.0083333333333333, 0.00019841269841
 ARCTAN_TAIL = polynomial(-0.33333333333333326, 0.19999999999991808, -0.14285714284138548, 0.11111110992107442,
                          -0.09090904431950379, 0.07692199578418754, -0.06665065712996017, 0.058665909514914426,
                          -0.05157959734284481, 0.04284875446995652, -0.028974948859174426, 0.011168198407712276)
-COTH_TAIL = polynomial(0.3333333333333333, -0.02222222222222145, 0.002116402116299248, -0.0002116402065036944, 2.1377676912077357e-05,
-                       -2.162908224075038e-06, 2.1014078790625688e-07)
+COTH_TAIL = polynomial(0.33333333333333326, -0.022222222222177547, 0.0021164021106163406, -0.00021163993743596272,
+                       2.1371918191602404e-05, -2.106100569745895e-06)
 CBRT_START = polynomial(0.3584644703728105, 1.4364409701740684, -1.7007333757609258, 1.3775197393596412, -0.4798018270427515)
 # fmt: on
 
@@ -225,24 +225,36 @@ def expm1(x):
 
 
 @njit(**OPTIONS)
-def tanh(x):
-    """Return ((1 - s) c + (1 + s) r) / ((1 + s) c + (1 - s) r) for abs(x) = k * log(2) / 2 + r, s = 2**-k, and c = r / tanh(r)."""
+def reduced_tanh(x):
+    """Return k, s = 2**-k (at least 2**-1000), r and c with abs(x) = k * log(2) / 2 + r and c = r / tanh(r) - 1."""
     a = abs(x)
-    a = choose(a > 20.0, 20.0, a)
-    shifted = fma(a - QUARTER_LN2, -2.0 * ONE_OVER_LN2, ROUND)  # r is not negative, so that no sum below cancels
+    a = choose(a > 400.0, 400.0, a)
+    shifted = fma(a - MIDDLE, -2.0 * ONE_OVER_LN2, ROUND)
     k = shifted - ROUND
     r = fma(k, 0.5 * LN2_2, fma(k, 0.5 * LN2_1, a))
     z = r * r
-    c = z * COTH_TAIL(z)  # less 1
-    s = from_bits((bits(shifted) + 1023) << 52)
+    return -k, from_bits((bits(choose(shifted < ROUND - 1000.0, ROUND - 1000.0, shifted)) + 1023) << 52), r, z * COTH_TAIL(z)
+
+
+@njit(**OPTIONS)
+def tanh(x):
+    """Return ((1 - s) (1 + c) + (1 + s) r) / ((1 + s) (1 + c) + (1 - s) r), see `reduced_tanh`."""
+    _, s, r, c = reduced_tanh(x)
     small, large = 1.0 - s, 1.0 + s
-    top, bottom = fma(r, large, c * small), fma(r, small, c * large)
-    high, low = two_sum(small, top)
-    whole = large + bottom
-    rest = (s - (whole - 1.0)) + bottom  # with what 1 + s has lost
-    inverse = 1.0 / whole
-    q = high * inverse
-    return with_sign_of(fma(fma(-q, rest, fma(-q, whole, high) + low), inverse, q), x)
+    inverse = 1.0 / fma(c, large, fma(r, small, large))
+    q = fma(c, small, fma(r, large, small)) * inverse
+    first = fma(-s, q, small - q)  # exact; with it, the rest that q leaves: its rounding counts in the factor of r alone
+    rest = fma(c, first, fma(r, fma(-q, small, large), first))
+    return with_sign_of(fma(rest, inverse, q), x)
+
+
+@njit(**OPTIONS)
+def sech_squared(x, t):
+    """Return 1 - t**2 for t = tanh(x), by the first steps of `tanh`, so that both in one loop take hardly more than one."""
+    k, s, r, c = reduced_tanh(x)
+    inverse = 1.0 / fma(c, 1.0 + s, fma(r, 1.0 - s, 1.0 + s))
+    beyond = from_bits((bits(choose(k > 1000.0, ROUND - (k - 1000.0), ROUND)) + 1023) << 52)
+    return 4.0 * (((1.0 + c) - r) * inverse * (((1.0 + c) + r) * inverse) * s) * beyond
 
 
 @njit(**OPTIONS)

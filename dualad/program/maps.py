@@ -32,14 +32,21 @@ class Scalar:
         self.template, self.cost, self.kinds, self.wide, self.booleans = template, cost, kinds, wide, booleans
 
     @property
+    def family(self):
+        """The name of the functions in `kernels` that share most of their work with this one; None of most functions."""
+        return FAMILIES.get(self.template.partition("(")[0])
+
+    @property
     def of_angle(self):
         """Whether it is a function of an angle, which may be too large for `kernels`, so that its loops are emitted twice."""
-        return self.template.partition("(")[0] in ("sin", "cos", "tan")
+        return self.family == "angle"
 
 
 def named(name, count, cost=1, kinds="f", wide=False):
     return Scalar(f"{name}({', '.join(f'{{{i}}}' for i in range(count))})", cost, kinds, wide)
 
+
+FAMILIES = {"sin": "angle", "cos": "angle", "tan": "angle", "sinh": "exp", "cosh": "exp", "tanh": "tanh", "sech_squared": "tanh"}
 
 ANY = "fiubc"
 REAL = "fiub"

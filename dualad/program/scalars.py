@@ -188,12 +188,6 @@ def root_above_one(x):
 
 
 @njit(**OPTIONS)
-def sech_squared(x, t):
-    e = exp(-2.0 * abs(x))
-    return 4.0 * e / ((1.0 + e) * (1.0 + e))
-
-
-@njit(**OPTIONS)
 def exp_of_expm1(x, e):
     return choose(e + 1.0 < 0.01, exp(x), e + 1.0)
 
