@@ -1,5 +1,6 @@
 """Blocks of compiled steps: how many are one action of the schedule, and how many states are saved between blocks."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from .schedules import CTZ, Mixed, Revolve, Schedule, StoreAll, advances, ctz
@@ -9,7 +10,10 @@ __all__ = ["BUDGET", "IN_USE", "Blocks", "blocks_of"]
 
 BUDGET = 256 << 10  # bytes of the states inside of a block and between blocks, where nothing is said
 IN_USE = 6  # states besides: x_0, x_N, the working state and the buffer that changes places with it, two cotangents
+SCHEDULES = (CTZ, Mixed, Revolve, StoreAll)  # values, so that what was chosen once is known
 CALL_SECONDS = 5e-6  # what an action costs in Python
+BESIDE = 3  # states between a few blocks
+AT_ONCE = 0.05  # seconds of steps that are kept in one call, in which Ctrl-C is not heard
 
 
 class Blocks(NamedTuple):
@@ -18,7 +22,7 @@ class Blocks(NamedTuple):
     Attributes
     ----------
     size : int
-        Steps of a block.
+        Steps of a block; one at an end has what is left.
     schedule : Schedule
         Of blocks.
     reason : str
@@ -74,6 +78,22 @@ def blocks_of(
     >>> print(blocks_of(1_000_000, 24).reason)
     262 kB hold 10,922 states of 24 B: 123 blocks of 8,131 compiled steps, 123 states between them saved, 2.00 evaluations of every step
     """
+    choose = _chosen if schedule is None or type(schedule) in SCHEDULES else _chosen.__wrapped__
+    return choose(steps, state_bytes, budget, step_seconds, call_seconds, schedule, block, around, recorded)
+
+
+@lru_cache(maxsize=256)
+def _chosen(
+    steps: int | None,
+    state_bytes: int,
+    budget: int | None,
+    step_seconds: float,
+    call_seconds: float,
+    schedule: Schedule | None,
+    block: int | None,
+    around: int,
+    recorded: bool,
+) -> Blocks:
     size = max(state_bytes, 1)
     given = schedule or CTZ()
     if budget is None:
@@ -83,7 +103,7 @@ def blocks_of(
         length = block or max(room // 2, 1)
         return Blocks(length, given, f"blocks of {length:,} compiled steps; the length is not known before")
     best: tuple[float, Blocks] | None = None
-    for length in (min(block, steps),) if block else lengths(steps, room):
+    for length in (min(block, steps),) if block else lengths(steps, room, recorded and min(steps, room) * step_seconds < AT_ONCE):
         count = -(-steps // length)
         left = max(budget - (length - 1) * size, 0) // (size + around)
         slots = max(given.limit(count), 1) if schedule else min(count, max(left, CTZ().limit(count) if block else 0))
@@ -91,8 +111,8 @@ def blocks_of(
             continue
         again = ctz.advances(count) if schedule == CTZ() else advances(count, slots)
         evaluated = (again + 1) * length + steps - count
-        if recorded and (schedule or count > 1):  # where all fit, `Mixed` keeps them in calls that are not so long
-            evaluated -= length - 1
+        if recorded and (schedule or count > 1 or steps * step_seconds < AT_ONCE):  # `Mixed` keeps more in shorter calls
+            evaluated -= length - 1 + (count * length - steps) * (again + 1) // count  # the first block is shorter
         calls, chosen = min(again, 2 * count) + count, schedule or (StoreAll() if slots >= count else Revolve(slots))
         saved = f"{slots:,} states between them saved"
         if recorded and schedule is None and count > 1 and count * length <= room:
@@ -101,22 +121,23 @@ def blocks_of(
         seconds = evaluated * step_seconds + calls * call_seconds
         if best is None or seconds < best[0]:
             if recorded and schedule is None and count == 1:
-                evaluated -= length - 1
-            best = seconds, Blocks(length, chosen, reason(budget, room, size, count, length, saved, evaluated / steps))
+                evaluated = steps
+            best = seconds, Blocks(length, chosen, reason(budget, room, size, steps, count, length, saved, evaluated / steps))
     assert best is not None  # one step in a block always fits
     return best[1]
 
 
-def lengths(steps: int, room: int) -> list[int]:
-    """The lengths that are tried: two in each power of two, or less, for as many blocks of one length."""
+def lengths(steps: int, room: int, longest: bool) -> list[int]:
+    """The lengths that are tried: two in each power of two, or less, for as many blocks of one length; if asked, the longest ones too."""
     most = min(steps, room)
     tried = {int(part * 2**power) for power in range(most.bit_length()) for part in (1, 1.5)}
-    return sorted({-(-steps // -(-steps // length)) for length in {*tried, most} if 1 <= length <= most}) or [1]
+    even = {-(-steps // -(-steps // length)) for length in {*tried, most} if 1 <= length <= most}
+    return sorted(even | {length for length in range(most - BESIDE, most + 1) if longest and length > 0}) or [1]
 
 
-def reason(budget: int, room: int, size: int, count: int, length: int, saved: str, evaluations: float) -> str:
+def reason(budget: int, room: int, size: int, steps: int, count: int, length: int, saved: str, evaluations: float) -> str:
     """What was chosen, in words."""
-    blocks = f"{count:,} blocks of {length:,} compiled steps, {saved}"
+    blocks = f"{count:,} blocks of {'' if count * length - steps < count else 'up to '}{length:,} compiled steps, {saved}"
     if count == 1:
         blocks = f"one block of all {length:,} compiled steps"
     return f"{format_bytes(budget)} hold {room:,} states of {format_bytes(size)}: {blocks}, {evaluations:.2f} evaluations of every step"

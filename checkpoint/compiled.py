@@ -105,6 +105,8 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
         recorded=recorded,
     )
     link.keeps_last = recorded and until is None and link.blocks.size > 1 and not link.blocks.schedule.records
+    if link.keeps_last:
+        link.missing = -steps % link.blocks.size
     if not link.blocks.schedule.records and not link.keeps_last:
         link.reversal = None  # its arrays are made again for the reverse sweep
     link.max_steps, stats.reason = max_steps, link.blocks.reason
@@ -174,6 +176,7 @@ class CompiledLink(Link):
         super().__init__(links, tape, below, steps, exact)
         self.steps, self.max_steps, self.pulled, self.reversal = steps, None, 0, None
         self.keeps_last, self.last = False, None
+        self.missing = 0  # steps that the first block has less than the others
         self.rows_made = 0
 
     def compile(self):
@@ -187,8 +190,8 @@ class CompiledLink(Link):
 
     def block(self, j):
         """Return the first step of block j, and the first behind it."""
-        stop = (j + 1) * self.blocks.size
-        return j * self.blocks.size, stop if self.steps is None else min(stop, self.steps)
+        stop = (j + 1) * self.blocks.size - self.missing
+        return max(stop - self.blocks.size, 0), stop if self.steps is None else min(stop, self.steps)
 
     def advance(self, first, last, x):
         """Make the steps of blocks first ... last - 1."""
@@ -207,7 +210,7 @@ class CompiledLink(Link):
     def ends(self, j, x):
         """Return whether the predicate ended the chain before block j."""
         if self.steps is None:
-            k = j * self.blocks.size
+            k, _ = self.block(j)
             k = k if self.max_steps is None else min(k, self.max_steps)
             if self.segments.ends(k, x):
                 self.steps = k
@@ -348,16 +351,15 @@ class CompiledLink(Link):
 
     def parts(self, gs, likes, rows=False):
         """Return cotangents as plain arrays of their own, zeros where there are none, with their tangents at the levels below."""
-        none = lambda like: np.broadcast_to(np.zeros((), dtype_of(like)), np.shape(like))
-        gs = [none(like) if g is None else g for g, like in zip(gs, likes, strict=True)]
         shapes, dtypes = [np.shape(like) for like in likes], [dtype_of(like) for like in likes]
+        gs = [np.zeros((1,) * len(shape), dtype) if g is None else g for g, shape, dtype in zip(gs, shapes, dtypes, strict=True)]
         for peel in self.stepper.all_peels(len(gs), rows):
             gs, dtypes = taken_off(gs, peel), 2 * dtypes
             if peel.level.directions is not None:
                 shapes += [(*shape[:rows], peel.level.directions, *shape[rows:]) for shape in shapes]
             else:
                 shapes += shapes
-        return [np.array(np.broadcast_to(g, shape), dtype, order="C") for g, shape, dtype in zip(gs, shapes, dtypes, strict=True)]
+        return [own_array(g, shape, dtype) for g, shape, dtype in zip(gs, shapes, dtypes, strict=True)]
 
     def count(self):
         """Say in the stats what was done in steps: the sweep has counted blocks."""
@@ -368,3 +370,10 @@ class CompiledLink(Link):
             stats.peak_bytes += (size - 1) * self.stepper.nbytes
         if self.blocks.schedule.records and self.stepper.nbytes:  # a record holds the states of a block
             stats.peak_states = max(stats.peak_states, stats.peak_bytes // self.stepper.nbytes)
+
+
+def own_array(x, shape, dtype):
+    """Return a new array in the order of C that holds what is broadcast to a shape."""
+    array = np.empty(shape, dtype)
+    array[...] = x
+    return array

@@ -254,7 +254,7 @@ def sech_squared(x, t):
     k, s, r, c = reduced_tanh(x)
     inverse = 1.0 / fma(c, 1.0 + s, fma(r, 1.0 - s, 1.0 + s))
     beyond = from_bits((bits(choose(k > 1000.0, ROUND - (k - 1000.0), ROUND)) + 1023) << 52)
-    return 4.0 * (((1.0 + c) - r) * inverse * (((1.0 + c) + r) * inverse) * s) * beyond
+    return 4.0 * (fma(1.0 + c, 1.0 + c, -(r * r)) * (inverse * inverse) * s) * beyond
 
 
 @njit(**OPTIONS)

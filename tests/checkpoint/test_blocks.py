@@ -54,13 +54,18 @@ def test_states_inside_of_the_last_block_are_kept_in_the_first_sweep():
         blocks, plain = (blocks_of(steps, nbytes, schedule=CTZ(), recorded=recorded) for recorded in (True, False))
         evaluations = [float(one.reason.split(", ")[-1].split(" ")[0]) for one in (blocks, plain)]
         assert evaluations[0] <= evaluations[1]
-        assert blocks.size == -(-steps // -(-steps // blocks.size)), "blocks are not of one length"
+        assert plain.size == -(-steps // -(-steps // plain.size)), "blocks are not of one length"
+    chosen = blocks_of(100, 4096, schedule=CTZ(), recorded=True)
+    assert chosen.size == 63 and "64 states of 4.1 kB: 2 blocks of up to 63 compiled steps" in chosen.reason
+    assert "1.36 evaluations" in chosen.reason, "the last block is as long as it may be, and the first one has 37 steps"
+    assert blocks_of(100, 4096, schedule=CTZ(), step_seconds=1e-2, recorded=True).size == 50, "in one call Ctrl-C is not heard"
     assert blocks_of(50, 4096, schedule=CTZ(), recorded=True).reason.startswith("262 kB hold 64 states of 4.1 kB: one block")
 
 
 def test_states_that_all_fit_are_kept_in_the_first_sweep():
-    for steps, budget in ((10**6, 32 << 20), (10**4, None)):
-        blocks = blocks_of(steps, 24, budget, step_seconds=2e-7, recorded=True)
+    assert blocks_of(10**4, 24, step_seconds=2e-7, recorded=True).size == 10**4, "in one call, which takes no longer than a moment"
+    for steps, budget, seconds in ((10**6, 32 << 20, 2e-7), (10**4, None, 1e-5)):
+        blocks = blocks_of(steps, 24, budget, step_seconds=seconds, recorded=True)
         count = ceil(steps / blocks.size)
         assert blocks.schedule == Mixed(count - 1) and count * blocks.size * 24 <= (budget or BUDGET)
         assert "kept in the first sweep" in blocks.reason and f"{(steps + blocks.size - 1) / steps:.2f} evaluations" in blocks.reason

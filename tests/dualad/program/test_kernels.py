@@ -72,6 +72,17 @@ def test_special_arguments_as_in_numpy(name):
     np.testing.assert_array_equal(np.signbit(got)[got == 0], np.signbit(expected)[expected == 0])
 
 
+def test_sech_squared_is_the_derivative_of_tanh_wherever_it_is_not_zero():
+    x = np.concatenate([arguments("tanh"), np.linspace(340.0, 380.0, 400), [0.0, -0.0, 1e308]])
+    got = np.array([kernels.sech_squared(argument, math.tanh(argument)) for argument in x.tolist()])
+    with mpmath.workprec(160):
+        for argument, value in zip(x.tolist(), got.tolist(), strict=True):
+            true = mpmath.sech(mpmath.mpf(argument)) ** 2
+            assert abs(mpmath.mpf(value) - true) <= 8 * math.ulp(float(true)), argument
+    assert got[-3:].tolist() == [1.0, 1.0, 0.0] and math.isnan(kernels.sech_squared(math.nan, math.nan))
+    assert kernels.sech_squared(-math.inf, -1.0) == 0.0
+
+
 def test_cube_of_special_arguments():
     with np.errstate(all="ignore"):
         expected = SPECIAL * SPECIAL * SPECIAL

@@ -7,9 +7,11 @@ import pytest
 from interpreted import interpreted
 from program_examples import EXAMPLES
 
+import checkpoint
 from dualad import jit
+from dualad.program.arguments import Call
 from dualad.program.compiled import BACKENDS
-from dualad.program.forms import Along, runs_of
+from dualad.program.forms import Along, Map, runs_of
 from dualad.program.fuse import Part, plan
 from dualad.program.lower import CALLED, LOWERINGS, lower, lowering_of
 from dualad.program.maps import MAPS
@@ -17,6 +19,7 @@ from dualad.program.program import Program, map_values, updated
 from dualad.program.pull import compose, guard, preimage, start, widened
 from dualad.rules.indexing import getitem, scatter
 from dualad.rules.kinds import ROWS, Abstract
+from dualad.rules.stable import sech_squared
 
 
 def test_every_row_has_a_loop_form_or_a_reason():
@@ -148,6 +151,20 @@ def test_a_dear_value_read_at_several_places_is_stored():
         return len(plan(p).stored) - 1
 
     assert stored(np.exp) == 1 and stored(np.negative) == 0
+
+
+@pytest.mark.parametrize(("n", "together"), [(20, True), (300, False)])
+def test_a_function_stands_in_the_loops_of_the_one_that_it_shares_its_steps_with(n, together):
+    """Of tanh(x), stored for the product, and its derivative, needed behind the product only; large arrays are not sooner read again."""
+    f = jit(checkpoint.grad(lambda x, w: np.sum((np.tanh(x @ w) @ w.T) ** 2)))
+    made = plan(f.entry(Call(f, (np.ones((n, n)), np.ones((n, n))), {})).compiled.program)
+    nests = [
+        [root.form.scalar for root in nest.roots if isinstance(root.form, Map)]
+        for step in made.steps
+        if isinstance(step, Part)
+        for nest in step.nests
+    ]
+    assert [MAPS[sech_squared] in scalars for scalars in nests if MAPS[np.tanh] in scalars] == [together]
 
 
 def test_accumulated_slices_do_not_double():
