@@ -86,9 +86,9 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
     link = CompiledLink(links, tape, below, steps, check)
     link.stepper = stepper = Stepper(links, link.state, link.inputs, link.params, until)
     link.segments = segments = Segments(stepper, steps)
-    held = link.compile()
+    sums = link.compile()
     if budget is not None:
-        budget -= IN_USE * stepper.nbytes + held
+        budget -= IN_USE * stepper.nbytes + link.held(sums)
         if budget < stepper.nbytes:
             raise NotCompiled(f"the budget does not hold {IN_USE + 1} states beside parameters, inputs and outs")
     resume = getattr(storage, "resume", False)
@@ -124,8 +124,6 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
     tape.sweeps = [*getattr(tape, "sweeps", ()), link.sweep]
     final = link.sweep.forward()
     link.turn(final)
-    if link.keeps_last:
-        link.reversal = None
     leaves = put_on(like_leaves(final, stepper.state), stepper.state_peels)
     return entered(link, tape, leaves, link.stacked(), lambda outs: optree.tree_unflatten(stepper.out_structure, outs))
 
@@ -180,11 +178,14 @@ class CompiledLink(Link):
         self.rows_made = 0
 
     def compile(self):
-        """Compile before the first sweep, and measure; return the bytes that the chain holds besides states."""
-        _, sums = self.begin([None] * (len(self.state) + len(self.stepper.base.outputs[1])), 1)
+        """Compile before the first sweep; return arrays for the sums of the cotangents."""
+        return self.begin([None] * (len(self.state) + len(self.stepper.base.outputs[1])), 1)[1]
+
+    def held(self, sums):
+        """Return the bytes that the chain holds besides states."""
         work = [*self.segments.work, *(array for arrays in self.reversal.work for array in arrays)]
         outs = sum(int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize for out in self.stepper.base.outputs[1])
-        return beside(self, outs, self.steps) + total(work) + total(sums) + total(self.reversal.shares)  # as measured
+        return beside(self, outs, self.steps) + total(work) + total(sums) + total(self.reversal.shares)
 
     # --- the first sweep ----------------------------------------------------------------------------------------------------
 
@@ -346,7 +347,8 @@ class CompiledLink(Link):
         e = self.parts([None] * len(self.active_inputs), [self.inputs[i] for i in self.active_inputs], rows=True)
         sums = self.parts([None] * len(self.active), [self.params[i] for i in self.active])
         loops = stepper.pull_loops(self.active_inputs, self.active, self.nan_safe)
-        self.reversal = Reversal(self.segments, loops, d, e, gs, sums, length, self.last)
+        work = loops.work() if self.reversal is None else self.reversal.work
+        self.reversal = Reversal(self.segments, loops, d, e, gs, sums, work, self.last or length)
         return gs, sums
 
     def parts(self, gs, likes, rows=False):

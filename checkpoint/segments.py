@@ -112,15 +112,14 @@ class Segments:
 
 
 class Reversal:
-    """The arrays of one reverse sweep over segments, and its loops called with them."""
+    """The arrays of one reverse sweep over segments, and its loops called with them; `states` are arrays for them, or how many."""
 
-    def __init__(self, segments, loops, out_cotangents, row_cotangents, gs, sums, length, states=None):
-        self.segments, self.loops = segments, loops
+    def __init__(self, segments, loops, out_cotangents, row_cotangents, gs, sums, work, states):
+        self.segments, self.loops, self.work = segments, loops, work
         self.d, self.e = out_cotangents, row_cotangents
         self.spare = [np.empty_like(g) for g in gs]
         self.shares = [np.empty_like(sums[i]) for i in loops.shares]
-        self.states = states or self.buffer(length)
-        self.work = loops.work()
+        self.states = self.buffer(states) if isinstance(states, int) else states
         segments.stepper.compile(loops)
 
     def buffer(self, length):

@@ -126,7 +126,7 @@ SIGN = -(2**63)
 MAGNITUDE = 2**63 - 1
 
 # (sin(x) - x) / x^3, (cos(x) - 1 + x^2 / 2) / x^4 and (sinh(x) - x) / x^3 in x^2; (exp(x) - 1 - x) / x^2 in x;
-# (2 artanh(s) - 2 s) / s^3 in s^2; (arctan(x) - x) / x^3 in x^2; (x coth(x) - 1) / x^2 in x^2; a first cube root
+# (2 artanh(s) - 2 s) / s^3 in s^2; (arctan(x) - x) / x^3 in x^2; (x coth(x) - 1) / x^2 in x^2, in three parts; a first cube root
 # fmt: off
 SIN_TAIL = polynomial(-0.16666666666666666, 0.008333333333330913, -0.00019841269836709782, 2.755731607927478e-06,
                       -2.505112732233254e-08, 1.5917822376056543e-10)
@@ -142,8 +142,9 @@ SINH_TAIL = polynomial(0.16666666666666666, 0.0083333333333333, 0.00019841269841
 ARCTAN_TAIL = polynomial(-0.33333333333333326, 0.19999999999991808, -0.14285714284138548, 0.11111110992107442,
                          -0.09090904431950379, 0.07692199578418754, -0.06665065712996017, 0.058665909514914426,
                          -0.05157959734284481, 0.04284875446995652, -0.028974948859174426, 0.011168198407712276)
-COTH_TAIL = polynomial(0.33333333333333326, -0.022222222222177547, 0.0021164021106163406, -0.00021163993743596272,
-                       2.1371918191602404e-05, -2.106100569745895e-06)
+COTH_1, COTH_2 = 0.33333333333333326, -0.022222222222177547
+COTH_MIDDLE = polynomial(0.0021164021106163406, -0.00021163993743596272)
+COTH_TAIL = polynomial(2.1371918191602404e-05, -2.106100569745895e-06)
 CBRT_START = polynomial(0.3584644703728105, 1.4364409701740684, -1.7007333757609258, 1.3775197393596412, -0.4798018270427515)
 # fmt: on
 
@@ -232,8 +233,10 @@ def reduced_tanh(x):
     shifted = fma(a - MIDDLE, -2.0 * ONE_OVER_LN2, ROUND)
     k = shifted - ROUND
     r = fma(k, 0.5 * LN2_2, fma(k, 0.5 * LN2_1, a))
+    s = from_bits((bits(choose(shifted < ROUND - 1000.0, ROUND - 1000.0, shifted)) + 1023) << 52)
     z = r * r
-    return -k, from_bits((bits(choose(shifted < ROUND - 1000.0, ROUND - 1000.0, shifted)) + 1023) << 52), r, z * COTH_TAIL(z)
+    square = z * z
+    return -k, s, r, fma(z * square, fma(square, COTH_TAIL(z), COTH_MIDDLE(z)), fma(square, COTH_2, COTH_1 * z))
 
 
 @njit(**OPTIONS)
