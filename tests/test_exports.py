@@ -9,6 +9,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 import types
 from pathlib import Path
 
@@ -119,6 +120,11 @@ def test_star_imports_give_all():
         space = {}
         exec(f"from {package.__name__} import *", space)
         assert {name for name in space if not name.startswith("__")} == set(package.__all__)
+
+
+def test_metadata_say_where_the_project_is():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["urls"] and all(url.startswith(f"https://pypi.org/project/{project['name']}/") for url in project["urls"].values())
 
 
 def test_there_is_one_version():
