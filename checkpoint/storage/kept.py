@@ -222,10 +222,8 @@ class KeptSession(DiskSession):
             self._superseded.append(self._newest)
         doomed, self._older, self._superseded = self._older, self._superseded, []
         self._newest = path = self._path_of(position, "point")
-        spent = monotonic() - started
 
         def put() -> None:
-            started = monotonic()
             with folder.writing():
                 for part in parts:
                     part.sync()
@@ -236,7 +234,7 @@ class KeptSession(DiskSession):
             remove_files(doomed)
             if self.every:
                 ended = monotonic()
-                self.due = max(self.due, ended + SHARE * (ended - started + spent))
+                self.due = max(self.due, ended + SHARE * (ended - started))  # with the states that were written for it before
 
         self.due = started + self.every
         self._committed = folder.writer.submit(put)
