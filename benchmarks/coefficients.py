@@ -5,6 +5,8 @@ Each is the polynomial of least maximal relative error (Remez exchange in 60 dig
 
 import mpmath as mp
 
+from dualad.program.kernels import MIDDLE
+
 mp.mp.dps = 60
 
 
@@ -73,7 +75,7 @@ WANTED = {
     "COTH": (
         lambda z: (mp.sqrt(z) * mp.coth(mp.sqrt(z)) - 1) / z if z > mp.mpf("1e-12") else mp.mpf(1) / 3 - z / 45,
         mp.mpf(0),
-        ((mp.mpf("0.1267") + mp.log(2) / 4) * mp.mpf("1.001")) ** 2,
+        ((MIDDLE + mp.log(2) / 4) * mp.mpf("1.001")) ** 2,
         5,
     ),
     "CBRT": (lambda m: mp.cbrt(m), mp.mpf("0.353"), mp.mpf("0.708"), 4),

@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import NamedTuple
 
+from .actions import Advance, Drop, Save
 from .schedules import CTZ, Mixed, Revolve, Schedule, StoreAll, advances, ctz
 from .units import format_bytes
 
@@ -12,8 +13,8 @@ BUDGET = 256 << 10  # bytes of the states inside of a block and between blocks, 
 IN_USE = 6  # states besides: x_0, x_N, the working state and the buffer that changes places with it, two cotangents
 SCHEDULES = (CTZ, Mixed, Revolve, StoreAll)  # values, so that what was chosen once is known
 CALL_SECONDS = 5e-6  # what an action costs in Python
-BESIDE = 3  # states between a few blocks
-AT_ONCE = 0.05  # seconds of steps that are kept in one call, in which Ctrl-C is not heard
+FEW = 64  # blocks, of which one counts
+BESIDE = 3  # lengths that are tried below the longest, which leaves no room for states between blocks
 
 
 class Blocks(NamedTuple):
@@ -103,7 +104,7 @@ def _chosen(
         length = block or max(room // 2, 1)
         return Blocks(length, given, f"blocks of {length:,} compiled steps; the length is not known before")
     best: tuple[float, Blocks] | None = None
-    for length in (min(block, steps),) if block else lengths(steps, room, recorded and min(steps, room) * step_seconds < AT_ONCE):
+    for length in (min(block, steps),) if block else lengths(steps, room, recorded):
         count = -(-steps // length)
         left = max(budget - (length - 1) * size, 0) // (size + around)
         slots = max(given.limit(count), 1) if schedule else min(count, max(left, CTZ().limit(count) if block else 0))
@@ -111,28 +112,41 @@ def _chosen(
             continue
         again = ctz.advances(count) if schedule == CTZ() else advances(count, slots)
         evaluated = (again + 1) * length + steps - count
-        if recorded and (schedule or count > 1 or steps * step_seconds < AT_ONCE):  # `Mixed` keeps more in shorter calls
-            evaluated -= length - 1 + (count * length - steps) * (again + 1) // count  # the first block is shorter
         calls, chosen = min(again, 2 * count) + count, schedule or (StoreAll() if slots >= count else Revolve(slots))
+        if recorded:  # the states of the last block are kept
+            evaluated -= length - 1
+            if count <= FEW and count * length > steps:  # the first one is shorter
+                evaluated -= (count * length - steps) * times_from_start(chosen, count)
         saved = f"{slots:,} states between them saved"
         if recorded and schedule is None and count > 1 and count * length <= room:
-            evaluated, calls, chosen = steps + length - 1, 3 * count, Mixed(count - 1)
+            evaluated, calls, chosen = steps + (steps - 1) % length, 3 * count, Mixed(count - 1)  # the last block is made again
             saved = "whose states are kept in the first sweep"
         seconds = evaluated * step_seconds + calls * call_seconds
         if best is None or seconds < best[0]:
-            if recorded and schedule is None and count == 1:
-                evaluated = steps
             best = seconds, Blocks(length, chosen, reason(budget, room, size, steps, count, length, saved, evaluated / steps))
     assert best is not None  # one step in a block always fits
     return best[1]
 
 
-def lengths(steps: int, room: int, longest: bool) -> list[int]:
-    """The lengths that are tried: two in each power of two, or less, for as many blocks of one length; if asked, the longest ones too."""
+def times_from_start(schedule: Schedule, count: int) -> int:
+    """How often a schedule of blocks advances the first one."""
+    saved: set[int] = set()
+    times = 0
+    for action in schedule.forward(count):
+        if isinstance(action, Save):
+            saved.add(action.index)
+        elif isinstance(action, Drop):
+            saved.discard(action.index)
+        times += isinstance(action, Advance) and action.start == 0
+    return times + sum(isinstance(action, Advance) and action.start == 0 for action in schedule.reverse(count, sorted(saved)))
+
+
+def lengths(steps: int, room: int, recorded: bool) -> list[int]:
+    """The lengths that are tried: two in each power of two, or less, for as many blocks of one length; those of the longest last block."""
     most = min(steps, room)
     tried = {int(part * 2**power) for power in range(most.bit_length()) for part in (1, 1.5)}
     even = {-(-steps // -(-steps // length)) for length in {*tried, most} if 1 <= length <= most}
-    return sorted(even | {length for length in range(most - BESIDE, most + 1) if longest and length > 0}) or [1]
+    return sorted(even | {length for length in range(most - BESIDE, most + 1) if recorded and length > 0}) or [1]
 
 
 def reason(budget: int, room: int, size: int, steps: int, count: int, length: int, saved: str, evaluations: float) -> str:

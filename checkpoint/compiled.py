@@ -25,7 +25,7 @@ from .fingerprint import digest_with_closure
 from .link import Link, entered, unowned
 from .links import Stacked
 from .replay import Snapshot
-from .segments import Reversal, Segments, like_leaves
+from .segments import Reversal, Segments, like_leaves, state_in
 from .stepper import NotCompiled, Stepper, put_on, taken_off
 from .storage import Memory
 from .storage.held import Held, itself
@@ -86,9 +86,9 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
     link = CompiledLink(links, tape, below, steps, check)
     link.stepper = stepper = Stepper(links, link.state, link.inputs, link.params, until)
     link.segments = segments = Segments(stepper, steps)
-    sums = link.compile()
+    link.compile()
     if budget is not None:
-        budget -= IN_USE * stepper.nbytes + link.held(sums)
+        budget -= IN_USE * stepper.nbytes + link.held()
         if budget < stepper.nbytes:
             raise NotCompiled(f"the budget does not hold {IN_USE + 1} states beside parameters, inputs and outs")
     resume = getattr(storage, "resume", False)
@@ -108,7 +108,7 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
     if link.keeps_last:
         link.missing = -steps % link.blocks.size
     if not link.blocks.schedule.records and not link.keeps_last:
-        link.reversal = None  # its arrays are made again for the reverse sweep
+        link.reversal = link.work = None  # its arrays are made again for the reverse sweep
     link.max_steps, stats.reason = max_steps, link.blocks.reason
     if type(storage) is Memory and storage.compress is None:
         small = stepper.nbytes <= LARGEST  # which are packed
@@ -172,20 +172,22 @@ class CompiledLink(Link):
 
     def __init__(self, links, tape, below, steps, exact):
         super().__init__(links, tape, below, steps, exact)
-        self.steps, self.max_steps, self.pulled, self.reversal = steps, None, 0, None
+        self.steps, self.max_steps, self.pulled, self.reversal, self.work = steps, None, 0, None, None
         self.keeps_last, self.last = False, None
         self.missing = 0  # steps that the first block has less than the others
         self.rows_made = 0
 
     def compile(self):
-        """Compile before the first sweep; return arrays for the sums of the cotangents."""
-        return self.begin([None] * (len(self.state) + len(self.stepper.base.outputs[1])), 1)[1]
+        """Compile before the first sweep, which takes states into the buffers of a reversal without cotangents."""
+        loops = self.stepper.pull_loops(self.active_inputs, self.active, self.nan_safe)
+        self.work = loops.work()
+        self.reversal = Reversal(self.segments, loops, [], [], [], self.sums(), self.work, 1)
 
-    def held(self, sums):
+    def held(self):
         """Return the bytes that the chain holds besides states."""
-        work = [*self.segments.work, *(array for arrays in self.reversal.work for array in arrays)]
+        work = [*self.segments.work, *(array for arrays in self.work for array in arrays)]
         outs = sum(int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize for out in self.stepper.base.outputs[1])
-        return beside(self, outs, self.steps) + total(work) + total(sums) + total(self.reversal.shares)
+        return beside(self, outs, self.steps) + total(work) + total(self.sums()) + total(self.reversal.shares)
 
     # --- the first sweep ----------------------------------------------------------------------------------------------------
 
@@ -239,7 +241,7 @@ class CompiledLink(Link):
     def filled(self, first, stop, x, states):
         """Make steps, and return the state behind them with those between them, in the arrays given."""
         states = self.reversal.fill(first, stop, x, states)
-        last = tuple(rows[stop - first - 2, ...] for rows in states) if stop > first + 1 else x
+        last = state_in(states, stop - first - 1) if stop > first + 1 else x
         return self.segments.advance(stop - 1, stop, last)[0], states
 
     def keep(self, j, x):
@@ -329,7 +331,7 @@ class CompiledLink(Link):
             gs, sums = self.sweep.backward(self.pull_step, cotangent, self.reversal.d)
         finally:
             self.count()
-        rows, self.reversal = self.reversal.e, None
+        rows, self.reversal, self.work = self.reversal.e, None, None
         self.segments.pool.clear()
         peels, stepper = self.stepper.all_peels, self.stepper
         groups = ([self.state[i] for i in self.links.floating], gs), ([self.params[i] for i in self.active], sums)
@@ -345,11 +347,14 @@ class CompiledLink(Link):
         likes = [np.broadcast_to(np.zeros((), outs[i].dtype), (self.steps or 0, *outs[i].shape)) for i in floating_outs]
         d = self.parts([g[count + i] for i in floating_outs], likes, rows=True)
         e = self.parts([None] * len(self.active_inputs), [self.inputs[i] for i in self.active_inputs], rows=True)
-        sums = self.parts([None] * len(self.active), [self.params[i] for i in self.active])
+        sums = self.sums()
         loops = stepper.pull_loops(self.active_inputs, self.active, self.nan_safe)
-        work = loops.work() if self.reversal is None else self.reversal.work
-        self.reversal = Reversal(self.segments, loops, d, e, gs, sums, work, self.last or length)
+        self.reversal = Reversal(self.segments, loops, d, e, gs, sums, self.work or loops.work(), self.last or length)
         return gs, sums
+
+    def sums(self):
+        """Return zeros for the cotangents of the parameters."""
+        return self.parts([None] * len(self.active), [self.params[i] for i in self.active])
 
     def parts(self, gs, likes, rows=False):
         """Return cotangents as plain arrays of their own, zeros where there are none, with their tangents at the levels below."""

@@ -54,6 +54,23 @@ class Pool:
 UNSHARED = (lambda arrays: getrefcount(arrays[0]))([np.empty(1)]) if sys.implementation.name == "cpython" else -1
 
 
+class Pace:
+    """How many steps a compiled call makes: after each the next one may make more or fewer, so that Ctrl-C is heard between them."""
+
+    def __init__(self):
+        self.steps = 64
+
+    def timed(self, call, steps, *arguments):
+        """Call a function that makes so many steps."""
+        started = perf_counter()
+        call(*arguments)
+        seconds = perf_counter() - started
+        if seconds > SLOW:
+            self.steps = max(self.steps // 2, 1)
+        elif seconds < QUICK and steps == self.steps:
+            self.steps *= 2
+
+
 class Segments:
     """A chain's compiled loops, bound to its parameters and inputs.
 
@@ -72,7 +89,7 @@ class Segments:
         self.work = [array for unit in self.loops.work() for array in unit]
         self.pool, self.end = Pool(self.start), np.zeros((), np.int64)
         stepper.compile(self.loops)
-        self.made, self.pace = 0, 64
+        self.made, self.pace = 0, Pace()
 
     def arguments(self, first, stop, x, new, other):
         return first, stop, self.end, *x, *new, *other, *self.given, *self.outs, *self.work
@@ -80,16 +97,11 @@ class Segments:
     def advance(self, first, stop, x):
         """Make the steps first ... stop - 1; return the state, and where a predicate ended the chain: `stop` if it did not."""
         while first < stop:
-            end = min(first + self.pace, stop)
+            end = min(first + self.pace.steps, stop)
             new = self.pool.take()
             other = new if end == first + 1 else self.pool.take()
-            started = perf_counter()
-            self.loops.advance(*self.arguments(first, end, x, new, other))
-            seconds, reached = perf_counter() - started, int(self.end)
-            if seconds > SLOW:
-                self.pace = max(self.pace // 2, 1)
-            elif seconds < QUICK and end - first == self.pace:
-                self.pace *= 2
+            self.pace.timed(self.loops.advance, end - first, *self.arguments(first, end, x, new, other))
+            reached = int(self.end)
             self.made += reached - first
             x = new if (reached - first) % 2 else other
             if reached < end:
@@ -120,6 +132,7 @@ class Reversal:
         self.spare = [np.empty_like(g) for g in gs]
         self.shares = [np.empty_like(sums[i]) for i in loops.shares]
         self.states = self.buffer(states) if isinstance(states, int) else states
+        self.pace = Pace()
         segments.stepper.compile(loops)
 
     def buffer(self, length):
@@ -135,17 +148,31 @@ class Reversal:
 
     def fill(self, first, stop, x, states):
         """Put the states x_{first + 1} ... x_{stop - 1} into a buffer, and return it."""
-        if stop > first + 1:
-            self.loops.fill(*self.filling(first, stop, x, states))
-            self.segments.made += stop - first - 1
+        pace, k = self.segments.pace, first
+        while k < stop - 1:
+            end = min(k + pace.steps, stop - 1)
+            into = [rows[k - first : end - first] for rows in states]
+            pace.timed(self.loops.fill, end - k, *self.filling(k, end + 1, x, into))
+            self.segments.made += end - k
+            x, k = state_in(states, end - first), end
         return states
 
     def pull(self, first, stop, x, states, gs, sums):
         """Pull the cotangents back over x_first and the states behind it; return those of the state. Sums are added to in place."""
-        self.loops.pull(*self.pulling(first, stop, x, states, gs, sums))
-        if (stop - first) % 2:
-            gs, self.spare = self.spare, gs
+        while first < stop:
+            k = max(stop - self.pace.steps, first)
+            given = x if k == first else state_in(states, k - first)
+            between = [rows[k - first : stop - first - 1] for rows in states]
+            self.pace.timed(self.loops.pull, stop - k, *self.pulling(k, stop, given, between, gs, sums))
+            if (stop - k) % 2:
+                gs, self.spare = self.spare, gs
+            stop = k
         return gs
+
+
+def state_in(states, i):
+    """Return the state i steps behind the one before a buffer."""
+    return tuple([rows[i - 1, ...] for rows in states])
 
 
 def given_array(leaf):

@@ -176,11 +176,12 @@ def roots_of(order, outputs):
 
 
 def companions(order, stored):
-    """Return the functions that share most of their work with a stored one of the same argument: they are computed in its loops."""
+    """Return the functions, read in whole, that share most of their work with a stored one of the same argument: they join its loops."""
     shared = {(node.form.scalar.family, node.form.operands[0]) for node in stored if isinstance(node.form, Map) and node.form.scalar.family}
+    whole = {operand for node in order for operand in operands(node) if not (isinstance(node.form, Index) and node.size < operand.size)}
     return {
         node
-        for node in order
+        for node in whole
         if isinstance(node.form, Map) and SMALL < node.size <= NEAR and (node.form.scalar.family, node.form.operands[0]) in shared
     }
 

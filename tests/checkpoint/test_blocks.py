@@ -2,11 +2,13 @@
 
 from math import ceil
 
+import numpy as np
 import pytest
 
-from checkpoint import CTZ, Mixed, Revolve, StoreAll
+from checkpoint import CTZ, Mixed, Revolve, Stats, StoreAll, chain, grad
 from checkpoint.blocks import BUDGET, blocks_of
 from checkpoint.schedules import advances
+from dualad import jit
 
 
 def said(count, length):
@@ -58,19 +60,29 @@ def test_states_inside_of_the_last_block_are_kept_in_the_first_sweep():
     chosen = blocks_of(100, 4096, schedule=CTZ(), recorded=True)
     assert chosen.size == 63 and "64 states of 4.1 kB: 2 blocks of up to 63 compiled steps" in chosen.reason
     assert "1.36 evaluations" in chosen.reason, "the last block is as long as it may be, and the first one has 37 steps"
-    assert blocks_of(100, 4096, schedule=CTZ(), step_seconds=1e-2, recorded=True).size == 50, "in one call Ctrl-C is not heard"
     assert blocks_of(50, 4096, schedule=CTZ(), recorded=True).reason.startswith("262 kB hold 64 states of 4.1 kB: one block")
 
 
 def test_states_that_all_fit_are_kept_in_the_first_sweep():
-    assert blocks_of(10**4, 24, step_seconds=2e-7, recorded=True).size == 10**4, "in one call, which takes no longer than a moment"
-    for steps, budget, seconds in ((10**6, 32 << 20, 2e-7), (10**4, None, 1e-5)):
-        blocks = blocks_of(steps, 24, budget, step_seconds=seconds, recorded=True)
-        count = ceil(steps / blocks.size)
-        assert blocks.schedule == Mixed(count - 1) and count * blocks.size * 24 <= (budget or BUDGET)
-        assert "kept in the first sweep" in blocks.reason and f"{(steps + blocks.size - 1) / steps:.2f} evaluations" in blocks.reason
+    for steps, budget in ((10**6, 32 << 20), (10**4, None)):
+        blocks = blocks_of(steps, 24, budget, step_seconds=2e-7, recorded=True)
+        assert blocks[:2] == (steps, StoreAll()) and "one block of all" in blocks.reason and "1.00 evaluations" in blocks.reason
+    for steps, last in ((1000, 1), (1023, 24)):
+        blocks = blocks_of(steps, 24, block=111, recorded=True)
+        assert blocks[:2] == (111, Mixed(9)) and "kept in the first sweep" in blocks.reason
+        assert f"{(steps + last - 1) / steps:.2f} evaluations" in blocks.reason, "the last block is made again"
     for options in ({"recorded": False}, {"recorded": True, "schedule": StoreAll()}, {"recorded": True, "budget": 10**6}):
         assert not blocks_of(10**6, 24, **options).schedule.records
+
+
+@pytest.mark.parametrize(("steps", "options"), [(2047, {}), (127, {"block": 30}), (37, {"block": 7}), (100, {"block": 30})])
+@pytest.mark.parametrize("schedule", [CTZ(), Revolve(2), StoreAll()], ids=str)
+def test_evaluations_are_said_truly(steps, options, schedule):
+    pytest.importorskip("numba", reason="numba is not installed")
+    stats = Stats()
+    step = jit(lambda k, x, c: x + 0.01 * np.sin(c * x))
+    grad(lambda c: np.sum(chain(step, np.ones(64), c, steps=steps, schedule=schedule, stats=stats, **options)))(0.9)
+    assert f"{stats.advances / steps:.2f} evaluations of every step" in stats.reason
 
 
 def test_a_length_that_is_not_known_before():

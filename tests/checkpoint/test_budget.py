@@ -90,6 +90,19 @@ def test_blocks_of_compiled_steps(memory):
     assert ("between them saved" if memory == "200 kB" else "one block of all 50,000 compiled steps, 1.00") in stats.reason
 
 
+@pytest.mark.parametrize(("steps", "n", "memory"), [(500, 100, 1_850_000), (200, 1000, 7_010_000), (3000, 3, 439_600)])
+def test_inputs_and_outs_of_compiled_steps_are_held_once(steps, n, memory):
+    pytest.importorskip("numba", reason="numba is not installed")
+
+    def step(k, x, row):
+        x = np.tanh(0.9 * x + row)
+        return x, x * x
+
+    compiled = dualad.jit(step)
+    loss = lambda x, rows: sum(np.sum(out) for out in chain(compiled, x, inputs=rows, outputs=True, memory=memory))
+    assert peak(grad(loss, argnums=(0, 1)), np.ones(n), np.ones((steps, n))) <= memory
+
+
 def test_all_states_of_a_long_chain_of_numbers_do_not_fit():
     """30,000 states of two numbers were 6.8 MB with a budget of 600 kB."""
     stats = Stats()

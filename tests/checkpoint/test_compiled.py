@@ -171,6 +171,24 @@ def test_the_last_block_is_made_once():
         assert bits(first) == bits(pullback(1.0)) == bits(reference)  # a second reverse sweep makes all states again
 
 
+@pytest.mark.parametrize("name", ["numbers", "inputs and outs"])
+@pytest.mark.parametrize("pace", [1, 3, 5])
+def test_long_blocks_are_made_and_pulled_in_calls_of_some_steps(name, pace, monkeypatch):
+    """So that Ctrl-C is heard between them; the bits are those of one call, also where an odd number of steps is left."""
+    calls, timed = [], segments.Pace.timed
+
+    def watched(self, call, steps, *arguments):
+        calls.append(steps)
+        timed(self, call, steps, *arguments)
+        self.steps = pace
+
+    expected = [bits(grad(loss, argnums=(0, 1))(*args)) for loss, args in (program(name, True), program(name, True, block=4))]
+    monkeypatch.setattr(segments.Pace, "timed", watched)
+    monkeypatch.setattr(segments.Pace, "__init__", lambda self: setattr(self, "steps", pace))
+    got = [bits(grad(loss, argnums=(0, 1))(*args)) for loss, args in (program(name, True), program(name, True, block=4))]
+    assert got == expected and max(calls) <= pace and len(calls) >= 2 * (N // pace)
+
+
 def test_the_states_of_a_single_block_are_made_once():
     stats = Stats()
     loss, args = program("numbers", True, stats=stats)

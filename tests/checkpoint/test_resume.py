@@ -375,7 +375,7 @@ def test_points_are_made_when_they_are_due_and_not_while_one_is_written(folder, 
     assert not session.ready() and session.due == 2.125
     may_go.release()
     session._committed.wait()
-    assert session.due == 4.0 + 9 * 2.0
+    assert session.due == 4.0 + 9 * 3.0, "from when its states began to be written"
     session.finish()
 
 
