@@ -304,7 +304,7 @@ class EvaluationSession(KeptSession):
     """
 
     def __init__(self, folder: Path, every: float) -> None:
-        super().__init__(folder, queue=2, every=every)
+        super().__init__(folder, queue=None, every=every)
         self._evaluation = folder
 
     def begin(self, call: Mapping[str, Any]) -> list[Any]:

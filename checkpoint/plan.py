@@ -10,6 +10,7 @@ from .checks import whole_number
 from .schedules import Online, Revolve, Schedule, StoreAll, Tiered, advances
 from .schedules.tiered import traffic
 from .storage import Disk, Memory, Storage, Tiers
+from .storage.background import QUEUE
 from .storage.pool import LARGEST, LEAF, OBJECT, PLACE
 from .storage.states import nbytes
 from .tables import html, markdown
@@ -19,7 +20,7 @@ __all__ = ["Plan", "plan", "state_size"]
 
 HELD = 3  # copies of a state besides the saved ones: x_0, x_{N-1} between the sweeps, the working state
 SMALL = 1 << 16  # bytes of a state beside which objects count
-WAITING = Disk().queue + 1  # more of them if there is a disk: waiting to be written, and read ahead
+WAITING = QUEUE + 1  # more of them if there is a disk: waiting to be written, and read ahead
 DEEPEST = 4096  # most slots of a schedule with two tiers
 
 

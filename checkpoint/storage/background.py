@@ -23,9 +23,10 @@ from .states import copy_state, nbytes
 from .storage import Session
 from .worker import Job, Worker
 
-__all__ = ["Batch", "DiskSession", "File", "Folder"]
+__all__ = ["QUEUE", "Batch", "DiskSession", "File", "Folder"]
 
 SMALL = 1 << 23  # bytes of the largest state that is gathered in main memory, and written together with others
+QUEUE = 2  # large states in main memory, where nothing is said
 PATIENCE = 5.0  # seconds of waiting after which it may warn
 POOL = 1 << 26  # most bytes of small states in main memory
 

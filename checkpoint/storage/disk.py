@@ -6,7 +6,7 @@ from math import inf
 from pathlib import Path
 
 from ..checks import flag, whole_number
-from .background import DiskSession
+from .background import QUEUE, DiskSession
 from .kept import KeptSession
 from .storage import Storage
 
@@ -17,7 +17,7 @@ __all__ = ["Disk"]
 class Disk(Storage):
     """Keep states in files, in a folder of their own for every sweep.
 
-    A state is copied when it is saved. The newest `queue` of them stay in main memory, and a thread writes the oldest of those, in a
+    A state is copied when it is saved. The newest few of them (`queue`) stay in main memory, and a thread writes the oldest of those, in a
     file of its own, while the chain goes on; what is dropped before that is never written. In the reverse sweep the state that is
     needed next is read ahead, so that one more is in main memory. Small states (up to 8 MiB of numbers and arrays) are gathered there,
     up to 64 MiB of them, and written together beyond that. Where more than a quarter of the time is spent waiting for the disk, the
@@ -49,9 +49,10 @@ class Disk(Storage):
     path : str or Path, optional
         Folder in which the folders of the sweeps are made, and made itself if it is not there. The default is the system's
         folder for temporary files; mind that this may be in main memory.
-    queue : int
+    queue : int, optional
         Most large states in main memory, at least 1: beyond that, saving waits until the oldest is written. With as many as the
-        schedule keeps (about log2 N with `CTZ`), nothing is written, but, with `resume`, what a durable point needs.
+        schedule keeps (about log2 N with `CTZ`), nothing is written, but, with `resume`, what a durable point needs. By default 2;
+        with `resume`, which is for what outlives the process, as many more as 1 GiB holds.
     resume : bool
         Keep the files when the sweep is interrupted, and go on from those that are found in `path`, which has to be given.
     every : float
@@ -75,7 +76,7 @@ class Disk(Storage):
     """
 
     path: str | os.PathLike[str] | None = None
-    queue: int = 2
+    queue: int | None = None
     resume: bool = False
     every: float = 1.0
     shared: bool = False
@@ -86,8 +87,9 @@ class Disk(Storage):
                 object.__setattr__(self, "path", Path(self.path))
             except TypeError:
                 raise TypeError(f"Disk: path must be the name of a folder, got {self.path!r}") from None
-        hint = "give the number of states that may wait to be written"
-        object.__setattr__(self, "queue", whole_number(self.queue, where="Disk", argument="queue", least=1, hint=hint))
+        if self.queue is not None:
+            hint = "give the number of states that may wait to be written"
+            object.__setattr__(self, "queue", whole_number(self.queue, where="Disk", argument="queue", least=1, hint=hint))
         if flag(self.resume, where="Disk", argument="resume") and self.path is None:
             raise ValueError("Disk: resume=True needs a path: the folder to go on from, one for each sweep")
         if isinstance(self.every, bool) or not isinstance(self.every, int | float) or not 0 <= self.every < inf:
@@ -103,4 +105,6 @@ class Disk(Storage):
         DiskSession
         """
         path = None if self.path is None else Path(self.path)
-        return KeptSession(path, self.queue, self.shared, self.every) if self.resume and path is not None else DiskSession(path, self.queue)
+        if self.resume and path is not None:
+            return KeptSession(path, self.queue, self.shared, self.every)
+        return DiskSession(path, self.queue or QUEUE)

@@ -18,7 +18,7 @@ from typing import Any
 
 import optree
 
-from .background import Batch, DiskSession, File, batch_of
+from .background import QUEUE, Batch, DiskSession, File, batch_of
 from .files import NAMESPACE, check_leaves, read_label, read_leaves, sync_file, write_leaves
 from .folder import KeptFolder, Mark, remove_files
 from .log import Log
@@ -29,6 +29,8 @@ from .worker import Job
 __all__ = ["KeptSession"]
 
 WHAT = {"point": "a durable point", "final": "the end of the first sweep"}
+ROOM = 1 << 30  # bytes of large states in main memory, where nothing is said
+RATE = 1 << 29  # bytes a second that a disk takes, before it is known
 SHARE = 9  # a point is made no earlier than after so many times the time that the last one took
 
 
@@ -41,8 +43,8 @@ class KeptSession(DiskSession):
     ----------
     path : Path
         The folder of the files.
-    queue : int
-        Most large states in main memory, written or not.
+    queue : int or None
+        Most large states in main memory, written or not; None: two, and as many more as `ROOM` holds.
     shared : bool
         Whether there may be other files in the folder.
     every : float
@@ -72,8 +74,9 @@ class KeptSession(DiskSession):
     False
     """
 
-    def __init__(self, path: Path, queue: int, shared: bool = False, every: float = 0.0) -> None:
-        super().__init__(path, queue)
+    def __init__(self, path: Path, queue: int | None, shared: bool = False, every: float = 0.0) -> None:
+        super().__init__(path, queue or QUEUE)
+        self._unsaid = queue is None
         self.path, self._shared, self.every = path, shared, every
         self._restart()
 
@@ -109,7 +112,8 @@ class KeptSession(DiskSession):
             If a sweep is at work in this folder.
         """
         marks = self._opened().begin(call)
-        self.point, self.due = 0, monotonic() + self.every
+        self._began = monotonic()
+        self.point, self.due = 0, self._began + self.every
         self._number = max((mark.number for mark in marks), default=0)
         return marks
 
@@ -162,6 +166,8 @@ class KeptSession(DiskSession):
         """Save a copy of a state; see `Session.save`."""
         super().save(index, state)
         self._saved.append(index)
+        if self._unsaid and index in self._files:
+            self._queue, self._unsaid = max(QUEUE, ROOM // self._files[index].nbytes), False
 
     def note(self, index: int, leaves: list[Any]) -> None:
         """Have the state written from which the last step of the first sweep gives x_index.
@@ -183,6 +189,9 @@ class KeptSession(DiskSession):
                 self.due = monotonic() + self.every / 8
                 return False
             self._committed.result()
+        elif self.every and monotonic() < (due := self._began + SHARE * self._bytes / RATE):
+            self.due = due
+            return False
         return True
 
     @property

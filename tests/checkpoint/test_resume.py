@@ -379,6 +379,37 @@ def test_points_are_made_when_they_are_due_and_not_while_one_is_written(folder, 
     session.finish()
 
 
+def test_the_first_point_waits_until_its_states_can_be_written_in_a_tenth_of_the_time(folder, monkeypatch):
+    clock = [5.0]
+    monkeypatch.setattr(background, "SMALL", -1)
+    monkeypatch.setattr(kept_module, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(kept_module, "RATE", GRID.nbytes)  # a second for each state
+    session = Disk(folder, resume=True).open()
+    session.begin({})
+    for index in range(2):
+        session.save(index, GRID)
+    clock[0] = session.due
+    assert not session.ready() and session.due == 5.0 + 9 * 2.0
+    clock[0] = session.due
+    assert session.ready()
+    session.finish()
+
+
+@pytest.mark.parametrize(("queue", "room", "written"), [(None, 1 << 30, 0), (None, 4 * 800, 3), (3, 1 << 30, 4), (None, 0, 5)])
+def test_large_states_stay_in_main_memory_as_long_as_there_is_room(folder, monkeypatch, queue, room, written):
+    """With resume and nothing said, as many as a GiB holds; the oldest is written when the next one will need its place."""
+    monkeypatch.setattr(background, "SMALL", -1)
+    monkeypatch.setattr(kept_module, "ROOM", room)
+    session = Disk(folder, queue=queue, resume=True, every=1000.0).open()
+    session.begin({})
+    for index in range(6):
+        session.save(index, np.full(100, float(index)))
+    assert sum(file.written is not None for file in session._files.values()) == written
+    for index in reversed(range(6)):
+        np.testing.assert_array_equal(session.load(index), np.full(100, float(index)))
+    session.finish()
+
+
 @pytest.mark.parametrize("schedule", [CTZ(), StoreAll(), Revolve(3)], ids=repr)
 def test_evicted_states_are_read_back(folder, schedule, monkeypatch):
     """Small states that are more than fit into main memory, interrupted and not."""
