@@ -34,7 +34,7 @@ class Disk(Storage):
     call again, and it goes on from the last durable point, to the same bits. There is one every second (`every`), at any step of
     either sweep: the working state, the cotangent and the saved states are forced onto the disk (fsync) in the background, and, of a
     `chain` with ``outputs=True`` or a gradient by its inputs, a row for every step. Where that takes long, because states are large,
-    there are fewer: so many that they take a tenth of the time. The files are removed when the reverse sweep has ended. The folder is
+    there are fewer: so many that they take a twentieth of the time. The files are removed when the reverse sweep has ended. The folder is
     for this sweep alone: a second one is refused while the first is at work, and a folder in which there is anything else is refused,
     unless it is said to be `shared`. For many calls, as of an optimizer, there is `Fit`.
 

@@ -31,7 +31,7 @@ __all__ = ["KeptSession"]
 WHAT = {"point": "a durable point", "final": "the end of the first sweep"}
 ROOM = 1 << 30  # bytes of large states in main memory, where nothing is said
 RATE = 1 << 29  # bytes a second that a disk takes, before it is known
-SHARE = 9  # a point is made no earlier than after so many times the time that the last one took
+SHARE = 19  # a point is made no earlier than after so many times the time that the last one took
 
 
 class KeptSession(DiskSession):

@@ -354,7 +354,7 @@ def test_what_two_points_count_on_is_kept(folder, monkeypatch, small):
 
 
 def test_points_are_made_when_they_are_due_and_not_while_one_is_written(folder, monkeypatch):
-    """With a clock of our own: one point every second, none before the last one is written, and then after nine times as long."""
+    """With a clock of our own: one point every second, none before the last one is written, and then after a multiple of that."""
     clock, may_go, write = [0.0], threading.Semaphore(0), kept_module.write_leaves
 
     def slow(path, index, leaves, **options):
@@ -375,11 +375,11 @@ def test_points_are_made_when_they_are_due_and_not_while_one_is_written(folder, 
     assert not session.ready() and session.due == 2.125
     may_go.release()
     session._committed.wait()
-    assert session.due == 4.0 + 9 * 3.0, "from when its states began to be written"
+    assert session.due == 4.0 + kept_module.SHARE * 3.0, "from when its states began to be written"
     session.finish()
 
 
-def test_the_first_point_waits_until_its_states_can_be_written_in_a_tenth_of_the_time(folder, monkeypatch):
+def test_the_first_point_waits_until_its_states_can_be_written_in_a_small_part_of_the_time(folder, monkeypatch):
     clock = [5.0]
     monkeypatch.setattr(background, "SMALL", -1)
     monkeypatch.setattr(kept_module, "monotonic", lambda: clock[0])
@@ -389,7 +389,7 @@ def test_the_first_point_waits_until_its_states_can_be_written_in_a_tenth_of_the
     for index in range(2):
         session.save(index, GRID)
     clock[0] = session.due
-    assert not session.ready() and session.due == 5.0 + 9 * 2.0
+    assert not session.ready() and session.due == 5.0 + kept_module.SHARE * 2.0
     clock[0] = session.due
     assert session.ready()
     session.finish()
