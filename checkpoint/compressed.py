@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dualad.dispatch import dtype_of
-from dualad.jacobian import without_aux
 from dualad.levels import Level
-from dualad.seeding import CACHE, FEWEST, chosen, shape_of, with_arguments
+from dualad.seeding import CACHE, FEWEST, chosen, shape_of, with_arguments, without_aux
 from dualad.sparse.compressed import Colored, Compressed, check_columns, check_rows
 from dualad.sparse.operators import make_operator
 from dualad.sparse.vectors import Flattened, flat, like, sizes
@@ -68,7 +67,7 @@ class CompressedRows(Compressed):
 
 def sparse_jacobian(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux):
     """Return the function that computes the sparse Jacobian, and aux where there is one."""
-    g = without_aux(f) if has_aux else f
+    g = without_aux(f, has_aux, "jacobian")
     colored = Colored(g, argnums, sparsity, "auto", ALL, "jacobian")
     options = {"holomorphic": holomorphic, "nan_safe": nan_safe, "has_aux": has_aux, "valued": False}
     return sparse_function(f, CompressedRows(f, argnums, colored, chunk, "jacobian", **options), verify, g)

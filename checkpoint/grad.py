@@ -13,8 +13,8 @@ from dualad.callers import trim
 from dualad.derivative import along
 from dualad.hints import Argnums, Array, Aux, Chunk, Element, Number, Rest, Result, X
 from dualad.jacobian import jacobian as forward_jacobian
-from dualad.jacobian import refuse_verify, without_aux
-from dualad.seeding import check_chunk, check_function, check_holomorphic, chosen, unflatten_arguments, with_arguments
+from dualad.jacobian import refuse_verify
+from dualad.seeding import check_chunk, check_function, check_holomorphic, chosen, unflatten_arguments, with_arguments, without_aux
 from dualad.sparse.structural import from_structure
 
 from .compressed import recorded_operator, sparse_jacobian
@@ -293,7 +293,7 @@ def jacobian(
     check_function(f, "jacobian")
     check_chunk(chunk, "jacobian")
     refuse_verify(sparsity, verify, "jacobian")
-    g = without_aux(f) if has_aux else f
+    g = without_aux(f, has_aux, "jacobian")
 
     if sparsity is None:
         differentiated = dense_jacobian(f, argnums, chunk, holomorphic, nan_safe, has_aux)
@@ -303,12 +303,21 @@ def jacobian(
     return differentiated
 
 
-def linearize(f: Callable[..., Result], *primals: Any, nan_safe: bool = False) -> tuple[Result, Callable[..., Result]]:
+@overload
+def linearize(
+    f: Callable[..., tuple[Result, Aux]], *primals: Any, nan_safe: bool = False, has_aux: Literal[True]
+) -> tuple[Result, Callable[..., Result], Aux]: ...
+@overload
+def linearize(
+    f: Callable[..., Result], *primals: Any, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> tuple[Result, Callable[..., Result]]: ...
+def linearize(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: bool = False) -> tuple[Any, ...]:
     """Evaluate `f` once and return its value and the linear map of its tangents: one recording, many JVPs.
 
     Parameters
     ----------
     f, primals, nan_safe : see `vjp`.
+    has_aux : `f` returns ``(result, aux)``; the triple ``(result, push, aux)`` is returned.
 
     Returns
     -------
@@ -329,7 +338,7 @@ def linearize(f: Callable[..., Result], *primals: Any, nan_safe: bool = False) -
     """
     try:
         check_function(f, "linearize")
-        recording = Recording(f, primals, "linearize", nan_safe, False)
+        recording = Recording(f, primals, "linearize", nan_safe, has_aux)
     except Exception as error:
         trim(error)
         raise
@@ -341,10 +350,14 @@ def linearize(f: Callable[..., Result], *primals: Any, nan_safe: bool = False) -
             trim(error)
             raise
 
-    return recording.value, push
+    return (recording.value, push, recording.aux) if has_aux else (recording.value, push)
 
 
-def hvp(f: Callable[[X], Any], x: X, v: X, *, nan_safe: bool = False) -> X:
+@overload
+def hvp(f: Callable[[X], tuple[Any, Aux]], x: X, v: X, *, nan_safe: bool = False, has_aux: Literal[True]) -> tuple[X, Aux]: ...
+@overload
+def hvp(f: Callable[[X], Any], x: X, v: X, *, nan_safe: bool = False, has_aux: Literal[False] = False) -> X: ...
+def hvp(f: Callable[[Any], Any], x: Any, v: Any, *, nan_safe: bool = False, has_aux: bool = False) -> Any:
     """Return the product of the Hessian of `f` at `x` with the direction `v`, by forward over reverse mode.
 
     Parameters
@@ -352,6 +365,7 @@ def hvp(f: Callable[[X], Any], x: X, v: X, *, nan_safe: bool = False) -> X:
     f : function of one argument (a pytree) that returns one number.
     x, v : pytrees of one structure and shapes: the point and the direction.
     nan_safe : see `vjp`.
+    has_aux : `f` returns ``(result, aux)``; the pair of the product and aux is returned.
 
     Returns
     -------
@@ -370,10 +384,11 @@ def hvp(f: Callable[[X], Any], x: X, v: X, *, nan_safe: bool = False) -> X:
     array([10.,  6.])
     """
     try:
-        return along(gradient_for(f, 0, "hvp", nan_safe), (x,), (v,), nan_safe, False, "hvp", ("x", "v"))[1]
+        _, *pushed = along(gradient_for(f, 0, "hvp", nan_safe, has_aux), (x,), (v,), nan_safe, has_aux, "hvp", ("x", "v"))
     except Exception as error:
         trim(error)
         raise
+    return tuple(pushed) if has_aux else pushed[0]
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from typing import Any, Concatenate, Literal, overload
 from numpy.typing import NDArray
 
 from dualad.hessian import SYMMETRIC
-from dualad.hints import Argnums, Chunk, Element, Rest
+from dualad.hints import Argnums, Aux, Chunk, Element, Rest
 from dualad.jacobian import jacobian_for, refuse_verify
-from dualad.seeding import check_chunk
+from dualad.seeding import check_chunk, without_aux
 from dualad.sparse.compressed import Colored, Compressed
 from dualad.sparse.verbs import sparse_function
 
@@ -28,13 +28,39 @@ def hessian(
     sparsity: None = None,
     verify: Literal[False] = False,
     nan_safe: bool = False,
+    has_aux: Literal[False] = False,
 ) -> Callable[Concatenate[NDArray[Element], Rest], NDArray[Element]]: ...
 @overload
 def hessian(
-    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any = None, verify: bool = False, nan_safe: bool = False
+    f: Callable[Concatenate[NDArray[Element], Rest], tuple[Any, Aux]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
+    nan_safe: bool = False,
+    has_aux: Literal[True],
+) -> Callable[Concatenate[NDArray[Element], Rest], tuple[NDArray[Element], Aux]]: ...
+@overload
+def hessian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any = None,
+    verify: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
 ) -> Any: ...
 def hessian(
-    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any = None, verify: bool = False, nan_safe: bool = False
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any = None,
+    verify: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
 ) -> Callable[..., Any]:
     """Return a function that computes the Hessian of `f`, a function that returns one number, forward over reverse: K columns at a time.
 
@@ -46,6 +72,7 @@ def hessian(
     sparsity : the Hessian is sparse: "auto", a pattern (``dualad.sparsity(f, x, order=2)``) or a colouring
         (``dualad.coloring(pattern, "symmetric")``).
     verify, nan_safe : see `dualad.jacobian`.
+    has_aux : `f` returns ``(result, aux)``; the function returns ``(hessian, aux)``.
 
     Returns
     -------
@@ -71,10 +98,10 @@ def hessian(
     """
     refuse_verify(sparsity, verify, "hessian")
     check_chunk(chunk, "hessian")
-    slope = gradient_for(f, argnums, "hessian", nan_safe)
+    slope = gradient_for(f, argnums, "hessian", nan_safe, has_aux)
     if sparsity is None:
-        return jacobian_for(slope, argnums, chunk, nan_safe, "hessian")
-    colored = Colored(f, argnums, sparsity, "symmetric", SYMMETRIC, "hessian", order=2)
-    compressed = Compressed(slope, argnums, colored, chunk, "hessian", nan_safe=nan_safe, valued=False)
+        return jacobian_for(slope, argnums, chunk, nan_safe, "hessian", has_aux=has_aux)
+    colored = Colored(without_aux(f, has_aux, "hessian"), argnums, sparsity, "symmetric", SYMMETRIC, "hessian", order=2)
+    compressed = Compressed(slope, argnums, colored, chunk, "hessian", nan_safe=nan_safe, has_aux=has_aux, valued=False)
 
-    return sparse_function(f, compressed, verify, slope)
+    return sparse_function(f, compressed, verify, without_aux(slope, has_aux, "hessian"))

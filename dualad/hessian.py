@@ -8,9 +8,9 @@ from typing import Any, Concatenate, Literal, overload
 from numpy.typing import NDArray
 
 from .gradient import gradient_for
-from .hints import Argnums, Chunk, Element, Rest
+from .hints import Argnums, Aux, Chunk, Element, Rest
 from .jacobian import jacobian_for, refuse_verify
-from .seeding import check_chunk, check_function
+from .seeding import check_chunk, check_function, without_aux
 from .sparse.compressed import Colored, Compressed
 from .sparse.transposed import Transposed
 from .sparse.verbs import sparse_function
@@ -30,13 +30,39 @@ def hessian(
     sparsity: None = None,
     verify: Literal[False] = False,
     nan_safe: bool = False,
+    has_aux: Literal[False] = False,
 ) -> Callable[Concatenate[NDArray[Element], Rest], NDArray[Element]]: ...
 @overload
 def hessian(
-    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any = None, verify: bool = False, nan_safe: bool = False
+    f: Callable[Concatenate[NDArray[Element], Rest], tuple[Any, Aux]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
+    nan_safe: bool = False,
+    has_aux: Literal[True],
+) -> Callable[Concatenate[NDArray[Element], Rest], tuple[NDArray[Element], Aux]]: ...
+@overload
+def hessian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any = None,
+    verify: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
 ) -> Any: ...
 def hessian(
-    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any = None, verify: bool = False, nan_safe: bool = False
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any = None,
+    verify: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
 ) -> Callable[..., Any]:
     """Return a function that computes the Hessian of `f`, a function that returns one number, forward over forward.
 
@@ -51,6 +77,7 @@ def hessian(
         (``coloring(pattern, "symmetric")``). The gradient is then the program of `f`, as `jit` traces it, transposed; for a function
         that cannot be traced there is `checkpoint.hessian`.
     verify : see `jacobian`.
+    has_aux : `f` returns ``(result, aux)``; the function returns ``(hessian, aux)``.
 
     Returns
     -------
@@ -72,14 +99,15 @@ def hessian(
     """
     refuse_verify(sparsity, verify, "hessian")
     if sparsity is None:
-        return jacobian_for(gradient_for(f, argnums, chunk, nan_safe, False, "hessian"), argnums, chunk, nan_safe, "hessian")
+        slope = gradient_for(f, argnums, chunk, nan_safe, has_aux, "hessian")
+        return jacobian_for(slope, argnums, chunk, nan_safe, "hessian", has_aux=has_aux)
     check_function(f, "hessian")
     check_chunk(chunk, "hessian")
-    slope = Transposed(f, argnums, "hessian", INSTEAD).gradient
-    colored = Colored(f, argnums, sparsity, "symmetric", SYMMETRIC, "hessian", order=2)
-    compressed = Compressed(slope, argnums, colored, chunk, "hessian", nan_safe=nan_safe, valued=False)
+    slope = Transposed(f, argnums, "hessian", INSTEAD, has_aux).gradient
+    colored = Colored(without_aux(f, has_aux, "hessian"), argnums, sparsity, "symmetric", SYMMETRIC, "hessian", order=2)
+    compressed = Compressed(slope, argnums, colored, chunk, "hessian", nan_safe=nan_safe, has_aux=has_aux, valued=False)
 
-    return sparse_function(f, compressed, verify, slope)
+    return sparse_function(f, compressed, verify, without_aux(slope, has_aux, "hessian"))
 
 
 SYMMETRIC = ("symmetric", "forward"), 'give one of a symmetric pattern: dualad.coloring(pattern, "symmetric")'

@@ -24,6 +24,7 @@ from .seeding import (
     plain,
     shape_of,
     with_arguments,
+    without_aux,
 )
 from .sparse.compressed import Colored, Compressed
 from .sparse.operators import forward_operator
@@ -167,7 +168,7 @@ def jacobian(
     (True, array([2., 1., 3., 2.]))
     """
     refuse_verify(sparsity, verify, "jacobian")
-    g = without_aux(f) if has_aux else f
+    g = without_aux(f, has_aux, "jacobian")
     if sparsity is None:
         differentiated = jacobian_for(f, argnums, chunk, nan_safe, "jacobian", holomorphic, has_aux, executor)
     else:
@@ -314,7 +315,7 @@ def value_and_jacobian(
         pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "value_and_jacobian", executor)
     else:
         compressed = compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, "value_and_jacobian", executor)
-        pair = sparse_pair(compressed, verify, without_aux(f) if has_aux else f)
+        pair = sparse_pair(compressed, verify, without_aux(f, has_aux, "value_and_jacobian"))
     refuse_verify(sparsity, verify, "value_and_jacobian")
 
     @wraps(f)
@@ -409,7 +410,7 @@ def compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, w
     check_function(f, where)
     check_chunk(chunk, where)
     check_executor(executor, where)
-    colored = Colored(without_aux(f) if has_aux else f, argnums, sparsity, "forward", FORWARD, where)
+    colored = Colored(without_aux(f, has_aux, where), argnums, sparsity, "forward", FORWARD, where)
     return Compressed(
         f, argnums, colored, chunk, where, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux, valued=valued, executor=executor
     )
@@ -431,11 +432,6 @@ def refuse_verify(sparsity, verify, where):
     """Raise where there is nothing to verify."""
     if verify and sparsity is None:
         raise ValueError(f"{where}: verify=True compares a sparse Jacobian with f: give sparsity= too")
-
-
-def without_aux(f):
-    """Return a function of the result of f alone."""
-    return wraps(f)(lambda *args, **kwargs: f(*args, **kwargs)[0])
 
 
 def joined_columns(columns, traced):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from sys import getrefcount
 
 import numpy as np
@@ -209,6 +210,11 @@ def take_aux(out, has_aux, where):
     if not (isinstance(out, tuple) and len(out) == 2):
         raise TypeError(f"{where}: with has_aux=True the function must return a pair (result, aux); it returned {type(out).__name__}")
     return out
+
+
+def without_aux(f, has_aux, where):
+    """Return the function of the result of f alone, where it returns ``(result, aux)``."""
+    return wraps(f)(lambda *args, **kwargs: take_aux(f(*args, **kwargs), True, where)[0]) if has_aux else f
 
 
 def strip_level(tree, level):

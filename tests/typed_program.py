@@ -61,6 +61,7 @@ def forward(x: Vector) -> None:
     assert_type(value_and_jacobian(residual)(x), tuple[Vector, Vector])
     assert_type(value_and_jacobian(residual, cache=True).value(x), Vector)
     assert_type(hessian(energy)(x), Vector)
+    assert_type(hessian(with_aux, has_aux=True)(x), tuple[Vector, dict[str, int]])
     for j, column in dualad.jacobian_columns(residual, x):
         assert_type(j, int)
         print(j, column)
@@ -82,7 +83,9 @@ def reverse(x: Vector) -> None:
     assert_type(value, Vector)
     assert_type(pullback(x), tuple[Any, ...])
     assert_type(linearize(residual, x)[1](x), Vector)
+    assert_type(linearize(with_aux, x, has_aux=True)[2], dict[str, int])
     assert_type(hvp(energy, x, x), Vector)
+    assert_type(hvp(with_aux, x, x, has_aux=True), tuple[Vector, dict[str, int]])
     assert_type(checkpoint.checkpoint(energy)(x), np.float64)
     print(grad(lambda w, x: np.sum(x @ w["w"]))({"w": x}, x), hvp(lambda x: np.sum(x**3), x, x))
 

@@ -6,7 +6,7 @@ import numpy as np
 import optree
 
 from ..program.symbol import Symbol
-from ..seeding import chosen, flatten_input, shape_of, with_arguments
+from ..seeding import chosen, flatten_input, shape_of, with_arguments, without_aux
 from ..traced import example_of
 from .coloring import coloring
 from .compressed import Products
@@ -30,7 +30,7 @@ def from_structure(f, args, kwargs, argnums, where, *, holomorphic=False, nan_sa
         return None
     examples = optree.tree_map(example_of, (args, kwargs))
     try:
-        pattern = found((lambda *args, **kwargs: f(*args, **kwargs)[0]) if has_aux else f, *examples, argnums)
+        pattern = found(without_aux(f, has_aux, where), *examples, argnums)
     except (TypeError, ValueError, ImportError):  # the directions one by one need no pattern
         return None
     colors = coloring(pattern, "forward")

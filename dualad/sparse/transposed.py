@@ -10,7 +10,7 @@ from ..program.compiled import inexact
 from ..program.jit import Call, Jit, jit
 from ..program.program import Value
 from ..program.symbol import TraceError
-from ..seeding import chosen, flatten_input, shape_of
+from ..seeding import chosen, flatten_input, shape_of, take_aux
 from ..traced import example_of
 from .vectors import flat
 
@@ -20,12 +20,12 @@ __all__ = ["Transposed"]
 class Transposed:
     """The program of a function, and its pullbacks."""
 
-    def __init__(self, f, argnums, where, instead):
+    def __init__(self, f, argnums, where, instead, has_aux=False):
         self.jitted = f if isinstance(f, Jit) else jit(f, backend="numpy")
-        self.argnums, self.where, self.instead = argnums, where, instead
+        self.argnums, self.where, self.instead, self.has_aux = argnums, where, instead, has_aux
 
     def prepared(self, args, kwargs):
-        """Return the program for a call, its leaves, which of them are differentiated, and the structure of what is."""
+        """Return the entry for a call, its leaves, which of them are differentiated, and the structure of what is."""
         positions, single = chosen(args, self.argnums, self.where)
         leaves, structure = flatten_input(tuple(args[i] for i in positions), self.where)
         args = list(args)
@@ -39,23 +39,27 @@ class Transposed:
         moving = {i: arg for i, arg in enumerate(args) if i not in call.fixed} | {k: v for k, v in kwargs.items() if k not in call.fixed}
         marks = optree.tree_leaves({key: optree.tree_map(lambda leaf: key in positions, part) for key, part in moving.items()})
         wanted = tuple(mark for mark, slot in zip(marks, call.slots, strict=True) if slot is Value)
-        return entry.compiled, call.leaves, wanted, structure, single
+        return entry, call.leaves, wanted, structure, single
 
     def gradient(self, *args, **kwargs):
-        """Return the gradient of a function with one number as result."""
-        compiled, leaves, wanted, structure, single = self.prepared(args, kwargs)
-        outs = compiled.program.outputs
+        """Return the gradient of a function with one number as result, and aux where there is one."""
+        entry, leaves, wanted, structure, single = self.prepared(args, kwargs)
+        result, _ = take_aux(optree.tree_unflatten(entry.structure, entry.compiled.program.outputs), self.has_aux, self.where)
+        outs = optree.tree_leaves(result)
         if len(outs) != 1 or shape_of(outs[0]) or (isinstance(outs[0], Value) and outs[0].dtype.kind != "f"):
             raise TypeError(
                 f"{self.where}: f returns {', '.join(map(shown, outs))}: a Hessian is that of a function with one real number as result"
             )
         one = np.ones((), outs[0].dtype)[()] if isinstance(outs[0], Value) else None
-        tree = optree.tree_unflatten(structure, zeros_for(compiled.pulled(leaves, wanted, [one], None), leaves, wanted))
-        return tree[0] if single else tuple(tree)
+        cotangents = [one, *[None] * (len(entry.compiled.program.outputs) - 1)]
+        tree = optree.tree_unflatten(structure, zeros_for(entry.compiled.pulled(leaves, wanted, cotangents, None), leaves, wanted))
+        gradient = tree[0] if single else tuple(tree)
+        return (gradient, self.jitted(*args, **kwargs)[1]) if self.has_aux else gradient
 
     def pullback(self, args, kwargs):
         """Return the function that maps flat cotangents to flat cotangents of the arguments."""
-        compiled, leaves, wanted, *_ = self.prepared(args, kwargs)
+        entry, leaves, wanted, *_ = self.prepared(args, kwargs)
+        compiled = entry.compiled
         outs = compiled.program.outputs
 
         def pull(g):

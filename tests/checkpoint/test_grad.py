@@ -69,6 +69,9 @@ def test_auxiliary_results_pass_through():
     assert (value, aux["inside"], gradient) == (9.0, 3.0, 6.0)
     value, pullback, aux = vjp(f, 3.0, has_aux=True)
     assert (value, pullback(1.0), aux["note"]) == (9.0, (6.0,), "text")
+    value, push, aux = linearize(f, 3.0, has_aux=True)
+    assert (value, push(1.0), aux) == (9.0, 6.0, {"inside": 3.0, "note": "text"})
+    assert hvp(f, 3.0, 1.0, has_aux=True) == (2.0, {"inside": 3.0, "note": "text"})
     with pytest.raises(TypeError, match="must return a pair"):
         grad(lambda x: x, has_aux=True)(3.0)
 

@@ -34,6 +34,28 @@ def test_sparse_ones():
     assert coloring(pattern, "symmetric").colors < coloring(pattern).colors
 
 
+@pytest.mark.parametrize("given", [None, "auto", "pattern"])
+@pytest.mark.parametrize("verb", [hessian, forward_hessian], ids=["over_reverse", "over_forward"])
+def test_auxiliary_results_pass_through(verb, given):
+    pytest.importorskip("scipy.sparse")
+    f = lambda x, scale=1.0: (energy(x, scale), {"inside": 2.0 * x, "note": "text"})
+    options = {} if given is None else {"sparsity": sparsity(energy, X, order=2) if given == "pattern" else given, "verify": True}
+    for g in (f, jit(f, backend="numpy")):
+        found, aux = verb(g, has_aux=True, chunk=3, **options)(X, scale=2.0)
+        np.testing.assert_allclose(found.toarray() if options else found, forward_hessian(energy)(X, scale=2.0), rtol=1e-12, atol=1e-14)
+        assert type(aux["inside"]) is np.ndarray
+        np.testing.assert_array_equal(aux["inside"], 2.0 * X)
+        assert aux["note"] == "text"
+    for without in (energy, jit(energy, backend="numpy")):
+        with pytest.raises(TypeError, match="hessian: with has_aux=True the function must return a pair"):
+            verb(without, has_aux=True, **options)(X)
+    if options:
+        matrix, aux = verb(f, has_aux=True, sparsity=options["sparsity"]).fill(found, X)
+        assert matrix is found
+        np.testing.assert_allclose(found.toarray(), forward_hessian(energy)(X), rtol=1e-12, atol=1e-14)
+        np.testing.assert_array_equal(aux["inside"], 2.0 * X)
+
+
 def test_functions_that_branch_and_chains():
     pytest.importorskip("scipy.sparse")
     branching = lambda x: np.sum(x[1:] ** 2 * x[:-1]) if x[0] > 0 else np.sum(x)
