@@ -24,14 +24,13 @@ from dualad.program.jit import Jit
 from dualad.seeding import check_function
 
 from .checks import flag, whole_number
-from .leaves import lifted, on_primals
 from .link import record
-from .links import Links, Stacked
+from .links import Links
+from .loop import run
 from .schedules import CTZ, Schedule
 from .schedules.schedule import check_schedule
 from .stats import Stats, filled_stats
 from .storage import Memory, Storage
-from .storage.states import copy_state
 from .storage.storage import check_storage
 from .tape import Var
 from .units import parse_bytes
@@ -329,30 +328,3 @@ def chosen_schedule(schedule, storage, memory):
     if memory is not None:
         return None, storage
     return CTZ() if schedule is None else schedule, Memory() if storage is None else storage
-
-
-def run(links, top, steps, until, max_steps):
-    """Run the chain as a loop; arrays of a plain state become traced ones of the parameters' level, because a step may write into them."""
-    params, outs = links.arguments(links.params), Stacked(steps)
-    x = links.tree(lifted(links.flatten(copy_state(links.tree(links.state))), top))
-    until, k = on_primals(until), 0
-    while k != steps and not (until is not None and until(k, x)):
-        if k == max_steps:
-            raise RuntimeError(
-                f"chain: until(k, state) is still not true after max_steps={k} steps; give more steps, or a predicate that also ends"
-            )
-        try:
-            x, out = links.call(k, x, links.row(k, links.inputs), params)
-        except Exception:
-            links.explain(k, x, params, links.inputs)
-            raise
-        if links.outputs:
-            outs.add(k, out)
-        if not k:
-            links.check_closure(links.leaves(0, x), links.levels)
-        k += 1
-    if k:
-        leaves = links.final_leaves(k, x, params, links.inputs)
-        links.check_closure(leaves, links.levels)
-        x = links.tree(leaves)
-    return (x, outs.tree(outs.arrays())) if links.outputs else x

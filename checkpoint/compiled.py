@@ -24,6 +24,7 @@ from .budget import beside, total
 from .fingerprint import digest_with_closure
 from .link import Link, entered, unowned
 from .links import Stacked
+from .loop import too_many
 from .replay import Snapshot
 from .segments import Reversal, Segments, like_leaves, state_in
 from .stepper import NotCompiled, Stepper, put_on, taken_off
@@ -36,12 +37,6 @@ from .tape import Tape
 __all__ = ["NotCompiled", "record_compiled", "run_compiled"]
 
 ADDITION_SECONDS = 1e-10  # in loops over arrays
-
-
-def too_many(max_steps):
-    return RuntimeError(
-        f"chain: until(k, state) is still not true after max_steps={max_steps} steps; give more steps, or a predicate that also ends"
-    )
 
 
 # --- without derivatives, and in forward mode ---------------------------------------------------------------------------------------
@@ -125,6 +120,7 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
     final = link.sweep.forward()
     link.turn(final)
     leaves = put_on(like_leaves(final, stepper.state), stepper.state_peels)
+    link.last = Snapshot(link.steps, leaves, final=True)
     return entered(link, tape, leaves, link.stacked(), lambda outs: optree.tree_unflatten(stepper.out_structure, outs))
 
 
@@ -173,7 +169,7 @@ class CompiledLink(Link):
     def __init__(self, links, tape, below, steps, exact):
         super().__init__(links, tape, below, steps, exact)
         self.steps, self.max_steps, self.pulled, self.reversal, self.work = steps, None, 0, None, None
-        self.keeps_last, self.last = False, None
+        self.keeps_last, self.inside = False, None  # of the last block: whether its states are kept, and they
         self.missing = 0  # steps that the first block has less than the others
         self.rows_made = 0
 
@@ -249,7 +245,7 @@ class CompiledLink(Link):
         first, stop = self.block(j)
         if stop == first + 1:
             return self.segments.advance(first, stop, x)[0]
-        x, self.last = self.filled(first, stop, x, self.reversal.buffer(self.blocks.size))
+        x, self.inside = self.filled(first, stop, x, self.reversal.buffer(self.blocks.size))
         return x
 
     # --- rows that another process goes on with -----------------------------------------------------------------------------
@@ -277,7 +273,7 @@ class CompiledLink(Link):
     def pull_step(self, j, x, cotangent):
         """Pull the cotangents back through block j."""
         first, stop = self.block(j)
-        states, self.last = self.last, None
+        states, self.inside = self.inside, None
         if states is None:
             states = self.reversal.fill(first, stop, x, self.reversal.states)
         cotangent = self.pull_states(first, stop, x, states, cotangent)
@@ -324,6 +320,13 @@ class CompiledLink(Link):
         link.before = link.last = Snapshot(self.steps, leaves)
         return link
 
+    def forward(self, links):
+        """Run the chain without a tape."""
+        try:
+            return run_compiled(links, steps=self.steps, until=None, max_steps=None)
+        except NotCompiled:
+            return super().forward(links)
+
     def swept(self, g):
         """Return the shares of one reverse sweep."""
         cotangent = self.begin(g, self.blocks.size)
@@ -349,7 +352,7 @@ class CompiledLink(Link):
         e = self.parts([None] * len(self.active_inputs), [self.inputs[i] for i in self.active_inputs], rows=True)
         sums = self.sums()
         loops = stepper.pull_loops(self.active_inputs, self.active, self.nan_safe)
-        self.reversal = Reversal(self.segments, loops, d, e, gs, sums, self.work or loops.work(), self.last or length)
+        self.reversal = Reversal(self.segments, loops, d, e, gs, sums, self.work or loops.work(), self.inside or length)
         return gs, sums
 
     def sums(self):

@@ -79,11 +79,8 @@ def recorded_operator(f, argnums, args, kwargs, holomorphic=False, nan_safe=Fals
     given = Flattened(f, args, kwargs, argnums, where)
     recording = Recording(given.f, given.primals, where, nan_safe, False)
     outs = recording.values
-    chained = bool(getattr(recording.tape, "sweeps", ()))
 
     def matvec(v):
-        if chained:  # whose states are not kept
-            return flat(given.along(v, nan_safe)[1])
         return flat(recording.push(given.unflatten(v)))
 
     def rmatvec(w):

@@ -218,7 +218,7 @@ def trace_lines(tape, inputs, output, seed):
         if entry is None:
             operation = f"input {k + 1}"
         else:
-            name, args = tape.names.get(k, (type(entry).__name__.lower(), parents_of(entry)))
+            name, args = tape.names.get(k, (getattr(entry, "title", type(entry).__name__.lower()), parents_of(entry)))
             operation = f"{name}({', '.join(f'v{arg + shift}' if isinstance(arg, int) else arg for arg in args if arg != '')})"
         lines.append(
             Line(

@@ -326,8 +326,12 @@ def linearize(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_
     Raises
     ------
     TypeError
-        Where a leaf of the arguments or of the result is not numeric, tangents have other shapes than the arguments, or f runs a `chain`,
-        whose states are not kept.
+        Where a leaf of the arguments or of the result is not numeric, or tangents have other shapes than the arguments.
+
+    Notes
+    -----
+    The states of a `chain` are not kept: each push runs the chain again, in forward mode. So does it evaluate a function again that is
+    wrapped in `checkpoint`.
 
     Examples
     --------
@@ -339,6 +343,7 @@ def linearize(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_
     try:
         check_function(f, "linearize")
         recording = Recording(f, primals, "linearize", nan_safe, has_aux)
+        recording.release()
     except Exception as error:
         trim(error)
         raise

@@ -9,16 +9,18 @@ import numpy as np
 import optree
 
 from dualad.dispatch import highest
-from dualad.dual import Dual
+from dualad.dual import Dual, make_dual
+from dualad.levels import Level
 from dualad.measured import measured
-from dualad.seeding import pack_leaf, scalar_kinds
+from dualad.seeding import pack_leaf, scalar_kinds, split_value
 from dualad.traced import Traced
 
 from .aliases import Aliases
 from .budget import planned, total
-from .entries import Entry, Part
+from .entries import Entry, Part, place_of
 from .leaves import added, is_floating, lifted, on_primals, one_level_down, read_only, was_written
-from .links import Rows, Stacked
+from .links import Links, Rows, Stacked
+from .loop import run
 from .notes import Named, named
 from .plan import SMALL
 from .replay import Snapshot
@@ -62,7 +64,7 @@ def record(links, tape, **options):
     final = sweep.forward()
     link.aliases.watching = False
     link.check_params(link.arguments, link.params)
-    steps = sweep.stats.steps
+    link.steps = steps = sweep.stats.steps
     leaves = links.final_leaves(steps, final, link.arguments, link.inputs) if steps else link.state
     links.check_closure(leaves, below)
     link.last = Snapshot(steps, leaves, options["check"], final=True)
@@ -89,6 +91,8 @@ def unowned(method):
 
 class Link(Entry):
     """A chain's entry on a tape: pulls shares to the nodes of its state, parameters and inputs."""
+
+    title = "chain"
 
     def __init__(self, links, tape, below, steps, exact):
         self.links, self.below, self.nan_safe = links, below, tape.nan_safe
@@ -190,9 +194,9 @@ class Link(Entry):
         self.tried = True
         return taken or estimate, outs
 
-    def compare(self, k, leaves):
-        """Raise where step k, evaluated again, gave another state than before."""
-        i = self.before.differing(k + 1, leaves)
+    def compare(self, k, leaves, before=None):
+        """Raise where step k, evaluated again, gave another state than `before`."""
+        i = (before or self.before).differing(k + 1, leaves)
         if i is not None:
             raise RuntimeError(
                 f"chain: step {k}, evaluated again from the same state, returned another x_{k + 1} (in {self.links.path(i)}), so "
@@ -383,10 +387,31 @@ class Link(Entry):
         return [node for node in (*self.state_nodes, *self.param_nodes, *self.input_nodes) if node is not None]
 
     def push(self, pushed):
-        """Raise: a chain's tangents need its states again."""
-        raise TypeError(
-            "linearize: f runs a chain, whose states are not kept for many JVPs: use dualad.jvp, which runs the chain in forward mode"
-        )
+        """Return the tangents of the results, by running the chain again in forward mode."""
+        links = self.links
+        with Level(None, self.nan_safe, self.weak) as level:
+
+            def moving(leaves, nodes):
+                tangents = [None if node is None else pushed[place_of(node)] for node in nodes]
+                return [leaf if t is None else make_dual(leaf, t, level) for leaf, t in zip(leaves, tangents, strict=True)]
+
+            inputs = moving(self.inputs, self.input_nodes)
+            again = Links(
+                links.step,
+                links.source,
+                links.tree(moving(self.state, self.state_nodes)),
+                links.arguments(moving(self.params, self.param_nodes)),
+                optree.tree_unflatten(links.inputs_structure, inputs) if links.given else None,
+                links.outputs,
+            )
+            leaves = optree.tree_leaves(self.forward(again))
+            pairs = [split_value(pack_leaf(leaf), level) for leaf in leaves]
+        self.compare(self.steps - 1, [value for value, _ in pairs[: len(self.state)]], self.last)
+        return [t for _, t in pairs]
+
+    def forward(self, links):
+        """Run the chain without a tape."""
+        return run(links, highest(links.traced), self.steps)
 
 
 def changed_arguments(who):

@@ -631,9 +631,54 @@ def test_reverse_over_reverse_names_hvp():
         grad(grad(lambda x: chain(halve, x, steps=3)))(1.0)
 
 
-def test_linearize_through_a_chain_names_jvp():
-    _, push = linearize(lambda x: chain(halve, x, steps=3), 1.0)
-    with pytest.raises(TypeError, match=r"dualad\.jvp"):
+def counted(k, state, row, p):
+    x, n = state["x"], state["n"]
+    x = np.sin(x) * p["a"] + row + 0.1 * k
+    return {"x": x, "n": n + 1}, np.sum(x * p["b"])
+
+
+@pytest.mark.parametrize("made", [lambda f: f, dualad.jit], ids=["eager", "compiled"])
+def test_linearize_runs_a_chain_again_in_forward_mode(made):
+    step, u = made(counted), np.linspace(0.0, 1.0, 12).reshape(4, 3)
+    x, v = np.array([0.3, -0.5, 1.0]), np.array([1.0, 2.0, -0.5])
+
+    def f(x, u, p):
+        final, path = chain(step, {"x": x, "n": 0}, p, inputs=u, outputs=True)
+        return final["x"], path
+
+    primals, tangents = (x, u, {"a": 0.7, "b": x[::-1]}), (v, -u, {"a": 0.3, "b": x})
+    value, push = linearize(f, *primals)
+    expected, pushed = dualad.jvp(f, primals, tangents)
+    for got, known in zip((*value, *push(*tangents)), (*expected, *pushed), strict=True):
+        np.testing.assert_array_equal(got, known)
+    zeros = tuple(map(np.zeros_like, primals[:2]))
+    assert not any(map(np.any, push(*zeros, {"a": 0.0, "b": 0.0 * x})))
+    along = lambda t: np.sum(push(t, u, primals[2])[0] ** 2)
+    jacobian = np.stack([push(e, 0 * u, {"a": 0.0, "b": 0.0 * x})[0] for e in np.eye(3)], axis=1)
+    np.testing.assert_allclose(grad(along)(v), 2 * jacobian.T @ push(v, u, primals[2])[0], rtol=1e-12)
+    second = lambda x: linearize(f, x, u, primals[2])[1](*tangents)[0]
+    np.testing.assert_allclose(
+        dualad.jvp(second, (x,), (v,))[1],
+        dualad.jvp(lambda x: dualad.jvp(f, (x, u, primals[2]), tangents)[1][0], (x,), (v,))[1],
+        rtol=1e-12,
+    )
+
+
+def test_linearize_through_chains_of_unknown_length_and_without_steps():
+    def f(x):
+        return chain(lambda k, x: x / 2, x, until=lambda k, x: x < 0.1)
+
+    value, push = linearize(f, 1.0)
+    assert (value, push(1.0)) == (0.0625, 0.0625)
+    assert linearize(lambda x: chain(halve, x, steps=0), 3.0)[1](2.0) == 2.0
+    assert linearize(lambda x, c: chain(halve, c, steps=3) + x, 3.0, 8.0)[1](2.0, 0.0) == 2.0
+
+
+def test_linearize_notices_that_a_chain_has_changed():
+    held = [2.0]
+    _, push = linearize(lambda x: chain(lambda k, x: x * held[0], x, steps=3), 1.0)
+    held[0] = 3.0
+    with pytest.raises(RuntimeError, match="returned another x_3"):
         push(1.0)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from checkpoint import explain
+from checkpoint import chain, explain
 
 
 def textbook(x1, x2):
@@ -51,3 +51,9 @@ def test_result_without_derivative_and_wrong_results():
     assert explain(lambda x: 3.0, 1.0).output is None
     with pytest.raises(TypeError, match="use jacobian"):
         explain(lambda x: x * np.ones(2), 1.0)
+
+
+def test_a_chain_is_one_operation():
+    lines = explain(lambda x: 2.0 * chain(lambda k, x: x * x, x, steps=3), 1.5).lines
+    assert [line.operation for line in lines] == ["input 1", "chain(v0)", "part(v1)", "multiply(2, v2)"]
+    assert (lines[2].tangent, lines[3].tangent, lines[0].adjoint) == (8 * 1.5**7, 16 * 1.5**7, 16 * 1.5**7)
