@@ -183,34 +183,34 @@ def chain(
     >>> grad(loss, argnums=(0, 1))(1.0, np.zeros(3))
     (np.float64(2.625), array([1.25, 0.5 , 0.  ]))
     """
-    step, layers, source = as_step(step)
-    if until is not None:
-        check_function(until, "chain: until")
-    outputs, check, progress = (
-        flag(value, where="chain", argument=name) for name, value in (("outputs", outputs), ("check", check), ("progress", progress))
-    )
-    stats = filled_stats(stats, "chain")
-    steps = known_length(steps, layers, inputs, until)
-    if max_steps is not None:
-        max_steps = whole_number(max_steps, where="chain", argument="max_steps", least=0, hint="give the largest number of steps")
-        if until is None:
-            raise TypeError("chain: max_steps goes with until; with a known length give steps only")
-    if schedule is not None:
-        check_schedule(schedule, "chain")
-    if storage is not None:
-        check_storage(storage, "chain")
-    if memory is not None:
-        if schedule is not None:
-            raise TypeError(f"chain: schedule={schedule!r} and memory={memory!r} are both given: memory= chooses the schedule")
-        parse_bytes(memory, "chain", "memory")
-    if block is not None:
-        block = whole_number(block, where="chain", argument="block", least=1, hint="give the number of steps of a compiled call")
-        if not isinstance(source, Jit):
-            raise TypeError("chain: block= is of a compiled step: give chain(dualad.jit(step), ...), or leave it out")
-    if outputs and steps == 0:
-        raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
     context = copy_context()
     try:
+        step, layers, source = as_step(step)
+        if until is not None:
+            check_function(until, "chain: until")
+        outputs, check, progress = (
+            flag(value, where="chain", argument=name) for name, value in (("outputs", outputs), ("check", check), ("progress", progress))
+        )
+        stats = filled_stats(stats, "chain")
+        steps = known_length(steps, layers, inputs, until)
+        if max_steps is not None:
+            max_steps = whole_number(max_steps, where="chain", argument="max_steps", least=0, hint="give the largest number of steps")
+            if until is None:
+                raise TypeError("chain: max_steps goes with until; with a known length give steps only")
+        if schedule is not None:
+            check_schedule(schedule, "chain")
+        if storage is not None:
+            check_storage(storage, "chain")
+        if memory is not None:
+            if schedule is not None:
+                raise TypeError(f"chain: schedule={schedule!r} and memory={memory!r} are both given: memory= chooses the schedule")
+            parse_bytes(memory, "chain", "memory")
+        if block is not None:
+            block = whole_number(block, where="chain", argument="block", least=1, hint="give the number of steps of a compiled call")
+            if not isinstance(source, Jit):
+                raise TypeError("chain: block= is of a compiled step: give chain(dualad.jit(step), ...), or leave it out")
+        if outputs and steps == 0:
+            raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
         links = Links(step, source, state, params, inputs, outputs)
         top = highest(links.traced)
         if LAZY in links.levels:

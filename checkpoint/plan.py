@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dualad.callers import trim
+
 from .blocks import IN_USE, blocks_of
 from .checks import whole_number
 from .schedules import Online, Revolve, Schedule, StoreAll, Tiered, advances
@@ -118,6 +120,21 @@ def plan(
     256 kB hold 10,660 states of 24 B: 123 blocks of 8,131 compiled steps, 123 states between them saved,
     2.00 evaluations of every step
     """
+    try:
+        return _chosen(steps, state_bytes, memory, step_seconds, save_seconds, call_seconds)
+    except Exception as error:
+        trim(error)
+        raise
+
+
+def _chosen(
+    steps: int | None,
+    state_bytes: Any,
+    memory: float | str,
+    step_seconds: float | None,
+    save_seconds: float | None,
+    call_seconds: float | None,
+) -> Plan:
     if steps is not None:
         steps = whole_number(steps, where="plan", argument="steps", least=0, hint="give the length of the chain, or None")
     size, budget = max(state_size(state_bytes, "plan"), 1), parse_bytes(memory, "plan", "memory")

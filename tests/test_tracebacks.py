@@ -119,6 +119,9 @@ def test_of_sweeps_and_profiles_too(call, trimmed):
         lambda: checkpoint.linearize(np.sin, X)[1](1.0),
         lambda: checkpoint.chain(mistake, X, steps=3),
         lambda: checkpoint.chain(lambda k, x: 1, X, steps=3),
+        lambda: checkpoint.chain(mistake, X, steps=-3),
+        lambda: checkpoint.chain(mistake, X, steps=3, storage="disk"),
+        lambda: checkpoint.plan(10.5, "8 MB", "2 GB"),
         lambda: dualad.testing.check_derivatives(mistake, X),
     ],
 )
