@@ -1,19 +1,21 @@
 """Blocks of compiled steps: how many are one action of the schedule, and how many states are saved between blocks."""
 
+from collections.abc import Iterable
 from functools import lru_cache
+from types import NoneType
 from typing import NamedTuple
 
-from .actions import Advance, Drop, Save
-from .schedules import CTZ, Mixed, Revolve, Schedule, StoreAll, advances, ctz
+from .actions import Action, Advance, Drop, Record, Reverse, Save
+from .schedules import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, advances, ctz
 from .units import format_bytes
 
 __all__ = ["BUDGET", "IN_USE", "Blocks", "blocks_of"]
 
 BUDGET = 256 << 10  # bytes of the states inside of a block and between blocks, where nothing is said
 IN_USE = 6  # states besides: x_0, x_N, the working state and the buffer that changes places with it, two cotangents
-SCHEDULES = (CTZ, Mixed, Revolve, StoreAll)  # values, so that what was chosen once is known
+SCHEDULES = (CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered)  # values, so that what was chosen once is known
 CALL_SECONDS = 5e-6  # what an action costs in Python
-FEW = 64  # blocks, of which one counts
+FEW, MANY = 64, 4096  # most blocks whose steps are counted action by action: of all lengths that are tried, of the one that is chosen
 BESIDE = 3  # lengths that are tried below the longest, which leaves no room for states between blocks
 
 
@@ -103,7 +105,7 @@ def _chosen(
     if steps is None:
         length = block or max(room // 2, 1)
         return Blocks(length, given, f"blocks of {length:,} compiled steps; the length is not known before")
-    best: tuple[float, Blocks] | None = None
+    best: tuple[float, int, Schedule, str, float] | None = None
     for length in (min(block, steps),) if block else lengths(steps, room, recorded):
         count = -(-steps // length)
         left = max(budget - (length - 1) * size, 0) // (size + around)
@@ -115,30 +117,56 @@ def _chosen(
         calls, chosen = min(again, 2 * count) + count, schedule or (StoreAll() if slots >= count else Revolve(slots))
         if recorded:  # the states of the last block are kept
             evaluated -= length - 1
-            if count <= FEW and count * length > steps:  # the first one is shorter
-                evaluated -= (count * length - steps) * times_from_start(chosen, count)
         saved = f"{slots:,} states between them saved"
         if recorded and schedule is None and count > 1 and count * length <= room:
-            evaluated, calls, chosen = steps + (steps - 1) % length, 3 * count, Mixed(count - 1)  # the last block is made again
+            calls, chosen = 3 * count, Mixed(count - 1)
             saved = "whose states are kept in the first sweep"
+        if count <= FEW:
+            evaluated = evaluations(chosen, steps, length, recorded) or evaluated
         seconds = evaluated * step_seconds + calls * call_seconds
         if best is None or seconds < best[0]:
-            best = seconds, Blocks(length, chosen, reason(budget, room, size, steps, count, length, saved, evaluated / steps))
+            best = seconds, length, chosen, saved, evaluated
     assert best is not None  # one step in a block always fits
-    return best[1]
+    _, length, chosen, saved, evaluated = best
+    counted = evaluations(chosen, steps, length, recorded) if -(-steps // length) <= MANY else None
+    about = "" if counted or type(schedule) in (CTZ, Revolve, StoreAll, NoneType) else "about "
+    times = f"{about}{(counted or evaluated) / steps:.2f} evaluations of every step"
+    return Blocks(length, chosen, f"{reason(budget, room, size, steps, length, saved)}, {times}")
 
 
-def times_from_start(schedule: Schedule, count: int) -> int:
-    """How often a schedule of blocks advances the first one."""
-    saved: set[int] = set()
-    times = 0
-    for action in schedule.forward(count):
-        if isinstance(action, Save):
-            saved.add(action.index)
-        elif isinstance(action, Drop):
-            saved.discard(action.index)
-        times += isinstance(action, Advance) and action.start == 0
-    return times + sum(isinstance(action, Advance) and action.start == 0 for action in schedule.reverse(count, sorted(saved)))
+def evaluations(schedule: Schedule, steps: int, length: int, recorded: bool) -> int | None:
+    """How many steps are evaluated under a schedule of blocks, None where that is somebody else's.
+
+    With `recorded` the states of the last block are kept, and the short block is the first one, not the last.
+    """
+    if type(schedule) not in SCHEDULES:
+        return None
+    count, kept = -(-steps // length), recorded and not schedule.records
+    short, missing = 0 if kept else count - 1, count * length - steps
+
+    def steps_of(start: int, stop: int) -> int:
+        return (stop - start) * length - (missing if start <= short < stop else 0)
+
+    made, saved, records = steps_of(count - 1, count), set[int](), set[int]()
+
+    def count_in(actions: Iterable[Action]) -> None:
+        nonlocal made
+        for action in actions:
+            if isinstance(action, Save):
+                saved.add(action.index)
+            elif isinstance(action, Drop):
+                saved.discard(action.index)
+            elif isinstance(action, Advance):
+                made += steps_of(action.start, action.stop)
+            elif isinstance(action, Record):
+                made += steps_of(action.index, action.index + 1)
+                records.add(action.index)
+            elif isinstance(action, Reverse) and action.index not in records and not (kept and action.index == count - 1):
+                made += steps_of(action.index, action.index + 1) - 1
+
+    count_in(schedule.forward(count))
+    count_in(schedule.reverse(count, sorted(saved)))
+    return made
 
 
 def lengths(steps: int, room: int, recorded: bool) -> list[int]:
@@ -149,9 +177,10 @@ def lengths(steps: int, room: int, recorded: bool) -> list[int]:
     return sorted(even | {length for length in range(most - BESIDE, most + 1) if recorded and length > 0}) or [1]
 
 
-def reason(budget: int, room: int, size: int, steps: int, count: int, length: int, saved: str, evaluations: float) -> str:
+def reason(budget: int, room: int, size: int, steps: int, length: int, saved: str) -> str:
     """What was chosen, in words."""
+    count = -(-steps // length)
     blocks = f"{count:,} blocks of {'' if count * length - steps < count else 'up to '}{length:,} compiled steps, {saved}"
     if count == 1:
         blocks = f"one block of all {length:,} compiled steps"
-    return f"{format_bytes(budget)} hold {room:,} states of {format_bytes(size)}: {blocks}, {evaluations:.2f} evaluations of every step"
+    return f"{format_bytes(budget)} hold {room:,} states of {format_bytes(size)}: {blocks}"

@@ -1,11 +1,12 @@
 """Blocks of compiled steps: length and saved states fit into one budget and are the best of those tried."""
 
+from itertools import product
 from math import ceil
 
 import numpy as np
 import pytest
 
-from checkpoint import CTZ, Mixed, Revolve, Stats, StoreAll, chain, grad
+from checkpoint import CTZ, Mixed, Online, Periodic, Revolve, Schedule, Stats, StoreAll, Tiered, chain, grad
 from checkpoint.blocks import BUDGET, blocks_of
 from checkpoint.schedules import advances
 from dualad import jit
@@ -75,14 +76,32 @@ def test_states_that_all_fit_are_kept_in_the_first_sweep():
         assert not blocks_of(10**6, 24, **options).schedule.records
 
 
-@pytest.mark.parametrize(("steps", "options"), [(2047, {}), (127, {"block": 30}), (37, {"block": 7}), (100, {"block": 30})])
-@pytest.mark.parametrize("schedule", [CTZ(), Revolve(2), StoreAll()], ids=str)
-def test_evaluations_are_said_truly(steps, options, schedule):
+@jit
+def swinging(k, x, c):
+    return x + 0.01 * np.sin(c * x)
+
+
+CHECKED = [CTZ(), CTZ("bisect"), Revolve(2), StoreAll(), Periodic(), Periodic(4), Online(3), Tiered(2, 2)]
+RECORDED = [Mixed(1), Mixed(3), Mixed(90)]
+
+
+@pytest.mark.parametrize(("steps", "block"), [(2047, None), (127, 30), (37, 7), (64, 64), (300, 3)])
+@pytest.mark.parametrize(("schedule", "check"), [*product(CHECKED, [False, True]), *product(RECORDED, [False])], ids=str)
+def test_evaluations_are_said_truly(steps, block, schedule, check):
     pytest.importorskip("numba", reason="numba is not installed")
     stats = Stats()
-    step = jit(lambda k, x, c: x + 0.01 * np.sin(c * x))
-    grad(lambda c: np.sum(chain(step, np.ones(64), c, steps=steps, schedule=schedule, stats=stats, **options)))(0.9)
-    assert f"{stats.advances / steps:.2f} evaluations of every step" in stats.reason
+    options = {"schedule": schedule, "check": check, "block": block, "stats": stats}
+    grad(lambda c: np.sum(chain(swinging, np.ones(64), c, steps=steps, **options)))(0.9)
+    assert f", {stats.advances / steps:.2f} evaluations of every step" in stats.reason
+
+
+def test_of_other_schedules_evaluations_are_said_about():
+    class Another(Schedule):
+        forward, reverse, limit = CTZ.forward, CTZ.reverse, CTZ.limit
+        refill = "binomial"
+
+    assert ", about 1." in blocks_of(100, 4096, schedule=Another(), recorded=True).reason
+    assert "about" not in blocks_of(10**7, 4096, schedule=CTZ(), recorded=True).reason
 
 
 def test_a_length_that_is_not_known_before():
