@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from importlib.util import find_spec
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
@@ -20,6 +19,7 @@ from dualad.dispatch import highest
 from dualad.dual import Dual
 from dualad.hints import X
 from dualad.levels import errors_as_in
+from dualad.program.compiled import BACKENDS
 from dualad.program.jit import Jit
 from dualad.seeding import check_function
 
@@ -306,7 +306,7 @@ def compiled_chain(links, tape, options, *, storage=None, memory=None, **more):
     from .settings import settled
 
     try:
-        if find_spec("numba") is None:
+        if "numba" not in BACKENDS:
             raise NotCompiled("numba is not installed")
         settings = None if getattr(storage, "resume", False) else settled(links, options["until"])
         if settings is not None:
