@@ -188,7 +188,7 @@ class Run:
         return ("same", column[0]) if all(value is column[0] for value in column) else ("row", column)
 
     def rewritten(self, exact):
-        """Return the program with the run as one operation."""
+        """Return the program with the run as one operation, None where it would not be shorter: each turn's results are read one by one."""
         old, new, body = self.program, Program(), Program()
         stop = self.start + self.turns * self.period
         new.inputs, new.constants, new.count = old.inputs, dict(old.constants), old.count
@@ -221,7 +221,7 @@ class Run:
         results += [new.value(Value(0, (self.turns, *value.shape), value.dtype)) for value in columns.values()]
         new.operations.append(Operation(loop, tuple(args), {}, tuple(results), True, old.operations[self.start].line))
         self.read_results(new, stop, carried, columns, results)
-        return new
+        return new if len(new.operations) < len(old.operations) else None
 
     def read_after(self, stop):
         """Return the values of the run that are read after it, by place: those of the last turn, and those of several."""

@@ -138,3 +138,19 @@ def test_what_is_short_or_no_loop_stays_as_it_is():
     plain = jit(unlike, backend="numpy")
     np.testing.assert_array_equal(plain(np.ones(3)), unlike(np.ones(3)))
     assert not turns_of(program_of(plain))
+
+
+def test_results_that_turns_leave_to_be_read_one_by_one_end():
+    """So many turns that reading a row in each would be rolled up too, again and again: it made the program longer."""
+
+    def f(x):
+        y = x[0]
+        for _ in range(420):
+            y = y + 0.001 * np.sin(y) * x[1]
+        return y
+
+    x = np.array([1.0, 2.0])
+    fast = jit(grad(f), backend="numpy")
+    close([fast(x)], [grad(f)(x)])
+    program = program_of(fast)
+    assert turns_of(program) == [420, 419] and len(program.operations) <= 20
