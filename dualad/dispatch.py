@@ -70,7 +70,7 @@ def apply(fn, args, kwargs):
         return top._interpret(row, args, kwargs)
     if isinstance(row, Composite):
         if row.value_dependent:
-            refuse_abstract(row, (*args, *kwargs.values()))
+            refuse_abstract(row, row.looked_at(args, kwargs))
         args = numbers(args)
         if row.restates(args, kwargs):
             return restated(row.fn, row.body, args, kwargs)

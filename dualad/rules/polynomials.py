@@ -121,6 +121,11 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     return (c, covariance(columns, scale, residuals, cov, np.shape(x)[0] - deg - 1, np.ndim(y))) if cov else c
 
 
+def fit_by(x, y, deg, rcond=None, full=False, w=None, cov=False):
+    """Return what the rank of a fit depends on."""
+    return x, w
+
+
 def covariance(columns, scale, residuals, cov, free, ndim):
     """Return the covariance of fitted coefficients."""
     scaled = columns / scale
@@ -212,7 +217,7 @@ composite(np.polymul, lambda a1, a2: convolve_full(trimmed(a1), trimmed(a2)), va
 composite(np.polyder, polyder, restated=True)
 composite(np.polyint, polyint, restated=True)
 composite(np.polydiv, polydiv, value_dependent=True, restated=True)
-composite(np.polyfit, polyfit, value_dependent=True, restated=True)
+composite(np.polyfit, polyfit, value_dependent=fit_by, restated=True)
 composite(np.roots,   roots, value_dependent=True, restated=True)
 composite(np.vander,  vander, restated=True)
 # fmt: on

@@ -51,8 +51,9 @@ class Row:
     view: str | None = None
     #: makes an array ``like=`` a traced one, which its body gets first
     like: bool = False
-    #: a shape, a dtype or the way taken depends on values (so no interpreter without values can run it)
-    value_dependent: bool = False
+    #: a shape, a dtype or the way taken depends on values, so that no interpreter without values can run it
+    #: (a function of the arguments: on those of the ones that it returns)
+    value_dependent: bool | Callable = False
     #: answered from shapes and dtypes alone
     metadata: bool = False
     #: written in this package: its results may be used as scratch
@@ -94,6 +95,10 @@ class Row:
     def most(self) -> int:
         """How many of its arguments stand before ``dtype`` and ``out``."""
         return min(self.out_at, sys.maxsize if self.dtype_at is None else self.dtype_at)
+
+    def looked_at(self, args, kwargs):
+        """Return the arguments of a call that a shape, a dtype or the way taken depends on."""
+        return self.value_dependent(*args, **kwargs) if callable(self.value_dependent) else (*args, *kwargs.values())
 
     def __repr__(self):
         return f"<{self.kind} row of {self.name}>"
