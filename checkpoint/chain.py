@@ -23,7 +23,7 @@ from dualad.program.compiled import BACKENDS
 from dualad.program.jit import Jit
 from dualad.seeding import check_function
 
-from .checks import flag, whole_number
+from .checks import check_until, flag, whole_number
 from .link import record
 from .links import Links
 from .loop import run
@@ -188,6 +188,7 @@ def chain(
         step, layers, source = as_step(step)
         if until is not None:
             check_function(until, "chain: until")
+            check_until(until, "chain")
         outputs, check, progress = (
             flag(value, where="chain", argument=name) for name, value in (("outputs", outputs), ("check", check), ("progress", progress))
         )
@@ -275,7 +276,9 @@ def known_length(steps, layers, inputs, until):
     for path, leaf in zip(*optree.tree_flatten_with_path(inputs)[:2], strict=True):
         name = "inputs" + "".join(f"[{part!r}]" for part in path)
         if np.ndim(leaf) == 0:
-            raise TypeError(f"chain: {name} is {leaf!r}: give arrays with a leading axis of one row for each step")
+            raise TypeError(
+                f"chain: {name} is {leaf!r}: give arrays with a leading axis, one row for each step (np.array(inputs) of a list)"
+            )
         lengths[name] = np.shape(leaf)[0]
     if len(set(lengths.values())) > 1:
         raise ValueError("chain: the lengths differ: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))

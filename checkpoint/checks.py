@@ -1,10 +1,12 @@
 """The checks that every floor needs: of whole numbers, flags, and the answers of predicates."""
 
 import math
+from collections.abc import Callable
+from inspect import signature
 
 from dualad.checks import whole_number
 
-__all__ = ["flag", "truth", "whole_number"]
+__all__ = ["check_until", "flag", "truth", "whole_number"]
 
 
 def flag(value: object, *, where: str, argument: str) -> bool:
@@ -22,6 +24,19 @@ def flag(value: object, *, where: str, argument: str) -> bool:
     if isinstance(value, bool) or type(value).__name__ == "bool":
         return bool(value)
     raise TypeError(f"{where}: {argument} must be True or False, got {value!r}")
+
+
+def check_until(until: Callable[..., object], where: str) -> None:
+    """Raise where a predicate cannot be called as ``until(k, state)``."""
+    try:
+        signature(until).bind(0, None)
+    except ValueError:  # no signature
+        return
+    except TypeError as error:
+        name = getattr(until, "__name__", type(until).__name__)
+        raise TypeError(
+            f"{where}: the predicate is called as until(k, state), but {name}{signature(until)} does not take that: {error}"
+        ) from None
 
 
 def truth(answer: object, *, where: str, k: int) -> bool:

@@ -10,7 +10,7 @@ from dualad.callers import trim
 from dualad.progress import Bar
 
 from .actions import Action, Advance, Drop, Save
-from .checks import flag, truth, whole_number
+from .checks import check_until, flag, truth, whole_number
 from .fingerprint import ReplayCheck
 from .notes import Beside, Rest
 from .player import Player, Pull, Recorder, Step, misplaced
@@ -129,6 +129,8 @@ class Sweep:
             raise TypeError("sweep: give either steps=N or, if N is not known before, until=predicate")
         if until is None and max_steps is not None:
             raise TypeError("sweep: max_steps goes with until; with a known length give steps only")
+        if until is not None:
+            check_until(until, "sweep")
         progress, check = flag(progress, where="sweep", argument="progress"), flag(check, where="sweep", argument="check")
         check_schedule(schedule, "sweep")
         check_storage(storage, "sweep")

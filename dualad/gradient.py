@@ -180,11 +180,10 @@ def check_scalar(out, where):
     """Raise unless the function returned one number."""
     if isinstance(out, Traced) and type(out.primal) is float:
         return
-    if isinstance(out, tuple | list | dict) or out is None:
-        raise TypeError(
-            f"{where}: the function returned {'a ' + type(out).__name__ if out is not None else None}, not a number: "
-            f"use jacobian, which takes pytrees"
-        )
+    if out is None:
+        raise TypeError(f"{where}: the function returned None, not a number: return the result (is its return statement missing?)")
+    if isinstance(out, tuple | list | dict):
+        raise TypeError(f"{where}: the function returned a {type(out).__name__}, not a number: use jacobian, which takes pytrees")
     if shape_of(out) != ():
         raise TypeError(f"{where}: f returns shape {shape_of(out)}: use jacobian, or return one number (np.sum, say)")
     if not isinstance(out, Traced) and getattr(out, "dtype", None) is None and not isinstance(out, int | float | complex):

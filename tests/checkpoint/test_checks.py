@@ -5,6 +5,7 @@ import pytest
 
 from checkpoint import Disk, Memory, Stats, chain, grad, sweep
 from checkpoint.checks import flag, truth, whole_number
+from dualad import jit
 
 WORDS = {"where": "f", "argument": "n", "least": 1, "hint": "do this"}
 
@@ -78,3 +79,18 @@ def test_predicates_that_answer_neither_yes_nor_no(answer, text):
             run()
     with pytest.raises(TypeError, match=rf"^sweep: until\(0, state\) returned {text}"):
         sweep.reverse(halved, lambda k, x, g: 0.5 * g, 1.0, 1.0, until=lambda k, x: answer, storage=Memory())
+
+
+@pytest.mark.parametrize("made", [lambda f: f, jit], ids=["eager", "compiled"])
+def test_predicates_that_take_other_arguments(made):
+    text = r"the predicate is called as until\(k, state\), but close_enough\(state\) does not take that: too many positional arguments"
+
+    def close_enough(state):
+        return state < 0.1
+
+    for run in (lambda x: chain(made(halved), x, until=close_enough), grad(lambda x: chain(made(halved), x, until=made(close_enough)))):
+        with pytest.raises(TypeError, match=f"^chain: {text}"):
+            run(1.0)
+    with pytest.raises(TypeError, match=f"^sweep: {text}"):
+        sweep.reverse(halved, lambda k, x, g: 0.5 * g, 1.0, 1.0, until=close_enough)
+    assert chain(halved, 1.0, until=lambda k, *state: k == 3) == 0.125

@@ -81,7 +81,7 @@ def test_auxiliary_results_pass_through():
     [
         (lambda x: x * np.ones(3), r"f returns shape \(3,\): use jacobian"),
         (lambda x: [x, x], "a list, not a number: use jacobian"),
-        (lambda x: None, "None, not a number"),
+        (lambda x: None, r"None, not a number: return the result \(is its return statement missing"),
         (lambda x: "text", "not a number"),
         (lambda x: x * (1.0 + 0.2j), r"complex number.*use jacobian \(holomorphic"),
         (lambda x: x > 0.0, "f returns bool, whose derivative is zero"),

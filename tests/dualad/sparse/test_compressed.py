@@ -207,6 +207,8 @@ def test_patterns_of_other_functions_are_refused(made):
         hessian(energy, sparsity=coloring(pattern, "reverse"))
     with pytest.raises(ValueError, match="not symmetric"):
         hessian(energy, sparsity=np.triu(np.ones((12, 12))))
+    with pytest.raises(ValueError, match='sparsity is True: give "auto"'):
+        jacobian(np.sin, sparsity=True)
     with pytest.raises(ValueError, match="sparsity is 'dense': give"):
         jacobian(f, sparsity="dense")
     with pytest.raises(TypeError, match="the pattern is dict"):
