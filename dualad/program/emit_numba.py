@@ -54,7 +54,7 @@ from dualad.program.kernels import (
 from dualad.program.scalars import (
     at_least_inside, clip, complex_magnitude, complex_quotient, complex_reciprocal, complex_turn, exact_absolute, exact_difference,
     exact_power, exact_product, exact_quotient, exact_remainder, exact_sum, exp_of_expm1, floor_divide, fmax, fmax_share, fmin,
-    heaviside, is_finite, is_infinite, larger_share, maximum, minimum, plus, plus_product, ratio, remainder, root_above_one,
+    heaviside, is_finite, is_infinite, larger_share, maximum, minimum, plus, plus_product, ratio, regular, remainder, root_above_one,
     sign, softmax_share, strong_multiply, times, turn,
 )
 '''

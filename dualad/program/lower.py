@@ -14,7 +14,7 @@ from ..rules.indexing import cast, discretize, last_of
 from ..rules.kinds import ROWS
 from ..rules.names import np
 from ..rules.ufuncs import softmax_share
-from . import moves, sums
+from . import elimination, moves, sums
 from .forms import LOWERINGS, Buffer, Call, Fill, Made, Map, Node, Repeat, Unliftable, broadcast, converted, copied, fill, mapped, parts_of
 from .maps import IMAGINARY, MAPS, REAL_PART, Scalar
 from .program import Program, Value, map_values
@@ -22,7 +22,7 @@ from .repeat import Loop
 
 __all__ = ["CALLED", "lower", "lowering_of"]
 
-ROOMS = (moves, sums)  # whose rules enter the table
+ROOMS = (elimination, moves, sums)  # whose rules enter the table
 
 
 def lower(program: Program) -> dict[Value, Node]:
@@ -36,7 +36,7 @@ def lower(program: Program) -> dict[Value, Node]:
         nodes[value] = Node(Fill(first[0]) if same else Buffer(value, array), value.shape, value.dtype, value.weak)
     for operation in program.operations:
         try:
-            results = repeated(operation, nodes) if type(operation.fn) is Loop else (lowered(operation, nodes),)
+            results = repeated(operation, nodes) if type(operation.fn) is Loop else lowered(operation, nodes)
         except Unliftable as reason:
             operands = tuple(nodes[value] for value in operation.reads)
             call = Call(operation, operands, str(reason))
@@ -65,28 +65,34 @@ def repeated(operation, nodes):
 
 
 def lowered(operation, nodes):
-    """Return the node of an operation with one result."""
-    (out, *more) = operation.outputs
-    if operation.several or more:
-        raise Unliftable("it has several results")
-    fn = operation.fn
-    if out.size == 0 or any(value.size == 0 for value in operation.reads) or out.dtype.kind not in "fiubc" or out.dtype.itemsize > 16:
-        raise Unliftable(f"its result is {out.type}")
-    for value in (out, *operation.reads):
+    """Return the nodes of the results of an operation."""
+    fn, outs = operation.fn, operation.outputs
+    if operation.several and fn not in LOWERINGS:
+        raise Unliftable(CALLED.get(fn, "it has several results"))
+    for out in outs:
+        if out.size == 0 or any(value.size == 0 for value in operation.reads) or out.dtype.kind not in "fiubc" or out.dtype.itemsize > 16:
+            raise Unliftable(f"its result is {out.type}")
+    for value in (*outs, *operation.reads):
         if value.dtype.char in "gGe":
             raise Unliftable(f"numba has no {value.dtype}")
+    given = outs if operation.several else outs[0]
     args, kwargs = (map_values(nodes.__getitem__, part) for part in (operation.args, operation.kwargs))
     if fn in LOWERINGS:
         rule = LOWERINGS[fn]
         try:
-            inspect.signature(rule).bind(out, *args, **kwargs)
+            inspect.signature(rule).bind(given, *args, **kwargs)
         except TypeError:
             raise Unliftable("it has keywords that the loops have not") from None
-        node = rule(out, *args, **kwargs)
+        made = rule(given, *args, **kwargs)
     elif fn in MAPS and not kwargs:
-        node = elementwise(fn, out, args)
+        made = elementwise(fn, given, args)
     else:
         raise Unliftable(CALLED.get(fn, "it has keywords" if fn in MAPS else "it has no loop form"))
+    return tuple(map(exactly, made if operation.several else [made], outs))
+
+
+def exactly(node, out):
+    """Return a node of the shape and dtype of a value."""
     if node.shape != out.shape:
         node = broadcast(node, out.shape)
     if node.dtype != out.dtype and not (out.dtype.kind == "b" and node.dtype.kind == "f"):
@@ -171,10 +177,9 @@ REASONS = {
     "NumPy evaluates it by a series of its own": [np.sinc, calculus.bessel_i0, scimath.arcsin_above, scimath.arccos_above],
     "the library does it faster than a loop": [calculus.convolve_full, ufunc_methods.add_reduceat, sparse.times_sparse],
     "it is linear algebra, which LAPACK does": [
-        np.linalg.solve, np.linalg.inv, np.linalg.det, np.linalg.slogdet, np.linalg.matrix_rank, decompositions.close_pairs,
-        decompositions.complement, decompositions.cholesky_factor, decompositions.eigh_factors, decompositions.eigenvalues,
-        decompositions.eig_factors, decompositions.general_eigenvalues, decompositions.svd_factors, decompositions.singular_values,
-        decompositions.qr_factors, decompositions.pseudo_inverse, linalg.cofactor_matrix,
+        np.linalg.matrix_rank, decompositions.close_pairs, decompositions.complement, decompositions.eigh_factors,
+        decompositions.eigenvalues, decompositions.eig_factors, decompositions.general_eigenvalues, decompositions.svd_factors,
+        decompositions.singular_values, decompositions.qr_factors, decompositions.pseudo_inverse, linalg.cofactor_matrix,
     ],
     "it is a Fourier transform": [np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft],
 }  # fmt: skip

@@ -254,6 +254,17 @@ def exact_remainder(x, y):
     return np.int64(0) if y == -1 else np.int64(x) % np.int64(y)
 
 
+# --- pivots -----------------------------------------------------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def regular(x, fine):
+    """Return a pivot; of one that is not fine, NumPy says what it is about (see `again`)."""
+    if not fine:
+        raise OverflowError("jit: a matrix is singular, or not positive definite")
+    return x
+
+
 # --- indices ------------------------------------------------------------------------------------------------------------------------
 
 

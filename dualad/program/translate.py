@@ -16,7 +16,7 @@ import numpy as np
 
 from .kernels import POLYNOMIALS, bits, choose, fma, from_bits, halves, multiply_add
 from .llvm import COMPLEX, PARTS, Array, Number, Untranslatable, Writer
-from .scalars import OVERFLOWS, at_least_inside, exact_quotient, exact_remainder
+from .scalars import OVERFLOWS, at_least_inside, exact_quotient, exact_remainder, regular
 
 __all__ = ["Function", "translated"]
 
@@ -380,6 +380,9 @@ class Function(Writer):
             return self.inside(*args)
         if fn in (exact_remainder, exact_quotient):
             return self.divided(*args)[fn is exact_quotient]
+        if fn is regular:
+            self.note(self.let(f"xor i1 {self.cast(args[1], 'i1').text}, true"), 2)
+            return args[0]
         if fn in OVERFLOWS:
             return self.exact(OVERFLOWS[fn], *args)
         if fn is abs:

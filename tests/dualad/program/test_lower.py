@@ -183,12 +183,12 @@ def test_accumulated_slices_do_not_double():
 
 def test_calls_stand_between_parts():
     p = Program()
-    a, b = p.input(np.eye(3)), p.input(np.zeros(3))
-    x = p.append(np.linalg.solve, (p.append(np.multiply, (a, 2.0), {}, np.eye(3)), b), {}, np.zeros(3))
-    p.outputs = [p.append(np.add, (x, b), {}, np.zeros(3))]
+    a, b = p.input(np.eye(6)), p.input(np.zeros(6))
+    x = p.append(np.linalg.solve, (p.append(np.multiply, (a, 2.0), {}, np.eye(6)), b), {}, np.zeros(6))
+    p.outputs = [p.append(np.add, (x, b), {}, np.zeros(6))]
     made = plan(p)
     assert [type(step).__name__ for step in made.steps] == ["Part", "Node", "Part"]
-    np.testing.assert_allclose(interpreted(p)(np.eye(3), np.arange(3.0))[0], 1.5 * np.arange(3.0))
+    np.testing.assert_allclose(interpreted(p)(np.eye(6), np.arange(6.0))[0], 1.5 * np.arange(6.0))
 
 
 # --- positions ----------------------------------------------------------------------------------------------------------------------
