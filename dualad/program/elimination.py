@@ -17,14 +17,16 @@ from .maps import Scalar
 
 __all__: list[str] = []
 
-MOST = 4  # rows; of more, the loops would take longer to compile than to call LAPACK
+MOST, MOST_SIDES = 4, 8  # rows, and right-hand sides; of more, the loops would be compiled for long
+CALLED = "it is linear algebra, which LAPACK does"
 REGULAR = Scalar("regular({0}, {1})")
 
 
 @lowers(np.linalg.solve)
 def solve(out, a, b):
-    rows = rows_of(out, a)
-    vector = b.ndim == 1
+    rows, vector = rows_of(out, a), b.ndim == 1
+    if not vector and b.shape[-1] > MOST_SIDES:
+        raise Unliftable(CALLED)
     sides = [[element(b, out.dtype, i)] for i in range(len(rows))] if vector else elements(b, out.dtype)
     return assembled(out, [[x] for (x,) in solved(rows, sides)] if vector else solved(rows, sides), vector)
 
@@ -138,7 +140,7 @@ def regular(pivot, fine):
 def rows_of(out, a):
     """Return the elements of a matrix, or of many of them."""
     if a.shape[-1] > MOST or out.dtype.kind != "f" or a.dtype.kind not in "fiub":
-        raise Unliftable("it is linear algebra, which LAPACK does")
+        raise Unliftable(CALLED)
     return elements(a, out.dtype)
 
 

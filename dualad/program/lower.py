@@ -176,7 +176,7 @@ REASONS = {
     "it is rarely asked": [np.isreal, np.iscomplex, np.isneginf, np.isposinf, np.fix, np.isnat, np.ldexp, ufuncs.fraction, ufuncs.exponent],
     "NumPy evaluates it by a series of its own": [np.sinc, calculus.bessel_i0, scimath.arcsin_above, scimath.arccos_above],
     "the library does it faster than a loop": [calculus.convolve_full, ufunc_methods.add_reduceat, sparse.times_sparse],
-    "it is linear algebra, which LAPACK does": [
+    elimination.CALLED: [
         np.linalg.matrix_rank, decompositions.close_pairs, decompositions.complement, decompositions.eigh_factors,
         decompositions.eigenvalues, decompositions.eig_factors, decompositions.general_eigenvalues, decompositions.svd_factors,
         decompositions.singular_values, decompositions.qr_factors, decompositions.pseudo_inverse, linalg.cofactor_matrix,

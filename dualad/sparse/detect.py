@@ -103,7 +103,8 @@ class Reader:
             results = called(operation, self.of, self.known_value)
             self.held.update(zip(nodes, results, strict=True))
         else:
-            self.sets(nodes[0])
+            for node in nodes:
+                self.sets(node)
 
     def of(self, value):
         """Return the sets of a value of the program."""

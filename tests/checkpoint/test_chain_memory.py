@@ -11,7 +11,7 @@ from checkpoint import CTZ, Disk, Mixed, Revolve, chain, grad
 from dualad import jit
 from dualad.program.compiled import BACKENDS
 
-STEPS, X = 2000, np.linspace(0.1, 0.9, 20_000)
+STEPS, X = 2000, np.linspace(0.1, 0.9, 50_000)
 
 
 def step(k, x):

@@ -17,6 +17,8 @@ FUNCTIONS = {
     "solve": lambda a: np.linalg.solve(a, a[..., ::-1] + 1.0),
     "solve a vector": lambda a: np.linalg.solve(a, np.arange(1.0, a.shape[-1] + 1.0)),
     "solve for many": lambda a: np.linalg.solve(a, np.cos(np.arange(6.0 * a.shape[-1]).reshape(3, *(1,) * (a.ndim - 2), a.shape[-1], 2))),
+    "solve for one side": lambda a: np.linalg.solve(a, a[..., :1]),
+    "solve for too many sides": lambda a: np.linalg.solve(a, np.repeat(a, 9, -1)),
     "inv": np.linalg.inv,
     "det": np.linalg.det,
     "slogdet": np.linalg.slogdet,
