@@ -44,7 +44,7 @@ FLOORS = {
         "tradeoff small budget",
         "leaves operators",
         "aliases links segments",
-        "recompute recording",
+        "loop recompute recording",
         "compressed streams",
         "grad explain link",
         "stepper",

@@ -149,7 +149,7 @@ def first_only(k, state):
 
 
 def solved(k, x):
-    return np.linalg.solve(np.eye(3) * 2.0, x)
+    return np.linalg.solve(np.eye(6) * 2.0, np.concatenate([x, x]))[:3]
 
 
 # what a chain says that is not compiled: the step, how it is compiled, the options of the chain, and the words
