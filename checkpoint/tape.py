@@ -347,7 +347,7 @@ class Var(Traced):
             node = tape.keep(node) if type(node) is Get else node
         result = make_var(ans, node, tape)
         if row.view is not None and shows_memory(ans, args[0].primal):
-            result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
+            result.alias = shared_view(args[0], args[0].alias, row.viewed, tuple(args[1:]), kwargs)
         elif written:
             result.primal = separate(result.primal, args)
         tape.settle(result)

@@ -119,7 +119,7 @@ class Dual(Traced):
             return type(ans)(duals) if type(ans) in (tuple, list) else type(ans)(*duals)
         result = self._result(row, ans, tangent, level, written, values)
         if row.view is not None and shows_memory(ans, values[0]):
-            result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
+            result.alias = shared_view(args[0], args[0].alias, row.viewed, tuple(args[1:]), kwargs)
         elif written:
             result.primal = separate(result.primal, args)
             result.tangent = separate(result.tangent, args)

@@ -334,6 +334,8 @@ class Body:
 
     def element(self, buffer, at, level):
         """Return an element of a buffer as source: of a row cut to the loop's range where that goes."""
+        if not at:
+            return f"{buffer}[()]"
         inner = at[-1]
         axis = self.depth - 1
         rest = [position for position in at[:-1] if self.depends(position, axis)]

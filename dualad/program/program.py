@@ -68,7 +68,9 @@ PYTHON = {
 
 def updated(x, v, index, ops=()):
     """Return a copy of `x` in which the part that `ops` and then `index` show is `v`."""
-    y = writable(copied_to_write(x) if isinstance(x, np.ndarray) else np.copy(x), v)
+    y = copied_to_write(x) if isinstance(x, np.ndarray) else np.copy(x)
+    for part in (v, *(index if type(index) is tuple else (index,))):
+        y = writable(y, part)
     locate(ops, y)[index] = v
     return y
 

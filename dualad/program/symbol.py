@@ -249,7 +249,7 @@ class Symbol(Traced):
             args = self.checked_index(args)
         result = trace.record(row.fn, row.call, args, kwargs)
         if row.view is not None and type(args[0]) is Symbol and type(result) is Symbol and shows_memory(result.payload, args[0].payload):
-            result.alias = shared_view(args[0], args[0].alias, row.fn, tuple(args[1:]), kwargs)
+            result.alias = shared_view(args[0], args[0].alias, row.viewed, tuple(args[1:]), kwargs)
         return result
 
     def _constant(self, row, args, kwargs):

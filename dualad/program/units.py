@@ -147,15 +147,30 @@ class Unit:
         memory = memory_of(node)
         if isinstance(memory.form, Fill):
             return literal(memory.form.number)
-        name = self.source.names.get(memory)
+        name, inputs_seen = self.source.names.get(memory), [self.plan.nodes[value] for value in self.program.inputs]
+        if name is None and memory not in inputs_seen:  # a constant that no part reads
+            return self.constant(memory.form.array, node.shape)
         if name is None:  # an input that no part reads
-            name = f"x{[self.plan.nodes[value] for value in self.program.inputs].index(memory)}"
+            name = f"x{inputs_seen.index(memory)}"
         text = self.named(name, names, inputs)
         if not memory.shape:
             return text if name[0] == "x" or self.numbers else f"{text}[()]"
-        if node.shape == memory.shape:
-            return text
-        return f"{text}.reshape({node.shape})" if node.shape else f"{text}[{', '.join('0' * memory.ndim)}]"
+        return in_shape(text, memory.shape, node.shape)
+
+    def constant(self, array, shape):
+        """Return the source of a constant array, which becomes one of those that the loops are given."""
+        if not array.shape:
+            return literal(array[()])
+        self.constants.append(f"{self.prefix}z{len(self.constants)}")
+        self.arrays.append(np.array(array, order="C"))
+        return in_shape(self.constants[-1], array.shape, shape)
+
+
+def in_shape(text, shape, wanted):
+    """Return the source of an array in another shape, or of its only element."""
+    if shape == wanted:
+        return text
+    return f"{text}.reshape({wanted})" if wanted else f"{text}[{', '.join('0' * len(shape))}]"
 
 
 def literal(number):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from contextlib import suppress
 from functools import lru_cache
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
@@ -172,6 +173,15 @@ def sublist(indices):
 
 def einsum_call(*operands, subscripts, **options):
     return np.einsum(subscripts, *operands, **options)
+
+
+def einsum_view(x, **options):
+    """Return a view that einsum makes of one operand, which can be written, also where `np.diagonal` stands in it."""
+    view = einsum_call(x, **options)
+    if type(view) is np.ndarray and np.may_share_memory(view, x):
+        with suppress(ValueError):  # nor can x be written
+            view.flags.writeable = True
+    return view
 
 
 def einsum_transpose(i, g, *operands, subscripts, order="K", **options):
@@ -384,7 +394,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
 bilinear(np.matmul,      matmul_first, matmul_second)
 bilinear(np.dot,         dot_first, dot_second)
 bilinear(np.outer,       outer_first, outer_second)
-multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum)
+multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="maybe", viewed=einsum_view)
 composite(np.inner,      inner, restated=beyond_matrices)
 composite(np.tensordot,  tensordot, restated=lambda a, b, axes=2: is_complex(a) or is_complex(b))
 composite(np.kron,       kron)

@@ -47,8 +47,10 @@ class Row:
     complex_body: Callable | None = None
     #: turns a call into (positional arrays and metadata, keywords), where the function takes a sequence of arrays
     canonical: Callable | None = None
-    #: "always" or "maybe": the result is a view of the first argument, as in NumPy
+    #: "always" or "maybe": the result is a view of the first argument, as in NumPy; `viewed` is evaluated when the array was written,
+    #: in place of a function that does not take canonical arguments
     view: str | None = None
+    viewed: Callable
     #: makes an array ``like=`` a traced one, which its body gets first
     like: bool = False
     #: a shape, a dtype or the way taken depends on values, so that no interpreter without values can run it
@@ -68,7 +70,7 @@ class Row:
     alone_and_fresh: bool = False
 
     def __init__(self, fn: Callable, **options):
-        self.fn = self.call = fn
+        self.fn = self.call = self.viewed = fn
         self.name = public_name(fn)
         for option, setting in options.items():
             setattr(self, option, setting)

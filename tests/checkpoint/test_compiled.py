@@ -469,3 +469,53 @@ def test_what_goes_beside_the_value_may_be_anything_that_is_no_number():
         gradient, beside = verb(f, has_aux=True)(X)
         np.testing.assert_array_equal(gradient, 2 * X)
         assert beside == {**aux, "first": X[0]}, verb
+
+
+TABLE = np.array([0.1, 0.2, 0.3])
+
+
+def put_out(k, s):
+    return 0.5 * s, TABLE
+
+
+def reversed_table(k, s):
+    return 0.5 * s * s, (TABLE[::-1], np.arange(3), s[0] * 2.0)
+
+
+def filled(k, s):
+    w = np.zeros_like(s)
+    w[0] = 0.25
+    return 0.5 * s + w, w
+
+
+def scattered(k, s):
+    w = np.full_like(s, 0.1)
+    w[k % 3] = 1.0
+    return 0.5 * s * w + 0.1, w
+
+
+@pytest.mark.parametrize("step", [put_out, reversed_table, filled, scattered])
+def test_constants_that_a_step_returns_or_writes_into(step):
+    def f(step):
+        def loss(x):
+            final, outs = chain(step, x, steps=4, outputs=True)
+            return np.sum(final**2), outs
+
+        return loss
+
+    x, stats = np.array([0.3, -0.7, 1.1]), Stats()
+    (value, outs), g = value_and_grad(f(step), has_aux=True)(x)
+    for other in (value_and_grad(f(dualad.jit(step)), has_aux=True), dualad.jit(value_and_grad(f(step), has_aux=True))):
+        (got, got_outs), slope = other(x)
+        np.testing.assert_allclose(got, value, rtol=1e-14)
+        np.testing.assert_allclose(slope, g, rtol=1e-13)
+        optree.tree_map(np.testing.assert_allclose, got_outs, outs)
+    chain(dualad.jit(step), x, steps=4, outputs=True)
+    grad(lambda x: np.sum(chain(dualad.jit(step), x, steps=4, outputs=True, stats=stats)[0]))(x)
+    assert "compiled steps" in stats.reason
+
+
+def test_a_step_that_is_a_constant():
+    x = np.ones(3)
+    np.testing.assert_array_equal(chain(dualad.jit(lambda k, s: TABLE * 1.0), x, steps=3), TABLE)
+    np.testing.assert_array_equal(grad(lambda x: np.sum(chain(dualad.jit(lambda k, s: TABLE), x, steps=3) * x))(x), TABLE)

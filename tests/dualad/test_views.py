@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dualad
-from checkpoint import grad, hvp, vjp
+from checkpoint import grad, hvp, value_and_grad, vjp
 from checkpoint import jacobian as reverse_jacobian
-from dualad import derivative, gradient, hessian, jacobian, jvp
+from dualad import derivative, gradient, hessian, jacobian, jit, jvp
+from dualad.program.compiled import BACKENDS
 from dualad.testing import check_derivatives
 
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
@@ -633,3 +634,35 @@ def test_threads_that_write_different_parts_of_one_array_lose_nothing():
                 np.testing.assert_array_equal(g, grad(alone)(V))
     finally:
         sys.setswitchinterval(before)
+
+
+EINSUMS = {
+    "a diagonal": lambda a: np.einsum("ii->i", a),
+    "a transpose": lambda a: np.einsum("ij->ji", a),
+    "itself": lambda a: np.einsum(a, [0, 1]),
+    "an ellipsis": lambda a: np.einsum("i...->...i", a),
+    "no view": lambda a: np.einsum("ij,jk->ik", a, a),
+    "a sum": lambda a: np.einsum("ij->i", a),
+}
+
+
+@pytest.mark.parametrize("f", EINSUMS.values(), ids=EINSUMS)
+def test_what_einsum_returns_is_a_view_where_it_is_in_numpy(f):
+    def written(a):
+        b = a * 1.0
+        view = f(b)
+        view[0] = 2.0 * b[1, 0]
+        b[1] *= 3.0
+        view += 1.0
+        return np.sum(view**2) + np.sum(b**3)
+
+    a = np.arange(1.0, 10.0).reshape(3, 3)
+    expected, (pushed, slope), (value, g) = written(a), jvp(written, (a,), (a,)), value_and_grad(written)(a)
+    assert pushed == value == expected
+    difference = (written(a * (1 + 1e-6)) - written(a * (1 - 1e-6))) / 2e-6
+    np.testing.assert_allclose([slope, np.sum(g * a)], difference, rtol=1e-8)
+    for backend in BACKENDS:
+        kept = a.copy()
+        assert jit(written, backend=backend)(kept) == pytest.approx(expected, rel=1e-14)
+        np.testing.assert_array_equal(jit(lambda a: f(a) * 2.0, backend=backend)(kept), 2.0 * f(a))
+        np.testing.assert_array_equal(kept, a)

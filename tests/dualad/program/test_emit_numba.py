@@ -402,3 +402,22 @@ def test_small_constants_are_part_of_the_machine_code():
         agrees(lambda x, w=weights: (x + 1j) * w, x)  # which numba compiles
         agrees(lambda x, w=weights: np.sum(np.linalg.inv(x[:4].reshape(2, 2) + np.eye(2) * 3.0) * w[:4].reshape(2, 2)), x)
     assert not agrees(lambda x: np.sum(x) * whole, x).fixed
+
+
+def test_numbers_beside_loops_over_arrays():
+    """A number that is computed in a nest over arrays is stored in none of its axes."""
+    table, rows = np.linspace(-1, 1, 8), np.random.default_rng(0).uniform(-0.1, 0.1, (130, 8))
+
+    def f(u, p):
+        v = np.arccos(0.2 * (np.add.reduce(u[0], axis=0) + table + p)[:-1])
+        last = np.arcsin(np.add.reduce(u[0], axis=0))
+        return np.tanh(last + np.mean(p + v)) + np.sin(np.mean(v) + u[0][::2].sum())
+
+    def g(x):
+        y = np.linalg.solve(np.eye(3) * 2.0 + x[0], x[:3])
+        return np.sum(0.3 * x + 0.1 * np.tanh(x + y[0]))
+
+    for h, args in ((f, (rows, 0.3)), (g, (np.linspace(-0.1, 0.1, 100),))):
+        expected = grad(h)(*args)
+        np.testing.assert_allclose(jit(grad(h))(*args), expected, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(jit(h)(*args), h(*args), rtol=1e-13)
