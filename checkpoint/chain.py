@@ -127,7 +127,8 @@ def chain(
     progress : bool
         Show a bar for both sweeps (needs tqdm).
     check : bool
-        Compare every step that is evaluated again with the first sweep, bit for bit; the first one that differs is named.
+        Compare every step that is evaluated again with the first sweep, bit for bit; the first one that differs is named. When they are
+        recorded, compiled steps that are made one by one are compared up to rounding.
     token : pytree of plain values, optional
         With ``Disk(path, resume=True)``: what else says that a call is the same one, where its results cannot: a version, a seed, the
         name of a file that the steps read.

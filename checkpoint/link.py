@@ -12,6 +12,7 @@ from dualad.dispatch import highest
 from dualad.dual import Dual, make_dual
 from dualad.levels import Level
 from dualad.measured import measured
+from dualad.program.jit import Jit
 from dualad.seeding import pack_leaf, scalar_kinds, split_value
 from dualad.traced import Traced
 
@@ -50,13 +51,14 @@ def record(links, tape, **options):
             "chain: reverse mode over reverse mode through a chain would keep every state of the inner sweep. For "
             "second derivatives use hvp (forward over reverse), or dualad.jacobian(grad(f))"
         )
-    link = Link(links, tape, below, options["steps"], options["check"])
+    exact = options["check"] and not isinstance(links.source, Jit)  # whose recorded program may sum in another order
+    link = Link(links, tape, below, options["steps"], exact)
     memory = options.pop("memory")
     if memory is not None:
         options["schedule"], storage, reason = planned(link, options["steps"], memory, options["storage"])
         options["storage"] = options["storage"] or storage
         options["stats"].reason = "; ".join(filter(None, (options["stats"].reason, reason)))
-    options["until"] = on_primals(options["until"])
+    options["until"], link.lossy = on_primals(options["until"]), options["storage"].lossy
     if getattr(options["storage"], "resume", False):
         options |= link.resuming(tape, options["token"])
     link.sweep = sweep = Sweep(unowned(link.advance), links.tree(link.state), record=unowned(link.record_step), **options)
@@ -67,7 +69,7 @@ def record(links, tape, **options):
     link.steps = steps = sweep.stats.steps
     leaves = links.final_leaves(steps, final, link.arguments, link.inputs) if steps else link.state
     links.check_closure(leaves, below)
-    link.last = Snapshot(steps, leaves, options["check"], final=True)
+    link.last = Snapshot(steps, leaves, exact, final=True)
     return entered(link, tape, leaves, link.outs.arrays(), link.outs.tree)
 
 
@@ -107,7 +109,7 @@ class Link(Entry):
         self.weak = scalar_kinds((*self.state, *self.params, *self.inputs))[1]
         self.outs = Stacked(steps)
         self.direct = not links.given and not links.outputs
-        self.sweep, self.resumes, self.exact, self.tried = None, False, exact, False
+        self.sweep, self.resumes, self.exact, self.tried, self.lossy = None, False, exact, False, False
         self.out_cotangents, self.rows = [], []
         self.before = self.last = Snapshot(-1, ())  # the state that was met last, and x_N
         self.aliases = Aliases(links.path)
@@ -185,8 +187,8 @@ class Link(Entry):
             return sum(map(nbytes, outs)), estimate
 
         try:
-            if total(self.state) <= SMALL and not repeatable:
-                trial()  # what is made once for all calls, such as the code of a rule, would count
+            if not repeatable and (total(self.state) <= SMALL or isinstance(self.links.source, Jit)):
+                trial()  # what is made once for all calls, such as the code of a rule, or of the step, would count
             (outs, estimate), taken = (trial(), 0) if repeatable else measured(trial)
         except Exception as error:
             self.explain(0, x, error)
@@ -196,7 +198,7 @@ class Link(Entry):
 
     def compare(self, k, leaves, before=None):
         """Raise where step k, evaluated again, gave another state than `before`."""
-        i = (before or self.before).differing(k + 1, leaves)
+        i = None if self.lossy else (before or self.before).differing(k + 1, leaves)
         if i is not None:
             raise RuntimeError(
                 f"chain: step {k}, evaluated again from the same state, returned another x_{k + 1} (in {self.links.path(i)}), so "

@@ -66,6 +66,11 @@ class Memory(Storage):
             if self.copy is not None:
                 raise TypeError("Memory: compress packs the arrays of a state, and does not go with a copy of your own")
 
+    @property
+    def lossy(self) -> bool:
+        """See `Storage.lossy`."""
+        return self.compress == "float32"
+
     def open(self) -> "MemorySession":
         """A new, empty session.
 

@@ -108,6 +108,11 @@ class Session(ABC):
 class Storage(ABC):
     """Where saved states live: an immutable value that may serve many chains and threads at once."""
 
+    @property
+    def lossy(self) -> bool:
+        """Whether states come back rounded, so that steps evaluated again differ from the first sweep."""
+        return False
+
     def __repr__(self) -> str:
         parts: dict[str, Any] = getattr(self, "__dataclass_fields__", {})
         values = {name: getattr(self, name) for name, part in parts.items() if getattr(self, name) != part.default}

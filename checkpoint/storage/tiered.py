@@ -53,6 +53,11 @@ class Tiers(Storage):
             raise ValueError("Tiers: what is in memory does not outlive the process; resume=True goes with Disk alone, and not with Tiered")
         object.__setattr__(self, "on_disk", frozenset(self.on_disk))
 
+    @property
+    def lossy(self) -> bool:
+        """See `Storage.lossy`."""
+        return self.memory.lossy or self.disk.lossy
+
     def open(self) -> "TieredSession":
         """A new, empty session.
 

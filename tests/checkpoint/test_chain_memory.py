@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from checkpoint import CTZ, Disk, Mixed, Revolve, chain, grad
+from checkpoint import CTZ, Disk, Memory, Mixed, Revolve, Stats, chain, grad
 from dualad import jit
 from dualad.program.compiled import BACKENDS
 
@@ -75,3 +75,33 @@ def test_nothing_is_left_for_the_collector(name, tmp_path):
         gc.set_debug(0)
         gc.garbage.clear()
         gc.enable()
+
+
+@pytest.mark.parametrize("made", [lambda f: f, jit], ids=["eager", "compiled"])
+@pytest.mark.parametrize("schedule", [CTZ(), Revolve(2), Mixed(2)], ids=str)
+def test_states_that_are_rounded_are_not_compared(made, schedule):
+    def f(x, **options):
+        return np.sum(chain(made(lambda k, x: 0.9 * np.sin(x) + 0.01 * k), x, steps=20, **options))
+
+    x = np.linspace(0.3, 0.9, 3000)
+    rounded = grad(lambda x: f(x, schedule=schedule, storage=Memory(compress="float32")))(x)
+    np.testing.assert_allclose(rounded, grad(f)(x), rtol=1e-4)
+    with pytest.raises(ValueError, match=r"check=True compares bits, and Memory\(compress='float32'\) rounds"):
+        grad(lambda x: f(x, schedule=CTZ(), storage=Memory(compress="float32"), check=True))(x)
+
+
+def test_what_compiling_takes_does_not_count_for_a_budget():
+    """Of a step that is compiled but made one by one: the first call is as good as the second."""
+
+    @jit
+    def step(k, x, a):
+        y = np.linalg.solve(np.eye(6) * 2.0 + x[0], x[:6])
+        return 0.3 * x + 0.1 * np.tanh(np.mean(np.arctan(a)) + x + y[0])
+
+    x, a = np.random.default_rng(1).uniform(-1, 1, (2, 10_000))
+    said = []
+    for _ in range(2):
+        stats = Stats()
+        grad(lambda a, stats=stats: np.sum(chain(step, x, a, steps=4, memory="1.3 MB", stats=stats)))(a)
+        said.append(stats.reason)
+    assert all("hold" in reason for reason in said)

@@ -1,5 +1,6 @@
 """chain of a compiled step: blocks of steps in one call. The derivatives of the same step, not compiled, under every schedule and block."""
 
+import copy
 import shutil
 import warnings
 
@@ -10,7 +11,23 @@ import pytest
 pytest.importorskip("numba")
 
 import dualad
-from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian, segments, stepper, value_and_grad, vjp
+from checkpoint import (
+    CTZ,
+    Disk,
+    Memory,
+    Periodic,
+    Revolve,
+    Stats,
+    StoreAll,
+    chain,
+    grad,
+    hvp,
+    jacobian,
+    segments,
+    stepper,
+    value_and_grad,
+    vjp,
+)
 from checkpoint.schedules import Mixed
 from dualad.program import loops, machine
 
@@ -519,3 +536,17 @@ def test_a_step_that_is_a_constant():
     x = np.ones(3)
     np.testing.assert_array_equal(chain(dualad.jit(lambda k, s: TABLE * 1.0), x, steps=3), TABLE)
     np.testing.assert_array_equal(grad(lambda x: np.sum(chain(dualad.jit(lambda k, s: TABLE), x, steps=3) * x))(x), TABLE)
+
+
+def test_compiled_steps_that_are_made_one_by_one_are_compared_up_to_rounding():
+    @dualad.jit
+    def step(k, s, p):
+        v = p.copy()
+        for q in range(1, 40):
+            v[q] += 0.3 * v[q - 1]
+        return 0.33 * s + 0.08 * np.tanh(0.2 * np.mean(v) + 0.1 * s)
+
+    state, p = np.random.default_rng(0).uniform(-1, 1, (9, 1000)), np.random.default_rng(1).uniform(-1, 1, (1000, 9))
+    f = lambda p, **options: np.sum(chain(step, state, p, steps=5, **options))
+    checked = grad(lambda p: f(p, storage=Memory(copy=copy.deepcopy), check=True))(p)
+    np.testing.assert_allclose(checked, grad(f)(p), rtol=1e-10)
