@@ -40,6 +40,9 @@ from .pull import Expression, Pull
 
 __all__ = ["Function", "Source", "emit"]
 
+#: inlined, because the process that compiles would link functions of their own, and sum in another order than those that load the code
+INLINED = "@njit(**OPTIONS, cache=CACHED, forceinline=True)"
+
 HEADER = '''"""Emitted by dualad: do not edit."""
 
 import math
@@ -408,7 +411,7 @@ class Function:
             body.append(f"    {line}")
         self.parameters = sorted(self.used, key=lambda node: parameter_order(self.buffers.name(node)))
         names = ", ".join([*(self.buffers.name(node) for node in self.parameters), *(["block"] if self.block else [])])
-        before = [*self.before, *self.tables, *([] if self.driven else ["@njit(**OPTIONS, cache=CACHED)"])]
+        before = [*self.before, *self.tables, *([] if self.driven else [INLINED])]
         return "\n".join([*before, f"def {self.title}({names}):", *(body or ["    pass"])])
 
 

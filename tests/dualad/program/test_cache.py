@@ -128,6 +128,28 @@ def test_two_processes(folder):
     assert again[1] == "0"
 
 
+BY_NUMBA = """
+import numpy as np
+from checkpoint import chain, grad
+from dualad import jit
+x, p = np.random.default_rng(0).uniform(-1, 1, (2, 127))
+
+@jit
+def step(k, s, p):
+    v = np.outer(s, p)
+    return 0.3 * s + 0.1 * np.tanh(np.mean(np.logaddexp2(v, s), axis=0) + np.sum(v * v, axis=1) * 0.01)
+
+print(grad(lambda p: np.sum(chain(step, x, p, steps=3) ** 2))(p).tobytes().hex())
+"""
+
+
+def test_what_numba_compiles_has_the_same_bits_where_it_is_loaded(folder):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", BY_NUMBA]
+    outs = [subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=120, check=True).stdout for _ in range(2)]
+    assert len(outs[0]) > 2000 and outs[0] == outs[1]
+
+
 def test_results_keep_the_memory_layout():
     x = np.asfortranarray(np.arange(1200.0).reshape(40, 30))
     native = compile_numba(traced(lambda x: (x * 2.0, x.T + 1.0), x))
