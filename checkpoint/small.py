@@ -24,7 +24,7 @@ NUMBERS = {float, int, float64}
 
 def small(row, fn, args, kwargs, tape):
     """Evaluate a row of numbers and small arrays of double precision; None where the general path is needed."""
-    if not (tape.plain and row.trusted and row.view is None) or "out" in kwargs:
+    if not (tape.plain and row.trusted and (row.view is None or not row.views(args))) or "out" in kwargs:
         return None
     arrays, values, active, kept, mixed = row.arrays(args), list(args), [], [], False
     for i, arg in enumerate(args):

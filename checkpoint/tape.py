@@ -346,7 +346,7 @@ class Var(Traced):
             ans = ans.item()
             node = tape.keep(node) if type(node) is Get else node
         result = make_var(ans, node, tape)
-        if row.view is not None and shows_memory(ans, args[0].primal):
+        if row.view is not None and row.views(args) and shows_memory(ans, args[0].primal):
             result.alias = shared_view(args[0], args[0].alias, row.viewed, tuple(args[1:]), kwargs)
         elif written:
             result.primal = separate(result.primal, args)

@@ -55,7 +55,7 @@ class Lazy(Traced):
     def _interpret(self, row, args, kwargs, evaluate=None):
         result = self._below(row.fn, args, kwargs)
         x = args[0]
-        if row.view is not None and type(result) is Lazy is type(x) and (row.fn is not getitem or is_basic(args[1])):
+        if row.views(args) and type(result) is Lazy is type(x) and (row.fn is not getitem or is_basic(args[1])):
             result.alias = shared_view(x, x.alias, row.viewed, tuple(args[1:]), kwargs)
         return result
 

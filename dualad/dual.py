@@ -118,7 +118,7 @@ class Dual(Traced):
             duals = [self._result(row, part, t, level, written, values) for part, t in zip(ans, parts, strict=True)]
             return type(ans)(duals) if type(ans) in (tuple, list) else type(ans)(*duals)
         result = self._result(row, ans, tangent, level, written, values)
-        if row.view is not None and shows_memory(ans, values[0]):
+        if row.view is not None and row.views(args) and shows_memory(ans, values[0]):
             result.alias = shared_view(args[0], args[0].alias, row.viewed, tuple(args[1:]), kwargs)
         elif written:
             result.primal = separate(result.primal, args)

@@ -355,7 +355,7 @@ def rest(program, inputs, operations, outputs):
 def dear(operation):
     """Return whether a value is sooner kept than computed again: not what is elementwise or only moves elements."""
     row = ROWS.get(operation.fn)
-    cheap = isinstance(row, Elementwise) or (row is not None and row.view is not None) or operation.fn in CHEAP
+    cheap = isinstance(row, Elementwise) or (row is not None and row.views(operation.args)) or operation.fn in CHEAP
     return not cheap and not (isinstance(row, Constant) and isinstance(operation.fn, np.ufunc))
 
 

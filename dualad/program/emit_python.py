@@ -117,11 +117,11 @@ class Writer:
             row, reads = ROWS.get(operation.fn), operation.reads
             if operation.fn is updated or isinstance(operation.fn, np.ufunc) or not reads:
                 continue
-            if isinstance(row, Differentiable) and row.trusted and row.view is None:
+            if isinstance(row, Differentiable) and row.trusted and not row.views(operation.args):
                 continue
             for value in operation.outputs:
                 if value.kind == "array":
-                    self.root[value] = root = self.rooted(reads[0]) if row is not None and row.view is not None else None
+                    self.root[value] = root = self.rooted(reads[0]) if row is not None and row.views(operation.args) else None
                     self.views.setdefault(root, set()).add(value)
 
     def rooted(self, value):

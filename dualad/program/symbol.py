@@ -248,7 +248,7 @@ class Symbol(Traced):
         if row.fn is getitem:
             args = self.checked_index(args)
         result = trace.record(row.fn, row.call, args, kwargs)
-        if row.view is not None and type(args[0]) is Symbol and type(result) is Symbol and shows_memory(result.payload, args[0].payload):
+        if row.views(args) and type(args[0]) is Symbol and type(result) is Symbol and shows_memory(result.payload, args[0].payload):
             result.alias = shared_view(args[0], args[0].alias, row.viewed, tuple(args[1:]), kwargs)
         return result
 

@@ -394,7 +394,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
 bilinear(np.matmul,      matmul_first, matmul_second)
 bilinear(np.dot,         dot_first, dot_second)
 bilinear(np.outer,       outer_first, outer_second)
-multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="maybe", viewed=einsum_view)
+multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="alone", viewed=einsum_view)
 composite(np.inner,      inner, restated=beyond_matrices)
 composite(np.tensordot,  tensordot, restated=lambda a, b, axes=2: is_complex(a) or is_complex(b))
 composite(np.kron,       kron)

@@ -47,8 +47,8 @@ class Row:
     complex_body: Callable | None = None
     #: turns a call into (positional arrays and metadata, keywords), where the function takes a sequence of arrays
     canonical: Callable | None = None
-    #: "always" or "maybe": the result is a view of the first argument, as in NumPy; `viewed` is evaluated when the array was written,
-    #: in place of a function that does not take canonical arguments
+    #: "always", "maybe" or "alone" (of one array): the result is a view of the first argument, as in NumPy; `viewed` is evaluated when
+    #: the array was written, in place of a function that does not take canonical arguments
     view: str | None = None
     viewed: Callable
     #: makes an array ``like=`` a traced one, which its body gets first
@@ -97,6 +97,10 @@ class Row:
     def most(self) -> int:
         """How many of its arguments stand before ``dtype`` and ``out``."""
         return min(self.out_at, sys.maxsize if self.dtype_at is None else self.dtype_at)
+
+    def views(self, args):
+        """Return whether a call with these arrays may return a view of the first one."""
+        return self.view is not None and (self.view != "alone" or len(args) == 1)
 
     def looked_at(self, args, kwargs):
         """Return the arguments of a call that a shape, a dtype or the way taken depends on."""

@@ -81,7 +81,7 @@ class Tracked(Traced):
         if isinstance(row, ProgramRow):  # a compiled function: operation by operation
             return tuple(row.fn.program.run(*args))
         result = level.record(row.fn, evaluate or row.call, args, kwargs)
-        if row.view is not None and type(args[0]) is Tracked and type(result) is Tracked and shows_memory(result.primal, args[0].primal):
+        if row.views(args) and type(args[0]) is Tracked and type(result) is Tracked and shows_memory(result.primal, args[0].primal):
             result.alias = shared_view(args[0], args[0].alias, row.viewed, tuple(args[1:]), kwargs)
         return result
 
