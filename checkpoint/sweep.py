@@ -148,8 +148,6 @@ class Sweep:
             raise ValueError(
                 f"sweep: {schedule!r} goes neither with check=True nor with resume=True: records are not compared, nor written"
             )
-        if check and storage.lossy:
-            raise ValueError(f"sweep: check=True compares bits, and {storage!r} rounds the states: leave one of them out")
         self._again = step if self._check is None else self._check.replay(step)
         self._record = record if schedule.records else None
         self._player = Player(self._session, self._initial, self._again, self._record)
