@@ -538,6 +538,7 @@ def test_a_step_that_is_a_constant():
     np.testing.assert_array_equal(grad(lambda x: np.sum(chain(dualad.jit(lambda k, s: TABLE), x, steps=3) * x))(x), TABLE)
 
 
+@pytest.mark.long
 def test_compiled_steps_that_are_made_one_by_one_are_compared_up_to_rounding():
     @dualad.jit
     def step(k, s, p):

@@ -143,6 +143,7 @@ print(grad(lambda p: np.sum(chain(step, x, p, steps=3) ** 2))(p).tobytes().hex()
 """
 
 
+@pytest.mark.long
 def test_what_numba_compiles_has_the_same_bits_where_it_is_loaded(folder):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", BY_NUMBA]
