@@ -6,7 +6,7 @@ from inspect import signature
 
 from dualad.checks import whole_number
 
-__all__ = ["check_until", "flag", "truth", "whole_number"]
+__all__ = ["check_until", "flag", "refused", "truth", "whole_number"]
 
 
 def flag(value: object, *, where: str, argument: str) -> bool:
@@ -28,15 +28,21 @@ def flag(value: object, *, where: str, argument: str) -> bool:
 
 def check_until(until: Callable[..., object], where: str) -> None:
     """Raise where a predicate cannot be called as ``until(k, state)``."""
+    refusal = refused(until, 0, None)
+    if refusal is not None:
+        raise TypeError(f"{where}: the predicate is called as until(k, state), but {refusal}")
+
+
+def refused(function: Callable[..., object], *given: object) -> str | None:
+    """Return what a function says that does not take these arguments, None where it does, or has no signature."""
     try:
-        signature(until).bind(0, None)
-    except ValueError:  # no signature
-        return
+        signature(function).bind(*given)
+    except ValueError:
+        return None
     except TypeError as error:
-        name = getattr(until, "__name__", type(until).__name__)
-        raise TypeError(
-            f"{where}: the predicate is called as until(k, state), but {name}{signature(until)} does not take that: {error}"
-        ) from None
+        name = getattr(function, "__name__", type(function).__name__)
+        return f"{name}{signature(function)} does not take that: {error}"
+    return None
 
 
 def truth(answer: object, *, where: str, k: int) -> bool:

@@ -7,12 +7,10 @@ from typing import Any, Concatenate, Literal, overload
 
 from numpy.typing import NDArray
 
-from dualad.hessian import SYMMETRIC
+from dualad.hessian import sparse_hessian
 from dualad.hints import Argnums, Aux, Chunk, Element, Rest
 from dualad.jacobian import jacobian_for, refuse_verify
-from dualad.seeding import check_chunk, without_aux
-from dualad.sparse.compressed import Colored, Compressed
-from dualad.sparse.verbs import sparse_function
+from dualad.seeding import check_chunk
 
 from .grad import gradient_for
 
@@ -101,7 +99,4 @@ def hessian(
     slope = gradient_for(f, argnums, "hessian", nan_safe, has_aux)
     if sparsity is None:
         return jacobian_for(slope, argnums, chunk, nan_safe, "hessian", has_aux=has_aux)
-    colored = Colored(without_aux(f, has_aux, "hessian"), argnums, sparsity, "symmetric", SYMMETRIC, "hessian", order=2)
-    compressed = Compressed(slope, argnums, colored, chunk, "hessian", nan_safe=nan_safe, has_aux=has_aux, valued=False)
-
-    return sparse_function(f, compressed, verify, without_aux(slope, has_aux, "hessian"))
+    return sparse_hessian(f, slope, argnums, chunk, sparsity, verify, nan_safe, has_aux)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import signature
-
 import numpy as np
 import optree
 
@@ -12,6 +10,7 @@ from dualad.rules.indexing import getitem
 from dualad.seeding import FLOAT, pack_leaf
 from dualad.traced import Traced
 
+from .checks import refused
 from .leaves import check_levels, described, differs, flattening, is_floating, kind_of, levels_of, refuse_opaque
 from .storage.states import copy_state
 
@@ -102,16 +101,11 @@ class Links:
         """Raise where step k does not take the arguments of a step."""
         step = self.source[k] if isinstance(self.source, tuple) else self.source
         given = [k, x, *([self.row(k, inputs)] if self.given else []), *params]
-        try:
-            signature(step).bind(*given)
-        except ValueError:  # no signature
-            return
-        except TypeError as error:
-            name = getattr(step, "__name__", type(step).__name__)
+        if (refusal := refused(step, *given)) is not None:
             row, said = (", row", ", row its row of inputs") if self.given else ("", "")
             rest = "".join(f", params[{i}]" for i in range(len(params)))
             raise TypeError(
-                f"chain: a step is called as step(k, state{row}{rest}), but {name}{signature(step)} does not take that: {error}. k is the "
+                f"chain: a step is called as step(k, state{row}{rest}), but {refusal}. k is the "
                 f"index of the step{said}, and what follows the state are the params given to chain: chain(step, state, *params)"
             ) from None
 

@@ -230,8 +230,12 @@ def array_function(self, fn, types, args, kwargs):
     row, tape, a = ROWS.get(fn), self.level, self.primal
     if row is None or len(args) > row.most or (kwargs and (len(args) < row.required or (row.dtype_at is not None and "dtype" in kwargs))):
         return Traced.__array_function__(self, fn, types, args, kwargs)
-    no_body = row.like or row.value_dependent or "out" in kwargs
-    if type(row) is Composite and not no_body and tape.objects is None and not row.restates(args, kwargs):
+    if (
+        type(row) is Composite
+        and not (row.like or row.value_dependent or "out" in kwargs)
+        and tape.objects is None
+        and not row.restates(args, kwargs)
+    ):
         return row.body(*args, **kwargs)
     if isinstance(row, Differentiable) and tape.plain:
         if (

@@ -104,9 +104,16 @@ def hessian(
     check_function(f, "hessian")
     check_chunk(chunk, "hessian")
     slope = Transposed(f, argnums, "hessian", INSTEAD, has_aux).gradient
+    return sparse_hessian(f, slope, argnums, chunk, sparsity, verify, nan_safe, has_aux)
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def sparse_hessian(f, slope, argnums, chunk, sparsity, verify, nan_safe, has_aux):
+    """Return the function that computes the sparse Hessian of f, whose gradient is `slope`, and aux where there is one."""
     colored = Colored(without_aux(f, has_aux, "hessian"), argnums, sparsity, "symmetric", SYMMETRIC, "hessian", order=2)
     compressed = Compressed(slope, argnums, colored, chunk, "hessian", nan_safe=nan_safe, has_aux=has_aux, valued=False)
-
     return sparse_function(f, compressed, verify, without_aux(slope, has_aux, "hessian"))
 
 

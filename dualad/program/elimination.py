@@ -12,7 +12,7 @@ from ..rules.decompositions import cholesky_factor
 from ..rules.names import np
 from ..rules.primitives import ratio
 from ..rules.shapes import select
-from .forms import Map, Node, Pieces, Region, Unliftable, along, converted, fill, identity, indexed, lowers, mapped
+from .forms import Map, Node, Pieces, Region, Unliftable, broadcast, converted, fill, identity, indexed, lowers, mapped
 from .maps import Scalar
 
 __all__: list[str] = []
@@ -76,41 +76,36 @@ def cholesky(out, a):
 # --- steps of the elimination -------------------------------------------------------------------------------------------------------
 
 
+def eliminated(rows):
+    """Make rows upper triangular, in place; return where two of them have changed places. What stands beside the matrix goes with them."""
+    swaps = []
+    for k, row in enumerate(rows):
+        for low in rows[k + 1 :]:
+            swaps.append(mapped(np.greater, mapped(np.absolute, low[k]), mapped(np.absolute, row[k])))
+            exchange(swaps[-1], row, low)
+        for low in rows[k + 1 :]:
+            subtract(low, row, mapped(ratio, low[k], row[k], out=row[k].dtype), k + 1)
+    return swaps
+
+
 def pivots_and_sign(out, a):
     """Return the pivots of an elimination, and the sign of the permutation of the rows."""
     rows, sign = rows_of(out, a), fill(out.dtype.type(1), (), out.dtype)
-    for k in range(len(rows)):
-        for low in rows[k + 1 :]:
-            swap = larger(low[k], rows[k][k])
-            sign = chosen(swap, mapped(np.negative, sign), sign)
-            exchange(swap, rows[k], low)
-        for low in rows[k + 1 :]:
-            subtract(low, rows[k], mapped(ratio, low[k], rows[k][k], out=out.dtype), k + 1)
+    for swap in eliminated(rows):
+        sign = chosen(swap, mapped(np.negative, sign), sign)
     return [row[k] for k, row in enumerate(rows)], sign
 
 
 def solved(rows, sides):
-    """Return the solutions for the right-hand sides, element by element; both lists are used up."""
-    count = len(rows)
-    for k in range(count):
-        for low, side in zip(rows[k + 1 :], sides[k + 1 :], strict=True):
-            swap = larger(low[k], rows[k][k])
-            exchange(swap, rows[k], low)
-            exchange(swap, sides[k], side)
-        rows[k][k] = regular(rows[k][k], mapped(np.not_equal, rows[k][k], 0.0))
-        for low, side in zip(rows[k + 1 :], sides[k + 1 :], strict=True):
-            factor = mapped(np.divide, low[k], rows[k][k])
-            subtract(low, rows[k], factor, k + 1)
-            subtract(side, sides[k], factor)
+    """Return the solutions for the right-hand sides, element by element."""
+    rows, count = [[*row, *side] for row, side in zip(rows, sides, strict=True)], len(rows)
+    eliminated(rows)
     for k in reversed(range(count)):
         for below in range(k + 1, count):
-            subtract(sides[k], sides[below], rows[k][below])
-        sides[k] = [mapped(np.divide, x, rows[k][k]) for x in sides[k]]
-    return sides
-
-
-def larger(x, y):
-    return mapped(np.greater, mapped(np.absolute, x), mapped(np.absolute, y))
+            subtract(rows[k], rows[below], rows[k][below], count)
+        pivot = regular(rows[k][k], mapped(np.not_equal, rows[k][k], 0.0))
+        rows[k][count:] = [mapped(np.divide, x, pivot) for x in rows[k][count:]]
+    return [row[count:] for row in rows]
 
 
 def chosen(condition, x, y):
@@ -159,9 +154,6 @@ def assembled(out, rows, vector=False):
     regions = []
     batch = out.shape[: len(out.shape) - (1 if vector else 2)]
     for i, j in itertools.product(range(len(rows)), range(len(rows[0]))):
-        source = rows[i][j]
-        lead = len(batch) - source.ndim
-        maps = tuple(0 if n == 1 else along(lead + k, n) for k, n in enumerate(source.shape))
         place = ((i, i + 1),) if vector else ((i, i + 1), (j, j + 1))
-        regions.append(Region((*((0, n) for n in batch), *place), source, maps))
+        regions.append(Region((*((0, n) for n in batch), *place), broadcast(rows[i][j], batch), identity(batch)))
     return Node(Pieces(tuple(regions), fill(out.dtype.type(0), out.shape, out.dtype)), out.shape, out.dtype)

@@ -147,11 +147,12 @@ class Unit:
         memory = memory_of(node)
         if isinstance(memory.form, Fill):
             return literal(memory.form.number)
-        name, inputs_seen = self.source.names.get(memory), [self.plan.nodes[value] for value in self.program.inputs]
-        if name is None and memory not in inputs_seen:  # a constant that no part reads
-            return self.constant(memory.form.array, node.shape)
-        if name is None:  # an input that no part reads
-            name = f"x{inputs_seen.index(memory)}"
+        name = self.source.names.get(memory)
+        if name is None:  # an input or a constant that no part reads
+            given = [self.plan.nodes[value] for value in self.program.inputs]
+            if memory not in given:
+                return self.constant(memory.form.array, node.shape)
+            name = f"x{given.index(memory)}"
         text = self.named(name, names, inputs)
         if not memory.shape:
             return text if name[0] == "x" or self.numbers else f"{text}[()]"
