@@ -24,6 +24,7 @@ from dualad.program.jit import Jit
 from dualad.seeding import check_function
 
 from .checks import check_until, flag, whole_number
+from .leaves import is_floating, one_level_down
 from .link import record
 from .links import Links
 from .loop import run
@@ -32,7 +33,7 @@ from .schedules.schedule import check_schedule
 from .stats import Stats, filled_stats
 from .storage import Memory, Storage
 from .storage.storage import check_storage
-from .tape import Var
+from .tape import Var, make_var
 from .units import parse_bytes
 
 __all__ = ["Options", "chain"]
@@ -231,6 +232,8 @@ def chain(
             given: dict[str, Any] = {**options, "until": pair.until, "inputs": pair.inputs, "outputs": outputs, "block": block}
             given |= {"schedule": schedule, "storage": storage, "memory": memory, "stats": stats, "progress": progress, "check": check}
             return pair.results(chain(pair.step, pair.state, *pair.params, **given))
+        if type(top) is Var and all(leaf.node is None for leaf in links.traced if leaf.level is top.level):
+            return of_constants(links, top.level, stats=stats, progress=progress, check=check, **options)
         if type(top) is Var:
             options |= {"stats": stats, "progress": progress, "check": check, "token": token}
             compiled, reason = compiled_chain(links, top.level, options, schedule=schedule, storage=storage, memory=memory, block=block)
@@ -297,6 +300,14 @@ def pair_of(links, top, until, storage):
     from .paired import paired
 
     return paired(links, top.level, until)
+
+
+def of_constants(links, tape, **options):
+    """Run a chain of constants of a tape one level down: it has nothing to pull back, and saves no state."""
+    state, params, inputs = (one_level_down(leaves, tape)[0] for leaves in (links.state, links.params, links.inputs))
+    rows = optree.tree_unflatten(links.inputs_structure, inputs) if links.given else None
+    result = chain(links.source, links.tree(state), *links.arguments(params), inputs=rows, outputs=links.outputs, **options)
+    return optree.tree_map(lambda leaf: make_var(leaf, None, tape) if is_floating(leaf) else leaf, result)
 
 
 def compiled_chain(links, tape, options, *, storage=None, memory=None, **more):

@@ -69,13 +69,19 @@ def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
         tape = top.level
         tape.check()
         entry = Recomputed(f, leaves, structure, tape)
-        given = [copied(value) for value in entry.values]
-        outs, out_structure = optree.tree_flatten(entry.evaluate(given))
-        outs = [pack_leaf(leaf) for leaf in outs]
-        check_levels(outs, entry.below, "checkpoint: the function")
-        entry.written = [i for i, leaf in enumerate(given) if not same(leaf, entry.values[i])]
-        refuse_shared(leaves, outs, given, entry.written)
-        results = [*outs, *[np.copy(given[i]) for i in entry.written]]
+        if not entry.active:
+            return f(*args, **kwargs)
+        with Probe(tape.nan_safe, entry.weak) as probe:
+            given = entry.constants(probe)
+            out = entry.evaluate(given)
+            outs, out_structure = optree.tree_flatten(out)
+            outs = [pack_leaf(leaf) for leaf in outs]
+            for i, leaf in enumerate(outs):
+                refuse_opaque(leaf, lambda i=i: f"checkpoint: the result{optree.tree_accessors(out)[i].codify('')}", "results")
+            check_levels(outs, entry.below | {probe}, "checkpoint: the function")
+            entry.written = [i for i, leaf in enumerate(given) if not same(leaf, entry.values[i])]
+            refuse_shared(leaves, outs, given, entry.written)
+            results = one_level_down([*outs, *[np.copy(given[i]) for i in entry.written]], probe)[0]
         entry.before = Snapshot(0, results)
         whole = tape.record(entry)
         results = [make_var(leaf, tape.record(Part(whole, i)), tape) if is_floating(leaf) else leaf for i, leaf in enumerate(results)]
@@ -93,6 +99,16 @@ def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
 
+class Probe(Tape):
+    """The tape of the evaluation that is not recorded: what leaves the function elsewhere than in its result raises when it is used."""
+
+    __slots__ = ()
+    outlived = (
+        "checkpoint: a value that the function computed is used outside of it, where it has no derivative: it was kept in a list, an "
+        "array, an attribute or a global. Return it from the function"
+    )
+
+
 class Recomputed(Entry):
     """The entry of a function that is evaluated again; `written` are the leaves of its arguments that it writes into."""
 
@@ -103,6 +119,14 @@ class Recomputed(Entry):
         self.below = levels_of(self.values)
         self.weak = scalar_kinds(self.values)[1]
         self.active = [i for i, node in enumerate(self.nodes) if node is not None]
+
+    def constants(self, tape):
+        """Return the leaves of the arguments for an evaluation on a tape that records nothing, because they are constants to it."""
+        leaves = list(map(copied, self.values))
+        for i in self.active:
+            leaves[i] = tape.variable(self.values[i])
+            leaves[i].node = None
+        return leaves
 
     def results(self, leaves):
         """Evaluate f again, for variables; return its results with the arguments that it wrote into. Other results raise."""

@@ -1,10 +1,12 @@
 """checkpoint(f): evaluated again in the reverse sweep, not recorded."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 import dualad
-from checkpoint import checkpoint, grad, hvp, linearize, vjp
+from checkpoint import Stats, chain, checkpoint, grad, hvp, linearize, value_and_grad, vjp
 from checkpoint.recording import Recording
 
 
@@ -147,3 +149,71 @@ def test_arrays_that_would_not_share_memory_outside_are_refused():
     for f in (lambda x: x[1:], lambda x: (lambda y: (y[1:], y[:-1]))(2.0 * x)):
         with pytest.raises(ValueError, match="returns a view of its argument, or two views of one array"):
             grad(lambda x, f=f: np.sum(checkpoint(f)(x * 1.0)[0]))(X)
+
+
+@dataclass
+class Unregistered:
+    square: object
+
+
+@pytest.mark.parametrize(("wrap", "at"), [(lambda y: Unregistered(y), ""), (lambda y: (y, {"b": Unregistered([y])}), r"\[1\]\['b'\]")])
+def test_a_result_that_hides_traced_values_is_refused(wrap, at):
+    with pytest.raises(TypeError, match=rf"checkpoint: the result{at} is of type Unregistered, .*what it holds \(square\).*optree"):
+        grad(lambda x: np.sum(hidden(checkpoint(lambda x: wrap(x * x))(x))))(X)
+
+
+def hidden(result):
+    result = result[1]["b"] if isinstance(result, tuple) else result
+    return result.square if isinstance(result.square, np.ndarray) else result.square[0]
+
+
+@pytest.mark.parametrize("keep", [lambda kept, y: kept.append(y), lambda kept, y: kept.append(Unregistered({"deep": y}))])
+def test_a_value_that_leaves_elsewhere_than_in_the_result_raises_when_it_is_used(keep):
+    def loss(x):
+        kept = []
+        checkpoint(lambda x: keep(kept, x * x) or 2.0 * x)(x)
+        return np.sum(kept[0] if not isinstance(kept[0], Unregistered) else kept[0].square["deep"])
+
+    for verb in (grad, lambda f: lambda x: hvp(f, x, x)):
+        with pytest.raises(RuntimeError, match=r"checkpoint: a value that the function computed is used outside of it, .*Return it"):
+            verb(loss)(X)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_chain_inside_is_run_as_a_plain_loop_first(compiled):
+    """It saves no state before the function is evaluated again, and makes 20 steps more than the chain alone."""
+    kinds, stats = [], []
+
+    def step(k, s, r):
+        kinds.append(type(s))
+        return s * np.sin(r)
+
+    def inner(x):
+        stats.append(Stats())
+        return chain(dualad.jit(step) if compiled else step, x, 0.9 * x, steps=20, stats=stats[-1])
+
+    alone = grad(lambda x: np.sum(np.sin(inner(x))))(X)
+    steps = len(kinds)
+    kinds.clear(), stats.clear()
+    np.testing.assert_array_equal(grad(lambda x: np.sum(np.sin(checkpoint(inner)(x))))(X), alone)
+    assert len(stats) == 2 and stats[0].saves == 0 and stats[1].saves > 0
+    if not compiled:
+        assert len(kinds) == steps + 20 and kinds[:20] == [np.ndarray] * 20
+
+
+LAYOUTS = {
+    "fortran": lambda x: np.asfortranarray(np.outer(x, x)),
+    "reversed": lambda x: np.sin(x)[::-1].copy(),
+    "scalar": lambda x: np.exp(x[0]) * x[1],
+    "0-d": lambda x: np.array(x[0]) * 1.0,
+    "float32": lambda x: x.astype(np.float32) ** 3,
+    "complex": lambda x: np.fft.fft(x),
+    "empty": lambda x: (x[:0] * 2.0, x + 1.0)[1],
+}
+
+
+@pytest.mark.parametrize("f", LAYOUTS.values(), ids=LAYOUTS)
+def test_the_value_is_that_of_the_function_bit_for_bit(f):
+    loss = lambda x, f: np.sum(np.abs(f(x)) ** 2)
+    assert value_and_grad(loss)(X, checkpoint(f))[0] == loss(X, f)
+    np.testing.assert_array_equal(grad(loss)(X, checkpoint(f)), grad(loss)(X, f))
