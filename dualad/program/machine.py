@@ -63,9 +63,14 @@ class Method(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
-#: the functions of this process by digest, and what CPython reads as long as they live; machine code is never given back
+#: the functions of this process by digest; their machine code is never given back
 made: dict[str, Callable] = {}
-kept: list = []
+
+
+def immortal(thing):
+    """Return an object that is never freed, not even when the interpreter ends: functions outlive the names of this module."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
 
 
 def compiled(module, text: str, name: str, kinds: list):
@@ -81,11 +86,9 @@ def compiled(module, text: str, name: str, kinds: list):
         if digest not in made:
             _, holder = engine()
             for i, array in constants.items():
-                kept.append(array)
-                binding.add_symbol(f"constant_{digest}_{i}", array.ctypes.data)
+                binding.add_symbol(f"constant_{digest}_{i}", immortal(array).ctypes.data)
             holder.add_object_file(binding.ObjectFileRef.from_data(kept_code(module, text, name, told, digest, set(constants))))
-            method = Method(name.encode(), holder.get_function_address(f"enter_{digest}"), FASTCALL, None)
-            kept.append(method)
+            method = immortal(Method(name.encode(), holder.get_function_address(f"enter_{digest}"), FASTCALL, None))
             make = ctypes.pythonapi.PyCFunction_NewEx
             make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(Method), ctypes.c_void_p, ctypes.c_void_p)
             made[digest] = make(ctypes.byref(method), None, None)
@@ -124,7 +127,7 @@ def engine():
     """Return what makes machine code, and what holds it."""
     target = binding.Target.from_triple(binding.get_process_triple())
     options = {"cpu": binding.get_host_cpu_name(), "features": binding.get_host_cpu_features().flatten(), "opt": 3, "jit": True}
-    holder = binding.create_mcjit_compiler(binding.parse_assembly(""), target.create_target_machine(**options))
+    holder = immortal(binding.create_mcjit_compiler(binding.parse_assembly(""), target.create_target_machine(**options)))
     for name in PYTHON:
         binding.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
     for name, thing in OBJECTS.items():
