@@ -13,8 +13,9 @@ from ..rules.calling import signature
 from ..traced import example_of
 from .program import Value, key_of, kind_of, layout_of
 
-__all__ = ["Call", "exact", "positional_names", "strides_of"]
+__all__ = ["Call", "exact", "names_keywords", "positional_names", "strides_of"]
 
+FLAT = {np.ndarray, float, int}
 SMALLEST, LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -22,10 +23,11 @@ class Call:
     """The arguments of one call: traced leaves, static ones, and the key of their kinds."""
 
     def __init__(self, jitted, args, kwargs):
-        self.where, self.count, self.abstract = jitted.__name__, len(args), False
+        self.f, self.where, self.count, self.abstract = jitted.f, jitted.__name__, len(args), False
         self.fixed = self.static(jitted, args, kwargs) if jitted.static_argnums or jitted.static_argnames else {}
         self.moving = {key: arg for key, arg in (*enumerate(args), *kwargs.items()) if key not in self.fixed}
         leaves, self.structure = optree.tree_flatten(self.moving)
+        orders = key_orders(self.moving, kwargs if kwargs and names_keywords(jitted.f) else ())
         self.leaves, self.slots, key = [], [], []
         for i, leaf in enumerate(leaves):
             if type(leaf) is np.ndarray and leaf.dtype == object and holds_traced(leaf):
@@ -37,7 +39,7 @@ class Call:
             key.append(signature)
         self.traced = any(isinstance(leaf, Handle) for leaf in self.leaves)
         try:
-            self.key = self.structure, tuple(key), tuple((name, exact(value)) for name, value in self.fixed.items())
+            self.key = self.structure, orders, tuple(key), tuple((name, exact(value)) for name, value in self.fixed.items())
             hash(self.key)
         except TypeError:
             raise TypeError(f"jit: a static argument of {self.where} is not hashable: {list(self.fixed.values())!r}") from None
@@ -101,8 +103,17 @@ class Call:
         """Return plain values of the leaves."""
         return [
             np.float64(example) if signature[2] == "scalar" and type(example := example_of(leaf)) is float else example_of(leaf)
-            for leaf, signature in zip(self.leaves, (s for s in self.key[1] if s[0] != "static"), strict=True)
+            for leaf, signature in zip(self.leaves, (s for s in self.key[2] if s[0] != "static"), strict=True)
         ]
+
+
+def key_orders(moving, kwargs):
+    """Return the order of the keys of all dicts among the arguments, and of keywords: equal structures may differ in it."""
+    orders = [tuple(kwargs)]
+    for key, arg in moving.items():
+        if type(arg) not in FLAT:
+            optree.tree_flatten(arg, is_leaf=lambda node: isinstance(node, dict) and orders.append((key, *node)))
+    return tuple(orders)
 
 
 def strides_of(x):
@@ -128,6 +139,12 @@ def exact(value):
     """Return a key of a static argument: equal ones are of one type, -0.0 differs from 0.0, also in tuples."""
     kind = type(value)
     return (tuple, *map(exact, value)) if kind is tuple else key_of(value) if kind in (float, complex) else (kind, value)
+
+
+def names_keywords(f):
+    """Return whether a function sees the order in which keywords are given (``**options``), or may."""
+    parameters = signature(f).parameters.values()
+    return not parameters or any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 @lru_cache(maxsize=1024)

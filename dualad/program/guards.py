@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from .arguments import exact, strides_of
+from .arguments import exact, names_keywords, strides_of
 
 __all__ = ["MISS", "guard_of"]
 
@@ -87,7 +87,10 @@ class Writer:
 
     def arguments(self, call, args, kwargs):
         """Test the positional arguments and those given by name."""
-        self.test(f"len(args) == {len(args)} and {f'len(kwargs) == {len(kwargs)}' if kwargs else 'not kwargs'}")
+        named = "not kwargs"
+        if kwargs:
+            named = f"[*kwargs] == {[*kwargs]}" if names_keywords(call.f) else f"len(kwargs) == {len(kwargs)}"
+        self.test(f"len(args) == {len(args)} and {named}")
         names = [self.new() for _ in args]
         if names:
             self.lines.append(f"{''.join(f'{name}, ' for name in names)}= args")
@@ -122,12 +125,16 @@ class Writer:
         elif kind is dict:
             self.test(f"type({name}) is dict and len({name}) == {len(x)}")
             try:
-                keys = sorted(x)
+                keys = {key: repr(key) if type(key) is str else self.constant(key) for key in sorted(x)}
             except TypeError:
                 raise Unguarded from None
-            for key in keys:
+            if len(x) > 1:  # functions may go through a dict in order
+                given = {key: self.new() for key in x}
+                self.lines.append(f"{', '.join(given.values())} = {name}")
+                self.test(" and ".join(f"{inner} == {keys[key]}" for key, inner in given.items()))
+            for key, known in keys.items():
                 inner = self.new()
-                self.lines.append(f"{inner} = {name}.get({self.constant(key)}, MISS)")
+                self.lines.append(f"{inner} = {name}[{known}]" if len(x) > 1 else f"{inner} = {name}.get({known}, MISS)")
                 self.argument(inner, x[key])
         else:
             raise Unguarded

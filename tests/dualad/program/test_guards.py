@@ -9,7 +9,7 @@ import numpy as np
 import optree
 import pytest
 
-from dualad import jit, jvp
+from dualad import gradient, jit, jvp
 from dualad.program.guards import MISS
 from dualad.program.watch import LONGEST
 
@@ -43,6 +43,7 @@ GUARDED = {
     "tuple": ((1.0, X), [1.0, X]),
     "named tuple": (Point(X, 2.0), (X, 2.0)),
     "dict": ({"b": X, "a": (1.0, [2])}, {"b": X, "c": (1.0, [2])}),
+    "order of keys": ({"b": X, "a": X}, {"a": X, "b": X}),
     "None": ((None, X), (1.0, X)),
     "bool": ((True, X), (False, X)),
     "text": (("up", X), ("down", X)),
@@ -214,6 +215,43 @@ def test_variables_that_are_not_bound_are_watched():
         return f
 
     assert make()(1.0) == 3.0
+
+
+IN_ORDER = {
+    "dict": lambda d: d,
+    "default dict": lambda d: defaultdict(float, d),
+    "in a tuple": lambda d: (1.0, [d]),
+    "in a dict": lambda d: {"only": d},
+}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("kind", IN_ORDER)
+def test_the_order_of_keys_of_an_argument_is_the_callers(kind, backend):
+    a, b = {"u": X, "v": X + 2.0}, {"v": X, "u": X + 2.0}
+
+    def f(tree):
+        while not isinstance(tree, dict) or len(tree) == 1:
+            tree = next(iter(tree.values())) if isinstance(tree, dict) else tree[-1]
+        first, second = tree.values()
+        return dict.fromkeys(tree, first / (second + 1.0))
+
+    compiled, slope = jit(f, backend=backend), jit(gradient(lambda tree: sum(f(tree).values())[1]), backend=backend)
+    for d in (a, b, a, b, {"v": X, "u": X}):
+        got, expected, tree = compiled(IN_ORDER[kind](d)), f(d), slope(IN_ORDER[kind](d))
+        assert list(got) == list(expected)
+        assert_same(got, expected)
+        (first, second), shares = d.values(), optree.tree_leaves(tree)
+        shares = dict(zip(sorted(d), shares[-2:], strict=True))
+        np.testing.assert_allclose([shares[name][1] for name in d], [2.0 / (second[1] + 1), -2.0 * first[1] / (second[1] + 1) ** 2])
+
+
+def test_the_order_of_keywords_is_that_of_the_call_where_it_can_be_seen():
+    seen = jit(lambda **options: next(iter(options.values())))
+    for _ in range(2):
+        assert seen(a=1.0, b=2.0) == 1.0 and seen(b=2.0, a=1.0) == 2.0
+    named = jit(lambda a, b: a - b)
+    assert [named(a=1.0, b=2.0), named(b=2.0, a=1.0), named(b=2.0, a=1.0)] == [-1.0] * 3 and len(named.entries) == 1
 
 
 @pytest.mark.parametrize("kind", [dict, OrderedDict, Counter, partial(defaultdict, float)])
