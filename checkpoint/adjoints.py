@@ -60,8 +60,8 @@ class Adjoints:
             now = np.zeros(like.shape, like.dtype)
         elif isinstance(now, Batch):
             return None
-        elif k not in self.owned or isinstance(now, NUMBER):
-            now = np.array(now) if isinstance(now, (*NUMBER, np.ndarray)) else np.copy(now)
+        elif k not in self.owned or issubclass(type(now), NUMBER):
+            now = np.array(now) if issubclass(type(now), (*NUMBER, np.ndarray)) else np.copy(now)
         self.values[k] = now
         self.owned.add(k)
         return now

@@ -57,9 +57,9 @@ class Aliases:
 
 def memory_of(leaf):
     """Return what the memory of a leaf belongs to; None of what cannot be written into."""
-    if isinstance(leaf, np.ndarray):
+    if issubclass(type(leaf), np.ndarray):
         return owner_of(leaf)
-    if isinstance(leaf, Traced) and isinstance(leaf.primal, np.ndarray | Traced):
+    if isinstance(leaf, Traced) and issubclass(type(leaf.primal), np.ndarray | Traced):
         return root(leaf)
     return None
 
@@ -89,7 +89,7 @@ def sharing(leaves, others=(), groups=(), handed=()):
 
 def guarded(leaf):
     """Return a leaf as one that cannot be written into unnoticed: a read-only view, or a traced copy whose writes `was_written` sees."""
-    if not isinstance(leaf, np.ndarray):
+    if not issubclass(type(leaf), np.ndarray):
         return np.copy(leaf)
     view = leaf.view()
     view.flags.writeable = False

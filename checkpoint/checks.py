@@ -21,7 +21,7 @@ def flag(value: object, *, where: str, argument: str) -> bool:
     ...
     TypeError: chain: check must be True or False, got 'no'
     """
-    if isinstance(value, bool) or type(value).__name__ == "bool":
+    if type(value) is bool or type(value).__name__ == "bool":
         return bool(value)
     raise TypeError(f"{where}: {argument} must be True or False, got {value!r}")
 
@@ -57,13 +57,13 @@ def truth(answer: object, *, where: str, k: int) -> bool:
     ...
     TypeError: chain: until(3, state) returned None; it must return True or False
     """
-    if isinstance(answer, bool):
+    if type(answer) is bool:
         return answer
     shape = getattr(answer, "shape", None)
     if shape is not None and math.prod(shape) != 1:
         raise TypeError(
             f"{where}: until({k}, state) returned an array of shape {shape}; it must return True or False: np.all or np.any of it, say"
         )
-    if shape is None and not isinstance(answer, int | float):
+    if shape is None and not issubclass(type(answer), int | float):
         raise TypeError(f"{where}: until({k}, state) returned {answer!r}; it must return True or False")
     return bool(answer)

@@ -324,7 +324,7 @@ class Assign(Entry):
                 share = np.where(stays, share, 0.0)
             if sum(op[0] is np.imag for op in self.ops) % 2:  # Re(g * 1j dv) = -Im(g) dv
                 share = -share
-            if isinstance(share, np.ndarray | Traced):
+            if issubclass(type(share), np.ndarray | Traced):
                 share = np.copy(share)[()]  # of shape (), too: it may show the buffer that is cleared below
             share = unbroadcast(share, self.v_like)
             adjoints.add(self.v, share, True)

@@ -75,7 +75,7 @@ def explanation(f, args, seed):
     """Return the `Explanation` of a function at a point."""
     check_function(f, "explain")
     leaves, structure = flatten_input(args, "explain")
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed < len(leaves):
+    if not issubclass(type(seed), int | np.integer) or type(seed) is bool or not 0 <= seed < len(leaves):
         raise ValueError(f"explain: seed is {seed!r}: give the number of an input, 0 to {len(leaves) - 1}")
     with Trace() as tape:
         inputs = [tape.input(leaf) for leaf in leaves]
@@ -207,7 +207,7 @@ def trace_lines(tape, inputs, output, seed):
             needed.update(parents_of(nodes[k]))
         if g is ZERO:
             continue
-        kept[k] = np.copy(g)[()] if isinstance(g, np.ndarray) else g
+        kept[k] = np.copy(g)[()] if issubclass(type(g), np.ndarray) else g
         if nodes[k] is not None:
             with np.errstate(all="ignore"):
                 nodes[k].pull(k, g, adjoints)
@@ -219,7 +219,7 @@ def trace_lines(tape, inputs, output, seed):
             operation = f"input {k + 1}"
         else:
             name, args = tape.names.get(k, (getattr(entry, "title", type(entry).__name__.lower()), parents_of(entry)))
-            operation = f"{name}({', '.join(f'v{arg + shift}' if isinstance(arg, int) else arg for arg in args if arg != '')})"
+            operation = f"{name}({', '.join(f'v{arg + shift}' if issubclass(type(arg), int) else arg for arg in args if arg != '')})"
         lines.append(
             Line(
                 k + shift,
@@ -252,8 +252,8 @@ def short(x):
     if isinstance(x, slice):
         return ":".join("" if part is None else str(part) for part in (x.start, x.stop, x.step)[: 3 if x.step is not None else 2])
     x = primal(x)
-    if isinstance(x, int | float | np.number):
+    if issubclass(type(x), int | float | np.number):
         return f"{x:.6g}"
-    if isinstance(x, np.ndarray):
+    if issubclass(type(x), np.ndarray):
         return np.array2string(x, precision=4, separator=", ").replace("\n", "") if x.size <= 4 else f"array{x.shape}"
     return str(x)

@@ -90,7 +90,7 @@ def digest(value: Any, what: str) -> str:
 
 def described(value: Any, what: str) -> str:
     """A number, a short text, a boolean or None as it is written; else its digest."""
-    text = repr(value) if isinstance(value, PLAIN) else ""
+    text = repr(value) if issubclass(type(value), PLAIN) else ""
     return text if 0 < len(text) <= 60 else digest(value, what)
 
 
@@ -175,14 +175,14 @@ def _read(value: Any, what: str, seen: dict[int, Any], module: str | None = None
     With a module, functions and objects of others count by their names only.
     """
     for leaf in optree.tree_leaves(value, none_is_leaf=True):
-        if module is not None and not isinstance(leaf, PLAIN) and callable(leaf) and hasattr(leaf, "__wrapped__"):
+        if module is not None and not issubclass(type(leaf), PLAIN) and callable(leaf) and hasattr(leaf, "__wrapped__"):
             leaf = inspect.unwrap(leaf)
-        if module is not None and not isinstance(leaf, (*PLAIN, np.ndarray, partial, MethodType, ModuleType)):
+        if module is not None and not issubclass(type(leaf), (*PLAIN, np.ndarray, partial, MethodType, ModuleType)):
             kind = leaf if isinstance(leaf, FunctionType | type) else type(leaf)
             if kind.__module__ != module:
                 yield kind.__qualname__.encode()
                 continue
-        if isinstance(leaf, PLAIN) or (isinstance(leaf, np.ndarray) and not leaf.dtype.hasobject):
+        if issubclass(type(leaf), PLAIN) or (issubclass(type(leaf), np.ndarray) and not leaf.dtype.hasobject):
             yield from _pieces(leaf, what)
         elif not isinstance(leaf, ModuleType | type) and id(leaf) not in seen:
             seen[id(leaf)] = leaf
@@ -222,7 +222,7 @@ def _pieces(value: Any, what: str) -> Iterator[Any]:
     leaves, structure = optree.tree_flatten(value, none_is_leaf=True, namespace=NAMESPACE)
     yield ADDRESS.sub("", str(structure)).encode()
     for leaf in leaves:
-        if isinstance(leaf, PLAIN):
+        if issubclass(type(leaf), PLAIN):
             yield f"{type(leaf).__name__} {leaf!r}".encode("utf-8", "surrogatepass")
             continue
         if callable(leaf):

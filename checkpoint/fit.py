@@ -112,7 +112,7 @@ class Fit(Storage):
             self.path = Path(path).absolute()
         except TypeError:
             raise TypeError(f"Fit: path must be the name of a folder, got {path!r}") from None
-        if isinstance(every, bool) or not isinstance(every, int | float) or not 0 <= every < inf:
+        if type(every) is bool or not issubclass(type(every), int | float) or not 0 <= every < inf:
             raise ValueError(f"Fit: every must be a number of seconds, not negative and finite, got {every!r}")
         self.every = every
         self.keep = whole_number(keep, where="Fit", argument="keep", least=0, hint="give the number of interrupted evaluations to keep")
@@ -331,7 +331,7 @@ def outlined(value: Any, leaves: list[Any]) -> Any:
         return [type(value).__name__, *[outlined(part, leaves) for part in value]]
     if type(value) is dict and all(type(key) is str for key in value):
         return ["dict", list(value), *[outlined(part, leaves) for part in value.values()]]
-    if not isinstance(value, float | int | complex | str | bytes | np.ndarray | np.generic | type(None)):
+    if not issubclass(type(value), float | int | complex | str | bytes | np.ndarray | np.generic | type(None)):
         raise TypeError(
             f"Fit: the function returned a {type(value).__name__}, which cannot be kept: return numbers and arrays, in tuples, lists and "
             "dicts with texts as keys"

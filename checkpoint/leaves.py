@@ -97,7 +97,7 @@ def parts_in(value):
 
 
 def is_floating(leaf):
-    return isinstance(leaf, float | complex) or getattr(leaf, "dtype", INTEGER).kind in "fc"
+    return issubclass(type(leaf), float | complex) or getattr(leaf, "dtype", INTEGER).kind in "fc"
 
 
 INTEGER = np.dtype(int)
@@ -107,7 +107,7 @@ def kind_of(leaf):
     """Return the shape and dtype that a leaf must keep; for what is no number, None and the object that it must stay."""
     if type(leaf) is float:
         return (), FLOAT
-    if isinstance(leaf, int | complex | np.ndarray | np.generic | Traced):
+    if issubclass(type(leaf), int | complex | np.ndarray | np.generic | Traced):
         return getattr(leaf, "shape", ()), dtype_of(leaf)
     return None, leaf
 
@@ -145,9 +145,9 @@ def refuse_opaque(leaf, path, where):
     What is no number (texts, settings) is handed on and has no derivative, so it may not hold anything that needs one.
     """
     dtype = getattr(leaf, "dtype", None)
-    if isinstance(leaf, str | bytes | int | float | complex | Traced | type(None)):
+    if issubclass(type(leaf), str | bytes | int | float | complex | Traced | type(None)):
         return
-    if isinstance(leaf, np.ndarray | np.generic):
+    if issubclass(type(leaf), np.ndarray | np.generic):
         if dtype.hasobject or (dtype.names is not None and where == "state"):
             raise TypeError(f"{path()} has dtype {dtype}, which has no derivative: give arrays of numbers, one for each field (a dict)")
         return
@@ -157,7 +157,7 @@ def refuse_opaque(leaf, path, where):
             f"numbers before and pass them with inputs=, or make a generator in the step, from k (np.random.default_rng([seed, k]))"
         )
     inside = sorted(
-        name for name, part in parts_of(leaf) if isinstance(part, Traced) or (where == "state" and isinstance(part, np.ndarray))
+        name for name, part in parts_of(leaf) if isinstance(part, Traced) or (where == "state" and issubclass(type(part), np.ndarray))
     )
     if inside:
         raise TypeError(
@@ -219,7 +219,7 @@ def lifted(leaves, top):
 
 def read_only(leaf):
     """Return a copy of a parameter that its owner cannot change, nor a step: both sweeps must see the same one."""
-    if isinstance(leaf, np.ndarray) and not isinstance(leaf, np.memmap):
+    if issubclass(type(leaf), np.ndarray) and not isinstance(leaf, np.memmap):
         leaf = leaf.copy()
         leaf.flags.writeable = False
     elif isinstance(leaf, Traced) and np.ndim(leaf):

@@ -173,7 +173,7 @@ class Stacked:
         """Return the dtype of an out; one that is no number or array of numbers raises."""
         if type(leaf) is float:
             return FLOAT
-        dtype = dtype_of(leaf) if isinstance(leaf, int | complex | np.ndarray | np.generic | Traced) else None
+        dtype = dtype_of(leaf) if issubclass(type(leaf), int | complex | np.ndarray | np.generic | Traced) else None
         if dtype is None or dtype.kind not in "biufc":
             raise TypeError(
                 f"chain: step {k} put out {described(leaf)} as leaf {i}: outs are stacked on a leading axis, so they must be numbers or "

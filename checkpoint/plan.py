@@ -1,9 +1,8 @@
 """From a budget to a schedule: how much memory there is, and what a step and a write to disk cost."""
 
 from math import isfinite
+from numbers import Number
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from dualad.callers import trim
 
@@ -168,7 +167,7 @@ def _chosen(
 
 def state_size(given: Any, where: str) -> int:
     """Bytes of one state: those that are given, as a number or a text, or those of a state that is given itself."""
-    is_size: bool = given is None or np.isscalar(given)
+    is_size: bool = given is None or issubclass(type(given), str | Number)
     return parse_bytes(given, where, "state_bytes") if is_size else nbytes(given)
 
 

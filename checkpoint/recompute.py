@@ -203,11 +203,11 @@ def refuse_shared(leaves, outs, given, written):
 
 def copied(leaf):
     """Return an array as one that f may write into."""
-    return np.copy(leaf) if isinstance(leaf, np.ndarray) or (isinstance(leaf, Traced) and leaf.ndim) else leaf
+    return np.copy(leaf) if issubclass(type(leaf), np.ndarray) or (isinstance(leaf, Traced) and leaf.ndim) else leaf
 
 
 def same(given, value):
     """Return whether f left its argument as it was."""
     return not was_written(given) and (
-        not isinstance(given, np.ndarray) or np.array_equal(given, value, equal_nan=given.dtype.kind in "fc")
+        not issubclass(type(given), np.ndarray) or np.array_equal(given, value, equal_nan=given.dtype.kind in "fc")
     )

@@ -54,7 +54,7 @@ def recorded_gradient(f, argnums, args, kwargs, where, nan_safe, has_aux):
     recording = Recording(with_arguments(f, args, kwargs, positions), chosen_args, where, nan_safe, has_aux, check_scalar)
     try:
         (value,) = recording.values
-        gradients = recording.pull_leaves([1.0 if isinstance(value, float) else np.ones_like(value)[()]])
+        gradients = recording.pull_leaves([1.0 if issubclass(type(value), float) else np.ones_like(value)[()]])
     except BaseException:
         recording.release()
         raise
@@ -125,7 +125,7 @@ class Recording:
                 return g
             g = like_primal(g, leaf)
             return g if isinstance(g, Traced) else np.asarray(g)
-        g = g if isinstance(g, float) else like_primal(g, leaf)
+        g = g if issubclass(type(g), float) else like_primal(g, leaf)
         return plain(g[()] if type(g) is np.ndarray and g.ndim == 0 else g, self.python_scalars)
 
     def rows(self, k, value, chunk):

@@ -36,7 +36,7 @@ class Snapshot:
 
     def held(self, leaf):
         leaf = primal(leaf)
-        if not isinstance(leaf, np.ndarray):
+        if not issubclass(type(leaf), np.ndarray):
             return leaf
         return leaf.copy() if self.exact or leaf.dtype.kind not in "fc" else elements(leaf, self.index)
 

@@ -131,7 +131,7 @@ class Reversal:
         self.d, self.e = out_cotangents, row_cotangents
         self.spare = [np.empty_like(g) for g in gs]
         self.shares = [np.empty_like(sums[i]) for i in loops.shares]
-        self.states = self.buffer(states) if isinstance(states, int) else states
+        self.states = self.buffer(states) if issubclass(type(states), int) else states
         self.pace = Pace()
         segments.stepper.compile(loops)
 
@@ -192,7 +192,7 @@ def like_leaves(arrays, likes):
 
 def word(leaf):
     """Return what a plain leaf is to Python."""
-    return "array" if isinstance(leaf, np.ndarray) else "scalar" if isinstance(leaf, np.generic) else "python"
+    return "array" if issubclass(type(leaf), np.ndarray) else "scalar" if issubclass(type(leaf), np.generic) else "python"
 
 
 def as_kind(array, kind):

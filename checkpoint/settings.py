@@ -41,7 +41,7 @@ def settled(links, until):
 
 
 def is_setting(leaf):
-    return not isinstance(leaf, NUMBERS) or isinstance(leaf, bool)
+    return not issubclass(type(leaf), NUMBERS) or type(leaf) is bool
 
 
 class Settled:

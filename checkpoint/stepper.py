@@ -77,7 +77,7 @@ class Stepper:
         if step.backend == "numpy":
             raise NotCompiled("the step is compiled by NumPy's backend")
         numbers = float | int | complex | np.ndarray | np.generic | Traced
-        if not all(isinstance(leaf, numbers) and not isinstance(leaf, bool) for leaf in (*state, *inputs, *params)):
+        if not all(issubclass(type(leaf), numbers) and type(leaf) is not bool for leaf in (*state, *inputs, *params)):
             raise NotCompiled("there are leaves that are neither numbers nor arrays")
         rows = [stand_in(leaf)[0] for leaf in inputs]
         given = (optree.tree_unflatten(links.inputs_structure, rows),) if links.given else ()
@@ -301,7 +301,7 @@ def put_on(parts, peels):
 
 
 def number(value):
-    return value.item() if isinstance(value, np.generic) else value
+    return value.item() if issubclass(type(value), np.generic) else value
 
 
 def stand_in(leaf):
@@ -314,4 +314,4 @@ def stand_in(leaf):
 
 def canonical_stand_in(leaf):
     leaf = stand_in(leaf)
-    return np.array(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf
+    return np.array(leaf, order="C") if issubclass(type(leaf), np.ndarray) else leaf

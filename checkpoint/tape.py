@@ -131,7 +131,7 @@ class Tape(Level):
             return type(constant)(map(self.freeze, constant))
         if isinstance(constant, Traced) and constant.ndim:
             return np.copy(constant)
-        if isinstance(constant, np.ndarray):
+        if issubclass(type(constant), np.ndarray):
             return np.asarray(constant) if isinstance(constant, np.memmap) else np.array(constant)
         if type(constant) is dict:
             return {key: self.freeze(value) for key, value in constant.items()}
@@ -268,7 +268,7 @@ def owner_of(array):
 
 def plain_array(ans):
     """Return an array of a subclass as a plain one, anything else as it is."""
-    return np.asarray(ans) if isinstance(ans, np.ndarray) else ans
+    return np.asarray(ans) if issubclass(type(ans), np.ndarray) else ans
 
 
 def same_bits(a, b):

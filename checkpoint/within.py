@@ -31,9 +31,9 @@ def entered_loop(links, steps):
     """Return what a chain returns, as one operation; None where it is not traced, or not of a known number of steps of one function."""
     if not steps or isinstance(links.source, tuple) or not any(level.abstract for level in links.levels):
         return None
-    if not all(isinstance(leaf, NUMBERS) and not isinstance(leaf, bool) for leaf in links.state):
+    if not all(issubclass(type(leaf), NUMBERS) and type(leaf) is not bool for leaf in links.state):
         return None
-    moving = [i for i, leaf in enumerate(links.params) if isinstance(leaf, float | complex | np.ndarray | np.inexact | Traced)]
+    moving = [i for i, leaf in enumerate(links.params) if issubclass(type(leaf), float | complex | np.ndarray | np.inexact | Traced)]
     try:
         body, structure = body_of(links, moving)
     except TraceError:  # arrays outside may be indexed by k, or be constants of the trace around this one

@@ -103,7 +103,7 @@ def fingerprint(args, kwargs):
     leaves, structure = optree.tree_flatten((args, kwargs), none_is_leaf=True)
     seen = [structure]
     for leaf in leaves:
-        if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
+        if type(leaf) is np.ndarray or issubclass(type(leaf), np.generic):
             if leaf.dtype.hasobject:
                 return None
             seen.append((leaf.dtype, leaf.shape, leaf.tobytes()))

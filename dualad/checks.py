@@ -43,7 +43,7 @@ def whole_number(value: object, *, where: str, argument: str, least: int, hint: 
     ValueError: Revolve: slots must be at least 1, got 0; give the number of states that fit
     """
     try:
-        if isinstance(value, bool) or type(value).__name__ == "bool":  # NumPy's too, which 2.0 takes for an index
+        if type(value) is bool or type(value).__name__ == "bool":  # NumPy's too, which 2.0 takes for an index
             raise TypeError
         number = index(value)  # type: ignore[arg-type]
     except TypeError:

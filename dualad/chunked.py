@@ -161,5 +161,5 @@ def like_chunks(x, model):
     import dask.array as da
 
     plain = outside(model)
-    array = np.asarray(x, None if isinstance(x, np.ndarray | np.generic) else plain.dtype)
+    array = np.asarray(x, None if issubclass(type(x), np.ndarray | np.generic) else plain.dtype)
     return lifted(da.broadcast_to(da.from_array(array, chunks=plain.chunks if array.shape == plain.shape else -1), plain.shape))

@@ -173,7 +173,7 @@ def scan_type(x):
 def reshaped(x, shape=None, order="C", **options):
     if order != "C":
         raise NotImplementedError(f"the order is {order!r}: dask has order C only")
-    return da.reshape(x, (shape,) if isinstance(shape, int | np.integer) else shape)
+    return da.reshape(x, (shape,) if issubclass(type(shape), int | np.integer) else shape)
 
 
 def raveled(x, order="C"):
@@ -182,14 +182,18 @@ def raveled(x, order="C"):
 
 def element(x, index):
     parts = index if type(index) is tuple else (index,)
-    if len(parts) == 1 and isinstance(x, np.ndarray) and isinstance(parts[0], da.Array):
+    if len(parts) == 1 and issubclass(type(x), np.ndarray) and isinstance(parts[0], da.Array):
         return looked_up(x, parts[0])
     if any(isinstance(part, da.Array) for part in parts):
         raise NotImplementedError("it is indexed by a dask array: choose with np.where")
     arrays = [part for part in parts if not is_basic(part)]
     if len(arrays) > 1 and all(np.ndim(part) == 1 for part in arrays):
         return pointed(x, expanded(index, x.ndim))
-    if len(arrays) > 1 or any(np.ndim(part) != 1 for part in arrays) or (arrays and any(isinstance(p, int | np.integer) for p in parts)):
+    if (
+        len(arrays) > 1
+        or any(np.ndim(part) != 1 for part in arrays)
+        or (arrays and any(issubclass(type(p), int | np.integer) for p in parts))
+    ):
         raise NotImplementedError("dask indexes with one array of one axis at a time, and with no integers beside it")
     return x[index]
 
@@ -308,7 +312,7 @@ def surrounded(x, pad_width, constant_values=0):
 
 
 def repeated(x, repeats, axis=None):
-    if not isinstance(repeats, int | np.integer):
+    if not issubclass(type(repeats), int | np.integer):
         raise NotImplementedError("each element is repeated another number of times")
     return da.repeat(da.ravel(x), repeats, 0) if axis is None or not x.ndim else da.repeat(x, repeats, axis)
 
@@ -322,7 +326,7 @@ def taken(x, indices, axis=None, out=None, mode="raise"):
 
 
 def rolled(x, shift, axis=None):
-    if isinstance(axis, tuple) and isinstance(shift, int | np.integer):
+    if isinstance(axis, tuple) and issubclass(type(shift), int | np.integer):
         shift = (int(shift),) * len(axis)
     return da.roll(x, shift, axis)
 
@@ -367,7 +371,7 @@ def blank_like(x, dtype=None, order="K"):
 
 
 def blank_filled(x, shape, dtype=None, order="C"):
-    shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    shape = (shape,) if issubclass(type(shape), int | np.integer) else tuple(shape)
     return da.zeros(shape, dtype or x.dtype, chunks=chunks_of(shape, x.dtype))
 
 
@@ -378,7 +382,7 @@ def chunks_of(shape, dtype):
 
 
 def broadcast(x, shape, subok=False):
-    shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    shape = (shape,) if issubclass(type(shape), int | np.integer) else tuple(shape)
     lead, chunks = len(shape) - x.ndim, list(chunks_of(shape, x.dtype))
     for axis, n in enumerate(x.shape):
         if n != 1 or shape[lead + axis] == 1:

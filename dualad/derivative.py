@@ -129,7 +129,7 @@ def derivative(
     (12.0, 12.0)
     """
     check_function(f, "derivative")
-    if not isinstance(order, int | np.integer) or isinstance(order, bool) or order < 0:
+    if not issubclass(type(order), int | np.integer) or type(order) is bool or order < 0:
         raise ValueError(f"derivative: order is {order!r}: give a non-negative integer")
 
     @wraps(f)
@@ -224,7 +224,7 @@ def along(f, primals, tangents, nan_safe, has_aux, where, names):
         values, pushed = [], []
         for leaf in outs:
             value, tangent = split_value(leaf, level)
-            if isinstance(value, float):
+            if issubclass(type(value), float):
                 value = plain(value, python_scalars)
                 tangent = plain(0.0 if tangent is None else tangent, python_scalars)
             elif tangent is None:
@@ -257,7 +257,7 @@ def direction_for(leaf, direction, where, names=None):
         raise TypeError(f"{where}: {v} is complex and {x} real: give {x} a complex dtype")
     if type(leaf) is Lazy:
         direction = like_chunks(direction, leaf)
-    if type(leaf) is np.ndarray and not isinstance(direction, np.ndarray | Handle):  # a 0-d array and a number
+    if type(leaf) is np.ndarray and not issubclass(type(direction), np.ndarray | Handle):  # a 0-d array and a number
         return np.asarray(direction, dtype)
     return direction if now == dtype else cast(direction, dtype)
 

@@ -126,7 +126,8 @@ def apply_by_keyword(row, args, kwargs):
         if row.trusted and highest(arrays) is not None:
             return apply(row.fn, tuple(arrays), rest)
         name, traced = next((name, value) for name, value in kwargs.items() if isinstance(value, Handle))
-        if traced.level.abstract and traced.level.id and name == "where" and isinstance(args[0], np.ndarray):  # the mask of a plain array
+        symbolic = traced.level.abstract and traced.level.id
+        if symbolic and name == "where" and issubclass(type(args[0]), np.ndarray):  # the mask of a plain array
             return apply(row.fn, (traced.level.lift(args[0]), *args[1:]), kwargs)
         raise no_derivative_for(row, name)
     inner = highest(args, deep=True)
@@ -338,7 +339,7 @@ def array(values: Any, dtype: Any = None) -> Any:
     >>> dualad.jvp(lambda x: dualad.array([x, 2.0 * x]), (3.0,), (1.0,))
     (array([3., 6.]), array([1., 2.]))
     """
-    if isinstance(values, np.ndarray) and values.dtype == object:
+    if issubclass(type(values), np.ndarray) and values.dtype == object:
         packed = np.reshape(array(values.ravel().tolist()), values.shape) if values.size else values.astype(float)
     elif holds_traced(values):
         rows = [array(value) for value in values]

@@ -226,7 +226,7 @@ def own(x):
 
 def vanishes(t):
     """Return whether a plain tangent or cotangent is zero throughout."""
-    return t is None or (isinstance(t, float | np.ndarray | np.generic) and not np.any(t))
+    return t is None or (issubclass(type(t), float | np.ndarray | np.generic) and not np.any(t))
 
 
 def refuse_traced_metadata(row, values, kwargs, level):
@@ -302,23 +302,23 @@ def seedable(x, where, what):
         return x.astype(float) if x.dtype.kind in "iu" else x
     if type(x) is float:
         return x
-    if isinstance(x, bool | np.bool_ | str | bytes) or x is None:
+    if issubclass(type(x), bool | np.bool_ | str | bytes) or x is None:
         raise TypeError(f"{where}: {what} is {x!r}, which is not a number: pass a float or an array of floats")
-    if isinstance(x, int):
+    if issubclass(type(x), int):
         return float(x)
     dtype = getattr(x, "dtype", None)
-    if dtype is None and not isinstance(x, complex):
+    if dtype is None and not issubclass(type(x), complex):
         raise TypeError(
             f"{where}: {what} is of type {type(x).__name__}: pass a number, an array, or a tuple, list, dict or "
             f"named tuple of them; register a dataclass with optree.dataclasses"
         )
-    if type(x) is not np.ndarray and not isinstance(x, complex | np.generic | np.memmap):
+    if type(x) is not np.ndarray and not issubclass(type(x), complex | np.generic | np.memmap):
         if (lift := lift_of(type(x))) is not None:
             if where not in VERBS:
                 raise TypeError(f"{where}: {what} is a dask array, which {', '.join(VERBS[:-2])} and {VERBS[-2]} take: use one of them")
             return seedable(lift(x), where, what)
         refuse_kind(type(x))
-        if not isinstance(x, np.ndarray) or defers(type(x)):
+        if not issubclass(type(x), np.ndarray) or defers(type(x)):
             raise TypeError(
                 f"{where}: {what} is of type {type(x).__name__}, whose meaning a derivative does not keep: pass its plain numbers, "
                 f"an array of NumPy (np.asarray(x), or the container's own way: x.to_numpy(), x.magnitude)"
@@ -327,6 +327,6 @@ def seedable(x, where, what):
         raise TypeError(f"{where}: {what} has dtype {dtype}, which has no derivative: pass floats")
     if dtype is not None and dtype.kind in "iu":
         x = x.astype(float)
-    if isinstance(x, np.float64):
+    if issubclass(type(x), np.float64):
         return float(x)
-    return np.asarray(x) if isinstance(x, np.ndarray) else x
+    return np.asarray(x) if issubclass(type(x), np.ndarray) else x

@@ -186,7 +186,7 @@ def check_scalar(out, where):
         raise TypeError(f"{where}: the function returned a {type(out).__name__}, not a number: use jacobian, which takes pytrees")
     if shape_of(out) != ():
         raise TypeError(f"{where}: f returns shape {shape_of(out)}: use jacobian, or return one number (np.sum, say)")
-    if not isinstance(out, Traced) and getattr(out, "dtype", None) is None and not isinstance(out, int | float | complex):
+    if not isinstance(out, Traced) and getattr(out, "dtype", None) is None and not issubclass(type(out), int | float | complex):
         raise TypeError(f"{where}: the function returned {type(out).__name__} {out!r}, not a number")
     kind = dtype_of(out).kind
     if kind == "c":

@@ -69,9 +69,11 @@ SAME_METHODS = (
 
 def operand(x):
     """Return whether an operator may take `x` as the other operand; others get their turn."""
-    if type(x) is np.ndarray or isinstance(x, int | float | complex | np.generic | list | Traced):
+    if type(x) is np.ndarray or issubclass(type(x), int | float | complex | np.generic | list | Traced):
         return True
-    return (isinstance(x, np.ndarray) or hasattr(x, "__array__") or is_sparse(x)) and (not defers(type(x)) or lift_of(type(x)) is not None)
+    return (issubclass(type(x), np.ndarray) or hasattr(x, "__array__") or is_sparse(x)) and (
+        not defers(type(x)) or lift_of(type(x)) is not None
+    )
 
 
 REAL = {float, int, np.float64, np.ndarray}

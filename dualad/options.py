@@ -31,7 +31,7 @@ def cast_operands(fn, args, dtype, casting):
 
     Python's numbers stay, and yield. Raises what NumPy raises where the rule does not allow it.
     """
-    args = tuple(arg if hasattr(arg, "dtype") or isinstance(arg, int | float | complex) else np.asarray(arg) for arg in args)
+    args = tuple(arg if hasattr(arg, "dtype") or issubclass(type(arg), int | float | complex) else np.asarray(arg) for arg in args)
     dtypes = loop_dtypes(fn, tuple(map(weak_dtype, args)), None if dtype is None else np.dtype(dtype), casting or "same_kind")
     if dtype is None:
         return args

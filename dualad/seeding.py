@@ -150,7 +150,7 @@ def pack_leaf(leaf):
 
 
 def is_numeric(objects):
-    return all(isinstance(value, Handle | int | float | complex | np.ndarray | np.generic) for value in objects.flat)
+    return all(issubclass(type(value), Handle | int | float | complex | np.ndarray | np.generic) for value in objects.flat)
 
 
 def flatten_output(out, where):
@@ -167,7 +167,7 @@ def flatten_output(out, where):
     leaves = [lift(pack_leaf(leaf)) for leaf in leaves]
     for path, leaf in zip(paths, leaves, strict=True):
         if (
-            not isinstance(leaf, Traced | int | float | complex | np.ndarray | np.generic)
+            not issubclass(type(leaf), Traced | int | float | complex | np.ndarray | np.generic)
             or getattr(leaf, "dtype", FLOAT).kind not in "biufc"
         ):
             place = "".join(f"[{part!r}]" for part in path)
@@ -235,8 +235,8 @@ def chosen(args, argnums, where):
     """
     if type(argnums) is int and 0 <= argnums < len(args):
         return [argnums], True
-    single = isinstance(argnums, int | np.integer) and not isinstance(argnums, bool)
-    if not single and not (isinstance(argnums, tuple | list) and all(isinstance(i, int | np.integer) for i in argnums)):
+    single = issubclass(type(argnums), int | np.integer) and type(argnums) is not bool
+    if not single and not (isinstance(argnums, tuple | list) and all(issubclass(type(i), int | np.integer) for i in argnums)):
         raise TypeError(f"{where}: argnums is {argnums!r}: give an integer or a tuple of integers")
     positions = [argnums] if single else list(argnums)
     for i in positions:
@@ -280,5 +280,5 @@ def check_holomorphic(leaves, holomorphic, where):
 
 
 def check_chunk(chunk, where):
-    if chunk is not None and (not isinstance(chunk, int | np.integer) or isinstance(chunk, bool) or chunk < 1):
+    if chunk is not None and (not issubclass(type(chunk), int | np.integer) or type(chunk) is bool or chunk < 1):
         raise ValueError(f"{where}: chunk is {chunk!r}: give how many directions to compute at once, a positive integer")

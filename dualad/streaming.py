@@ -132,7 +132,7 @@ def make_writer(out, where, what):
         return lambda start, stop, block, rows, columns: out(slice(start, stop), last(block) if what == "column" else block)
     if not hasattr(out, "__setitem__") or not hasattr(out, "shape"):
         raise TypeError(f"{where}: out is {out!r}: give an array, a memmap, or a function of a slice and a block of {what}s")
-    if isinstance(out, np.ndarray) and not out.flags.writeable:
+    if issubclass(type(out), np.ndarray) and not out.flags.writeable:
         raise ValueError(f"{where}: out is read-only: open a memmap with mode 'r+' or 'w+'")
 
     def write(start, stop, block, rows, columns):

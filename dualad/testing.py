@@ -134,7 +134,7 @@ def differences(
 def shifted(x, step):
     """Return x + step in the dtype and memory layout of `x`."""
     step = cast(np.asarray(step), dtype_of(x))[()]
-    return np.add(x, step, out=np.empty_like(x)) if isinstance(x, np.ndarray) else x + step
+    return np.add(x, step, out=np.empty_like(x)) if issubclass(type(x), np.ndarray) else x + step
 
 
 def precision(leaves):

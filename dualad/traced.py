@@ -26,6 +26,7 @@ __all__ = ["GETITEM", "Traced", "example_of", "lift", "shows", "writable"]
 
 GETITEM = ROWS[getitem]
 PLAIN = {float, int, bool, complex, np.ndarray, np.float64}
+become = object.__dict__["__class__"].__set__  # changes the type of a handle, whose `__class__` is that of its value
 
 
 class Traced(Handle):
@@ -316,7 +317,7 @@ class Traced(Handle):
     def _holds_array(self):
         """Return whether the value is an ndarray, which can be assigned to, and no number."""
         value = self._refresh().primal
-        return value._holds_array() if isinstance(value, Traced) else isinstance(value, np.ndarray)
+        return value._holds_array() if isinstance(value, Traced) else issubclass(type(value), np.ndarray)
 
     @classmethod
     def _lifted(cls, buffer, level):
@@ -333,7 +334,7 @@ class Traced(Handle):
             for fn, args, kwargs in alias.ops:
                 fresh = fresh[args[0]] if fn is getitem and type(args[0]) is slice else fn(fresh, *args, **kwargs)
             if type(self) is not type(fresh):
-                self.__class__ = type(fresh)
+                become(self, type(fresh))
             self.primal, self.payload, self.level = fresh.primal, fresh.payload, fresh.level
             self.alias = View(alias.base, alias.ops, version_of(alias.base))
         return self
@@ -351,7 +352,7 @@ class Traced(Handle):
         inner = new(type(self))
         inner.primal, inner.payload, inner.level, inner.alias = self.primal, self.payload, self.level, None
         self.alias = Owner(version_of(self) + 1, False)
-        self.__class__ = type(to)
+        become(self, type(to))
         self.primal, self.payload, self.level = inner, None, to.level
 
     # --- methods that differ from the function ----------------------------------------------------------------------------

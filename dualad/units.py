@@ -53,9 +53,9 @@ def parse_bytes(size: float | str, where: str = "parse_bytes", argument: str = "
         if not math.isfinite(value):
             raise ValueError(f"{where}: {argument}: {size!r} is not a finite number; {help_}")
         return round(value)
-    if isinstance(size, float) and size.is_integer():
+    if issubclass(type(size), float) and size.is_integer():
         size = int(size)
-    if not isinstance(size, numbers.Number):
+    if not issubclass(type(size), numbers.Number):
         raise TypeError(f"{where}: {argument}: cannot read {size!r}; {help_}")
     return whole_number(size, where=where, argument=argument, least=0, hint=help_)
 

@@ -92,7 +92,7 @@ class Disk(Storage):
             object.__setattr__(self, "queue", whole_number(self.queue, where="Disk", argument="queue", least=1, hint=hint))
         if flag(self.resume, where="Disk", argument="resume") and self.path is None:
             raise ValueError("Disk: resume=True needs a path: the folder to go on from, one for each sweep")
-        if isinstance(self.every, bool) or not isinstance(self.every, int | float) or not 0 <= self.every < inf:
+        if type(self.every) is bool or not issubclass(type(self.every), int | float) or not 0 <= self.every < inf:
             raise ValueError(f"Disk: every must be a number of seconds, not negative and finite, got {self.every!r}")
         if flag(self.shared, where="Disk", argument="shared") and not self.resume:
             raise ValueError("Disk: shared goes with resume=True; without it, every sweep makes a folder of its own in path")

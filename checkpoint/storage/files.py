@@ -68,7 +68,7 @@ def check_leaves(leaves: Sequence[Any]) -> None:
     """
     for leaf in leaves:
         kind = type(leaf)
-        if kind is np.ndarray or isinstance(leaf, np.generic):
+        if kind is np.ndarray or issubclass(type(leaf), np.generic):
             if leaf.dtype.hasobject:
                 raise TypeError(f"Disk: a state has an array of dtype {leaf.dtype}, which is not written to disk; use {ALLOWED}")
         elif kind not in PLAIN and kind not in (int, complex, bytes):
@@ -223,7 +223,7 @@ def _encode(leaf: Any) -> tuple[dict[str, Any], list[Any]]:
     header, data = buffer.getvalue(), raw(array)
     check = check_of(data, crc32(header))
     entry = {"shape": array.shape, "dtype": str(array.dtype), "bytes": len(header) + len(data), "check": check}
-    return {"scalar" if isinstance(leaf, np.generic) else "array": entry}, [header, data]
+    return {"scalar" if issubclass(type(leaf), np.generic) else "array": entry}, [header, data]
 
 
 def check_of(data: memoryview, before: int = 0) -> int:

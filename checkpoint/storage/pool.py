@@ -38,7 +38,7 @@ def key_of(leaves: Sequence[Any]) -> tuple[Hashable, ...] | None:
             key.append(kind)
         elif kind is np.ndarray:
             key.append((leaf.dtype, leaf.shape))
-        elif isinstance(leaf, np.generic):
+        elif issubclass(type(leaf), np.generic):
             key.append((kind, leaf.dtype))
         elif leaf is None or (kind in (str, bytes) and len(leaf) <= CONSTANT):
             key.append((kind, leaf))

@@ -50,7 +50,7 @@ def copy_state(state: Any) -> Any:
 def _copy_leaf(leaf: Any) -> Any:
     if type(leaf) is np.ndarray:
         return np.array(leaf, order="C", copy=True)
-    if isinstance(leaf, np.ndarray):  # np.array would make a plain array of it: a mask, for instance, would be lost
+    if issubclass(type(leaf), np.ndarray):  # np.array would make a plain array of it: a mask, for instance, would be lost
         return leaf.copy(order="C")
     if hasattr(type(leaf), "__array_function__") and np.ndim(leaf):
         return np.copy(leaf)
@@ -85,13 +85,13 @@ def canonical(state: Any) -> Any:
         else:
             return state
     for leaf in optree.tree_leaves(state):
-        if isinstance(leaf, np.ndarray) and not leaf.flags.carray:
+        if issubclass(type(leaf), np.ndarray) and not leaf.flags.carray:
             return optree.tree_map(_canonical_leaf, state)
     return state
 
 
 def _canonical_leaf(leaf: Any) -> Any:
-    return _copy_leaf(leaf) if isinstance(leaf, np.ndarray) and not leaf.flags.carray else leaf
+    return _copy_leaf(leaf) if issubclass(type(leaf), np.ndarray) and not leaf.flags.carray else leaf
 
 
 def has_arrays(state: Any) -> bool:
@@ -111,7 +111,7 @@ def has_arrays(state: Any) -> bool:
     >>> has_arrays((1.0, None)), has_arrays({"u": np.zeros(3)})
     (False, True)
     """
-    return any(isinstance(leaf, np.ndarray) for leaf in optree.tree_leaves(state))
+    return any(issubclass(type(leaf), np.ndarray) for leaf in optree.tree_leaves(state))
 
 
 def nbytes(state: Any) -> int:
@@ -132,7 +132,7 @@ def nbytes(state: Any) -> int:
     104
     """
     size = getattr(state, "nbytes", None)
-    if isinstance(size, int):
+    if type(size) is int:
         return size
     return sum(_leaf_nbytes(leaf) for leaf in optree.tree_leaves(state))
 

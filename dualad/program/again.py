@@ -29,4 +29,4 @@ def again(program: Program, inputs) -> tuple:
     except Exception as error:
         error.add_note(f"jit: in {where_in(line).rstrip(': ') or 'a compiled function'}")
         raise
-    return tuple([out.copy("K") if isinstance(out, np.ndarray) else out for out in outs])
+    return tuple([out.copy("K") if issubclass(type(out), np.ndarray) else out for out in outs])

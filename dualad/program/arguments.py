@@ -71,7 +71,7 @@ class Call:
                 bottom = bottom.primal
             told = "python" if level.weak else "scalar"
             return native_dtype(leaf.dtype), leaf.shape, told if type(bottom) is float else kind_of(bottom), strides_of(bottom)
-        if isinstance(leaf, np.ndarray | np.generic):
+        if issubclass(type(leaf), np.ndarray | np.generic):
             if isinstance(leaf, np.ma.MaskedArray | np.matrix):
                 raise TypeError(f"jit: {self.named(i)} is a {kind.__name__}: pass a plain array (np.asarray)")
             dtype = leaf.dtype
@@ -124,9 +124,9 @@ def strides_of(x):
 
 def native(x):
     """Return a value, of an array in the byte order of the machine, without the class of memory maps."""
-    if not isinstance(x, np.ndarray | Handle):
+    if not issubclass(type(x), np.ndarray | Handle):
         return x
-    x = np.asarray(x) if isinstance(x, np.ndarray) else x
+    x = np.asarray(x) if issubclass(type(x), np.ndarray) else x
     return x if x.dtype.isnative else x.astype(native_dtype(x.dtype))
 
 

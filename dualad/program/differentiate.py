@@ -189,12 +189,12 @@ def blank_like(x, lanes):
     """Return zeros for a plain value's tangent or cotangent, in `lanes` directions."""
     if lanes is not None:
         return np.zeros((lanes, *np.shape(x)), np.asarray(x).dtype)
-    return np.zeros(x.shape, x.dtype) if isinstance(x, np.ndarray) else type(x)(0)
+    return np.zeros(x.shape, x.dtype) if issubclass(type(x), np.ndarray) else type(x)(0)
 
 
 def filled_in(program, out, like):
     """Return an output of a program, zeros where it is None."""
-    if out is not None or not isinstance(like, np.ndarray):
+    if out is not None or not issubclass(type(like), np.ndarray):
         return 0.0 if out is None else out
     return program.append(np.zeros, (like.shape, like.dtype), {}, like)
 

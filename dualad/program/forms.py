@@ -383,7 +383,7 @@ class Window:
     def maps(self):
         """Return where the shown part is read, in terms of its own axes."""
         places = {axis: k for k, axis in enumerate(self.order) if axis is not None}
-        return [p if isinstance(p, int) else along(places[k], len(p), p.step, p.start) for k, p in enumerate(self.parts)]
+        return [p if issubclass(type(p), int) else along(places[k], len(p), p.step, p.start) for k, p in enumerate(self.parts)]
 
     def region(self, source):
         """Return the box, with `source` (broadcast to the shown shape) in it; None where the ranges have gaps."""
@@ -391,7 +391,7 @@ class Window:
         shown = self.shape
         places = {axis: k for k, axis in enumerate(self.order) if axis is not None}
         for axis, part in enumerate(self.parts):
-            if isinstance(part, int):
+            if issubclass(type(part), int):
                 box.append((part, part + 1))
                 continue
             if abs(part.step) != 1 and len(part) > 1:

@@ -299,7 +299,7 @@ def in_slabs(node):
 def overlap(read):
     """Return a key of a read, the same for reads of different elements by number, and for reads by one map in different places."""
     where, at = read
-    return where, tuple("one" if isinstance(p, int) else (p.axis, *sorted({piece[2:] for piece in p.pieces})) for p in at)
+    return where, tuple("one" if issubclass(type(p), int) else (p.axis, *sorted({piece[2:] for piece in p.pieces})) for p in at)
 
 
 def phases(order):
@@ -314,7 +314,9 @@ def phases(order):
 
 def through(maps, at):
     """Return the positions that maps say; those of `Computed` are all alike."""
-    return tuple(entry if isinstance(entry, int) else compose(entry, at[entry.axis]) if isinstance(entry, Along) else 0 for entry in maps)
+    return tuple(
+        entry if issubclass(type(entry), int) else compose(entry, at[entry.axis]) if isinstance(entry, Along) else 0 for entry in maps
+    )
 
 
 def pulled(form, at):

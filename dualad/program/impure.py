@@ -40,7 +40,7 @@ def state_of(generator):
     if hasattr(generator, "getstate"):
         return repr(generator.getstate())
     state = generator.bit_generator.state if hasattr(generator, "bit_generator") else generator.get_state(legacy=False)
-    return repr([part.tobytes() if isinstance(part, np.ndarray) else part for part in flat(state)])
+    return repr([part.tobytes() if issubclass(type(part), np.ndarray) else part for part in flat(state)])
 
 
 def flat(state):

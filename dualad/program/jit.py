@@ -131,8 +131,8 @@ def jit(
 
 def several(given, kind, argument, what):
     """Return one or several positions or names as a tuple."""
-    values = (given,) if isinstance(given, int | str) or not isinstance(given, Iterable) else tuple(given)
-    if not all(isinstance(value, kind) and not isinstance(value, bool) for value in values):
+    values = (given,) if issubclass(type(given), int | str) or not isinstance(given, Iterable) else tuple(given)
+    if not all(isinstance(value, kind) and type(value) is not bool for value in values):
         raise TypeError(f"jit: {argument} is {given!r}: give {what} of arguments, one or several")
     return values
 

@@ -105,7 +105,7 @@ def exactly(node, out):
 def elementwise(fn, out, args):
     if fn in (cast, discretize):
         return converted(args[0], out.dtype)
-    if not all(isinstance(arg, Node | int | float | complex | np.number | np.bool_) for arg in args):
+    if not all(issubclass(type(arg), Node | int | float | complex | np.number | np.bool_) for arg in args):
         raise Unliftable("an argument is no array or number")
     if fn is np.power and out.dtype.kind == "f" and not isinstance(args[1], Node):
         x, y = args[0] if args[0].dtype == out.dtype else converted(args[0], out.dtype), float(args[1])

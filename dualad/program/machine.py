@@ -79,7 +79,7 @@ def compiled(module, text: str, name: str, kinds: list):
     An array stands for itself, a constant: it is no argument of what is returned.
     """
     told = list(map(type_of, kinds))
-    constants = {i: kind for i, kind in enumerate(kinds) if isinstance(kind, np.ndarray)}
+    constants = {i: kind for i, kind in enumerate(kinds) if issubclass(type(kind), np.ndarray)}
     contents = [(i, hashlib.sha256(array.tobytes()).hexdigest()) for i, array in constants.items()]
     digest = hashlib.sha256(f"{text}{name}{told}{contents}".encode()).hexdigest()[:24]
     with LOCK:
@@ -112,7 +112,7 @@ def kept_code(module, text, name, kinds, digest, constants) -> bytes:
 
 
 def type_of(kind):
-    if isinstance(kind, np.ndarray):
+    if issubclass(type(kind), np.ndarray):
         return Array.of(kind.dtype, kind.shape)
     return Array.of(np.dtype(kind[1]), kind[0]) if isinstance(kind, tuple) else number_type(np.dtype(kind))
 

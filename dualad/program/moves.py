@@ -127,7 +127,7 @@ def repeat(out, x, repeats, axis=None):
 
 @lowers(np.tile)
 def tile(out, x, reps):
-    reps = (reps,) if isinstance(reps, int | np.integer) else tuple(reps)
+    reps = (reps,) if issubclass(type(reps), int | np.integer) else tuple(reps)
     x = reshaped(x, (1,) * (len(reps) - x.ndim) + x.shape)
     for axis, times in enumerate((1,) * (x.ndim - len(reps)) + reps):
         if times != 1:
@@ -310,7 +310,7 @@ def plain_index(index):
     for k, part in enumerate(parts):
         if isinstance(part, Node) and isinstance(part.form, Fill) and not part.shape and part.dtype.kind in "iu":
             parts[k] = int(part.form.number)
-        elif isinstance(part, list | np.ndarray):
+        elif issubclass(type(part), list | np.ndarray):
             array = np.asarray(part)
             parts[k] = Node(Buffer(None, array), array.shape, array.dtype)
     return tuple(parts), all(not isinstance(part, Node) for part in parts) and is_basic(tuple(parts))
@@ -332,7 +332,7 @@ def take(out, x, indices, axis=None, into=None, mode="raise"):
         raise Unliftable("its indices wrap")
     if axis is None or not x.ndim:
         x, axis = reshaped(x, (x.size,)), 0
-    indices = indices if isinstance(indices, Node | int) else np.asarray(indices)
+    indices = indices if issubclass(type(indices), Node | int) else np.asarray(indices)
     return get(out, x, (*(slice(None),) * (axis % x.ndim), indices))
 
 
@@ -340,7 +340,7 @@ def gather_maps(shape, index):
     """Return where an index with arrays of integers reads each axis, and the shape that it gives."""
     parts = []
     for part in index:
-        if isinstance(part, bool | np.bool_):
+        if issubclass(type(part), bool | np.bool_):
             raise Unliftable("a number is its mask")
         if isinstance(part, Node) and part.dtype.kind == "b":
             mask = known(part)

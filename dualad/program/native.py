@@ -309,7 +309,7 @@ def compiled(module, source, name, kinds):
     from numba import types
 
     def type_of(kind):
-        kind = (kind.shape, kind.dtype) if isinstance(kind, np.ndarray) else kind
+        kind = (kind.shape, kind.dtype) if issubclass(type(kind), np.ndarray) else kind
         dtype = np.dtype(kind[1] if isinstance(kind, tuple) else kind)
         scalar = types.boolean if dtype.kind == "b" else getattr(types, dtype.name)
         return types.Array(scalar, len(kind[0]), "C") if isinstance(kind, tuple) else scalar
@@ -317,7 +317,7 @@ def compiled(module, source, name, kinds):
     function = getattr(module, name)
     function.compile(tuple(map(type_of, kinds)))
     run = next(iter(function.overloads.values())).entry_point
-    constants = {i: kind for i, kind in enumerate(kinds) if isinstance(kind, np.ndarray)}
+    constants = {i: kind for i, kind in enumerate(kinds) if issubclass(type(kind), np.ndarray)}
     if not constants:
         return run
 
@@ -338,7 +338,7 @@ def prepared(node, x):
     if node.shape or not isinstance(node.form, Buffer):  # work and results of no axes are arrays
         flags = x.flags
         return x if flags.c_contiguous and flags.aligned and x.dtype == node.dtype else np.array(x, node.dtype, order="C")
-    x = x[()] if isinstance(x, np.ndarray) else x
+    x = x[()] if issubclass(type(x), np.ndarray) else x
     return x if node.weak or (type(x) is float and node.dtype == float) else node.dtype.type(x)
 
 

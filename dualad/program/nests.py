@@ -44,11 +44,11 @@ IN_ORDER = {"sum": "({} + {})", "product": "({} * {})"}  # where LLVM may not re
 def literal(number):
     """Return a number as it is written in source."""
     dtype = getattr(number, "dtype", None)
-    if isinstance(number, bool | np.bool_):
+    if issubclass(type(number), bool | np.bool_):
         return str(bool(number))
-    if isinstance(number, int | np.integer):
+    if issubclass(type(number), int | np.integer):
         text = str(int(number))
-    elif isinstance(number, complex | np.complexfloating):
+    elif issubclass(type(number), complex | np.complexfloating):
         text = f"complex({literal(float(number.real))}, {literal(float(number.imag))})"
     else:
         number = float(number)
@@ -367,7 +367,7 @@ class Body:
         return self.rows[text]
 
     def position(self, position):
-        if isinstance(position, int):
+        if issubclass(type(position), int):
             return str(position)
         if isinstance(position, Expression):
             return self.name(position)

@@ -113,7 +113,7 @@ def fold(program: Program) -> Program:
 
 def settled(result, value, program):
     """Return a result of folding as it stands in a program: a number as a literal, an array as a constant."""
-    if not isinstance(result, np.ndarray):
+    if not issubclass(type(result), np.ndarray):
         return result
     result = result.copy("K")
     result.flags.writeable = False

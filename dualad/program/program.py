@@ -68,7 +68,7 @@ PYTHON = {
 
 def updated(x, v, index, ops=()):
     """Return a copy of `x` in which the part that `ops` and then `index` show is `v`."""
-    y = copied_to_write(x) if isinstance(x, np.ndarray) else np.copy(x)
+    y = copied_to_write(x) if issubclass(type(x), np.ndarray) else np.copy(x)
     for part in (v, *(index if type(index) is tuple else (index,))):
         y = writable(y, part)
     locate(ops, y)[index] = v
@@ -234,12 +234,14 @@ class Program:
 
 def kind_of(x) -> str:
     """Return what a plain value is to Python: an ``array``, a ``scalar`` of NumPy, or a number of ``python``."""
-    return "array" if isinstance(x, np.ndarray) else "scalar" if isinstance(x, np.generic) else "python"
+    return "array" if issubclass(type(x), np.ndarray) else "scalar" if issubclass(type(x), np.generic) else "python"
 
 
 def layout_of(x) -> str:
     """Return the memory layout of a plain value: contiguous in the order of ``C`` or ``F``, or ``A``, any other."""
-    return "A" if isinstance(x, np.ndarray) and not x.flags.forc else "F" if isinstance(x, np.ndarray) and not x.flags.c_contiguous else "C"
+    if not issubclass(type(x), np.ndarray) or x.flags.c_contiguous:
+        return "C"
+    return "F" if x.flags.f_contiguous else "A"
 
 
 def values_in(argument) -> list[Value]:
@@ -301,7 +303,7 @@ def key_of(argument, numbers=None):
         return float, struct.pack("d", argument)
     if kind is complex:
         return complex, struct.pack("dd", argument.real, argument.imag)
-    if isinstance(argument, np.generic | np.ndarray):
+    if issubclass(type(argument), np.generic | np.ndarray):
         return kind, argument.dtype.str, argument.shape, argument.tobytes()
     if kind is Abstract:
         return Abstract, argument.shape, argument.dtype.str

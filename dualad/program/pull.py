@@ -59,7 +59,7 @@ def merged(pieces):
 @lru_cache(maxsize=65536)
 def compose(position, outer):
     """Return where a map (`Along`) reads, if the axis it goes along is at the position `outer`."""
-    if isinstance(outer, int):
+    if issubclass(type(outer), int):
         return next((stride * outer + offset for low, high, stride, offset in position.pieces if low <= outer < high), 0)
     pieces = []
     for piece in outer.pieces:
@@ -80,7 +80,7 @@ def widened(position, span, n):
 @lru_cache(maxsize=65536)
 def guard(position, low, high):
     """Return whether a position is between two bounds: True, False, or the loop axis and the ranges of its index where it is."""
-    if isinstance(position, int):
+    if issubclass(type(position), int):
         return low <= position < high
     ranges = [preimage(piece, low, high) for piece in position.pieces]
     if all((first, last) == piece[:2] for (first, last), piece in zip(ranges, position.pieces, strict=True)):

@@ -40,7 +40,7 @@ def described(out) -> Described:
     """Return shape, dtype and kind of an output, also where it is a literal."""
     if isinstance(out, Value):
         return Described(out.shape, out.dtype, out.kind)
-    return Described(np.shape(out), np.asarray(out).dtype, "python" if isinstance(out, float | int | complex) else "scalar")
+    return Described(np.shape(out), np.asarray(out).dtype, "python" if issubclass(type(out), float | int | complex) else "scalar")
 
 
 def keeps(given, out) -> bool:

@@ -102,8 +102,8 @@ class Trace(Level):
 
     def lift(self, constant):
         """Return a Symbol of a plain array or number."""
-        plain = constant if isinstance(constant, np.generic) else np.asarray(constant)
-        return self.symbol(plain.copy("K"), self.constant(constant if isinstance(constant, np.ndarray) else plain))
+        plain = constant if issubclass(type(constant), np.generic) else np.asarray(constant)
+        return self.symbol(plain.copy("K"), self.constant(constant if issubclass(type(constant), np.ndarray) else plain))
 
     def constant(self, plain):
         """Return the value of a constant array; one met again with the same bits is the same."""
@@ -113,7 +113,7 @@ class Trace(Level):
             if held.tobytes() == plain.tobytes():
                 return known[1]
         value = self.program.constant(np.asarray(plain))
-        if not isinstance(plain, np.ndarray):
+        if not issubclass(type(plain), np.ndarray):
             value.kind = "scalar"
         self.known[id(plain)] = plain, value
         return value
@@ -124,7 +124,7 @@ class Trace(Level):
 
     def finish(self, outputs):
         """Return the program, with these results: Symbols, plain arrays, or literals."""
-        self.program.outputs = [self.split(out)[1] if isinstance(out, Traced | np.ndarray) else out for out in outputs]
+        self.program.outputs = [self.split(out)[1] if issubclass(type(out), Traced | np.ndarray) else out for out in outputs]
         return self.program
 
     def refuse(self, message, indexed=False):
@@ -178,7 +178,7 @@ class Trace(Level):
                 f"the function uses a {kind.__name__} that it was not given (from a variable outside): its derivative would be lost. "
                 f"Pass it as an argument"
             )
-        if isinstance(argument, np.ndarray):
+        if issubclass(type(argument), np.ndarray):
             if argument.dtype == object:
                 if holds_traced(argument):
                     return self.split(array(argument))
@@ -228,7 +228,7 @@ def same(a, b):
 
 def numeric(x):
     """Return whether a result is a number or an array of numbers."""
-    return isinstance(x, int | float | complex) or (isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "biufc")
+    return issubclass(type(x), int | float | complex) or (issubclass(type(x), np.ndarray | np.generic) and x.dtype.kind in "biufc")
 
 
 class Symbol(Traced):

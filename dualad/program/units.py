@@ -176,8 +176,8 @@ def in_shape(text, shape, wanted):
 
 def literal(number):
     """Return the source of a number."""
-    number = number.item() if isinstance(number, np.generic) else number
-    if isinstance(number, float) and not math.isfinite(number):
+    number = number.item() if issubclass(type(number), np.generic) else number
+    if issubclass(type(number), float) and not math.isfinite(number):
         return "math.nan" if math.isnan(number) else f"{'-' if number < 0 else ''}math.inf"
     return repr(number)
 

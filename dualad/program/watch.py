@@ -83,7 +83,7 @@ class Watch:
         """Watch what a value holds; of an object's attributes, those with these names count."""
         kind = type(value)
         self.generators += generators_of(value, names).items()
-        if kind in ATOMS or isinstance(value, np.generic | BuiltinFunctionType | np.ufunc) or installed(value):
+        if kind in ATOMS or issubclass(type(value), np.generic | BuiltinFunctionType | np.ufunc) or installed(value):
             return
         key = id(value), names
         if key in self.seen:
@@ -91,7 +91,7 @@ class Watch:
         self.seen.add(key)
         if kind is FunctionType:
             self.function(value)
-        elif isinstance(value, np.ndarray):
+        elif issubclass(type(value), np.ndarray):
             if not value.dtype.hasobject and not isinstance(value, np.memmap):
                 self.arrays.append((value, value.copy()))
         elif kind is tuple:  # which holds what it holds

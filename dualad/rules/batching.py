@@ -90,7 +90,7 @@ def reshape_form(fn, args, kwargs, batched):
     call = bind(fn, args, kwargs)
     x, order = args[0], call["order"] or "C"
     shape = call.get("shape", call.get("newshape", -1))  # NumPy 2.0 calls it newshape
-    shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    shape = (shape,) if issubclass(type(shape), int | np.integer) else tuple(shape)
     size = int(np.prod(x.shape[1:], dtype=int))
     known = int(np.prod([n for n in shape if n != -1], dtype=int))
     shape = tuple(n if n != -1 else size // max(known, 1) for n in shape)
@@ -125,7 +125,7 @@ def squeeze_form(fn, args, kwargs, batched):
 
 def broadcast_to_form(fn, args, kwargs, batched):
     shape = bind(fn, args, kwargs)["shape"]
-    shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    shape = (shape,) if issubclass(type(shape), int | np.integer) else tuple(shape)
     return np.broadcast_to(aligned(args[0], len(shape)), (args[0].shape[0], *shape))
 
 
@@ -142,7 +142,7 @@ def joined_form(fn, args, kwargs, batched):
 def tile_form(fn, args, kwargs, batched):
     call = bind(fn, args, kwargs)
     reps = call["reps"]
-    reps = (reps,) if isinstance(reps, int | np.integer) else tuple(reps)
+    reps = (reps,) if issubclass(type(reps), int | np.integer) else tuple(reps)
     x = aligned(args[0], len(reps))
     return fn(x, (1,) * (np.ndim(x) - len(reps)) + reps)
 

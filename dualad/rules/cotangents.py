@@ -57,7 +57,7 @@ def ndim_of(x) -> int:
 def is_complex(x) -> bool:
     """Return whether `x` (number, array, traced or `Abstract`) has a complex dtype."""
     dtype = getattr(x, "dtype", None)
-    return isinstance(x, complex) if dtype is None else dtype.kind == "c"
+    return issubclass(type(x), complex) if dtype is None else dtype.kind == "c"
 
 
 def is_symbolic(x) -> bool:
@@ -71,7 +71,7 @@ def is_symbolic(x) -> bool:
 
 def is_number(x) -> bool:
     """Return whether `x` is a number or an array, which the shape and dtype may stand for."""
-    return isinstance(x, float | int | complex) or hasattr(x, "dtype")
+    return issubclass(type(x), float | int | complex) or hasattr(x, "dtype")
 
 
 def like_primal(g, x):
@@ -80,7 +80,7 @@ def like_primal(g, x):
         return g
     dtype = getattr(x, "dtype", None)
     if dtype is None:
-        dtype = COMPLEX if isinstance(x, complex) else FLOAT
+        dtype = COMPLEX if issubclass(type(x), complex) else FLOAT
     now = getattr(g, "dtype", None)
     if now is None:  # a Python number
         g = g.real if type(g) is complex and dtype.kind != "c" else g
@@ -128,5 +128,5 @@ def restore_axes(g, x, axis=None, keepdims=False):
     shape = shape_of(x)
     if axis is None:
         return np.reshape(g, (1,) * len(shape))
-    axes = {a % len(shape) for a in ((axis,) if isinstance(axis, int | np.integer) else axis)}
+    axes = {a % len(shape) for a in ((axis,) if issubclass(type(axis), int | np.integer) else axis)}
     return np.reshape(g, tuple(1 if i in axes else n for i, n in enumerate(shape)))

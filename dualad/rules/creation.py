@@ -38,7 +38,7 @@ def full(like, shape, fill_value, dtype=None, order="C", **options):
 def array(like, x, dtype=None, *, copy=True, order="K", subok=False, ndmin=0):
     """Return `x`, a number, array or nested lists of them, plain or traced, as an array traced like `like`."""
     x = as_array(x)
-    x = lift(like, x) if isinstance(x, np.ndarray) else np.copy(x, "K") if copy else x
+    x = lift(like, x) if issubclass(type(x), np.ndarray) else np.copy(x, "K") if copy else x
     x = x if dtype is None else x.astype(dtype)
     x = in_order(x, order) if order in ("C", "F") else x
     return np.reshape(x, (1,) * (ndmin - x.ndim) + x.shape) if ndmin > x.ndim else x

@@ -107,7 +107,7 @@ def shifted(sign):
     """Make the body of ``fftshift`` (sign 1) or ``ifftshift`` (sign -1)."""
 
     def body(x, axes=None):
-        axes = tuple(range(np.ndim(x))) if axes is None else (axes,) if isinstance(axes, int | np.integer) else tuple(axes)
+        axes = tuple(range(np.ndim(x))) if axes is None else (axes,) if issubclass(type(axes), int | np.integer) else tuple(axes)
         return np.roll(x, tuple(sign * (np.shape(x)[axis] // 2) for axis in axes), axes)
 
     return body

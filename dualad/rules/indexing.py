@@ -28,13 +28,13 @@ def scatter(g, index, like):
 @primitive
 def cast(x, dtype, order="K"):
     """Return `x` as another dtype."""
-    return x.astype(dtype, order) if isinstance(x, np.ndarray) else np.asarray(x).astype(dtype)[()]
+    return x.astype(dtype, order) if issubclass(type(x), np.ndarray) else np.asarray(x).astype(dtype)[()]
 
 
 @primitive
 def discretize(x, dtype, order="K"):
     """Return `x` as an integer, boolean or other dtype without derivative."""
-    return x.astype(dtype, order) if isinstance(x, np.ndarray) else np.asarray(x).astype(dtype)[()]
+    return x.astype(dtype, order) if issubclass(type(x), np.ndarray) else np.asarray(x).astype(dtype)[()]
 
 
 @primitive
@@ -47,7 +47,7 @@ def is_basic(index) -> bool:
     """Return whether an index is basic (integers, slices, Ellipsis, None), so that it gives a view."""
     if type(index) is tuple:
         return all(map(is_basic, index))
-    return index is None or index is Ellipsis or (isinstance(index, int | slice | np.integer) and not isinstance(index, bool))
+    return index is None or index is Ellipsis or (issubclass(type(index), int | slice | np.integer) and type(index) is not bool)
 
 
 def is_whole(index) -> bool:

@@ -5,6 +5,8 @@ Where NumPy only moves elements about, the rule asks it to move their positions,
 
 from __future__ import annotations
 
+from numbers import Number
+
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from .constants import evaluate
@@ -20,7 +22,7 @@ windows = np.lib.stride_tricks.sliding_window_view
 
 def as_array(x):
     """Return numbers, nested lists or object arrays of numbers, plain or traced, as one array."""
-    x = list(x) if isinstance(x, np.ndarray) and x.dtype == object and x.ndim else x
+    x = list(x) if issubclass(type(x), np.ndarray) and x.dtype == object and x.ndim else x
     if not isinstance(x, list | tuple):
         return x if hasattr(x, "ndim") else np.asarray(x)
     rows = [as_array(row) for row in x]
@@ -196,7 +198,7 @@ def select(condlist, choicelist, default=0):
 def piecewise(x, condlist, funclist, *args, **kw):
     """Evaluate each function only where its condition holds, so that no other branch spoils the derivative."""
     ndim = np.ndim(x)
-    single = np.isscalar(condlist) or (not isinstance(condlist[0], list | np.ndarray) and ndim)
+    single = not hasattr(condlist, "__len__") or (not issubclass(type(condlist[0]), list | np.ndarray) and ndim)
     conditions = [np.asarray(c, bool) for c in ([condlist] if single else condlist)]
     if len(funclist) == len(conditions) + 1:
         conditions.append(~np.any(conditions, axis=0))
@@ -235,7 +237,7 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
 
 
 def apply_over_axes(func, a, axes):
-    for axis in (axes,) if isinstance(axes, int | np.integer) else axes:
+    for axis in (axes,) if issubclass(type(axes), int | np.integer) else axes:
         axis = normalize_axis_index(axis, np.ndim(a))
         ans = func(a, axis)
         a = ans if np.ndim(ans) == np.ndim(a) else np.expand_dims(ans, axis)
@@ -255,7 +257,7 @@ def shares(num, endpoint, like):
 
 def together(*ends):
     """Return the ends as arrays of floats of one shape and dtype; Python's numbers take the others' dtype."""
-    kind = np.result_type(*(end if hasattr(end, "dtype") or np.isscalar(end) else np.asarray(end) for end in ends), 1.0)
+    kind = np.result_type(*(end if hasattr(end, "dtype") or issubclass(type(end), Number) else np.asarray(end) for end in ends), 1.0)
     ends = [cast(end if hasattr(end, "dtype") else np.asarray(end), kind) for end in ends]
     return np.broadcast_arrays(*ends)
 

@@ -91,7 +91,7 @@ def outer_second(g, a, b):
 
 def tensordot(a, b, axes=2):
     shape_a, shape_b = shape_of(a), shape_of(b)
-    if isinstance(axes, int | np.integer):
+    if issubclass(type(axes), int | np.integer):
         axes = (tuple(range(len(shape_a) - axes, len(shape_a))), tuple(range(axes)))
     left, right = (
         [normalize_axis_index(x, n) for x in (axis if np.iterable(axis) else (axis,))]
@@ -337,7 +337,7 @@ def euclidean_jvp(t, ans, x, axis, keepdims):
 
 def euclidean_vjp(g, ans, x, axis, keepdims):
     slope = ratio(g, ans)
-    slope = slope if isinstance(slope, float) else restore_axes(slope, x, axis)
+    slope = slope if issubclass(type(slope), float) else restore_axes(slope, x, axis)
     return slope * (np.conjugate(x) if is_complex(x) else x)
 
 
@@ -366,7 +366,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
         axes = tuple(range(ndim))
         ord = 2 if ord in (None, "fro", "f") else ord
         return vector_norm(x, ord, axes, keepdims)
-    axes = tuple(range(ndim)) if axis is None else (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
+    axes = tuple(range(ndim)) if axis is None else (axis,) if issubclass(type(axis), int | np.integer) else tuple(axis)
     if len(axes) == 1:
         return vector_norm(x, ord, axes[0], keepdims)
     if len(axes) != 2:

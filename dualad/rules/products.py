@@ -57,7 +57,7 @@ def linalg_outer(x1, x2, /):
 
 
 def matrix_power(a, n):
-    if not isinstance(n, int | np.integer):
+    if not issubclass(type(n), int | np.integer):
         raise TypeError(f"numpy.linalg.matrix_power: the exponent is {n!r}: it must be an integer")
     if n < 0:
         return matrix_power(np.linalg.inv(a), -n)

@@ -50,12 +50,12 @@ def count(x, axis, where, keepdims=False):
     shape = shape_of(x)
     if axis is None:
         return math.prod(shape)
-    return math.prod(shape[a] for a in ((axis,) if isinstance(axis, int | np.integer) else axis))
+    return math.prod(shape[a] for a in ((axis,) if issubclass(type(axis), int | np.integer) else axis))
 
 
 def divided(total, n):
     """Return total / n, for n as `count` gives it, in the precision of `total` as in NumPy."""
-    return total / (n if isinstance(n, int | float) else n.astype(total.dtype))
+    return total / (n if issubclass(type(n), int | float) else n.astype(total.dtype))
 
 
 def mean_transpose(g, x, axis=None, dtype=None, out=None, keepdims=NO, *, where=NO):
@@ -67,7 +67,8 @@ def spread(x, axis, where, ddof, correction):
     """Return the deviations from the mean, and the degrees of freedom."""
     n = count(x, axis, where)
     free = n - (ddof if correction is NO else correction)
-    return x - np.mean(x, axis=axis, keepdims=True, where=where), max(free, 0) if isinstance(free, int | float) else np.maximum(free, 0)
+    free = max(free, 0) if issubclass(type(free), int | float) else np.maximum(free, 0)
+    return x - np.mean(x, axis=axis, keepdims=True, where=where), free
 
 
 @primitive

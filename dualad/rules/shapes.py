@@ -96,7 +96,7 @@ def atleast(ndim):
 
 def split(x, indices_or_sections, axis=0):
     axis = normalize_axis_index(axis, ndim_of(x))
-    if isinstance(indices_or_sections, int | np.integer) and shape_of(x)[axis] % indices_or_sections:
+    if issubclass(type(indices_or_sections), int | np.integer) and shape_of(x)[axis] % indices_or_sections:
         raise ValueError("array split does not result in an equal division")
     return array_split(x, indices_or_sections, axis)
 
@@ -104,7 +104,7 @@ def split(x, indices_or_sections, axis=0):
 def array_split(x, indices_or_sections, axis=0):
     axis = normalize_axis_index(axis, ndim_of(x))
     n = shape_of(x)[axis]
-    if isinstance(indices_or_sections, int | np.integer):
+    if issubclass(type(indices_or_sections), int | np.integer):
         short, extra = divmod(n, indices_or_sections)
         cuts = np.cumsum([short + 1] * extra + [short] * (indices_or_sections - extra))[:-1].tolist()
     else:
@@ -149,14 +149,14 @@ def take_transpose(g, x, indices, axis=None, out=None, mode="raise"):
         return np.zeros(x.shape, x.dtype)
     if mode != "raise":
         indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
-    element = not indices.ndim and isinstance(indices, np.ndarray | np.generic)
+    element = not indices.ndim and issubclass(type(indices), np.ndarray | np.generic)
     index = (*(slice(None),) * axis, int(indices) if element else indices)
     return np.reshape(scatter(g, index, abstract_of(shape, x.dtype)), x.shape)
 
 
 def repeat_transpose(g, x, repeats, axis=None):
     shape, axis = ((math.prod(x.shape),), 0) if axis is None or not x.shape else (x.shape, axis % len(x.shape))
-    if isinstance(repeats, int | np.integer):
+    if issubclass(type(repeats), int | np.integer):
         g = np.reshape(g, (*shape[: axis + 1], repeats, *shape[axis + 1 :]))
         last = axis + 1 == len(shape)  # np.sum is slow over a last axis this short
         return np.reshape(np.matmul(g, np.ones(repeats, x.dtype)) if last else np.sum(g, axis=axis + 1), x.shape)
@@ -165,7 +165,7 @@ def repeat_transpose(g, x, repeats, axis=None):
 
 
 def tile_transpose(g, x, reps):
-    reps = (reps,) if isinstance(reps, int | np.integer) else tuple(reps)
+    reps = (reps,) if issubclass(type(reps), int | np.integer) else tuple(reps)
     ndim = max(len(reps), len(x.shape))
     shape, reps = (1,) * (ndim - len(x.shape)) + x.shape, (1,) * (ndim - len(reps)) + reps
     pairs = np.reshape(g, tuple(m for r, n in zip(reps, shape, strict=True) for m in (r, n)))

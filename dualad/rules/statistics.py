@@ -144,7 +144,7 @@ def quantiles(a, q, axis, method, keepdims, skip_nan=False):
     low = np.take_along_axis(rows, before, -1)
     high = np.take_along_axis(rows, np.minimum(before + 1, np.shape(rows)[-1] - 1), -1)
     share = place - before
-    weak = method in CHOOSING or (np.ndim(q) == 0 and not isinstance(q, np.ndarray | np.generic))  # a Python number
+    weak = method in CHOOSING or (np.ndim(q) == 0 and not issubclass(type(q), np.ndarray | np.generic))  # a Python number
     share = cast(share, rows.dtype if weak else np.result_type(rows.dtype, q.dtype))
     ans = low + np.where(np.equal(share, 0), 0.0, share * (high - low))
     if not skip_nan:
@@ -261,7 +261,7 @@ def bin_edges(a, bins=10, range=None, weights=None):
     """Return the edges of bins: of a number of bins, between the least and the largest element, they have derivatives."""
     if np.ndim(bins) == 1:
         return as_array(bins)
-    count = bins if isinstance(bins, int | np.integer) else np.size(evaluate(np.histogram_bin_edges, a, bins, range)) - 1
+    count = bins if issubclass(type(bins), int | np.integer) else np.size(evaluate(np.histogram_bin_edges, a, bins, range)) - 1
     low, high = (np.min(a), np.max(a)) if range is None else range
     if evaluate(np.equal, low, high):
         low, high = low - 0.5, high + 0.5
@@ -287,7 +287,7 @@ def histogramdd(sample, bins=10, range=None, density=None, weights=None):
     if not hasattr(sample, "ndim") and all(np.ndim(column) == 0 for column in sample):
         sample = as_array(sample)
     columns = list(sample) if not hasattr(sample, "ndim") else list(np.transpose(sample)) if np.ndim(sample) == 2 else [np.ravel(sample)]
-    bins = [bins] * len(columns) if isinstance(bins, int | np.integer) else list(bins)
+    bins = [bins] * len(columns) if issubclass(type(bins), int | np.integer) else list(bins)
     ranges = [None] * len(columns) if range is None else range
     edges = [bin_edges(x, b, r) for x, b, r in zip(columns, bins, ranges, strict=True)]
     return histogramdd_counts(columns, edges, weights, density, float)

@@ -56,7 +56,7 @@ class Colored:
         self.f, self.argnums, self.mode, self.where, self.order = f, argnums, mode, where, order
         self.found: OrderedDict[object, tuple[Coloring, Watch]] = OrderedDict()
         self.given = None
-        if isinstance(given, str | bool):
+        if issubclass(type(given), str | bool):
             if given != "auto":
                 raise ValueError(f'{where}: sparsity is {given!r}: give "auto", a pattern, or a colouring (dualad.coloring)')
         elif isinstance(given, Coloring):

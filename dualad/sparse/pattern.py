@@ -142,7 +142,7 @@ class Arguments:
 
 
 def is_float(leaf):
-    return isinstance(leaf, float | complex) or (isinstance(leaf, np.ndarray | np.generic) and leaf.dtype.kind in "fc")
+    return issubclass(type(leaf), float | complex) or (issubclass(type(leaf), np.ndarray | np.generic) and leaf.dtype.kind in "fc")
 
 
 def traced_program(f, arguments) -> tuple[Program, list[int]]:
@@ -178,7 +178,7 @@ def sizes_of(outputs, where):
     if not outputs:
         raise TypeError(f"{where}: the function returned nothing to differentiate: return the result")
     for out in outputs:
-        if not isinstance(out, Value | int | float | complex | np.generic):
+        if not issubclass(type(out), Value | int | float | complex | np.generic):
             raise TypeError(f"{where}: the function returned {type(out).__name__} {out!r}, which is no number or array")
     return [out.size if isinstance(out, Value) else 1 for out in outputs]
 

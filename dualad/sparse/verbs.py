@@ -104,7 +104,7 @@ def shares(args, kwargs, data):
     for arg in args if not kwargs else (None,):
         if type(arg) is not np.ndarray:
             leaves = optree.tree_leaves((args, kwargs))
-            return any(np.may_share_memory(leaf, data) for leaf in leaves if isinstance(leaf, np.ndarray))
+            return any(np.may_share_memory(leaf, data) for leaf in leaves if issubclass(type(leaf), np.ndarray))
         if not (own and arg.base is None and arg is not data) and np.may_share_memory(arg, data):
             return True
     return False

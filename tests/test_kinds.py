@@ -1,0 +1,37 @@
+"""What a value is to our own code: its type, never its `__class__`, since a traced value says there what its value is."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted(path for package in ("dualad", "checkpoint") for path in (ROOT / package).rglob("*.py"))
+
+#: classes that `isinstance` answers for traced values as for their values
+OF_NUMBERS = {
+    "ndarray", "float", "complex", "int", "generic", "number", "inexact", "integer", "floating", "complexfloating", "float64", "bool_",
+    "bool", "Number", "NUMBERS", "PLAIN",
+}  # fmt: skip
+OF_OURS = {"translate.py"}  # has a class Number of its own, of machine code
+
+
+def asks_by_class(call):
+    """Return whether a call is ``isinstance`` or ``np.isscalar`` for numbers or arrays."""
+    if not isinstance(call, ast.Call):
+        return False
+    name = getattr(call.func, "id", getattr(call.func, "attr", None))
+    if name != "isinstance":
+        return name == "isscalar"
+    return any(getattr(node, "id", getattr(node, "attr", None)) in OF_NUMBERS for node in ast.walk(call.args[1]))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_kinds_of_numbers_are_asked_of_the_type(path):
+    tree = ast.parse(path.read_text())
+    found = [f"line {node.lineno}: {ast.unparse(node)}" for node in ast.walk(tree) if asks_by_class(node)]
+    found += [f"line {node.lineno}: .__class__" for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "__class__"]
+    allowed = {"lazy.py": 1, "compiled.py": 1}.get(path.name, 0)  # assignments to a module, and to an entry of a chain
+    assert len(found) <= allowed or path.name in OF_OURS, found
