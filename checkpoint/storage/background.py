@@ -1,6 +1,7 @@
 """The saved states of one sweep in files, written and read by threads while the chain goes on."""
 
 import os
+import re
 import shutil
 import tempfile
 import warnings
@@ -8,6 +9,7 @@ import weakref
 from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
@@ -18,6 +20,7 @@ import optree
 
 from ..units import format_bytes
 from .files import NAMESPACE, check_leaves, read_leaves, write_leaves
+from .lock import Lock
 from .pool import NUMBER, Pattern, Pool
 from .states import copy_state, nbytes
 from .storage import Session
@@ -28,6 +31,8 @@ __all__ = ["QUEUE", "Batch", "DiskSession", "File", "Folder"]
 SMALL = 1 << 23  # bytes of the largest state that is gathered in main memory, and written together with others
 QUEUE = 2  # large states in main memory, where nothing is said
 PATIENCE = 5.0  # seconds of waiting after which it may warn
+LOCK, MADE_HERE = "lock", re.compile("checkpoint-[0-9a-f]{16}")  # of a folder: the name of its lock, and its own
+SURVEYED: set[Path] = set()  # where this process has looked for abandoned folders
 POOL = 1 << 26  # most bytes of small states in main memory
 
 
@@ -331,7 +336,7 @@ class Folder:
 
     def __init__(self, parent: Path | None) -> None:
         self.parent = parent
-        self.path = (parent or Path(tempfile.gettempdir())) / f"checkpoint-{token_hex(8)}"
+        self._name()
         self.writer, self.reader = Worker(), Worker()
         self.process = os.getpid()
 
@@ -339,7 +344,20 @@ class Folder:
         """Make it."""
         if self.parent is not None:
             self.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.path.mkdir(mode=0o700)
+        remove_abandoned(self.path.parent)
+        while not self.lock.held():
+            self.path.mkdir(mode=0o700)
+            try:
+                self.lock.acquire()
+            except (BlockingIOError, FileNotFoundError):  # another process took it for abandoned before it was locked
+                self._name()
+            except OSError:  # a file system without locks, or a full one: nobody takes a folder without the file for abandoned
+                (self.path / LOCK).unlink(missing_ok=True)
+                break
+
+    def _name(self) -> None:
+        self.path = (self.parent or Path(tempfile.gettempdir())) / f"checkpoint-{token_hex(8)}"
+        self.lock = Lock(self.path / LOCK)
 
     def remove(self) -> None:
         """Stop both threads, and remove the folder with what is in it; may be called again."""
@@ -354,7 +372,24 @@ class Folder:
         """Do what `remove` does, in a thread that can wait for those two."""
         self.writer.stop(cancel=True)
         self.reader.stop(cancel=True)
+        self.lock.release()
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def remove_abandoned(parent: Path) -> None:
+    """Remove, once a process, the folders of processes that a signal has ended: nobody holds their locks."""
+    if parent in SURVEYED:
+        return
+    SURVEYED.add(parent)
+    with os.scandir(parent) as entries:
+        found = [Path(entry.path) for entry in entries if MADE_HERE.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)]
+    for path in found:
+        lock = Lock(path / LOCK)
+        with suppress(OSError):
+            if (not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()) and lock.found():
+                lock.acquire()
+                lock.release()
+                shutil.rmtree(path, ignore_errors=True)
 
 
 class File:

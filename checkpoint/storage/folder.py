@@ -15,7 +15,7 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from .background import Folder
+from .background import LOCK, Folder
 from .files import sync_file, write_all
 from .lock import Lock
 from .log import Log
@@ -24,7 +24,7 @@ from .storage import DamagedState
 
 __all__ = ["ANEW", "KeptFolder", "Mark", "remove_files"]
 
-MANIFEST, DONE, LOCK, TEMPORARY = "manifest.json", "finished.json", "lock", "manifest.json.tmp"
+MANIFEST, DONE, TEMPORARY = "manifest.json", "finished.json", "manifest.json.tmp"
 LOGS = ("first", "reverse")
 MARK = re.compile(r"([0-9]{15})-([0-9]{12})\.(state|batch|final|point)")
 ROWS = re.compile(rf"({'|'.join(LOGS)})\.rows")

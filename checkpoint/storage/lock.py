@@ -19,7 +19,8 @@ from .opening import appended, is_at
 
 __all__ = ["Lock"]
 
-WORD = re.compile(rb"(checkpoint [0-9]*)?")  # what is in the file
+NAME = b"checkpoint "  # what is in the file, before the number of the process; cut off where a write was
+WORD = re.compile(re.escape(NAME) + rb"[0-9]*")
 BUSY = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 HELD: set[io.FileIO] = set()  # of this process
 GUARD = threading.RLock()  # while a file is opened or closed, and while the process forks
@@ -75,6 +76,10 @@ class Lock:
         """Return whether the file is locked by this object, in this process."""
         return self._file is not None and not self._file.closed
 
+    def found(self) -> bool:
+        """Return whether there is such a file."""
+        return self._path.is_file()
+
     def remove(self) -> None:
         """Remove the file, and unlock it."""
         if fcntl is not None:  # while it is locked: whoever has opened it meanwhile sees that it is gone
@@ -92,14 +97,14 @@ class Lock:
                 HELD.add(self._file)
             self._file.seek(0)
             known = self._file.read(40)
-            if not WORD.fullmatch(known or b""):
+            if not NAME.startswith(known or b"") and not WORD.fullmatch(known or b""):
                 raise OSError(
                     errno.EEXIST, "Disk: this file is not a lock made here; give another folder, or move the file", str(self._path)
                 )
             self._locked(known)
             if not is_at(self._file, self._path):
                 return False
-            self._write(f"checkpoint {os.getpid()}".encode())
+            self._write(NAME + str(os.getpid()).encode())
             return True
         except BaseException:
             self.release()
@@ -113,7 +118,7 @@ class Lock:
             except OSError as error:
                 if error.errno not in BUSY:
                     raise OSError(error.errno, f"Disk: cannot lock the folder: {error.strerror}", str(self._path)) from error
-                owner = known.removeprefix(b"checkpoint ").decode() or "unknown"
+                owner = known[len(NAME) :].decode() or "unknown"
                 if last or owner != str(os.getpid()):
                     raise BlockingIOError(
                         error.errno,
@@ -128,7 +133,8 @@ class Lock:
         try:
             self._file.seek(0)
             self._file.truncate()
-            self._file.write(word)
+            while word:
+                word = word[self._file.write(word) :]
         except OSError as error:
             raise OSError(error.errno, f"Disk: cannot write the lock of the folder: {error.strerror or error}", str(self._path)) from error
 

@@ -7,6 +7,7 @@ one call of C: of `io.FileIO`, which closes what it holds when it is lost.
 import errno
 import io
 import os
+import stat
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def created(path: Path, mode: str = "x") -> io.FileIO:
 
 
 def opened(path: Path, mode: str = "r") -> io.FileIO:
-    """A file that is there, unbuffered; a link is an OSError.
+    """A file that is there, unbuffered; a link, a folder, a pipe or a device is an OSError, and none is waited for.
 
     Parameters
     ----------
@@ -32,6 +33,9 @@ def opened(path: Path, mode: str = "r") -> io.FileIO:
     -------
     FileIO
     """
+    kind = os.stat(path, follow_symlinks=False).st_mode
+    if not stat.S_ISREG(kind) and not stat.S_ISLNK(kind):
+        raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
     file = io.FileIO(path, mode, opener=PRIVATE)
     if path.is_symlink():
         file.close()

@@ -11,6 +11,7 @@ import pytest
 from interrupting import interrupted
 
 import checkpoint.storage
+from checkpoint.storage import opening
 from checkpoint.storage.files import read_label, read_leaves, sync_file, write_leaves
 from checkpoint.storage.folder import KeptFolder, read_manifest
 from checkpoint.storage.lock import GUARD, HELD, Lock
@@ -115,3 +116,38 @@ def test_links_are_not_followed(tmp_path):
     with appended(there) as file:
         file.write(b" and more")
     assert there.read_bytes() == b"text and more"
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_what_is_no_file_is_named_and_not_waited_for(tmp_path, kind):
+    if kind == "pipe" and not hasattr(os, "mkfifo"):
+        pytest.skip("no pipes on this system")
+    (os.mkdir if kind == "folder" else os.mkfifo)(tmp_path / "there")
+    for verb in (opened, appended, lambda path: opened(path, "r+"), lambda path: Lock(path).acquire(), lambda path: read_leaves(path, 0)):
+        with pytest.raises(OSError, match=r"no ordinary file.*there|there.*no ordinary file"):
+            verb(tmp_path / "there")
+
+
+@pytest.mark.parametrize("left", range(len("checkpoint 123")))
+def test_a_lock_that_was_written_in_part_is_a_lock(tmp_path, left):
+    """As a write that was cut short, or a process that was ended between two of them, leaves it."""
+    path = tmp_path / "lock"
+    path.write_text("checkpoint 123"[:left])
+    lock, other = Lock(path), Lock(path)
+    lock.acquire()
+    assert path.read_text() == f"checkpoint {os.getpid()}"
+    with pytest.raises(BlockingIOError, match=f"in process {os.getpid()}, this one"):
+        other.acquire()
+    lock.release()
+
+
+def test_a_lock_is_written_whole_by_short_writes(tmp_path, monkeypatch):
+    class Short(opening.io.FileIO):
+        def write(self, data):
+            return super().write(data[:3])
+
+    monkeypatch.setattr(opening.io, "FileIO", Short)
+    lock = Lock(tmp_path / "lock")
+    lock.acquire()
+    assert (tmp_path / "lock").read_text() == f"checkpoint {os.getpid()}"
+    lock.release()
