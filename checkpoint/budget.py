@@ -33,7 +33,7 @@ def planned(link, steps, memory, storage):
     That is `beside`, a few states, and what a trial of step 0 and of its pull took at most. What one that resumes
     holds is estimated, so that another process has the same plan.
     """
-    budget, (taken, outs) = parse_bytes(memory, "chain", "memory"), link.tried_bytes(getattr(storage, "resume", False))
+    budget, (taken, outs) = parse_bytes(memory, "chain", "memory"), link.tried_bytes(storage is not None and storage.durable)
     states = link.state
     size = total(states)
     if size <= SMALL:  # otherwise what is around the data does not count

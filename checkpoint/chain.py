@@ -295,7 +295,7 @@ def known_length(steps, layers, inputs, until):
 
 def pair_of(links, top, until, storage):
     """Return the chain of values and tangents of Duals that a tape records, None where it is another chain."""
-    if type(top) is not Dual or getattr(storage, "resume", False) or any(level.abstract for level in links.levels):
+    if type(top) is not Dual or (storage is not None and storage.durable) or any(level.abstract for level in links.levels):
         return None
     from .paired import paired
 
@@ -323,7 +323,7 @@ def compiled_chain(links, tape, options, *, storage=None, memory=None, **more):
     try:
         if "numba" not in BACKENDS:
             raise NotCompiled("numba is not installed")
-        settings = None if getattr(storage, "resume", False) else settled(links, options["until"])
+        settings = None if storage is not None and storage.durable else settled(links, options["until"])
         if settings is not None:
             given = {"storage": storage, "memory": memory} if tape is not None else {}
             result, reason = compiled_chain(settings.links, tape, {**options, "until": settings.until}, **given, **more)

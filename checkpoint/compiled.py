@@ -86,9 +86,8 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
         budget -= IN_USE * stepper.nbytes + link.held()
         if budget < stepper.nbytes:
             raise NotCompiled(f"the budget does not hold {IN_USE + 1} states beside parameters, inputs and outs")
-    resume = getattr(storage, "resume", False)
-    block = 1 if resume and until is not None else block  # the manifest says how many blocks there were
-    recorded = type(storage) is Memory and storage.compress is None and not check
+    block = 1 if storage.durable and until is not None else block  # the manifest says how many blocks there were
+    durable, recorded = storage.durable, type(storage) is Memory and storage.compress is None and not check
     link.blocks = blocks_of(
         steps,
         stepper.nbytes,
@@ -109,8 +108,9 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
         small = stepper.nbytes <= LARGEST  # which are packed
         storage = replace(storage, copy=itself) if small else Held(slots=storage.slots, size=stepper.nbytes)
     options = {"storage": storage, "stats": stats, "progress": progress, "check": check, "record": unowned(link.record_block)}
-    if resume:
-        options |= link.resuming(tape, token, link.blocks.size, until if until is None else digest_with_closure(until, "resume: until"))
+    if durable:
+        until_digest = None if until is None else digest_with_closure(until, "chain: until")
+        options |= link.durable_options(tape, token, link.blocks.size, until_digest)
     if until is None:
         options["steps"] = -(-steps // link.blocks.size)
     else:
@@ -201,7 +201,7 @@ class CompiledLink(Link):
         x, reached = self.segments.advance(start, stop, x)
         if reached < stop:
             self.steps = reached
-        if self.resumes and self.links.outputs and first == self.rows_made:
+        if self.keeps_rows and self.links.outputs and first == self.rows_made:
             self.add_rows(first, self.segments.outs)
             self.rows_made += 1
         return x
@@ -277,7 +277,7 @@ class CompiledLink(Link):
         if states is None:
             states = self.reversal.fill(first, stop, x, self.reversal.states)
         cotangent = self.pull_states(first, stop, x, states, cotangent)
-        if self.resumes and self.active_inputs:
+        if self.keeps_rows and self.active_inputs:
             self.add_rows(j, self.reversal.e)
         return cotangent
 

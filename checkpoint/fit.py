@@ -24,9 +24,9 @@ from dualad.traced import Traced
 from .checks import whole_number
 from .fingerprint import described, digest, readings
 from .replay import nearly_same
+from .resume import DurableSession
 from .storage import DamagedState, Storage
 from .storage.files import check_leaves, read_leaves, sync_file, write_leaves
-from .storage.kept import KeptSession
 from .storage.lock import Lock
 
 __all__ = ["Fit"]
@@ -296,7 +296,7 @@ class Fit(Storage):
             )
 
 
-class EvaluationSession(KeptSession):
+class EvaluationSession(DurableSession):
     """The states of one chain of an evaluation, in a subfolder by what the chain is called with.
 
     A chain that is done stays, without its states, until the whole evaluation is: its results are needed if another chain of it is

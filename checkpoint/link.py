@@ -59,8 +59,8 @@ def record(links, tape, **options):
         options["storage"] = options["storage"] or storage
         options["stats"].reason = "; ".join(filter(None, (options["stats"].reason, reason)))
     options["until"], link.lossy = on_primals(options["until"]), options["storage"].lossy
-    if getattr(options["storage"], "resume", False):
-        options |= link.resuming(tape, options["token"])
+    if options["storage"].durable:
+        options |= link.durable_options(tape, options["token"])
     link.sweep = sweep = Sweep(unowned(link.advance), links.tree(link.state), record=unowned(link.record_step), **options)
     tape.sweeps = [*getattr(tape, "sweeps", ()), sweep]
     final = sweep.forward()
@@ -109,7 +109,7 @@ class Link(Entry):
         self.weak = scalar_kinds((*self.state, *self.params, *self.inputs))[1]
         self.outs = Stacked(steps)
         self.direct = not links.given and not links.outputs
-        self.sweep, self.resumes, self.exact, self.tried, self.lossy = None, False, exact, False, False
+        self.sweep, self.keeps_rows, self.exact, self.tried, self.lossy = None, False, exact, False, False
         self.out_cotangents, self.rows = [], []
         self.before = self.last = Snapshot(-1, ())  # the state that was met last, and x_N
         self.aliases = Aliases(links.path)
@@ -244,30 +244,30 @@ class Link(Entry):
     def put_out(self, k, out):
         """Keep what step k puts out."""
         self.outs.add(k, out)
-        if self.resumes:
+        if self.keeps_rows:
             self.sweep.add_row(k, [column[k] for column in self.outs.columns])
 
     def put_shares(self, k, shares):
         """Keep the shares of row k of the inputs."""
         for rows, share in zip(self.rows, shares, strict=True):
             rows.put(k, share)
-        if self.resumes:
+        if self.keeps_rows:
             self.sweep.add_row(k, shares)
 
-    def resuming(self, tape, token, block=None, until=None):
+    def durable_options(self, tape, token, block=None, until=None):
         """Return the options of a sweep that another process may go on with; `token` is what else says that it is the same call."""
         if getattr(tape, "pulled_in_lanes", False):
             raise TypeError(
-                "chain: jacobian pulls many cotangents back, one sweep each, and Disk(path, resume=True) keeps one sweep: use Disk(path), "
+                "chain: jacobian pulls many cotangents back, one sweep each, and a durable storage keeps one sweep: use Disk(path), "
                 "or vjp for each row"
             )
-        self.resumes = True
+        self.keeps_rows = True
         inputs = optree.tree_unflatten(self.links.inputs_structure, self.inputs)
         parts = {"step": self.links.source} | named("params", self.arguments) | named("inputs", inputs) | named("token", token)
         parts |= {"what is differentiated": (self.active, self.active_inputs), "block": block, "until": until}
-        return {"token": Named(parts), "beside": self.beside()}
+        return {"token": Named(parts), "restorers": self.row_restorers()}
 
-    def beside(self):
+    def row_restorers(self):
         """Return the functions that take back what the steps of each sweep left behind in a process before this one."""
         return {
             "first": unowned(self.take_outs) if self.links.outputs else None,

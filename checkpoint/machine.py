@@ -1,17 +1,14 @@
 """A machine of integers: it executes a schedule on indices instead of states, checks every action, and counts."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
+from .actions import Action, Advance
 from .checks import whole_number
+from .cursor import Cursor, ScheduleError
 from .schedules import Schedule
 
 __all__ = ["Counts", "ScheduleError", "simulate"]
-
-
-class ScheduleError(AssertionError):
-    """A schedule asked for something that cannot be done, or did not do what it has to."""
 
 
 class Counts(NamedTuple):
@@ -71,114 +68,23 @@ def simulate(schedule: Schedule, steps: int, *, known: bool = True) -> Counts:
     32
     """
     steps = whole_number(steps, where="simulate", argument="steps", least=0, hint="give the length of the chain")
-    machine = _Machine(schedule, steps)
-    machine.run(schedule.forward(steps) if known else machine.until_end(schedule.forward(None)))
-    machine.turn()
-    machine.run(schedule.reverse(steps, sorted(machine.saved)))
-    return machine.counts()
+    cursor = Cursor(steps, str(schedule), schedule.limit(steps))
+    cursor.run(schedule.forward(steps) if known else _until_end(cursor, schedule.forward(None), steps))
+    if cursor.working != (steps - 1 if steps else None):
+        raise ScheduleError(f"{schedule}: the first sweep of {steps} steps ends at x_{cursor.working}")
+    cursor.turn(steps)
+    cursor.run(schedule.reverse(steps, sorted(cursor.saved)))
+    cursor.check_end()
+    return Counts(cursor.saves, cursor.loads, cursor.advances, steps, cursor.peak)
 
 
-class _Machine:
-    def __init__(self, schedule: Schedule, steps: int) -> None:
-        self.schedule, self.steps = schedule, steps
-        self.limit = schedule.limit(steps)
-        self.saved: set[int] = set()
-        self.recorded: set[int] = set()
-        self.working: int | None = 0 if steps else None
-        self.next = steps  # all steps from here on are reversed
-        self.held: int | None = None
-        self.turned = False
-        self.saves = self.loads = self.advances = self.peak = 0
-
-    def run(self, actions: Iterable[Action]) -> None:
-        saved = self.saved
-        for action in actions:
-            kind = type(action)
-            if kind is Reverse:
-                index = action[0]
-                if index != self.next - 1 or not self.turned:
-                    raise self.illegal(action, f"steps from {self.next} on are reversed")
-                if index in self.recorded:
-                    self.recorded.remove(index)
-                elif index != self.working:
-                    raise self.elsewhere(action)
-                self.next = index
-                self.working = None
-            elif kind is Load:
-                index = action[0]
-                if index not in saved:
-                    raise self.illegal(action, "it is not saved")
-                self.working = index
-                self.loads += 1
-            elif kind is Advance:
-                start, stop = action  # type: ignore[misc]
-                if start != self.working:
-                    raise self.elsewhere(action)
-                if not start < stop < self.next:
-                    raise self.illegal(action, f"the state needed next is x_{self.next - 1}")
-                self.working = stop
-                self.advances += stop - start
-            elif kind is Save:
-                index = action[0]
-                if index not in (self.working, self.held):
-                    raise self.elsewhere(action)
-                if index in saved:
-                    raise self.illegal(action, "it is saved already")
-                saved.add(index)
-                self.saves += 1
-                self.count(action)
-            elif kind is Record:
-                index = action[0]
-                if index != self.working or index in self.recorded:
-                    raise self.elsewhere(action)
-                if index + 1 >= self.next:
-                    raise self.illegal(action, f"the state needed next is x_{self.next - 1}")
-                self.recorded.add(index)
-                self.working = index + 1
-                self.count(action)
-            elif kind is Drop:
-                index = action[0]
-                if index not in saved:
-                    raise self.illegal(action, "it is not saved")
-                saved.remove(index)
-            else:
-                raise self.illegal(action, "it is not an action")
-
-    def count(self, action: Action) -> None:
-        """One more state or record is held."""
-        held = len(self.saved) + len(self.recorded)
-        if held > self.limit:
-            raise self.illegal(action, f"the limit of {self.limit} saved states is reached")
-        if held > self.peak:
-            self.peak = held
-
-    def until_end(self, actions: Iterable[Action]) -> Iterator[Action]:
-        """An endless first sweep, cut where the chain turns out to end; the step to x_N is the driver's."""
-        for action in actions if self.steps else ():
-            if type(action) is Advance:
-                if action.stop != action.start + 1:
-                    raise self.illegal(action, "an unknown length goes one step at a time")
-                if action.stop == self.steps:
-                    return
-                self.held = action.start  # the driver's copy of the state before the working one
-            yield action
-
-    def turn(self) -> None:
-        """From the first sweep to the reverse sweep."""
-        if self.working != (self.steps - 1 if self.steps else None):
-            raise ScheduleError(f"{self.schedule}: the first sweep of {self.steps} steps ends at x_{self.working}")
-        self.held = None
-        self.turned = True
-
-    def counts(self) -> Counts:
-        if self.next or self.saved or self.recorded:
-            left = f"steps below {self.next} are not reversed" if self.next else f"{sorted(self.saved)} are left saved"
-            raise ScheduleError(f"{self.schedule}: at the end of {self.steps} steps, {left}")
-        return Counts(self.saves, self.loads, self.advances, self.steps, self.peak)
-
-    def illegal(self, action: Action, reason: str) -> ScheduleError:
-        return ScheduleError(f"{self.schedule}, {self.steps} steps: {action} is not legal: {reason}")
-
-    def elsewhere(self, action: Action) -> ScheduleError:
-        state = "there is no working state" if self.working is None else f"the working state is x_{self.working}"
-        return self.illegal(action, state)
+def _until_end(cursor: Cursor, actions: Iterator[Action], steps: int) -> Iterator[Action]:
+    """An endless first sweep, cut where the chain turns out to end; the step to x_N is the driver's."""
+    for action in actions if steps else ():
+        if type(action) is Advance:
+            if action.stop != action.start + 1:
+                raise cursor.illegal(action, "an unknown length goes one step at a time")
+            if action.stop == steps:
+                return
+            cursor.held = action.start  # the driver's copy of the state before the working one
+        yield action

@@ -1,79 +1,16 @@
-"""What is noted of a sweep in files, and what is left to do of it."""
+"""What is noted of a sweep in files."""
 
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import optree
 
-from .actions import Action, Advance, Drop, Load, Reverse, Save
 from .schedules import Schedule
 from .storage.files import NAMESPACE
 
-__all__ = ["Beside", "Kinds", "Named", "Point", "Rest", "named", "skip", "structure_of", "text_of"]
-
-Beside: TypeAlias = Mapping[str, Callable[[dict[int, list[Any]]], None] | None]
-
-
-class Rest(NamedTuple):
-    """What is left to do of a sweep.
-
-    Attributes
-    ----------
-    actions : iterator of Action
-        Not yet executed.
-    saved : list of int
-        What is saved.
-    position : int or None
-        Index of the working state.
-    left : int
-        Steps not yet reversed.
-    """
-
-    actions: Iterator[Action]
-    saved: list[int]
-    position: int | None
-    left: int
-
-
-def skip(actions: Iterator[Action], count: int, start: Rest) -> Rest:
-    """Execute actions on integers only.
-
-    Parameters
-    ----------
-    actions : iterator of Action
-        From it, `count` are taken.
-    count : int
-        How many.
-    start : Rest
-        Where they begin; its own actions do not matter.
-
-    Returns
-    -------
-    Rest
-
-    Examples
-    --------
-    >>> from checkpoint.schedules import Revolve
-    >>> skip(Revolve(2).forward(6), 3, Rest(iter(()), [], 0, 6))[1:]
-    ([0, 3], 3, 6)
-    """
-    saved, position, left = set(start.saved), start.position, start.left
-    for action in islice(actions, count):
-        match action:
-            case Save():
-                saved.add(action.index)
-            case Drop():
-                saved.discard(action.index)
-            case Load():
-                position = action.index
-            case Advance():
-                position = action.stop
-            case Reverse():
-                position, left = None, action.index
-    return Rest(actions, sorted(saved), position, left)
+__all__ = ["Kinds", "Named", "Point", "named", "structure_of", "text_of"]
 
 
 class Kinds:

@@ -9,7 +9,7 @@ before they have given the same bits, and is otherwise refused.
 import json
 import warnings
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from time import monotonic
 from types import MappingProxyType
 from typing import Any
@@ -17,8 +17,10 @@ from typing import Any
 import optree
 
 from .actions import Action, Advance
+from .cursor import Cursor, Remaining
 from .fingerprint import described, digest, digest_with_closure
-from .notes import Beside, Kinds, Named, Point, Rest, named, skip, structure_of, text_of
+from .journal import Journal, RowRestorers
+from .notes import Kinds, Named, Point, named, structure_of, text_of
 from .schedules import Schedule
 from .storage import DamagedState
 from .storage.files import NAMESPACE
@@ -26,13 +28,13 @@ from .storage.folder import ANEW, Mark
 from .storage.kept import KeptSession
 from .storage.states import canonical, copy_state, nbytes
 
-__all__ = ["Journal"]
+__all__ = ["DurableJournal", "DurableSession"]
 
 HELD = 1 << 20  # most bytes of x_{N-1} that wait for the first point of the reverse sweep
 SHARE = 100  # a digest is taken no earlier than after so many times the time that the last one took
 
 
-class Journal:
+class DurableJournal(Journal):
     """Finds how far a process before this one came with the same call, and has noted how far this one comes.
 
     Parameters
@@ -41,19 +43,10 @@ class Journal:
         Where.
     state : pytree
         x_0.
-    step : callable
     token : pytree
         What else says that it is the same call; parts that are to be named, in a `Named`.
-    schedule : Schedule
-    until : callable or None
-    beside : mapping
-        For each sweep, ``"first"`` and ``"reverse"``, whose steps have rows: a function that is told, before any of them is made
-        again, the rows of those that are done, lists of leaves by the index of the step.
-
-    Attributes
-    ----------
-    made : int
-        Steps made again, to compare what they give or to have their rows.
+    step, schedule, until, restorers
+        As in `Journal`.
     """
 
     def __init__(
@@ -64,9 +57,10 @@ class Journal:
         token: Any,
         schedule: Schedule,
         until: Callable[..., Any] | None = None,
-        beside: Beside = MappingProxyType({}),
+        restorers: RowRestorers = MappingProxyType({}),
     ) -> None:
-        self._session, self._initial, self._step, self._schedule, self._beside = session, state, step, schedule, beside
+        self._session: KeptSession = session
+        self._initial, self._step, self._schedule, self._restorers = state, step, schedule, restorers
         parts = token if isinstance(token, Named) else named("token", token)
         self._token = dict(parts)
         given = {"step": step} | self._token | named("state", state)
@@ -81,7 +75,7 @@ class Journal:
         self._found: Point | None = None  # of the process before
         self._parts: list[Any] = []  # of its cotangent
         self._working: list[Any] = []  # its working state, if it had one
-        self._rest: Rest | None = None  # what was left to do
+        self._rest: Remaining | None = None  # what was left to do
         self._compared: dict[int, list[Any]] | None = None  # rows of steps made again, which are not written
         self._seed = self._pulled = self._first = self._state = ""  # digests: see Point
         self._turn = self._left = 0
@@ -145,24 +139,23 @@ class Journal:
 
     def _take_over(self, found: Point) -> None:
         """Find what is saved at a point, and what is left to do."""
-        steps = self._steps if found.sweep == "first" else found.steps
-        first = found.point if found.sweep == "first" else found.turn
-        actions = self._schedule.forward(self._steps)
-        rest = skip(actions, first, Rest(actions, [], 0, steps or 0))
+        cursor, actions = Cursor(self._steps), self._schedule.forward(self._steps)
+        cursor.run(islice(actions, found.point if found.sweep == "first" else found.turn))
         if found.sweep == "reverse":
-            self._saved = rest.saved
-            actions = self._schedule.reverse(steps or 0, rest.saved)
-            rest = skip(actions, found.point, Rest(actions, rest.saved, (steps or 0) - 1, steps or 0))
-            if rest.left != found.left:
+            self._saved, steps = sorted(cursor.saved), found.steps or 0
+            cursor.turn(steps)
+            actions = self._schedule.reverse(steps, self._saved)
+            cursor.run(islice(actions, found.point))
+            if cursor.next != found.left:
                 raise DamagedState(f"Disk: {self._session.path}: a point contradicts the schedule; {ANEW}")
-        begun = found.point
-        if found.position is not None and rest.position is not None and found.position < rest.position:
-            rest, begun = rest._replace(actions=chain([Advance(found.position, rest.position)], rest.actions)), begun - 1
-        for error in self._session.adopt(rest.saved, self._initial, self._marks):
-            _warn(f"{error}; what was in it is computed again")
+        begun, saved, position = found.point, sorted(cursor.saved), cursor.working
         if found.position is not None:
-            rest = rest._replace(position=found.position)
-        self._rest = rest._replace(actions=self._numbered(rest.actions, begun))
+            if position is not None and found.position < position:
+                actions, begun = chain([Advance(found.position, position)], actions), begun - 1
+            position = found.position
+        for error in self._session.adopt(saved, self._initial, self._marks):
+            _warn(f"{error}; what was in it is computed again")
+        self._rest = Remaining(self._numbered(actions, begun), saved, position, found.left)
 
     def forward(self) -> tuple[Iterator[Action], int | None, list[Any]]:
         """Skip what is done of the first sweep.
@@ -220,7 +213,7 @@ class Journal:
 
     # ---------------------------------------------------------------------------------------------- the reverse sweep
 
-    def reverse(self, steps: int, seed: Any, token: Any, pull: Callable[[int, Any, Any], Any]) -> tuple[Rest, Any, Any]:
+    def reverse(self, steps: int, seed: Any, token: Any, pull: Callable[[int, Any, Any], Any]) -> tuple[Remaining, Any, Any]:
         """Skip what is done of the reverse sweep.
 
         Parameters
@@ -281,7 +274,7 @@ class Journal:
         self._marks, session.point = [], 0
         self._cotangent = seed
         actions = self._numbered(self._schedule.reverse(steps, self._saved), 0)
-        return Rest(actions, session.indices(), steps - 1, steps), seed, None
+        return Remaining(actions, session.indices(), steps - 1, steps), seed, None
 
     def noting(self, pull: Callable[[int, Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
         """The same pull; now and then there is a durable point behind it."""
@@ -399,7 +392,7 @@ class Journal:
         self._ends = []
 
     def _reverse_rows(self, done: range) -> dict[int, list[Any]] | None:
-        if self._beside.get("reverse") is None:
+        if self._restorers.get("reverse") is None:
             return {}
         rows = self._session.rows("reverse")
         if all(k in rows for k in done):
@@ -410,7 +403,7 @@ class Journal:
     def _enter(self, sweep: str, done: range, rows: dict[int, list[Any]] | None = None) -> None:
         """Hand over the rows that are done; those of the first sweep that are lost are made again."""
         self._sweep, compared, self._compared = sweep, self._compared or {}, None
-        take = self._beside.get(sweep)
+        take = self._restorers.get(sweep)
         if take is None:
             return
         if not done:
@@ -474,6 +467,12 @@ class Journal:
         for action in actions:
             self._session.point += 1
             yield action
+
+
+class DurableSession(KeptSession):
+    """A session that brings the journal which a sweep goes on by."""
+
+    journal = DurableJournal
 
 
 def _warn(message: str) -> None:

@@ -11,15 +11,14 @@ from dualad.progress import Bar
 
 from .actions import Action, Advance, Drop, Save
 from .checks import check_until, flag, truth, whole_number
+from .cursor import Remaining
 from .fingerprint import ReplayCheck
-from .notes import Beside, Rest
+from .journal import Journal, RowRestorers
 from .player import Player, Pull, Recorder, Step, misplaced
-from .resume import Journal
 from .schedules import CTZ, Schedule
 from .schedules.schedule import check_schedule
 from .stats import Stats, filled_stats
 from .storage import Memory, Storage
-from .storage.kept import KeptSession
 from .storage.states import canonical, copy_state, has_arrays
 from .storage.storage import check_storage
 from .storage.tiered import tiers
@@ -81,13 +80,13 @@ class Sweep:
         Take checksums of all states in the first sweep, four bytes each, and raise in the reverse sweep, naming the first
         step whose replay gives another result, where the gradient would be silently wrong.
     token : pytree
-        With ``Disk(path, resume=True)``: what the step depends on besides its state, such as parameters. A sweep goes on only
-        from one with the same token. Functions in it count by their source.
+        With a durable storage: what the step depends on besides its state, such as parameters. A sweep goes on only from one with
+        the same token. Functions in it count by their source.
     record : callable, optional
         ``record(k, x) -> (x_{k+1}, pullback)``, with ``pullback(g)`` instead of the later ``pull(k, x, g)``: for ``Mixed(slots)``.
         A pullback that has an attribute `nbytes` is counted with it in the stats.
-    beside : dict, optional
-        With resume=True, for each sweep (``"first"``, ``"reverse"``) that gives rows to `add_row`: a function that is told, before
+    restorers : dict, optional
+        With a durable storage, for each sweep (``"first"``, ``"reverse"``) that gives rows to `add_row`: a function that is told, before
         the first call, the rows of those steps that an earlier process has made, as lists of leaves by the index of the step.
 
     Raises
@@ -123,7 +122,7 @@ class Sweep:
         check: bool = False,
         token: Any = None,
         record: Recorder | None = None,
-        beside: Beside = MappingProxyType({}),
+        restorers: RowRestorers = MappingProxyType({}),
     ) -> None:
         if (steps is None) == (until is None):
             raise TypeError("sweep: give either steps=N or, if N is not known before, until=predicate")
@@ -144,18 +143,18 @@ class Sweep:
         self._initial = self._session.copy(state)
         if schedule.records and record is None:
             raise TypeError(f"sweep: {schedule!r} needs record=, a function of k and x; chain has one of its own")
-        if schedule.records and (check or isinstance(self._session, KeptSession)):
-            raise ValueError(
-                f"sweep: {schedule!r} goes neither with check=True nor with resume=True: records are not compared, nor written"
-            )
+        if schedule.records and (check or storage.durable):
+            other, why = ("check=True", "compared") if check else (repr(storage), "written to disk")
+            raise ValueError(f"sweep: {schedule!r} does not go with {other}: records of steps are not {why}")
         self._again = step if self._check is None else self._check.replay(step)
         self._record = record if schedule.records else None
         self._player = Player(self._session, self._initial, self._again, self._record)
-        self._journal: Journal | None = None
-        if isinstance(self._session, KeptSession):
-            if check:
-                raise ValueError("sweep: check=True compares the sweeps of one process; it does not go with resume=True")
-            self._journal = self._player.watch = Journal(self._session, self._initial, step, token, schedule, until, beside)
+        if check and storage.durable:
+            raise ValueError(f"sweep: check=True compares the sweeps of one process; it does not go with {storage!r}, which outlives it")
+        begin = self._session.journal or Journal
+        self._journal: Journal = begin(self._session, self._initial, step, token, schedule, until, restorers)
+        if storage.durable:
+            self._player.watch = self._journal
         self._last: list[Any] = []  # x_{N-1} between the phases, if it is not among the saved states
         self._ready = False
         self._seconds = 0.0
@@ -230,7 +229,7 @@ class Sweep:
             self._report()
 
     def add_row(self, k: int, leaves: list[Any]) -> None:
-        """With resume=True, keep what step k leaves behind besides its state or cotangent, for another process; see `beside`.
+        """With a durable storage, keep what step k leaves behind besides its state or cotangent, for another process; see `restorers`.
 
         Parameters
         ----------
@@ -239,8 +238,7 @@ class Sweep:
         leaves : list
             Of numbers and arrays; copied.
         """
-        if self._journal is not None:
-            self._journal.add_row(k, leaves)
+        self._journal.add_row(k, leaves)
 
     def release(self) -> None:
         """Free every saved state. The sweep stays usable: the next `backward` runs forward again."""
@@ -259,7 +257,7 @@ class Sweep:
 
     def _first(self, bar: Bar) -> Any:
         """The first sweep, or what is left of it."""
-        done = None if self._journal is None else self._journal.begin(self._steps)
+        done = self._journal.begin(self._steps)
         if done is not None:
             final, self._last, self._steps = done
             self._player.arrays = has_arrays(final)
@@ -267,26 +265,17 @@ class Sweep:
             return final
         if self._record is not None:
             self._player.record = bar.counting(self._record)
-        step = bar.counting(self._step if self._check is None else self._check.first(self._step))
-        if self._journal is not None:
-            step = self._journal.watching(step)
+        step = self._journal.watching(bar.counting(self._step if self._check is None else self._check.first(self._step)))
         final = self._run_until(bar, step) if self._steps is None else self._run_known(bar, step, self._steps)
-        if self._journal is not None:
-            self._journal.turn(final, self._last, self._steps)  # type: ignore[arg-type]  # known by now
+        self._journal.turn(final, self._last, self._steps)  # type: ignore[arg-type]  # known by now
         return final
 
     def _second(self, bar: Bar, pull: Pull, g: Any, steps: int, token: Any) -> Any:
         """The reverse sweep, or what is left of it."""
-        session = self._session
-        if self._journal is None:
-            saved = session.indices()
-            x, rest = None, Rest(self._schedule.reverse(steps, saved), saved, steps - 1, steps)
-            del saved
-        else:
-            rest, g, x = self._journal.reverse(steps, g, token, pull)
-            pull = self._journal.noting(pull)
+        rest, g, x = self._journal.reverse(steps, g, token, pull)
+        pull = self._journal.noting(pull)
         if rest.saved:
-            session.prefetch(rest.saved[-1])
+            self._session.prefetch(rest.saved[-1])
         rest = rest._replace(saved=[])  # of many small states such a list is as large as they are
         if self._check is not None:
             pull = self._check.pull(pull)
@@ -300,7 +289,7 @@ class Sweep:
         del x
         return play(self._again, rest.actions, rest.position, None, self._turned(rest, steps, held), pull, copy_state(g), rest.left)[1]
 
-    def _turned(self, rest: Rest, steps: int, held: list[Any]) -> Any:
+    def _turned(self, rest: Remaining, steps: int, held: list[Any]) -> Any:
         """The working state that the reverse sweep, or what is left of it, begins with; None if it begins by loading one."""
         last, x = self._last.pop() if self._last else None, held.pop()
         if x is not None or rest.position is None:
@@ -309,9 +298,9 @@ class Sweep:
             return last
         return self._player.load(rest.position)
 
-    def _begin(self, bar: Bar, actions: Iterator[Action]) -> tuple[Iterator[Action], int, list[Any]]:
+    def _begin(self, bar: Bar) -> tuple[Iterator[Action], int, list[Any]]:
         """What is left of the first sweep, how many steps were made, the state there and perhaps the one before it."""
-        actions, index, working = (actions, None, []) if self._journal is None else self._journal.forward()
+        actions, index, working = self._journal.forward()
         bar.start(self._steps, index or 0)
         if index is None:
             return actions, 0, [self._session.copy(self._initial)]
@@ -322,7 +311,7 @@ class Sweep:
         if not steps:
             return self._session.copy(self._initial)
         last = steps - 1
-        actions, at, working = self._begin(bar, self._schedule.forward(steps))
+        actions, at, working = self._begin(bar)
         x = self._player.play(step, actions, at, last, working.pop(0))[0]
         if last not in self._session:  # a copy is kept: the step may write into x, or own it as a buffer it uses again
             self._last.append(self._session.copy(x))
@@ -331,10 +320,10 @@ class Sweep:
 
     def _run_until(self, bar: Bar, step: Step) -> Any:
         """The first sweep of a chain of unknown length, one step at a time; a newest state that is not saved is held."""
-        until, session = self._until, self._session
+        until, session, durable = self._until, self._session, self._player.watch is not None
         assert until is not None
         held = self._last
-        actions, k, working = self._begin(bar, self._schedule.forward(None))
+        actions, k, working = self._begin(bar)
         x = canonical(working.pop(0))
         held += working
         while not truth(until(k, x), where="sweep", k=k):
@@ -363,7 +352,7 @@ class Sweep:
                 self._player.arrays = has_arrays(x)
             if self._player.arrays:
                 x = canonical(x)
-            if self._journal is not None and session.due <= monotonic():
+            if durable and session.due <= monotonic():
                 self._journal.at(k, x, *held)
         self._steps = k
         return x
@@ -371,8 +360,7 @@ class Sweep:
     def _report(self) -> None:
         session, player, stats = self._session, self._player, self.stats
         stats.steps = self._steps or 0
-        made = 0 if self._journal is None else self._journal.made
-        stats.advances, stats.pulls, stats.seconds = player.advances + made, player.pulls, self._seconds
+        stats.advances, stats.pulls, stats.seconds = player.advances + self._journal.made, player.pulls, self._seconds
         stats.saves, stats.loads = session.saves, session.loads
         stats.peak_states = max(session.peak_states, player.peak_states)
         stats.peak_bytes = max(session.peak_bytes, player.peak_bytes)

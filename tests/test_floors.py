@@ -35,10 +35,11 @@ FLOORS = {
     ],
     "checkpoint": [
         "actions checks adjoints",
+        "cursor",
         "units history tables",
         "stats",
         "schedules storage",
-        "fingerprint machine entries replay notes blocks",
+        "fingerprint machine entries replay notes blocks journal",
         "resume plot player",
         "sweep tape draw plan fit",
         "tradeoff small budget",
@@ -69,6 +70,8 @@ ENGINE_FREE = [
     "storage",
     "fingerprint",
     "machine",
+    "cursor",
+    "journal",
     "notes",
     "resume",
     "player",
@@ -78,6 +81,9 @@ ENGINE_FREE = [
     "plan",
     "plot",
 ]
+
+#: imports inside of a function, of what is built on top: a storage is told that it is durable, and hands that on unread
+HANDED_ON = {("checkpoint.storage.disk", "checkpoint.resume")}
 
 MOST_LINES = 500
 #: longer rooms, with the reason
@@ -108,7 +114,7 @@ def imported(path):
             ]
         else:
             continue
-        yield from (n for n in names if n.split(".")[0] in FLOORS)
+        yield from (n for n in names if n.split(".")[0] in FLOORS and ((name, n) not in HANDED_ON or not node.col_offset))
 
 
 def room(name):

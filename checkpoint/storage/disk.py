@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ..checks import flag, whole_number
 from .background import QUEUE, DiskSession
-from .kept import KeptSession
 from .storage import Storage
 
 __all__ = ["Disk"]
@@ -97,6 +96,11 @@ class Disk(Storage):
         if flag(self.shared, where="Disk", argument="shared") and not self.resume:
             raise ValueError("Disk: shared goes with resume=True; without it, every sweep makes a folder of its own in path")
 
+    @property
+    def durable(self) -> bool:
+        """See `Storage.durable`."""
+        return self.resume
+
     def open(self) -> DiskSession:
         """A new, empty session. Its folder is made when something is saved.
 
@@ -106,5 +110,7 @@ class Disk(Storage):
         """
         path = None if self.path is None else Path(self.path)
         if self.resume and path is not None:
-            return KeptSession(path, self.queue, self.shared, self.every)
+            from ..resume import DurableSession
+
+            return DurableSession(path, self.queue, self.shared, self.every)
         return DiskSession(path, self.queue or QUEUE)

@@ -4,6 +4,7 @@ One sweep has one session, and so never meets another's states.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
@@ -33,6 +34,8 @@ class Session(ABC):
         The most that was saved at one moment.
     due : float
         When the next durable point is to be made, on the clock of `time.monotonic`; never, of what does not outlive the process.
+    journal : callable or None
+        Of states that outlive the process: what makes the sweep's `checkpoint.journal.Journal`, with the same arguments.
     """
 
     saves: int = 0
@@ -40,6 +43,7 @@ class Session(ABC):
     peak_states: int = 0
     peak_bytes: int = 0
     due: float = inf
+    journal: Callable[..., Any] | None = None
 
     @abstractmethod
     def copy(self, state: Any) -> Any:
@@ -111,6 +115,11 @@ class Storage(ABC):
     @property
     def lossy(self) -> bool:
         """Whether states come back rounded, so that steps evaluated again differ from the first sweep."""
+        return False
+
+    @property
+    def durable(self) -> bool:
+        """Whether states outlive the process, so that another one can go on from them."""
         return False
 
     def __repr__(self) -> str:

@@ -49,7 +49,7 @@ class Tiers(Storage):
         for name in ("memory", "disk"):
             if not isinstance(getattr(self, name), Storage):
                 raise TypeError(f"Tiers: {name} must be a Storage such as Memory() or Disk(), got {getattr(self, name)!r}")
-        if getattr(self.disk, "resume", False) or getattr(self.memory, "resume", False):
+        if self.disk.durable or self.memory.durable:
             raise ValueError("Tiers: what is in memory does not outlive the process; resume=True goes with Disk alone, and not with Tiered")
         object.__setattr__(self, "on_disk", frozenset(self.on_disk))
 

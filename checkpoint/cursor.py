@@ -1,0 +1,163 @@
+"""What the actions of a schedule mean: executed on indices instead of states, each of them checked."""
+
+from collections.abc import Iterable, Iterator
+from math import inf
+from typing import NamedTuple
+
+from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
+
+__all__ = ["Cursor", "Remaining", "ScheduleError"]
+
+
+class ScheduleError(AssertionError):
+    """A schedule asked for something that cannot be done, or did not do what it has to."""
+
+
+class Cursor:
+    """Where the execution of a schedule has come to; an action that is not legal raises.
+
+    Parameters
+    ----------
+    steps : int or None
+        N; None: not known.
+    name : str
+        Of the schedule, for errors.
+    limit : float
+        The most states and records held at one moment.
+
+    Attributes
+    ----------
+    working : int or None
+        Index of the working state.
+    saved, recorded : set of int
+    next : float
+        All steps from here on are reversed.
+    reversing : bool
+        Whether the first sweep has ended.
+    saves, loads, advances, peak : int
+        Counts so far; the most states and records held at one moment.
+
+    Examples
+    --------
+    >>> cursor = Cursor(6)
+    >>> cursor.run([Save(0), Advance(0, 3), Save(3)])
+    >>> cursor.working, sorted(cursor.saved), cursor.advances
+    (3, [0, 3], 3)
+    """
+
+    def __init__(self, steps: int | None, name: str = "the schedule", limit: float = inf) -> None:
+        self.steps, self.name, self.limit = steps, name, limit
+        self.saved: set[int] = set()
+        self.recorded: set[int] = set()
+        self.working: int | None = None if steps == 0 else 0
+        self.next: float = inf if steps is None else steps
+        self.held: int | None = None  # the state before the working one, which a sweep of unknown length keeps
+        self.reversing = False
+        self.saves = self.loads = self.advances = self.peak = 0
+
+    def run(self, actions: Iterable[Action]) -> None:
+        """Execute actions."""
+        saved = self.saved
+        for action in actions:
+            kind = type(action)
+            if kind is Reverse:
+                index = action[0]
+                if index != self.next - 1 or not self.reversing:
+                    raise self.illegal(action, f"steps from {self.next} on are reversed")
+                if index in self.recorded:
+                    self.recorded.remove(index)
+                elif index != self.working:
+                    raise self.elsewhere(action)
+                self.next = index
+                self.working = None
+            elif kind is Load:
+                index = action[0]
+                if index not in saved:
+                    raise self.illegal(action, "it is not saved")
+                self.working = index
+                self.loads += 1
+            elif kind is Advance:
+                start, stop = action  # type: ignore[misc]
+                if start != self.working:
+                    raise self.elsewhere(action)
+                if not start < stop < self.next:
+                    raise self.illegal(action, f"the state needed next is x_{self.next - 1}")
+                self.working = stop
+                self.advances += stop - start
+                if self.steps is None:
+                    self.held = start
+            elif kind is Save:
+                index = action[0]
+                if index not in (self.working, self.held):
+                    raise self.elsewhere(action)
+                if index in saved:
+                    raise self.illegal(action, "it is saved already")
+                saved.add(index)
+                self.saves += 1
+                self.count(action)
+            elif kind is Record:
+                index = action[0]
+                if index != self.working or index in self.recorded:
+                    raise self.elsewhere(action)
+                if index + 1 >= self.next:
+                    raise self.illegal(action, f"the state needed next is x_{self.next - 1}")
+                self.recorded.add(index)
+                self.working = index + 1
+                self.count(action)
+            elif kind is Drop:
+                index = action[0]
+                if index not in saved:
+                    raise self.illegal(action, "it is not saved")
+                saved.remove(index)
+            else:
+                raise self.illegal(action, "it is not an action")
+
+    def count(self, action: Action) -> None:
+        """One more state or record is held."""
+        held = len(self.saved) + len(self.recorded)
+        if held > self.limit:
+            raise self.illegal(action, f"the limit of {self.limit} saved states is reached")
+        if held > self.peak:
+            self.peak = held
+
+    def turn(self, steps: int) -> None:
+        """Go from the first sweep, of so many steps, to the reverse sweep, which begins at x_{N-1}."""
+        self.steps = self.next = steps
+        self.working = steps - 1 if steps else None
+        self.held = None
+        self.reversing = True
+
+    def check_end(self) -> None:
+        """Raise unless every step is reversed, and nothing is left saved."""
+        if self.next or self.saved or self.recorded:
+            left = f"steps below {self.next} are not reversed" if self.next else f"{sorted(self.saved)} are left saved"
+            raise ScheduleError(f"{self.name}: at the end of {self.steps} steps, {left}")
+
+    def illegal(self, action: Action, reason: str) -> ScheduleError:
+        length = "" if self.steps is None else f", {self.steps} steps"
+        return ScheduleError(f"{self.name}{length}: {action} is not legal: {reason}")
+
+    def elsewhere(self, action: Action) -> ScheduleError:
+        state = "there is no working state" if self.working is None else f"the working state is x_{self.working}"
+        return self.illegal(action, state)
+
+
+class Remaining(NamedTuple):
+    """What is left to do of a sweep.
+
+    Attributes
+    ----------
+    actions : iterator of Action
+        Not yet executed.
+    saved : list of int
+        What is saved.
+    position : int or None
+        Index of the working state.
+    left : int
+        Steps not yet reversed.
+    """
+
+    actions: Iterator[Action]
+    saved: list[int]
+    position: int | None
+    left: int
