@@ -10,10 +10,10 @@ import optree
 from numpy.typing import NDArray
 
 from dualad.callers import trim
-from dualad.derivative import along
 from dualad.hints import Argnums, Array, Aux, Chunk, Element, Number, Rest, Result, X
 from dualad.jacobian import jacobian as forward_jacobian
 from dualad.jacobian import refuse_verify
+from dualad.push import along
 from dualad.seeding import check_chunk, check_function, check_holomorphic, chosen, unflatten_arguments, with_arguments, without_aux
 from dualad.sparse.structural import from_structure
 

@@ -7,10 +7,10 @@ import optree
 
 from dualad.batch import unwrap, wrap
 from dualad.chunked import LAZY, like_chunks, outside
-from dualad.derivative import zero_like
 from dualad.dispatch import dtype_of
 from dualad.gradient import check_scalar
 from dualad.levels import Level
+from dualad.push import zero_like
 from dualad.rules.cotangents import is_complex, like_primal
 from dualad.rules.memory import copied, copied_to_write
 from dualad.seeding import (

@@ -9,10 +9,10 @@ import numpy as np
 import optree
 
 from .callers import line, trim
-from .derivative import direction_for
 from .dispatch import primal
 from .dual import make_dual
 from .levels import Level
+from .push import direction_for
 from .seeding import check_function, flatten_input
 
 __all__ = ["explain_nan"]

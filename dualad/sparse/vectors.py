@@ -7,8 +7,8 @@ import math
 import numpy as np
 import optree
 
-from ..derivative import jvp
 from ..dispatch import dtype_of
+from ..push import along
 from ..seeding import chosen, flatten_input, shape_of, with_arguments
 
 __all__ = ["Flattened", "flat", "like", "sizes"]
@@ -29,7 +29,7 @@ class Flattened:
 
     def along(self, v, nan_safe):
         """Return the value and its derivative along a vector."""
-        return jvp(self.f, self.primals, self.unflatten(v), nan_safe=nan_safe)
+        return along(self.f, self.primals, self.unflatten(v), nan_safe, False, "jvp", None)
 
     def unflatten(self, v):
         """Return a vector as a tuple like the arguments."""
