@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 from collections import deque
-from concurrent.futures import BrokenExecutor, CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from weakref import WeakKeyDictionary
 
 __all__ = ["Crew", "check_executor"]
+
+HERE = threading.local()  # its attribute `waiting`: the threads that wait for the task that runs in this one
+USED_BY = WeakKeyDictionary()  # executor -> the process that used it first
 
 
 def check_executor(executor, where):
@@ -34,12 +39,27 @@ class Crew:
         self.running = {}  # future -> what it computes, in words
 
     def __enter__(self):
+        self.check_free()
         return self
 
     def __exit__(self, kind, error, traceback):
         waiting = [future for future in self.running if not future.cancel()]
         self.running.clear()
         wait(waiting)
+
+    def check_free(self):
+        """Raise where tasks of the executor would wait for ever: its threads wait for them, or are those of another process."""
+        executor, where, kind = self.executor, self.where, type(self.executor).__name__
+        if isinstance(executor, ThreadPoolExecutor) and not threads_of(executor).isdisjoint(waiting_threads()):
+            raise RuntimeError(
+                f"{where}: this call runs in a task of the {kind} that it is given as executor=. Its tasks might wait for a free thread "
+                f"for ever. Leave executor= out of the inner call, or give it another executor"
+            )
+        if isinstance(executor, ThreadPoolExecutor | ProcessPoolExecutor) and USED_BY.setdefault(executor, os.getpid()) != os.getpid():
+            raise RuntimeError(
+                f"{where}: the {kind} belongs to the process from which this one was forked, and would wait for ever. Leave executor= "
+                f"out of calls in worker processes, or make an executor there"
+            )
 
     @property
     def workers(self):
@@ -56,6 +76,8 @@ class Crew:
     def submit(self, name, task, *args):
         """Give the executor a task; `name` says what it computes."""
         try:
+            if isinstance(self.executor, ThreadPoolExecutor):
+                task, args = waited_for, (waiting_threads(), task, *args)
             future = self.executor.submit(task, *args)
         except Exception as error:
             raise self.explained(error, name) from error
@@ -120,3 +142,23 @@ class Crew:
 def cannot_pickle(error):
     """Return whether an error may say that something could not be sent: its cause shows where a process pool was."""
     return isinstance(error, pickle.PicklingError) or any(word in f"{error} {error.__cause__}" for word in ("ickle", "erialize"))
+
+
+def threads_of(executor):
+    """Return the threads of a pool; under its lock, because a thread is started before it is noted."""
+    with executor._shutdown_lock:
+        return set(executor._threads)
+
+
+def waiting_threads():
+    """Return this thread, and those that wait for what it does."""
+    return threading.current_thread(), *getattr(HERE, "waiting", ())
+
+
+def waited_for(waiting, task, *args):
+    """Do a task for which threads wait."""
+    HERE.waiting = waiting
+    try:
+        return task(*args)
+    finally:
+        del HERE.waiting

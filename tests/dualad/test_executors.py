@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import multiprocessing
+import os
 import pickle
 import sys
 import threading
@@ -215,6 +216,67 @@ def test_an_executor_that_fails():
 
     with pytest.raises(OSError, match="no route"):
         jacobian(f, executor=Failing())(X)
+
+
+# --- an executor whose tasks wait for it ------------------------------------------------------------------------------------------
+
+NESTED = {
+    "jacobian": lambda pool: jacobian(lambda x: jacobian(f, executor=pool)(X) @ x, executor=pool)(X),
+    "a task of the user": lambda pool: pool.submit(jacobian(f, executor=pool), X).result(),
+    "columns": lambda pool: pool.submit(lambda: next(jacobian_columns(f, X, executor=pool))).result(),
+    "rows": lambda pool: pool.submit(lambda: next(checkpoint.jacobian_rows(f, X, executor=pool))).result(),
+    "sparse": lambda pool: pool.submit(sparse(programs.banded, pool), X).result(),
+    "another pool between": lambda pool: through_another(pool),
+}
+
+
+def through_another(pool):
+    with ThreadPoolExecutor(1) as other:
+        inner = lambda x: jacobian(f, executor=pool)(X) @ x
+        pool.submit(lambda: jacobian(inner, executor=other)(X)).result()
+
+
+@pytest.mark.parametrize("nested", NESTED.values(), ids=NESTED)
+def test_a_task_that_uses_its_own_pool_is_refused(nested):
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(RuntimeError, match=r"this call runs in a task of the ThreadPoolExecutor that it is given as executor="):
+            nested(pool)
+        assert jacobian(f, executor=pool)(X).shape == (5, 12), "the thread is free again"
+
+
+def test_members_that_use_their_own_pool_are_named():
+    with ThreadPoolExecutor(2) as pool, pytest.raises(checkpoint.MemberError, match="runs in a task of the ThreadPoolExecutor") as raised:
+        checkpoint.map_gradients(lambda x: np.sum(jacobian(f, executor=pool)(X) @ x), [X, X, X], executor=pool)
+    assert list(raised.value.errors) == [0, 1, 2]
+
+
+def test_pools_within_pools():
+    with ThreadPoolExecutor(1) as outer, ThreadPoolExecutor(1) as inner:
+        g = lambda x: jacobian(f, executor=inner)(X) @ x
+        np.testing.assert_array_equal(jacobian(g, executor=outer)(X), jacobian(f)(X))
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+@pytest.mark.parametrize(
+    "kind", [ThreadPoolExecutor, functools.partial(ProcessPoolExecutor, mp_context=CONTEXT)], ids=["threads", "processes"]
+)
+def test_an_executor_of_the_process_before_a_fork_is_refused(kind):
+    with kind(1) as pool:
+        jacobian(f, executor=pool)(X)
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                jacobian(f, executor=pool)(X)
+            except RuntimeError as error:
+                os.write(write, str(error).encode())
+            finally:
+                os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as said:
+            assert "belongs to the process from which this one was forked" in said.read()
+        os.waitpid(child, 0)
 
 
 # --- nothing is left running -----------------------------------------------------------------------------------------------------
