@@ -216,6 +216,14 @@ def inside(arg, mask):
     return np.where(mask, arg, dtype.type(0.5) if dtype.kind in "fc" else 1)
 
 
+def one_axis(axis, ndim, method):
+    """Return the axis that NumPy takes a tuple of one for, and None of an array of one axis; others raise as there."""
+    axes = tuple(range(ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if len(axes) != 1:
+        raise ValueError(f"{method} does not allow multiple axes")
+    return axes[0]
+
+
 def apply_method(ufunc, method, args, kwargs):
     """Evaluate a ufunc's ``reduce``, ``accumulate``, ``outer``, ... through the array function that does the same."""
     if method == "outer":
@@ -236,8 +244,12 @@ def apply_method(ufunc, method, args, kwargs):
         raise TypeError(
             f"{public_name(ufunc)}.{method} has no derivative rule in dualad: write it as a loop or with functions that have one"
         )
-    if method in ("reduce", "accumulate") and "axis" not in kwargs and len(args) < 2:
+    if method == "reduce" and "axis" not in kwargs and len(args) < 2:
         kwargs = {**kwargs, "axis": 0}
+    if method in ("accumulate", "reduceat"):
+        at = 1 if method == "accumulate" else 2
+        axis = one_axis(args[at] if len(args) > at else kwargs.get("axis", 0), np.ndim(args[0]), method)
+        args, kwargs = (*args[:at], axis, *args[at + 1 :]), {key: value for key, value in kwargs.items() if key != "axis"}
     out = kwargs.pop("out", None)
     kwargs = {key: value for key, value in kwargs.items() if value is not None or key == "axis"}
     own = constant or same in ROWS or method == "at"

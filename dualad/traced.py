@@ -169,7 +169,7 @@ class Traced(Handle):
         )
 
     def __copy__(self):
-        return np.copy(self, "K") if self.ndim else self
+        return self.copy("K")
 
     def __deepcopy__(self, memo):
         return self.__copy__()

@@ -157,9 +157,8 @@ POWERS = {
 REASONS = {
     "its result is no array of numbers": [
         np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type, np.can_cast, np.may_share_memory, np.shares_memory,
-        np.array2string, np.array_repr, np.array_str, np.common_type, np.einsum_path, np.min_scalar_type, np.save, np.savez,
-        np.savez_compressed, np.savetxt, constants.evaluate, decompositions.warn_close, np.diag_indices_from, np.tril_indices_from,
-        np.triu_indices_from,
+        np.array2string, np.array_repr, np.array_str, np.common_type, np.einsum_path, np.min_scalar_type,
+        constants.evaluate, decompositions.warn_close, np.diag_indices_from, np.tril_indices_from, np.triu_indices_from,
     ],
     "the shape of its result depends on the values": [np.nonzero, np.argwhere, np.flatnonzero],
     "it searches or sorts": [

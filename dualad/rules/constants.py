@@ -43,8 +43,9 @@ constant(*named(np, "argwhere flatnonzero nanargmax nanargmin digitize lexsort i
 constant(*named(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)
 constant(*named(np, "min_scalar_type around fix"))
 constant(np.linalg.matrix_rank)
-constant(*named(np, "save savez savez_compressed savetxt"))                                     # the values are written
 
+refused("what is read from a file again is a constant. Save plain values: dualad.primal(x)",
+        *named(np, "save savez savez_compressed savetxt"))
 refused("it is defined on strings", *named(np._core.umath, TEXT))
 refused("it is defined on dates: pass plain dates",
         *named(np, "busday_count busday_offset is_busday datetime_as_string"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .kinds import Abstract, constant, linear, primitive
 from .names import np
 
-__all__ = ["cast", "discretize", "expanded", "getitem", "is_basic", "is_whole", "restate", "scatter", "winners"]
+__all__ = ["cast", "discretize", "expanded", "getitem", "is_basic", "is_traced", "is_whole", "restate", "scatter", "winners"]
 
 
 @primitive

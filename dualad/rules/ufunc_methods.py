@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
@@ -43,9 +46,11 @@ def fold_along(ufunc):
         if where is not True:
             raise TypeError(f"numpy.{ufunc.__name__}.reduce: where= has no derivative rule in dualad: use np.where first")
         x = x if dtype is None else x.astype(dtype)
-        axes = tuple(range(np.ndim(x))) if axis is None else axis
-        x = np.reshape(x, -1) if axis is None else np.moveaxis(x, axis, 0)
-        ans = x[0] if initial is NO or initial is None else ufunc(initial, x[0])
+        axes = tuple(range(np.ndim(x))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+        x = np.moveaxis(x, axes, tuple(range(len(axes))))
+        x = np.reshape(x, (math.prod(x.shape[: len(axes)]), *x.shape[len(axes) :]))
+        initial = ufunc.identity if initial is NO else initial
+        ans = x[0] if initial is None else ufunc(initial, x[0])
         for i in range(1, len(x)):
             ans = ufunc(ans, x[i])
         return np.expand_dims(ans, axes) if keepdims else ans
@@ -152,5 +157,6 @@ def method(ufunc, name):
         return None
     if name == "at":
         return at(ufunc)
-    loops = {"reduce": fold_along, "accumulate": steps_along, "reduceat": lambda ufunc: at_segments(fold_along(ufunc))}
+    segmented = lambda ufunc: at_segments(partial(fold_along(ufunc), initial=None))  # a segment begins with its first element
+    loops = {"reduce": fold_along, "accumulate": steps_along, "reduceat": segmented}
     return loops[name](ufunc) if ufunc.nin == 2 and name in loops else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .calling import public_name
-from .indexing import scatter
-from .kinds import Abstract, composite
+from .indexing import getitem, is_traced, scatter
+from .kinds import Abstract, composite, primitive
 from .names import np
 
 __all__ = ["at"]
@@ -103,11 +103,15 @@ def at(ufunc):
 
     def body(x, index, *b):
         check_destination(x, f"numpy.{ufunc.__name__}.at", "np.bincount, or x[index] = ... without repeated positions")
-        position = np.arange(x.size).reshape(x.shape)[index]
+        position = getitem(np.arange(x.size).reshape(x.shape), index)
         if ufunc in (np.add, np.subtract) and np.ndim(position):
-            share = scatter(np.broadcast_to(b[0], position.shape) + np.zeros_like(x, shape=()), index, Abstract(x))
-            x[...] = ufunc(x, share)
+            x[...] = summed(ufunc, x, index, *b)
             return
+        if is_traced(index):
+            raise TypeError(
+                f"numpy.{ufunc.__name__}.at: the positions are traced, and it is not known which of them repeat: use numpy.add.at or "
+                f"numpy.subtract.at, or call it outside of jit"
+            )
         flat = np.ravel(position)
         b = [np.ravel(np.broadcast_to(v, np.shape(position))) for v in b]
         for turn in turns(flat):
@@ -115,6 +119,19 @@ def at(ufunc):
             x[where] = ufunc(x[where], *(v[turn] for v in b))
 
     return body
+
+
+@primitive
+def summed(ufunc, x, index, b):
+    """Return what ``ufunc.at(x, index, b)`` makes of `x`, for ``np.add`` and ``np.subtract``."""
+    x = x.copy("K")
+    ufunc.at(x, index, b)
+    return x
+
+
+def sum_of_shares(ufunc, x, index, b):
+    shape = np.shape(getitem(np.zeros(x.shape, bool), index))
+    return ufunc(x, scatter(np.broadcast_to(b, shape) + np.zeros_like(x, shape=()), index, Abstract(x)))
 
 
 def turns(flat):
@@ -135,4 +152,5 @@ composite(np.putmask,        putmask)
 composite(np.place,          place)
 composite(np.fill_diagonal,  fill_diagonal)
 composite(np.put_along_axis, put_along_axis)
+composite(summed,            sum_of_shares, restated=True)       # NumPy adds to an element in the order of the index
 # fmt: on

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from checkpoint import grad, hvp, vjp
-from dualad import Dual, derivative, gradient, hessian, jacobian, jvp, primal
+from dualad import Dual, derivative, gradient, hessian, jacobian, jit, jvp, primal
 from dualad.levels import Level
 from dualad.testing import check_derivatives
 
@@ -237,6 +237,25 @@ def test_duals_are_not_pickled_but_copied():
         return x * copy.copy(x)
 
     np.testing.assert_array_equal(jvp(f, (np.ones(2),), (np.ones(2),))[1], [2.0, 2.0])
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("verb", [gradient, grad, lambda f: jit(grad(f))])
+def test_a_copy_of_an_array_is_its_own_and_keeps_the_derivative(copied, verb):
+    """Also of order 2, and of one of shape (), which is written in place, too."""
+
+    def f(x):
+        cell = np.zeros((), like=x)
+        cell[...] = x[0]
+        y, z = copied(x), copied(cell)
+        x, cell[...] = 1.0 * x, 7.0 * x[1]
+        x[0] = 5.0
+        return np.sum(y**3) + z * z
+
+    x = np.array([2.0, 3.0])
+    expected = np.array([3.0 * 4.0 + 2.0 * 2.0, 3.0 * 9.0])
+    np.testing.assert_array_equal(verb(f)(x), expected)
+    np.testing.assert_array_equal(jacobian(verb(f))(x), np.diag([6.0 * 2.0 + 2.0, 6.0 * 3.0]))
 
 
 # --- zero tangents -------------------------------------------------------------------------------------------------------------

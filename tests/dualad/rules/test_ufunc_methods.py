@@ -1,0 +1,84 @@
+"""Methods of ufuncs: axes as NumPy takes them, sums in NumPy's order."""
+
+import numpy as np
+import pytest
+
+from checkpoint import grad, vjp
+from dualad import jit, jvp
+from dualad.testing import check_derivatives
+
+A = np.random.default_rng(5).standard_normal((4, 3))
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.subtract, np.hypot, np.maximum, np.logaddexp, np.fmin])
+@pytest.mark.parametrize("axis", [(0,), (-1,), (1,), None, (), (0, 1)], ids=str)
+@pytest.mark.parametrize("method", ["accumulate", "reduceat", "reduce"])
+def test_axes_of_methods_as_numpy_takes_them(ufunc, axis, method):
+    def call(x):
+        return ufunc.reduceat(x, [0, 2], axis=axis) if method == "reduceat" else getattr(ufunc, method)(x, axis=axis)
+
+    for x in (A, A[0], A[:, ::-1]):
+        try:
+            plain = call(x)
+        except ValueError:  # an AxisError, too
+            with pytest.raises(ValueError, match="ax"):
+                jvp(call, (x,), (x,))
+            continue
+        np.testing.assert_array_equal(jvp(call, (x,), (x,))[0], plain)
+        check_derivatives(call, x)
+
+
+def test_the_reduction_of_one_element_begins_with_the_identity():
+    """``np.hypot.reduce([-2.0])`` is hypot(0, -2)."""
+    x = np.array([-2.0])
+    assert np.hypot.reduce(x) == 2.0
+    assert jvp(np.hypot.reduce, (x,), (np.ones(1),)) == (2.0, -1.0)
+    assert jvp(lambda x: np.hypot.reduceat(x, [0]), (x,), (np.ones(1),)) == (-2.0, 1.0)
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract])
+@pytest.mark.parametrize("layout", ["C", "F", "reversed", "strided", "float32", "complex"])
+def test_positions_that_repeat_are_added_in_the_order_of_numpy(ufunc, layout):
+    """Bit for bit: other last bits would be taken for a step that is not the same again (``chain(check=True)``)."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = {
+            "C": lambda a: a,
+            "F": np.asfortranarray,
+            "reversed": lambda a: a[::-1, ::-1],
+            "strided": lambda a: a[:, ::2],
+            "float32": lambda a: a.astype(np.float32),
+            "complex": lambda a: a + 1j,
+        }[layout](rng.random((4, 6)))
+        index, v = (rng.integers(0, 4, 40), rng.integers(0, x.shape[1], 40)), rng.random(40)
+
+        def changed(x, v, index=index):
+            y = x.copy("K")
+            ufunc.at(y, index, v)
+            return y
+
+        plain = changed(x, v)
+        for value in (jvp(changed, (x, v), (x, v))[0], vjp(changed, x, v)[0]):
+            assert value.dtype == plain.dtype and value.strides == plain.strides
+            np.testing.assert_array_equal(value, plain)
+    if layout == "C":
+        check_derivatives(lambda x, v: changed(x, v * v) ** 2, x, v)
+
+
+def at(ufunc, x, index, v):
+    x = 1.0 * x
+    ufunc.at(x, index, v)
+    return x
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract])
+def test_traced_positions_are_compiled(ufunc):
+    x, index, v = np.ones(3), np.array([0, 1, 1]), np.array([0.1, 0.2, 0.3])
+    compiled = jit(lambda x, index, v: at(ufunc, x, index, v))
+    for turn in range(3):
+        np.testing.assert_allclose(compiled(x, np.roll(index, turn), v), at(ufunc, x, np.roll(index, turn), v), rtol=1e-15)
+    slope = jit(grad(lambda x, index, v: np.sum(at(ufunc, x, index, v) ** 2), argnums=2))(x, index, v)
+    sign = 1.0 if ufunc is np.add else -1.0
+    np.testing.assert_allclose(slope, sign * 2.0 * at(ufunc, x, index, v)[index], rtol=1e-15)
+    with pytest.raises(TypeError, match=r"numpy\.multiply\.at: the positions are traced, .*use numpy\.add\.at"):
+        jit(lambda x, index, v: at(np.multiply, x, index, v))(x, index, v)
