@@ -12,13 +12,13 @@ from contextvars import ContextVar
 from functools import wraps
 from math import inf
 from pathlib import Path
-from threading import Lock as Guard
 from time import monotonic, perf_counter
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import optree
 
+from dualad.forks import renewed_in_child
 from dualad.traced import Traced
 
 from .checks import whole_number
@@ -120,7 +120,7 @@ class Fit(Storage):
         self._token = described(token, "Fit: the token")
         self._under_way: ContextVar[Path | None] = ContextVar("evaluation", default=None)
         self._folders: list[Path] = []  # of the evaluations under way
-        self._removing = Guard()
+        renewed_in_child(self, "_removing")
         self._compared = False
         self._synced = -inf
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from weakref import ref
 
 import numpy as np
@@ -10,6 +9,7 @@ import optree
 
 from dualad.dispatch import highest
 from dualad.dual import Dual, make_dual
+from dualad.forks import renewed_in_child
 from dualad.levels import Level
 from dualad.measured import measured
 from dualad.program.jit import Jit
@@ -113,7 +113,7 @@ class Link(Entry):
         self.out_cotangents, self.rows = [], []
         self.before = self.last = Snapshot(-1, ())  # the state that was met last, and x_N
         self.aliases = Aliases(links.path)
-        self.lock = Lock()  # a sweep uses up its states: two threads cannot pull at once
+        renewed_in_child(self)  # the lock: a sweep uses up its states: two threads cannot pull at once
 
     def advance(self, k, x):
         """Evaluate step k on values one level down."""

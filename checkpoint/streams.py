@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from dualad.callers import trim
 from dualad.columns import Columns, streamed
 from dualad.dispatch import dtype_of
+from dualad.forks import cached_property
 from dualad.hints import Chunk
 from dualad.seeding import shape_of
 

@@ -210,6 +210,7 @@ class Sweep:
         """
         if not self._ready:
             self.forward()
+        self._ready = False  # also in a process that is forked meanwhile
         started = perf_counter()
         try:
             if self._steps:

@@ -12,9 +12,12 @@ import numpy as np
 import optree
 
 from .callers import trim
+from .forks import held_across_forks, renewed_in_child
 from .hints import Rest, Result
 
 __all__ = ["Cached"]
+
+FINDING = held_across_forks()
 
 
 class Cached(Generic[Rest, Result]):
@@ -36,7 +39,6 @@ class Cached(Generic[Rest, Result]):
         self.pair = pair
         self.last = threading.local()
         self.points: WeakSet[Point] = WeakSet()
-        self.lock = threading.Lock()
         update_wrapper(self, f)
 
     def __call__(self, *args: Rest.args, **kwargs: Rest.kwargs) -> tuple[Any, ...]:
@@ -79,7 +81,7 @@ class Cached(Generic[Rest, Result]):
         last = getattr(self.last, "point", None)
         if last is not None and last.given == given:
             return last
-        with self.lock:
+        with FINDING:
             point = next((point for point in self.points if point.given == given), None)
             if point is None:
                 point = Point(given)
@@ -92,7 +94,8 @@ class Point:
     """The arguments of one evaluation and its results, None until one thread has made them."""
 
     def __init__(self, given):
-        self.given, self.results, self.lock = given, None, threading.RLock()
+        self.given, self.results = given, None
+        renewed_in_child(self)
 
 
 NAMES = bool, str, bytes, int, float, complex, type(None)

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import itertools
 from contextvars import copy_context
-from threading import Lock, RLock
 
 import numpy as np
 
 from .callers import explain
+from .forks import held_across_forks, renewed_in_child
 
 __all__ = ["Handle", "Level", "Owner", "View", "errors_as_in", "is_view_of", "locate", "new", "root", "shared_view", "version_of"]
 
 new = object.__new__
-MAKING = Lock()
+MAKING = held_across_forks()
 
 
 class Level:
@@ -34,7 +34,7 @@ class Level:
         floats either way, so this tells what they stand for.
     """
 
-    __slots__ = ("alive", "context", "directions", "id", "lock", "nan_safe", "objects", "plain", "refusal", "weak")
+    __slots__ = ("__weakref__", "alive", "context", "directions", "id", "lock", "nan_safe", "objects", "plain", "refusal", "weak")
     abstract = False  # its values are symbols, which stand for what is known only later
     watched = False  # `explain_nan` looks at every result
     ids = itertools.count(1)
@@ -71,7 +71,8 @@ class Level:
         """The lock for writes, of one thread at a time because the first one copies; made when it is needed."""
         if self.lock is None:
             with MAKING:
-                self.lock = self.lock or RLock()
+                if self.lock is None:
+                    renewed_in_child(self)
         return self.lock
 
     def check(self):

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-import threading
 import tracemalloc
+from threading import get_ident
+
+from .forks import in_child, renewed_in_child
 
 __all__ = ["measured"]
 
-TRACING = threading.Lock()
+
+class Tracing:
+    """One measurement at a time: the thread that has begun to trace for it."""
+
+    def __init__(self):
+        self.thread = None
+        renewed_in_child(self)
+
+    def stop(self):
+        self.thread = None
+        tracemalloc.stop()
+
+    def abandon(self):
+        """In a forked process, end what another thread has begun."""
+        if self.thread not in (None, get_ident()):
+            self.stop()
+
+
+TRACING = Tracing()
+in_child(TRACING.abandon)
 
 
 def measured(compute, *args):
@@ -15,9 +36,10 @@ def measured(compute, *args):
 
     Code runs slower meanwhile. What other threads allocate counts too; what compiled code allocates for itself does not.
     """
-    with TRACING:
+    with TRACING.lock:
         ours = not tracemalloc.is_tracing()
         if ours:
+            TRACING.thread = get_ident()
             tracemalloc.start(1)
         try:
             before = tracemalloc.get_traced_memory()[0]
@@ -26,4 +48,4 @@ def measured(compute, *args):
             return result, tracemalloc.get_traced_memory()[1] - before
         finally:
             if ours:
-                tracemalloc.stop()
+                TRACING.stop()

@@ -5,7 +5,6 @@ import gc
 import io
 import os
 import re
-import threading
 from pathlib import Path
 
 try:
@@ -15,6 +14,8 @@ except ImportError:  # not POSIX
 
     fcntl = None  # type: ignore[assignment]
 
+from dualad.forks import held_across_forks, in_child
+
 from .opening import appended, is_at
 
 __all__ = ["Lock"]
@@ -23,7 +24,7 @@ NAME = b"checkpoint "  # what is in the file, before the number of the process; 
 WORD = re.compile(re.escape(NAME) + rb"[0-9]*")
 BUSY = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 HELD: set[io.FileIO] = set()  # of this process
-GUARD = threading.RLock()  # while a file is opened or closed, and while the process forks
+GUARD = held_across_forks()  # while a file is opened or closed
 
 
 class Lock:
@@ -144,7 +145,6 @@ def _forked() -> None:
     for file in HELD:
         file.close()
     HELD.clear()
-    GUARD.release()
 
 
 def _lock(descriptor: int) -> None:
@@ -155,5 +155,4 @@ def _lock(descriptor: int) -> None:
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=GUARD.acquire, after_in_parent=GUARD.release, after_in_child=_forked)
+in_child(_forked)

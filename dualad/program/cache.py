@@ -23,6 +23,8 @@ from types import ModuleType
 
 import numpy as np
 
+from ..forks import COMPILER
+
 __all__ = ["CacheWarning", "load", "seal"]
 
 
@@ -48,13 +50,16 @@ def folder() -> Path:
 @cache
 def surroundings() -> bytes:
     """Return what machine code depends on besides its source: versions, the processor, the functions that are inlined."""
-    import llvmlite
-    import numba
-    from llvmlite import binding
+    with COMPILER:
+        import llvmlite
+        import numba
+        from llvmlite import binding
+
+        processor = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
 
     rooms = b"".join((Path(__file__).parent / f"{room}.py").read_bytes() for room in ("kernels", "scalars", "llvm", "translate", "machine"))
-    parts = (sys.version, numba.__version__, llvmlite.__version__, np.__version__, platform.machine(), binding.get_host_cpu_name())
-    return repr(parts).encode() + binding.get_host_cpu_features().flatten().encode() + rooms
+    parts = (sys.version, numba.__version__, llvmlite.__version__, np.__version__, platform.machine(), processor)
+    return repr(parts).encode() + rooms
 
 
 def load(text: str) -> ModuleType:
@@ -74,7 +79,8 @@ def load(text: str) -> ModuleType:
     module.__file__ = str(path)
     vars(module)["CACHED"] = cached
     sys.modules[name] = module
-    exec(compile(text, str(path), "exec"), vars(module))
+    with COMPILER:
+        exec(compile(text, str(path), "exec"), vars(module))
     return module
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from ..batch import Batch, wrap
 from ..dispatch import highest
 from ..dual import Dual, make_dual
+from ..forks import COMPILER
 from ..rules.kinds import Differentiable
 from ..traced import Traced, example_of
 from .differentiate import halves, pullback, pushforward
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 def compile_numba(program, threads=None):
     """Compile a program to loops; the rooms that make them are imported when the first is made."""
-    from .native import compile_numba
+    with COMPILER:
+        from .native import compile_numba
 
     return compile_numba(program, threads)
 

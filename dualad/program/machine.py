@@ -13,16 +13,19 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 from llvmlite import binding
 
+from ..forks import COMPILER, held_across_forks
 from .cache import write
 from .llvm import COMPLEX, Array, Untranslatable, number_type
 from .translate import translated
 
 __all__ = ["assembly", "compiled"]
+
+if hasattr(binding, "ffi"):  # numba's compilations in other threads
+    held_across_forks(binding.ffi.lib._lock._lock)
 
 FASTCALL = 0x80  # METH_FASTCALL
 #: functions of CPython that are called, with the types of their results and arguments
@@ -54,9 +57,6 @@ MESSAGES = {
 }
 
 
-LOCK = Lock()
-
-
 class Method(ctypes.Structure):
     """CPython's PyMethodDef."""
 
@@ -82,7 +82,7 @@ def compiled(module, text: str, name: str, kinds: list):
     constants = {i: kind for i, kind in enumerate(kinds) if issubclass(type(kind), np.ndarray)}
     contents = [(i, hashlib.sha256(array.tobytes()).hexdigest()) for i, array in constants.items()]
     digest = hashlib.sha256(f"{text}{name}{told}{contents}".encode()).hexdigest()[:24]
-    with LOCK:
+    with COMPILER:
         if digest not in made:
             _, holder = engine()
             for i, array in constants.items():
@@ -119,7 +119,8 @@ def type_of(kind):
 
 def assembly(module, text: str, name: str, kinds: list) -> str:
     """Return the assembly of what `compiled` makes."""
-    return engine()[0].emit_assembly(optimised(with_entry(module, text, name, list(map(type_of, kinds)), "0")))
+    with COMPILER:
+        return engine()[0].emit_assembly(optimised(with_entry(module, text, name, list(map(type_of, kinds)), "0")))
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..forks import COMPILER
 from .again import again
 from .cache import load, seal
 from .emit_numba import Source, emit
@@ -299,24 +300,14 @@ def driven(module, name, parts, run) -> Callable:
 
 def compiled(module, source, name, kinds):
     """Return a function of an emitted module, compiled for parameters of these kinds: translated, or by numba where that goes not."""
-    from .llvm import Untranslatable
-    from .machine import compiled
+    with COMPILER:
+        from .llvm import Untranslatable
+        from .machine import compiled
 
-    try:
-        return compiled(module, source, name, kinds)
-    except Untranslatable:
-        pass
-    from numba import types
-
-    def type_of(kind):
-        kind = (kind.shape, kind.dtype) if issubclass(type(kind), np.ndarray) else kind
-        dtype = np.dtype(kind[1] if isinstance(kind, tuple) else kind)
-        scalar = types.boolean if dtype.kind == "b" else getattr(types, dtype.name)
-        return types.Array(scalar, len(kind[0]), "C") if isinstance(kind, tuple) else scalar
-
-    function = getattr(module, name)
-    function.compile(tuple(map(type_of, kinds)))
-    run = next(iter(function.overloads.values())).entry_point
+        try:
+            return compiled(module, source, name, kinds)
+        except Untranslatable:
+            run = compiled_by_numba(getattr(module, name), kinds)
     constants = {i: kind for i, kind in enumerate(kinds) if issubclass(type(kind), np.ndarray)}
     if not constants:
         return run
@@ -326,6 +317,20 @@ def compiled(module, source, name, kinds):
         return run(*(constants[i] if i in constants else next(rest) for i in range(len(kinds))))
 
     return with_constants
+
+
+def compiled_by_numba(function, kinds):
+    """Return the entry of a function that numba compiles for parameters of these kinds."""
+    from numba import types
+
+    def type_of(kind):
+        kind = (kind.shape, kind.dtype) if issubclass(type(kind), np.ndarray) else kind
+        dtype = np.dtype(kind[1] if isinstance(kind, tuple) else kind)
+        scalar = types.boolean if dtype.kind == "b" else getattr(types, dtype.name)
+        return types.Array(scalar, len(kind[0]), "C") if isinstance(kind, tuple) else scalar
+
+    function.compile(tuple(map(type_of, kinds)))
+    return next(iter(function.overloads.values())).entry_point
 
 
 def compile_numba(program: Program, threads: int | None = None) -> Native:

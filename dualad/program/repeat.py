@@ -8,11 +8,10 @@ row of each stacked array, what is the same in all turns; and its outs, which ar
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from ..dispatch import highest
+from ..forks import cached_property
 from ..rules.indexing import getitem
 from .emit_python import compile_python
 from .program import Operation, Program, Value, key_of, map_values

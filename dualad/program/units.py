@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..forks import cached_property
 from ..rules.calling import public_name
 from .emit_numba import HEADER, Function, emit
 from .forms import Buffer, Fill, Made, Node, Repeat, Unliftable

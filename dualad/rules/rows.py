@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from functools import partial as bind
 from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from ..forks import cached_property
 from .calling import dtype_position, missing_rule, out_position, positional_count, public_name, required_count
 from .cotangents import FLOAT, Abstract, is_number, like_primal, unbroadcast
 from .names import ABSENT, Absent

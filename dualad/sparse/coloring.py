@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..callers import trim
+from ..forks import cached_property
 from .greedy import ORDERS, columns_colored, star_colored
 from .sets import scipy_sparse
 

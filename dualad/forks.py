@@ -1,0 +1,96 @@
+"""The locks of both packages, and forks: in a child the other threads are gone, so what they had locked would stay locked.
+
+A lock under which only code of these packages runs is held across a fork: the child finds nothing half done. A lock under which a user's
+code runs, for as long as that takes, is made anew in the child.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import cached_property as standard
+from threading import RLock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+__all__ = ["COMPILER", "cached_property", "held_across_forks", "in_child", "renewed_in_child"]
+
+HELD: list[Any] = []  # across a fork
+TAKEN: list[Any] = []  # those of them that the process that forks has taken
+RENEWED: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+IN_CHILD: list[Callable[[], None]] = []
+
+
+def held_across_forks(lock=None):
+    """Return a lock, a new one unless it is given, that no other thread has when the process forks."""
+    HELD.append(RLock() if lock is None else lock)
+    return HELD[-1]
+
+
+#: of all that compiles, imports what compiles, or calls LLVM
+COMPILER = held_across_forks()
+
+
+def renewed_in_child(owner, name="lock"):
+    """Give an object a lock under a name, and another one in a child."""
+    setattr(owner, name, RLock())
+    RENEWED[owner] = name
+
+
+def in_child(function):
+    """Have a function called in a child, while the locks are held."""
+    IN_CHILD.append(function)
+
+
+def take():
+    """Take all locks, waiting for one only while no other is held: their order is anybody's."""
+    waited = HELD[0] if HELD else None
+    while waited is not None:
+        waited.acquire()
+        taken, refused = [waited], None
+        for lock in HELD:
+            if lock is not waited:
+                if not lock.acquire(blocking=False):
+                    refused = lock
+                    break
+                taken.append(lock)
+        if refused is None:
+            TAKEN.extend(taken)
+        else:
+            for lock in taken:
+                lock.release()
+        waited = refused
+
+
+def give():
+    while TAKEN:
+        TAKEN.pop().release()
+
+
+def begin():
+    """Make a child usable: it has this thread alone."""
+    for owner, name in list(RENEWED.items()):
+        setattr(owner, name, RLock())
+    for function in IN_CHILD:
+        function()
+    give()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=take, after_in_parent=give, after_in_child=begin)
+
+
+class UnlockedProperty(standard):
+    """A `functools.cached_property` without the lock of Python 3.11, which all instances share: threads may compute it twice."""
+
+    def __get__(self, instance, owner=None):
+        if instance is None:
+            return self
+        values = vars(instance)
+        if self.attrname not in values:
+            values[self.attrname] = self.func(instance)
+        return values[self.attrname]
+
+
+cached_property = standard if sys.version_info >= (3, 12) else UnlockedProperty
