@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import optree
 
-from dualad.forks import renewed_in_child
+from dualad.forks import lock_of
 from dualad.traced import Traced
 
 from .checks import whole_number
@@ -120,7 +120,7 @@ class Fit(Storage):
         self._token = described(token, "Fit: the token")
         self._under_way: ContextVar[Path | None] = ContextVar("evaluation", default=None)
         self._folders: list[Path] = []  # of the evaluations under way
-        renewed_in_child(self, "_removing")
+        self.lock = None
         self._compared = False
         self._synced = -inf
 
@@ -259,7 +259,7 @@ class Fit(Storage):
         sync = monotonic() - self._synced >= self.every
         write_leaves(self.path / f"{key}.result", 0, [shape, *leaves], sync=sync, label=key)
         self._synced = monotonic() if sync else self._synced
-        with self._removing:
+        with lock_of(self):
             shutil.rmtree(self.path / f"{key}.evaluation", ignore_errors=True)
             self._prune()
 

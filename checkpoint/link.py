@@ -9,7 +9,7 @@ import optree
 
 from dualad.dispatch import highest
 from dualad.dual import Dual, make_dual
-from dualad.forks import renewed_in_child
+from dualad.forks import lock_of
 from dualad.levels import Level
 from dualad.measured import measured
 from dualad.program.jit import Jit
@@ -113,7 +113,7 @@ class Link(Entry):
         self.out_cotangents, self.rows = [], []
         self.before = self.last = Snapshot(-1, ())  # the state that was met last, and x_N
         self.aliases = Aliases(links.path)
-        renewed_in_child(self)  # the lock: a sweep uses up its states: two threads cannot pull at once
+        self.lock = None  # a sweep uses up its states: two threads cannot pull at once
 
     def advance(self, k, x):
         """Evaluate step k on values one level down."""
@@ -361,7 +361,7 @@ class Link(Entry):
 
     def pull(self, k, g, adjoints):
         """Run the reverse sweep, for the cotangents `g` of the final state's leaves and of the outs."""
-        with self.lock:
+        with lock_of(self):
             shares = self.shares(g)
         for node, share in shares:
             if node is not None and share is not None:

@@ -12,7 +12,7 @@ import numpy as np
 import optree
 
 from .callers import trim
-from .forks import held_across_forks, renewed_in_child
+from .forks import held_across_forks, lock_of
 from .hints import Rest, Result
 
 __all__ = ["Cached"]
@@ -71,7 +71,7 @@ class Cached(Generic[Rest, Result]):
         if given is None:
             return self.pair(*args, **kwargs)[start:stop]
         point = self.point(given)
-        with point.lock:
+        with lock_of(point):
             if point.results is None:
                 point.results = self.pair(*args, **kwargs)
             return tuple(optree.tree_map(own, part) for part in point.results[start:stop])
@@ -94,8 +94,7 @@ class Point:
     """The arguments of one evaluation and its results, None until one thread has made them."""
 
     def __init__(self, given):
-        self.given, self.results = given, None
-        renewed_in_child(self)
+        self.given, self.results, self.lock = given, None, None
 
 
 NAMES = bool, str, bytes, int, float, complex, type(None)

@@ -12,13 +12,12 @@ from collections.abc import Callable
 from functools import cached_property as standard
 from threading import RLock
 from typing import Any
-from weakref import WeakKeyDictionary
 
-__all__ = ["COMPILER", "cached_property", "held_across_forks", "in_child", "renewed_in_child"]
+__all__ = ["COMPILER", "cached_property", "held_across_forks", "in_child", "lock_of"]
 
 HELD: list[Any] = []  # across a fork
 TAKEN: list[Any] = []  # those of them that the process that forks has taken
-RENEWED: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+generation = 0  # of forks
 IN_CHILD: list[Callable[[], None]] = []
 
 
@@ -30,12 +29,16 @@ def held_across_forks(lock=None):
 
 #: of all that compiles, imports what compiles, or calls LLVM
 COMPILER = held_across_forks()
+MAKING = held_across_forks()
 
 
-def renewed_in_child(owner, name="lock"):
-    """Give an object a lock under a name, and another one in a child."""
-    setattr(owner, name, RLock())
-    RENEWED[owner] = name
+def lock_of(owner):
+    """Return the lock of an object, for which it has an attribute `lock`, None at first; in a child it is another one."""
+    if owner.lock is None or owner.lock[0] != generation:
+        with MAKING:
+            if owner.lock is None or owner.lock[0] != generation:
+                owner.lock = generation, RLock()
+    return owner.lock[1]
 
 
 def in_child(function):
@@ -70,8 +73,8 @@ def give():
 
 def begin():
     """Make a child usable: it has this thread alone."""
-    for owner, name in list(RENEWED.items()):
-        setattr(owner, name, RLock())
+    global generation
+    generation += 1
     for function in IN_CHILD:
         function()
     give()

@@ -15,12 +15,11 @@ from contextvars import copy_context
 import numpy as np
 
 from .callers import explain
-from .forks import held_across_forks, renewed_in_child
+from .forks import lock_of
 
 __all__ = ["Handle", "Level", "Owner", "View", "errors_as_in", "is_view_of", "locate", "new", "root", "shared_view", "version_of"]
 
 new = object.__new__
-MAKING = held_across_forks()
 
 
 class Level:
@@ -34,7 +33,7 @@ class Level:
         floats either way, so this tells what they stand for.
     """
 
-    __slots__ = ("__weakref__", "alive", "context", "directions", "id", "lock", "nan_safe", "objects", "plain", "refusal", "weak")
+    __slots__ = ("alive", "context", "directions", "id", "lock", "nan_safe", "objects", "plain", "refusal", "weak")
     abstract = False  # its values are symbols, which stand for what is known only later
     watched = False  # `explain_nan` looks at every result
     ids = itertools.count(1)
@@ -69,11 +68,7 @@ class Level:
     @property
     def writing(self):
         """The lock for writes, of one thread at a time because the first one copies; made when it is needed."""
-        if self.lock is None:
-            with MAKING:
-                if self.lock is None:
-                    renewed_in_child(self)
-        return self.lock
+        return lock_of(self)
 
     def check(self):
         """Raise if the derivative call that made this level is over."""

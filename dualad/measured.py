@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from threading import get_ident
 
-from .forks import in_child, renewed_in_child
+from .forks import in_child, lock_of
 
 __all__ = ["measured"]
 
@@ -14,8 +14,7 @@ class Tracing:
     """One measurement at a time: the thread that has begun to trace for it."""
 
     def __init__(self):
-        self.thread = None
-        renewed_in_child(self)
+        self.thread = self.lock = None
 
     def stop(self):
         self.thread = None
@@ -36,7 +35,7 @@ def measured(compute, *args):
 
     Code runs slower meanwhile. What other threads allocate counts too; what compiled code allocates for itself does not.
     """
-    with TRACING.lock:
+    with lock_of(TRACING):
         ours = not tracemalloc.is_tracing()
         if ours:
             TRACING.thread = get_ident()
