@@ -54,3 +54,12 @@ def test_pictures_in_space_and_time_are_of_today(name, monkeypatch):
 
 def test_the_version_to_cite_is_that_of_the_package():
     assert f"version: {dualad.__version__}\n" in (DOCS / "CITATION.cff").read_text()
+
+
+def test_every_example_is_in_the_site():
+    page = (DOCS / "pages" / "examples.md").read_text()
+    assert set(re.findall(r'--8<-- "examples/(\w+)\.py"', page)) == {path.stem for path in (DOCS.parent / "examples").glob("*.py")}
+
+
+def test_readme_is_a_page():
+    assert len((DOCS.parent / "README.md").read_text().split()) <= 1300

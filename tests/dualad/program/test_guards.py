@@ -295,4 +295,4 @@ def test_of_very_long_containers_the_length_is_watched(mapped):
     longer[3] = 3.0
     g.cache_clear()
     assert g(1.0) == LONGEST + 5.0
-    assert LONGEST == 5000, "which docs/pages/compiling.md, README.md and `jit` name"
+    assert LONGEST == 5000, "which docs/pages/compiling.md and `jit` name"
