@@ -57,7 +57,7 @@ def flattening(example, structure):
         return leaves if found == structure else None
 
     if structure == optree.tree_structure(0.0):
-        return (lambda tree: [tree] if isinstance(tree, LEAF_TYPES) else flatten(tree)), lambda leaves: leaves[0]
+        return (lambda tree: [tree] if type(tree) in LEAF_TYPES else flatten(tree)), lambda leaves: leaves[0]
     if type(example) is tuple and structure == optree.tree_structure((0.0,) * len(example)):
 
         def flatten_tuple(tree):

@@ -22,6 +22,11 @@ class Batch(Traced):
     __slots__ = ()
 
     @property
+    def __class__(self):
+        """The class of one direction."""
+        return np.ndarray if self.shape else self.dtype.type
+
+    @property
     def shape(self):
         """The shape of one direction."""
         return self.primal.shape[1:]

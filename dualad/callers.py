@@ -16,6 +16,7 @@ __all__ = [
     "asking",
     "compiled",
     "explain",
+    "in_container",
     "line",
     "of_numpy",
     "operation",
@@ -36,6 +37,8 @@ PYTHON = os.path.join(sysconfig.get_path("stdlib"), "")
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 BETWEEN = {"dualad", "numpy", "python"}  # code that only hands on what somebody else asked for
+#: packages of containers, which tell by `isinstance` what they hold from what answers NumPy's functions itself, as traced values do
+CONTAINERS = {"astropy", "dask", "pandas", "pint", "sparse", "unyt", "xarray"}
 WAYS_OUT = (
     "give the call a rule of its own (dualad.primitive), differentiate the equation that it solves (dualad.implicit), write it with NumPy "
     "functions, or pass dualad.stop_gradient(x) where no derivative is needed"
@@ -73,6 +76,11 @@ def asking(frame):
     while frame is not None and owner_of(frame) in BETWEEN:
         frame = frame.f_back
     return frame
+
+
+def in_container(frame):
+    """Return whether a frame is in a package of containers, or in NumPy's of matrices and masked arrays."""
+    return owner_of(frame) in CONTAINERS or frame.f_globals.get("__name__", "").startswith(("numpy.matrixlib", "numpy.ma"))
 
 
 def users(frame):

@@ -12,6 +12,7 @@ import sys
 
 import numpy as np
 
+from .callers import in_container
 from .conversions import another_goes_first, as_objects, lift_of, lost
 from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, masked_call, packed, primal, strengthen
 from .flat import Flat
@@ -26,6 +27,7 @@ __all__ = ["GETITEM", "Traced", "example_of", "lift", "shows", "writable"]
 
 GETITEM = ROWS[getitem]
 PLAIN = {float, int, bool, complex, np.ndarray, np.float64}
+VALUES = np.ndarray | np.generic | int | float | complex
 become = object.__dict__["__class__"].__set__  # changes the type of a handle, whose `__class__` is that of its value
 
 
@@ -193,6 +195,22 @@ class Traced(Handle):
         return self.primal
 
     # --- attributes -------------------------------------------------------------------------------------------------------
+
+    @property
+    def __class__(self):
+        """The class of the value, so that ``isinstance`` answers as for the value itself; ``type(x)`` is that of the interpreter."""
+        if in_container(sys._getframe(1)):
+            return type(self)
+        value = self
+        while isinstance(value, Traced):
+            level, value = value.level, value.payload if value.level.abstract else value.primal
+        kind = type(value)
+        if kind is float and not (level.weak or level.abstract):  # such levels keep float64 scalars as Python's
+            return np.float64
+        return kind if issubclass(kind, VALUES) else type(self)
+
+    def __dir__(self):
+        return dir(type(self))
 
     @property
     def shape(self):

@@ -13,7 +13,7 @@ FILES = sorted(path for package in ("dualad", "checkpoint") for path in (ROOT / 
 #: classes that `isinstance` answers for traced values as for their values
 OF_NUMBERS = {
     "ndarray", "float", "complex", "int", "generic", "number", "inexact", "integer", "floating", "complexfloating", "float64", "bool_",
-    "bool", "Number", "NUMBERS", "PLAIN",
+    "bool", "Number", "NUMBERS", "PLAIN", "LEAF_TYPES",
 }  # fmt: skip
 OF_OURS = {"translate.py"}  # has a class Number of its own, of machine code
 
