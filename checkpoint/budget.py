@@ -33,7 +33,8 @@ def planned(link, steps, memory, storage):
     That is `beside`, a few states, and what a trial of step 0 and of its pull took at most. What one that resumes
     holds is estimated, so that another process has the same plan.
     """
-    budget, (taken, outs) = parse_bytes(memory, "chain", "memory"), link.tried_bytes(storage is not None and storage.durable)
+    budget = parse_bytes(memory, "chain", "memory")
+    taken, outs = link.tried_bytes(storage is not None and storage.durable) if steps != 0 else (0, 0)
     states = link.state
     size = total(states)
     if size <= SMALL:  # otherwise what is around the data does not count

@@ -173,3 +173,17 @@ def test_a_plan_that_another_process_is_to_find_is_not_measured(tmp_path, monkey
             schedules.append(stats.schedule)
         monkeypatch.setattr(link, "measured", measured)
     assert len(set(schedules[::2])) > 1 and len(set(schedules[1::2])) == 1
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_inputs_of_no_rows_under_a_budget(compiled):
+    """There is no step 0 to be tried."""
+    step = lambda k, x, u: x * u
+    step = dualad.jit(step) if compiled else step
+    x, slopes = np.array([2.0, 3.0]), []
+    for rows in (np.zeros((0, 2)), np.ones((2, 2))):
+        loss = lambda x, rows: np.sum(chain(step, x, inputs=rows, memory="1 MB") ** 2)
+        slopes.append(grad(loss, argnums=(0, 1))(x, rows))
+    np.testing.assert_array_equal(slopes[0][0], 2.0 * x)
+    np.testing.assert_array_equal(slopes[1][0], 2.0 * x)
+    assert slopes[0][1].shape == (0, 2)
