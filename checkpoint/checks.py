@@ -4,26 +4,9 @@ import math
 from collections.abc import Callable
 from inspect import signature
 
-from dualad.checks import whole_number
+from dualad.checks import flag, whole_number
 
 __all__ = ["check_until", "flag", "refused", "truth", "whole_number"]
-
-
-def flag(value: object, *, where: str, argument: str) -> bool:
-    """Return `value` as a bool, or raise: a text or a number in the place of a flag is a slip (``resume="no"``).
-
-    Examples
-    --------
-    >>> flag(True, where="chain", argument="check")
-    True
-    >>> flag("no", where="chain", argument="check")
-    Traceback (most recent call last):
-    ...
-    TypeError: chain: check must be True or False, got 'no'
-    """
-    if type(value) is bool or type(value).__name__ == "bool":
-        return bool(value)
-    raise TypeError(f"{where}: {argument} must be True or False, got {value!r}")
 
 
 def check_until(until: Callable[..., object], where: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from dualad.callers import trim
 from dualad.executors import Crew, check_executor
 from dualad.progress import Bar
-from dualad.seeding import check_function
+from dualad.seeding import check_flags, check_function
 
 from .grad import value_and_grad
 
@@ -75,7 +75,7 @@ def map_gradients(
     MemberError
         Where a member fails. The others are computed all the same; the error names the members, and holds all results.
     TypeError
-        Where the executor is none, or cannot pickle f.
+        Where `xs` is no sequence, or the executor is none, or cannot pickle f.
 
     Examples
     --------
@@ -85,7 +85,12 @@ def map_gradients(
     """
     try:
         check_function(f, "map_gradients")
+        check_flags("map_gradients", nan_safe=nan_safe)
         check_executor(executor, "map_gradients")
+        if not isinstance(xs, Iterable) or isinstance(xs, dict | str) or (hasattr(xs, "ndim") and not xs.ndim):
+            raise TypeError(
+                f"map_gradients: xs is {type(xs).__name__} {xs!r}: give the members, a list of what f takes as its first argument"
+            )
         members = list(xs)
         with Bar(progress, "map_gradients", "member") as bar:
             bar.start(len(members))

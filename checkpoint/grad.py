@@ -10,11 +10,21 @@ import optree
 from numpy.typing import NDArray
 
 from dualad.callers import trim
-from dualad.hints import Argnums, Array, Aux, Chunk, Element, Number, Rest, Result, X
+from dualad.hints import Argnums, Array, Aux, Chunk, Decorator, Element, Jacobian, Rest, Result, X
 from dualad.jacobian import jacobian as forward_jacobian
 from dualad.jacobian import refuse_verify
 from dualad.push import along
-from dualad.seeding import check_chunk, check_function, check_holomorphic, chosen, unflatten_arguments, with_arguments, without_aux
+from dualad.seeding import (
+    check_chunk,
+    check_flags,
+    check_function,
+    check_holomorphic,
+    chosen,
+    curried,
+    unflatten_arguments,
+    with_arguments,
+    without_aux,
+)
 from dualad.sparse.structural import from_structure
 
 from .compressed import recorded_operator, sparse_jacobian
@@ -71,6 +81,8 @@ def vjp(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: b
     """
     try:
         check_function(f, "vjp")
+        if nan_safe or has_aux:
+            check_flags("vjp", nan_safe=nan_safe, has_aux=has_aux)
         recording = Recording(f, primals, "vjp", nan_safe, has_aux)
     except Exception as error:
         trim(error)
@@ -87,6 +99,8 @@ def vjp(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: b
 
 
 @overload
+def grad(f: None = None, argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Decorator: ...
+@overload
 def grad(
     f: Callable[Concatenate[X, Rest], tuple[Any, Aux]], argnums: Literal[0] = 0, *, nan_safe: bool = False, has_aux: Literal[True]
 ) -> Callable[Concatenate[X, Rest], tuple[X, Aux]]: ...
@@ -100,12 +114,14 @@ def grad(
 ) -> Callable[..., tuple[Any, ...]]: ...
 @overload
 def grad(f: Callable[..., Any], argnums: Argnums, *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., Any]: ...
+@curried
 def grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes the gradient of `f`, a function that returns one number, in reverse mode.
 
     Parameters
     ----------
     f : function that returns one number (shape ()); its arguments are numbers, arrays or pytrees of them.
+        Without it `grad` returns a decorator: ``@grad(argnums=1)``.
     argnums : position of the argument to differentiate, or a tuple of positions.
     nan_safe : see `vjp`.
     has_aux : `f` returns ``(result, aux)``; the gradient function returns ``(gradient, aux)``.
@@ -130,6 +146,8 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False,
 
 
 @overload
+def value_and_grad(f: None = None, argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Decorator: ...
+@overload
 def value_and_grad(
     f: Callable[Concatenate[X, Rest], Result], argnums: Literal[0] = 0, *, nan_safe: bool = False, has_aux: bool = False
 ) -> Callable[Concatenate[X, Rest], tuple[Result, X]]: ...
@@ -141,12 +159,14 @@ def value_and_grad(
 def value_and_grad(
     f: Callable[..., Result], argnums: int, *, nan_safe: bool = False, has_aux: bool = False
 ) -> Callable[..., tuple[Result, Any]]: ...
+@curried
 def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes ``(f(x), gradient)`` in reverse mode.
 
     Parameters
     ----------
     f : function that returns one number (shape ()); its arguments are numbers, arrays or pytrees of them.
+        Without it `value_and_grad` returns a decorator: ``@value_and_grad(argnums=1)``.
     argnums : position of the argument to differentiate, or a tuple of positions.
     nan_safe : see `vjp`.
     has_aux : `f` returns ``(result, aux)``; the function returns ``((result, aux), gradient)``.
@@ -167,7 +187,6 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: boo
     >>> value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
     (np.float64(10.0), array([2., 6.]))
     """
-    check_function(f, "value_and_grad")
 
     @wraps(f)
     def differentiated(*args, **kwargs):
@@ -183,19 +202,19 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: boo
 
 @overload
 def jacobian(
-    f: Callable[Concatenate[Array, Rest], NDArray[Element]],
-    argnums: Literal[0] = 0,
+    f: None = None,
+    argnums: Argnums = 0,
     chunk: Chunk = None,
     *,
-    sparsity: None = None,
-    verify: Literal[False] = False,
+    sparsity: Any = None,
+    verify: bool = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
-    has_aux: Literal[False] = False,
-) -> Callable[Concatenate[Array, Rest], NDArray[Element]]: ...
+    has_aux: bool = False,
+) -> Decorator: ...
 @overload
 def jacobian(
-    f: Callable[Concatenate[NDArray[Element], Rest], Number],
+    f: Callable[Concatenate[X, Rest], Result],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
@@ -204,19 +223,7 @@ def jacobian(
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[False] = False,
-) -> Callable[Concatenate[NDArray[Element], Rest], NDArray[Element]]: ...
-@overload
-def jacobian(
-    f: Callable[Concatenate[float, Rest], NDArray[Element]],
-    argnums: Literal[0] = 0,
-    chunk: Chunk = None,
-    *,
-    sparsity: None = None,
-    verify: Literal[False] = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: Literal[False] = False,
-) -> Callable[Concatenate[float, Rest], NDArray[Element]]: ...
+) -> Jacobian[X, Rest, Result]: ...
 @overload
 def jacobian(
     f: Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]],
@@ -232,7 +239,7 @@ def jacobian(
 @overload
 def jacobian(
     f: Callable[..., Any],
-    argnums: Argnums = 0,
+    argnums: Argnums,
     chunk: Chunk = None,
     *,
     sparsity: Any = None,
@@ -241,6 +248,31 @@ def jacobian(
     nan_safe: bool = False,
     has_aux: bool = False,
 ) -> Any: ...
+@overload
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+@overload
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool,
+) -> Any: ...
+@curried
 def jacobian(
     f: Callable[..., Any],
     argnums: Argnums = 0,
@@ -257,6 +289,7 @@ def jacobian(
     Parameters
     ----------
     f : function of numbers, arrays or pytrees of them; it returns one too.
+        Without it `jacobian` returns a decorator: ``@jacobian(argnums=1)``.
     argnums : position of the argument to differentiate, or a tuple of positions.
     chunk : how many rows (cotangents) to pull back at once; by default as many as stay in the cache.
     sparsity : the Jacobian is sparse: "auto", a pattern or a colouring (`dualad.coloring`), as for `dualad.jacobian`. A pattern is
@@ -290,7 +323,6 @@ def jacobian(
     [[1. 1. 1.]
      [0. 0. 6.]]
     """
-    check_function(f, "jacobian")
     check_chunk(chunk, "jacobian")
     refuse_verify(sparsity, verify, "jacobian")
     g = without_aux(f, has_aux, "jacobian")
@@ -342,6 +374,8 @@ def linearize(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_
     """
     try:
         check_function(f, "linearize")
+        if nan_safe or has_aux:
+            check_flags("linearize", nan_safe=nan_safe, has_aux=has_aux)
         recording = Recording(f, primals, "linearize", nan_safe, has_aux)
         recording.release()
     except Exception as error:
@@ -389,6 +423,8 @@ def hvp(f: Callable[[Any], Any], x: Any, v: Any, *, nan_safe: bool = False, has_
     array([10.,  6.])
     """
     try:
+        check_function(f, "hvp")
+        check_flags("hvp", nan_safe=nan_safe, has_aux=has_aux)
         _, *pushed = along(gradient_for(f, 0, "hvp", nan_safe, has_aux), (x,), (v,), nan_safe, has_aux, "hvp", ("x", "v"))
     except Exception as error:
         trim(error)
@@ -401,7 +437,6 @@ def hvp(f: Callable[[Any], Any], x: Any, v: Any, *, nan_safe: bool = False, has_
 
 def gradient_for(f, argnums, where, nan_safe, has_aux=False):
     """Return what `grad` does, in which errors name the verb `where`."""
-    check_function(f, where)
 
     @wraps(f)
     def differentiated(*args, **kwargs):

@@ -8,15 +8,26 @@ from typing import Any, Concatenate, Literal, overload
 from numpy.typing import NDArray
 
 from dualad.hessian import sparse_hessian
-from dualad.hints import Argnums, Aux, Chunk, Element, Rest
+from dualad.hints import Argnums, Aux, Chunk, Decorator, Element, Rest
 from dualad.jacobian import jacobian_for, refuse_verify
-from dualad.seeding import check_chunk
+from dualad.seeding import check_chunk, curried
 
 from .grad import gradient_for
 
 __all__ = ["hessian"]
 
 
+@overload
+def hessian(
+    f: None = None,
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any = None,
+    verify: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Decorator: ...
 @overload
 def hessian(
     f: Callable[Concatenate[NDArray[Element], Rest], Any],
@@ -50,6 +61,7 @@ def hessian(
     nan_safe: bool = False,
     has_aux: bool = False,
 ) -> Any: ...
+@curried
 def hessian(
     f: Callable[..., Any],
     argnums: Argnums = 0,
@@ -65,6 +77,7 @@ def hessian(
     Parameters
     ----------
     f : function that returns one number (shape ()).
+        Without it `hessian` returns a decorator: ``@hessian(argnums=1)``.
     argnums : position of the argument to differentiate twice, or a tuple of positions (all blocks are returned).
     chunk : how many columns to compute at once, see `dualad.jacobian`.
     sparsity : the Hessian is sparse: "auto", a pattern (``dualad.sparsity(f, x, order=2)``) or a colouring

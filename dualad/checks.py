@@ -1,8 +1,8 @@
-"""The check that every floor of both packages needs: of whole numbers."""
+"""The checks that every floor of both packages needs: of whole numbers and flags."""
 
 from operator import index
 
-__all__ = ["whole_number"]
+__all__ = ["flag", "whole_number"]
 
 
 def whole_number(value: object, *, where: str, argument: str, least: int, hint: str) -> int:
@@ -52,3 +52,20 @@ def whole_number(value: object, *, where: str, argument: str, least: int, hint: 
     if number < least:
         raise ValueError(f"{where}: {argument} must be at least {least}, got {number}; {hint}")
     return number
+
+
+def flag(value: object, *, where: str, argument: str) -> bool:
+    """Return `value` as a bool, or raise: a text or a number in the place of a flag is a slip (``resume="no"``).
+
+    Examples
+    --------
+    >>> flag(True, where="chain", argument="check")
+    True
+    >>> flag("no", where="chain", argument="check")
+    Traceback (most recent call last):
+    ...
+    TypeError: chain: check must be True or False, got 'no'
+    """
+    if type(value) is bool or type(value).__name__ == "bool":
+        return bool(value)
+    raise TypeError(f"{where}: {argument} must be True or False, got {value!r}")

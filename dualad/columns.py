@@ -15,7 +15,7 @@ from .dispatch import dtype_of
 from .executors import Crew, check_executor
 from .hints import Chunk
 from .progress import Bar
-from .seeding import check_chunk, check_function, check_holomorphic, shape_of
+from .seeding import check_chunk, check_flags, check_function, check_holomorphic, shape_of
 from .streaming import Budget, Unchanged, chunks, make_writer
 
 __all__ = ["Columns", "jacobian_columns", "streamed"]
@@ -124,6 +124,7 @@ class Columns:
 
     def __init__(self, f, x, chunk, memory, executor, holomorphic, nan_safe):
         check_function(f, self.where)
+        check_flags(self.where, holomorphic=holomorphic, nan_safe=nan_safe)
         check_chunk(chunk, self.where)
         check_executor(executor, self.where)
         self.f, self.x, self.chunk, self.executor, self.nan_safe = f, x, chunk, executor, nan_safe

@@ -9,10 +9,12 @@ from typing import Any, Concatenate, Literal, overload
 import numpy as np
 
 from .callers import trim
-from .hints import Aux, Rest, Result
+from .hints import Aux, Decorator, Rest, Result
 from .push import along
 from .seeding import (
+    check_flags,
     check_function,
+    curried,
     shape_of,
 )
 
@@ -71,6 +73,8 @@ def jvp(
     One tangent costs at most about 2.5 evaluations of `f` (Griewank & Walther 2008, section 3.2).
     """
     check_function(f, "jvp")
+    if nan_safe or has_aux:
+        check_flags("jvp", nan_safe=nan_safe, has_aux=has_aux)
     try:
         if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
             raise TypeError(
@@ -85,6 +89,13 @@ def jvp(
         raise
 
 
+@overload
+def derivative(f: None = None, order: int = 1, *, nan_safe: bool = False) -> Decorator: ...
+@overload
+def derivative(
+    f: Callable[Concatenate[Any, Rest], Result], order: int = 1, *, nan_safe: bool = False
+) -> Callable[Concatenate[Any, Rest], Result]: ...
+@curried
 def derivative(
     f: Callable[Concatenate[Any, Rest], Result], order: int = 1, *, nan_safe: bool = False
 ) -> Callable[Concatenate[Any, Rest], Result]:
@@ -93,6 +104,7 @@ def derivative(
     Parameters
     ----------
     f : function of a number x (and further arguments, which are passed through); returns a pytree of numbers and arrays.
+        Without it `derivative` returns a decorator: ``@derivative(nan_safe=True)``.
     order : the order n of the derivative, a non-negative integer; order 0 is f itself.
     nan_safe : see `jvp`.
 
@@ -113,7 +125,6 @@ def derivative(
     >>> derivative(lambda x: x**3)(2.0), derivative(lambda x: x**3, order=2)(2.0)
     (12.0, 12.0)
     """
-    check_function(f, "derivative")
     if not issubclass(type(order), int | np.integer) or type(order) is bool or order < 0:
         raise ValueError(f"derivative: order is {order!r}: give a non-negative integer")
 
@@ -133,6 +144,8 @@ def derivative(
 
 
 @overload
+def value_and_derivative(f: None = None, *, nan_safe: bool = False, has_aux: bool = False) -> Decorator: ...
+@overload
 def value_and_derivative(
     f: Callable[Concatenate[Any, Rest], Result], *, nan_safe: bool = False, has_aux: Literal[False] = False
 ) -> Callable[Concatenate[Any, Rest], tuple[Result, Result]]: ...
@@ -140,12 +153,14 @@ def value_and_derivative(
 def value_and_derivative(
     f: Callable[Concatenate[Any, Rest], tuple[Result, Aux]], *, nan_safe: bool = False, has_aux: Literal[True]
 ) -> Callable[Concatenate[Any, Rest], tuple[Result, Result, Aux]]: ...
+@curried
 def value_and_derivative(f: Callable[..., Any], *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., tuple[Any, ...]]:
     """Return a function that computes ``(f(x), f'(x))`` in one evaluation, for a function of one number.
 
     Parameters
     ----------
     f : function of a number x (and further arguments, which are passed through); returns a pytree of numbers and arrays.
+        Without it `value_and_derivative` returns a decorator: ``@value_and_derivative(nan_safe=True)``.
     nan_safe, has_aux : see `jvp`.
 
     Returns
@@ -164,7 +179,6 @@ def value_and_derivative(f: Callable[..., Any], *, nan_safe: bool = False, has_a
     >>> value_and_derivative(lambda x: x**3)(2.0)
     (8.0, 12.0)
     """
-    check_function(f, "value_and_derivative")
 
     @wraps(f)
     def differentiated(x, *args, **kwargs):

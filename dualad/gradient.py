@@ -10,10 +10,10 @@ import optree
 
 from .callers import trim
 from .dispatch import dtype_of
-from .hints import Argnums, Aux, Chunk, Rest, Result, X
+from .hints import Argnums, Aux, Chunk, Decorator, Rest, Result, X
 from .jacobian import paired
 from .rules.cotangents import like_primal
-from .seeding import check_function, chosen, shape_of, take_aux
+from .seeding import chosen, curried, shape_of, take_aux
 from .traced import Traced
 
 __all__ = ["gradient", "value_and_gradient"]
@@ -22,6 +22,8 @@ __all__ = ["gradient", "value_and_gradient"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
+@overload
+def gradient(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False) -> Decorator: ...
 @overload
 def gradient(
     f: Callable[Concatenate[X, Rest], tuple[Any, Aux]],
@@ -48,6 +50,7 @@ def gradient(
 def gradient(
     f: Callable[..., Any], argnums: Argnums, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
 ) -> Callable[..., Any]: ...
+@curried
 def gradient(
     f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -58,6 +61,7 @@ def gradient(
     Parameters
     ----------
     f : function that returns one number (shape ()); its arguments are numbers, arrays or pytrees of them.
+        Without it `gradient` returns a decorator: ``@gradient(argnums=1)``.
     argnums, chunk, nan_safe, has_aux : see `jacobian`.
 
     Returns
@@ -81,6 +85,10 @@ def gradient(
 
 @overload
 def value_and_gradient(
+    f: None = None, argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+) -> Decorator: ...
+@overload
+def value_and_gradient(
     f: Callable[Concatenate[X, Rest], Result],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
@@ -96,6 +104,7 @@ def value_and_gradient(
 def value_and_gradient(
     f: Callable[..., Result], argnums: int, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
 ) -> Callable[..., tuple[Result, Any]]: ...
+@curried
 def value_and_gradient(
     f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -104,6 +113,7 @@ def value_and_gradient(
     Parameters
     ----------
     f : function that returns one number (shape ()); its arguments are numbers, arrays or pytrees of them.
+        Without it `value_and_gradient` returns a decorator: ``@value_and_gradient(argnums=1)``.
     argnums, chunk, nan_safe : see `jacobian`.
     has_aux : `f` returns ``(result, aux)``; the function returns ``((result, aux), gradient)``.
 
@@ -157,7 +167,6 @@ def gradient_for(f, argnums, chunk, nan_safe, has_aux, where):
 
 def with_value(f, argnums, chunk, nan_safe, has_aux, where):
     """Return the function that computes value and gradient, in which errors name the verb `where`."""
-    check_function(f, where)
 
     def scalar(*args, **kwargs):
         out = f(*args, **kwargs)

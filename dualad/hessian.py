@@ -8,9 +8,9 @@ from typing import Any, Concatenate, Literal, overload
 from numpy.typing import NDArray
 
 from .gradient import gradient_for
-from .hints import Argnums, Aux, Chunk, Element, Rest
+from .hints import Argnums, Aux, Chunk, Decorator, Element, Rest
 from .jacobian import jacobian_for, refuse_verify
-from .seeding import check_chunk, check_function, without_aux
+from .seeding import check_chunk, curried, without_aux
 from .sparse.compressed import Colored, Compressed
 from .sparse.transposed import Transposed
 from .sparse.verbs import sparse_function
@@ -21,6 +21,17 @@ __all__ = ["hessian"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
+@overload
+def hessian(
+    f: None = None,
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any = None,
+    verify: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Decorator: ...
 @overload
 def hessian(
     f: Callable[Concatenate[NDArray[Element], Rest], Any],
@@ -54,6 +65,7 @@ def hessian(
     nan_safe: bool = False,
     has_aux: bool = False,
 ) -> Any: ...
+@curried
 def hessian(
     f: Callable[..., Any],
     argnums: Argnums = 0,
@@ -71,6 +83,7 @@ def hessian(
     Parameters
     ----------
     f : function that returns one number (shape ()).
+        Without it `hessian` returns a decorator: ``@hessian(argnums=1)``.
     argnums : position of the argument to differentiate twice, or a tuple of positions (all blocks are returned).
     chunk, nan_safe : see `jacobian`.
     sparsity : the Hessian is sparse: "auto", a pattern or a colouring, as for `jacobian`; colourings are symmetric ones
@@ -101,7 +114,6 @@ def hessian(
     if sparsity is None:
         slope = gradient_for(f, argnums, chunk, nan_safe, has_aux, "hessian")
         return jacobian_for(slope, argnums, chunk, nan_safe, "hessian", has_aux=has_aux)
-    check_function(f, "hessian")
     check_chunk(chunk, "hessian")
     slope = Transposed(f, argnums, "hessian", INSTEAD, has_aux).gradient
     return sparse_hessian(f, slope, argnums, chunk, sparsity, verify, nan_safe, has_aux)

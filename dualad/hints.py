@@ -6,12 +6,15 @@ A verb keeps the signature of the function that it is given: the gradient of ``f
 
 from __future__ import annotations
 
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, Never, ParamSpec, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Argnums", "Array", "Aux", "Chunk", "Element", "Number", "Rest", "Result", "X"]
+__all__ = [
+    "Argnums", "Array", "Aux", "Chunk", "Decorator", "Element", "Jacobian", "Number", "Rest", "Result", "ValueAndJacobian", "X",
+]  # fmt: skip
 
 Rest = ParamSpec("Rest")  # further arguments of f, which are passed through
 X = TypeVar("X", bound=Any)  # the argument that is differentiated: an array, a number or a pytree
@@ -23,3 +26,61 @@ Array: TypeAlias = NDArray[Any]
 Number: TypeAlias = float | np.floating[Any]
 Argnums: TypeAlias = int | tuple[int, ...]
 Chunk: TypeAlias = int | None
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]  # of a verb that is given options only
+
+X_contra = TypeVar("X_contra", contravariant=True)
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+class Jacobian(Generic[X_contra, Rest, Result_co]):
+    """What `jacobian` returns, for a function ``(x: X, ...) -> Result``: of arrays and numbers an array, of all others Any.
+
+    The type that is chosen by `self`, and not by overloads of `jacobian`, is known where f says ``np.ndarray`` without a dtype. Only
+    Any is a subtype of Never, and a supertype of object.
+    """
+
+    @overload
+    def __call__(self: Jacobian[object, Rest, Any], x: Any, /, *args: Rest.args, **kwargs: Rest.kwargs) -> Any: ...
+    @overload
+    def __call__(self: Jacobian[Any, Rest, Never], x: Any, /, *args: Rest.args, **kwargs: Rest.kwargs) -> Any: ...
+    @overload
+    def __call__(
+        self: Jacobian[Array, Rest, NDArray[Element]], x: Array, /, *args: Rest.args, **kwargs: Rest.kwargs
+    ) -> NDArray[Element]: ...
+    @overload
+    def __call__(
+        self: Jacobian[NDArray[Element], Rest, Number], x: NDArray[Element], /, *args: Rest.args, **kwargs: Rest.kwargs
+    ) -> NDArray[Element]: ...
+    @overload
+    def __call__(
+        self: Jacobian[float, Rest, NDArray[Element]], x: float, /, *args: Rest.args, **kwargs: Rest.kwargs
+    ) -> NDArray[Element]: ...
+    @overload
+    def __call__(self: Jacobian[X, Rest, Any], x: X, /, *args: Rest.args, **kwargs: Rest.kwargs) -> Any: ...
+    def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    def linear_operator(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class ValueAndJacobian(Generic[X_contra, Rest, Result_co]):
+    """What `value_and_jacobian` returns: see `Jacobian`."""
+
+    @overload
+    def __call__(self: ValueAndJacobian[object, Rest, Any], x: Any, /, *args: Rest.args, **kwargs: Rest.kwargs) -> Any: ...
+    @overload
+    def __call__(self: ValueAndJacobian[Any, Rest, Never], x: Any, /, *args: Rest.args, **kwargs: Rest.kwargs) -> Any: ...
+    @overload
+    def __call__(
+        self: ValueAndJacobian[Array, Rest, NDArray[Element]], x: Array, /, *args: Rest.args, **kwargs: Rest.kwargs
+    ) -> tuple[NDArray[Element], NDArray[Element]]: ...
+    @overload
+    def __call__(
+        self: ValueAndJacobian[NDArray[Element], Rest, Number], x: NDArray[Element], /, *args: Rest.args, **kwargs: Rest.kwargs
+    ) -> tuple[Number, NDArray[Element]]: ...
+    @overload
+    def __call__(
+        self: ValueAndJacobian[float, Rest, NDArray[Element]], x: float, /, *args: Rest.args, **kwargs: Rest.kwargs
+    ) -> tuple[NDArray[Element], NDArray[Element]]: ...
+    @overload
+    def __call__(self: ValueAndJacobian[X, Rest, Result], x: X, /, *args: Rest.args, **kwargs: Rest.kwargs) -> tuple[Result, Any]: ...
+    def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...

@@ -15,12 +15,12 @@ from .cached import Cached
 from .callers import trim
 from .directions import Seeds, inexact, push_chunks, push_elsewhere
 from .executors import check_executor
-from .hints import Argnums, Array, Aux, Chunk, Element, Number, Rest, Result
+from .hints import Argnums, Array, Aux, Chunk, Decorator, Element, Jacobian, Rest, Result, ValueAndJacobian, X
 from .seeding import (
     check_chunk,
-    check_function,
     check_holomorphic,
     chosen,
+    curried,
     plain,
     shape_of,
     with_arguments,
@@ -40,20 +40,20 @@ __all__ = ["jacobian", "value_and_jacobian"]
 
 @overload
 def jacobian(
-    f: Callable[Concatenate[Array, Rest], NDArray[Element]],
-    argnums: Literal[0] = 0,
+    f: None = None,
+    argnums: Argnums = 0,
     chunk: Chunk = None,
     *,
     executor: Executor | None = None,
-    sparsity: None = None,
-    verify: Literal[False] = False,
+    sparsity: Any = None,
+    verify: bool = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
-    has_aux: Literal[False] = False,
-) -> Callable[Concatenate[Array, Rest], NDArray[Element]]: ...
+    has_aux: bool = False,
+) -> Decorator: ...
 @overload
 def jacobian(
-    f: Callable[Concatenate[NDArray[Element], Rest], Number],
+    f: Callable[Concatenate[X, Rest], Result],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
@@ -63,20 +63,7 @@ def jacobian(
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[False] = False,
-) -> Callable[Concatenate[NDArray[Element], Rest], NDArray[Element]]: ...
-@overload
-def jacobian(
-    f: Callable[Concatenate[float, Rest], NDArray[Element]],
-    argnums: Literal[0] = 0,
-    chunk: Chunk = None,
-    *,
-    executor: Executor | None = None,
-    sparsity: None = None,
-    verify: Literal[False] = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: Literal[False] = False,
-) -> Callable[Concatenate[float, Rest], NDArray[Element]]: ...
+) -> Jacobian[X, Rest, Result]: ...
 @overload
 def jacobian(
     f: Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]],
@@ -93,7 +80,7 @@ def jacobian(
 @overload
 def jacobian(
     f: Callable[..., Any],
-    argnums: Argnums = 0,
+    argnums: Argnums,
     chunk: Chunk = None,
     *,
     executor: Executor | None = None,
@@ -103,6 +90,33 @@ def jacobian(
     nan_safe: bool = False,
     has_aux: bool = False,
 ) -> Any: ...
+@overload
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    executor: Executor | None = None,
+    sparsity: Any,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+@overload
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    executor: Executor | None = None,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool,
+) -> Any: ...
+@curried
 def jacobian(
     f: Callable[..., Any],
     argnums: Argnums = 0,
@@ -120,6 +134,7 @@ def jacobian(
     Parameters
     ----------
     f : function of numbers, arrays or pytrees of them; it returns one too.
+        Without it `jacobian` returns a decorator: ``@jacobian(argnums=1)``.
     argnums : position of the argument to differentiate, or a tuple of positions.
     chunk : how many columns (directions) to compute at once; by default as many as stay in the cache.
     executor : computes the chunks (of columns, or of colours): any of `concurrent.futures`, processes for NumPy code (f and its arguments
@@ -180,21 +195,21 @@ def jacobian(
 
 @overload
 def value_and_jacobian(
-    f: Callable[Concatenate[Array, Rest], NDArray[Element]],
-    argnums: Literal[0] = 0,
+    f: None = None,
+    argnums: Argnums = 0,
     chunk: Chunk = None,
     *,
-    cache: Literal[False] = False,
+    cache: bool = False,
     executor: Executor | None = None,
-    sparsity: None = None,
-    verify: Literal[False] = False,
+    sparsity: Any = None,
+    verify: bool = False,
     holomorphic: bool = False,
     nan_safe: bool = False,
-    has_aux: Literal[False] = False,
-) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], NDArray[Element]]]: ...
+    has_aux: bool = False,
+) -> Decorator: ...
 @overload
 def value_and_jacobian(
-    f: Callable[Concatenate[NDArray[Element], Rest], Number],
+    f: Callable[Concatenate[X, Rest], Result],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
@@ -205,21 +220,7 @@ def value_and_jacobian(
     holomorphic: bool = False,
     nan_safe: bool = False,
     has_aux: Literal[False] = False,
-) -> Callable[Concatenate[NDArray[Element], Rest], tuple[Number, NDArray[Element]]]: ...
-@overload
-def value_and_jacobian(
-    f: Callable[Concatenate[float, Rest], NDArray[Element]],
-    argnums: Literal[0] = 0,
-    chunk: Chunk = None,
-    *,
-    cache: Literal[False] = False,
-    executor: Executor | None = None,
-    sparsity: None = None,
-    verify: Literal[False] = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: Literal[False] = False,
-) -> Callable[Concatenate[float, Rest], tuple[NDArray[Element], NDArray[Element]]]: ...
+) -> ValueAndJacobian[X, Rest, Result]: ...
 @overload
 def value_and_jacobian(
     f: Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]],
@@ -251,7 +252,7 @@ def value_and_jacobian(
 @overload
 def value_and_jacobian(
     f: Callable[..., Any],
-    argnums: Argnums = 0,
+    argnums: Argnums,
     chunk: Chunk = None,
     *,
     cache: bool = False,
@@ -262,6 +263,49 @@ def value_and_jacobian(
     nan_safe: bool = False,
     has_aux: bool = False,
 ) -> Any: ...
+@overload
+def value_and_jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    cache: bool = False,
+    executor: Executor | None = None,
+    sparsity: Any,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+@overload
+def value_and_jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    cache: bool = False,
+    executor: Executor | None = None,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool,
+) -> Any: ...
+@overload
+def value_and_jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    cache: bool,
+    executor: Executor | None = None,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+@curried
 def value_and_jacobian(
     f: Callable[..., Any],
     argnums: Argnums = 0,
@@ -350,7 +394,6 @@ def jacobian_for(f, argnums, chunk, nan_safe, where, holomorphic=False, has_aux=
 
 def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=None):
     """Return the function that computes value and Jacobian, and aux where there is one; errors name the verb `where`."""
-    check_function(f, where)
     check_chunk(chunk, where)
     check_executor(executor, where)
 
@@ -407,7 +450,6 @@ FORWARD = ("forward", "symmetric"), "dualad.jacobian is forward mode. Use checkp
 
 def compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, where, executor=None, valued=True):
     """Return what computes sparse Jacobians."""
-    check_function(f, where)
     check_chunk(chunk, where)
     check_executor(executor, where)
     colored = Colored(without_aux(f, has_aux, where), argnums, sparsity, "forward", FORWARD, where)

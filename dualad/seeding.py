@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from sys import getrefcount
 
 import numpy as np
 import optree
 
+from .checks import flag
 from .chunked import LAZY, outside
 from .dispatch import array, dtype_of
 from .dual import Dual, seedable
@@ -19,9 +21,11 @@ __all__ = [
     "CACHE",
     "FEWEST",
     "check_chunk",
+    "check_flags",
     "check_function",
     "check_holomorphic",
     "chosen",
+    "curried",
     "flatten_arguments",
     "flatten_input",
     "flatten_output",
@@ -263,6 +267,27 @@ def with_arguments(f: Callable, args, kwargs, positions):
         return f(*filled, **kwargs)
 
     return call
+
+
+def curried(verb):
+    """Let a verb be called with options alone, as a decorator is (``@grad(argnums=1)``), and check its function and flags."""
+    where = verb.__name__
+    flags = [name for name, parameter in signature(verb).parameters.items() if parameter.default is False]
+
+    @wraps(verb)
+    def transform(f=None, *args, **kwargs):
+        check_flags(where, **{name: kwargs[name] for name in flags if name in kwargs})
+        if f is None:
+            return lambda f: transform(f, *args, **kwargs)
+        check_function(f, where)
+        return verb(f, *args, **kwargs)
+
+    return transform
+
+
+def check_flags(where, **given):
+    for name, value in given.items():
+        flag(value, where=where, argument=name)
 
 
 def check_function(f, where):

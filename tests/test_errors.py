@@ -15,6 +15,9 @@ X = np.array([1.0, 2.0])
 FLAT = dualad.implicit(lambda x, p: 0.0 * x, lambda p: np.zeros(2))
 ERRORS = {
     "array": (lambda: dualad.array([[1.0], [1.0, 2.0]]), ValueError, "array: the rows differ in shape"),
+    "map_gradients of a number": (lambda: checkpoint.map_gradients(np.sum, 3), TypeError, "map_gradients: xs is int 3: give the members"),
+    "map_gradients of a dict": (lambda: checkpoint.map_gradients(np.sum, {"a": X}), TypeError, "map_gradients: xs is dict"),
+    "hvp of no function": (lambda: checkpoint.hvp(3, X, X), TypeError, "hvp: the first argument is int 3, not a function"),
     "array of traced": (
         lambda: grad(lambda x: np.sum(dualad.array([x, x[:1]])))(X),
         ValueError,

@@ -53,7 +53,24 @@ def test_every_public_function_is_annotated(function):
     assert not [p.name for p in signature.parameters.values() if p.annotation is inspect.Parameter.empty]
 
 
-@pytest.mark.parametrize("function", [checkpoint.grad, dualad.gradient, dualad.jacobian, checkpoint.jacobian, dualad.jvp, checkpoint.chain])
+@pytest.mark.parametrize(
+    "function",
+    [
+        checkpoint.grad,
+        checkpoint.value_and_grad,
+        checkpoint.jacobian,
+        checkpoint.hessian,
+        checkpoint.chain,
+        dualad.jvp,
+        dualad.derivative,
+        dualad.value_and_derivative,
+        dualad.gradient,
+        dualad.value_and_gradient,
+        dualad.jacobian,
+        dualad.value_and_jacobian,
+        dualad.hessian,
+    ],
+)
 def test_overloads_have_the_parameters_of_the_function(function):
     taken = set(inspect.signature(function).parameters)
     for overload in get_overloads(function):

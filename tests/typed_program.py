@@ -15,6 +15,15 @@ Vector = NDArray[np.float64]
 Weights = dict[str, Vector]
 
 
+def anything(x: np.ndarray, scale: float = 1.0) -> np.ndarray:  # without a dtype
+    return scale * x**2
+
+
+@gradient(argnums=1)
+def slope(x: float, y: float) -> float:
+    return x * y**2
+
+
 def loss(weights: Weights, x: Vector, scale: float = 1.0) -> np.float64:
     predicted: Vector = np.tanh(x @ weights["w"])
     return np.sum(scale * predicted**2)
@@ -58,6 +67,11 @@ def forward(x: Vector) -> None:
     assert_type(jacobian(residual)(x), Vector)
     assert_type(jacobian(energy)(x), Vector)
     assert_type(jacobian(curve)(0.5), Vector)
+    assert_type(jacobian(anything)(x, scale=2.0), NDArray[Any])
+    assert_type(value_and_jacobian(anything)(x), tuple[NDArray[Any], NDArray[Any]])
+    assert_type(jacobian(anything, argnums=1)(x, 2.0), Any)
+    assert_type(jacobian(lambda u: {"a": u})(x), Any)
+    print(slope(1.0, 2.0), jacobian(anything).linear_operator(x).shape)
     assert_type(value_and_jacobian(residual)(x), tuple[Vector, Vector])
     assert_type(value_and_jacobian(residual, cache=True).value(x), Vector)
     assert_type(hessian(energy)(x), Vector)
@@ -79,6 +93,7 @@ def reverse(x: Vector) -> None:
     assert_type(value_and_grad(energy)(x), tuple[np.float64, Vector])
     assert_type(value_and_grad(with_aux, has_aux=True)(x), tuple[tuple[np.float64, dict[str, int]], Vector])
     assert_type(checkpoint.jacobian(residual)(x), Vector)
+    assert_type(checkpoint.jacobian(anything)(x), NDArray[Any])
     value, pullback = vjp(residual, x)
     assert_type(value, Vector)
     assert_type(pullback(x), tuple[Any, ...])
