@@ -120,16 +120,17 @@ def chain(
         and what a step and its pull take, for which `plan` chooses one (see ``stats.reason``). The last is measured in a trial of step 0
         (with ``resume=True`` estimated, so that another process finds the same schedule). What the rest of the program holds comes on top.
     stats : Stats, optional
-        Filled in place in reverse mode: steps, advances, pulls, saves, loads, peak_states, peak_bytes, seconds.
+        Filled in place: steps, advances, pulls, saves, loads, peak_states, peak_bytes, seconds, and why it was done so.
     until : function ``until(k, state) -> bool``, optional
         Asked before step k, on plain values and in the first sweep only; True ends the loop.
     max_steps : int, optional
         With `until`: raise if it is still not true after so many steps.
     progress : bool
-        Show a bar for both sweeps (needs tqdm).
+        Show a bar (needs tqdm): in reverse mode one for each of the two sweeps.
     check : bool
         Compare every step that is evaluated again with the first sweep, bit for bit; the first one that differs is named. When they are
-        recorded, compiled steps that are made one by one are compared up to rounding.
+        recorded, compiled steps that are made one by one are compared up to rounding. On plain values and in forward mode every step
+        is made twice for it.
     token : pytree of plain values, optional
         With ``Disk(path, resume=True)``: what else says that a call is the same one, where its results cannot: a version, a seed, the
         name of a file that the steps read.
@@ -194,7 +195,8 @@ def chain(
         outputs, check, progress = (
             flag(value, where="chain", argument=name) for name, value in (("outputs", outputs), ("check", check), ("progress", progress))
         )
-        stats = filled_stats(stats, "chain")
+        if stats is not None:
+            filled_stats(stats, "chain")
         steps = known_length(steps, layers, inputs, until)
         if max_steps is not None:
             max_steps = whole_number(max_steps, where="chain", argument="max_steps", least=0, hint="give the largest number of steps")
@@ -214,6 +216,8 @@ def chain(
                 raise TypeError("chain: block= is of a compiled step: give chain(dualad.jit(step), ...), or leave it out")
         if outputs and steps == 0:
             raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
+        if token is not None and not (storage is not None and storage.durable):
+            raise TypeError("chain: token= is compared by a call that goes on: give storage=Disk(path, resume=True) too, or leave it out")
         links = Links(step, source, state, params, inputs, outputs)
         top = highest(links.traced)
         if LAZY in links.levels:
@@ -227,15 +231,15 @@ def chain(
             looped = entered_loop(links, steps)
             if looped is not None:
                 return looped
-        options = {"steps": steps, "until": until, "max_steps": max_steps}
+        options = {"steps": steps, "until": until, "max_steps": max_steps, "stats": stats, "progress": progress, "check": check}
         if (pair := pair_of(links, top, until, storage)) is not None:
             given: dict[str, Any] = {**options, "until": pair.until, "inputs": pair.inputs, "outputs": outputs, "block": block}
-            given |= {"schedule": schedule, "storage": storage, "memory": memory, "stats": stats, "progress": progress, "check": check}
+            given |= {"schedule": schedule, "storage": storage, "memory": memory}
             return pair.results(chain(pair.step, pair.state, *pair.params, **given))
         if type(top) is Var and all(leaf.node is None for leaf in links.traced if leaf.level is top.level):
-            return of_constants(links, top.level, stats=stats, progress=progress, check=check, **options)
+            return of_constants(links, top.level, **options)
         if type(top) is Var:
-            options |= {"stats": stats, "progress": progress, "check": check, "token": token}
+            options |= {"stats": (stats := filled_stats(stats, "chain")), "token": token}
             compiled, reason = compiled_chain(links, top.level, options, schedule=schedule, storage=storage, memory=memory, block=block)
             if reason is None:
                 return compiled
@@ -243,7 +247,12 @@ def chain(
             stats.reason = reason
             return record(links, top.level, schedule=schedule, storage=storage, memory=memory, **options)
         compiled, reason = compiled_chain(links, None, options)
-        return run(links, top, **options) if reason is not None else compiled
+        if reason is None:
+            return compiled
+        result = run(links, top, **options)
+        if stats is not None:
+            stats.reason = reason
+        return result
     except Exception as error:
         trim(error)
         raise

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from functools import partial
+from time import perf_counter
 from weakref import proxy
 
 import numpy as np
@@ -16,6 +18,7 @@ import optree
 from dualad.batch import Batch, wrap
 from dualad.dispatch import dtype_of
 from dualad.dual import Dual
+from dualad.progress import Bar
 from dualad.traced import Traced
 
 from .aliases import Aliases
@@ -27,6 +30,7 @@ from .links import Stacked
 from .loop import too_many
 from .replay import Snapshot
 from .segments import Reversal, Segments, like_leaves, state_in
+from .stats import fill
 from .stepper import NotCompiled, Stepper, put_on, taken_off
 from .storage import Memory
 from .storage.held import Held, itself
@@ -42,27 +46,49 @@ ADDITION_SECONDS = 1e-10  # in loops over arrays
 # --- without derivatives, and in forward mode ---------------------------------------------------------------------------------------
 
 
-def run_compiled(links, *, steps, until, max_steps):
+def run_compiled(links, *, steps, until=None, max_steps=None, stats=None, progress=False, check=False):
     """Run the chain of a compiled step on plain values or Duals; raise `NotCompiled` where it has no compiled loops."""
     if steps == 0:
         raise NotCompiled("there are no steps")
+    started = perf_counter()
     stepper = Stepper(links, links.state, links.inputs, links.params, until)
     segments = Segments(stepper, steps)
+    advance = partial(advanced_twice, segments) if check else segments.advance
     x, reached = segments.start, 0
-    if until is None:
-        x, reached = segments.advance(0, steps, x)
-    else:
-        while not segments.ends(reached, x):
-            if reached == max_steps:
-                raise too_many(max_steps)
-            segments.reserve(2 * reached + 64)
-            stop = 2 * reached + 64 if max_steps is None else min(2 * reached + 64, max_steps)
-            x, reached = segments.advance(reached, stop, x)
-        if not reached:
-            raise NotCompiled("it makes no step")
+    with Bar(progress, "chain") as bar:
+        bar.start(steps)
+        segments.told = bar.advance
+        if until is None:
+            x, reached = advance(0, steps, x)
+        else:
+            while not segments.ends(reached, x):
+                if reached == max_steps:
+                    raise too_many(max_steps)
+                segments.reserve(2 * reached + 64)
+                stop = 2 * reached + 64 if max_steps is None else min(2 * reached + 64, max_steps)
+                x, reached = advance(reached, stop, x)
+            if not reached:
+                raise NotCompiled("it makes no step")
+    if stats is not None:
+        fill(stats, steps=reached, advances=segments.made, seconds=perf_counter() - started)
     final = put_on(like_leaves(x, stepper.kinds), stepper.state_peels)
     outs = put_on([out[:reached] for out in segments.outs], stepper.out_peels())
     return (links.tree(final), optree.tree_unflatten(stepper.out_structure, outs)) if links.outputs else links.tree(final)
+
+
+def advanced_twice(segments, first, stop, x):
+    """Make steps, and make them again: another result raises."""
+    final, reached = segments.advance(first, stop, x)
+    told, segments.told = segments.told, None
+    again, _ = segments.advance(first, reached, x)
+    segments.told = told
+    for a, b in zip(final, again, strict=True):
+        if a.tobytes() != b.tobytes():
+            raise RuntimeError(
+                f"chain: the compiled steps {first} to {reached - 1}, made twice from the same state, gave two results, so the gradient "
+                f"would be wrong. Without jit, check=True names the first step that differs"
+            )
+    return final, reached
 
 
 # --- on a tape --------------------------------------------------------------------------------------------------------------------
@@ -323,7 +349,7 @@ class CompiledLink(Link):
     def forward(self, links):
         """Run the chain without a tape."""
         try:
-            return run_compiled(links, steps=self.steps, until=None, max_steps=None)
+            return run_compiled(links, steps=self.steps)
         except NotCompiled:
             return super().forward(links)
 

@@ -24,7 +24,7 @@ from .links import Links, Rows, Stacked
 from .loop import run
 from .notes import Named, named
 from .plan import SMALL
-from .replay import Snapshot
+from .replay import Snapshot, not_repeatable
 from .storage.states import copy_state, has_arrays, nbytes
 from .sweep import Sweep
 from .tape import Tape, Var, make_var, owner_of
@@ -200,13 +200,7 @@ class Link(Entry):
         """Raise where step k, evaluated again, gave another state than `before`."""
         i = None if self.lossy else (before or self.before).differing(k + 1, leaves)
         if i is not None:
-            raise RuntimeError(
-                f"chain: step {k}, evaluated again from the same state, returned another x_{k + 1} (in {self.links.path(i)}), so "
-                f"the gradient would be wrong. Usual causes: the step draws random numbers, counts its calls or reads a clock (make "
-                f"what it needs from k); something that it reads besides its arguments has changed since the first sweep, such as a "
-                f"global, an attribute or an array that it closes over (pass it as a parameter); it writes into an array that it "
-                f"also keeps elsewhere. check=True names the first step that differs"
-            )
+            raise not_repeatable(k, self.links.path(i))
 
     def pull_step(self, k, x, cotangent):
         """Pull the cotangent of the state back through step k, and add the parameters' shares to their sums."""

@@ -14,7 +14,7 @@ import numpy as np
 from dualad.dispatch import primal
 from dualad.levels import Handle
 
-__all__ = ["Snapshot", "nearly_same"]
+__all__ = ["Snapshot", "nearly_same", "not_repeatable"]
 
 COMPARED = 1024  # elements of an array that are compared at a step; over the steps all have their turn
 
@@ -60,6 +60,17 @@ class Snapshot:
             if not same:
                 return i
         return None
+
+
+def not_repeatable(k, path):
+    """Return the error for a step that gave another state when it was evaluated again."""
+    return RuntimeError(
+        f"chain: step {k}, evaluated again from the same state, returned another x_{k + 1} (in {path}), so "
+        f"the gradient would be wrong. Usual causes: the step draws random numbers, counts its calls or reads a clock (make "
+        f"what it needs from k); something that it reads besides its arguments has changed since the first sweep, such as a "
+        f"global, an attribute or an array that it closes over (pass it as a parameter); it writes into an array that it "
+        f"also keeps elsewhere. check=True names the first step that differs"
+    )
 
 
 def elements(array, index):

@@ -79,6 +79,7 @@ class Segments:
     start : x_0.
     outs : the outs, with a row for each step.
     made : how many steps were made.
+    told : a function that hears of how many steps each call has made, or None.
     """
 
     def __init__(self, stepper, length):
@@ -89,7 +90,7 @@ class Segments:
         self.work = [array for unit in self.loops.work() for array in unit]
         self.pool, self.end = Pool(self.start), np.zeros((), np.int64)
         stepper.compile(self.loops)
-        self.made, self.pace = 0, Pace()
+        self.made, self.pace, self.told = 0, Pace(), None
 
     def arguments(self, first, stop, x, new, other):
         return first, stop, self.end, *x, *new, *other, *self.given, *self.outs, *self.work
@@ -103,6 +104,8 @@ class Segments:
             self.pace.timed(self.loops.advance, end - first, *self.arguments(first, end, x, new, other))
             reached = int(self.end)
             self.made += reached - first
+            if self.told is not None:
+                self.told(reached - first)
             x = new if (reached - first) % 2 else other
             if reached < end:
                 return x, reached

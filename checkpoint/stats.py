@@ -1,16 +1,19 @@
 """What a sweep did, in numbers."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from .tables import html, markdown
 from .units import format_bytes
 
-__all__ = ["Stats", "filled_stats"]
+__all__ = ["Stats", "fill", "filled_stats"]
 
 
 @dataclass
 class Stats:
     """Counts of one sweep. Give an instance as ``stats=`` and it is filled in place.
+
+    A chain on plain values or in forward mode fills in what it has: steps, advances, seconds and the reason.
 
     Attributes
     ----------
@@ -78,3 +81,11 @@ def filled_stats(given: Stats | None, where: str) -> Stats:
     if given is not None and not isinstance(given, Stats):
         raise TypeError(f"{where}: stats must be an instance that is filled in place, stats = Stats(), got {given!r}")
     return Stats() if given is None else given
+
+
+def fill(stats: Stats, **counts: Any) -> None:
+    """Fill stats, which may hold those of another call."""
+    vars(stats).update(EMPTY, **counts)
+
+
+EMPTY = vars(Stats()).copy()

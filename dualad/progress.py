@@ -76,12 +76,16 @@ class Bar:
         if self._bar is not None:
             self._bar.update(count)
 
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        if self._bar is not None:
+            self._bar.close()
+
     def __enter__(self) -> "Bar":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self.close()
 
 
 def _tqdm() -> Any:
