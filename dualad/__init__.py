@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .hessian import hessian
     from .implicit import implicit
     from .jacobian import jacobian, value_and_jacobian
+    from .program.cache import clear_cache
     from .program.jit import jit
     from .sparse.coloring import coloring
     from .sparse.pattern import sparsity
@@ -36,6 +37,7 @@ _lazily(
         "hessian": "hessian",
         "implicit": "implicit",
         "jacobian": "jacobian value_and_jacobian",
+        "program.cache": "clear_cache",
         "program.jit": "jit",
         "sparse.coloring": "coloring",
         "sparse.pattern": "sparsity",
@@ -54,6 +56,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Dual",
     "array",
+    "clear_cache",
     "coloring",
     "derivative",
     "explain_nan",

@@ -40,8 +40,8 @@ from .pull import Expression, Pull
 
 __all__ = ["Function", "Source", "emit"]
 
-#: inlined, because the process that compiles would link functions of their own, and sum in another order than those that load the code
-INLINED = "@njit(**OPTIONS, cache=CACHED, forceinline=True)"
+#: inlined, so that the order of sums does not depend on what numba links
+INLINED = "@njit(**OPTIONS, forceinline=True)"
 
 HEADER = '''"""Emitted by dualad: do not edit."""
 

@@ -23,7 +23,7 @@ import re
 
 import numpy as np
 
-from .cache import load, seal
+from .cache import load
 from .emit_numba import HEADER
 from .forms import Unliftable
 from .maps import CHOOSES
@@ -75,7 +75,6 @@ class Loops:
         else:
             for name, kinds in self.functions.items():
                 setattr(self, name, compiled(module, self.source, name, kinds))
-        seal(module)
         self.compiled = True
 
 

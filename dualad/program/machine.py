@@ -1,24 +1,22 @@
 """Machine code of emitted functions, and how Python enters it.
 
-A translated function (`translate`) is optimised once, and kept on disk next to its source. To Python it is a built-in function: a few
+A translated function (`translate`) is optimised once, and kept on disk (`cache`). To Python it is a built-in function: a few
 instructions take the numbers and the pointers of arrays out of the arguments, as the macros of CPython's and NumPy's headers do, and
 leave the interpreter to other threads while loops run.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import hashlib
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 from llvmlite import binding
 
 from ..forks import COMPILER, held_across_forks
-from .cache import write
+from .cache import stored
 from .llvm import COMPLEX, Array, Untranslatable, number_type
 from .translate import translated
 
@@ -87,28 +85,16 @@ def compiled(module, text: str, name: str, kinds: list):
             _, holder = engine()
             for i, array in constants.items():
                 binding.add_symbol(f"constant_{digest}_{i}", immortal(array).ctypes.data)
-            holder.add_object_file(binding.ObjectFileRef.from_data(kept_code(module, text, name, told, digest, set(constants))))
+
+            def make():
+                return engine()[0].emit_object(optimised(with_entry(module, text, name, told, digest, set(constants))))
+
+            holder.add_object_file(binding.ObjectFileRef.from_data(stored(digest, make)))
             method = immortal(Method(name.encode(), holder.get_function_address(f"enter_{digest}"), FASTCALL, None))
             make = ctypes.pythonapi.PyCFunction_NewEx
             make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(Method), ctypes.c_void_p, ctypes.c_void_p)
             made[digest] = make(ctypes.byref(method), None, None)
         return made[digest]
-
-
-def kept_code(module, text, name, kinds, digest, constants) -> bytes:
-    """Return the machine code of a function: that on disk next to its module, if there is any."""
-    path = Path(module.__file__)
-    file = path.parent / "__pycache__" / f"{path.stem}.{name}-{digest}.nbo"
-    cached = vars(module)["CACHED"]
-    if cached:
-        with contextlib.suppress(OSError):
-            return file.read_bytes()
-    code = engine()[0].emit_object(optimised(with_entry(module, text, name, kinds, digest, constants)))
-    if cached:
-        with contextlib.suppress(OSError):
-            file.parent.mkdir(mode=0o700, exist_ok=True)
-            write(file, code)
-    return code
 
 
 def type_of(kind):

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..forks import COMPILER
 from .again import again
-from .cache import load, seal
+from .cache import load
 from .emit_numba import Source, emit
 from .emit_python import joined
 from .forms import Buffer, Fill, Made, Node
@@ -89,9 +89,7 @@ class Native:
             raise OverflowError(reason)
         small = [node for node in self.emitted.constants if node.shape and node.form.array.nbytes <= SMALL]
         self.fixed = {node: prepared(node, node.form.array) for node in small}
-        functions = list(parts_of(self.emitted, self.module, self.source, self.run, self.fixed).values())
-        seal(self.module)
-        return functions
+        return list(parts_of(self.emitted, self.module, self.source, self.run, self.fixed).values())
 
     # --- calls ------------------------------------------------------------------------------------------------------------------
 

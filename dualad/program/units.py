@@ -23,7 +23,7 @@ from .threads import in_blocks
 
 __all__ = ["DECORATED", "STEPS", "Unit", "assignment"]
 
-DECORATED = "@njit(**OPTIONS, cache=CACHED)\ndef "
+DECORATED = "@njit(**OPTIONS)\ndef "
 
 
 class Unit:

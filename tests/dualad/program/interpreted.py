@@ -89,7 +89,7 @@ class Interpreted(Native):
     def load(self):
         module = ModuleType("interpreted")
         space = vars(module)
-        space.update(NUMPY, **EXACT, np=np, math=Tolerant, LARGEST_ANGLE=1.0, OPTIONS={}, CACHED=False, abs=abs)
+        space.update(NUMPY, **EXACT, np=np, math=Tolerant, LARGEST_ANGLE=1.0, OPTIONS={}, abs=abs)
         space.update(choose=lambda c, x, y: x if c else y, ratio=ratio, strong_multiply=strong_multiply, at_least_inside=at_least_inside)
         space["run"] = self.run
         space["njit"] = lambda **options: lambda fn: lambda *args: fn(*map(checked, args))

@@ -20,7 +20,7 @@ from dualad.program.maps import COMPLEX, MAPS  # noqa: E402
 from dualad.program.native import compile_numba, kind_of  # noqa: E402
 from dualad.program.native import compiled as either  # noqa: E402
 
-HEAD = f"{HEADER}\n\n@njit(**OPTIONS, cache=CACHED)\n"
+HEAD = f"{HEADER}\n\n@njit(**OPTIONS)\n"
 
 
 def both(module, text, name, kinds):
@@ -292,7 +292,7 @@ def test_functions_that_are_named_are_contracted():
 def test_loops_over_tables_of_different_width():
     """As those of an array and of its rows, in one function."""
     text = (
-        f"{HEADER}\n\nONE = np.array([[0, 2], [3, 5]])\nTWO = np.array([[0, 1, 0, 2], [1, 2, 1, 3]])\n\n@njit(**OPTIONS, cache=CACHED)\n"
+        f"{HEADER}\n\nONE = np.array([[0, 2], [3, 5]])\nTWO = np.array([[0, 1, 0, 2], [1, 2, 1, 3]])\n\n@njit(**OPTIONS)\n"
         "def part0(x, y):\n    for b in ONE[:]:\n        for i0 in range(b[0], b[1]):\n            y[i0] = x[i0]\n"
         "    for b in TWO[:]:\n        for i0 in range(b[0], b[1]):\n            for i1 in range(b[2], b[3]):\n"
         "                y[i0] += 10.0 * x[i1]\n"
