@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ..batch import unwrap, wrap
+from ..dispatch import no_derivative_for
 from ..dual import Dual, make_dual
 from ..levels import Level, locate
 from ..rules.cotangents import like_primal, unbroadcast
@@ -86,7 +87,7 @@ def pullback(program: Program, examples, wanted, cotangents, directions=None, na
                 active.update(value for value, moves in zip(operation.outputs, one.moving_outs, strict=True) if moves)
                 continue
             operation.evaluate(held)
-            if any(value in active for value in values_in(operation.args)):
+            if any(value in active for value in operation.reads) and not isinstance(ROWS.get(operation.fn), Constant):
                 active.update(value for value in operation.outputs if value.dtype.kind in "fc")
         outs = [held[out] if type(out) is Value else out for out in program.outputs]
         with Level(directions, nan_safe) as level:
@@ -129,7 +130,11 @@ def pull(operation, held, active, adjoints, nan_safe):
     if operation.several:
         g = [np.zeros(value.shape, value.dtype) if part is None else part for part, value in zip(gs, operation.outputs, strict=True)]
     strong = (True,) if nan_safe and isinstance(row, Elementwise) else ()
-    for i in row.arrays(operation.args):
+    arrays = row.arrays(operation.args)
+    for name, argument in (*enumerate(operation.args), *operation.kwargs.items()):
+        if name not in arrays and any(value in active for value in values_in(argument)):
+            raise no_derivative_for(row, name)
+    for i in arrays:
         value = operation.args[i]
         if type(value) is Value and value in active:
             add(adjoints, value, row.vjp(i, g, ans, args, kwargs, *strong))

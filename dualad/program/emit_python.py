@@ -15,7 +15,7 @@ import numpy as np
 from ..rules.indexing import getitem, is_basic, scatter
 from ..rules.kinds import ROWS, Differentiable
 from .again import again
-from .program import PYTHON, Program, Value, updated, values_in
+from .program import PYTHON, Program, Value, updated, values_in, write
 
 __all__ = ["Executable", "compile_python", "joined"]
 
@@ -25,6 +25,7 @@ SYMBOLS = {
     np.equal: "==", np.not_equal: "!=", np.less: "<", np.less_equal: "<=", np.greater: ">", np.greater_equal: ">=",
     np.bitwise_and: "&", np.bitwise_or: "|", np.bitwise_xor: "^",
 }  # fmt: skip
+SHAPED = {np.reshape, np.ravel}  # views or copies: that depends on the order of the elements in memory
 JOINS = {np.concatenate, np.stack}
 numbers = count()
 
@@ -166,8 +167,10 @@ class Writer:
         else:
             copied = self.argument(x)
             start = f"{out!r} = {copied}.copy('K')"
-        part = repr(out)
-        for fn, args, kwargs in ops[0] if ops else ():
+        part, ops = repr(out), ops[0] if ops else ()
+        if any(fn in SHAPED for fn, *_ in ops):
+            return f"{start}; {self.name(write)}({', '.join(map(self.argument, (out, v, index, ops)))})"
+        for fn, args, kwargs in ops:
             if fn is getitem:
                 part = f"{part}[{self.index(args[0])}]"
             else:

@@ -171,10 +171,16 @@ def scattered_differences(out, g, axis):
 
 @lowers(surround)
 def surrounded(out, x, pad_width, constant_values=0):
-    if np.ndim(constant_values):
+    number = constant_values
+    if number.shape if isinstance(number, Node) else isinstance(number, tuple | list) or np.ndim(number):
         raise Unliftable("the constants differ")
     index = tuple(slice(before, before + n) for (before, _), n in zip(pad_width, x.shape, strict=True))
-    return placed(fill(out.dtype.type(constant_values), out.shape, out.dtype), x, index)
+    base = (
+        broadcast(converted(number, out.dtype), out.shape)
+        if isinstance(number, Node)
+        else fill(out.dtype.type(number), out.shape, out.dtype)
+    )
+    return placed(base, x, index)
 
 
 @lowers(np.zeros, blank, filled)

@@ -45,6 +45,7 @@ from typing import Any
 import numpy as np
 
 from ..dispatch import highest
+from ..dual import shows_memory
 from ..levels import locate
 from ..methods import BINARY, COMPARE, UNARY
 from ..rules.calling import public_name
@@ -53,7 +54,7 @@ from ..rules.memory import copied_to_write
 from ..rules.sparse import is_sparse
 from ..traced import writable
 
-__all__ = ["BITS", "Operation", "Program", "Value", "key_of", "kind_of", "map_values", "updated", "values_in"]
+__all__ = ["BITS", "Operation", "Program", "Value", "key_of", "kind_of", "map_values", "updated", "values_in", "write"]
 
 #: functions of integers and booleans that have no derivative, but a value
 BITS = {
@@ -71,8 +72,21 @@ def updated(x, v, index, ops=()):
     y = copied_to_write(x) if issubclass(type(x), np.ndarray) else np.copy(x)
     for part in (v, *(index if type(index) is tuple else (index,))):
         y = writable(y, part)
-    locate(ops, y)[index] = v
+    write(y, v, index, ops)
     return y
+
+
+def write(y, v, index, ops):
+    """Assign `v` to the part of `y` that `ops` and then `index` show.
+
+    `ops` are views, in whatever order the elements of y are in memory here: where `reshape` gives a copy, its elements are found in y.
+    """
+    part = locate(ops, y)
+    if part is y or shows_memory(part, y):
+        part[index] = v
+    else:
+        places = locate(ops, np.arange(y.size).reshape(y.shape))[index]
+        y[np.unravel_index(places, y.shape)] = v
 
 
 # --- values and operations --------------------------------------------------------------------------------------------------

@@ -111,9 +111,43 @@ class Pull:
         memo = self.lasting if all(type(position) is int for position in at) else self.made
         found = memo.get((node, at))
         if found is None:
-            found = self.read(node, at) if node in self.stored else self.define(node, at)
+            if node in self.stored:
+                found = self.read(node, at)
+            else:
+                self.ahead(node, at)
+                found = self.define(node, at)
             memo[node, at] = found
         return found
+
+    def ahead(self, node, at):
+        """Make what a chain of nodes reads, the deepest first: it may be longer than Python's stack."""
+        chain = [(node, at)]
+        while chain:
+            unmade = next((read for read in self.reads(*chain[-1]) if not self.has(*read)), None)
+            if unmade is not None:
+                chain.append(unmade)
+                continue
+            read = chain.pop()
+            if chain:
+                self(*read)
+
+    def has(self, node, at):
+        return (node, at) in (self.lasting if all(type(position) is int for position in at) else self.made)
+
+    def reads(self, node, at):
+        """Return the nodes that the expression of a node is made of, with their indices, as far as they are read in any case."""
+        form = node.form
+        if node in self.stored:
+            return []
+        if isinstance(form, Map):
+            return [(operand, self.operand_at(operand, at)) for operand in form.operands]
+        if isinstance(form, Index) and not any(isinstance(entry, Computed) for entry in form.maps):
+            return [(form.source, self.within(form.source, self.at(form.maps, at)))]
+        return []
+
+    def operand_at(self, operand, at):
+        lead = len(at) - operand.ndim
+        return tuple(0 if n == 1 else at[lead + k] for k, n in enumerate(operand.shape))
 
     def keep(self, node, at, expression):
         """Enter the expression that a stored node has in this nest."""
@@ -172,9 +206,7 @@ class Pull:
         scalar, result = form.scalar, node.dtype
         double = scalar.wide and result.char in "fF"
         for operand, dtype in zip(form.operands, form.dtypes, strict=True):
-            lead = len(at) - operand.ndim
-            own = tuple(0 if n == 1 else at[lead + k] for k, n in enumerate(operand.shape))
-            args.append(self.cast(self(operand, own), np.promote_types(dtype, DOUBLE) if double else dtype))
+            args.append(self.cast(self(operand, self.operand_at(operand, at)), np.promote_types(dtype, DOUBLE) if double else dtype))
         made = self.apply(scalar, args, np.promote_types(result, DOUBLE) if double else result, node.line)
         return self.cast(made, result) if double else made
 

@@ -17,7 +17,7 @@ from .repeat import Loop
 
 __all__ = ["rolled"]
 
-#: runs of fewer turns, or of longer ones, stay as they are, and those of fewer operations, as `worth` says
+#: runs of fewer turns, or of longer ones, stay as they are, and those of fewer operations or in shorter programs, as `worth` says
 TURNS, LONGEST_TURN, FEWEST, FEWEST_ALIGNED = 4, 2000, 64, 400
 #: the types of numbers that may be values
 NUMBERS = (int, float, np.float64, np.float32, np.int64)
@@ -25,33 +25,34 @@ NUMBERS = (int, float, np.float64, np.float32, np.int64)
 BETTER = 1.05
 
 
-def worth(operations: int, aligned: bool) -> bool:
-    """Return whether so many operations are better rolled up.
+def worth(operations: int, aligned: bool, whole: int) -> bool:
+    """Return whether so many operations, of `whole` in the program, are better rolled up.
 
     Where turns read elements at other places than they write (stencils, products, reductions), each has loop nests of its own anyway:
     unrolled, they take longer to compile and are not faster. Measured on relaxations of slices, gradients: 70 operations compile in
     2.1 s unrolled and 0.6 s rolled up and take the same time, 140 in 7.7 s, 275 are too long. `aligned` turns become one nest, whose
     values stay in registers: unrolled, the gradient of Newton's method is twice as fast at 65 operations, and not at 130, but compiles
-    longer from there on, 2 s at 400.
+    longer from there on, 2 s at 400. What counts for that is the whole program: a gradient has two sweeps.
     """
-    return operations >= (FEWEST_ALIGNED if aligned else FEWEST)
+    return operations >= FEWEST and (not aligned or whole >= FEWEST_ALIGNED)
 
 
 def rolled(program: Program, exact=True) -> Program:
     """Return the program with its loops rolled up; with `exact`, their bodies are optimised to the same bits."""
+    whole = len(program.operations)
     while len(program.operations) >= FEWEST:
         shapes, operands = zip(*map(shape_of, program.operations), strict=True)
         known: dict = {}
         letters = np.array([known.setdefault(shape, len(known)) for shape in shapes])
         aligned = np.array(list(map(is_aligned, program.operations)))
-        found = next(filter(None, (Run(program, operands, *place).rolled(exact) for place in periods(letters, aligned))), None)
+        found = next(filter(None, (Run(program, operands, *place).rolled(exact) for place in periods(letters, aligned, whole))), None)
         if found is None:
             break
         program = found
     return program
 
 
-def periods(letters, aligned):
+def periods(letters, aligned, whole):
     """Yield where letters are periodic, as (start, period, turns), the one that saves most first."""
     best: list[tuple] = []
     for period in range(1, min(len(letters) // TURNS, LONGEST_TURN) + 1):
@@ -63,7 +64,11 @@ def periods(letters, aligned):
         turns = (ends[longest + 1] - ends[longest] - 1) // period + 1
         saves = (turns - 1) * period
         start = int(ends[longest]) + 1
-        if turns >= TURNS and worth(turns * period, all(aligned[start : start + period])) and (not best or saves > BETTER * best[-1][0]):
+        if (
+            turns >= TURNS
+            and worth(turns * period, all(aligned[start : start + period]), whole)
+            and (not best or saves > BETTER * best[-1][0])
+        ):
             best.append((saves, start, period, int(turns)))
     for _, *place in reversed(best):
         yield place

@@ -132,6 +132,8 @@ def squares(x, axis, ddof, keepdims, where, correction):
     """Return the variance in double precision."""
     if where is not True and where is not NO:
         raise Unliftable("it has a mask")
+    if isinstance(ddof, Node) or isinstance(correction, Node):
+        raise Unliftable("its degrees of freedom are computed")
     axes = axes_of(x, axis)
     apart = mapped(np.subtract, widened(x), average(x, axis, True))
     total = reduced("sum", squared(apart), axes, keepdims)
@@ -254,4 +256,5 @@ def einsum(out, *operands, subscripts, **options):
     if options or "." in subscripts:
         raise Unliftable("it has options")
     inputs, result = subscripts.replace(" ", "").split("->")
+    operands = [x if isinstance(x, Node) else fill(x) for x in operands]
     return product(out, inputs.split(","), result, *operands)

@@ -183,7 +183,7 @@ def choose(a, choices, out=None, mode="raise"):
     ans = choices[0]
     for i, choice in enumerate(choices[1:], 1):
         ans = np.where(a == i, choice, ans)
-    return in_order(np.broadcast_to(ans, np.broadcast_shapes(np.shape(a), *map(np.shape, choices))), "C")
+    return in_order(np.broadcast_to(ans, np.broadcast_shapes(np.shape(a), *map(np.shape, choices))), "C")[()]
 
 
 def select(condlist, choicelist, default=0):

@@ -104,7 +104,7 @@ def tensordot(a, b, axes=2):
     summed = int(np.prod([shape_a[i] for i in left], dtype=int))
     a = np.reshape(np.transpose(a, (*kept_a, *left)), (int(np.prod([shape_a[i] for i in kept_a], dtype=int)), summed))
     b = np.reshape(np.transpose(b, (*right, *kept_b)), (summed, int(np.prod([shape_b[i] for i in kept_b], dtype=int))))
-    return np.reshape(np.dot(a, b), (*(shape_a[i] for i in kept_a), *(shape_b[i] for i in kept_b)))[()]
+    return np.reshape(np.dot(a, b), (*(shape_a[i] for i in kept_a), *(shape_b[i] for i in kept_b)))
 
 
 def kron(a, b):

@@ -194,11 +194,11 @@ def pad(x, pad_width, mode="constant", **options):
         widths = tuple((int(before), int(after)) for before, after in widths)
     if not widths:
         return np.copy(x)
-    if mode == "constant":
+    if mode == "constant" and not holds_traced(options.get("constant_values")):
         return surround(x, widths, **options)
     if callable(mode):
         raise TypeError("numpy.pad: a function as mode= has no derivative rule in dualad: write into np.zeros_like(x, shape=...)")
-    sides = {name: per_axis(setting, ndim) for name, setting in options.items() if name in ("end_values", "stat_length")}
+    sides = {name: per_axis(setting, ndim) for name, setting in options.items() if name != "reflect_type"}
     for axis, width in enumerate(widths):
         if width != (0, 0):
             x = padded(x, axis, width, mode, options.get("reflect_type", "even"), {name: pair[axis] for name, pair in sides.items()})
@@ -209,8 +209,20 @@ def per_axis(setting, ndim):
     """Return, for each axis, what holds before and after: given once, as a pair, or for each axis."""
     if setting is None or ndim_of(setting) == 0:
         return [(setting, setting)] * ndim
-    setting = np.broadcast_to(setting if hasattr(setting, "dtype") else np.stack([np.asarray(s) for s in setting]), (ndim, 2))
+    setting = np.broadcast_to(stacked(setting), (ndim, 2))
     return [(setting[i, 0], setting[i, 1]) for i in range(ndim)]
+
+
+def stacked(numbers):
+    """Return nested lists of numbers, plain or traced, as one array."""
+    if hasattr(numbers, "dtype"):
+        return numbers
+    return np.stack([stacked(part) for part in numbers]) if isinstance(numbers, list | tuple) else np.asarray(numbers)
+
+
+def holds_traced(numbers):
+    """Return whether nested lists of numbers hold a traced one."""
+    return any(map(holds_traced, numbers)) if isinstance(numbers, list | tuple) else hasattr(numbers, "__dualad_apply__")
 
 
 def padded(x, axis, width, mode, reflect_type, sides):
@@ -221,7 +233,11 @@ def padded(x, axis, width, mode, reflect_type, sides):
         widths = [(0, 0)] * ndim_of(x)
         widths[axis] = width
         return surround(x, tuple(widths))
-    if mode in STATISTICS:
+    if mode == "constant":
+        shapes = ([count if i == axis else m for i, m in enumerate(shape_of(x))] for count in width)
+        ends = (v if v.dtype == x.dtype else v.astype(x.dtype) for v in sides["constant_values"])
+        before, after = (np.broadcast_to(v, shape) for v, shape in zip(ends, shapes, strict=True))
+    elif mode in STATISTICS:
         lengths = [n if length is None else min(int(length), n) for length in sides.get("stat_length", (None, None))]
         parts = (x[(*lead, slice(None, lengths[0]))], x[(*lead, slice(n - lengths[1], None))])
         before, after = (

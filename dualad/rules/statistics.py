@@ -30,12 +30,18 @@ def counted(x, where):
     return mask, np.where(mask, x, 0.0)
 
 
+def without_nan(a, neutral):
+    """Return an array with `neutral` in the place of NaN; integers and booleans stay what they are."""
+    a = as_array(a)
+    return np.where(np.isnan(a), neutral, a) if a.dtype.kind in "fc" else a
+
+
 def nansum(a, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
-    return np.sum(np.where(np.isnan(a), 0.0, a), axis=axis, dtype=dtype, keepdims=given(keepdims), initial=initial, where=where)
+    return np.sum(without_nan(a, 0.0), axis=axis, dtype=dtype, keepdims=given(keepdims), initial=initial, where=where)
 
 
 def nanprod(a, axis=None, dtype=None, out=None, keepdims=NO, initial=NO, where=NO):
-    return np.prod(np.where(np.isnan(a), 1.0, a), axis=axis, dtype=dtype, keepdims=given(keepdims), initial=initial, where=where)
+    return np.prod(without_nan(a, 1.0), axis=axis, dtype=dtype, keepdims=given(keepdims), initial=initial, where=where)
 
 
 def nanmean(a, axis=None, dtype=None, out=None, keepdims=NO, *, where=NO):
@@ -69,18 +75,17 @@ def nan_extremum(extremum, worst):
     """Make the body of ``nanmax`` or ``nanmin``: NaN where all elements are."""
 
     def body(a, axis=None, out=None, keepdims=NO, initial=NO, where=NO):
-        missing = np.isnan(a)
-        ans = extremum(np.where(missing, worst, a), axis=axis, keepdims=given(keepdims), initial=initial, where=where)
-        if initial is not NO:
+        ans = extremum(without_nan(a, worst), axis=axis, keepdims=given(keepdims), initial=initial, where=where)
+        if initial is not NO or ans.dtype.kind not in "fc":
             return ans
-        alone = np.all(missing, axis=axis, keepdims=given(keepdims))
+        alone = np.all(np.isnan(a), axis=axis, keepdims=given(keepdims))
         return np.where(alone, np.nan, ans)[()]
 
     return body
 
 
 def nan_scan(scan, neutral):
-    return lambda a, axis=None, dtype=None, out=None: scan(np.where(np.isnan(a), neutral, a), axis=axis, dtype=dtype)
+    return lambda a, axis=None, dtype=None, out=None: scan(without_nan(a, neutral), axis=axis, dtype=dtype)
 
 
 def standard_scan(scan, neutral):
@@ -333,7 +338,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     x = x - mean
     conjugate = np.conjugate(x) if np.iscomplexobj(x) else x
     ans = np.matmul(x, np.transpose(conjugate if w is None else conjugate * w)) / (np.maximum(free, 0.0) * 1.0)
-    return np.squeeze(ans)[()]
+    return np.squeeze(ans)
 
 
 def variables(m, rowvar, flip, dtype):

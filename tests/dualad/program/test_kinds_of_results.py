@@ -1,0 +1,115 @@
+"""What compiled functions return is of NumPy's type: an array of no axes, a scalar, a dtype; and options that are traced are read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from checkpoint import grad
+from dualad import gradient, jit, jvp
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=6)
+INTEGERS = {
+    "int64": np.arange(1, 7),
+    "two axes": np.arange(1, 7, dtype=np.int32).reshape(2, 3),
+    "uint8": np.arange(1, 7, dtype=np.uint8),
+    "bool": np.array([True, False, True]),
+    "float32": np.array([3.0, np.nan, 1.0], np.float32),
+    "missing": np.array([[np.nan, np.nan], [1.0, np.nan]]),
+}
+BODIES = [np.nanmax, np.nanmin, np.nansum, np.nanprod, np.nancumsum, np.nancumprod]
+
+
+def assert_same(got, expected):
+    assert type(got) is type(expected) and got.dtype == expected.dtype and got.shape == expected.shape
+    assert got.tobytes() == expected.tobytes() or np.array_equal(got, expected, equal_nan=True)
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN")
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("fn", BODIES)
+def test_integers_stay_integers_where_there_is_no_nan(fn, name, backend):
+    x = INTEGERS[name]
+    for options in ({}, {"axis": -1}, {"axis": 0}):
+        assert_same(jit(lambda x, options=options: fn(x, **options), backend=backend)(x), fn(x, **options))
+
+
+A = X.reshape(2, 3)
+NO_AXES = {
+    "tensordot": lambda a: np.tensordot(a, a),
+    "tensordot of vectors": lambda a: np.tensordot(a[0], a[1], 1),
+    "linalg.tensordot": lambda a: np.linalg.tensordot(a, a),
+    "cov": lambda a: np.cov(a[0]),
+    "corrcoef": lambda a: np.corrcoef(a[0]),
+    "choose": lambda a: np.choose(1, [a[0, 0], a[1, 2]]),
+    "vdot": lambda a: np.vdot(a, a),
+    "squeeze": lambda a: np.squeeze(a[:1, :1]),
+}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba", None])
+@pytest.mark.parametrize("name", NO_AXES)
+def test_results_of_no_axes_are_arrays_or_scalars_as_in_numpy(name, backend):
+    f = NO_AXES[name]
+    got = jvp(f, (A,), (A,))[0] if backend is None else jit(f, backend=backend)(A)
+    expected = f(A)
+    assert type(got) is type(expected) and got.dtype == expected.dtype
+    np.testing.assert_allclose(got, expected, rtol=1e-14)
+
+
+PADDED = {
+    "one": lambda x: np.pad(x, 1, constant_values=x[0]),
+    "a pair": lambda x: np.pad(x, (1, 2), constant_values=(x[0], x[1])),
+    "an array": lambda x: np.pad(x, (1, 2), constant_values=x[:2]),
+    "corners": lambda x: np.pad(x[None] * 1.0, ((0, 1), (1, 2)), constant_values=((x[0], x[1]), (x[2], 3.0))),
+    "nowhere": lambda x: np.pad(x, 0, constant_values=x[0]),
+    "ramp": lambda x: np.pad(x, 2, mode="linear_ramp", end_values=(x[0], x[1])),
+}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("name", PADDED)
+def test_padding_with_traced_constants(name, backend):
+    f = PADDED[name]
+    np.testing.assert_array_equal(jit(f, backend=backend)(X), f(X))
+    weights = RNG.normal(size=f(X).shape)
+    loss = lambda x: np.sum(weights * f(np.sin(x)) * f(x))
+    slope = [np.imag(loss(X + 1e-30j * row)) / 1e-30 for row in np.eye(6)]
+    for g in (grad(loss), gradient(loss), jit(grad(loss), backend=backend), grad(jit(loss, backend=backend))):
+        np.testing.assert_allclose(g(X), slope, rtol=1e-12)
+
+
+def test_a_derivative_by_an_option_without_one_is_refused_by_the_pullback_of_a_program_too():
+    f = lambda x: np.sum(x, initial=x[0])
+    for backend in ("numpy", "numba"):
+        with pytest.raises(TypeError, match="no derivative with respect to its argument 'initial'"):
+            grad(jit(f, backend=backend))(X)
+        floored = jit(lambda x: np.sum(x * x, initial=np.floor(x[0])), backend=backend)
+        np.testing.assert_allclose(grad(floored)(X), 2.0 * X)
+
+
+def test_einsum_of_a_number_and_computed_degrees_of_freedom_are_compiled():
+    f, g = lambda x: np.einsum("i,i", x, x), lambda x: np.var(x, ddof=np.floor(x[0] * 0.0))
+    np.testing.assert_allclose(jit(grad(f), backend="numba")(X), 2.0 * X)
+    np.testing.assert_allclose(jit(g, backend="numba")(X), np.var(X))
+
+
+def test_the_gradient_of_a_loop_of_100_turns_is_rolled_up():
+    def f(x):
+        for _ in range(100):
+            x = np.sin(x) * 0.9 + 0.1
+        return np.sum(x)
+
+    g = jit(grad(f), backend="numba")
+    np.testing.assert_allclose(g(X), grad(f)(X), rtol=1e-12)
+    assert "5 left" in g.explain(X)
+    coefficients = RNG.uniform(0.5, 0.9, 120)
+
+    def longest(x):  # whose turns are of four kinds, without a period
+        for k, c in enumerate(coefficients):
+            x = (np.sin, np.cos, np.tanh, np.arctan)[int(1000 * c) % 4](x) * c + k * 1e-3
+        return np.sum(x)
+
+    np.testing.assert_allclose(jit(longest, backend="numba")(X), longest(X), rtol=1e-13)
