@@ -196,7 +196,7 @@ def test_two_processes(folder):
     outs = [process.communicate(timeout=120)[0].split() for process in together]
     last = run(PROGRAM).communicate(timeout=120)[0].split()
     assert outs[0][0] == outs[1][0] == last[0] == str(np.sum(np.tanh(np.arange(5.0)) * np.arange(5.0)))
-    assert outs[0][1] == "1" and last[1] == "0"
+    assert "1" in (outs[0][1], outs[1][1]) and last[1] == "0"
 
 
 BY_NUMBA = """
