@@ -276,7 +276,9 @@ def curried(verb):
 
     @wraps(verb)
     def transform(f=None, *args, **kwargs):
-        check_flags(where, **{name: kwargs[name] for name in flags if name in kwargs})
+        for name in kwargs:
+            if name in flags:
+                flag(kwargs[name], where=where, argument=name)
         if f is None:
             return lambda f: transform(f, *args, **kwargs)
         check_function(f, where)
