@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import importlib.machinery
 import os
+import re
 import sys
 import sysconfig
 import warnings
@@ -14,6 +15,7 @@ from types import FunctionType
 __all__ = [
     "WAYS_OUT",
     "asking",
+    "asserting",
     "compiled",
     "explain",
     "in_container",
@@ -177,6 +179,11 @@ def operation(code, offset):
     return dis.opname[code.co_code[offset]] if 0 <= offset < len(code.co_code) else ""
 
 
+def asserting(frame):
+    """Return whether a frame is in ``numpy.testing``, which compares values and returns none."""
+    return frame.f_globals.get("__name__", "").startswith("numpy.testing")
+
+
 def storing(frame):
     """Return whether the statement that a frame is at assigns to elements: ``a[i] = ...``."""
     return operation(frame.f_code, frame.f_lasti) in ("STORE_SUBSCR", "STORE_SLICE")
@@ -209,11 +216,21 @@ def explain(error, refusal, objects):
     notes = vars(error).setdefault("__notes__", [])
     if name is not None and where not in str(error):
         notes.append(f"raised inside {name}, called {where}{'' if ours(error) else f'; if it was given traced values: {WAYS_OUT}'}")
+    elif name is None and not deliberate and not ours(error) and issubclass(type(error), TypeError) and CLASSES.search(str(error)):
+        notes.append(f"a traced value was given to code that takes plain ones, {users_place(steps)}: {WAYS_OUT}")
     if objects is not None and not deliberate:
         notes.append(
             f"traced numbers were put into an object array {objects}, for which NumPy does not have every function: make it with "
             f"np.stack([...]) or dualad.array([...]), and leave out np.asarray of a traced array"
         )
+
+
+CLASSES = re.compile(r"\b(Dual|Var|Symbol)\b")  # of traced values, as other packages name them in their errors
+
+
+def users_place(steps):
+    """Return the place of the innermost of these frames that is the user's."""
+    return next((place(frame, number) for frame, number, _ in steps if not owner_of(frame)), "place unknown")
 
 
 def traced_back(error):

@@ -30,6 +30,7 @@ __all__ = [
     "dtype_of",
     "highest",
     "holds_traced",
+    "looked_at",
     "masked_call",
     "no_derivative_for",
     "packed",
@@ -302,6 +303,13 @@ def primal(x: Result) -> Result:
             x = x.view()
             x.flags.writeable = False
     return primal(array(x)) if type(x) is np.ndarray and x.dtype.char == "O" and holds_traced(x) else x
+
+
+def looked_at(x):
+    """Return the plain value, with its levels checked; a symbol, which has none, raises."""
+    while isinstance(x, Handle):
+        x = x._peek()
+    return x
 
 
 def stop_gradient(x: Result) -> Result:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
+from numbers import Rational
 
 import numpy as np
 
-from .conversions import comes_from_a_loop, defers, lift_of, refuse_tie
+from .conversions import comes_from_a_loop, defers, lift_of, lost, refuse_tie
 from .rules.calling import public_name
 from .rules.kinds import ROWS
 from .rules.sparse import is_sparse
@@ -76,6 +77,11 @@ def operand(x):
     )
 
 
+#: attributes of ndarray that show its memory, or a value written from it
+MEMORY = (
+    "base", "byteswap", "ctypes", "data", "dump", "dumps", "flags", "getfield", "resize", "setfield", "setflags", "strides", "tobytes",
+    "tofile", "view",
+)  # fmt: skip
 REAL = {float, int, np.float64, np.ndarray}
 
 
@@ -91,10 +97,14 @@ def python_number(x):
 def define_operators():
     def binary(ufunc):
         def forward(self, other):
-            return self.__array_ufunc__(ufunc, "__call__", self, other) if operand(other) else NotImplemented
+            if operand(other):
+                return self.__array_ufunc__(ufunc, "__call__", self, other)
+            return forward(self, float(other)) if issubclass(type(other), Rational) else NotImplemented
 
         def reflected(self, other):
-            return self.__array_ufunc__(ufunc, "__call__", other, self) if operand(other) else NotImplemented
+            if operand(other):
+                return self.__array_ufunc__(ufunc, "__call__", other, self)
+            return reflected(self, float(other)) if issubclass(type(other), Rational) else NotImplemented
 
         return forward, reflected
 
@@ -156,7 +166,28 @@ def define_operators():
     for row in list(ROWS.values()):  # NumPy's loops over object arrays call x.sin()
         if isinstance(row.fn, np.ufunc) and {"O->O", "OO->O"} & set(row.fn.types) and not hasattr(Traced, row.fn.__name__):
             setattr(Traced, row.fn.__name__, method(row.fn))
+    for name in MEMORY:
+        setattr(Traced, name, without_memory(name))
+    Traced.__dir__ = lambda self: sorted({*dir(type(self))} - {*MEMORY})
+    Traced.as_integer_ratio = as_integer_ratio
     Traced.__hash__ = None
+
+
+def without_memory(name):
+    """Return the property that stands for an attribute of ndarray that shows its memory."""
+
+    def refuse(self):
+        raise AttributeError(
+            f"a traced {type(self).__name__} has no {name!r}: it is a value and its derivative, not one block of memory. "
+            f"dualad.primal(x).{name} is that of the value; x[...] is a view, and x.astype(dtype) has another dtype"
+        )
+
+    return property(refuse)
+
+
+def as_integer_ratio(self):
+    """Raise: a ratio of integers, which `Fraction` and others make of a float, has no derivative."""
+    raise lost(self, "a ratio of integers (Fraction)", "compute with floats, or take dualad.primal(x) for the plain number")
 
 
 define_operators()

@@ -12,9 +12,9 @@ import sys
 
 import numpy as np
 
-from .callers import in_container
+from .callers import asserting, in_container
 from .conversions import another_goes_first, as_objects, lift_of, lost
-from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, masked_call, packed, primal, strengthen
+from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, looked_at, masked_call, packed, primal, strengthen
 from .flat import Flat
 from .levels import Handle, Owner, View, locate, new, version_of
 from .options import cast_operands, inexact, taken_options
@@ -116,6 +116,8 @@ class Traced(Handle):
 
     def __array__(self, dtype=None, copy=None):
         dtype = np.dtype(object if dtype is None else dtype)
+        if asserting(sys._getframe(1)):
+            return np.array(looked_at(self), None if dtype.kind == "O" else dtype)
         if dtype.kind in "biu":  # no derivative is lost
             return np.array(primal(self)).astype(dtype)
         if dtype.kind != "O":
@@ -139,6 +141,8 @@ class Traced(Handle):
         return operator.index(self._peek())
 
     def __float__(self):
+        if asserting(sys._getframe(1)):
+            return float(looked_at(self))
         raise lost(
             self,
             "float()",
@@ -208,9 +212,6 @@ class Traced(Handle):
         if kind is float and not (level.weak or level.abstract):  # such levels keep float64 scalars as Python's
             return np.float64
         return kind if issubclass(kind, VALUES) else type(self)
-
-    def __dir__(self):
-        return dir(type(self))
 
     @property
     def shape(self):

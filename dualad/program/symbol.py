@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..callers import asserting
 from ..dispatch import array, highest, holds_traced
 from ..dual import shows_memory
 from ..levels import Level, Owner, errors_as_in, new, shared_view, version_of
@@ -359,7 +360,9 @@ class Symbol(Traced):
         return self.level.refuse(f"{what} of a traced value, which is known only when the program runs: {instead}", indexed)
 
     def _peek(self):
-        raise self._needed("the plain value (to print or format it) is asked", "return it as a result, or print outside of jit")
+        raise self._needed(
+            "the plain value (to print, format or assert it) is asked", "return it as a result, or look at it outside of jit"
+        )
 
     def __bool__(self):
         raise self._needed(
@@ -418,7 +421,7 @@ class Symbol(Traced):
                 "pass the array that is indexed as an argument; choose with np.where(mask, a, b)",
                 indexed=True,
             )
-        return super().__array__(dtype, copy)
+        return self._peek() if asserting(sys._getframe(1)) else super().__array__(dtype, copy)
 
 
 LOGICAL = {(np.logical_and, "reduce"): np.all, (np.logical_or, "reduce"): np.any}

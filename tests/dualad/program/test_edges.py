@@ -72,7 +72,7 @@ REFUSED = {
     "list[k]": (lambda k: [1.0, 2.0][k], 1, r"an integer .* make a list an array .* pass what is indexed"),
     "dict[k]": (lambda k: {0: 1.0, 1: 2.0}[k], 1, r"a hash .* np\.where"),
     "cached": (cached, 1.0, r"a hash .* cached function"),
-    "format": (lambda x: f"{x:.3f}", 2.0, r"the plain value .* print outside of jit"),
+    "format": (lambda x: f"{x:.3f}", 2.0, r"the plain value .* look at it outside of jit"),
     "implicit": (EQUATION, X, r"the solver of dualad\.implicit is given plain values.* leave out jit"),
     # impure values
     "random": (lambda x: x * random.random(), X, r"draws random numbers \(random\)"),
