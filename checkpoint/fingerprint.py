@@ -17,7 +17,7 @@ import optree
 from .storage.files import NAMESPACE
 from .storage.states import raw
 
-__all__ = ["ReplayCheck", "checksum", "described", "digest", "digest_with_closure", "readings"]
+__all__ = ["ReplayCheck", "checksum", "compiled", "described", "digest", "digest_with_closure", "summed"]
 
 PLAIN = (float, int, bool, complex, str, bytes, type(None), np.generic)
 PART = 1 << 20
@@ -121,83 +121,26 @@ def digest_with_closure(function: Callable[..., Any], what: str) -> str:
     return total.hexdigest()
 
 
-def readings(function: Callable[..., Any], what: str) -> dict[str, str]:
-    """Name a function by its code, and by each of the plain values and functions that it reads, for errors that name what differs.
-
-    Of a function that wraps another one (`functools.wraps`), as `grad` does, it is the wrapped one. Objects of classes of other
-    modules are not looked into.
-
-    Parameters
-    ----------
-    function : callable
-    what : str
-        What it is; errors begin with it.
-
-    Returns
-    -------
-    dict
-        Digests by the names of what is read.
-
-    Examples
-    --------
-    >>> def scaled(rate):
-    ...     return lambda x: rate * x
-    >>> here, there = readings(scaled(2.0), "f"), readings(scaled(3.0), "f")
-    >>> [name for name in here if here[name] != there[name]]
-    ['rate']
-    """
-    inner = inspect.unwrap(function)
-    found = {} if inner is function else {"the verb": getattr(getattr(function, "__code__", None), "co_qualname", "")}
-    if not isinstance(inner, FunctionType):
-        return found | {"the function": _total([inner], what, inner)}
-    code = blake2b(b"".join(_compiled(inner.__code__)), digest_size=16).hexdigest()
-    held: dict[str, Any] = {"its defaults": [inner.__defaults__, inner.__kwdefaults__]}
-    for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
-        with suppress(ValueError):  # not yet bound
-            held[name] = cell.cell_contents
-    for name in _names(inner.__code__):
-        if name in inner.__globals__:
-            held.setdefault(name, inner.__globals__[name])
-    return found | {"its code": code} | {name: _total(value, what, inner) for name, value in held.items()}
-
-
-def _total(value: Any, what: str, function: Any) -> str:
-    total = blake2b(digest_size=16)
-    for piece in _read(value, what, {}, getattr(function, "__module__", "")):
-        total.update(len(piece).to_bytes(8))
-        total.update(piece)
-    return total.hexdigest()
-
-
-def _read(value: Any, what: str, seen: dict[int, Any], module: str | None = None) -> Iterator[Any]:
-    """What a value is, as far as it is plain; of functions, also what they read. Each function and object counts once.
-
-    With a module, functions and objects of others count by their names only.
-    """
+def _read(value: Any, what: str, seen: dict[int, Any]) -> Iterator[Any]:
+    """What a value is, as far as it is plain; of functions, also what they read. Each function and object counts once."""
     for leaf in optree.tree_leaves(value, none_is_leaf=True):
-        if module is not None and not issubclass(type(leaf), PLAIN) and callable(leaf) and hasattr(leaf, "__wrapped__"):
-            leaf = inspect.unwrap(leaf)
-        if module is not None and not issubclass(type(leaf), (*PLAIN, np.ndarray, partial, MethodType, ModuleType)):
-            kind = leaf if isinstance(leaf, FunctionType | type) else type(leaf)
-            if kind.__module__ != module:
-                yield kind.__qualname__.encode()
-                continue
-        if issubclass(type(leaf), PLAIN) or (issubclass(type(leaf), np.ndarray) and not leaf.dtype.hasobject):
+        kind = type(leaf)
+        if issubclass(kind, PLAIN) or (issubclass(kind, np.ndarray) and not leaf.dtype.hasobject):
             yield from _pieces(leaf, what)
-        elif not isinstance(leaf, ModuleType | type) and id(leaf) not in seen:
+        elif not issubclass(kind, ModuleType | type) and id(leaf) not in seen:
             seen[id(leaf)] = leaf
-            if isinstance(leaf, FunctionType):
-                yield from _compiled(leaf.__code__)
+            if kind is FunctionType:
+                yield from compiled(leaf.__code__)
                 for held in _surroundings(leaf):
-                    yield from _read(held, what, seen, module)
-            elif isinstance(leaf, partial):
-                yield from _read([leaf.func, leaf.args, leaf.keywords], what, seen, module)
-            elif isinstance(leaf, MethodType):
-                yield from _read([leaf.__func__, leaf.__self__], what, seen, module)
+                    yield from _read(held, what, seen)
+            elif kind is partial:
+                yield from _read([leaf.func, leaf.args, leaf.keywords], what, seen)
+            elif kind is MethodType:
+                yield from _read([leaf.__func__, leaf.__self__], what, seen)
             else:
-                yield type(leaf).__qualname__.encode()
-                call = getattr(type(leaf), "__call__", None)  # noqa: B004  (its code)
-                yield from _read([getattr(leaf, "__dict__", None), call if isinstance(call, FunctionType) else None], what, seen, module)
+                yield kind.__qualname__.encode()
+                call = getattr(kind, "__call__", None)  # noqa: B004  (its code)
+                yield from _read([getattr(leaf, "__dict__", None), call if isinstance(call, FunctionType) else None], what, seen)
 
 
 def _surroundings(function: FunctionType) -> Iterator[Any]:
@@ -236,10 +179,10 @@ def _pieces(value: Any, what: str) -> Iterator[Any]:
             kind = type(leaf).__name__
             raise TypeError(f"{what} has a leaf of type {kind}, whose data cannot be compared ({error})") from error
         yield f"{data.dtype.str} {data.shape}".encode()
-        yield from _summed(raw(data))
+        yield from summed(raw(data))
 
 
-def _summed(data: memoryview) -> Iterator[Any]:
+def summed(data: memoryview) -> Iterator[Any]:
     """Data, of large ones two checksums of each part instead, which are seven times as fast as BLAKE2b."""
     if len(data) <= PART:
         yield data
@@ -263,15 +206,15 @@ def _source(function: Callable[..., Any], what: str) -> Iterator[Any]:
     except (OSError, TypeError):
         yield f"{kind.__module__}.{kind.__qualname__}".encode()
         if code:
-            yield from _compiled(code)
+            yield from compiled(code)
 
 
-def _compiled(code: CodeType) -> Iterator[bytes]:
+def compiled(code: CodeType) -> Iterator[bytes]:
     yield code.co_code
     yield repr((code.co_names, code.co_varnames)).encode()
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _compiled(constant)
+            yield from compiled(constant)
         else:
             yield repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant).encode()
 

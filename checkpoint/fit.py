@@ -1,11 +1,7 @@
 """Fit: a folder for a whole fit, which outlives the process. Finished evaluations are answered from it; the one under way goes on."""
 
-import atexit
 import json
 import os
-import re
-import shutil
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,6 +10,7 @@ from math import inf
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 import optree
@@ -22,29 +19,21 @@ from dualad.forks import lock_of
 from dualad.traced import Traced
 
 from .checks import whole_number
-from .fingerprint import described, digest, readings
+from .fingerprint import described, digest
+from .fit_folder import FitFolder, covers
+from .reads import identity, readings
 from .replay import nearly_same
-from .resume import DurableSession
-from .storage import DamagedState, Storage
-from .storage.files import check_leaves, read_leaves, sync_file, write_leaves
-from .storage.lock import Lock
+from .resume import DurableJournal, DurableSession
+from .storage import Storage
+from .storage.files import check_leaves
 
 __all__ = ["Fit"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MANIFEST, FORMAT = "fit.json", "fit of checkpoint, 1"
-NAME = re.compile(r"([0-9a-f]{32})\.(result|evaluation)(\.tmp)?")
-CHEAP = 1.0  # seconds: an evaluation that took less is made again, to see whether the function is the same
-LOCKS: dict[Path, Lock] = {}  # of this process, until it ends
-
-
-@atexit.register
-def give_free() -> None:
-    """Give all folders free."""
-    while LOCKS:
-        LOCKS.popitem()[1].release()
+CHEAP = 1.0  # seconds: an evaluation that took less may be made again, to compare
+SHARE = 0.05  # of the time since the folder was opened, which longer ones may take together
 
 
 class Fit(Storage):
@@ -105,8 +94,6 @@ class Fit(Storage):
     (True, 0)
     """
 
-    resume = True
-
     def __init__(self, path: str | os.PathLike[str], *, every: float = 1.0, keep: int = 2, token: Any = None) -> None:
         try:
             self.path = Path(path).absolute()
@@ -118,14 +105,22 @@ class Fit(Storage):
         self.keep = whole_number(keep, where="Fit", argument="keep", least=0, hint="give the number of interrupted evaluations to keep")
         self.answered = self.made = 0
         self._token = described(token, "Fit: the token")
-        self._under_way: ContextVar[Path | None] = ContextVar("evaluation", default=None)
-        self._folders: list[Path] = []  # of the evaluations under way
-        self.lock = None
-        self._compared = False
-        self._synced = -inf
+        self._under_way: ContextVar[Evaluation | None] = ContextVar("evaluation", default=None)
+        self._evaluations: list[Evaluation] = []  # under way
 
     def __repr__(self) -> str:
         return f"Fit({str(self.path)!r}): {self.answered:,} evaluations answered, {self.made:,} made"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "Fit: it cannot be sent to another process, as its folder belongs to this one: evaluate in threads or in forks of this "
+            "process, or make a Fit of a folder of its own in each process"
+        )
+
+    @property
+    def durable(self) -> bool:
+        """See `Storage.durable`."""
+        return True
 
     def __call__(self, f: Callable[P, R], name: str | None = None) -> Callable[P, R]:
         """The same function, whose results are kept.
@@ -152,31 +147,14 @@ class Fit(Storage):
         """
         if not callable(f):
             raise TypeError(f"Fit: give the function that the optimizer is to call, fit(value_and_grad(f)), got {f!r}")
-        name = str(name or getattr(f, "__qualname__", type(f).__qualname__))
-        self._open()
-        self._register(name, readings(f, "Fit: the function"))
+        kept = KeptFunction(self, f, str(name or getattr(f, "__qualname__", type(f).__qualname__)))
 
         @wraps(f)
         def evaluated(*args: P.args, **kwargs: P.kwargs) -> R:
             given: list[Any] = optree.tree_leaves((args, kwargs))  # type: ignore[arg-type]
-            if any(isinstance(leaf, Traced) for leaf in given):
+            if any(issubclass(type(leaf), Traced) for leaf in given):
                 return f(*args, **kwargs)
-            key = digest((name, args, kwargs), "Fit: an argument")
-            found = self._answer(key)
-            if found is not None and not self._is_to_be_compared(found[1]):
-                self.answered += 1
-                return found[0]  # type: ignore[no-any-return]
-            started = perf_counter()
-            with self._evaluation(key):
-                value = f(*args, **kwargs)
-            seconds = perf_counter() - started
-            if found is not None:
-                self._compare(name, found[0], value)
-                self.answered += 1
-                return found[0]  # type: ignore[no-any-return]
-            self._keep(key, value, seconds)
-            self.made += 1
-            return value
+            return kept(args, kwargs)  # type: ignore[no-any-return]
 
         return evaluated
 
@@ -187,113 +165,205 @@ class Fit(Storage):
         -------
         EvaluationSession
         """
-        folder = self._under_way.get() or (self._folders[0] if len(self._folders) == 1 else None)
-        if folder is None:
+        evaluation = self._under_way.get() or (self._evaluations[0] if len(self._evaluations) == 1 else None)
+        if evaluation is None and self._evaluations:
+            raise ValueError(
+                f"Fit: {len(self._evaluations)} evaluations are under way, and this thread does not say to which of them its chain "
+                "belongs: give it the context of its evaluation, pool.submit(contextvars.copy_context().run, work), or evaluate one point "
+                "at a time"
+            )
+        if evaluation is None:
             raise ValueError(
                 "Fit: a chain with storage=fit runs inside of a function that the fit evaluates: give the optimizer fit(value_and_grad(f)) "
                 "instead of value_and_grad(f), or the chain Disk(path, resume=True)"
             )
-        return EvaluationSession(folder, self.every)
-
-    # --------------------------------------------------------------------------------------------------- the folder
-
-    def _open(self) -> None:
-        """Make the folder, and lock it for this process, until it ends."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        names = set(os.listdir(self.path))
-        others = sorted(name for name in names if not NAME.fullmatch(name) and name not in (MANIFEST, f"{MANIFEST}.tmp", "lock"))
-        if others:
-            raise FileExistsError(f"Fit: {self.path} holds other files ({', '.join(others[:3])}); give it a folder of its own")
-        lock = LOCKS.get(self.path)
-        if lock is None or not lock.held():
-            lock = Lock(self.path / "lock")
-            lock.acquire()
-            LOCKS[self.path] = lock
-            for part in self.path.glob("*.tmp"):  # of a process that was ended while it wrote
-                part.unlink()
-
-    def _register(self, name: str, read: Mapping[str, str]) -> None:
-        """Compare a function with the one of that name which the folder has, or note it."""
-        path = self.path / MANIFEST
-        known: dict[str, Any] = {"format": FORMAT, "token": self._token, "functions": {}}
-        if path.exists():
-            try:
-                known = json.loads(path.read_bytes())
-                if known["format"] != FORMAT:
-                    raise ValueError
-                functions = known["functions"]
-            except (ValueError, KeyError, TypeError):
-                raise DamagedState(f"Fit: {path} is damaged, or was not made here; remove the folder to begin anew") from None
-            there, here = {"token": known["token"]} | functions.get(name, read), {"token": self._token} | dict(read)
-            differing = [part for part in {**there, **here} if there.get(part) != here.get(part)]
-            if differing:
-                raise ValueError(
-                    f"Fit: {self.path} is of another function {name} than this one; it differs in: {', '.join(differing)}. Give "
-                    f"another folder, or each function a name of its own, fit(f, name=...)"
-                )
-            if name in functions:
-                return
-        known["functions"][name] = dict(read)
-        temporary = path.with_name(f"{MANIFEST}.tmp")
-        temporary.write_text(json.dumps(known))
-        sync_file(temporary)
-        os.replace(temporary, path)
+        return EvaluationSession(evaluation, self.every)
 
     @contextmanager
-    def _evaluation(self, key: str) -> Iterator[None]:
-        """Let the chains of an evaluation know their folder, which is removed if it is finished."""
-        folder = self.path / f"{key}.evaluation"
-        before = self._under_way.set(folder)
-        self._folders.append(folder)
+    def _evaluation(self, evaluation: "Evaluation") -> Iterator[None]:
+        """Let the chains of an evaluation know of it."""
+        before = self._under_way.set(evaluation)
+        self._evaluations.append(evaluation)
         try:
             yield
         finally:
-            self._folders.remove(folder)
+            self._evaluations.remove(evaluation)
             self._under_way.reset(before)
 
-    def _keep(self, key: str, value: Any, seconds: float) -> None:
-        """Write a result, and remove what is of no more use."""
-        leaves: list[Any] = []
-        shape = json.dumps({"result": outlined(value, leaves), "seconds": seconds})
-        check_leaves(leaves)
-        sync = monotonic() - self._synced >= self.every
-        write_leaves(self.path / f"{key}.result", 0, [shape, *leaves], sync=sync, label=key)
-        self._synced = monotonic() if sync else self._synced
-        with lock_of(self):
-            shutil.rmtree(self.path / f"{key}.evaluation", ignore_errors=True)
-            self._prune()
 
-    def _prune(self) -> None:
-        """Remove the oldest of the evaluations that were interrupted."""
-        left = [path for path in self.path.glob("*.evaluation") if path not in self._folders]
-        for path in sorted(left, key=lambda path: path.stat().st_mtime)[: max(len(left) - self.keep, 0)]:
-            shutil.rmtree(path, ignore_errors=True)
+class KeptFunction:
+    """A function whose results are in the folder of a fit.
 
-    def _answer(self, key: str) -> tuple[Any, float] | None:
-        """What the folder says: the result and the seconds that it took."""
-        path = self.path / f"{key}.result"
-        if not path.exists():
-            return None
+    A result is found by the name of the function, what it read when the folder noted it, what of that is another thing now (but not what
+    it changes itself, as counters), the token and the arguments. So what is found is of the same function, whatever has been changed.
+    """
+
+    def __init__(self, fit: Fit, f: Callable[..., Any], name: str) -> None:
+        self._fit, self._f, self._name = fit, f, name
+        self._folder = FitFolder.opened_at(fit.path)
+        self._noted, self._own = self._folder.register(name, readings(f), fit._token)
+        self._function = digest((name, fit._token, sorted(self._noted.items())), "Fit: the function")
+        self._answered, self._due = 0, 1  # answers given, and which of them is to be compared
+        self._read: dict[str, str] = {}  # what it read when there was no call under way
+        self._calls: list[object] = []  # under way
+        self.lock = None
+        self._folder.functions.add(self)
+
+    def __call__(self, args: Any, kwargs: Any) -> Any:
+        call = object()
         try:
-            shape, *leaves = read_leaves(path, 0, key)
-            found = json.loads(shape)
-            return filled_in(found["result"], iter(leaves)), found["seconds"]
-        except DamagedState as error:
-            warnings.warn(f"{str(error).replace('Disk: state 0', 'Fit: a result', 1)}; it is computed again", RuntimeWarning, stacklevel=3)
-            return None
+            with lock_of(self):
+                if not self._calls:  # what another thread is about to change itself is no change
+                    self._read = readings(self._f)
+                self._calls.append(call)
+                read = self._read
+            return self._called(read, args, kwargs)
+        finally:
+            if call in self._calls:
+                self._calls.remove(call)
 
-    def _is_to_be_compared(self, seconds: float) -> bool:
-        """Return whether this is the first evaluation to be answered, and a cheap one."""
-        compared, self._compared = self._compared or self.made > 0, True
-        return not compared and seconds < CHEAP
+    def forked(self) -> None:
+        """Go on in a fork, without the other threads."""
+        self._calls = []
 
-    def _compare(self, name: str, kept: Any, made: Any) -> None:
-        before, after = optree.tree_leaves(kept), optree.tree_leaves(made)
+    def _called(self, read: dict[str, str], args: Any, kwargs: Any) -> Any:
+        fit, folder = self._fit, self._folder
+        key = self._key(read, args, kwargs)
+        found = folder.answer(key)
+        if found is None:
+            with folder.making(key):
+                found = folder.answer(key)  # of another thread
+                if found is None:
+                    return self._made(key, read, args, kwargs)
+        outline, *leaves = found
+        said = json.loads(outline)
+        value = filled_in(said["result"], iter(leaves))
+        self._answered += 1
+        fit.answered += 1
+        if self._answered >= self._due and self._same(key, said, value, read, args, kwargs):
+            self._due = 2 * self._answered
+        return value
+
+    def _key(self, read: Mapping[str, str], args: Any, kwargs: Any) -> str:
+        noted, own = self._noted, self._own
+        changed = [(part, read.get(part)) for part in {**noted, **read} if noted.get(part) != read.get(part) and not covers(own, part)]
+        return digest((self._function, sorted(changed), identity((args, kwargs), "Fit: an argument")), "Fit: an argument")
+
+    def _made(self, key: str, read: Mapping[str, str], args: Any, kwargs: Any) -> Any:
+        """Evaluate, and keep the result."""
+        fit, folder = self._fit, self._folder
+        evaluation = Evaluation(folder, key)
+        started = perf_counter()
+        value = self._evaluated(evaluation, read, args, kwargs)
+        leaves: list[Any] = []
+        said = {"result": outlined(value, leaves), "seconds": perf_counter() - started, "step": evaluation.step}
+        if folder.keep(key, [json.dumps(said), *leaves], fit.every):
+            folder.remove_evaluation(key)
+        folder.prune(fit.keep, [other.key for other in fit._evaluations])
+        fit.made += 1
+        return value
+
+    def _evaluated(self, evaluation: "Evaluation", read: Mapping[str, str], args: Any, kwargs: Any) -> Any:
+        try:
+            with self._fit._evaluation(evaluation):
+                return self._f(*args, **kwargs)
+        finally:
+            after = readings(self._f)
+            own = {part for part in {**read, **after} if read.get(part) != after.get(part) and not covers(self._own, part)}
+            if own:
+                self._own |= own
+                self._folder.note_own(self._name, self._own)
+
+    def _same(self, key: str, said: Mapping[str, Any], value: Any, read: Mapping[str, str], args: Any, kwargs: Any) -> bool:
+        """Compare an answer with what is computed now, all of it or the first step of its chain; return whether that was done."""
+        folder, started = self._folder, monotonic()
+        evaluation = Evaluation(folder, key)
+        with folder.making(key):
+            try:
+                if said["seconds"] >= CHEAP + SHARE * (started - folder.began) - folder.compared:
+                    if not said["step"]:
+                        return False
+                    evaluation.is_probe = True
+                made = self._evaluated(evaluation, read, args, kwargs)
+            except Probed:
+                if evaluation.step == said["step"]:
+                    return True
+                evaluation.is_probe = False  # perhaps only in the last digits
+                made = self._evaluated(evaluation, read, args, kwargs)
+            finally:
+                folder.remove_evaluation(key)
+                if said["seconds"] >= CHEAP:
+                    folder.compared += monotonic() - started
+        before, after = optree.tree_leaves(value), optree.tree_leaves(made)
         if len(before) != len(after) or not all(map(alike, before, after)):
             raise ValueError(
-                f"Fit: {name} gives another result than the one that {self.path} has for the same arguments: something that it reads has "
-                "changed (a file, an attribute, random numbers). Give another folder, or say what it depends on with token="
+                f"Fit: {self._name} gives another result than the one that {self._fit.path} has for the same arguments: something that it "
+                "reads has changed (a file, an attribute, random numbers). Give another folder, or say what it depends on with token="
             )
+        return True
+
+
+class Probed(BaseException):
+    """The first step of a chain has been made, which is all that was asked for. No handler of the user's is to stop it."""
+
+
+class Evaluation:
+    """An evaluation under way.
+
+    Attributes
+    ----------
+    key : str
+    step : list or None
+        Of the first of its chains that ends its first sweep: what it was called with, and x_1, as digests.
+    is_probe : bool
+        Whether it is to end when the first step of its first chain has been made.
+    """
+
+    def __init__(self, folder: FitFolder, key: str) -> None:
+        self.key, self.step, self.is_probe = key, None, False
+        self._folder, self._path = folder, None
+        self._sessions: WeakSet[EvaluationSession] = WeakSet()
+
+    step: list[str] | None
+    _path: Path | None
+
+    def path_for(self, session: "EvaluationSession", chain: str) -> Path:
+        """The folder of a chain: another one for each of several equal ones that are under way at once."""
+        if self._path is None:
+            self._path = self._folder.evaluation(self.key)
+        path, number = self._path / chain, 1
+        busy = {other.path for other in self._sessions if other is not session and other.is_open()}
+        while path in busy:
+            number += 1
+            path = self._path / f"{chain}-{number}"
+        self._sessions.add(session)
+        return path
+
+    def note(self, chain: str, first: str) -> None:
+        """Note a chain and its x_1."""
+        if self.step is None and first:
+            self.step = [chain, first]
+
+
+class EvaluationJournal(DurableJournal):
+    """Has the evaluation know the first step of the chain, or end with it."""
+
+    def begin(self, steps: int | None) -> Any:
+        """As `DurableJournal.begin`."""
+        evaluation: Evaluation = self._session.evaluation  # type: ignore[attr-defined]
+        if evaluation.is_probe:
+            evaluation.step = None
+            evaluation.note(named_by(self._call | {"steps": steps}), digest(self._again(0, self._initial), "Fit: a state"))
+            raise Probed
+        done = super().begin(steps)
+        if done is not None:
+            evaluation.note(named_by(self._call | {"steps": steps}), self._first)
+        return done
+
+    def turn(self, final: Any, last: list[Any], steps: int) -> None:
+        """As `DurableJournal.turn`."""
+        self._session.evaluation.note(named_by(self._call | {"steps": self._steps}), self._first)  # type: ignore[attr-defined]
+        super().turn(final, last, steps)
 
 
 class EvaluationSession(DurableSession):
@@ -303,14 +373,20 @@ class EvaluationSession(DurableSession):
     interrupted.
     """
 
-    def __init__(self, folder: Path, every: float) -> None:
-        super().__init__(folder, queue=None, every=every)
-        self._evaluation = folder
+    journal = EvaluationJournal
+
+    def __init__(self, evaluation: Evaluation, every: float) -> None:
+        super().__init__(Path(), queue=None, every=every)
+        self.evaluation = evaluation
 
     def begin(self, call: Mapping[str, Any]) -> list[Any]:
         """As `KeptSession.begin`, in a folder of its own."""
-        self.path = self._evaluation / digest(sorted((name, str(value)) for name, value in call.items()), "Fit: a chain")
+        self.path = self.evaluation.path_for(self, named_by(call))
         return super().begin(call)
+
+    def is_open(self) -> bool:
+        """Return whether its folder is locked."""
+        return self._folder is not None
 
     def finish(self) -> None:
         """Leave what is needed to answer the same call again, if it took long enough to have been written."""
@@ -325,17 +401,28 @@ class EvaluationSession(DurableSession):
         return self._committed is not None
 
 
+def named_by(call: Mapping[str, Any]) -> str:
+    """What a chain is called with, as a name."""
+    return digest(sorted((name, str(value)) for name, value in call.items()), "Fit: a chain")
+
+
 def outlined(value: Any, leaves: list[Any]) -> Any:
     """The containers of a result, in values that go into JSON; its leaves are appended."""
     if isinstance(value, tuple | list) and type(value) in (tuple, list):
         return [type(value).__name__, *[outlined(part, leaves) for part in value]]
     if type(value) is dict and all(type(key) is str for key in value):
         return ["dict", list(value), *[outlined(part, leaves) for part in value.values()]]
-    if not issubclass(type(value), float | int | complex | str | bytes | np.ndarray | np.generic | type(None)):
+    try:
+        check_leaves([value])
+    except TypeError:
         raise TypeError(
             f"Fit: the function returned a {type(value).__name__}, which cannot be kept: return numbers and arrays, in tuples, lists and "
             "dicts with texts as keys"
-        )
+        ) from None
+    if type(value) is np.ndarray and value.ndim > 1 and not value.flags.c_contiguous:  # the order in memory decides on last digits
+        axes = np.argsort([-abs(stride) for stride in value.strides], kind="stable").tolist()
+        leaves.append(np.ascontiguousarray(value.transpose(axes)))
+        return {"axes": axes}
     leaves.append(value)
     return "leaf"
 
@@ -344,6 +431,8 @@ def filled_in(outline: Any, leaves: Iterator[Any]) -> Any:
     """The result again."""
     if outline == "leaf":
         return next(leaves)
+    if type(outline) is dict:
+        return next(leaves).transpose(np.argsort(outline["axes"]))
     kind, *parts = outline
     if kind == "dict":
         return {key: filled_in(part, leaves) for key, part in zip(parts[0], parts[1:], strict=True)}

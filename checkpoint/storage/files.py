@@ -30,6 +30,7 @@ __all__ = [
     "next_leaves",
     "read_label",
     "read_leaves",
+    "record_header",
     "sync_file",
     "sync_folder",
     "write_all",
@@ -130,6 +131,14 @@ def next_leaves(file: BinaryIO, label: str = "") -> tuple[int, list[Any]]:
     if content["label"] != label:
         raise ValueError("it is of another run, or was another file")
     return content["index"], [_decode(entry, file) for entry in content["leaves"]]
+
+
+def record_header(file: BinaryIO) -> tuple[str, int]:
+    """The label of what `encode_leaves` made, from where the file is, and the bytes of all of it; a ValueError if it is not there."""
+    start = file.tell()
+    content = _header(file)
+    arrays = (entry.get("array") or entry.get("scalar") for entry in content["leaves"])
+    return str(content["label"]), file.tell() - start + sum(entry["bytes"] for entry in arrays if entry)
 
 
 def read_label(path: Path) -> str | None:

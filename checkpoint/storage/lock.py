@@ -16,7 +16,7 @@ except ImportError:  # not POSIX
 
 from dualad.forks import held_across_forks, in_child
 
-from .opening import appended, is_at
+from .opening import appended, is_at, opened
 
 __all__ = ["Lock"]
 
@@ -80,6 +80,11 @@ class Lock:
     def found(self) -> bool:
         """Return whether there is such a file."""
         return self._path.is_file()
+
+    def owner(self) -> str:
+        """The number of the process that has locked the file last."""
+        with opened(self._path) as file:
+            return (file.read(40) or b"")[len(NAME) :].decode("ascii", "replace") or "unknown"
 
     def remove(self) -> None:
         """Remove the file, and unlock it."""
