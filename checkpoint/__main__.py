@@ -83,7 +83,8 @@ def _draw(options: argparse.Namespace) -> str:
 
 
 def _compare(options: argparse.Namespace) -> str:
-    table = compare(steps=options.steps, state_bytes=options.state, schedules=options.schedules, memory=options.memory)
+    costs = {"pull_cost": options.pull_cost, "record_cost": options.record_cost}
+    table = compare(steps=options.steps, state_bytes=options.state, schedules=options.schedules, memory=options.memory, **costs)
     if options.plot is not None:
         table.plot(options.plot)
     return table.to_markdown() if options.markdown else table.to_text(_width())
@@ -164,6 +165,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--memory", type=size, metavar="SIZE", help='compare also the best schedule for this budget: "2 GB"')
     several = lambda text: [schedule(word) for word in text.split(",")]
     command.add_argument("--schedules", type=several, metavar="S,S,...", help=f"each {FORMS} (default: a selection)")
+    command.add_argument("--pull-cost", type=float, metavar="C", help="what a pull takes, in plain steps (default: 1)")
+    command.add_argument(
+        "--record-cost", type=float, metavar="C", help="what a step takes whose record is kept (default: 4/3 of 1 + a pull)"
+    )
     command.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     command.set_defaults(run=_compare)
 

@@ -34,7 +34,7 @@ class Cursor:
         All steps from here on are reversed.
     reversing : bool
         Whether the first sweep has ended.
-    saves, loads, advances, peak : int
+    saves, loads, advances, records, peak : int
         Counts so far; the most states and records held at one moment.
 
     Examples
@@ -53,7 +53,7 @@ class Cursor:
         self.next: float = inf if steps is None else steps
         self.held: int | None = None  # the state before the working one, which a sweep of unknown length keeps
         self.reversing = False
-        self.saves = self.loads = self.advances = self.peak = 0
+        self.saves = self.loads = self.advances = self.records = self.peak = 0
 
     def run(self, actions: Iterable[Action]) -> None:
         """Execute actions."""
@@ -102,6 +102,7 @@ class Cursor:
                 if index + 1 >= self.next:
                     raise self.illegal(action, f"the state needed next is x_{self.next - 1}")
                 self.recorded.add(index)
+                self.records += 1
                 self.working = index + 1
                 self.count(action)
             elif kind is Drop:

@@ -25,6 +25,8 @@ class Counts(NamedTuple):
         Steps reversed.
     peak_states : int
         The most states saved at one moment, records included.
+    records : int
+        Steps recorded when they are made, whose records are kept until their pulls.
     """
 
     saves: int
@@ -32,6 +34,7 @@ class Counts(NamedTuple):
     advances: int
     pulls: int
     peak_states: int
+    records: int = 0
 
 
 def simulate(schedule: Schedule, steps: int, *, known: bool = True) -> Counts:
@@ -63,7 +66,7 @@ def simulate(schedule: Schedule, steps: int, *, known: bool = True) -> Counts:
     --------
     >>> from checkpoint.schedules import CTZ, Revolve
     >>> simulate(Revolve(3), 10)
-    Counts(saves=6, loads=9, advances=15, pulls=10, peak_states=3)
+    Counts(saves=6, loads=9, advances=15, pulls=10, peak_states=3, records=0)
     >>> simulate(CTZ("bisect"), 16).advances
     32
     """
@@ -75,7 +78,7 @@ def simulate(schedule: Schedule, steps: int, *, known: bool = True) -> Counts:
     cursor.turn(steps)
     cursor.run(schedule.reverse(steps, sorted(cursor.saved)))
     cursor.check_end()
-    return Counts(cursor.saves, cursor.loads, cursor.advances, steps, cursor.peak)
+    return Counts(cursor.saves, cursor.loads, cursor.advances, steps, cursor.peak, cursor.records)
 
 
 def _until_end(cursor: Cursor, actions: Iterator[Action], steps: int) -> Iterator[Action]:

@@ -130,12 +130,12 @@ def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
     axes = _figure("Tradeoff.plot", (6.4, 3.8 + 0.16 * len(table.rows)))[1]
     axes.set(xscale="log", yscale="log")
     families = dict.fromkeys(row.schedule.partition("(")[0] for row in table.rows)
-    bound = [(slots * size, _work(steps, advances(steps, slots))) for slots in _slots(steps)]
+    bound = [(slots * size, _work(table, advances(steps, slots))) for slots in _slots(steps)]
     axes.fill_between(*zip(*bound, strict=True), 1, color="0.93", zorder=0)
     axes.plot(*zip(*bound, strict=True), color="0.78", lw=4, label="least possible with states in memory (binomial)", zorder=1)
     for family in families:
         if points := _curve(family, steps):
-            curve = [(states * size, _work(steps, again)) for states, again in points]
+            curve = [(states * size, _work(table, again)) for states, again in points]
             drawn = "steps-post" if family == "Periodic" else "default"
             axes.plot(*zip(*curve, strict=True), color=COLOURS[family], lw=1, alpha=0.7, zorder=2, drawstyle=drawn)
     placed: list[tuple[float, float]] = []
@@ -151,7 +151,7 @@ def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
     _ticks(axes, size)
     axes.set(
         xlabel="memory for saved states",
-        ylabel="evaluations or time, in simulations" if measured else "evaluations of the step, in simulations",
+        ylabel="work or time, in simulations" if measured else "work, in simulations",
     )
     axes.set_title(f"{steps:,} steps, a state of {format_bytes(table.state_bytes)}", fontsize=9)
     axes.grid(which="major", color="0.9", lw=0.6)
@@ -201,8 +201,8 @@ def _slots(steps: int) -> list[int]:
     return sorted({round(steps ** (i / 300)) for i in range(301)})
 
 
-def _work(steps: int, again: int) -> float:
-    return (again + 1 + steps) / steps
+def _work(table: Any, again: int) -> float:
+    return float(again + 1) / table.steps + table.pull_cost
 
 
 def _figure(where: str, size: tuple[float, float]) -> tuple[Any, Any]:

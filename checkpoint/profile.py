@@ -22,7 +22,7 @@ from .storage import Memory, Storage
 from .storage.states import canonical, copy_state, nbytes
 from .storage.storage import check_storage
 from .sweep import Pull, Recorder, Step, Sweep
-from .tradeoff import Measured, Tradeoff, compared
+from .tradeoff import Measured, Tradeoff, compared, measured_costs
 
 __all__ = ["profile"]
 
@@ -68,7 +68,8 @@ def profile(
     Returns
     -------
     Tradeoff
-        With `Row.measured` beside the prediction.
+        With `Row.measured` beside the prediction. Its `pull_cost` and `record_cost` are medians of what the runs took, for `compare` of
+        other lengths and schedules.
 
     Raises
     ------
@@ -144,7 +145,7 @@ def _profiled(
         return Measured(*seconds, work, peak, stats.advances, stats.saves, stats.loads, stats.peak_states)
 
     rows = (replace(row, measured=measured(schedule)) for row, schedule in zip(table.rows, table.schedules, strict=True))
-    return replace(table, rows=tuple(rows), simulation_seconds=simulation)
+    return measured_costs(replace(table, rows=tuple(rows), simulation_seconds=simulation))
 
 
 def _derived(step: Callable[..., Any], state: Any, params: tuple[Any, ...], options: dict[str, Any]) -> tuple[Stats, tuple[float, float]]:

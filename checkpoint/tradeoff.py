@@ -1,8 +1,10 @@
 """Memory against recomputation: what each schedule needs for a given chain."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
 from os import PathLike
+from statistics import median
 from typing import Any
 
 from dualad.callers import trim
@@ -21,6 +23,7 @@ LONGEST = 10**7  # one action after another: a few seconds for a million steps
 HEADINGS = ("schedule", "saved states", "memory", "disk", "advances", "work")
 MEASURED = ("first sweep", "reverse sweep", "time", "peak memory", "saves", "loads")
 DISK = HEADINGS.index("disk")
+KEPT = 4 / 3  # a step that is recorded, kept and pulled, by one that is made twice and pulled: 0.9 to 1.7 in chains of 2 to 10^6 numbers
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Measured:
     first_seconds, reverse_seconds : float
         Times of the two sweeps.
     work : float
-        Both together, as a multiple of the time of one simulation. Unlike `Row.work` this includes the adjoints.
+        Both together, as a multiple of the time of one simulation.
     peak_bytes : int
         The most that Python and NumPy had allocated at one moment, beyond what was there before: saved states, the working
         state, the cotangent, and what a step and a pull need.
@@ -79,11 +82,12 @@ class Row:
     advances : int
         Plain steps, first sweep to x_{N-1} and recomputations.
     work : float
-        (advances + 1 + N) / N: all evaluations of the step as a multiple of one simulation, which is N of them. Besides
-        the advances these are the step to x_N and the evaluation inside each pull. The arithmetic of the adjoints
-        comes on top; it is the same for every schedule.
+        A multiple of one simulation, which is N plain steps: (advances + 1 + pull_cost (N - R) + record_cost R) / N, with the step
+        to x_N, and R steps whose records are kept (`Mixed` only). See `compare` for the two costs.
     disk_bytes : int
         Bytes of saved states that the schedule puts on disk.
+    records : int
+        Steps that are recorded when they are made, whose records are kept until their pulls.
     measured : Measured or None
         What it took in a real run, from `profile`.
     """
@@ -94,6 +98,7 @@ class Row:
     advances: int
     work: float
     disk_bytes: int = 0
+    records: int = 0
     measured: Measured | None = None
 
     def _cells(self) -> tuple[str, ...]:
@@ -122,6 +127,10 @@ class Tradeoff:
         One a schedule.
     memory : int or None
         The budget in bytes, if there is one.
+    pull_cost, record_cost : float
+        What pulls count in `Row.work`, in plain steps; see `compare`.
+    costs : (str, str)
+        Where the two come from: ``"assumed"``, ``"given"`` or ``"measured"``.
     simulation_seconds : float or None
         Time of N plain steps, if that was measured.
     schedules : tuple of Schedule
@@ -132,6 +141,9 @@ class Tradeoff:
     state_bytes: int
     rows: tuple[Row, ...]
     memory: int | None = None
+    pull_cost: float = 1.0
+    record_cost: float = 2 * KEPT
+    costs: tuple[str, str] = ("assumed", "assumed")
     simulation_seconds: float | None = None
     schedules: tuple[Schedule, ...] = field(default=(), repr=False, compare=False)
 
@@ -154,7 +166,13 @@ class Tradeoff:
 
     def _title(self) -> str:
         title = f"{self.steps:,} steps, a state of {format_bytes(self.state_bytes)}"
-        return title if self.simulation_seconds is None else f"{title}; one simulation takes {self.simulation_seconds:.3g} s"
+        if self.simulation_seconds is not None:
+            title += f"; one simulation takes {self.simulation_seconds:.3g} s"
+        records = any(schedule.records for schedule in self.schedules)
+        pull, record = self.costs
+        if records or pull != "assumed":
+            title += f"; a pull counts as {self.pull_cost:.3g} step{'s' * (self.pull_cost != 1)} ({pull})"
+        return f"{title}, of a kept record as {self.record_cost:.3g} ({record})" if records else title
 
     def _repr_html_(self) -> str:
         return html(self._cells(), self._title())
@@ -177,9 +195,11 @@ class Tradeoff:
         Returns
         -------
         dict
-            ``steps``, ``state_bytes``, ``memory``, ``simulation_seconds``, and ``rows``, a list of one dict a row.
+            ``steps``, ``state_bytes``, ``memory``, ``pull_cost``, ``record_cost``, ``costs``, ``simulation_seconds``, and ``rows``, a
+            list of one dict a row.
         """
-        table = {name: getattr(self, name) for name in ("steps", "state_bytes", "memory", "simulation_seconds")}
+        names = ("steps", "state_bytes", "memory", "pull_cost", "record_cost", "costs", "simulation_seconds")
+        table = {name: getattr(self, name) for name in names}
         return table | {"rows": [asdict(row) for row in self.rows]}
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
@@ -214,7 +234,15 @@ class Tradeoff:
         return [cells[:DISK] + cells[DISK + 1 :] for cells in table]
 
 
-def compare(*, steps: int, state_bytes: Any, schedules: Iterable[Schedule] | None = None, memory: float | str | None = None) -> Tradeoff:
+def compare(
+    *,
+    steps: int,
+    state_bytes: Any,
+    schedules: Iterable[Schedule] | None = None,
+    memory: float | str | None = None,
+    pull_cost: float | None = None,
+    record_cost: float | None = None,
+) -> Tradeoff:
     """Count what schedules need for a chain, by executing them on integers.
 
     Parameters
@@ -228,6 +256,12 @@ def compare(*, steps: int, state_bytes: Any, schedules: Iterable[Schedule] | Non
         CTZ() saves.
     memory : number or str, optional
         A budget, for instance ``"2 GB"``: the schedule that `plan` chooses for it is compared too.
+    pull_cost : float, optional
+        What recording a step and pulling it back at once takes, in plain steps. By default 1, so that evaluations of the step are counted.
+        `profile` measures it, from less than 1 (compiled steps) to 50 (steps of a few numbers).
+    record_cost : float, optional
+        What recording a step, keeping the record and pulling it back later takes, in plain steps: of `Mixed`. By default 4/3 of what it
+        takes to make the step, to make it again and to pull it back, 4/3 (1 + pull_cost): records are larger than states.
 
     Returns
     -------
@@ -247,9 +281,19 @@ def compare(*, steps: int, state_bytes: Any, schedules: Iterable[Schedule] | Non
     CTZ(refill='binomial')            11   88 MB     3,781  4.78x
     Revolve(slots=11)                 11   88 MB     3,545  4.55x
     Revolve(slots=22)                 22  176 MB     2,700  3.70x
+
+    With the costs that `profile` has measured:
+
+    >>> print(compare(steps=1000, state_bytes="8 MB", schedules=[StoreAll(), CTZ()], pull_cost=3.2))
+    1,000 steps, a state of 8 MB; a pull counts as 3.2 steps (given)
+    schedule                saved states  memory  advances   work
+    StoreAll()                     1,000    8 GB       999  4.20x
+    CTZ(refill='binomial')            11   88 MB     3,781  6.98x
     """
     try:
-        return compared(steps, state_bytes, schedules, memory, "compare")
+        pull_cost, record_cost = _cost(pull_cost, "pull_cost"), _cost(record_cost, "record_cost")
+        table = compared(steps, state_bytes, schedules, memory, "compare")
+        return with_costs(table, pull_cost, record_cost, "given")
     except Exception as error:
         trim(error)
         raise
@@ -273,7 +317,29 @@ def compared(steps: int, state_bytes: Any, schedules: Iterable[Schedule] | None,
         chosen = plan(steps, size, memory).schedule
         if chosen not in schedules:
             schedules.append(chosen)
-    return Tradeoff(steps, size, tuple(_row(schedule, steps, size) for schedule in schedules), memory, schedules=tuple(schedules))
+    rows = tuple(_row(schedule, steps, size) for schedule in schedules)
+    return with_costs(Tradeoff(steps, size, rows, memory, schedules=tuple(schedules)))
+
+
+def with_costs(table: Tradeoff, pull: float | None = None, record: float | None = None, source: str = "") -> Tradeoff:
+    """The table with the work that these costs give; those that are None are assumed."""
+    costs = "assumed" if pull is None else source, "assumed" if record is None else source
+    pull = 1.0 if pull is None else pull
+    record = KEPT * (1 + pull) if record is None else record
+    steps = table.steps
+    works = [(row.advances + 1 + pull * (steps - row.records) + record * row.records) / steps for row in table.rows]
+    rows = tuple(replace(row, work=work) for row, work in zip(table.rows, works, strict=True))
+    return replace(table, rows=rows, pull_cost=pull, record_cost=record, costs=costs)
+
+
+def measured_costs(table: Tradeoff) -> Tradeoff:
+    """The table with the costs that its measured times say: medians over its rows."""
+    steps = table.steps
+    rest = [(row, row.measured.work * steps - row.advances - 1) for row in table.rows if row.measured is not None]
+    pulls = [left / steps for row, left in rest if not row.records]
+    pull = max(median(pulls), 0.0) if pulls else None
+    records = [(left - (1.0 if pull is None else pull) * (steps - row.records)) / row.records for row, left in rest if row.records]
+    return with_costs(table, pull, max(median(records), 0.0) if records else None, "measured")
 
 
 def several(schedules: Iterable[Schedule], where: str) -> list[Schedule]:
@@ -287,7 +353,18 @@ def several(schedules: Iterable[Schedule], where: str) -> list[Schedule]:
 
 def _row(schedule: Schedule, steps: int, size: int) -> Row:
     counts = simulate(schedule, steps)
-    work = (counts.advances + 1 + counts.pulls) / steps
     on_disk = len(schedule.on_disk(steps))
     in_memory = counts.peak_states - on_disk
-    return Row(str(schedule), counts.peak_states, in_memory * size, counts.advances, work, on_disk * size)
+    return Row(str(schedule), counts.peak_states, in_memory * size, counts.advances, 0.0, on_disk * size, counts.records)
+
+
+def _cost(given: float | None, argument: str) -> float | None:
+    if given is None:
+        return None
+    try:
+        cost = float(given)
+    except (TypeError, ValueError):
+        raise TypeError(f"compare: {argument} must be a number of plain steps, got {given!r}") from None
+    if not (isfinite(cost) and cost >= 0):
+        raise ValueError(f"compare: {argument} must be finite and not negative, got {given!r}")
+    return cost

@@ -12,7 +12,7 @@ def main() -> None:
     """Write all pictures."""
     for name, schedule in SCHEDULES.items():
         (HERE / f"{name}.svg").write_text(draw(schedule, 64)._repr_svg_() + "\n")
-    schedules = [StoreAll(), CTZ(), CTZ("bisect"), Revolve(20), Online(30), Periodic(), Mixed(20)]
+    schedules = [StoreAll(), CTZ(), CTZ("bisect"), Revolve(20), Online(20), Periodic(), Mixed(20)]
     compare(steps=1000, state_bytes="8 MB", schedules=schedules).plot(HERE / "tradeoff.png")
 
 

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 __all__ = ["Crew", "check_executor"]
 
 HERE = threading.local()  # its attribute `waiting`: the threads that wait for the task that runs in this one
-USED_BY = WeakKeyDictionary()  # executor -> the process that used it first
+USED_BY: WeakKeyDictionary = WeakKeyDictionary()  # executor -> the process that used it first
 
 
 def check_executor(executor, where):

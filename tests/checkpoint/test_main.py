@@ -33,6 +33,8 @@ def test_compare(capsys):
 def test_compare_in_markdown(capsys):
     assert main(["compare", "--steps", "50", "--state", "8", "--markdown"]) == 0
     assert capsys.readouterr().out == compare(steps=50, state_bytes=8).to_markdown() + "\n"
+    main(["compare", "--steps", "50", "--state", "8", "--pull-cost", "3", "--record-cost", "7", "--schedules", "ctz"])
+    assert capsys.readouterr().out == str(compare(steps=50, state_bytes=8, schedules=[CTZ()], pull_cost=3, record_cost=7)) + "\n"
 
 
 def test_plots(capsys, tmp_path):

@@ -31,12 +31,26 @@ def table():
 
 
 def test_counts_are_those_of_the_prediction(table):
-    predicted = compare(steps=40, state_bytes=X.nbytes, schedules=SCHEDULES, memory="2 MB")
+    predicted = compare(steps=40, state_bytes=X.nbytes, schedules=SCHEDULES, memory="2 MB", pull_cost=table.pull_cost)
     assert [row.schedule for row in table.rows] == [row.schedule for row in predicted.rows] and table.memory == 2_000_000
     for row, before in zip(table.rows, predicted.rows, strict=True):
         assert (row.advances, row.bytes, row.work) == (before.advances, before.bytes, before.work)
         assert row.measured.advances == row.advances + 1 and row.measured.peak_states == row.states
         assert row.measured.loads <= row.measured.advances + 40 and row.measured.saves >= row.states
+
+
+def test_the_costs_are_those_of_the_times(table):
+    costs = [row.measured.work - (row.advances + 1) / 40 for row in table.rows]
+    assert min(costs) <= table.pull_cost <= max(costs) and table.costs == ("measured", "assumed")
+    assert f"a pull counts as {table.pull_cost:.3g} step" in str(table).splitlines()[0]
+
+
+def test_the_cost_of_a_kept_record_is_measured():
+    table = profile(step, np.ones(20_000), steps=30, schedules=[StoreAll(), Mixed(30)])
+    store, mixed = table.rows
+    assert table.costs == ("measured", "measured") and table.record_cost > 1
+    for row in (store, mixed):  # one row determines each cost
+        assert row.work == pytest.approx(row.measured.work, rel=1e-9)
 
 
 def test_peak_memory_is_that_of_the_saved_states_and_a_few_more(table):

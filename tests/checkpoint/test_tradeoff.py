@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from checkpoint.machine import simulate
 from checkpoint.plan import plan
-from checkpoint.schedules import CTZ, Revolve, StoreAll, Tiered
+from checkpoint.schedules import CTZ, Mixed, Revolve, StoreAll, Tiered
 from checkpoint.tradeoff import compare
 
 
@@ -52,6 +53,9 @@ def test_dict_is_plain_data():
         "steps": 10,
         "state_bytes": 8,
         "memory": None,
+        "pull_cost": 1.0,
+        "record_cost": 8 / 3,
+        "costs": ["assumed", "assumed"],
         "simulation_seconds": None,
         "rows": [
             {
@@ -61,10 +65,41 @@ def test_dict_is_plain_data():
                 "advances": 15,
                 "work": 2.6,
                 "disk_bytes": 0,
+                "records": 0,
                 "measured": None,
             }
         ],
     }
+
+
+def test_work_counts_pulls_and_kept_records():
+    """Mixed(N) records every step but the last, which the turn pulls at once, and advances none."""
+    table = compare(steps=50, state_bytes="1 MB", schedules=[StoreAll(), Mixed(50), Mixed(5)], pull_cost=3.0, record_cost=7.0)
+    store, mixed, few = table.rows
+    assert (mixed.records, mixed.advances, store.records) == (49, 0, 0)
+    assert store.work == (49 + 1 + 3 * 50) / 50 and mixed.work == (1 + 3 + 7 * 49) / 50
+    assert 0 < few.records < 50 and few.work == (few.advances + 1 + 3 * (50 - few.records) + 7 * few.records) / 50
+    assert few.advances + few.records == simulate(Mixed(5), 50).advances + simulate(Mixed(5), 50).records
+    assert table.to_text().startswith("50 steps, a state of 1 MB; a pull counts as 3 steps (given), of a kept record as 7 (given)\n"), (
+        "the table says which costs it counts"
+    )
+
+
+@pytest.mark.parametrize(("given", "costs"), [({}, (1.0, 8 / 3)), ({"pull_cost": 2}, (2.0, 4.0)), ({"record_cost": 9}, (1.0, 9.0))])
+def test_costs_that_are_not_given_are_assumed_and_named(given, costs):
+    table = compare(steps=100, state_bytes=8, schedules=[StoreAll(), Mixed(99)], **given)
+    assert (table.pull_cost, table.record_cost) == costs
+    assert table.costs == tuple("given" if name in given else "assumed" for name in ("pull_cost", "record_cost"))
+    assert table.rows[0].work < table.rows[1].work, "keeping all records takes longer than keeping all states"
+    assert f"({table.costs[1]})" in str(table).splitlines()[0]
+    assert compare(steps=9, state_bytes=8, schedules=[CTZ()]).to_text().startswith("9 steps, a state of 8 B\n")
+
+
+@pytest.mark.parametrize("name", ["pull_cost", "record_cost"])
+def test_costs_that_are_none(name):
+    for value, error in ((-1.0, ValueError), (float("nan"), ValueError), ("much", TypeError)):
+        with pytest.raises(error, match=f"compare: {name} must be"):
+            compare(steps=9, state_bytes=8, **{name: value})
 
 
 def test_what_is_on_disk_has_a_column_of_its_own():
