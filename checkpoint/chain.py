@@ -19,7 +19,7 @@ from dualad.dispatch import highest
 from dualad.dual import Dual
 from dualad.hints import X
 from dualad.levels import errors_as_in
-from dualad.program.compiled import BACKENDS
+from dualad.program.compiled import BACKENDS, without_numba
 from dualad.program.jit import Jit
 from dualad.seeding import check_function
 
@@ -330,8 +330,8 @@ def compiled_chain(links, tape, options, *, storage=None, memory=None, **more):
     from .settings import settled
 
     try:
-        if "numba" not in BACKENDS:
-            raise NotCompiled("numba is not installed")
+        if BACKENDS.get("numba", BACKENDS["numpy"]) is BACKENDS["numpy"]:
+            raise NotCompiled(without_numba() or "numba cannot be imported")
         settings = None if storage is not None and storage.durable else settled(links, options["until"])
         if settings is not None:
             given = {"storage": storage, "memory": memory} if tape is not None else {}

@@ -6,6 +6,7 @@ Vars the row's VJP is the pullback program, on Symbols it is entered into the pr
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -36,12 +37,27 @@ if TYPE_CHECKING:
 def compile_numba(program, threads=None):
     """Compile a program to loops; the rooms that make them are imported when the first is made."""
     with COMPILER:
-        from .native import compile_numba
+        try:
+            from . import kernels, machine  # noqa: F401  (numba and llvmlite)
+            from .native import compile_numba
+        except Exception as error:  # where a library is broken, an OSError for one
+            raise ImportError(repr(error)) from error
 
     return compile_numba(program, threads)
 
 
-BACKENDS: dict[str, Callable] = {"numpy": compile_python, **({"numba": compile_numba} if find_spec("numba") else {})}
+def without_numba() -> str:
+    """Return why numba is not used, nothing where it is."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return "numba is switched off by NUMBA_DISABLE_JIT"
+    try:
+        installed = find_spec("numba") is not None
+    except (ValueError, OSError):  # another module stands for it, or the path cannot be read
+        installed = False
+    return "" if installed else "numba is not installed: pip install 'dualad[jit]'"
+
+
+BACKENDS: dict[str, Callable] = {"numpy": compile_python, **({} if without_numba() else {"numba": compile_numba})}
 
 FLOAT = np.dtype(float)
 

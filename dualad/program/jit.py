@@ -22,7 +22,7 @@ from ..levels import Handle, errors_as_in
 from ..rules.calling import signature
 from ..seeding import check_function
 from .arguments import Call
-from .compiled import BACKENDS, Compiled
+from .compiled import BACKENDS, Compiled, without_numba
 from .guards import MISS, guard_of
 from .impure import ELSEWHERE, Clocks, Drawn, compare
 from .program import Program
@@ -113,7 +113,7 @@ def jit(
         return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, **options)
     check_function(f, "jit")
     if backend is not None and backend not in BACKENDS:
-        missing = " (numba is not installed: pip install 'dualad[jit]')" if backend == "numba" else ""
+        missing = f" ({without_numba()})" if backend == "numba" else ""
         raise ValueError(f"jit: backend is {backend!r}: give one of {', '.join(map(repr, BACKENDS))}, or None{missing}")
     if threads is not None and (type(threads) is not int or threads < 1):
         raise ValueError(f"jit: threads is {threads!r}: give the number of threads, 1 or more, or None")

@@ -222,6 +222,7 @@ def test_generators_that_are_only_passed_on_are_no_reason():
 
 def test_without_numba(monkeypatch):
     monkeypatch.delitem(BACKENDS, "numba")
+    monkeypatch.setattr(dualad.program.compiled, "find_spec", lambda name: None)
     assert jit(lambda x: x + 1.0)(1.0) == 2.0
     with pytest.raises(ValueError, match=r"numba is not installed: pip install 'dualad\[jit\]'"):
         jit(lambda x: x, backend="numba")

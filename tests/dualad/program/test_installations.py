@@ -1,0 +1,71 @@
+"""A numba that is broken, switched off or played by another module: what is compiled is run by NumPy, and at most one warning says why."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+PROGRAM = """
+import warnings
+BEFORE
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import numpy as np
+    import checkpoint, dualad
+    x = np.array([0.5, 2.0])
+    step = dualad.jit(lambda k, s: 0.5 * s + 0.1 * s**2)
+    slope, s = 1.0, x
+    for k in range(5):
+        slope, s = slope * (0.5 + 0.2 * s), 0.5 * s + 0.1 * s**2
+    assert np.array_equal(dualad.jit(lambda x: x * 2.0)(x), x * 2.0)
+    gradient = checkpoint.grad(lambda x: np.sum(checkpoint.chain(step, x, steps=5)))
+    np.testing.assert_allclose(gradient(x), slope, rtol=1e-14)
+    np.testing.assert_allclose(dualad.jit(gradient)(x), slope, rtol=1e-14)
+for warning in caught:
+    print(warning.category.__name__, warning.message)
+try:
+    dualad.jit(lambda x: x, backend="numba")
+except ValueError as error:
+    print(error)
+"""
+
+
+def told(before="", **environment):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    command = [sys.executable, "-c", PROGRAM.replace("BEFORE", before)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("error", ["OSError('libLLVM.so: cannot open')", "ImportError('another NumPy')", "SystemError('a bad version')"])
+def test_a_numba_that_raises_while_it_is_imported(tmp_path, error):
+    (tmp_path / "numba").mkdir()
+    (tmp_path / "numba" / "__init__.py").write_text(f"raise {error}")
+    (line,) = told(PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert line.startswith("UserWarning jit: numba cannot be imported, NumPy runs what is compiled: ") and error in line
+
+
+def test_a_module_that_stands_for_numba():
+    (line,) = told("import sys, types; sys.modules['numba'] = types.ModuleType('numba')")
+    assert line.endswith("(numba is not installed: pip install 'dualad[jit]')")
+
+
+def test_a_numba_that_is_switched_off():
+    pytest.importorskip("numba")
+    (line,) = told(NUMBA_DISABLE_JIT="1")
+    assert line.endswith("(numba is switched off by NUMBA_DISABLE_JIT)")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="homes are found in another way")
+def test_a_user_without_a_home_has_a_compiler(tmp_path):
+    pytest.importorskip("numba")
+    environment = {"DUALAD_CACHE_DIR": "", "XDG_CACHE_HOME": "", "HOME": ""}
+    (line,) = told("import os; os.path.expanduser = lambda path: path", **environment)
+    assert line.startswith("CacheWarning dualad.jit: compiled code is not kept on disk: this user has no home folder; ")
