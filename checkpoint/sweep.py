@@ -12,7 +12,7 @@ from dualad.progress import Bar
 from .actions import Action, Advance, Drop, Save
 from .checks import check_until, flag, truth, whole_number
 from .cursor import Remaining
-from .fingerprint import ReplayCheck
+from .guard import ReplayCheck
 from .journal import Journal, RowRestorers
 from .player import Player, Pull, Recorder, Step, misplaced
 from .schedules import CTZ, Schedule
