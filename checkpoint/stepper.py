@@ -16,6 +16,7 @@ from dualad.dual import Dual, make_dual
 from dualad.levels import Level
 from dualad.program.arguments import Call
 from dualad.program.forms import Unliftable
+from dualad.program.handled import Handled
 from dualad.program.jit import Jit, jit
 from dualad.program.loops import emit_advance, emit_pull
 from dualad.program.program import Value
@@ -85,6 +86,8 @@ class Stepper:
         call = Call(step, (0, tree, *given, *links.arguments(list(map(stand_in, params)))), {})
         try:
             self.entry = step.entry(call)
+        except Handled as error:
+            raise NotCompiled(str(error)) from error
         except TypeError:
             links.explain(0, tree, links.arguments(params), inputs)
             raise

@@ -290,3 +290,35 @@ def trim_one(error):
         step.tb_next = following
         following = step
     error.with_traceback(following)
+
+
+# --- try blocks -------------------------------------------------------------------------------------------------------------
+
+
+def handles(frame, last):
+    """Return whether an error would be handled (or seen by a with block) in a frame or those outside of it, up to one that runs `last`."""
+    while frame is not None and frame.f_code is not last:
+        if owner_of(frame) not in BETWEEN and any(start <= frame.f_lasti < stop for start, stop in tried(frame.f_code)):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@cache
+def tried(code):
+    """Return the ranges of instructions of a function that stand in try and with blocks: from the table that CPython keeps of them."""
+    numbers, ranges, enters = varints(code.co_exceptiontable), [], dis.opmap["PUSH_EXC_INFO"]
+    for start, length, target, _ in zip(numbers, numbers, numbers, numbers, strict=False):
+        if code.co_code[2 * target] == enters:  # no clean-up of a comprehension or generator
+            ranges.append((2 * start, 2 * (start + length)))
+    return ranges
+
+
+def varints(table):
+    """Yield the numbers in an exception table: six bits a byte, the first ones first."""
+    number = 0
+    for byte in table:
+        number = number << 6 | byte & 63
+        if not byte & 64:
+            yield number
+            number = 0

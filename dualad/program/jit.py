@@ -24,9 +24,10 @@ from ..seeding import check_function
 from .arguments import Call
 from .compiled import BACKENDS, Compiled, without_numba
 from .guards import MISS, guard_of
+from .handled import Handled, check_handlers, in_plain_code
 from .impure import ELSEWHERE, Clocks, Drawn, compare
 from .program import Program
-from .symbol import Symbol, Trace, TraceError
+from .symbol import BY_VALUE, Symbol, Trace, TraceError
 from .watch import Watch, mentioned
 
 __all__ = ["Jit", "jit", "with_symbols"]
@@ -157,17 +158,23 @@ class Jit(Generic[Rest, Result]):
         self.methods: WeakKeyDictionary = WeakKeyDictionary()
 
     def __call__(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
-        for guard in self.guards:
-            result = guard(args, kwargs)
-            if result is not MISS:
-                return result
+        try:
+            for guard in self.guards:
+                result = guard(args, kwargs)
+                if result is not MISS:
+                    return result
+        except BY_VALUE as error:
+            return in_plain_code(self.f, args, kwargs, error)
         context = copy_context()
         try:
             call = Call(self, args, kwargs)
             if call.abstract:
                 return self.f(*args, **kwargs)
-            entry = self.entry(call)
-            outs = entry.compiled(*call.leaves)
+            try:
+                entry = self.entry(call)
+                outs = entry.compiled(*call.leaves)
+            except (Handled, *BY_VALUE) as error:
+                return in_plain_code(self.f, args, kwargs, error)
             if not call.traced:
                 self.guard(entry, call, args, kwargs)
         except Exception as error:
@@ -180,14 +187,15 @@ class Jit(Generic[Rest, Result]):
 
     def flat(self, args, kwargs, into=None):
         """Return the results, arrays of one dtype, one after the other in one flat array: in `into`, unless it does not fit."""
-        for guard in self.flat_guards:
-            result = guard(args, kwargs, into)
-            if result is not MISS:
-                return result
+        with suppress(*BY_VALUE):  # by the plain function
+            for guard in self.flat_guards:
+                result = guard(args, kwargs, into)
+                if result is not MISS:
+                    return result
         call = Call(self, args, kwargs)
         results = np.concatenate([np.ravel(out) for out in optree.tree_leaves(self(*args, **kwargs))])
-        if not (call.abstract or call.traced):
-            guard = guard_of(call, args, kwargs, self.entry(call), flat=True)
+        if not (call.abstract or call.traced) and call.key in self.entries:
+            guard = guard_of(call, args, kwargs, self.entries[call.key], flat=True)
             self.flat_guards = (guard, *self.flat_guards[: MOST_GUARDS - 1]) if guard is not None else self.flat_guards
             if into is not None and into.dtype == results.dtype and into.shape == results.shape:
                 into[...] = results
@@ -328,7 +336,9 @@ def traced_once(f, call, prepared) -> tuple[Program, Any]:
                     f"classes with optree.dataclasses)"
                 )
             outputs.append(leaf)
-        return tracing.finish(outputs), structure
+        program = tracing.finish(outputs)
+        check_handlers(tracing, program, getattr(f, "__name__", "the function"))
+        return program, structure
 
 
 class Table(np.ndarray):

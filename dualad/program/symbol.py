@@ -13,25 +13,25 @@ import operator
 import os
 import sys
 from collections import Counter
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from ..callers import asserting
+from ..callers import asserting, handles
 from ..dispatch import array, highest, holds_traced
 from ..dual import shows_memory
 from ..levels import Level, Owner, errors_as_in, new, shared_view, version_of
 from ..methods import BINARY, COMPARE, UNARY
 from ..rules import names
-from ..rules.calling import public_name, signature
+from ..rules.calling import public_name, without_defaults
+from ..rules.decompositions import RAISING
 from ..rules.indexing import getitem, is_basic
 from ..rules.kinds import ROWS
 from ..rules.shapes import select
 from ..traced import Traced
-from .program import BITS, Program, Value, updated
+from .program import BITS, Program, Value, updated, values_in
 
-__all__ = ["Symbol", "Trace", "TraceError", "user_line", "where_in"]
+__all__ = ["BY_VALUE", "Symbol", "Trace", "TraceError", "user_line", "where_in"]
 
 PACKAGES = Path(__file__).parents[2]
 ROOMS = (PACKAGES / "dualad", PACKAGES / "checkpoint", Path(np.__file__).parent)
@@ -40,7 +40,8 @@ LIBRARIES = (*(f"{path}{os.sep}" for path in ROOMS), "<dualad", "<__array")
 #: rows whose results have a shape that depends on values
 DATA_SHAPED = {names.np.nonzero, names.np.argwhere, names.np.flatnonzero}
 
-
+#: errors that depend on the values of a call
+BY_VALUE = (np.linalg.LinAlgError, ArithmeticError, IndexError)
 LARGE = 4096  # bytes of zeros that are made, not held
 ATOMS = (int, float, bool, str, type(None), type(...))
 MOST = 20_000  # operations of a program
@@ -70,17 +71,19 @@ def where_in(line):
 class Trace(Level):
     """The level of Symbols, and the program that what is done with them is entered into."""
 
-    __slots__ = ("known", "line", "program", "refusal")
+    __slots__ = ("known", "line", "outermost", "program", "raised", "refusal", "tried")
     abstract = True
 
     def __init__(self):
         super().__init__()
         self.program = Program()
         self.known = {}
-        self.refusal = None
+        self.refusal = self.raised = None  # the latter: the line, and the error that depends on the values of this call
+        self.tried: list = []  # operations that may raise, where the user's code handles it
         self.line = None  # what is entered counts as evaluated there
 
     def __enter__(self):
+        self.outermost = sys._getframe(1).f_code
         try:
             np.seterr(all="ignore")
         except BaseException:  # an interrupt, perhaps behind it: the block is not entered, so nobody calls `__exit__`
@@ -137,13 +140,23 @@ class Trace(Level):
     def record(self, fn, call, args, kwargs):
         """Enter ``fn(*args, **kwargs)`` and return its result as Symbols."""
         self.check()
+        if not {"raise", "call"}.isdisjoint(np.geterr().values()):
+            raise self.refuse(
+                "np.errstate or np.seterr asks for floating-point errors, which a compiled function does not raise: test the result "
+                "(np.isfinite(y)) and choose with np.where, or call the function outside of jit"
+            )
         if len(self.program.operations) >= MOST:
             raise self.refuse(f"more than {MOST} operations are traced, most of them {self.busiest()}: {UNROLLED}")
         if (row := ROWS.get(fn)) is None or row.canonical is None:
             args, kwargs = without_defaults(fn, args, kwargs)
         examples, entered = self.split(args)
         options, named = self.split(kwargs)
-        result = call(*examples, **options)
+        try:
+            result = call(*examples, **options)
+        except BY_VALUE as error:
+            if type(error) is not IndexError or self.varies(entered[1:]):
+                self.raised = user_line(), error
+            raise
         if result is None:
             return None
         line = self.line or user_line()
@@ -153,10 +166,22 @@ class Trace(Level):
             parts = [
                 self.symbol(part, value) for part, value in zip(result, self.program.append(fn, entered, named, result, line), strict=True)
             ]
+            self.note_tried(fn, entered)
             return type(result)(parts) if type(result) in (tuple, list) else type(result)(*parts)
         if not numeric(result):
             raise self.refuse(f"{public_name(fn)} of traced values gives {type(result).__name__} {result!r}, which is no array or number")
-        return self.symbol(result, self.program.append(fn, entered, named, result, line))
+        result = self.symbol(result, self.program.append(fn, entered, named, result, line))
+        self.note_tried(fn, entered)
+        return result
+
+    def note_tried(self, fn, entered):
+        """Note the operation entered last where it may raise, and the function's code handles errors there."""
+        if (fn in RAISING or (fn is getitem and self.varies(entered[1:]))) and handles(sys._getframe(1), self.outermost):
+            self.tried.append(self.program.operations[-1])
+
+    def varies(self, argument):
+        """Return whether there are values in an argument that are no constants."""
+        return any(value not in self.program.constants for value in values_in(argument))
 
     def busiest(self):
         """Return the name of the line that entered most operations."""
@@ -200,31 +225,6 @@ class Trace(Level):
                     "argument static (jit(f, static_argnames=...))"
                 )
         return argument, argument
-
-
-def without_defaults(fn, args, kwargs):
-    """Return the arguments of a call without those that are the defaults, so that equal calls look equal; our own functions keep all."""
-    if isinstance(fn, np.ufunc) or not (kwargs or len(args) > 1) or (getattr(fn, "__module__", None) or "").startswith("dualad."):
-        return args, kwargs
-    names, defaults = parameters(fn)
-    kwargs = {name: arg for name, arg in kwargs.items() if not (name in defaults and same(arg, defaults[name]))}
-    count = len(args)
-    while count and count <= len(names) and names[count - 1] in defaults and same(args[count - 1], defaults[names[count - 1]]):
-        count -= 1
-    return args[:count], kwargs
-
-
-@lru_cache(maxsize=1024)
-def parameters(fn):
-    """Return the names of a function's positional parameters, and all defaults."""
-    given = signature(fn).parameters.values()
-    positional = [p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return positional, {p.name: p.default for p in given if p.default is not p.empty}
-
-
-def same(a, b):
-    """Return whether an argument is the default; arrays are not."""
-    return a is b or (type(a) in (int, bool, str) and type(a) is type(b) and a == b)
 
 
 def numeric(x):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -21,6 +21,7 @@ __all__ = [
     "required_count",
     "signature",
     "with_out_named",
+    "without_defaults",
 ]
 
 PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -169,3 +170,28 @@ def signature(fn) -> inspect.Signature:
         return inspect.signature(fn)
     except (TypeError, ValueError):
         return inspect.Signature()
+
+
+def without_defaults(fn, args, kwargs):
+    """Return the arguments of a call without those that are the defaults, so that equal calls look equal; our own functions keep all."""
+    if isinstance(fn, np.ufunc) or not (kwargs or len(args) > 1) or (getattr(fn, "__module__", None) or "").startswith("dualad."):
+        return args, kwargs
+    names, defaults = parameters(fn)
+    kwargs = {name: arg for name, arg in kwargs.items() if not (name in defaults and same(arg, defaults[name]))}
+    count = len(args)
+    while count and count <= len(names) and names[count - 1] in defaults and same(args[count - 1], defaults[names[count - 1]]):
+        count -= 1
+    return args[:count], kwargs
+
+
+@lru_cache(maxsize=1024)
+def parameters(fn):
+    """Return the names of a function's positional parameters, and all defaults."""
+    given = signature(fn).parameters.values()
+    positional = [p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return positional, {p.name: p.default for p in given if p.default is not p.empty}
+
+
+def same(a, b):
+    """Return whether an argument is the default; arrays are not."""
+    return a is b or (type(a) in (int, bool, str) and type(a) is type(b) and a == b)

@@ -20,7 +20,7 @@ from .kinds import composite, constant, explicit, primitive, strong_multiply
 from .linalg import mT
 from .names import np
 
-__all__ = ["adjoint", "conj", "eigenvalues", "singular_values"]
+__all__ = ["RAISING", "adjoint", "conj", "eigenvalues", "singular_values"]
 
 SVD_RESULT = type(np.linalg.svd(np.zeros((1, 1))))
 
@@ -473,3 +473,8 @@ FORMS.update(
         natural,
     )
 )
+#: rows that raise LinAlgError for some values
+RAISING = {
+    np.linalg.inv, np.linalg.solve, np.linalg.matrix_rank, cholesky_factor, eigh_factors, eigenvalues, eig_factors, general_eigenvalues,
+    svd_factors, singular_values, pseudo_inverse,
+}  # fmt: skip
