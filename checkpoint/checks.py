@@ -3,10 +3,22 @@
 import math
 from collections.abc import Callable
 from inspect import signature
+from pathlib import Path
 
 from dualad.checks import flag, whole_number
 
-__all__ = ["check_until", "flag", "refused", "truth", "whole_number"]
+__all__ = ["check_until", "flag", "folder_path", "refused", "truth", "whole_number"]
+
+
+def folder_path(path: object, where: str) -> Path:
+    """Return the path of a folder, or raise where it cannot be one."""
+    try:
+        folder = Path(path)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{where}: path must be the name of a folder, got {path!r}") from None
+    if "\0" in str(folder):
+        raise ValueError(f"{where}: path must be the name of a folder, which holds no zero byte, got {path!r}")
+    return folder
 
 
 def check_until(until: Callable[..., object], where: str) -> None:

@@ -18,7 +18,7 @@ import optree
 from dualad.forks import lock_of
 from dualad.traced import Traced
 
-from .checks import whole_number
+from .checks import folder_path, whole_number
 from .fingerprint import described, digest
 from .fit_folder import FitFolder, covers
 from .reads import identity, readings
@@ -95,10 +95,7 @@ class Fit(Storage):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, every: float = 1.0, keep: int = 2, token: Any = None) -> None:
-        try:
-            self.path = Path(path).absolute()
-        except TypeError:
-            raise TypeError(f"Fit: path must be the name of a folder, got {path!r}") from None
+        self.path = folder_path(path, "Fit").absolute()
         if type(every) is bool or not issubclass(type(every), int | float) or not 0 <= every < inf:
             raise ValueError(f"Fit: every must be a number of seconds, not negative and finite, got {every!r}")
         self.every = every

@@ -76,6 +76,13 @@ class Links:
     def changed(self, k, i, leaf):
         """Return the error for a leaf that is not as it was given."""
         given, got = described(self.state[i]), described(leaf)
+        if self.kinds[i][0] is None and got == given:
+            kind = type(leaf).__name__
+            return TypeError(
+                f"chain: step {k} returned a new {kind} at {self.path(i)}. A {kind} is not known as a container, so the numbers in it have "
+                f"no derivative, and a step must hand on this very object. Make the state a tuple, list, dict or named tuple "
+                f"of numbers and arrays, or register {kind} (a dataclass with optree.dataclasses)"
+            )
         if self.kinds[i][0] is None:
             return TypeError(
                 f"chain: step {k} returned {got} at {self.path(i)}, which was {given}: what is no number or array has no derivative, so "

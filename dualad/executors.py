@@ -19,6 +19,13 @@ def check_executor(executor, where):
     """Raise where something is no executor of `concurrent.futures`."""
     if executor is None:
         return
+    if isinstance(executor, type):
+        raise TypeError(f"{where}: executor is the class {executor.__name__}: give an executor, {executor.__name__}()")
+    if getattr(getattr(executor, "_client", None), "status", None) in ("closing", "closed"):
+        raise RuntimeError(
+            f"{where}: the dask client that executor= belongs to is closed, or has lost its cluster: make a new client, and give its "
+            f"client.get_executor()"
+        )
     if hasattr(executor, "get_executor"):
         raise TypeError(f"{where}: executor is a {type(executor).__name__}: give its executor, client.get_executor()")
     if not (hasattr(executor, "submit") and hasattr(executor, "shutdown")):

@@ -1,20 +1,65 @@
 """Errors name the function that was called, and what to do."""
 
 import re
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import checkpoint
 import dualad
-from checkpoint import chain, grad
+from checkpoint import Disk, Fit, chain, grad
 from dualad.testing import differences
 
 X = np.array([1.0, 2.0])
+
+
+@dataclass
+class Plain:
+    a: float
+
+
+class Closed:
+    """As the executor of a dask client that is closed."""
+
+    _client = SimpleNamespace(status="closed", ncores=lambda: 1 / 0)
+    submit = shutdown = None
+
+
 FLAT = dualad.implicit(lambda x, p: 0.0 * x, lambda p: np.zeros(2))
 ERRORS = {
     "array": (lambda: dualad.array([[1.0], [1.0, 2.0]]), ValueError, "array: the rows differ in shape"),
+    "executor is a class": (
+        lambda: dualad.jacobian(np.sin, executor=ThreadPoolExecutor)(X),
+        TypeError,
+        r"jacobian: executor is the class ThreadPoolExecutor: give an executor, ThreadPoolExecutor\(\)",
+    ),
+    "map_gradients by a class": (
+        lambda: checkpoint.map_gradients(np.sum, [X], executor=ProcessPoolExecutor),
+        TypeError,
+        "map_gradients: executor is the class ProcessPoolExecutor",
+    ),
+    "executor of a closed client": (
+        lambda: dualad.jacobian(np.sin, executor=Closed())(X),
+        RuntimeError,
+        r"jacobian: the dask client that executor= belongs to is closed.*make a new client, and give its client\.get_executor\(\)",
+    ),
+    "Disk of a path with a zero byte": (lambda: Disk("a\0b"), ValueError, "Disk: path must be the name of a folder, which holds no zero"),
+    "Fit of a path with a zero byte": (lambda: Fit("a\0b"), ValueError, r"Fit: path must .* no zero byte, got 'a\\x00b'"),
+    "Disk of a number": (lambda: Disk(3), TypeError, "Disk: path must be the name of a folder, got 3"),
+    "a text of a traced value": (
+        lambda: dualad.jit(str)(2.0),
+        TypeError,
+        "jit: str returns: str made of a traced value, .*return the number, and make the text of it",
+    ),
+    "a state that is no container": (
+        lambda: grad(lambda x: chain(lambda k, s, x: Plain(s.a * x), Plain(1.0), x, steps=3).a)(2.0),
+        TypeError,
+        r"chain: step 0 returned a new Plain at state\. A Plain is not known as a container.*register Plain",
+    ),
     "map_gradients of a number": (lambda: checkpoint.map_gradients(np.sum, 3), TypeError, "map_gradients: xs is int 3: give the members"),
     "map_gradients of a dict": (lambda: checkpoint.map_gradients(np.sum, {"a": X}), TypeError, "map_gradients: xs is dict"),
     "hvp of no function": (lambda: checkpoint.hvp(3, X, X), TypeError, "hvp: the first argument is int 3, not a function"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from ..checks import flag, whole_number
+from ..checks import flag, folder_path, whole_number
 from .background import QUEUE, DiskSession
 from .storage import Storage
 
@@ -82,10 +82,7 @@ class Disk(Storage):
 
     def __post_init__(self) -> None:
         if self.path is not None:
-            try:
-                object.__setattr__(self, "path", Path(self.path))
-            except TypeError:
-                raise TypeError(f"Disk: path must be the name of a folder, got {self.path!r}") from None
+            object.__setattr__(self, "path", folder_path(self.path, "Disk"))
         if self.queue is not None:
             hint = "give the number of states that may wait to be written"
             object.__setattr__(self, "queue", whole_number(self.queue, where="Disk", argument="queue", least=1, hint=hint))

@@ -330,6 +330,8 @@ def traced_once(f, call, prepared) -> tuple[Program, Any]:
             what = f"jit: {getattr(f, '__name__', 'the function')} returns: {type(leaf).__name__}"
             if isinstance(leaf, Handle) and type(leaf) is not Symbol:
                 raise TraceError(f"{what} of a verb that has returned")
+            if type(leaf) is str and "Symbol(" in leaf:
+                raise TraceError(f"{what} made of a traced value, not known yet: return the number, and make the text of it")
             if not isinstance(leaf, RETURNED) and not callable(leaf):
                 raise TraceError(
                     f"{what}, which is no array or number: return arrays, numbers, or tuples, lists and dicts of them (register other "

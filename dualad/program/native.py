@@ -173,7 +173,7 @@ class Native:
             lines = ["try:", *(f"    {line}" for line in lines), f"except Exception: return {otherwise}"]
             exec("\n    ".join([f"def {name}({parameters}):", *lines]), space)
 
-        define("raw", given, allocated, f"({', '.join(outs)}{',' * (len(outs) == 1)})", f"again(program, ({given},))")
+        define("raw", given, allocated, f"({', '.join(outs)}{',' * (len(outs) == 1)})", f"again(program, ({given}{',' * bool(given)}))")
         exec(f"def call({given}): return raw({', '.join(fitted)})", space)
         space["joined"] = joined(space["call"])
         lines = self.in_one_array(space)

@@ -238,3 +238,8 @@ def test_a_numba_that_cannot_be_imported_is_told_once(monkeypatch):
         assert f(X) == np.sum(X * 2.0)
     assert jit(lambda x: x + 1.0)(1.0) == 2.0  # a second warning would be an error
     assert dualad.program.compiled.BACKENDS["numba"] is BACKENDS["numpy"]
+
+
+def test_a_function_without_arrays_is_compiled(recwarn):
+    assert jit(lambda s: s)("a") == "a" and jit(lambda s: np.ones(2) * 3.0)("a").tolist() == [3.0, 3.0]
+    assert not recwarn.list
