@@ -41,11 +41,11 @@ class Links:
         """Return the leaves of row k of the inputs."""
         return [apply(getitem, (leaf, k), {}) if isinstance(leaf, Traced) else leaf[k] for leaf in inputs]
 
-    def call(self, k, x, row, params):
-        """Return the state and the out (None without outputs) that step k makes of x."""
+    def call(self, k, x, row, params, step=None):
+        """Return the state and the out (None without outputs) that step k makes of x; `step` in the place of its own."""
         if self.given:
             params = (optree.tree_unflatten(self.inputs_structure, row), *params)
-        result = self.step(k, x, *params)
+        result = (step or self.step)(k, x, *params)
         if not self.outputs:
             return result, None
         if not isinstance(result, tuple) or len(result) != 2:

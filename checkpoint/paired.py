@@ -77,6 +77,7 @@ def step_of(links, peels, level):
     """Return the step of values and tangents."""
     peels = [made._replace(level=None) for made in peels]
     options = level.directions, level.nan_safe, level.weak
+    run = links.step  # in a variable of its own: what it reads is watched, and may be indexed by k
 
     def step(k, state, *rest):
         row, params = (rest[0], rest[1:]) if links.given else ((None, ()), rest)
@@ -85,7 +86,7 @@ def step_of(links, peels, level):
             x = links.tree(put_on([*optree.tree_leaves(state[0]), *state[1]], [state_peel]))
             row = put_on([*optree.tree_leaves(row[0]), *row[1]], [row_peel._replace(rows=False)])
             arguments = links.arguments(put_on([*optree.tree_leaves(params[:-1]), *params[-1]], [param_peel]))
-            x, out = links.call(k, x, row, arguments)
+            x, out = links.call(k, x, row, arguments, run)
             xs, dxs = split(taken_off(links.leaves(k, x), state_peel), state_peel.count)
             state = optree.tree_unflatten(links.state_structure, xs), dxs
             if not links.outputs:

@@ -127,3 +127,23 @@ def test_a_compiled_step_and_its_predicate_are_traced_once_for_arguments_of_a_ki
 def test_errors_name_the_leaf():
     with pytest.raises(TypeError, match=r"chain: step 0 returned float64 of shape \(2,\) at state\['a'\]"):
         grad(lambda x: jvp(lambda x: chain(lambda k, s: {"a": s["a"][:2]}, {"a": x}, steps=3)["a"][0], (x,), (x,))[1])(X)
+
+
+TABLE = np.random.default_rng(5).normal(size=(20, 3))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_a_compiled_step_may_read_a_table_outside_at_its_own_index(backend):
+    table = TABLE.copy()
+
+    def step(k, x, c):
+        return np.sin(x) * table[k % 20, 0] + c * table[k % 7, 1]
+
+    def along(step):
+        return grad(lambda x, c: jvp(loss(step), (x, c), (np.ones(4), 0.5))[1], argnums=(0, 1))
+
+    compiled = along(jit(step, backend=backend))
+    for _ in range(2):
+        for got, expected in zip(compiled(X, C), along(lambda k, x, c: step(k, x, c))(X, C), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-10)
+        table *= 0.9
