@@ -25,6 +25,7 @@ __all__ = [
     "outwards",
     "owner",
     "place",
+    "searches",
     "storing",
     "trim",
     "users",
@@ -85,6 +86,12 @@ def in_container(frame):
     return owner_of(frame) in CONTAINERS or frame.f_globals.get("__name__", "").startswith(("numpy.matrixlib", "numpy.ma"))
 
 
+@cache
+def searches(file):
+    """Return whether a source file is of SciPy's optimizers, whose comparisons decide where they look next."""
+    return owner(file) == "scipy" and "optimize" in file.split(os.sep)
+
+
 def users(frame):
     """Return the user's frame, from this one outwards; that of a package where there is none."""
     seen = frame
@@ -130,7 +137,8 @@ def running(frame):
     yield frame.f_globals.get("__name__", ""), frame.f_code.co_qualname.removesuffix(".__init__")
     if "<locals>" in frame.f_code.co_qualname:
         for name in frame.f_code.co_freevars:
-            if isinstance(wrapped := frame.f_locals.get(name), FunctionType):
+            wrapped = frame.f_locals.get(name)
+            if isinstance(wrapped, FunctionType) and owner(wrapped.__code__.co_filename) not in BETWEEN | {""}:  # not the user's
                 yield wrapped.__module__ or "", wrapped.__qualname__
 
 
@@ -208,7 +216,7 @@ def explain(error, refusal, objects):
     cause = error.__cause__ if not (deliberate and ours(error)) else None
     while cause is not None and not ours(cause):
         cause = cause.__cause__
-    if cause is None and not deliberate and name is not None and str(refusal).startswith(f"{name} "):
+    if cause is None and name is not None and str(refusal).startswith(f"{name} ") and (not deliberate or names_dtype(error)):
         cause = refusal
     if cause is not None:
         vars(cause)["explained"] = True
@@ -231,6 +239,11 @@ CLASSES = re.compile(r"\b(Dual|Var|Symbol)\b")  # of traced values, as other pac
 def users_place(steps):
     """Return the place of the innermost of these frames that is the user's."""
     return next((place(frame, number) for frame, number, _ in steps if not owner_of(frame)), "place unknown")
+
+
+def names_dtype(error):
+    """Return whether an error says of an array what is wrong with one of objects, which a traced one became."""
+    return not ours(error) and any(word in str(error) for word in ("object", "dtype", "numeric", "real"))
 
 
 def traced_back(error):

@@ -12,7 +12,7 @@ from .levels import Handle
 
 __all__ = [
     "LIFTS", "another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lift_of", "lost", "refuse_kind",
-    "refuse_tie",
+    "refuse_search", "refuse_tie",
 ]  # fmt: skip
 
 MANY = 32  # elements of an array that becomes an object array without a warning
@@ -76,12 +76,15 @@ def numpys_spelling(name):
     return SPELLINGS.get(name)
 
 
-def as_objects(x):
-    """Return a traced value as an object array of traced numbers, which NumPy makes of lists of them and of ``np.asarray(x)``."""
+def as_objects(x, copy=None):
+    """Return a traced value as an object array of traced numbers, which NumPy makes of lists of them and of ``np.asarray(x)``.
+
+    It is laid out in memory as `x` is, and read-only unless a copy is asked for: what is written into it does not reach `x`.
+    """
     x.level.check()
     frame = asking(inner := sys._getframe(2))
     if frame is not None and compiled(frame):
-        raise lost(x, "an array of plain numbers", "")
+        lost(x, "an array of plain numbers", "")  # to be raised in the place of what compiled code raises, if it does
     if x.dtype.kind == "c":
         raise TypeError(
             "a complex traced value cannot sit in an object array (NumPy would take its .imag for 0): use "
@@ -93,18 +96,43 @@ def as_objects(x):
     if user is not None and x.level.objects is None:
         x.level.objects = place(user, user.f_lineno)
     if user is not None and x.size > MANY:
-        warn(
-            f"a traced array of {x.size} elements becomes an object array here (np.asarray or np.array of it): correct but slow, an "
-            f"operation of Python for each element. Leave np.asarray out, or use np.stack([...]) or dualad.array([...])",
-            user,
-        )
-    elements = np.empty(x.shape, dtype=object)
+        warn(slow(x, within(outwards(frame))[0]), user)
+    plain = x
+    while isinstance(plain, Handle):
+        plain = plain.payload if plain.level.abstract else plain.primal
+    elements = np.empty_like(plain, dtype=object) if type(plain) is np.ndarray else np.empty(x.shape, dtype=object)
     if x.ndim == 0:
         elements[()] = x if type(x.primal) is not np.ndarray else x[()]
     else:
         for index in np.ndindex(x.shape):
             elements[index] = x[index]
+    elements.flags.writeable = bool(copy)
     return elements
+
+
+def slow(x, name):
+    """Return the warning that a large array becomes one of objects, in a function of an installed package if it has a name."""
+    made = f"a traced array of {x.size} elements becomes an object array here"
+    why = "correct but slow, an operation of Python for each element"
+    if name is None:
+        return f"{made} (np.asarray or np.array of it): {why}. Leave np.asarray out, or use np.stack([...]) or dualad.array([...])"
+    return f"{made}, in {name}: {why}. Faster: {numpys_spelling(name) or 'written with NumPy functions'}"
+
+
+#: functions of scipy.optimize that compare values and return what they computed with them, derivatives included
+ITERATIONS = {"newton", "_array_newton"}
+
+
+def refuse_search(frame):
+    """Raise where a search of SciPy compares traced values: no derivative passes through its decisions, and it may return nothing else."""
+    if frame.f_code.co_name in ITERATIONS:
+        return
+    name, where = within(outwards(frame))
+    raise TypeError(
+        f"{name or frame.f_code.co_qualname} compares traced values to decide where it looks next, so its result would be without their "
+        f"derivative (called {where or place(frame, frame.f_lineno)}): let it search on plain values (dualad.primal), and differentiate "
+        f"the equation that its result solves (dualad.implicit): of a root the function itself, of a minimum its derivative"
+    )
 
 
 # --- numbers in object arrays -----------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import operator
+import sys
 from numbers import Rational
 
 import numpy as np
 
-from .conversions import comes_from_a_loop, defers, lift_of, lost, refuse_tie
+from .callers import searches
+from .conversions import comes_from_a_loop, defers, lift_of, lost, refuse_search, refuse_tie
 from .rules.calling import public_name
 from .rules.kinds import ROWS
 from .rules.sparse import is_sparse
@@ -94,6 +96,16 @@ def python_number(x):
     return kind if kind is complex or (weak and kind in (float, int, bool)) else None
 
 
+def refuse_ordering(x, other, symbol):
+    """Raise where Python does not order complex numbers; NumPy does."""
+    kinds = python_number(x), python_number(other)
+    if complex in kinds and None not in kinds:
+        raise TypeError(
+            f"'{symbol}' not supported between instances of {kinds[0].__name__!r} and {kinds[1].__name__!r} (traced): "
+            f"compare abs(x), x.real or x.imag"
+        )
+
+
 def define_operators():
     def binary(ufunc):
         def forward(self, other):
@@ -125,11 +137,20 @@ def define_operators():
         if name != "divmod":
             setattr(Traced, f"__i{name}__", in_place(getattr(operator, f"__{name}__")))
 
-    def choosing(compare):  # as `compare`, which NumPy's loops over object arrays ask for to choose the larger or the smaller
-        def untied(self, other):
-            result = compare(self, other)
+    def comparison(name, ufunc):
+        symbol, chooses = ORDERINGS.get(name), name in ("ge", "le")
+
+        def compare(self, other):
+            if searches((frame := sys._getframe(1)).f_code.co_filename):
+                refuse_search(frame)
+            if symbol is not None and (type(self.primal) not in REAL or type(other) not in REAL):
+                refuse_ordering(self, other, symbol)
+            if not operand(other):
+                return compare(self, float(other)) if issubclass(type(other), Rational) else NotImplemented
+            result = self.__array_ufunc__(ufunc, "__call__", self, other)
             if (
-                self.level.objects is not None
+                chooses  # NumPy's loops over object arrays ask for the larger or the smaller
+                and self.level.objects is not None
                 and other is not self
                 and np.ndim(result) == 0
                 and result
@@ -139,26 +160,10 @@ def define_operators():
                 refuse_tie()
             return result
 
-        return untied
-
-    def ordering(compare, symbol):  # NumPy orders complex numbers, Python does not
-        def ordered(self, other):
-            if type(self.primal) not in REAL or type(other) not in REAL:
-                kinds = python_number(self), python_number(other)
-                if complex in kinds and None not in kinds:
-                    raise TypeError(
-                        f"'{symbol}' not supported between instances of {kinds[0].__name__!r} and {kinds[1].__name__!r} (traced): "
-                        f"compare abs(x), x.real or x.imag"
-                    )
-            return compare(self, other)
-
-        return ordered
+        return compare
 
     for name, ufunc in COMPARE.items():
-        compare = binary(ufunc)[0]
-        if name in ORDERINGS:
-            compare = ordering(compare, ORDERINGS[name])
-        setattr(Traced, f"__{name}__", choosing(compare) if name in ("ge", "le") else compare)
+        setattr(Traced, f"__{name}__", comparison(name, ufunc))
     for name, ufunc in UNARY.items():
         setattr(Traced, f"__{name}__", method(ufunc))
     for name in SAME_METHODS:

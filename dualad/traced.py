@@ -127,7 +127,7 @@ class Traced(Handle):
                 "drop the dtype if one was given, use np.stack([...]) or dualad.array([...]), make the array with np.zeros_like(x) of a "
                 "traced x, or take dualad.primal(x)",
             )
-        return as_objects(self)
+        return as_objects(self, copy)
 
     # --- Python's protocols -----------------------------------------------------------------------------------------------
 
@@ -393,12 +393,14 @@ class Traced(Handle):
         return np.copy(self, order) if self.ndim or self._holds_array() else self
 
     def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
-        """Return a copy of another dtype; an integer or boolean one is a constant."""
+        """Return a copy of another dtype; an integer or boolean one is a constant, one of objects holds traced numbers."""
         if not np.can_cast(self.dtype, dtype, casting):
             raise TypeError(f"astype: cannot cast from {self.dtype} to {np.dtype(dtype)} under casting={casting!r}")
         dtype = np.dtype(dtype)
         if not copy and dtype == self.dtype:
             return self
+        if dtype.kind == "O":
+            return np.array(self, dtype, order=order)[()]
         return (cast if dtype.kind in "fc" else discretize)(self, dtype, order)
 
     def fill(self, value):
