@@ -29,7 +29,8 @@ def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
     """Return `f` as a function that the tape does not record: its reverse sweep evaluates it again, on a tape of its own.
 
     For code that is no chain but has parts that are large to record and cheap to evaluate. On plain values and in forward mode it is
-    f itself. It nests.
+    f itself. It nests. Both evaluations are of traced values, so that a value that leaves f otherwise than in its result has no silent
+    zero for its derivative; of small arrays that costs more than to record them.
 
     Parameters
     ----------
@@ -42,9 +43,9 @@ def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
     Raises
     ------
     TypeError
-        Where f closes over a traced value, whose gradient would be lost, or an argument is an object that hides one.
+        Where f closes over a traced value, whose gradient would be lost, or an argument or the result is an object that hides one.
     RuntimeError
-        Where f, evaluated again, gives another result: see `chain`.
+        Where f, evaluated again, gives another result (see `chain`); where a value is used that f left in a list or an attribute.
 
     Examples
     --------

@@ -27,7 +27,7 @@ def check_destination(x, name, instead):
     """Raise where the array to write into is a plain one."""
     if not hasattr(x, "__dualad_apply__"):
         raise TypeError(
-            f"{name}: the array to write into is a plain {type(x).__name__}, which cannot hold derivatives. Make it "
+            f"{name}: the array to write into is a plain {type(x).__name__}, which cannot hold traced values. Make it "
             f"with np.zeros_like(x, shape=...) or, from a plain array a, with np.array(a, like=x) of a traced array x, or use {instead}"
         )
 

@@ -80,5 +80,7 @@ def test_traced_positions_are_compiled(ufunc):
     slope = jit(grad(lambda x, index, v: np.sum(at(ufunc, x, index, v) ** 2), argnums=2))(x, index, v)
     sign = 1.0 if ufunc is np.add else -1.0
     np.testing.assert_allclose(slope, sign * 2.0 * at(ufunc, x, index, v)[index], rtol=1e-15)
+    with pytest.raises(TypeError, match=r"numpy\.add\.at: the array to write into is a plain ndarray, which cannot hold traced values"):
+        jit(lambda index: np.add.at(np.zeros(3), index, 1.0))(index)
     with pytest.raises(TypeError, match=r"numpy\.multiply\.at: the positions are traced, .*use numpy\.add\.at"):
         jit(lambda x, index, v: at(np.multiply, x, index, v))(x, index, v)
