@@ -33,6 +33,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 CHEAP = 1.0  # seconds: an evaluation that took less may be made again, to compare
+NEVER = 1e9  # seconds
 SHARE = 0.05  # of the time since the folder was opened, which longer ones may take together
 
 
@@ -46,17 +47,25 @@ class Fit(Storage):
     faster without, and a chain that takes less than `every` writes nothing.
 
     Kill it at any moment. Whatever was finished is found again: a result is written as soon as it is there, and forced onto the disk
-    itself once in a while (`every`). A damaged file is named in a warning, and what was in it is computed again.
+    itself once in a while (`every`). A damaged file is named in a warning, and what was in it is computed again. On a full disk results
+    stay in main memory, with a warning, and are written when there is room.
 
-    Whether `f` is the same function is judged by its code and by the numbers, arrays and functions that it reads: what differs is
-    named, and the call refused. What else it may depend on shows in its results: the first evaluation that is answered in a process,
-    if it took less than a second, is made again and compared. Say the rest, such as the version of a file that it reads, in the
-    token.
+    A result belongs to the arguments and to all that `f` reads: its code, defaults, global and closed-over values, attributes that code
+    names, the functions and modules of yours that it calls, the settings of a verb as `grad`. That is looked at in every call. What has
+    changed since the last process is named, and ``fit(f)`` refused; what changes in between makes evaluations of their own, which are
+    found again when a script that changes it in the same way is run again. What `f` changes itself, as counters, logs and caches, does
+    not count. What cannot be looked into (files, the environment, the clock, locks, installed packages) shows in results: in each process
+    the first, second, fourth, eighth ... answer is computed again and compared, up to rounding; where that takes long, only the first
+    step of its first chain with ``storage=fit`` is, and evaluations without one wait until they fit into a twentieth of the time. Say the
+    rest, such as the version of a file that it reads, in the token.
+
+    Threads may evaluate at once: of those at one point, one does the work. So may forks of the process (`multiprocessing` with the start
+    method ``"fork"``), whose results the next process finds; a Fit cannot be pickled.
 
     Parameters
     ----------
     path : str or Path
-        The folder, made if it is not there. For one process at a time, and for this fit alone.
+        The folder, made if it is not there. For one process at a time and its forks, and for this fit alone.
     every : float
         Seconds of work that may be lost; as in `Disk`.
     keep : int
@@ -174,7 +183,7 @@ class Fit(Storage):
                 "Fit: a chain with storage=fit runs inside of a function that the fit evaluates: give the optimizer fit(value_and_grad(f)) "
                 "instead of value_and_grad(f), or the chain Disk(path, resume=True)"
             )
-        return EvaluationSession(evaluation, self.every)
+        return EvaluationSession(evaluation, NEVER if evaluation.is_comparison else self.every)
 
     @contextmanager
     def _evaluation(self, evaluation: "Evaluation") -> Iterator[None]:
@@ -274,7 +283,7 @@ class KeptFunction:
     def _same(self, key: str, said: Mapping[str, Any], value: Any, read: Mapping[str, str], args: Any, kwargs: Any) -> bool:
         """Compare an answer with what is computed now, all of it or the first step of its chain; return whether that was done."""
         folder, started = self._folder, monotonic()
-        evaluation = Evaluation(folder, key)
+        evaluation = Evaluation(folder, key, is_comparison=True)
         with folder.making(key):
             try:
                 if said["seconds"] >= CHEAP + SHARE * (started - folder.began) - folder.compared:
@@ -312,12 +321,14 @@ class Evaluation:
     key : str
     step : list or None
         Of the first of its chains that ends its first sweep: what it was called with, and x_1, as digests.
+    is_comparison : bool
+        Whether its result is there already, so that there is nothing to go on with.
     is_probe : bool
         Whether it is to end when the first step of its first chain has been made.
     """
 
-    def __init__(self, folder: FitFolder, key: str) -> None:
-        self.key, self.step, self.is_probe = key, None, False
+    def __init__(self, folder: FitFolder, key: str, is_comparison: bool = False) -> None:
+        self.key, self.step, self.is_comparison, self.is_probe = key, None, is_comparison, False
         self._folder, self._path = folder, None
         self._sessions: WeakSet[EvaluationSession] = WeakSet()
 

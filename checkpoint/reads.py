@@ -11,15 +11,25 @@ import copyreg
 import marshal
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
-from types import BuiltinFunctionType, CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 import numpy as np
 
 from dualad.program.impure import ELSEWHERE
-from dualad.program.watch import installed, mentioned
+from dualad.program.watch import getattr_static, installed, mentioned
 
 from .fingerprint import compiled, summed
 from .storage.states import raw
@@ -110,10 +120,12 @@ class Reads:
     def __init__(self, what: str = "") -> None:
         self.parts: dict[str, str] = {}
         self._what, self._all = what, bool(what)
+        self._is_part = False  # of an object, of which all is to be looked into or nothing
         self._seen: dict[int, Any] = {}  # with the objects, so that no other takes the place of one
         self._left: list[tuple[str, Any]] = []
         self._names: set[str] = set()  # that some code mentions
         self._waiting: dict[str, list[tuple[str, Any]]] = {}  # attributes that no code has named yet
+        self._of_modules: dict[str, list[tuple[str, Any]]] = {}  # the same of modules
         self._globals: Any = None  # of the function
 
     def root(self, function: Callable[..., Any]) -> None:
@@ -149,7 +161,7 @@ class Reads:
         for name in names:
             if name not in self._names:
                 self._names.add(name)
-                self._left += self._waiting.pop(name, ())
+                self._left += [*self._waiting.pop(name, ()), *self._of_modules.pop(name, ())]
                 if name in DYNAMIC and not self._all:
                     self._all = True
                     for waiting in self._waiting.values():
@@ -157,13 +169,20 @@ class Reads:
                     self._waiting.clear()
 
     def attributes(self, name: str, held: dict[Any, Any], always: bool = False) -> None:
-        """Have those attributes looked at that some code mentions."""
+        """Have those attributes looked at that some code mentions, or all, where code may ask for any."""
         for key, value in list(held.items()):
             part = f"{name}.{key}" if name else str(key)
             if always or self._all or key in self._names:
                 self.look(part, value)
-            elif isinstance(key, str):
+            elif type(key) is str:
                 self._waiting.setdefault(key, []).append((part, value))
+
+    def of_module(self, name: str, value: Any, part: str) -> None:
+        """Have an attribute of a module looked at, if some code mentions it."""
+        if name in self._names:
+            self.look(part, value)
+        else:
+            self._of_modules.setdefault(name, []).append((part, value))
 
     def _look(self, name: str, value: Any) -> None:
         kind = type(value)
@@ -267,7 +286,8 @@ class Reads:
         """A module: of the user's, what some code names in it."""
         self.add(name, [module.__name__.encode()])
         if not installed(module) and module.__name__.partition(".")[0] not in OWN_PACKAGES:
-            self.attributes(module.__name__, vars(module))
+            for key, value in list(vars(module).items()):
+                self.of_module(key, value, f"{module.__name__}.{key}")
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
@@ -282,7 +302,7 @@ class Reads:
                 if type(key) not in ATOMS:
                     self.look(f"{name}, keys", key)
         elif kind in (set, frozenset):  # whose order is another one in every process
-            parts = sorted(identity(held, self._what or "a set") for held in value)
+            parts = sorted(self.whole(held, shared=False) or type(held).__qualname__ for held in list(value))
             self.add(name, [part.encode() for part in parts])
         else:
             for i, held in enumerate(list(value)):
@@ -292,38 +312,53 @@ class Reads:
         """An object of any other class."""
         kind = type(value)
         self.add(name, [kind.__module__.encode(), kind.__qualname__.encode()])
-        wrapped = getattr(value, "__wrapped__", None)
+        wrapped = getattr_static(value, "__wrapped__")
         if wrapped is not None:
             self.look(name, wrapped)
         if kind.__module__.partition(".")[0] in OWN_PACKAGES:  # a schedule, a storage, compiled code: no result depends on them
             return
-        users = not installed(kind)
-        if users:
-            self.look(name, kind)
-            self.attributes(name, own_attributes(value))
         said = pickled(value)
-        if said is None:
-            if self._what and not users and name.startswith("[") and "." not in name:  # not of an object, nor read by a function
+        if installed(kind) and kind is not SimpleNamespace:
+            found = None if said is None else self.whole(said)
+            if found is not None:
+                self.add(name, [found.encode()])
+            elif self._is_part:
+                raise Unseen
+            elif self._what and name.startswith("[") and "." not in name:  # not of an object, nor read by a function
                 raise TypeError(f"{self._what} has a leaf of type {kind.__name__}, whose data cannot be compared")
             return
-        if isinstance(said, str):
-            self.add(name, [said.encode()])
-            return
-        made, arguments, state, elements, items = (*said, None, None, None)[:5]
-        for part in (made, *arguments):
-            if part is not kind:
-                self.look(name, part)
-        if state is not None and not users:
-            if isinstance(state, dict):
-                self.attributes(name, state, always=True)
-            else:
-                self.look(name, state)
-        elif state is not None and not isinstance(state, dict) and not (isinstance(state, tuple) and len(state) == 2):
-            self.look(name, state)
-        if elements is not None:
-            self.look(name, list(elements))
-        if items is not None:
-            self.look(name, dict(items))
+        self.look(name, kind)
+        held = getattr_static(value, "__dict__") or {}
+        self.attributes(name, held | slots_of(value), always=kind is SimpleNamespace)
+        if type(said) is list:  # what it is besides its attributes, as a container, a number, an array
+            _, arguments, state, *elements = said
+            for part in (*arguments, *elements, None if is_attributes(state) else state):
+                if part is not kind and part is not None:
+                    self.look(name, part)
+
+    def whole(self, value: Any, shared: bool = True) -> str | None:
+        """A digest of all that a value consists of; None where something in it cannot be looked into."""
+        inner = Reads()
+        inner._all = inner._is_part = True
+        inner._globals, before = self._globals, len(self._seen)
+        if shared:
+            inner._seen = self._seen
+        inner.look("", value)
+        try:
+            inner.finish()
+        except Unseen:
+            while shared and len(self._seen) > before:
+                self._seen.popitem()
+            return None
+        self.mention(inner._names)
+        for key, places in inner._of_modules.items():
+            for part, held in places:
+                self.of_module(key, held, part)
+        return total(f"{part}={found}".encode() for part, found in sorted(inner.parts.items()))
+
+
+class Unseen(Exception):
+    """Something cannot be looked into."""
 
 
 def total(pieces: Iterable[Any]) -> str:
@@ -379,26 +414,33 @@ def written(code: CodeType) -> Iterator[bytes]:
     yield found
 
 
-def own_attributes(value: Any) -> dict[str, Any]:
-    """The attributes of an object itself, also those in slots."""
-    held = dict(getattr(value, "__dict__", None) or {})
+def slots_of(value: Any) -> dict[str, Any]:
+    """The attributes of an object that are in slots."""
+    held = {}
     for base in type(value).__mro__:
         for key, member in vars(base).items():
-            if isinstance(member, MemberDescriptorType):
-                try:
-                    held.setdefault(key, member.__get__(value))
-                except AttributeError:  # not set
-                    continue
+            if type(member) is MemberDescriptorType:
+                with suppress(AttributeError):  # not set
+                    held[key] = member.__get__(value)
     return held
 
 
+def is_attributes(state: Any) -> bool:
+    """Return whether the state of an object, as it is pickled, is nothing but its attributes."""
+    return type(state) is dict or (type(state) is tuple and len(state) == 2 and type(state[1]) is dict)
+
+
 def pickled(value: Any) -> Any:
-    """What an object says it consists of, when it is to be pickled; None where it cannot say that."""
+    """What an object says it consists of, when it is to be pickled, a list or a name; None where it cannot say that."""
     kind = type(value)
     if kind is object or kind.__module__ == "itertools":
         return None
     try:
         reducer = copyreg.dispatch_table.get(kind)
-        return reducer(value) if reducer is not None else value.__reduce_ex__(4)
+        said = reducer(value) if reducer is not None else value.__reduce_ex__(4)
+        if type(said) is str:
+            return said
+        made, arguments, state, elements, items = (*said, None, None, None)[:5]
+        return [made, arguments, state, elements and list(elements), items and list(items)]
     except Exception:  # whatever its class raises: it cannot be pickled
         return None

@@ -57,6 +57,24 @@ def kill_again_and_again(tmp_path, folder, script, length, *, module, kills, lat
         assert run(0)[1].strip() == expected
 
 
+def damaged(folder, chance):
+    """Damage one file of a folder, or of a folder in it, at random; returns what was done, None where there is no file."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
+    if not files:
+        return None
+    path = chance.choice(files)
+    data, how = path.read_bytes(), chance.choice(["flipped", "cut", "lost", "zeros", "doubled"])
+    if how == "lost" or not data:
+        path.unlink()
+    else:
+        at = chance.randrange(len(data))
+        flipped = bytes([data[at] ^ (1 << chance.randrange(8))])
+        zeros = bytes(min(64, len(data) - at))
+        kinds = {"flipped": data[:at] + flipped + data[at + 1 :], "cut": data[:at], "zeros": data[:at] + zeros + data[at + len(zeros) :]}
+        path.write_bytes(kinds.get(how, data + data[at:]))
+    return f"{how}: {path.relative_to(folder)}"
+
+
 @contextmanager
 def processes(module):
     """Give a function that runs a script with arguments in a process of its own and returns its exit code and all that it printed.

@@ -1,8 +1,11 @@
 """Fit: whatever of what a function reads is changed, no old result is given, in this process or in the next one."""
 
+import collections
 import functools
+import logging
 import random
 import sys
+import threading
 import types
 from collections import OrderedDict, defaultdict, namedtuple
 from contextvars import ContextVar
@@ -178,6 +181,46 @@ def test_a_class_that_is_changed(fit, monkeypatch):
     assert g(1.0) == 4.0
     monkeypatch.setattr(Rate, "value", lambda self: 7.0)
     assert g(1.0) == 7.0
+
+
+def test_what_holds_a_lock_or_a_file_counts_by_its_class(fit, tmp_path):
+    """It cannot be pickled, and what else is in it, such as times, is another thing in each process."""
+
+    def made(number, file):
+        bar = types.SimpleNamespace()
+        bar.event, bar.values = threading.Event(), {threading.Lock(), 1.0}
+        queue = collections.deque([threading.Lock(), number])
+        logger = logging.getLogger("fit")
+
+        def f(x):
+            bar.event.set()
+            logger.debug("x")
+            print(x, file=file)
+            return x + len(bar.values) + len(queue)
+
+        return f
+
+    with open(tmp_path / "one", "w") as one, open(tmp_path / "two", "w") as two:
+        assert fit(made(1.0, one))(1.0) == 5.0
+        again = anew(fit)
+        assert again(made(2.0, two))(1.0) == 5.0 and again.answered == 1
+
+
+@dataclass
+class Callable:
+    rate: float
+
+    def __call__(self, x):
+        return self.rate * x
+
+
+def test_objects_that_are_called(fit, monkeypatch):
+    monkeypatch.setattr(module.KeptFunction, "_same", lambda *arguments: True)
+    for f, holder in ((model := Callable(2.0), model), (np.vectorize(model := Callable(2.0)), model)):
+        g = fit(f, name=type(f).__name__)
+        assert g(1.5) == 3.0
+        holder.rate = 3.0
+        assert g(1.5) == 4.5
 
 
 def test_an_import_inside(fit, monkeypatch):
