@@ -227,6 +227,12 @@ def one_axis(axis, ndim, method):
 
 def apply_method(ufunc, method, args, kwargs):
     """Evaluate a ufunc's ``reduce``, ``accumulate``, ``outer``, ... through the array function that does the same."""
+    if method == "at" and holds_traced(args[0]):  # an object array: of its elements, as NumPy does it
+        elements, written = args[0], array(args[0])
+        ufunc.at(written, *args[1:])
+        for index in np.ndindex(elements.shape):
+            elements[index] = written[index]
+        return None
     if method == "outer":
         a, b = args
         return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)

@@ -9,6 +9,7 @@ from ..rules.memory import as_plain_array, copied, in_order
 from ..rules.names import np
 from ..rules.reductions import difference, scattered_difference
 from ..rules.shapes import blank, filled, select, surround
+from ..rules.writing import added
 from .forms import (
     Along,
     Buffer,
@@ -413,6 +414,18 @@ def scattered(out, g, index, like):
         return placed(base, g, index)
     *maps, shape = gather_maps(out.shape, index)
     return Node(Scatter(base, broadcast(converted(g, out.dtype), shape), tuple(maps), True), out.shape, out.dtype)
+
+
+@lowers(added)
+def added_at(out, x, b, index):
+    index, basic = plain_index(index)
+    b = b if isinstance(b, Node) else fill(b)
+    if basic:
+        return placed(x, mapped(np.add, window(x, index), b), index)
+    if b.dtype != x.dtype and not b.weak:
+        raise Unliftable("its terms are of another dtype")
+    *maps, shape = gather_maps(out.shape, index)
+    return Node(Scatter(x, broadcast(converted(b, out.dtype), shape), tuple(maps), True), out.shape, out.dtype)
 
 
 @lowers(updated)

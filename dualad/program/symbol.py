@@ -269,7 +269,7 @@ class Symbol(Traced):
         return self.level.record(fn, fn, args, kwargs)
 
     def __array_ufunc__(self, ufunc, method, *args, **kwargs):
-        if any(map(holds_traced, args)):
+        if any(map(holds_traced, args)) and method != "at":
             args = tuple(array(arg) if holds_traced(arg) else arg for arg in args)
         top = highest((*args, *kwargs.values()), deep=True)
         if type(top) is Symbol:

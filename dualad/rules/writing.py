@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from .calling import public_name
-from .indexing import getitem, is_traced, scatter
-from .kinds import Abstract, composite, primitive
+from .indexing import getitem, is_traced
+from .kinds import composite, joined, primitive
 from .names import np
 
-__all__ = ["at"]
+__all__ = ["added", "at"]
 
 
 def written(instead):
@@ -105,7 +105,7 @@ def at(ufunc):
         check_destination(x, f"numpy.{ufunc.__name__}.at", "np.bincount, or x[index] = ... without repeated positions")
         position = getitem(np.arange(x.size).reshape(x.shape), index)
         if ufunc in (np.add, np.subtract) and np.ndim(position):
-            x[...] = summed(ufunc, x, index, *b)
+            x[...] = added(x, b[0] if ufunc is np.add else -b[0], index)
             return
         if is_traced(index):
             raise TypeError(
@@ -122,16 +122,15 @@ def at(ufunc):
 
 
 @primitive
-def summed(ufunc, x, index, b):
-    """Return what ``ufunc.at(x, index, b)`` makes of `x`, for ``np.add`` and ``np.subtract``."""
+def added(x, b, index):
+    """Return a copy of `x` with `b` added at `index`, in the order of the index where positions repeat."""
     x = x.copy("K")
-    ufunc.at(x, index, b)
+    np.add.at(x, index, b)
     return x
 
 
-def sum_of_shares(ufunc, x, index, b):
-    shape = np.shape(getitem(np.zeros(x.shape, bool), index))
-    return ufunc(x, scatter(np.broadcast_to(b, shape) + np.zeros_like(x, shape=()), index, Abstract(x)))
+def added_transpose(i, g, x, b, index):
+    return g if i == 0 else getitem(g, index)
 
 
 def turns(flat):
@@ -152,5 +151,5 @@ composite(np.putmask,        putmask)
 composite(np.place,          place)
 composite(np.fill_diagonal,  fill_diagonal)
 composite(np.put_along_axis, put_along_axis)
-composite(summed,            sum_of_shares, restated=True)       # NumPy adds to an element in the order of the index
+joined(added,                added_transpose, argnums=(0, 1))    # x - v is x + (-v), to the last bit
 # fmt: on

@@ -113,3 +113,40 @@ def test_the_gradient_of_a_loop_of_100_turns_is_rolled_up():
         return np.sum(x)
 
     np.testing.assert_allclose(jit(longest, backend="numba")(X), longest(X), rtol=1e-13)
+
+
+V, AT = RNG.normal(size=40), RNG.integers(0, 6, 40)
+
+
+def summed_at(copy, ufunc, index=AT, terms=slice(None)):
+    def f(z):
+        y = copy(z[:6])
+        ufunc.at(y, index, z[6:][terms])
+        return y
+
+    return f
+
+
+SUMS = {
+    "add": summed_at(np.copy, np.add),
+    "subtract": summed_at(np.copy, np.subtract),
+    "one term": summed_at(np.copy, np.add, [0, 0, 2, 0], 3),
+    "a slice": summed_at(np.copy, np.subtract, slice(1, 4), slice(3)),
+    "rows": summed_at(lambda x: np.outer(x, x[:3]), np.add, (AT[:20], slice(None)), slice(3)),
+    "np.array": summed_at(np.array, np.add),
+    "np.array, two axes": summed_at(lambda x: np.array(np.outer(x, x[:3]).T), np.subtract, (slice(None), AT[:3]), slice(3)),
+    "np.array, products": summed_at(np.array, np.multiply, [0, 0, 2], slice(3)),
+}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba", None])
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_at_repeated_positions_have_the_bits_of_numpy(name, backend):
+    f, z = SUMS[name], np.concatenate([X, V])
+    if backend is not None:
+        np.testing.assert_array_equal(jit(f, backend=backend)(z), f(z))
+    weights = RNG.normal(size=f(z).shape)
+    loss = lambda z: np.sum(weights * f(z) * f(z))
+    slope = [np.imag(loss(z + 1e-30j * row)) / 1e-30 for row in np.eye(46)]
+    for g in [gradient(loss), grad(loss)] if backend is None else [jit(grad(loss), backend=backend), grad(jit(loss, backend=backend))]:
+        np.testing.assert_allclose(g(z), slope, rtol=1e-11, atol=1e-12)
