@@ -15,10 +15,10 @@ from types import FunctionType
 __all__ = [
     "WAYS_OUT",
     "asking",
+    "asks_exactly",
     "asserting",
     "compiled",
     "explain",
-    "in_container",
     "line",
     "of_numpy",
     "operation",
@@ -40,8 +40,8 @@ PYTHON = os.path.join(sysconfig.get_path("stdlib"), "")
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 BETWEEN = {"dualad", "numpy", "python"}  # code that only hands on what somebody else asked for
-#: packages of containers, which tell by `isinstance` what they hold from what answers NumPy's functions itself, as traced values do
-CONTAINERS = {"astropy", "dask", "pandas", "pint", "sparse", "unyt", "xarray"}
+#: packages that ask by `isinstance` whose an object is: what they hold, what they hand on, what they compile for
+EXACT = {"astropy", "cupy", "dask", "jax", "numba", "pandas", "pint", "sparse", "torch", "unyt", "xarray"}
 WAYS_OUT = (
     "give the call a rule of its own (dualad.primitive), differentiate the equation that it solves (dualad.implicit), write it with NumPy "
     "functions, or pass dualad.stop_gradient(x) where no derivative is needed"
@@ -81,9 +81,13 @@ def asking(frame):
     return frame
 
 
-def in_container(frame):
-    """Return whether a frame is in a package of containers, or in NumPy's of matrices and masked arrays."""
-    return owner_of(frame) in CONTAINERS or frame.f_globals.get("__name__", "").startswith(("numpy.matrixlib", "numpy.ma"))
+def asks_exactly(frame):
+    """Return whether a frame is in a package to which a traced value is one, not what its value is; so are NumPy's matrices and masks."""
+    while frame is not None and owner_of(frame) == "python":  # functools.singledispatch
+        frame = frame.f_back
+    if frame is None:
+        return False
+    return owner_of(frame) in EXACT or frame.f_globals.get("__name__", "").startswith(("numpy.matrixlib", "numpy.ma"))
 
 
 @cache
@@ -218,6 +222,8 @@ def explain(error, refusal, objects):
         cause = cause.__cause__
     if cause is None and name is not None and str(refusal).startswith(f"{name} ") and (not deliberate or names_dtype(error)):
         cause = refusal
+        if deliberate:
+            vars(cause).setdefault("__notes__", []).append(f"its own message: {error}")
     if cause is not None:
         vars(cause)["explained"] = True
         raise cause.with_traceback(error.__traceback__) from None
@@ -241,9 +247,12 @@ def users_place(steps):
     return next((place(frame, number) for frame, number, _ in steps if not owner_of(frame)), "place unknown")
 
 
+OF_DTYPES = re.compile(r"\b(object|dtype|numeric|real)\b")
+
+
 def names_dtype(error):
     """Return whether an error says of an array what is wrong with one of objects, which a traced one became."""
-    return not ours(error) and any(word in str(error) for word in ("object", "dtype", "numeric", "real"))
+    return not ours(error) and OF_DTYPES.search(str(error)) is not None
 
 
 def traced_back(error):

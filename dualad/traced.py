@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 
-from .callers import asserting, in_container
+from .callers import asks_exactly, asserting
 from .conversions import another_goes_first, as_objects, lift_of, lost
 from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, looked_at, masked_call, packed, primal, strengthen
 from .flat import Flat
@@ -203,7 +203,7 @@ class Traced(Handle):
     @property
     def __class__(self):
         """The class of the value, so that ``isinstance`` answers as for the value itself; ``type(x)`` is that of the interpreter."""
-        if in_container(sys._getframe(1)):
+        if asks_exactly(sys._getframe(1)):
             return type(self)
         value = self
         while isinstance(value, Traced):

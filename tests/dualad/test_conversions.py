@@ -305,6 +305,7 @@ def test_a_conversion_inside_a_package_with_compiled_code_names_what_the_user_ca
         text = str(caught.value)
         assert text.startswith(f"installed_c.{name} asks a traced ") and f"called in <lambda>, {__file__}:" in text
         assert all(way in text for way in ("dualad.primitive", "dualad.implicit", "dualad.stop_gradient"))
+    assert caught.value.__notes__ == ["its own message: object arrays are not supported"]
     with pytest.raises(ValueError, match="positive") as caught:  # which object arrays have nothing to do with
         differentiate(lambda x: np.sum(package.positive(-x)))(X)
     assert "dualad.primitive" in "".join(caught.value.__notes__)

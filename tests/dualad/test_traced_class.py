@@ -159,6 +159,17 @@ def test_containers_see_traced_values():
     np.testing.assert_allclose(np.asarray(grad(lambda x: np.sum(np.tanh(B @ x)))(A[0])), grad(lambda x: np.sum(np.tanh(A @ x)))(A[0]))
 
 
+@pytest.mark.parametrize("value", [2.0, np.ones(2)], ids=repr)
+def test_numba_does_not_compile_for_the_value(value):
+    numba = pytest.importorskip("numba")
+    square = numba.njit(lambda x: x * x)
+    for verb in (gradient, grad):
+        with pytest.raises(Exception, match=r"Cannot determine Numba type of <class '(dualad|checkpoint)") as caught:
+            verb(lambda x: np.sum(square(x)))(value)
+        assert "dualad.primitive" in "".join(caught.value.__notes__)
+    assert not square.signatures
+
+
 def test_matrices_are_refused_by_name():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PendingDeprecationWarning)
