@@ -22,7 +22,6 @@ from .nests import (
     JAM,
     JAM_AROUND,
     Body,
-    added,
     below,
     boxes_of,
     cuts_of,
@@ -31,16 +30,16 @@ from .nests import (
     is_angle,
     jam,
     jams,
-    literal,
+    lanes_of,
     loops_of,
-    neutral,
     slab_axis,
-)  # fmt: skip
-from .pull import Expression, Pull
+)
+from .pull import Expression, Pull, factors
+from .written import PARTIAL, PARTS_OF, bounds, in_block, least, literal, neutral, shape_text
 
 __all__ = ["Function", "Source", "emit"]
 
-#: inlined, so that the order of sums does not depend on what numba links
+#: inlined where numba compiles it, into the loops of a chain
 INLINED = "@njit(**OPTIONS, forceinline=True)"
 
 HEADER = '''"""Emitted by dualad: do not edit."""
@@ -51,14 +50,14 @@ import numpy as np
 from numba import njit
 
 from dualad.program.kernels import (
-    LARGEST_ANGLE, OPTIONS, any_cos, any_sin, any_tan, arctan, cbrt, choose, cos, cosh, exp, expm1, log, log1p, multiply_add,
-    sech_squared, sin, sinh, tan, tanh,
+    LARGEST_ANGLE, OPTIONS, any_cos, any_sin, any_tan, arctan, cbrt, choose, cos, cosh, exp, expm1, log, log1p, sech_squared, sin,
+    sinh, tan, tanh,
 )
 from dualad.program.scalars import (
     at_least_inside, clip, complex_magnitude, complex_quotient, complex_reciprocal, complex_turn, exact_absolute, exact_difference,
     exact_power, exact_product, exact_quotient, exact_remainder, exact_sum, exp_of_expm1, floor_divide, fmax, fmax_share, fmin,
-    heaviside, is_finite, is_infinite, larger_share, maximum, minimum, plus, plus_product, ratio, regular, remainder, root_above_one,
-    sign, softmax_share, strong_multiply, times, turn,
+    heaviside, is_finite, is_infinite, larger_share, maximum, minimum, multiply_add, product_of, ratio, regular, remainder,
+    root_above_one, sign, softmax_share, strong_multiply, sum_of, turn,
 )
 '''
 
@@ -127,12 +126,14 @@ class Function:
         self.used: dict[Node, None] = {}
         self.views: dict[Node, str] = {}
         self.totals: dict[Node, str] = {}
+        self.lanes = 1  # partial sums of each reduction along the innermost loops of a nest
         self.before: list[str] = []  # other functions that it calls
         self.tables: list[str] = []
         self.count = 0
         self.loops_emitted = 0
         self.additions = 0.0  # of the turns of a loop
         self.parameters: list[Node] = []
+        self.rows = 0  # of a nest in blocks
         self.block: list[str] = []  # the rows of the block that it is called for
         self.driven: Any = None  # the unit of a loop that Python runs
 
@@ -171,10 +172,20 @@ class Function:
         return name if isinstance(form, Buffer) else f"{name}[()]"
 
     def total(self, root):
-        """Return the variable in which a reduction over everything is accumulated."""
+        """Return the variable in which a reduction over everything is accumulated, and how many partial ones it holds."""
         if root not in self.totals:
-            self.totals[root] = self.new("s")
-        return self.totals[root]
+            self.totals[root] = self.partial(root)[0]
+        return self.totals[root], self.lanes_of(root)
+
+    def partial(self, root):
+        """Return a new variable to accumulate a reduction in, and how many partial ones it holds."""
+        name, lanes = self.new("s"), self.lanes_of(root)
+        if lanes > 1:
+            self.lines.append(f"{name} = np.empty({lanes + 1}, np.{root.dtype.name})")
+        return name, lanes
+
+    def lanes_of(self, root):
+        return self.lanes if root.dtype.kind in PARTIAL.get(root.form.name, "") else 1
 
     # --- nests ------------------------------------------------------------------------------------------------------------------
 
@@ -182,7 +193,7 @@ class Function:
         getattr(self, nest.kind)(nest)
 
     def pull(self, box):
-        return Pull(self.plan.stored, self.lasting, box, self.plan.program.adjoint)
+        return Pull(self.plan.stored, self.lasting, box, self.plan.program.adjoint, self.plan.fuses)
 
     def straight(self, nest):
         """Emit small roots element by element."""
@@ -201,6 +212,7 @@ class Function:
     def loops(self, nest):
         """Emit roots over one index space: fast loops where it is large, and loops with conditions for the rest."""
         self.loops_emitted += 1
+        self.rows = nest.rows
         whole = [(0, n) for n in nest.shape]
         trial = self.pull(whole)
         targets = self.targets(nest, trial, trial.own)
@@ -210,8 +222,10 @@ class Function:
             return
         fast, rest = boxes_of(cuts)
         alone = len(fast) + len(rest) == 1
-        if len(fast) == 1 and not rest and len(whole) > 1 and flattens(nest, trial, targets):
-            count = int(np.prod(nest.shape))
+        flat = len(fast) == 1 and not rest and len(whole) > 1 and flattens(nest, trial, targets)
+        count = int(np.prod(nest.shape)) if flat else [1, *nest.shape][-1]
+        self.lanes = lanes_of(nest, trial, targets, count)
+        if flat:
             body = Body(self, ((0, count),), True, False, trial.own)
             size = count // nest.shape[0]
             ranges = [(f"{size} * block_low", f"{size} * block_high") if nest.rows else ("0", str(count))]
@@ -240,7 +254,11 @@ class Function:
             self.guarded(nest, self.body(nest, whole, False, alone), rest, whole, checks, alone)
         for root in nest.roots:
             if is_total(root):
-                self.lines.append((root, f"[{'block' if nest.rows else '()'}] = {self.total(root)}"))
+                total, lanes = self.total(root)
+                if lanes > 1:
+                    self.lines.append(f"{total}_ = {PARTS_OF[root.form.name]}({total})")
+                    total = self.totals[root] = f"{total}_"
+                self.lines.append((root, f"[{'block' if nest.rows else '()'}] = {total}"))
 
     def jammed(self, nest, whole):
         """Return bodies with the bounds of their loops, of which the last but one takes `JAM` steps at once; what is left comes after it.
@@ -336,13 +354,20 @@ class Function:
             if isinstance(root.form, Reduce):
                 start_from = neutral(root.form.name, root.dtype)
                 if is_total(root):
-                    self.lines.append(f"{self.total(root)} = {start_from}")
+                    total, lanes = self.total(root)
+                    self.lines.append(f"{total}{'[...]' if lanes > 1 else ''} = {start_from}")
                 elif alone and suffix(root.form.axes, len(nest.shape)):
                     continue
                 elif nest.rows:
                     self.lines += ["for i0 in range(block_low, block_high):", f"    {self.buffer(root)}[i0] = {start_from}"]
                 else:
                     self.lines.append(f"{self.buffer(root)}[...] = {start_from}")
+
+    def added(self, root, expression):
+        """Return what must be evaluated for an expression to be added to a root: the factors where it is fused with the addition."""
+        adds = (isinstance(root.form, Reduce) and root.form.name == "sum") or root in self.plan.adding
+        pair = factors(expression) if adds and (self.plan.fuses or getattr(root.form, "fused", False)) else None
+        return pair or (expression,)
 
     def body(self, nest, box, fast, alone):
         """Return the body of the loops over a box."""
@@ -353,7 +378,7 @@ class Function:
         """Let a body compute the targets, those of all roots at each place in turn."""
         if any(expression.kind == "read" and expression.what[0] in nest.roots for expression in below(targets)):
             raise Unliftable("a loop reads what it stores")  # where it may not be stored yet
-        body.evaluate([part for root, target in zip(itertools.cycle(nest.roots), targets) for part in added(root, target)])
+        body.evaluate([part for root, target in zip(itertools.cycle(nest.roots), targets) for part in self.added(root, target)])
         for k, root in enumerate(nest.roots):
             elements = list(zip(targets[k :: len(nest.roots)], places, strict=True))
             if isinstance(root.form, Reduce):
@@ -420,42 +445,13 @@ def is_total(root):
     return isinstance(root.form, Reduce) and len(root.form.axes) == root.form.source.ndim
 
 
-def in_block(nest, ranges, offset=None):
-    """Return the bounds of loops within the rows of a block; the loop along a row of a fast box counts from `offset`."""
-    if not nest.rows:
-        return ranges
-    (low, high), *others = ranges
-    if others or offset is None:
-        return [(largest("block_low", low), least("block_high", high)), *others]
-    less = f" - {offset}" if offset else ""
-    return [(largest(f"block_low{less}", low), least(f"block_high{less}", high))]
-
-
-def least(x, y):
-    return f"choose({x} < {y}, {x}, {y})"
-
-
-def largest(x, y):
-    return f"choose({x} > {y}, {x}, {y})"
-
-
 def suffix(axes, count):
     """Return whether the axes of a reduction are the last ones."""
     return tuple(axes) == tuple(range(count - len(axes), count))
 
 
-def bounds(box):
-    """Return the bounds of fast loops as source: the innermost counts from 0."""
-    *outer, (low, high) = box
-    return [*((str(a), str(b)) for a, b in outer), ("0", str(high - low))]
-
-
 def parameter_order(name):
     return "xcrwy".index(name[0]) if name[0] != "y" else 5, int(name[1:])
-
-
-def shape_text(shape):
-    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
 
 
 # --- the module --------------------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ class Plan:
     """What is computed in which order: `steps` are parts, and nodes that are calls or loops; whether large nests are cut into `blocks`.
 
     What is `passing` has no buffer though it is stored: only its own nest reads it, at its own index. What is `adding` is added to what
-    its buffer holds.
+    its buffer holds. With `fuses`, products are not rounded before they are added.
     """
 
     program: Program
@@ -83,6 +83,7 @@ class Plan:
     passing: set[Node] = field(default_factory=set)
     adding: set[Node] = field(default_factory=set)
     blocks: bool = False
+    fuses: bool = False
 
 
 def plan(program: Program, layouts: bool = False) -> Plan:

@@ -14,13 +14,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-__all__ = ["LARGEST_ANGLE", "OPTIONS", "PRECISE"]
+__all__ = ["FUSES", "LARGEST_ANGLE", "OPTIONS", "PRECISE"]
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
+
+#: whether the processor has an instruction that multiplies and adds with one rounding
+FUSES: bool = not binding.get_process_triple().startswith(("x86", "i686")) or bool(binding.get_host_cpu_features().get("fma"))
 
 #: the coefficients of what `polynomial` has made
 POLYNOMIALS: dict[Any, tuple[float, ...]] = {}
@@ -53,17 +56,6 @@ PRECISE = {
 def fma(typingctx, a, b, c):
     """Return a * b + c, rounded once."""
     return types.float64(types.float64, types.float64, types.float64), lambda context, builder, signature, args: builder.fma(*args)
-
-
-@intrinsic
-def multiply_add(typingctx, a, b, c):
-    """Return a * b + c, rounded once where the processor does that as fast."""
-
-    def emit(context, builder, signature, args):
-        double = ir.DoubleType()
-        return builder.call(builder.module.declare_intrinsic("llvm.fmuladd", [double], ir.FunctionType(double, [double] * 3)), args)
-
-    return types.float64(types.float64, types.float64, types.float64), emit
 
 
 @intrinsic

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["COMPLEX", "PARTS", "Array", "Number", "Untranslatable", "Writer", "number_type"]
+__all__ = ["COMPLEX", "PARTS", "RANK", "Array", "Number", "Untranslatable", "Writer", "number_type"]
 
 #: the types of numbers, and of the elements of arrays, by dtype
 COMPLEX = {"double": "{ double, double }", "float": "{ float, float }"}
@@ -75,14 +75,14 @@ COMPARED = {
 class Writer:
     """The lines of a function, and the variables in it."""
 
-    def __init__(self, module, fast):
+    def __init__(self, module):
         self.module = module
-        self.fast = "".join(f"{flag} " for flag in sorted(fast))
         self.lines: list[str] = []
         self.slots: list[str] = []
         self.variables: dict[str, Any] = {}
         self.count = 0
         self.loops = False
+        self.alone = False  # in a loop over what groups of lanes leave
 
     # --- lines ------------------------------------------------------------------------------------------------------------------
 
@@ -140,8 +140,8 @@ class Writer:
 
     # --- loops ---------------------------------------------------------------------------------------------------------------------
 
-    def loop(self, name, low, high, step, body):
-        """Run `body` of the index from low to high."""
+    def loop(self, name, low, high, step, body, width=0):
+        """Run `body` of the index from low to high; LLVM is told how many turns become one of vectors, if `width` is not 0."""
         self.loops = True
         head, inside, done = self.labels("head", "body", "done")
         slot = f"%{name}.{head}"
@@ -155,8 +155,36 @@ class Writer:
         body(Number("i64", at))
         if not self.ended:
             self.say(f"store i64 {self.let(f'add nsw i64 {at}, {step}')}, ptr {slot}")
-            self.say(f"br label %{head}")
+            self.say(f"br label %{head}{self.module.wide(width) if width else ''}")
         self.start(done)
+
+    def lanes(self, name, low, high, count, body):
+        """Run `body` of the index and its last bits: for `count` of them, a power of two, side by side, then for those that are left."""
+        mask = count - 1
+        if low.text.isdigit() and high.text.isdigit():
+            ends = int(low.text), int(high.text)
+            first = min(ends[0] + mask & ~mask, ends[1])
+            first, last = (Number("i64", str(n)) for n in (first, max(ends[1] & ~mask, first)))
+        else:
+            up = Number("i64", self.let(f"and i64 {self.let(f'add nsw i64 {low.text}, {mask}')}, {~mask}"))
+            first = self.choose(self.compare(ast.Lt(), up, high), up, high)
+            down = Number("i64", self.let(f"and i64 {high.text}, {~mask}"))
+            last = self.choose(self.compare(ast.Gt(), down, first), down, first)
+
+        def alone(at):
+            body(at, Number("i64", self.let(f"and i64 {at.text}, {mask}")))
+
+        def together(start):
+            def one(lane):
+                body(Number("i64", self.let(f"add nsw i64 {start.text}, {lane.text}")), lane)
+
+            self.loop(name, Number("i64", "0"), Number("i64", str(count)), 1, one, count)
+
+        for start, stop, step, what in ((low, first, 1, alone), (first, last, count, together), (last, high, 1, alone)):
+            if start != stop:
+                self.alone = step == 1
+                self.loop(name, start, stop, step, what, int(step == 1))
+        self.alone = False
 
     def each(self, array, value):
         """Store `value` of an offset at each offset of an array."""
@@ -200,7 +228,7 @@ class Writer:
             common = "i64"
         x, y = self.cast(x, common), self.cast(y, common)
         if common != "i64" and kind in FLOATING:
-            return Number(common, self.let(f"{FLOATING[kind]} {self.fast}{common} {x.text}, {y.text}"))
+            return Number(common, self.let(f"{FLOATING[kind]} {common} {x.text}, {y.text}"))
         if common == "i64" and kind in INTEGRAL:
             return Number(common, self.let(f"{INTEGRAL[kind]} i64 {x.text}, {y.text}"))
         if common == "double" and kind is ast.Pow:
@@ -225,7 +253,9 @@ class Writer:
         return Number(x.type, self.let(f"fneg {x.type} {x.text}"))
 
     def fused(self, x, y, z):
-        """Return x * y + z of floats of one type, rounded once."""
+        """Return x * y + z of floats of one type, rounded once if the processor has an instruction for it."""
+        if not self.module.fuses:
+            return self.arithmetic(ast.Add(), self.arithmetic(ast.Mult(), x, y), z)
         name = self.module.declare(f"llvm.fma.f{64 if x.type == 'double' else 32}", x.type, *[x.type] * 3)
         return Number(x.type, self.let(f"call {x.type} {name}({', '.join(f'{part.type} {part.text}' for part in (x, y, z))})"))
 
@@ -296,8 +326,7 @@ class Writer:
     def intrinsic(self, name, *args):
         args = [self.cast(arg, "double") for arg in args]
         name = self.module.declare(f"{name}.f64", "double", *["double"] * len(args))
-        flags = self.fast if name == "@llvm.fmuladd.f64" else ""
-        return Number("double", self.let(f"call {flags}double {name}({', '.join(f'double {arg.text}' for arg in args)})"))
+        return Number("double", self.let(f"call double {name}({', '.join(f'double {arg.text}' for arg in args)})"))
 
     def absolute(self, x):
         if x.type == "i64":
@@ -341,6 +370,27 @@ class Writer:
     def moved(self, array, at, shape):
         pointer = self.let(f"getelementptr inbounds {array.element}, ptr {array.pointer}, i64 {at.text}")
         return Array(array.element, shape, pointer)
+
+    def room(self, count, dtype):
+        """Return a new array of numbers."""
+        array = Array.of(np.dtype(dtype), (count,))
+        self.count += 1
+        self.slots.append(f"  %room{self.count} = alloca [{count} x {array.element}], align 64")
+        return Array(array.element, array.shape, f"%room{self.count}")
+
+    def by_halves(self, op, array):
+        """Return what combines all numbers of an array: all but the last, a power of two, by halves until one is left, then both."""
+        part = PARTS.get(array.element, array.element)
+        size, count = 1 + (array.element in PARTS), array.shape[0] - 1
+        x = self.let(f"load <{count * size} x {part}>, ptr {array.pointer}, align 8")
+        while count > 1:
+            kind, count = f"<{count * size} x {part}>", count // 2
+            low, high = (", ".join(f"i32 {k}" for k in range(first, first + count * size)) for first in (0, count * size))
+            low, high = (self.let(f"shufflevector {kind} {x}, {kind} undef, <{count * size} x i32> <{half}>") for half in (low, high))
+            x = self.let(f"{FLOATING[type(op)]} <{count * size} x {part}> {low}, {high}")
+        numbers = [Number(part, self.let(f"extractelement <{size} x {part}> {x}, i32 {k}")) for k in range(size)]
+        last = self.element(array, Number("i64", str(array.shape[0] - 1)))
+        return self.arithmetic(op, numbers[0] if size == 1 else self.pair(*numbers), last)
 
     def inside(self, k, n):
         """Return an index counted from the end if it is negative; one out of bounds is noted in the status, and is 0."""

@@ -19,8 +19,6 @@ which it ended. Where threads share nests of a step, Python runs them.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from .cache import load
@@ -47,11 +45,8 @@ class Loops:
     shares : the positions of the parameters that have a share.
     """
 
-    def __init__(
-        self, units: list[Unit], functions: dict[str, list], lines: list[str], threads: int | None, contracted: tuple[str, ...] = ()
-    ):
-        header = f"{HEADER}\nCONTRACTED = {contracted}" if contracted else HEADER.rstrip()
-        self.source = "\n\n\n".join([header, *(unit.text for unit in units if unit.text), "\n".join(lines)]) + "\n"
+    def __init__(self, units: list[Unit], functions: dict[str, list], lines: list[str], threads: int | None):
+        self.source = "\n\n\n".join([HEADER.rstrip(), *(unit.text for unit in units if unit.text), "\n".join(lines)]) + "\n"
         reason = too_long(self.source, sum(unit.source.nests for unit in units), *(unit.program for unit in units))
         if reason is not None:
             raise Unliftable(reason)
@@ -170,7 +165,9 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Loops
     """Return the loops that fill a buffer with states, and pull cotangents back over it."""
     roles = Roles(step, threads)
     first_sum = len(pull.program.outputs) - len(pull.outputs[2])
-    unit = Unit(pull.program, "pull_", threads is not None, range(first_sum, len(pull.program.outputs)))
+    # derivatives need not have NumPy's roundings, unless they ask which element is the maximum, or where there is a kink
+    fuses = not chooses(pull.program)
+    unit = Unit(pull.program, "pull_", threads is not None, range(first_sum, len(pull.program.outputs)), fuses)
     shares = [i for i in range(len(pull.outputs[2])) if first_sum + i not in unit.added]
     defined = definition([roles.unit, unit])
     s, b, c, u, p, o = roles.s, roles.b, roles.c, roles.u, roles.p, roles.o
@@ -210,9 +207,7 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Loops
         *indented(2, pulled, sums, g.swap(h, h)),
         *indented(1, g.store(g, h), q.store(q)),
     ]
-    # derivatives need not have NumPy's roundings, unless they ask which element is the maximum, or where there is a kink
-    parts = () if chooses(pull.program) else tuple(re.findall(r"^def (\w+)", unit.text, re.MULTILINE))
-    loops = Loops([roles.unit, unit], {"fill": list(filling.values()), "pull": list(pulling.values())}, lines, threads, parts)
+    loops = Loops([roles.unit, unit], {"fill": list(filling.values()), "pull": list(pulling.values())}, lines, threads)
     loops.shares = shares
     return loops
 

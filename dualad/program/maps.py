@@ -11,7 +11,7 @@ from ..rules.shapes import clamp, select
 from ..rules.stable import cosine, exp_of_expm1, one_minus_square, root_above_one, sech_squared, turn
 from ..rules.ufuncs import fmax_share, larger_share, softmax_share
 
-__all__ = ["CHOOSES", "COMPLEX", "EXACT", "IMAGINARY", "INTEGERS", "MAPS", "REAL_PART", "Scalar", "resolved"]
+__all__ = ["CHOOSES", "COMPLEX", "EXACT", "IMAGINARY", "INTEGERS", "MAPS", "MULTIPLY_ADD", "REAL_PART", "Scalar", "resolved"]
 
 
 class Scalar:
@@ -163,6 +163,7 @@ COMPLEX = {
     np.reciprocal:   named("complex_reciprocal", 1, 6, "c", wide=True),
     np.absolute:     named("complex_magnitude", 1, 12, "c", wide=True),
 }
+MULTIPLY_ADD = Scalar("multiply_add({0}, {1}, {2})")
 REAL_PART, IMAGINARY = Scalar("{0}.real", 0, "c"), Scalar("{0}.imag", 0, "c")
 #: of Python's integers, which do not wrap: beyond 64 bits they raise, and the program is evaluated by Python
 EXACT = {

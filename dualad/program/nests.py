@@ -15,12 +15,12 @@ import numpy as np
 
 from .forms import Along, Node, Reduce
 from .fuse import MOST_TOGETHER, reachable
-from .maps import MAPS
 from .pull import Expression
+from .written import COMBINE, PARTS_OF, PLAIN, affine, chained, condition_text, literal, neutral, piecewise
 
 __all__ = [
-    "COMBINE", "JAM", "JAM_AROUND", "Body", "added", "below", "boxes_of", "cuts_of", "ends_of_rows", "flattens", "is_angle", "jam", "jams",
-    "literal", "loops_of", "neutral", "slab_axis",
+    "JAM", "JAM_AROUND", "Body", "below", "boxes_of", "cuts_of", "ends_of_rows", "flattens", "is_angle", "jam", "jams", "lanes_of",
+    "loops_of", "slab_axis",
 ]  # fmt: skip
 
 #: more boxes than this are not told apart
@@ -34,64 +34,8 @@ MOST_SLABS, LARGEST_SLAB = 64, 1024
 #: the steps that are taken at once, in nests of so few operations, whose innermost loop is not shorter
 JAM, MOST_JAMMED, SHORTEST = 4, 16, 8
 JAM_AROUND = 2  # steps of the loop around it
-COMBINE = {
-    "sum": "plus({}, {})", "product": "times({}, {})", "maximum": "maximum({}, {})", "minimum": "minimum({}, {})",
-    "all": "{} & {}", "any": "{} | {}",
-}  # fmt: skip
-IN_ORDER = {"sum": "({} + {})", "product": "({} * {})"}  # where LLVM may not reorder, as it may in the functions
-
-
-def literal(number):
-    """Return a number as it is written in source."""
-    dtype = getattr(number, "dtype", None)
-    if issubclass(type(number), bool | np.bool_):
-        return str(bool(number))
-    if issubclass(type(number), int | np.integer):
-        text = str(int(number))
-    elif issubclass(type(number), complex | np.complexfloating):
-        text = f"complex({literal(float(number.real))}, {literal(float(number.imag))})"
-    else:
-        number = float(number)
-        text = "math.nan" if number != number else f"{'-' * (number < 0)}math.inf" if math.isinf(number) else repr(number)
-    text = f"({text})" if text.startswith("-") else text
-    return text if dtype is None or dtype.name in PLAIN else f"np.{dtype.name}({text})"
-
-
-PLAIN = ("float64", "int64", "bool", "complex128")
-
-
-def neutral(name, dtype):
-    """Return the number that a reduction starts from."""
-    if name in ("maximum", "minimum") and dtype.kind in "iu":
-        number = dtype.type(getattr(np.iinfo(dtype), "min" if name == "maximum" else "max"))
-    else:
-        number = dtype.type({"sum": 0, "product": 1, "maximum": -np.inf, "minimum": np.inf, "all": 1, "any": 0}[name])
-    return literal(number)
-
-
-def affine(index, stride, offset):
-    """Return stride * index + offset as source."""
-    text = index if stride == 1 else f"-{index}" if stride == -1 else f"{stride} * {index}"
-    if stride == 0:
-        return str(offset)
-    return text if not offset else f"{text} {'+' if offset > 0 else '-'} {abs(offset)}"
-
-
-def piecewise(pieces, index, span):
-    """Return a position that is affine in each piece of an index's span as source; 0 where there is no piece."""
-    text, next_low = None, span[1]
-    for low, high, stride, offset in reversed(pieces):
-        if high < next_low:
-            text = "0" if text is None else f"(0 if {index} < {next_low} else {text})"
-        here = affine(index, stride, offset)
-        text = here if text is None else f"({here} if {index} < {high} else {text})"
-        next_low = low
-    return text if next_low <= span[0] else f"0 if {index} < {next_low} else {text}"
-
-
-def condition_text(ranges, index):
-    """Return the condition that an index is in one of some ranges."""
-    return " | ".join(f"(({low} <= {index}) & ({index} < {high}))" for low, high in ranges)
+#: how many partial ones there are, besides one for what is left over; most of them where nothing but so cheap an element is added
+LANES, MOST_LANES, LITTLE = 8, 32, 8
 
 
 def cuts_of(pull, targets):
@@ -177,7 +121,32 @@ def jams(nest, pull, targets):
     sums = [{last, inner} & {*root.form.axes} for root in nest.roots if isinstance(root.form, Reduce)]
     if {last, inner} in sums or not ({last} in sums or {inner} in sums):
         return False
-    return sum(expression.what.cost if expression.kind == "map" else 1 for expression in below(targets) if expression.args) <= MOST_JAMMED
+    return cost(targets) <= MOST_JAMMED
+
+
+def lanes_of(nest, pull, targets, count):
+    """Return how many partial sums a reduction has along an innermost loop of so many elements: a power of two."""
+    if count < LANES:
+        return 1
+    if jams(nest, pull, targets):
+        return LANES // JAM_AROUND if len(nest.shape) > 2 else LANES
+    if scattered(pull, targets):
+        return LANES
+    most = MOST_LANES if count == math.prod(nest.shape) else MOST_LANES // 2
+    most //= max(1, sum(isinstance(root.form, Reduce) for root in nest.roots)) if cost(targets) <= LITTLE else 2
+    return max(LANES, 1 << (min(most, count // 4).bit_length() - 1))
+
+
+def scattered(pull, targets):
+    """Return whether an innermost loop reads numbers that do not stand side by side: more than `LANES` would be gathered one by one."""
+    inner = len(pull.box) - 1
+    reads = (position for expression in below(targets) if expression.kind == "read" for position in expression.what[1])
+    strided = any(isinstance(at, Along) and at.axis == inner and at.pieces[0][2] not in (1, -1) for at in reads)
+    return strided or any(expression.dtype.kind == "c" for expression in below(targets))
+
+
+def cost(targets):
+    return sum(expression.what.cost if expression.kind == "map" else 1 for expression in below(targets) if expression.args)
 
 
 def jam(axis, count, together):
@@ -185,12 +154,6 @@ def jam(axis, count, together):
     turns = count // together
     rest = [((), [(step,) for step in range(turns * together, count)])] if count % together else []
     return [*([(((0, turns),), [(Along(axis, ((0, turns, together, step),)),) for step in range(together)])] if turns else []), *rest]
-
-
-def added(root, expression):
-    """Return what must be evaluated for an expression to be added to a root: the factors where it is fused with the addition."""
-    fused = isinstance(root.form, Reduce) and root.form.fused and expression.kind == "map" and expression.what is MAPS[np.multiply]
-    return expression.args if fused else (expression,)
 
 
 def volume(box):
@@ -394,8 +357,10 @@ class Body:
         target = f"{self.row(f'{self.function.buffer(root)}.reshape({root.size})', 0)}[j]" if self.flat else self.element(
             self.function.buffer(root), own, self.depth
         )  # fmt: skip
-        assigned = "+=" if root in self.function.plan.adding else "="
-        self.before[self.depth].append(f"{target} {assigned} {self.name(expression)}")
+        value = self.name(expression) if root not in self.function.plan.adding else None
+        if value is None:
+            value = chained("sum", target, [[self.name(part) for part in self.function.added(root, expression)]])
+        self.before[self.depth].append(f"{target} = {value}")
 
     def accumulate(self, root: Node, elements, alone):
         """Add elements to a reduction, each at its place."""
@@ -403,36 +368,36 @@ class Body:
         terms: dict = {}
         for expression, at in elements:
             kept = tuple(position for axis, position in enumerate(at) if axis not in form.axes)
-            terms.setdefault(kept, []).append([self.name(part) for part in added(root, expression)])
+            terms.setdefault(kept, []).append([self.name(part) for part in self.function.added(root, expression)])
         for kept, parts in terms.items():
             level = max((position.axis + 1 for position in kept if isinstance(position, Along)), default=0)
             if level == self.depth and kept:
                 target = self.element(self.function.buffer(root), kept, self.depth)
-                self.before[self.depth].append(f"{target} = {chained(form.name, target, parts, len(parts) > 1)}")
+                self.before[self.depth].append(f"{target} = {chained(form.name, target, parts)}")
                 continue
-            total = self.function.total(root) if not kept else self.function.new("s")
+            total, lanes = self.function.partial(root) if kept else self.function.total(root)
+            place = total if lanes == 1 else f"{total}[{self.lane(lanes)}]"
             if kept:
-                self.before[level].append(f"{total} = {neutral(form.name, root.dtype)}")
-            self.before[self.depth].append(f"{total} = {chained(form.name, total, parts)}")
+                self.before[level].append(f"{total}{'[...]' if lanes > 1 else ''} = {neutral(form.name, root.dtype)}")
+            self.before[self.depth].append(f"{place} = {chained(form.name, place, parts)}")
             if kept:
                 target = f"{self.function.buffer(root)}[{', '.join(map(self.position, kept))}]"
-                self.after[level].append(f"{target} = {total if alone else combine.format(target, total)}")
+                result = total if lanes == 1 else f"{PARTS_OF[form.name]}({total})"
+                self.after[level].append(f"{target} = {result if alone else combine.format(target, result)}")
+
+    def lane(self, lanes):
+        """Return as source which of the partial ones an element belongs to."""
+        if self.box is None:
+            return lanes
+        low, high = self.box[-1]
+        left = 0 if self.function.rows and self.depth == 1 else (high - low) % lanes  # of the part of a block it is not known
+        return f"j & {lanes - 1} if j < {high - low - left} else {lanes}" if left else f"j & {lanes - 1}"
 
     # --- lines ------------------------------------------------------------------------------------------------------------------
 
     def lines(self, ranges):
         """Return the loops as lines; `ranges` are the loops' bounds as source."""
         return loops_of(ranges[:-1], [(self, (ranges[-1] if ranges else None, None))])
-
-
-def chained(name, first, others, in_order=False):
-    """Return what combines one with others, from the left to the right; of two factors it is their product that is added."""
-    combine, fused = (
-        (IN_ORDER.get(name, COMBINE[name]), "multiply_add({1}, {2}, {0})") if in_order else (COMBINE[name], "plus_product({}, {}, {})")
-    )
-    for other in others:
-        first = (combine if len(other) == 1 else fused).format(first, *other)
-    return first
 
 
 def loops_of(outer, bodies):

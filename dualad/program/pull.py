@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from .forms import Along, Buffer, Computed, Fill, Index, Map, Node, Pieces, Reduce, Scan
-from .maps import MAPS
+from .maps import MAPS, MULTIPLY_ADD
 
-__all__ = ["Expression", "Pull", "compose", "preimage", "start"]
+__all__ = ["Expression", "Pull", "compose", "factors", "preimage", "start"]
 
 
 @dataclass(eq=False, slots=True)
@@ -98,10 +98,11 @@ class Pull:
     lasting : expressions at constant indices, which hold in all nests.
     box : the range of each loop axis.
     adjoint : the sign of zeros does not matter.
+    fuses : a product that is added is not rounded, nor is one that is subtracted; of two, that on the right.
     """
 
-    def __init__(self, stored, lasting, box, adjoint=False):
-        self.stored, self.lasting, self.box, self.adjoint = stored, lasting, tuple(box), adjoint
+    def __init__(self, stored, lasting, box, adjoint=False, fuses=False):
+        self.stored, self.lasting, self.box, self.adjoint, self.fuses = stored, lasting, tuple(box), adjoint, fuses
         self.made: dict = {}
         self.own = tuple(0 if span == (0, 1) else p for span, p in zip(self.box, start(self.box), strict=True))  # as `map` reads it
         self.conditions: list = []
@@ -150,7 +151,8 @@ class Pull:
         return tuple(0 if n == 1 else at[lead + k] for k, n in enumerate(operand.shape))
 
     def keep(self, node, at, expression):
-        """Enter the expression that a stored node has in this nest."""
+        """Enter the expression that a stored node has in this nest; one that is stored is rounded."""
+        self.lasting["rounded", expression] = True
         (self.lasting if all(type(position) is int for position in at) else self.made)[node, at] = expression
 
     def read(self, node, at):
@@ -214,7 +216,26 @@ class Pull:
         if scalar.template == "{0}":
             return self.cast(args[0], dtype)
         args = tuple(args)
-        return self.neutral(scalar, args) or Expression("map", scalar, args, dtype, max(arg.level for arg in args), line)
+        same = self.neutral(scalar, args)
+        if same is not None:
+            return same
+        level = max(arg.level for arg in args)
+        if self.fuses and dtype.kind == "f" and scalar in (MAPS[np.add], MAPS[np.subtract]):
+            scalar, args = self.fused(scalar, args)
+        return Expression("map", scalar, args, dtype, level, line)
+
+    def fused(self, scalar, args):
+        """Return a sum or difference as that of a product, which is not rounded, and a number, if it is one."""
+        subtracts = scalar is MAPS[np.subtract]
+        for place in (1, 0):
+            one, other = args[place], args[1 - place]
+            pair = factors(one)
+            if pair is not None and one.level >= other.level and ("rounded", one) not in self.lasting:
+                x, y = pair
+                if subtracts:
+                    x, other = (negative(x), other) if place == 1 else (x, negative(other))
+                return MULTIPLY_ADD, (x, y, other)
+        return scalar, args
 
     def neutral(self, scalar, args):
         """Return the argument that a sum with 0 or a product with 1 is, None where it is no such one."""
@@ -308,6 +329,26 @@ class Pull:
             term = self(form.source, tuple(index))
             total = term if total is None else self.apply(MAPS[COMBINE[form.name]], (total, term), node.dtype, node.line)
         return total
+
+
+def factors(expression):
+    """Return the factors of a real product, or of the negative of one; None of anything else."""
+    if expression.kind != "map" or expression.dtype.kind != "f":
+        return None
+    if expression.what is MAPS[np.multiply]:
+        return expression.args
+    if expression.what is MAPS[np.square]:
+        return expression.args * 2
+    pair = factors(expression.args[0]) if expression.what is MAPS[np.negative] else None
+    return pair and (negative(pair[0]), pair[1])
+
+
+def negative(x):
+    if x.kind == "map" and x.what is MAPS[np.negative]:
+        return x.args[0]
+    if x.kind == "number":
+        return Expression("number", -x.what, (), x.dtype, 0)
+    return Expression("map", MAPS[np.negative], (x,), x.dtype, x.level, x.line)
 
 
 DOUBLE, INTEGER = np.dtype(float), np.dtype(np.int64)

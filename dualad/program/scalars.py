@@ -6,29 +6,36 @@ import math
 
 import numpy as np
 from numba import njit, types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
-from .kernels import OPTIONS, choose, exp, fma, multiply_add
+from . import arithmetic
+from .arithmetic import multiply_add
+from .kernels import FUSES, OPTIONS, choose, exp, fma
 
-__all__ = ["at_least_inside", "plus", "plus_product", "remainder", "times"]
-
-
-# --- reductions: only these additions may be reordered ----------------------------------------------------------------------------
-
-
-@njit(fastmath={"reassoc"}, **OPTIONS)
-def plus(x, y):
-    return x + y
+__all__ = ["at_least_inside", "multiply_add", "product_of", "remainder", "sum_of"]
 
 
-@njit(fastmath={"reassoc"}, **OPTIONS)
-def plus_product(total, x, y):
-    return multiply_add(x, y, total)
+# --- sums and products ------------------------------------------------------------------------------------------------------------
 
 
-@njit(fastmath={"reassoc"}, **OPTIONS)
-def times(x, y):
-    return x * y
+@intrinsic
+def fused(typingctx, x, y, z):
+    """Return x * y + z, rounded once where the processor has an instruction for it."""
+    common = typingctx.unify_types(x, y, z)
+
+    def emit(context, builder, signature, args):
+        x, y, z = (context.cast(builder, arg, old, common) for arg, old in zip(args, signature.args, strict=True))
+        return builder.fma(x, y, z) if FUSES else builder.fadd(builder.fmul(x, y), z)
+
+    return common(x, y, z), emit
+
+
+@overload(multiply_add)
+def compiled_multiply_add(x, y, z):
+    return lambda x, y, z: fused(x, y, z)
+
+
+sum_of, product_of = njit(**OPTIONS)(arithmetic.sum_of), njit(**OPTIONS)(arithmetic.product_of)
 
 
 # --- extrema ----------------------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Translation of emitted functions to LLVM: what numba does in seconds, because it must infer what is known here.
 
 Emitted source is a small language: numbers of six types and arrays of known shapes, loops over ranges, assignments, and calls of the
-functions in `kernels` and `scalars`. Products and sums of functions that a module names as ``CONTRACTED`` are fused, without the rounding
-in between. What is not in the language raises `Untranslatable`, and numba compiles it.
+functions in `kernels` and `scalars`. What is not in the language raises `Untranslatable`, and numba compiles it. Nothing is left to LLVM
+that would change a bit: partial sums ``s[j & 7]`` of a loop over j are the elements of a vector, however wide those of the processor are.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from functools import cache
 
 import numpy as np
 
-from .kernels import POLYNOMIALS, bits, choose, fma, from_bits, halves, multiply_add
-from .llvm import COMPLEX, PARTS, Array, Number, Untranslatable, Writer
-from .scalars import OVERFLOWS, at_least_inside, exact_quotient, exact_remainder, regular
+from .kernels import FUSES, POLYNOMIALS, bits, choose, fma, from_bits, halves
+from .llvm import COMPLEX, PARTS, RANK, Array, Number, Untranslatable, Writer
+from .scalars import OVERFLOWS, at_least_inside, exact_quotient, exact_remainder, multiply_add, product_of, regular, sum_of
 
 __all__ = ["Function", "translated"]
 
 
-def translated(text: str, space: dict, name: str, kinds: list) -> tuple[Function, str]:
+def translated(text: str, space: dict, name: str, kinds: list, fuses: bool = FUSES) -> tuple[Function, str]:
     """Return the function `name` of an emitted module for arguments of these kinds (`Array`, or a type's name), and the LLVM code of all.
 
-    It takes a pointer to a number besides, before them, which is set to 1 where a computed index is out of bounds.
+    It takes a pointer to a number besides, before them, which is set to 1 where a computed index is out of bounds. `fuses` says whether
+    the processor has an instruction that multiplies and adds.
     """
-    module = Module(text, space)
-    function = module.function(module.definitions[name], space, tuple(kinds), module.contracted(name))
-    return function, "\n".join([*module.declared.values(), *module.tables.values(), *module.texts])
+    module = Module(text, space, fuses)
+    function = module.function(module.definitions[name], space, tuple(kinds))
+    return function, "\n".join([*module.declared.values(), *module.tables.values(), *module.texts, *module.hints])
 
 
 @cache
@@ -41,19 +42,20 @@ def definitions_of(file):
 class Module:
     """The functions that are translated together."""
 
-    def __init__(self, text, space):
-        self.space = space
+    def __init__(self, text, space, fuses):
+        self.space, self.fuses = space, fuses
         self.definitions = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
         self.made: dict = {}
         self.texts: list[str] = []
         self.declared: dict[str, str] = {}
         self.tables: dict[int, str] = {}
+        self.hints: list[str] = []
 
-    def function(self, definition, space, kinds, fast):
+    def function(self, definition, space, kinds):
         """Return a function for arguments of these kinds."""
         key = definition.name, id(space), kinds
         if key not in self.made:
-            self.made[key] = Function(self, definition, space, kinds, fast)
+            self.made[key] = Function(self, definition, space, kinds)
         return self.made[key]
 
     def called(self, fn, kinds):
@@ -61,14 +63,19 @@ class Module:
         plain = fn.py_func
         name = plain.__name__
         if plain.__globals__ is self.space:
-            return self.function(self.definitions[name], self.space, kinds, self.contracted(name))
+            return self.function(self.definitions[name], self.space, kinds)
         definition = definitions_of(inspect.getsourcefile(plain)).get(name)
         if definition is None:
             raise Untranslatable(f"{name} is made by another function")
-        return self.function(definition, plain.__globals__, kinds, frozenset(fn.targetoptions.get("fastmath") or ()))
+        return self.function(definition, plain.__globals__, kinds)
 
-    def contracted(self, name):
-        return frozenset(["contract"] if name in self.space.get("CONTRACTED", ()) else [])
+    def wide(self, width):
+        """Return what is written at the end of a loop of which so many turns are to become one of vectors."""
+        if not self.hints:
+            self.hints += ['!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.interleave.count", i32 1}']
+        k = len(self.hints)
+        self.hints += [f"!{k} = distinct !{{!{k}, !{k + 1}, !0, !1}}", f'!{k + 1} = !{{!"llvm.loop.vectorize.width", i32 {width}}}']
+        return f", !llvm.loop !{k}"
 
     def declare(self, name, result, *kinds):
         self.declared.setdefault(name, f"declare {result} @{name}({', '.join(kinds)}) nounwind")
@@ -101,12 +108,13 @@ CASTS = {
 class Function(Writer):
     """One translated function: `name`, and the type `result` of what it returns."""
 
-    def __init__(self, module, definition, space, kinds, fast):
-        super().__init__(module, fast)
+    def __init__(self, module, definition, space, kinds):
+        super().__init__(module)
         self.space = space
         self.name = f"f{len(module.made)}_{definition.name}"
         self.result = "void"
         self.returns: list = []
+        self.lane: dict[str, Number] = {}  # the last bits of the indices of loops that go in groups
         given = ["ptr %status"]
         for argument, kind in zip(definition.args.args, kinds, strict=True):
             name = argument.arg
@@ -119,9 +127,7 @@ class Function(Writer):
         self.block(definition.body)
         if not self.ended:
             self.say("ret void")
-        local = module.space is space
-        apart = self.loops or (self.fast and local and self.result == "void")  # what it stores is not contracted with what reads it
-        kept = "noinline" if apart else "" if local else "alwaysinline"
+        kept = "noinline" if self.loops else "" if module.space is space else "alwaysinline"
         header = f"define internal {self.result} @{self.name}({', '.join(given)}) nounwind {kept} {{"
         module.texts.append("\n".join([header, *self.slots, *self.lines, "}"]))
 
@@ -187,11 +193,20 @@ class Function(Writer):
             low, high = args if len(args) == 2 else (Number("i64", "0"), args[0])
             step = ast.literal_eval(bounds.args[2]) if len(bounds.args) == 3 else 1
 
-            def body(at):
-                self.assign(node.target.id, at)
+            index = node.target.id
+
+            def body(at, lane=None):
+                if lane is not None:
+                    self.lane[index] = lane
+                self.assign(index, at)
                 self.block(node.body)
 
-            self.loop(node.target.id, low, high, step, body)
+            count, limit = lanes_of(node)
+            if count and step == 1 and limit in (None, low.text == "0" and high.text.isdigit() and int(high.text) // count * count):
+                self.lanes(index, low, high, count, body)
+                del self.lane[index]
+            else:
+                self.loop(index, low, high, step, body)
             return
         if not (isinstance(bounds, ast.Subscript) and isinstance(bounds.slice, ast.Slice)):
             raise Untranslatable("a loop")
@@ -225,8 +240,6 @@ class Function(Writer):
         if isinstance(value, Array):
             raise Untranslatable("an array is returned")
         values = value if isinstance(value, list) else [value]
-        if self.fast and self.module.space is self.space:
-            values = list(map(self.fenced, values))
         types = [v.type for v in values]
         if isinstance(value, list):
             self.result, self.returns = f"{{ {', '.join(types)} }}", types
@@ -236,13 +249,6 @@ class Function(Writer):
         else:
             self.result, text = types[0], values[0].text
         self.say(f"ret {self.result} {text}")
-
-    def fenced(self, x):
-        """Return a number that is not contracted with what is made of it, so that calls in a loop give the same bits in all turns."""
-        if x.type != "double":
-            return x
-        fence = self.module.declare("llvm.arithmetic.fence.f64", "double", "double")
-        return Number("double", self.let(f"call double {fence}(double {x.text})"))
 
     # --- expressions ------------------------------------------------------------------------------------------------------------
 
@@ -304,6 +310,8 @@ class Function(Writer):
         raise Untranslatable("an operator")
 
     def of_BinOp(self, node):
+        if (bits := lane_of(node)) and bits.left.id in self.lane:
+            return self.lane[bits.left.id]
         return self.arithmetic(node.op, self.value(node.left), self.value(node.right))
 
     def of_Compare(self, node):
@@ -321,6 +329,8 @@ class Function(Writer):
         return result
 
     def of_IfExp(self, node):
+        if (bits := lane_of(node)) and bits.left.id in self.lane:  # those left over come in a loop of their own
+            return self.value(node.orelse if self.alone else bits)
         if not any(isinstance(part, ast.Call) for part in ast.walk(node)):
             return self.choose(self.value(node.test), self.value(node.body), self.value(node.orelse))
         then, other, done = self.labels("then", "else", "done")
@@ -365,13 +375,17 @@ class Function(Writer):
             shape = ast.literal_eval(node.args[0])
             return Array(array.element, shape if isinstance(shape, tuple) else (shape,), array.pointer)
         fn = self.object(node.func)
+        if fn is np.empty:
+            return self.room(ast.literal_eval(node.args[0]), self.object(node.args[1]))
         args = self.of_Tuple(ast.Tuple(node.args))
         if fn is choose:
             return self.choose(*args)
         if fn is fma:
             return self.intrinsic("llvm.fma", *args)
         if fn is multiply_add:
-            return self.intrinsic("llvm.fmuladd", *args)
+            return self.fused(*(self.cast(arg, max((a.type for a in args), key=RANK.__getitem__)) for arg in args))
+        if fn in (sum_of, product_of):
+            return self.by_halves(ast.Add() if fn is sum_of else ast.Mult(), *args)
         if fn is bits:
             return Number("i64", self.let(f"bitcast double {self.cast(args[0], 'double').text} to i64"))
         if fn is from_bits:
@@ -425,6 +439,21 @@ class Function(Writer):
             return self.arithmetic(ast.Mult(), a, b)
 
         return halves(coefficients, self.cast(x, "double"), self.constant, product, lambda *args: self.intrinsic("llvm.fma", *args))
+
+
+def lanes_of(loop):
+    """Return how many partial sums there are where a loop adds to one that the last bits of its index choose, else 0; up to which index."""
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Subscript) and (bits := lane_of(node.slice)) and bits.left.id == loop.target.id:
+            return bits.right.value + 1, node.slice.test.comparators[0].value if bits is not node.slice else None
+    return 0, None
+
+
+def lane_of(index):
+    """Return the last bits of a loop's index, ``j & 7``, that an index is or, of those left over, is not."""
+    part = index.body if isinstance(index, ast.IfExp) else index
+    is_bits = isinstance(part, ast.BinOp) and isinstance(part.op, ast.BitAnd) and isinstance(part.left, ast.Name)
+    return part if is_bits and isinstance(part.right, ast.Constant) else None
 
 
 def load_of(target):

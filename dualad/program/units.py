@@ -32,12 +32,14 @@ class Unit:
     Attributes
     ----------
     driven : whether Python runs the loop; to be settled before the statements are asked for, for all units of one loop alike.
+    fuses : whether products are not rounded before they are added.
     added : the positions of those among the outputs `adding` that are added to what their targets hold.
     """
 
-    def __init__(self, program: Program, prefix: str, blocks: bool = False, adding: Iterable[int] = ()):
+    def __init__(self, program: Program, prefix: str, blocks: bool = False, adding: Iterable[int] = (), fuses: bool = False):
         self.program, self.prefix = program, prefix
         made = plan(program)
+        made.fuses = fuses
         nodes = {i: made.nodes[out] for i in adding if isinstance(out := program.outputs[i], Value)}
         self.added = [i for i, node in nodes.items() if node.shape and adds(made, node)]
         made.adding.update(nodes[i] for i in self.added)
@@ -193,7 +195,7 @@ def emit_loop(function: Function, step: Node) -> None:
     """Emit the function of a loop; a body that calls functions raises `Unliftable`."""
     operation = step.form.operation
     loop = operation.fn
-    unit = Unit(loop.body, f"{function.title}_", function.plan.blocks)
+    unit = Unit(loop.body, f"{function.title}_", function.plan.blocks, fuses=function.plan.fuses)
     results = [function.plan.nodes[out] for out in operation.outputs]
     carried, stacks, params = loop.split(step.form.operands)
     _, *values = loop.body.inputs

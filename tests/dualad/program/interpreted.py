@@ -8,6 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
+from dualad.program.arithmetic import multiply_add, product_of, sum_of
 from dualad.program.emit_numba import HEADER
 from dualad.program.native import Native
 from dualad.program.passes import optimised
@@ -22,8 +23,9 @@ NUMPY = {
         "tan", "tanh", "clip", "floor_divide", "fmax", "fmin", "heaviside", "maximum", "minimum", "remainder", "sign",
     ]
 } | {
-    "any_sin": np.sin, "any_cos": np.cos, "any_tan": np.tan, "is_finite": np.isfinite, "is_infinite": np.isinf, "plus": np.add,
-    "times": np.multiply, "fmax_share": fmax_share, "larger_share": larger_share, "softmax_share": softmax_share,
+    "any_sin": np.sin, "any_cos": np.cos, "any_tan": np.tan, "is_finite": np.isfinite, "is_infinite": np.isinf,
+    "multiply_add": multiply_add, "sum_of": sum_of, "product_of": product_of,
+    "fmax_share": fmax_share, "larger_share": larger_share, "softmax_share": softmax_share,
     "complex_magnitude": np.abs, "complex_quotient": np.divide, "complex_reciprocal": np.reciprocal,
     "complex_turn": lambda x, y, e, c, s: np.exp(complex(x, y)),
     "turn": turn, "exp_of_expm1": exp_of_expm1, "root_above_one": root_above_one, "sech_squared": sech_squared,
@@ -87,17 +89,21 @@ class Interpreted(Native):
     """A program whose emitted source Python runs."""
 
     def load(self):
-        module = ModuleType("interpreted")
-        space = vars(module)
-        space.update(NUMPY, **EXACT, np=np, math=Tolerant, LARGEST_ANGLE=1.0, OPTIONS={}, abs=abs)
-        space.update(choose=lambda c, x, y: x if c else y, ratio=ratio, strong_multiply=strong_multiply, at_least_inside=at_least_inside)
-        space["run"] = self.run
-        space["njit"] = lambda **options: lambda fn: lambda *args: fn(*map(checked, args))
-        exec(compile(self.source.removeprefix(HEADER), "<interpreted>", "exec"), space)
-        return module
+        return module_of(self.source, self.run)
 
     def compile(self):
         return [getattr(self.module, f"part{k}") for k in range(len(self.emitted.parts))]
+
+
+def module_of(source, run=None):
+    """Return the module of an emitted source that Python runs."""
+    module = ModuleType("interpreted")
+    space = vars(module)
+    space.update(NUMPY, **EXACT, np=np, math=Tolerant, LARGEST_ANGLE=1.0, OPTIONS={}, abs=abs)
+    space.update(choose=lambda c, x, y: x if c else y, ratio=ratio, strong_multiply=strong_multiply, at_least_inside=at_least_inside)
+    space.update(run=run, njit=lambda **options: lambda fn: lambda *args: fn(*map(checked, args)))
+    exec(compile(source.removeprefix(HEADER), "<interpreted>", "exec"), space)
+    return module
 
 
 class Tolerant:

@@ -18,6 +18,7 @@ from checkpoint import grad, vjp  # noqa: E402
 from dualad import jit, jvp  # noqa: E402
 from dualad.program.emit_numba import HEADER, emit  # noqa: E402
 from dualad.program.fuse import plan  # noqa: E402
+from dualad.program.kernels import FUSES  # noqa: E402
 from dualad.program.machine import assembly  # noqa: E402
 from dualad.program.maps import MAPS  # noqa: E402
 from dualad.program.native import compile_numba, kind_of  # noqa: E402
@@ -68,7 +69,7 @@ def test_loops_are_vectorised():
     ]
     texts = list(map(assembly_of, natives))
     for text in texts:
-        assert "vmulpd" in text and "vaddpd" in text and "ymm" in text
+        assert "vmulpd" in text and "vaddpd" in text and ("ymm" in text or "zmm" in text)
     assert all("vdivpd" in text and "vfmadd" in text for text in texts[:2])
 
 
@@ -366,7 +367,7 @@ def test_products_go_along_memory():
 
 @pytest.mark.parametrize("k", [5, 16, 23])
 def test_products_take_several_steps_at_once(k):
-    """Each term is added in its turn: of sums with a rounding of its own, of products without, where the processor has that."""
+    """Each term is added in its turn: of sums with a rounding of its own, of products without, if the processor can."""
     a, b = np.random.default_rng(k).standard_normal((2, 90, k, 33))
     x, y = a[:, :, 0], b[0]
     native = agrees(lambda x, y: (x @ y, x.T @ x, y @ y.T, np.max(y, axis=0)), x.copy(), y, rtol=1e-10)
@@ -375,7 +376,7 @@ def test_products_take_several_steps_at_once(k):
         and "[4 * i1 + 3, 0:33]" in native.source
         and "x0[2 * i0 + 1, 4 * i1]" in native.source
     )
-    assert "multiply_add(" in native.source and "plus_product(" in native.source
+    assert "multiply_add(" in native.source
     terms = x[:, :, None] * y
     for threads in (None, 1, 2):
         values = jit(lambda x, y: (x @ y, (x[:, :, None] * y).sum(1), (x[:, :, None] * y).max(1)), threads=threads)(x, y)
@@ -389,7 +390,7 @@ def test_products_take_several_steps_at_once(k):
             fused = 0.0
             for step in range(k):
                 fused = float(Fraction(fused) + Fraction(x[i, step]) * Fraction(y[step, j]))
-            assert product[i, j] in (fused, total[i, j])
+            assert product[i, j] == (fused if FUSES else total[i, j])
         np.testing.assert_array_equal(product, native.call(x.copy(), y)[0])
 
 

@@ -56,7 +56,7 @@ def test_emitted_programs_as_numba_compiles_them(name):
             function(*given)
             results.append(given)
         for a, b in zip(*results, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-14, atol=0)  # only sums may be in another order
+            np.testing.assert_array_equal(a, b)
 
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, 0.5, -2.5, 3.0, 1e-17, 2.0**52, 1e9]
@@ -65,7 +65,7 @@ FUNCTIONS = {
     "scalars": [
         *(f"{name}(x)" for name in ("sign", "is_finite", "is_infinite", "root_above_one")),
         *(f"{name}(x, y)" for name in ("fmax", "fmin", "maximum", "minimum", "remainder", "floor_divide", "ratio", "strong_multiply")),
-        *(f"{name}(x, y)" for name in ("heaviside", "turn", "sech_squared", "exp_of_expm1", "plus", "times")),
+        *(f"{name}(x, y)" for name in ("heaviside", "turn", "sech_squared", "exp_of_expm1")),
         *(f"{name}(x, y, z)" for name in ("clip", "larger_share", "fmax_share", "softmax_share")),
     ],
     "libraries": [
@@ -181,9 +181,10 @@ def test_every_function_of_scalars_is_translated():
     functions = {name: thing.py_func for name, thing in vars(scalars).items() if hasattr(thing, "py_func")}
     for name in [name for name in functions if not name.startswith("exact_")]:  # which raise: numba compiles them
         count = vars(scalars)[name].py_func.__code__.co_argcount
-        given = ", ".join(["1", "2"][:count] if name.startswith(("at_least", "exact")) else ["x[0]"] * count)
+        whole = "x" if name.endswith("_of") else "x[0]"
+        given = ", ".join(["1", "2"][:count] if name.startswith(("at_least", "exact")) else [whole] * count)
         text = f"from dualad.program.scalars import {name}\n\n\n{HEAD}def part0(x, y):\n    y[0] = {name}({given})\n"
-        kinds = [((1,), dtype) for dtype in DTYPES.get(name, ("float64", "float64"))]
+        kinds = [((9,), dtype) for dtype in DTYPES.get(name, ("float64", "float64"))]
         machine.compiled(cache.load(text), text, "part0", kinds)
 
 
@@ -275,18 +276,6 @@ def test_spectral_steps_are_translated(name, without_numba):
     for a, b in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
         single = np.asarray(b).dtype in (np.complex64, np.float32)
         np.testing.assert_allclose(a, b, rtol=2e-5 if single else 1e-12, atol=1e-6 if single else 1e-14)
-
-
-def test_functions_that_are_named_are_contracted():
-    """A product and a sum are rounded once where the module says so, and what is returned is rounded."""
-    part = "def product(x, y):\n    return x * y\n\n\n{head}def fused(x, y, z):\n    return x * y + z\n\n\n"
-    body = "def part0(x, y):\n    y[0] = fused(x[0], x[1], x[2])\n    y[1] = product(x[3], x[4]) + x[2]\n"
-    x = np.array([1.0 + 2.0**-30, 1.0 - 2.0**-30, -1.0, 1.0 + 2.0**-30, 1.0 - 2.0**-30])
-    for named, expected in (("()", [0.0, 0.0]), ('("fused", "product")', [-(2.0**-60), 0.0])):
-        text = f"CONTRACTED = {named}\n\n\n{HEAD}{part.format(head=HEAD)}{HEAD}{body}"
-        y = np.zeros(2)
-        machine.compiled(cache.load(text), text, "part0", [((5,), "float64"), ((2,), "float64")])(x, y)
-        assert y.tolist() == expected
 
 
 def test_loops_over_tables_of_different_width():
