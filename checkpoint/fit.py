@@ -330,22 +330,29 @@ class Evaluation:
     def __init__(self, folder: FitFolder, key: str, is_comparison: bool = False) -> None:
         self.key, self.step, self.is_comparison, self.is_probe = key, None, is_comparison, False
         self._folder, self._path = folder, None
-        self._sessions: WeakSet[EvaluationSession] = WeakSet()
+        self._sessions: WeakSet[EvaluationSession] = WeakSet()  # that have a folder
+        self.lock = None
 
     step: list[str] | None
     _path: Path | None
 
     def path_for(self, session: "EvaluationSession", chain: str) -> Path:
         """The folder of a chain: another one for each of several equal ones that are under way at once."""
-        if self._path is None:
-            self._path = self._folder.evaluation(self.key)
-        path, number = self._path / chain, 1
-        busy = {other.path for other in self._sessions if other is not session and other.is_open()}
-        while path in busy:
-            number += 1
-            path = self._path / f"{chain}-{number}"
-        self._sessions.add(session)
-        return path
+        with lock_of(self):
+            if self._path is None:
+                self._path = self._folder.evaluation(self.key)
+            path, number = self._path / chain, 1
+            busy = {other.path for other in self._sessions} | session.refused
+            while path in busy:
+                number += 1
+                path = self._path / f"{chain}-{number}"
+            self._sessions.add(session)
+            return path
+
+    def ended(self, session: "EvaluationSession") -> None:
+        """Let the folder of a chain be another one's."""
+        with lock_of(self):
+            self._sessions.discard(session)
 
     def note(self, chain: str, first: str) -> None:
         """Note a chain and its x_1."""
@@ -363,7 +370,12 @@ class EvaluationJournal(DurableJournal):
             evaluation.step = None
             evaluation.note(named_by(self._call | {"steps": steps}), digest(self._again(0, self._initial), "Fit: a state"))
             raise Probed
-        done = super().begin(steps)
+        while True:
+            try:
+                done = super().begin(steps)
+                break
+            except ValueError:  # the folder is of a chain that differs in what its step closes over
+                self._session.next()  # type: ignore[attr-defined]
         if done is not None:
             evaluation.note(named_by(self._call | {"steps": steps}), self._first)
         return done
@@ -385,16 +397,22 @@ class EvaluationSession(DurableSession):
 
     def __init__(self, evaluation: Evaluation, every: float) -> None:
         super().__init__(Path(), queue=None, every=every)
-        self.evaluation = evaluation
+        self.evaluation, self.refused = evaluation, set[Path]()
 
     def begin(self, call: Mapping[str, Any]) -> list[Any]:
         """As `KeptSession.begin`, in a folder of its own."""
         self.path = self.evaluation.path_for(self, named_by(call))
         return super().begin(call)
 
-    def is_open(self) -> bool:
-        """Return whether its folder is locked."""
-        return self._folder is not None
+    def next(self) -> None:
+        """Leave the folder to the chain that it is of."""
+        self.refused.add(self.path)
+        self.clear()
+
+    def clear(self) -> None:
+        """As `KeptSession.clear`."""
+        super().clear()
+        self.evaluation.ended(self)
 
     def finish(self) -> None:
         """Leave what is needed to answer the same call again, if it took long enough to have been written."""

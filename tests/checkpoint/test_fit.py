@@ -1,14 +1,11 @@
 """Fit: whatever kills an optimizer, the same script ends with the same bits, and makes no evaluation twice."""
 
-import random
-import signal
 import threading
 from contextvars import ContextVar
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from killing import processes
 from scipy.optimize import minimize
 
 from checkpoint import CTZ, Disk, Fit, chain, fit_folder, grad, hvp, value_and_grad
@@ -121,44 +118,6 @@ def test_a_chain_that_is_done_is_not_made_again_while_another_one_of_the_evaluat
     assert found == grad(lambda p: chain(noting, 1.0, p, steps=N))(1.01) + chain(failing, 1.0, 1.01, steps=N)
     assert made <= 4 < 3 * N < whole, "the first step and the first pull"
     assert not list(fit.path.glob("*.evaluation"))
-
-
-SCRIPT = """
-import sys
-from checkpoint import Fit
-from checkpoint.storage import files, folder as room
-from killing import counted
-import test_fit
-
-moment, folder = int(sys.argv[1]), sys.argv[2]
-test_fit.module.KeptFunction._same = lambda *arguments: True
-files.os.fsync = lambda file: None  # it only takes time
-before = counted(moment, (files.os, "replace"), (files, "_encode"), (room, "remove_files"), (test_fit.fit_folder.shutil, "rmtree"))
-test_fit.CALLS.count = before(lambda: None)
-fit = Fit(folder, every=0 if moment % 2 else 1e-4)
-print(*test_fit.bits(test_fit.fitted(fit)), fit.answered, fit.made)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_killed_at_random(tmp_path):
-    """On one folder, at random calls of the step and of the system, until it comes through; the answered ones grow."""
-    path, folder = tmp_path / "killed.py", tmp_path / "fit"
-    path.write_text(SCRIPT)
-    chance, killed = random.Random(5), 0
-    with processes(__name__) as run:
-        while True:
-            code, said = run(str(path), str(chance.randrange(1, 300)), str(folder))
-            if code == 0:
-                break
-            assert code == -signal.SIGKILL, said
-            killed += 1
-        answered, made = map(int, said.split()[-2:])
-        assert said.split()[:3] == [str(part) for part in EXPECTED] and answered + made == EXPECTED[2]
-        assert killed > 8 and answered > 0
-        code, said = run(str(path), "0", str(folder))
-        assert code == 0 and said.split() == [*map(str, EXPECTED), str(EXPECTED[2]), "0"]
 
 
 # --------------------------------------------------------------------------------------------------------- is it the same?

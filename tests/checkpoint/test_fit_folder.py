@@ -412,6 +412,14 @@ def test_equal_chains_in_one_evaluation(durable):
     assert not list(durable.path.glob("*.evaluation"))
 
 
+def test_chains_that_differ_in_what_their_step_closes_over(durable):
+    """One after the other: the second finds the folder of the first, and takes another one."""
+    x, rates = np.array([0.3, 0.7]), (0.1, 0.2, 0.1)
+    f = durable(lambda x: sum(grad(lambda x, rate=rate: moved(durable, x, rate))(x) for rate in rates))
+    expected = sum(grad(lambda x, rate=rate: moved(None, x, rate))(x) for rate in rates)
+    assert f(x).tobytes() == expected.tobytes() and not list(durable.path.glob("*.evaluation"))
+
+
 def test_equal_chains_go_on(durable):
     x, state = np.array([0.3, 0.7]), SimpleNamespace(left=30)
     unseen = contextvars.ContextVar("state", default=state)

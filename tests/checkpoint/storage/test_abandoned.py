@@ -53,10 +53,9 @@ def saves(tmp_path, monkeypatch):
     return save
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP", "SIGKILL"])
 def test_a_folder_outlives_its_process_until_the_next_one(tmp_path, process, saves, number):
-    if not hasattr(signal, number):
-        pytest.skip(f"no {number} on this system")
     (there,) = folders(tmp_path)
     assert saves() == {there}, "its process lives"
     process.send_signal(getattr(signal, number))
