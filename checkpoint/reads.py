@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from dualad.program.impure import ELSEWHERE
-from dualad.program.watch import getattr_static, installed, mentioned
+from dualad.program.watch import WHEN_MADE, getattr_static, installed, mentioned
 
 from .fingerprint import compiled, summed
 from .storage.states import raw
@@ -127,6 +127,7 @@ class Reads:
         self._waiting: dict[str, list[tuple[str, Any]]] = {}  # attributes that no code has named yet
         self._of_modules: dict[str, list[tuple[str, Any]]] = {}  # the same of modules
         self._globals: Any = None  # of the function
+        self._classes: set[type] = set()  # of instances
 
     def root(self, function: Callable[..., Any]) -> None:
         """Look at the function itself."""
@@ -263,24 +264,35 @@ class Reads:
             if type(module := sys.modules.get(key)) is ModuleType and not installed(module):  # it may be imported inside
                 self.look(key, module)
 
-    def type(self, name: str, value: type) -> None:
-        """A class: of the user's, what its methods and attributes are."""
+    def type(self, name: str, value: type, of_instance: bool = False) -> None:
+        """A class: of the user's, what its methods and attributes are; of an instance without what was called when that was made."""
         called = f"{value.__module__}.{value.__qualname__}"
         self.add(name, [called.encode()])
         if installed(value) or value.__module__.partition(".")[0] in OWN_PACKAGES:
             return
         name = called
         for base in value.__mro__[1:]:
-            self.look(name, base)
+            if of_instance:
+                self.class_of(name, base)
+            else:
+                self.look(name, base)
         for key, member in list(vars(value).items()):
             special = key.startswith("__") and key.endswith("__")
             if isinstance(member, GetSetDescriptorType | MemberDescriptorType) or (special and not callable(member)):
+                continue
+            if of_instance and key in WHEN_MADE:
                 continue
             if isinstance(member, staticmethod | classmethod):
                 member = member.__func__
             for part in (member.fget, member.fset) if isinstance(member, property) else (getattr(member, "func", member),):
                 if part is not None:
                     self.attributes(name, {key: part}, always=special and type(part) is FunctionType)
+
+    def class_of(self, name: str, kind: type) -> None:
+        """The class of an instance."""
+        if kind not in self._classes and not installed(kind):
+            self._classes.add(kind)
+            self.type(name, kind, of_instance=True)
 
     def module(self, name: str, module: ModuleType) -> None:
         """A module: of the user's, what some code names in it."""
@@ -327,7 +339,7 @@ class Reads:
             elif self._what and name.startswith("[") and "." not in name:  # not of an object, nor read by a function
                 raise TypeError(f"{self._what} has a leaf of type {kind.__name__}, whose data cannot be compared")
             return
-        self.look(name, kind)
+        self.class_of(name, kind)
         held = getattr_static(value, "__dict__") or {}
         self.attributes(name, held | slots_of(value), always=kind is SimpleNamespace)
         if type(said) is list:  # what it is besides its attributes, as a container, a number, an array

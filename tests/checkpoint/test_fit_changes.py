@@ -206,6 +206,30 @@ def test_what_holds_a_lock_or_a_file_counts_by_its_class(fit, tmp_path):
         assert again(made(2.0, two))(1.0) == 5.0 and again.answered == 1
 
 
+class Problem:
+    """As users write them: what is set when it is made, and no method reads, is no part of the function."""
+
+    def __init__(self, began):
+        self.began, self.data, self.calls, self.lock = began, np.ones(3), 0, threading.Lock()
+
+    def loss(self, x):
+        with self.lock:
+            self.calls += 1
+        return float(np.sum(self.data)) * x
+
+
+def test_what_no_method_reads_is_no_part(fit):
+    first, second = Problem(1.0), Problem(2.0)
+    assert fit(first.loss)(1.0) == 3.0
+    again = anew(fit)
+    f = again(second.loss)
+    assert f(1.0) == 3.0 and again.answered == 1
+    second.data[0] = 5.0
+    assert f(1.0) == 7.0
+    with pytest.raises(ValueError, match="it differs in: data"):
+        anew(fit)(second.loss)
+
+
 @dataclass
 class Callable:
     rate: float
