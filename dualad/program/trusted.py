@@ -76,17 +76,21 @@ class TrustedFolder:
 
 @contextmanager
 def opened(path: str, make: bool = True) -> Iterator[TrustedFolder]:
-    """Open a folder, which is made if it is not there; an OSError says why it cannot be trusted."""
-    if not POSIX:
-        if make:
-            os.makedirs(path, exist_ok=True)
-        yield TrustedFolder(path, None)
-        return
-    descriptor = walked(path, make)
+    """Open a folder, which is made if it is not there; an OSError names it, and says why it cannot be trusted or used."""
+    descriptor = None
     try:
+        if POSIX:
+            descriptor = walked(path, make)
+        elif make:
+            os.makedirs(path, exist_ok=True)
         yield TrustedFolder(path, descriptor)
+    except OSError as error:
+        if error.filename in (None, path):
+            raise
+        raise OSError(error.errno, error.strerror, path) from None
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def walked(path, make):

@@ -123,6 +123,15 @@ def test_files_of_another_user_are_not_read(tmp_path):
         assert folder.read("f") is None
 
 
+def test_errors_name_the_folder(tmp_path):
+    with pytest.raises(OSError, match=f"{tmp_path}/own'"), opened(str(tmp_path / "own")) as folder:
+        (tmp_path / "own").rmdir()
+        folder.write("f", b"")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match=f"{tmp_path}/file/own'"), opened(str(tmp_path / "file" / "own")):
+        pass
+
+
 def test_a_folder_that_is_exchanged_while_it_is_open(tmp_path):
     with opened(str(tmp_path / "own")) as folder:
         folder.write("f", b"6")
