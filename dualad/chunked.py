@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from .conversions import LIFTS, lift_of
+from .conversions import LIFTS, lift_of, lost
 from .dispatch import highest
 from .levels import Handle, Level, Owner, new, shared_view, version_of
 from .rules.calling import public_name
@@ -142,6 +142,14 @@ def lifted(x, where=None):
 
 
 LIFTS["dask.array.core.Array"] = lifted
+
+
+def refuse_token(x):
+    """Raise where dask makes a traced value a part of a graph, which no derivative passes through: it asks for its token first."""
+    raise lost(x, "a part of a dask graph", "use NumPy functions, which take dask arrays and traced ones together: np.dot(B, x)")
+
+
+Traced.__dask_tokenize__ = refuse_token  # type: ignore[attr-defined]
 
 
 def outside(x):

@@ -127,6 +127,15 @@ def test_verbs_take_and_return_dask_arrays():
     assert "dask.array" in repr(Dual(d, v)) and is_lazy(primal(Dual(d, v)))
 
 
+def test_a_traced_value_is_no_part_of_a_graph():
+    """The functions of dask itself would take it for a constant."""
+    B = lazy(np.ones((12, 12)), (5, 4))
+    for f in (lambda x: da.sum(da.asarray(x) * 2.0), lambda x: da.sum(da.dot(B, x)), lambda x: da.from_array(x, chunks=4).sum()):
+        for differentiate in (grad, gradient):
+            with pytest.raises(TypeError, match=r"^dask\.array\..* asks a traced .* for a part of a dask graph.*called in <lambda>"):
+                differentiate(f)(X)
+
+
 def test_constants_may_be_dask_arrays():
     A = np.random.default_rng(1).normal(size=(12, 12))
     B = lazy(A, (5, 4))
