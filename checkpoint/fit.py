@@ -2,6 +2,7 @@
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,7 +25,7 @@ from .fit_folder import FitFolder, covers
 from .reads import identity, readings
 from .replay import nearly_same
 from .resume import DurableJournal, DurableSession
-from .storage import Storage
+from .storage import DamagedState, Storage
 from .storage.files import check_leaves
 
 __all__ = ["Fit"]
@@ -375,6 +376,9 @@ class EvaluationJournal(DurableJournal):
                 done = super().begin(steps)
                 break
             except ValueError:  # the folder is of a chain that differs in what its step closes over
+                self._session.next()  # type: ignore[attr-defined]
+            except (DamagedState, FileExistsError) as error:
+                warnings.warn(f"Fit: {self._session.path} is damaged ({error}); its chain begins again", RuntimeWarning, stacklevel=2)
                 self._session.next()  # type: ignore[attr-defined]
         if done is not None:
             evaluation.note(named_by(self._call | {"steps": steps}), self._first)

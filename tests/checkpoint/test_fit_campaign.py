@@ -101,7 +101,7 @@ def test_kills(tmp_path, run, kills):
         code, said = run(0, folder, 1.0, every)
         assert code == 0 and said.split()[-2:] == [result[-1], "0"], "all of it is there now"
         assert len(list(folder.glob("*.evaluation"))) <= 2 and not list(folder.glob("*.removed")) and not list(folder.glob("*.tmp"))
-    assert rounds > kills // 20
+    assert rounds > kills // 50
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")

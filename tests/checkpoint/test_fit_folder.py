@@ -195,6 +195,28 @@ class Stopped(Exception):
     pass
 
 
+@pytest.mark.parametrize("how", ["flipped", "lost"])
+def test_a_damaged_evaluation_begins_again(tmp_path, how):
+    fit, state = Fit(tmp_path / "fit", every=0), SimpleNamespace(left=9)
+    unseen = contextvars.ContextVar("state", default=state)
+
+    def step(k, u):
+        unseen.get().left -= 1
+        if unseen.get().left == 0:
+            raise Stopped
+        return u * 1.01
+
+    g = fit(grad(lambda x: np.sum(chain(step, x, steps=9, storage=fit))), name="f")
+    with pytest.raises(Stopped):
+        g(np.ones(2))
+    (path,) = fit.path.glob("*.evaluation/*/manifest.json")
+    path.unlink() if how == "lost" else path.write_bytes(flip(path.read_bytes(), 40))
+    with pytest.warns(RuntimeWarning, match=r"Fit: .*evaluation.* is damaged \(.*\); its chain begins again"):
+        assert g(np.ones(2)).tolist() == grad(lambda x: np.sum(chain(lambda k, u: u * 1.01, x, steps=9)))(np.ones(2)).tolist()
+    assert not list(fit.path.glob("*.evaluation"))
+    fit_folder.give_free()
+
+
 def test_the_oldest_are_pruned_whatever_the_clock_says(tmp_path):
     fit, limits = Fit(tmp_path / "fit", every=0, keep=2), {}
 
