@@ -20,7 +20,7 @@ print(sorted(name for name in sys.modules if name.startswith("checkpoint.") and 
 
 
 def test_a_chain_in_memory_imports_nothing_that_outlives_the_process():
-    durable = {"resume", "fit", "kept", "log", "lock", "folder"}
+    durable = {"resume", "fit", "fit_folder", "reads", "kept", "log", "records", "folder"}
     done = subprocess.run([sys.executable, "-c", IN_MEMORY.replace("{names}", repr(durable))], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
