@@ -126,6 +126,7 @@ class Function:
         self.used: dict[Node, None] = {}
         self.views: dict[Node, str] = {}
         self.totals: dict[Node, str] = {}
+        self.products: dict[Expression, Any] = {}  # the factors of what is added
         self.lanes = 1  # partial sums of each reduction along the innermost loops of a nest
         self.before: list[str] = []  # other functions that it calls
         self.tables: list[str] = []
@@ -366,8 +367,11 @@ class Function:
     def added(self, root, expression):
         """Return what must be evaluated for an expression to be added to a root: the factors where it is fused with the addition."""
         adds = (isinstance(root.form, Reduce) and root.form.name == "sum") or root in self.plan.adding
-        pair = factors(expression) if adds and (self.plan.fuses or getattr(root.form, "fused", False)) else None
-        return pair or (expression,)
+        if not adds or not (self.plan.fuses or getattr(root.form, "fused", False)):
+            return (expression,)
+        if expression not in self.products:
+            self.products[expression] = factors(expression)
+        return self.products[expression] or (expression,)
 
     def body(self, nest, box, fast, alone):
         """Return the body of the loops over a box."""

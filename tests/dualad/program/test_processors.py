@@ -54,6 +54,7 @@ PROGRAMS = {
     "slices": (lambda u, g: vjp(in_slices, u)[1](g), GRID[:2]),
     "gradient": (grad(misfit, argnums=(0, 1, 2)), (X, Y, 0.7)),
     "tangent": (lambda x, y: jvp(lambda x: x * x * y - y * x, (x,), (y,)), (X, Y)),
+    "negative products": (lambda x, y: (np.sum(-(x * y)), np.sum(-x * y - x), y - -(x * y)), (X, Y)),
     "numbers": (lambda x, y: (x * y + y * y, x * y - x, x - x * y, -(x * y) + y, x * x - y * y), (1.1, np.float64(0.3))),
 }  # fmt: skip
 PROCESSORS = {"x86-64-v2": False, "x86-64-v3": True, "x86-64-v4": True}
