@@ -10,12 +10,13 @@ import optree
 
 from dualad.dispatch import highest
 from dualad.hints import Rest, Result
+from dualad.rules.memory import copied
 from dualad.seeding import check_function, pack_leaf, scalar_kinds
 from dualad.traced import Traced
 
 from .aliases import memory_of, sharing
 from .entries import Entry, Part, place_of
-from .leaves import check_levels, is_floating, levels_of, one_level_down, read_only, refuse_opaque, was_written
+from .leaves import check_levels, is_floating, levels_of, one_level_down, refuse_opaque, was_written
 from .replay import Snapshot
 from .tape import Tape, Var, make_var
 
@@ -116,14 +117,14 @@ class Recomputed(Entry):
     def __init__(self, f, leaves, structure, tape):
         values, self.nodes = one_level_down(leaves, tape)
         self.f, self.structure, self.nan_safe = f, structure, tape.nan_safe
-        self.values = [read_only(value) for value in values]
+        self.values = [held(value) for value in values]
         self.below = levels_of(self.values)
         self.weak = scalar_kinds(self.values)[1]
         self.active = [i for i, node in enumerate(self.nodes) if node is not None]
 
     def constants(self, tape):
         """Return the leaves of the arguments for an evaluation on a tape that records nothing, because they are constants to it."""
-        leaves = list(map(copied, self.values))
+        leaves = list(map(own, self.values))
         for i in self.active:
             leaves[i] = tape.variable(self.values[i])
             leaves[i].node = None
@@ -134,7 +135,7 @@ class Recomputed(Entry):
         given = list(leaves)
         for i, value in enumerate(given):
             if not isinstance(value, Var):
-                given[i] = copied(value)
+                given[i] = own(value)
         outs = [pack_leaf(leaf) for leaf in optree.tree_leaves(self.evaluate(given))]
         outs += [given[i] for i in self.written]
         if len(outs) != len(self.before.known) or self.before.differing(0, outs) is not None:
@@ -202,9 +203,19 @@ def refuse_shared(leaves, outs, given, written):
         )
 
 
-def copied(leaf):
-    """Return an array as one that f may write into."""
-    return np.copy(leaf) if issubclass(type(leaf), np.ndarray) or (isinstance(leaf, Traced) and leaf.ndim) else leaf
+def own(leaf):
+    """Return an array as one that f may write into, in its memory layout: f gives the bits that it gives without `checkpoint`."""
+    return copied(leaf) if issubclass(type(leaf), np.ndarray) or (isinstance(leaf, Traced) and leaf.ndim) else leaf
+
+
+def held(leaf):
+    """Return an array as one that its owner cannot change, nor f."""
+    if isinstance(leaf, np.memmap):
+        return leaf
+    leaf = own(leaf)
+    if type(leaf) is np.ndarray:
+        leaf.flags.writeable = False
+    return leaf
 
 
 def same(given, value):

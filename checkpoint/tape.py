@@ -372,7 +372,7 @@ class Var(Traced):
         locate(ops, value)[index] = v_value
         if self.node is not None or v_node is not None:
             self.node = tape.record(Assign(self.node, v_node, ops, tape.freeze(index), Abstract(v_value), Abstract(value)))
-            alias.version += 1
+        alias.version += 1  # also of constants, whose small views hold a copy (`settle`)
 
 
 Var._restate = restated  # type: ignore[method-assign]
