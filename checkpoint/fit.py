@@ -278,7 +278,7 @@ class KeptFunction:
             after = readings(self._f)
             own = {part for part in {**read, **after} if read.get(part) != after.get(part) and not covers(self._own, part)}
             if own:
-                self._own |= own
+                self._own = self._own | own  # another set: threads go through this one
                 self._folder.note_own(self._name, self._own)
 
     def _same(self, key: str, said: Mapping[str, Any], value: Any, read: Mapping[str, str], args: Any, kwargs: Any) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copyreg
 import marshal
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -122,7 +123,7 @@ class Reads:
         self._what, self._all = what, bool(what)
         self._is_part = False  # of an object, of which all is to be looked into or nothing
         self._seen: dict[int, Any] = {}  # with the objects, so that no other takes the place of one
-        self._left: list[tuple[str, Any]] = []
+        self._left: deque[tuple[str, Any]] = deque()  # in the order in which it was found, so that names stay short
         self._names: set[str] = set()  # that some code mentions
         self._waiting: dict[str, list[tuple[str, Any]]] = {}  # attributes that no code has named yet
         self._of_modules: dict[str, list[tuple[str, Any]]] = {}  # the same of modules
@@ -145,8 +146,7 @@ class Reads:
     def finish(self) -> None:
         """Look at all that has been found."""
         while self._left:
-            self._look(*self._left.pop())
-        self._left.clear()
+            self._look(*self._left.popleft())
 
     def look(self, name: str, value: Any) -> None:
         """Have a value looked at, under a name."""

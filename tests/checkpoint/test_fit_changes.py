@@ -357,6 +357,22 @@ def test_what_it_changes_itself_is_no_other_function(fit):
     assert g(0.5) == 4.5
 
 
+def test_what_is_put_into_a_log_still_counts(fit, monkeypatch):
+    """Of an object that the function reads and puts into a container, too, which is another way to it from then on."""
+    monkeypatch.setattr(module.KeptFunction, "_same", lambda *arguments: True)
+    alog, model, zlog = [], Model(), []
+
+    def f(x):
+        alog.append(model)
+        zlog.append({"model": model})
+        return model.rate * x
+
+    g = fit(f)
+    assert [g(1.0), g(2.0), g(1.0), g(2.0)] == [2.0, 4.0, 2.0, 4.0] and fit.made == 2
+    model.rate = 3.0
+    assert [g(1.0), g(2.0)] == [3.0, 6.0]
+
+
 def test_a_change_and_back_is_found_again(fit):
     """As a penalty that grows from one minimization to the next, also where the script is run again."""
 
