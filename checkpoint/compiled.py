@@ -28,6 +28,7 @@ from .fingerprint import digest_with_closure
 from .link import Link, entered, unowned
 from .links import Stacked
 from .loop import too_many
+from .probe import Retraced, left_out, probe
 from .replay import Snapshot
 from .segments import Reversal, Segments, like_leaves, state_in
 from .stats import fill
@@ -51,8 +52,10 @@ def run_compiled(links, *, steps, until=None, max_steps=None, stats=None, progre
     if steps == 0:
         raise NotCompiled("there are no steps")
     started = perf_counter()
-    stepper = Stepper(links, links.state, links.inputs, links.params, until)
-    segments = Segments(stepper, steps)
+    try:
+        stepper, segments = begun(links, steps, until)
+    except Retraced:
+        stepper, segments = begun(links, steps, until)
     advance = partial(advanced_twice, segments) if check else segments.advance
     x, reached = segments.start, 0
     with Bar(progress, "chain") as bar:
@@ -76,6 +79,15 @@ def run_compiled(links, *, steps, until=None, max_steps=None, stats=None, progre
     return (links.tree(final), optree.tree_unflatten(stepper.out_structure, outs)) if links.outputs else links.tree(final)
 
 
+def begun(links, steps, until):
+    """Return what makes the steps, of which one is compared with the plain one where that is due."""
+    stepper = Stepper(links, links.state, links.inputs, links.params, until)
+    segments = Segments(stepper, steps)
+    if stepper.entry.checks.due():
+        probe(stepper, segments, steps)
+    return stepper, segments
+
+
 def advanced_twice(segments, first, stop, x):
     """Make steps, and make them again: another result raises."""
     final, reached = segments.advance(first, stop, x)
@@ -94,9 +106,17 @@ def advanced_twice(segments, first, stop, x):
 # --- on a tape --------------------------------------------------------------------------------------------------------------------
 
 
-def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, block, storage, stats, progress, check, token):
+def record_compiled(links, tape, **options):
     """Run the chain of a compiled step in a sweep and record it as one operation; raise `NotCompiled` where it has no compiled loops."""
     tape.check()
+    try:
+        return recorded(links, tape, **options)
+    except Retraced:
+        return recorded(links, tape, **options)
+
+
+def recorded(links, tape, *, steps, until, max_steps, schedule, budget, block, storage, stats, progress, check, token):
+    """Do what `record_compiled` does; raise `Retraced` where the program of the step was stale."""
     below = links.levels - {tape}
     if any(isinstance(level, Tape) for level in below):
         raise NotCompiled("it is reverse mode over reverse mode")
@@ -112,6 +132,9 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
         budget -= IN_USE * stepper.nbytes + link.held()
         if budget < stepper.nbytes:
             raise NotCompiled(f"the budget does not hold {IN_USE + 1} states beside parameters, inputs and outs")
+    alone = left_out(stepper, budget)
+    if stepper.entry.checks.due() and not alone:
+        probe(stepper, segments, steps)
     block = 1 if storage.durable and until is not None else block  # the manifest says how many blocks there were
     durable, recorded = storage.durable, type(storage) is Memory and storage.compress is None and not check
     link.blocks = blocks_of(
@@ -129,7 +152,7 @@ def record_compiled(links, tape, *, steps, until, max_steps, schedule, budget, b
         link.missing = -steps % link.blocks.size
     if not link.blocks.schedule.records and not link.keeps_last:
         link.reversal = link.work = None  # its arrays are made again for the reverse sweep
-    link.max_steps, stats.reason = max_steps, link.blocks.reason
+    link.max_steps, stats.reason = max_steps, link.blocks.reason + alone
     if type(storage) is Memory and storage.compress is None:
         small = stepper.nbytes <= LARGEST  # which are packed
         storage = replace(storage, copy=itself) if small else Held(slots=storage.slots, size=stepper.nbytes)

@@ -16,6 +16,7 @@ from weakref import WeakSet
 import numpy as np
 import optree
 
+from dualad.equality import nearly_same
 from dualad.forks import lock_of
 from dualad.traced import Traced
 
@@ -23,7 +24,6 @@ from .checks import folder_path, whole_number
 from .fingerprint import described, digest
 from .fit_folder import FitFolder, covers
 from .reads import identity, readings
-from .replay import nearly_same
 from .resume import DurableJournal, DurableSession
 from .storage import DamagedState, Storage
 from .storage.files import check_leaves

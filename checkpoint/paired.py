@@ -54,7 +54,8 @@ class Paired:
             "values and tangents", links.state_structure, links.params_structure, links.inputs_structure, links.outputs,
             level.directions, level.nan_safe, level.weak, *(tuple(made.positions) for made in self.peels),
         )  # fmt: skip
-        return kept(source, key, lambda: jit(step_of(links, self.peels, level), backend=source.backend, threads=source.threads))
+        options = {"backend": source.backend, "threads": source.threads, "verify": source.verify}
+        return kept(source, key, lambda: jit(step_of(links, self.peels, level), **options))
 
     def on_values(self, until):
         """Return the predicate; of a compiled step it is the same one each time, so that it is compiled once."""
@@ -96,6 +97,7 @@ def step_of(links, peels, level):
             return state, (optree.tree_unflatten(structure, outs), douts)
 
     step.__name__ = getattr(links.source, "__name__", "step")
+    step.source = links.source  # for what watches what a compiled function reads
     return step
 
 

@@ -12,9 +12,10 @@ from weakref import ref
 import numpy as np
 
 from dualad.dispatch import primal
+from dualad.equality import nearly_same, same_bits
 from dualad.levels import Handle
 
-__all__ = ["Snapshot", "nearly_same", "not_repeatable"]
+__all__ = ["Snapshot", "not_repeatable"]
 
 COMPARED = 1024  # elements of an array that are compared at a step; over the steps all have their turn
 
@@ -80,33 +81,3 @@ def elements(array, index):
     every = -(-array.size // COMPARED)
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     return flat[index % every :: every].copy()
-
-
-def same_bits(a, b):
-    """Return whether two leaves hold the same bits."""
-    if isinstance(a, str | bytes) or np.shape(a) != np.shape(b):
-        return a == b
-    a, b = np.asarray(a), np.asarray(b)
-    return a.dtype.hasobject or (a.dtype == b.dtype and a.tobytes() == b.tobytes())
-
-
-def nearly_same(a, b):
-    """Return whether two leaves are equal up to rounding: to half of the digits, as compared with the largest element."""
-    if a is b:
-        return True
-    a, b = np.asarray(a), np.asarray(b)
-    if a.dtype.hasobject:
-        return True  # not compared: kept verbatim
-    if a.shape != b.shape:
-        return False
-    if a.dtype.kind not in "fc":
-        return bool(np.array_equal(a, b))
-    if (a == b).all():
-        return True
-    with np.errstate(all="ignore"):
-        finite = np.isfinite(a)
-        if not (np.array_equal(finite, np.isfinite(b)) and np.array_equal(a[~finite], b[~finite], equal_nan=True)):
-            return False
-        a, b = a[finite], b[finite]
-        scale = np.abs(a).max(initial=0.0)
-        return bool((np.abs(a - b) <= np.sqrt(np.finfo(a.dtype).eps) * scale).all())

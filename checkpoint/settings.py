@@ -57,7 +57,7 @@ class Settled:
             *((i, exact(leaf)) for pairs in (settings, given) for i, leaf in (*pairs, (None, None))),
         )  # fmt: skip
         source, full_params = links.source, filler(given, len(links.params))
-        options = {"backend": source.backend, "threads": source.threads}
+        options = {"backend": source.backend, "threads": source.threads, "verify": source.verify}
         step = kept(source, key, lambda: jit(step_of(links, self.full, full_params, settings), **options))
         numbers = [
             tuple(leaf for i, leaf in enumerate(leaves) if i not in out) for leaves, out in ((links.state, state), (links.params, params))

@@ -6,6 +6,7 @@ import warnings
 from collections import OrderedDict
 from functools import lru_cache
 from itertools import pairwise
+from threading import get_ident
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from dualad.program.jit import Jit, jit
 from dualad.program.loops import emit_advance, emit_pull
 from dualad.program.program import Value
 from dualad.program.stepping import Routine, described, inexact, keeps, pulled, pushed, tangent_of
+from dualad.program.verify import EVALUATING
 from dualad.program.watch import Watch
 from dualad.traced import Traced
 
@@ -75,6 +77,8 @@ class Stepper:
     def trace(self, state, inputs, params):
         """Trace the step; raise where it is not one that keeps its state."""
         links, step = self.links, self.links.source
+        if EVALUATING and get_ident() in EVALUATING:
+            raise NotCompiled("they are compared with those of the plain step")
         if step.backend == "numpy":
             raise NotCompiled("the step is compiled by NumPy's backend")
         numbers = float | int | complex | np.ndarray | np.generic | Traced
@@ -83,7 +87,7 @@ class Stepper:
         rows = [stand_in(leaf)[0] for leaf in inputs]
         given = (optree.tree_unflatten(links.inputs_structure, rows),) if links.given else ()
         tree = links.tree([canonical_stand_in(leaf) for leaf in state])
-        call = Call(step, (0, tree, *given, *links.arguments(list(map(stand_in, params)))), {})
+        self.call = call = Call(step, (0, tree, *given, *links.arguments(list(map(stand_in, params)))), {})
         try:
             self.entry = step.entry(call)
         except Handled as error:
@@ -128,9 +132,17 @@ class Stepper:
 
     def asked(self, k, arrays):
         """Return what the predicate itself says of k and the state."""
+        return truth(self.predicate(k, self.links.tree(self.plain_state(k, arrays))), where="chain", k=k)
+
+    def plain_state(self, k, arrays):
+        """Return the values of the leaves of x_k, of their own."""
         words = [word(stand_in(leaf)) for leaf in self.given] if not k else [out.kind for out in self.base.outputs[0]]
-        leaves = like_leaves(map(np.copy, arrays[: len(words)]), words)
-        return truth(self.predicate(k, self.links.tree(leaves)), where="chain", k=k)
+        return like_leaves(map(np.copy, arrays[: len(words)]), words)
+
+    def plain_leaves(self, k, arrays):
+        """Return the leaves of the arguments of step k, without derivatives."""
+        rows = [stand_in(leaf)[k] for leaf in self.links.inputs]
+        return [k, *self.plain_state(k, arrays), *rows, *map(stand_in, self.links.params)]
 
     @property
     def outs(self):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .jacobian import jacobian, value_and_jacobian
     from .program.cache import clear_cache
     from .program.jit import jit
+    from .program.verify import StaleWarning
     from .sparse.coloring import coloring
     from .sparse.pattern import sparsity
 
@@ -39,6 +40,7 @@ _lazily(
         "jacobian": "jacobian value_and_jacobian",
         "program.cache": "clear_cache",
         "program.jit": "jit",
+        "program.verify": "StaleWarning",
         "sparse.coloring": "coloring",
         "sparse.pattern": "sparsity",
     },
@@ -55,6 +57,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Dual",
+    "StaleWarning",
     "array",
     "clear_cache",
     "coloring",

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 #: order of its own, without circles.
 FLOORS = {
     "dualad": [
-        "callers forks heap hints console checks progress lazy",
+        "callers forks heap hints console checks progress lazy equality",
         "measured",
         "units executors",
         "rules levels cached",
@@ -49,6 +49,7 @@ FLOORS = {
         "compressed streams",
         "grad explain link",
         "stepper",
+        "probe",
         "compiled hessian ensemble paired settings within",
         "chain",
         "profile",

@@ -49,16 +49,17 @@ def guard_of(call, args, kwargs, entry, flat=False) -> Callable | None:
         writer.test(f"into is None or (into.dtype == {dtype} and into.size == {size})")
     else:
         writer.space["program"] = executable.raw if writer.contiguous else executable.call
-    if not entry.watch.bare:
-        writer.space["fresh"] = entry.watch.fresh
-        writer.test("fresh()")
+    writer.watched(entry.watch)
     given = ", ".join(writer.leaves)
     if flat:
-        lines = ["def guard(args, kwargs, into):", *writer.lines, f"return program({given}{', ' * bool(given)}into)"]
+        lines = ["def guard(args, kwargs, into):", *writer.lines]
+        returned = [f"return program({given}{', ' * bool(given)}into)"]
     else:
-        writer.lines.append(f"{''.join(f'{name}, ' for name in names)[:-1] or '_'} = program({given})")
-        lines = ["def guard(args, kwargs):", *writer.lines, f"return {result}"]
+        lines = ["def guard(args, kwargs):", *writer.lines]
+        returned = [f"{''.join(f'{name}, ' for name in names)[:-1] or '_'} = program({given})", f"return {result}"]
+    lines += ["for _ in left:", *(f"    {line}" for line in returned), "return MISS"]
     exec("\n    ".join(lines), writer.space)
+    entry.checks.share(writer.space)
     return writer.space["guard"]
 
 
@@ -85,15 +86,28 @@ class Writer:
     def test(self, condition):
         self.lines.append(f"if not ({condition}): return MISS")
 
+    def watched(self, watch):
+        """Test what the function reads: what identity tells first."""
+        alike = [source.format(*map(self.constant, named)) for source, named in watch.quick]
+        if alike:
+            self.space["fresh"] = watch.fresh
+            self.lines += [f"try: alike = {' and '.join(alike)}", "except Exception: alike = False"]
+            self.test("alike or fresh()")
+        if watch.slow or watch.arrays:
+            self.space["slow"] = watch.slowly_fresh
+            self.test("slow()")
+
     def arguments(self, call, args, kwargs):
         """Test the positional arguments and those given by name."""
         named = "not kwargs"
         if kwargs:
             named = f"[*kwargs] == {[*kwargs]}" if names_keywords(call.f) else f"len(kwargs) == {len(kwargs)}"
-        self.test(f"len(args) == {len(args)} and {named}")
+        self.test(named)
         names = [self.new() for _ in args]
-        if names:
-            self.lines.append(f"{''.join(f'{name}, ' for name in names)}= args")
+        if names:  # which is quicker than asking how many there are
+            self.lines += [f"try: {''.join(f'{name}, ' for name in names)}= args", "except ValueError: return MISS"]
+        else:
+            self.test("not args")
         pairs = [*zip(names, range(len(args)), args, strict=True)]
         for key in sorted(kwargs):
             pairs.append((self.new(), key, kwargs[key]))

@@ -10,7 +10,7 @@ from ..rules.memory import copied_to_write
 from .passes import dead
 from .symbol import TraceError, where_in
 
-__all__ = ["Handled", "check_handlers", "in_plain_code"]
+__all__ = ["Handled", "check_handlers", "in_plain_code", "own"]
 
 
 class Handled(TraceError):

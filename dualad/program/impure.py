@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 import sysconfig
 import time
-from types import BuiltinFunctionType, MethodType
+import warnings
+from types import BuiltinFunctionType, CodeType, MethodType, ModuleType
 
 import numpy as np
 
@@ -81,6 +83,29 @@ def clock_of(function):
     return None
 
 
+#: what is no part of a result
+EFFECTS = {
+    print: "it prints",
+    input: "it asks for input",
+    warnings.warn: "it warns",
+    os.write: "it writes to a file",
+    os.system: "it runs a command",
+    logging.Logger.handle.__code__: "it logs",
+}
+WRITING = ("write", "writelines", "send", "sendall", "tofile", "truncate")
+
+
+def effect_of(called, code):
+    """Return what a call of a built-in function, or of a function with this code, does besides returning a result; None for nothing."""
+    if type(called) is CodeType:
+        return EFFECTS.get(called)
+    if type(called) is BuiltinFunctionType and called in EFFECTS:
+        return None if called is warnings.warn and code.co_filename.startswith(ELSEWHERE) else EFFECTS[called]
+    if getattr(called, "__name__", None) in WRITING and not isinstance(called.__self__, ModuleType | type):
+        return f"it calls {type(called.__self__).__name__}.{called.__name__}"
+    return None
+
+
 class Clocks:
     """Whether the user's code reads a clock while a function is traced; what libraries read (to log, to show a bar) does not count.
 
@@ -90,10 +115,11 @@ class Clocks:
     Attributes
     ----------
     elsewhere : whether an installed package read one, which may have become a number in seconds.
+    effect : what the function does besides returning a result, None where nothing was seen.
     """
 
     def __init__(self):
-        self.found, self.elsewhere = None, False
+        self.found, self.elsewhere, self.effect = None, False, None
         self.collectors = {getattr(callback, "__code__", None) for callback in gc.callbacks}  # they come at any moment
 
     def __enter__(self):
@@ -112,6 +138,8 @@ class Clocks:
         code = frame.f_code
         if code in self.collectors:
             return
+        if self.effect is None:
+            self.effect = effect_of(code if event == "call" else function, code)
         if event == "call":
             names_clock = "datetime64" in code.co_names and not {*DATES}.isdisjoint(code.co_consts)
             clock = "numpy.datetime64" if names_clock else None

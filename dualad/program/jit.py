@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import update_wrapper
+from threading import get_ident
+from time import perf_counter
 from types import CellType, FunctionType, MethodType
 from typing import Any, Generic, overload
 from weakref import WeakKeyDictionary
@@ -24,10 +27,11 @@ from ..seeding import check_function
 from .arguments import Call
 from .compiled import BACKENDS, Compiled, without_numba
 from .guards import MISS, guard_of
-from .handled import Handled, check_handlers, in_plain_code
+from .handled import Handled, check_handlers, in_plain_code, own
 from .impure import ELSEWHERE, Clocks, Drawn, compare
-from .program import Program
+from .program import Program, Value
 from .symbol import BY_VALUE, Symbol, Trace, TraceError
+from .verify import EVALUATING, Checks, difference, evaluating, plain_results, same_results, stale
 from .watch import Watch, mentioned
 
 __all__ = ["Jit", "jit", "with_symbols"]
@@ -45,6 +49,7 @@ def jit(
     backend: str | None = None,
     cache_size: int = 64,
     threads: int | None = None,
+    verify: bool | None = None,
 ) -> Callable[[Callable[Rest, Result]], Jit[Rest, Result]]: ...
 @overload
 def jit(
@@ -55,6 +60,7 @@ def jit(
     backend: str | None = None,
     cache_size: int = 64,
     threads: int | None = None,
+    verify: bool | None = None,
 ) -> Jit[Rest, Result]: ...
 def jit(
     f: Callable[..., Any] | None = None,
@@ -64,6 +70,7 @@ def jit(
     backend: str | None = None,
     cache_size: int = 64,
     threads: int | None = None,
+    verify: bool | None = None,
 ) -> Any:
     """Compile a function: its operations are traced once for each kind of arguments, optimised, and run as one program.
 
@@ -77,11 +84,22 @@ def jit(
     threads : over how many threads large loops are split, in blocks of rows that depend on the shapes alone: the bits are the same for
         every number of threads. By default one, without blocks (sums of many terms then differ in last bits). Numba's backend only.
         The steps of a `chain`, too: Python then calls the loops of each, which takes some 10 us a step.
+    verify : whether results are compared with those of the plain function, so that a change of what it reads shows that is not seen
+        otherwise. By default at calls 2, 4, 8, 16, ... of each program, put off until they take less than 1 % of the time since the
+        first trace; True: at every call, False: never.
     cache_size : how many programs are kept; the one not used for longest is dropped.
 
     Returns
     -------
-    function with f's arguments, and ``program(*args)``, ``source(*args)``, ``explain(*args)``, which return texts.
+    function with f's arguments, and ``program(*args)``, ``source(*args)``, ``explain(*args)``, which return texts; ``cache_clear()``
+    forgets all programs. Its attributes ``traces`` and ``verifications`` count the programs that were traced, and the calls that were
+    compared with the plain function.
+
+    Warns
+    -----
+    StaleWarning
+        (`dualad.StaleWarning`) At a call whose comparison shows that the program is stale. It names the result that differs; the
+        function is traced again, and the right result is returned.
 
     Raises
     ------
@@ -105,12 +123,13 @@ def jit(
     -----
     Arguments are never written: where `f` assigns to an argument's elements, it assigns to a copy, and results share no memory with
     arguments. What `f` reads from variables outside is compiled in, and checked at each call: a change traces again (of containers
-    of more than 5000 elements, one of the length). Printing and other effects happen while tracing, twice. No floating-point warnings
+    of more than 5000 elements, one of the length). What is not seen so shows by the results, see `verify`: a function that writes
+    outside, prints or logs is not compared. Printing and other effects happen while tracing, twice. No floating-point warnings
     are given. With numba, Python floats divide and are raised to powers as NumPy's: ``1.0 / 0.0`` is inf, and a root of a negative
     number NaN.
     """
     if f is None:
-        options: dict[str, Any] = {"backend": backend, "cache_size": cache_size, "threads": threads}
+        options: dict[str, Any] = {"backend": backend, "cache_size": cache_size, "threads": threads, "verify": verify}
         return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, **options)
     check_function(f, "jit")
     if backend is not None and backend not in BACKENDS:
@@ -120,6 +139,8 @@ def jit(
         raise ValueError(f"jit: threads is {threads!r}: give the number of threads, 1 or more, or None")
     if type(cache_size) is not int or cache_size < 1:
         raise ValueError(f"jit: cache_size is {cache_size!r}: give the number of programs to keep, 1 or more")
+    if verify is not None and type(verify) is not bool:
+        raise ValueError(f"jit: verify is {verify!r}: give True (compare every call), False (none), or None (some, see help(jit))")
     numbers, names = (
         several(static_argnums, int | np.integer, "static_argnums", "positions"),
         several(static_argnames, str, "static_argnames", "names"),
@@ -127,7 +148,7 @@ def jit(
     for name in names:
         if not takes(f, name):
             raise ValueError(f"jit: static_argnames names {name!r}, which is no parameter of {getattr(f, '__name__', f)}")
-    return Jit(f, numbers, names, backend, cache_size, threads)
+    return Jit(f, numbers, names, backend, cache_size, threads, verify)
 
 
 def several(given, kind, argument, what):
@@ -147,17 +168,22 @@ def takes(f, name):
 class Jit(Generic[Rest, Result]):
     """A compiled function; see `jit`."""
 
-    def __init__(self, f, static_argnums, static_argnames, backend, cache_size, threads=None):
+    def __init__(self, f, static_argnums, static_argnames, backend, cache_size, threads=None, verify=None):
         update_wrapper(self, f)
         self.__name__ = getattr(f, "__name__", type(f).__name__)
         self.f, self.static_argnums, self.static_argnames = f, static_argnums, static_argnames
         self.backend, self.cache_size, self.threads = backend, cache_size, threads
+        self.verify, self.traces, self.verifications = verify, 0, 0
+        self.effect: str | None = None  # that was seen when the plain function was called
+        self.began = self.spent = 0.0  # when the first trace was, and the time of comparisons
         self.entries: OrderedDict[object, Entry] = OrderedDict()
         self.guards: tuple = ()  # of the programs made last
         self.flat_guards: tuple = ()
         self.methods: WeakKeyDictionary = WeakKeyDictionary()
 
     def __call__(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
+        if EVALUATING and get_ident() in EVALUATING:
+            return self.plainly(args, kwargs)
         try:
             for guard in self.guards:
                 result = guard(args, kwargs)
@@ -173,9 +199,14 @@ class Jit(Generic[Rest, Result]):
             try:
                 entry = self.entry(call)
                 outs = entry.compiled(*call.leaves)
+                if entry.checks.due():
+                    right, outs = self.compared(entry, call, call.examples(), outs, lambda compiled: compiled(*call.leaves), 3)
+                    if right is not entry:
+                        entry = right
+                        entry.checks.due()
             except (Handled, *BY_VALUE) as error:
                 return in_plain_code(self.f, args, kwargs, error)
-            if not call.traced:
+            if not (call.traced or entry.checks.always):
                 self.guard(entry, call, args, kwargs)
         except Exception as error:
             trim(error)
@@ -184,6 +215,40 @@ class Jit(Generic[Rest, Result]):
             errors_as_in(context)
             raise
         return optree.tree_unflatten(entry.structure, outs)  # type: ignore[return-value]
+
+    def plainly(self, args, kwargs):
+        """Return what the plain function gives, which shares no memory with arguments."""
+        args, kwargs = optree.tree_map(own, (args, kwargs))
+        return optree.tree_map(own, self.f(*args, **kwargs))
+
+    def compared(self, entry, call, leaves, outs, evaluate, depth):
+        """Return an entry and its results: those given, or where the plain function shows that the program is stale, new ones."""
+        where = failed = None
+        try:
+            with entry.checks.measured():
+                where = difference(entry.structure, outs, *plain_results(self.f, call, leaves))
+        except Exception as error:
+            failed = error
+        if failed is None and not entry.watch.fresh():
+            self.effect = "it writes outside"
+            entry.checks.stop(self.effect)
+        if failed is None and where is None:
+            return entry, outs
+        try:
+            with evaluating():
+                new = trace(self, call)
+            before, after = evaluate(entry.compiled), evaluate(new.compiled)
+        except Exception as error:
+            self.cache_clear()
+            raise error from failed
+        if entry.structure == new.structure and same_results(before, after):
+            if not entry.checks.always:
+                entry.checks.stop("it raises there" if failed else f"{where} differs, by last digits that it magnifies")
+            return entry, outs
+        self.cache_clear()
+        self.entries[call.key] = new
+        warnings.warn(stale(self.__name__, entry.structure, before, after, new.structure), stacklevel=depth)
+        return new, after
 
     def flat(self, args, kwargs, into=None):
         """Return the results, arrays of one dtype, one after the other in one flat array: in `into`, unless it does not fit."""
@@ -194,7 +259,7 @@ class Jit(Generic[Rest, Result]):
                     return result
         call = Call(self, args, kwargs)
         results = np.concatenate([np.ravel(out) for out in optree.tree_leaves(self(*args, **kwargs))])
-        if not (call.abstract or call.traced) and call.key in self.entries:
+        if not (call.abstract or call.traced or self.verify is True) and call.key in self.entries:
             guard = guard_of(call, args, kwargs, self.entries[call.key], flat=True)
             self.flat_guards = (guard, *self.flat_guards[: MOST_GUARDS - 1]) if guard is not None else self.flat_guards
             if into is not None and into.dtype == results.dtype and into.shape == results.shape:
@@ -206,7 +271,7 @@ class Jit(Generic[Rest, Result]):
         """Let calls of this kind go the short way from now on."""
         if entry.guard is MISS:
             entry.guard = guard_of(call, args, kwargs, entry)
-        if entry.guard is not None:
+        if entry.guard is not None and entry.guard not in self.guards:
             self.guards = (entry.guard, *self.guards[: MOST_GUARDS - 1])
 
     def __reduce__(self):
@@ -214,7 +279,7 @@ class Jit(Generic[Rest, Result]):
         module, name = getattr(self.f, "__module__", None), getattr(self.f, "__qualname__", "")
         if module != "__main__" and getattr(sys.modules.get(module), name, None) is self:
             return name
-        return type(self), (self.f, self.static_argnums, self.static_argnames, self.backend, self.cache_size, self.threads)
+        return type(self), (self.f, self.static_argnums, self.static_argnames, self.backend, self.cache_size, self.threads, self.verify)
 
     def __get__(self, instance, owner=None):
         """Return the compiled method of an instance, which is static: what its attributes hold is checked at each call."""
@@ -230,7 +295,7 @@ class Jit(Generic[Rest, Result]):
 
     def of_method(self, instance):
         numbers = tuple(i - 1 for i in self.static_argnums if i > 0)
-        return Jit(MethodType(self.f, instance), numbers, self.static_argnames, self.backend, self.cache_size, self.threads)
+        return Jit(MethodType(self.f, instance), numbers, self.static_argnames, self.backend, self.cache_size, self.threads, self.verify)
 
     def entry(self, call):
         """Return the entry for a call, traced where there is none or where what the function reads has changed."""
@@ -260,18 +325,21 @@ class Jit(Generic[Rest, Result]):
     def explain(self, *args, **kwargs):
         """Return what was made of the function for these arguments."""
         entry = self.entry(Call(self, args, kwargs))
-        return f"{entry.compiled.__name__}: {entry.traced} operations traced, {len(entry.compiled.program.operations)} left; " + (
-            entry.compiled.executable.notes
+        reason = entry.checks.reason
+        return (
+            f"{entry.compiled.__name__}: {entry.traced} operations traced, {len(entry.compiled.program.operations)} left; "
+            f"{entry.compiled.executable.notes}{f'; not compared with the plain function: {reason}' if reason else ''}"
         )
 
 
 class Entry:
     """One program of a function, and the structure of its result."""
 
-    __slots__ = ("compiled", "guard", "structure", "traced", "watch")
+    __slots__ = ("checks", "compiled", "guard", "structure", "traced", "watch")
 
-    def __init__(self, compiled, structure, watch, traced):
+    def __init__(self, compiled, structure, watch, traced, checks):
         self.compiled, self.structure, self.watch, self.traced, self.guard = compiled, structure, watch, traced, MISS
+        self.checks = checks
 
 
 def default_backend():
@@ -284,21 +352,25 @@ def default_backend():
 
 def trace(jitted, call):
     """Trace a function twice, or once more in another second, compare, and return the entry."""
-    watch = Watch(jitted.f, tuple(call.fixed.values()))
+    started = perf_counter()
+    jitted.began = jitted.began or started
+    jitted.traces += 1
+    watch = Watch(jitted.f, (*call.fixed.values(), *(slot for slot in call.slots if slot is not Value)))
     drawn = Drawn(watch.generators)
     first, structure = traced(jitted.f, call)
     drawn.check(jitted.__name__)
     with Clocks() as clocks:
         second, other = traced(jitted.f, call)
-    watch.settle()
+    effect = jitted.effect or ("it writes outside" if watch.settle() else None) or clocks.effect
     clocks.check(jitted.__name__)
     compare(first, second, structure == other, jitted.__name__)
     if clocks.elsewhere:
         clocks.wait()
         third, other = traced(jitted.f, call)
         compare(first, third, structure == other, jitted.__name__)
+    checks = Checks(jitted, first, perf_counter() - started, effect)
     compiled = Compiled(first, jitted.backend or default_backend(), jitted.__name__, jitted.threads)
-    return Entry(compiled, structure, watch, len(first.operations))
+    return Entry(compiled, structure, watch, len(first.operations), checks)
 
 
 def traced(f, call) -> tuple[Program, Any]:

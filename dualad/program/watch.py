@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import array as arrays
 import builtins
+import dis
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import cached_property, lru_cache, partial
+from importlib.util import resolve_name
 from operator import is_
 from struct import Struct
-from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from threading import local
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
+from weakref import ReferenceType
 
 import numpy as np
 
@@ -19,10 +35,26 @@ __all__ = ["LONGEST", "Watch"]
 
 LONG, LONGEST = 100, 5000  # containers whose elements are compared at once, and those of which the length alone is looked at
 SMALL = 2**16  # bytes of an array that is compared at once
+QUICK = 100  # places that a guard tells itself
+MAPPED = 2**24  # bytes of an array that is compared in a memory map, or in an object of an installed class
+DEEPEST = 2  # objects of installed classes within each other
+OURS = "dualad", "checkpoint"  # whose objects change when they are used
 BITS = Struct("dd").pack
 ATOMS = (float, int, bool, complex, str, bytes, type(None))
 ABSENT = object()  # what a place holds that holds nothing
 MAPPINGS, SEQUENCES, SETS = (dict, OrderedDict, defaultdict, Counter), (list, deque), (set, frozenset)
+BYTES = (bytearray, arrays.array, memoryview)
+COMPUTED = {"getattr", "vars", "__dict__", "__getattribute__", "attrgetter"}  # what may read attributes of any name
+#: containers whose subclasses are looked at, and what gives their elements
+PARTS = {
+    tuple: lambda held: list(tuple.__iter__(held)),
+    dict: lambda held: [*dict.__iter__(held), *dict.values(held)],
+    list: lambda held: list(list.__iter__(held)),
+    set: lambda held: list(set.__iter__(held)),
+    frozenset: lambda held: list(frozenset.__iter__(held)),
+    deque: lambda held: list(deque.__iter__(held)),
+    MappingProxyType: lambda held: [*held, *held.values()],
+}  # fmt: skip
 WHEN_MADE = ("__init__", "__new__", "__post_init__")  # methods that no use of an instance calls
 
 
@@ -30,9 +62,10 @@ class Watch:
     """The data that a function closes over, as it is now.
 
     Looked at are variables of enclosing functions and global ones that the code names, default values, bound and partial arguments,
-    attributes that the code names (of objects, classes and modules), the elements of containers, and arrays bit by bit; functions
-    that the code calls are followed, and so are methods, properties and special methods of objects. What belongs to installed packages
-    is taken for constant.
+    attributes of objects, classes and modules, the elements of containers, and arrays bit by bit; functions that the code calls are
+    followed, and so are methods, properties and special methods of objects. Of attributes, those count that any of these functions
+    mentions; all of them where names are computed, or where the class of an instance is an installed one. Otherwise what belongs to
+    installed packages is taken for constant.
 
     Parameters
     ----------
@@ -41,35 +74,49 @@ class Watch:
     """
 
     def __init__(self, function, values=()):
-        self.places = []  # (get, key, held): get(key) is to be held
-        self.arrays = []  # (array, a copy of it)
-        self.generators = []  # of random numbers: (name, generator)
-        self.seen = set()
-        self.look(function, ())
-        for value in values:
-            self.look(value, mentioned(getattr(function, "__code__", None)))
-        self.bare = False
+        self.names: dict[str, None] = {}  # that functions mention, in order
+        known = -1
+        while len(self.names) > known:  # functions that are found mention other names
+            known = len(self.names)
+            self.places = []  # (get, key, held): get(key) is to be held
+            self.arrays = []  # (array, a copy of it)
+            self.generators = []  # of random numbers: (name, generator)
+            self.absent = []  # modules that functions import when they are called
+            self.seen = set()
+            for value in (function, *values):
+                self.look(value)
+        self.arrays = [(array, array.copy()) for array, _ in self.arrays]
+        self.quick, self.slow = [], self.places
 
-    def settle(self):
-        """Leave out what has changed since: the function changes it itself, as counters and logs."""
+    def settle(self) -> bool:
+        """Leave out what has changed since, and return whether anything has: the function changes it itself, as counters and logs."""
+        before = len(self.places) + len(self.arrays)
         self.places = [place for place in self.places if holds(place)]
         self.arrays = [pair for pair in self.arrays if same_bits(*pair)]
-        self.bare = not self.places and not self.arrays
+        left_out = len(self.places) + len(self.arrays) < before
+        count = len(self.arrays)
+        for name in self.absent:
+            self.module(name)
+        self.arrays[count:] = [(array, array.copy()) for array, _ in self.arrays[count:]]
+        if len(self.places) == 1 and self.places[0][1] == "__code__" and not self.arrays:
+            self.places = []  # a function that reads nothing: a look at its code would take a tenth of its call
+        quick = [(place, source) for place in self.places if (source := source_of(place)) is not None][:QUICK]
+        self.quick = [source for _, source in quick]
+        known = {id(place) for place, _ in quick}
+        self.slow = [place for place in self.places if id(place) not in known]
+        return left_out
 
     def fresh(self) -> bool:
         """Return whether nothing has changed."""
-        for get, key, held in self.places:
-            try:
-                now = get(key)
-            except (LookupError, AttributeError, ValueError):
-                now = ABSENT
-            if now is not held and not same(now, held):
-                return False
-        return all(same_bits(array, copy) for array, copy in self.arrays)
+        return all(map(holds, self.places)) and all(same_bits(array, copy) for array, copy in self.arrays)
+
+    def slowly_fresh(self) -> bool:
+        """Return whether nothing has changed that `quick` does not tell."""
+        return all(map(holds, self.slow)) and all(same_bits(array, copy) for array, copy in self.arrays)
 
     # --- the look -----------------------------------------------------------------------------------------------------------
 
-    def place(self, get, key, names):
+    def place(self, get, key, depth=0):
         """Watch one place, and what is there."""
         try:
             held = get(key)
@@ -77,84 +124,119 @@ class Watch:
             held = ABSENT
         self.places.append((get, key, held))
         if held is not ABSENT:
-            self.look(held, names)
+            self.look(held, depth)
 
-    def look(self, value, names):
-        """Watch what a value holds; of an object's attributes, those with these names count."""
+    def look(self, value, depth=0):
+        """Watch what a value holds."""
         kind = type(value)
-        self.generators += generators_of(value, names).items()
-        if kind in ATOMS or issubclass(type(value), np.generic | BuiltinFunctionType | np.ufunc) or installed(value):
+        self.generators += generators_of(value, self.names).items()
+        if kind in ATOMS or issubclass(kind, np.generic | np.ufunc) or installed(value) or id(value) in self.seen:
             return
-        key = id(value), names
-        if key in self.seen:
-            return
-        self.seen.add(key)
-        if kind is FunctionType:
+        self.seen.add(id(value))
+        if kind is BuiltinFunctionType or kind is MethodWrapperType:  # table.get, table.__getitem__
+            if not isinstance(value.__self__, ModuleType | type | None):
+                self.look(value.__self__, depth)
+        elif kind is FunctionType:
             self.function(value)
-        elif issubclass(type(value), np.ndarray):
-            if not value.dtype.hasobject and not isinstance(value, np.memmap):
-                self.arrays.append((value, value.copy()))
+        elif issubclass(kind, np.ndarray):
+            if value.dtype == object:
+                self.at_once(value, lambda held: held.ravel().tolist(), depth)
+            elif not value.dtype.hasobject and (value.nbytes <= MAPPED or (not depth and not issubclass(kind, np.memmap))):
+                self.arrays.append((value, None))
         elif kind is tuple:  # which holds what it holds
             for part in value[: LONGEST + 1]:
-                self.look(part, names)
+                self.look(part, depth)
         elif kind in MAPPINGS or kind in SEQUENCES or kind in SETS:
-            self.container(value, kind, names)
+            self.container(value, kind, depth)
         elif kind is MethodType:
-            self.look(value.__func__, ())
-            self.look(value.__self__, mentioned(getattr(value.__func__, "__code__", None)))
+            self.look(value.__func__)
+            self.look(value.__self__, depth)
         elif kind is partial:
             for part in (value.func, value.args, value.keywords):
-                self.look(part, names)
-        elif isinstance(value, type | ModuleType):
-            for space in map(vars, value.__mro__[:-1] if isinstance(value, type) else (value,)):
-                for name in names:
-                    if name in space and (isinstance(value, ModuleType) or not hasattr(space[name], "__get__")):
-                        self.place(space.__getitem__, name, names)
-            if isinstance(value, type):
-                for space in map(vars, value.__mro__[:-1]):
-                    self.count(space)
-                self.members(value, value, names)
+                self.look(part, depth)
+        elif kind in BYTES:
+            self.place(bytes, value)
+        elif kind is ContextVar:
+            self.place(value.get, ABSENT)
+        elif kind is ReferenceType:
+            self.place(ReferenceType.__call__, value)
+        elif kind is np.flatiter:
+            self.look(value.base)
+        elif isinstance(value, ModuleType):
+            space = vars(value)
+            for name in tuple(self.names):
+                if name in space:
+                    self.place(space.__getitem__, name)
+        elif isinstance(value, type):
+            self.members(value, value)
         else:
-            self.attributes(value, names)
+            base = next((base for base in PARTS if isinstance(value, base)), None)
+            if base is not None:  # of a class of its own
+                self.at_once(value, PARTS[base], depth)
+            self.attributes(value, depth)
 
-    def container(self, value, kind, names):
+    def container(self, value, kind, depth):
         """Watch the elements of a container: one by one, of a long one at once, of a very long one how many there are."""
         self.places.append((len, value, len(value)))
         if len(value) > LONGEST:
             return
-        if kind not in SETS and len(value) <= LONG:
-            if kind in MAPPINGS:  # whose order counts, too
-                self.places.append((partial(same_order, list(value)), value, True))
-            get = partial(without_default, value) if hasattr(kind, "__missing__") else value.__getitem__
-            for key in list(value) if kind in MAPPINGS else range(len(value)):
-                self.place(get, key, names)
+        if kind in SETS or len(value) > LONG:
+            self.at_once(value, parts_of, depth)
             return
-        parts = parts_of(value)
-        self.places.append((lambda held: same_parts(parts_of(held), parts), value, True))
+        if kind in MAPPINGS:  # whose order counts, too
+            self.places.append((partial(same_order, list(value)), value, True))
+        get = partial(without_default, value) if hasattr(kind, "__missing__") else value.__getitem__
+        for key in list(value) if kind in MAPPINGS else range(len(value)):
+            self.place(get, key, depth)
+
+    def at_once(self, value, parts_in, depth):
+        """Watch all elements of a container, unless there are very many."""
+        parts = parts_in(value)
+        if len(parts) > 2 * LONGEST:
+            return
+        self.places.append((lambda held: same_parts(parts_in(held), parts), value, True))
         for part in parts:
             if type(part) not in ATOMS:
-                self.look(part, names)
+                self.look(part, depth)
 
     def function(self, function):
-        """Watch what a function closes over."""
+        """Watch a function, and what it closes over."""
         code = function.__code__
         if code.co_filename.startswith(ELSEWHERE):  # grad(f) and other wrappers: what they wrap may be the user's
+            found = list(vars(function).values())
             for cell in function.__closure__ or ():
                 with suppress(ValueError):  # not yet bound
-                    if callable(cell.cell_contents):
-                        self.look(cell.cell_contents, ())
+                    held = cell.cell_contents
+                    found += held.values() if type(held) is dict else (held,)
+            for part in found:
+                if callable(part):
+                    self.look(part)
             return
         names = mentioned(code)
+        self.names |= dict.fromkeys(names)
+        self.places.append((partial(getattr, function), "__code__", code))  # autoreload replaces it
+        for part in ("__defaults__", "__kwdefaults__"):
+            if getattr(function, part):
+                self.place(partial(getattr, function), part)
         for cell in function.__closure__ or ():
-            self.place(partial(getattr, cell), "cell_contents", names)
+            self.place(partial(getattr, cell), "cell_contents")
         for name in names:
             if name in function.__globals__:
-                self.place(function.__globals__.__getitem__, name, names)
+                self.place(function.__globals__.__getitem__, name)
             elif hasattr(builtins, name):
                 self.places.append((function.__globals__.__contains__, name, False))
-        for part in (function.__defaults__, function.__kwdefaults__):
-            if part:
-                self.look(part, names)
+            if name in vars(function):
+                self.place(vars(function).__getitem__, name)
+        for name in imported(code, function.__globals__.get("__package__")):
+            if name in sys.modules:
+                self.module(name)
+            else:
+                self.absent.append(name)
+
+    def module(self, name):
+        """Watch a module that a function imports when it is called."""
+        if name in sys.modules and not installed(sys.modules[name]):
+            self.place(sys.modules.__getitem__, name)
 
     def count(self, space):
         """Watch how many attributes there are: a new one may hide one of a class, or be what the code asks for."""
@@ -162,33 +244,49 @@ class Watch:
             self.seen.add(("count", id(space)))
             self.places.append((len, space, len(space)))
 
-    def attributes(self, value, names):
-        """Watch attributes of an object, and what its methods of these names, and special ones, read."""
-        held = getattr_static(value, "__dict__")
+    def attributes(self, value, depth):
+        """Watch attributes of an object: those that are mentioned, and all where code reads them that is not looked at."""
+        cls, held, names = type(value), getattr_static(value, "__dict__"), dict(self.names)
+        if held is not None and "__wrapped__" in held:
+            self.look(held["__wrapped__"])
+        if isinstance(value, local):
+            held = vars(value)
+        if installed(cls):
+            if depth == DEEPEST or cls.__module__.partition(".")[0] in OURS:
+                return
+            names, depth = dict.fromkeys(held or ()), depth + 1
+        elif not COMPUTED.isdisjoint(names) or any(map(installed, cls.__mro__[1:-1])):
+            names |= dict.fromkeys(held or ())
         if held is not None:
             self.count(held)
-        for name in names:
-            if held is not None and name in held:
-                self.place(held.__getitem__, name, names)
-            elif type(slot := getattr(type(value), name, None)) is MemberDescriptorType:  # of __slots__, set or not
-                self.place(slot.__get__, value, names)
-        if held is not None and "__wrapped__" in held:
-            self.look(held["__wrapped__"], ())
-        self.look(type(value), names)
-        if not installed(type(value)):
-            self.members(type(value), value, names)
-
-    def members(self, cls, value, names):
-        """Watch what methods, properties and descriptors of a class read, of these names and special ones: of the class or an instance."""
+            get = partial(getattr, value) if isinstance(value, local) else held.__getitem__  # which are those of a thread
+            for name in names:
+                if type(name) is str and name in held:
+                    self.place(get, name, depth)
         for space in map(vars, cls.__mro__[:-1]):
+            for name, slot in space.items():
+                if type(slot) is MemberDescriptorType and (name in names or installed(cls)):  # of __slots__, set or not
+                    self.place(slot.__get__, value, depth)
+        if not installed(cls):
+            self.places.append((type, value, cls))
+            self.look(cls)
+            self.members(cls, value)
+
+    def members(self, cls, value):
+        """Watch members of a class that are mentioned, and special ones, of which no use of an instance calls some."""
+        if value is cls:
+            self.places.append((partial(getattr, cls), "__mro__", cls.__mro__))
+            self.look(type(cls))
+        for space in map(vars, cls.__mro__[:-1]):
+            if value is cls and not installed(cls):
+                self.count(space)
             for name, member in list(space.items()):
-                special = name.startswith("__") and (value is cls or name not in WHEN_MADE)
-                function = code_behind(member) if special or name in names else None
-                if function is not None and not function.__code__.co_filename.startswith(ELSEWHERE):
-                    self.look(function, ())
-                    inner = mentioned(function.__code__)
-                    if (id(value), inner) not in self.seen:
-                        self.look(value, inner)
+                special = name.startswith("__") and code_behind(member) is not None and (value is cls or name not in WHEN_MADE)
+                if (special or name in self.names) and type(member) is not MemberDescriptorType:
+                    self.place(space.__getitem__, name)
+                    function = code_behind(member)
+                    if function is not None and not function.__code__.co_filename.startswith(ELSEWHERE):
+                        self.look(function)
 
 
 def getattr_static(value, name):
@@ -257,6 +355,25 @@ def installed(value):
     )
 
 
+def source_of(place):
+    """Return the source of a test that a place holds what it did, and what it names; None where identity does not tell."""
+    get, key, held = place
+    if held is ABSENT:
+        return None
+    of = getattr(get, "__self__", None)
+    if get is len:
+        return "len({}) == {}", (key, held)
+    if type(of) in (dict, list, MappingProxyType) and get.__name__ == "__getitem__":
+        return "{}[{}] is {}", (of, key, held)
+    if type(of) is dict and get.__name__ == "__contains__":
+        return f"{{}} {'in' if held else 'not in'} {{}}", (key, of)
+    if get is type:
+        return "type({}) is {}", (key, held)
+    if type(get) is partial and get.func is getattr and (type(get.args[0]) in (CellType, FunctionType) or key == "__mro__"):
+        return f"{{}}.{key} is {{}}", (*get.args, held)
+    return None
+
+
 def holds(place):
     """Return whether a place holds what it did."""
     get, key, held = place
@@ -285,3 +402,20 @@ def mentioned(code) -> tuple[str, ...]:
     inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in mentioned(constant)]
     texts = [text for text in code.co_consts if type(text) is str and text.isidentifier()]  # getattr(x, "a"), vars(x)["a"]
     return tuple(dict.fromkeys((*code.co_names, *texts, *inner)))
+
+
+@lru_cache(maxsize=512)
+def imported(code, package) -> tuple[str, ...]:
+    """Return the names of the modules that a function's code imports, and the functions that it defines."""
+    found = []
+    instructions = list(dis.get_instructions(code))
+    for k, instruction in enumerate(instructions):
+        if instruction.opname == "IMPORT_NAME":
+            level, name = instructions[k - 2].argval, instruction.argval
+            if level and package:
+                name = resolve_name("." * level + name, package)
+            found += [name, name.split(".")[0]]
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found += imported(constant, package)
+    return tuple(dict.fromkeys(found))

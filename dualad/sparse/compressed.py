@@ -156,7 +156,7 @@ class Compressed:
             value, parts, *aux = inner.in_parts(colors, args, kwargs, f)
             return parts if only_entries else (value, parts, *aux)
 
-        made = Jit(entries, jitted.static_argnums, jitted.static_argnames, jitted.backend, jitted.cache_size, jitted.threads)
+        made = Jit(entries, jitted.static_argnums, jitted.static_argnames, jitted.backend, jitted.cache_size, jitted.threads, jitted.verify)
         self.made = [*self.made[1 - MOST_KEPT :], (colors, made)]
         return made
 
