@@ -214,7 +214,7 @@ class Reads:
         elif kind is ModuleType:
             self.module(name, value)
         elif isinstance(value, type):
-            self.type(name, value)
+            self.class_parts(name, value)
         elif kind is BuiltinFunctionType:
             self.add(name, [value.__qualname__.encode()])
             if not isinstance(value.__self__, ModuleType | type):
@@ -264,7 +264,7 @@ class Reads:
             if type(module := sys.modules.get(key)) is ModuleType and not installed(module):  # it may be imported inside
                 self.look(key, module)
 
-    def type(self, name: str, value: type, of_instance: bool = False) -> None:
+    def class_parts(self, name: str, value: type, of_instance: bool = False) -> None:
         """A class: of the user's, what its methods and attributes are; of an instance without what was called when that was made."""
         called = f"{value.__module__}.{value.__qualname__}"
         self.add(name, [called.encode()])
@@ -292,7 +292,7 @@ class Reads:
         """The class of an instance."""
         if kind not in self._classes and not installed(kind):
             self._classes.add(kind)
-            self.type(name, kind, of_instance=True)
+            self.class_parts(name, kind, of_instance=True)
 
     def module(self, name: str, module: ModuleType) -> None:
         """A module: of the user's, what some code names in it."""
