@@ -50,6 +50,8 @@ def cycled(values, count):
 
 @written("np.where(mask, src, dst) (np.full and np.full_like of a traced value come here too: np.ones_like(a) * v)")
 def copyto(dst, src, casting="same_kind", where=True):
+    if src is dst:  # nothing, also into what is read-only
+        return
     if where is True:
         dst[...] = src
     else:

@@ -76,10 +76,12 @@ def owned(v):
 class Program:
     """Lines of source, the argument and the plain arrays that they read."""
 
+    sizes = SIZES
+
     def __init__(self, seed, shape=None, layout="C", lines=()):
         self.seed = seed
         self.rng = rng = np.random.default_rng(seed)
-        self.shape = SIZES[rng.integers(len(SIZES))]
+        self.shape = self.sizes[rng.integers(len(self.sizes))]
         self.layout = str(rng.choice(list(LAYOUTS)))
         self.values = rng.uniform(-1.0, 1.0, self.shape)
         self.dtype = np.dtype(np.float32 if rng.random() < 0.1 else np.float64)
@@ -139,11 +141,13 @@ class Program:
                 continue
             values = [v for name, v in space.items() if name[0] in "xv"]
             self.lines.append(line)
-            if not all(isinstance(v, np.ndarray | np.generic) and np.size(v) < 3000 and np.size(v) for v in values) or not all(
-                np.all(np.abs(v) < 50.0) for v in values
-            ):
+            if not all(map(self.fits, values)) or not all(np.all(np.abs(v) < 50.0) for v in values):
                 self.lines.pop()
                 return  # too large to go on with
+
+    def fits(self, v):
+        """Return whether to go on with a value."""
+        return isinstance(v, np.ndarray | np.generic) and 0 < np.size(v) < 3000
 
     def line(self, space, number):
         rng = self.rng
