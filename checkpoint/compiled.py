@@ -42,6 +42,7 @@ from .tape import Tape
 __all__ = ["NotCompiled", "record_compiled", "run_compiled"]
 
 ADDITION_SECONDS = 1e-10  # in loops over arrays
+COPIES = 4  # states more in use where the storage copies: x_0, x_{N-1}, x_N, and one that is saved or loaded
 
 
 # --- without derivatives, and in forward mode ---------------------------------------------------------------------------------------
@@ -129,9 +130,10 @@ def recorded(links, tape, *, steps, until, max_steps, schedule, budget, block, s
     link.segments = segments = Segments(stepper, steps)
     link.compile()
     if budget is not None:
-        budget -= IN_USE * stepper.nbytes + link.held()
+        in_use = IN_USE if type(storage) is Memory and storage.compress is None else IN_USE + COPIES
+        budget -= in_use * stepper.nbytes + link.held()
         if budget < stepper.nbytes:
-            raise NotCompiled(f"the budget does not hold {IN_USE + 1} states beside parameters, inputs and outs")
+            raise NotCompiled(f"the budget does not hold {in_use + 1} states beside parameters, inputs and outs")
     alone = left_out(stepper, budget)
     if stepper.entry.checks.due() and not alone:
         probe(stepper, segments, steps)

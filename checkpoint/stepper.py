@@ -329,4 +329,4 @@ def stand_in(leaf):
 
 def canonical_stand_in(leaf):
     leaf = stand_in(leaf)
-    return np.array(leaf, order="C") if issubclass(type(leaf), np.ndarray) else leaf
+    return np.asarray(leaf, order="C") if issubclass(type(leaf), np.ndarray) else leaf

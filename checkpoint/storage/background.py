@@ -33,7 +33,8 @@ QUEUE = 2  # large states in main memory, where nothing is said
 PATIENCE = 5.0  # seconds of waiting after which it may warn
 LOCK, MADE_HERE = "lock", re.compile("checkpoint-[0-9a-f]{16}")  # of a folder: the name of its lock, and its own
 SURVEYED: set[Path] = set()  # where this process has looked for abandoned folders
-POOL = 1 << 26  # most bytes of small states in main memory
+POOL = 1 << 26  # most bytes of small states in main memory, those included that are being written
+PART = 8  # the part of them that is written at once is an eighth
 
 
 class DiskSession(Session):
@@ -96,7 +97,7 @@ class DiskSession(Session):
             leaves, structure = optree.tree_flatten(state, none_is_leaf=True, namespace=NAMESPACE)
         if self._keeps(structure, index) and (size := self._pool.add(index, structure, leaves)) is not None:
             self._bytes += size
-            if self._pool.nbytes > POOL:
+            if self._pool.nbytes > POOL - POOL // PART:
                 self._evict()
         else:
             check_leaves(leaves)
@@ -202,8 +203,11 @@ class DiskSession(Session):
         return True
 
     def _evict(self) -> None:
-        """Have the older half of the small states written, in one file, and free their memory."""
-        indices = self._pool.indices()[: max(len(self._pool) // 2, 1)]
+        """Have the oldest small states written, in one file, and free their memory."""
+        while self._writing:  # what is written is a copy
+            file = self._writing.popleft()
+            self._waited_for(file.written, file)
+        indices = self._pool.indices()[: max(len(self._pool) // PART, 1)]
         unwritten = [index for index in indices if index not in self._batches]
         if unwritten:
             batch = self._batch(unwritten)

@@ -19,6 +19,7 @@ from ..rules.names import np
 from ..rules.shapes import blank, filled, select
 from ..seeding import split_value
 from ..traced import example_of
+from .examples import Examples
 from .passes import dead, optimised
 from .program import Program, Value, map_values, updated, values_in
 from .repeat import Loop
@@ -45,13 +46,15 @@ def pushforward(program: Program, examples, tangents, directions=None, nan_safe=
         with Level(directions, nan_safe) as level:
             given = (x if t is None else make_dual(x, t, level) for x, t in zip(xs, ts, strict=True))
             held = {**dict(zip(program.inputs, given, strict=True)), **program.constants}
-            for operation in program.operations:
+            for operation, done in zip(program.operations, program.last_uses(), strict=True):
                 trace.at(operation)
                 if type(operation.fn) is Loop:
                     results = pushed_loop(operation.fn, with_values(operation.args, held), level)
                     held.update(zip(operation.outputs, results, strict=True))
                 else:
                     operation.evaluate(held)
+                for value in done:
+                    del held[value]
             outs = [held[out] if type(out) is Value else out for out in program.outputs]
             values, pushed = zip(*(split_value(out, level) for out in outs), strict=True) if outs else ((), ())
         return trace.finish([*values, *pushed])
@@ -74,7 +77,7 @@ def pullback(program: Program, examples, wanted, cotangents, directions=None, na
     with Trace() as trace:
         xs = [trace.input(x) for x in examples]
         gs = [None if g is None else trace.input(g) for g in cotangents]
-        held = {**dict(zip(program.inputs, xs, strict=True)), **program.constants}
+        held, examples = {**dict(zip(program.inputs, xs, strict=True)), **program.constants}, Examples(program)
         active = {value for value, asked in zip(program.inputs, wanted, strict=True) if asked}
         back = {}
         for operation in program.operations:
@@ -87,6 +90,7 @@ def pullback(program: Program, examples, wanted, cotangents, directions=None, na
                 active.update(value for value, moves in zip(operation.outputs, one.moving_outs, strict=True) if moves)
                 continue
             operation.evaluate(held)
+            examples.replace(operation.outputs, held)
             if any(value in active for value in operation.reads) and not isinstance(ROWS.get(operation.fn), Constant):
                 active.update(value for value in operation.outputs if value.dtype.kind in "fc")
         outs = [held[out] if type(out) is Value else out for out in program.outputs]

@@ -187,3 +187,50 @@ def test_inputs_of_no_rows_under_a_budget(compiled):
     np.testing.assert_array_equal(slopes[0][0], 2.0 * x)
     np.testing.assert_array_equal(slopes[1][0], 2.0 * x)
     assert slopes[0][1].shape == (0, 2)
+
+
+# --- compiled steps of large states -----------------------------------------------------------------------------------------
+
+
+def reaction(k, state, feed):
+    u, v = state
+    laplacian = lambda a: np.roll(a, 1, 0) + np.roll(a, -1, 0) + np.roll(a, 1, 1) + np.roll(a, -1, 1) - 4.0 * a
+    uvv = u * v * v
+    return u + 0.2 * laplacian(u) - uvv + feed * (1.0 - u), v + 0.1 * laplacian(v) + uvv - (feed + 0.06) * v
+
+
+def first_peak(f, *arguments):
+    """The most bytes allocated at one moment in a first call."""
+    tracemalloc.start()
+    try:
+        f(*arguments)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("states", [12, 16, 30])
+@pytest.mark.parametrize("disk", [False, True], ids=["memory", "disk"])
+def test_the_first_call_of_a_compiled_chain_is_within_the_budget(disk, states, tmp_path):
+    """The trace of the pull held an example of each value: 22 states."""
+    pytest.importorskip("numba", reason="numba is not installed")
+    state = np.full((256, 256), 0.8), np.full((256, 256), 0.1)
+    memory, storage, stats = states * 2 * state[0].nbytes, Disk(tmp_path) if disk else None, Stats()
+    loss = lambda step, feed: np.sum(chain(step, state, feed, steps=40, memory=memory, storage=storage, stats=stats)[0])
+    grad(lambda feed: loss(dualad.jit(lambda *given: reaction(*given)), feed))(0.03)  # what is made once for all calls
+    step = dualad.jit(lambda *given: reaction(*given))
+    found = []
+    assert first_peak(lambda: found.append(grad(lambda feed: loss(step, feed))(0.03))) <= 1.05 * memory
+    assert peak(grad(lambda feed: loss(step, feed)), 0.03) <= memory and stats.peak_states >= 1
+    assert "compiled steps" in stats.reason and found[0] == grad(lambda feed: np.sum(chain(step, state, feed, steps=40)[0]))(0.03)
+
+
+@pytest.mark.parametrize("n", [20_000, 125_000])
+@pytest.mark.parametrize("states", [14, 20, 30])
+def test_compiled_steps_with_states_on_disk(n, states, tmp_path):
+    """What a disk is given and gives are copies: 1.2 to 1.5 of a budget."""
+    pytest.importorskip("numba", reason="numba is not installed")
+    step, x, stats = dualad.jit(logistic), np.linspace(0.1, 0.9, n), Stats()
+    memory = states * x.nbytes
+    f = grad(lambda rate: np.sum(chain(step, x, rate, steps=60, memory=memory, storage=Disk(tmp_path), stats=stats)))
+    assert peak(f, 1.1) <= memory and "compiled steps" in stats.reason

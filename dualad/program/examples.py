@@ -1,0 +1,46 @@
+"""Examples of traced values on little memory, where a trace keeps many: their shapes, dtypes and strides count, and no number."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ..rules.decompositions import RAISING
+from .symbol import Symbol
+
+__all__ = ["Examples"]
+
+SMALL = 1 << 20  # bytes of all values of a program, up to which their examples are kept
+
+
+class Examples:
+    """Lets the large floating-point examples of a program's values share one array of ones for each dtype.
+
+    Programs know no writes, so nobody sees that they do. Where a function raises for some numbers (a singular matrix), examples are kept.
+    """
+
+    def __init__(self, program):
+        self.ones, self.sizes = {}, {}
+        values = [value for operation in program.operations for value in operation.outputs if value.kind == "array"]
+        large = sum(value.size * value.dtype.itemsize for value in values) > SMALL
+        if large and not any(operation.fn in RAISING for operation in program.operations):
+            for value in values:
+                if value.dtype.kind in "fc":
+                    self.sizes[value.dtype] = max(value.size, self.sizes.get(value.dtype, 0))
+
+    def replace(self, values, held):
+        """Let these values give up the memory of their examples."""
+        for value in values:
+            symbol = held[value]
+            if type(symbol) is Symbol and value.dtype in self.sizes and value.shape:
+                symbol.payload = self.like(symbol.payload, value.dtype)
+
+    def like(self, array, dtype):
+        """Return ones with the shape and the strides of an array; the array, where it is spread over too much memory."""
+        if dtype not in self.ones:
+            self.ones[dtype] = np.ones(self.sizes[dtype], dtype)
+        ones, steps = self.ones[dtype], [abs(step) for step in array.strides]
+        extent = sum((n - 1) * step for n, step in zip(array.shape, steps, strict=True)) + dtype.itemsize
+        if array.size and (extent > ones.nbytes or any(step % dtype.itemsize for step in steps)):
+            return array
+        return as_strided(ones, array.shape, steps)[tuple([slice(None, None, -1 if step < 0 else 1) for step in array.strides])]
