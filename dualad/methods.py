@@ -70,9 +70,12 @@ SAME_METHODS = (
 )
 
 
+OPERANDS = (Traced, float, int, complex, np.generic, list)
+
+
 def operand(x):
     """Return whether an operator may take `x` as the other operand; others get their turn."""
-    if type(x) is np.ndarray or issubclass(type(x), int | float | complex | np.generic | list | Traced):
+    if type(x) is np.ndarray or issubclass(type(x), OPERANDS):
         return True
     return (issubclass(type(x), np.ndarray) or hasattr(x, "__array__") or is_sparse(x)) and (
         not defers(type(x)) or lift_of(type(x)) is not None
@@ -138,12 +141,17 @@ def define_operators():
             setattr(Traced, f"__i{name}__", in_place(getattr(operator, f"__{name}__")))
 
     def comparison(name, ufunc):
-        symbol, chooses = ORDERINGS.get(name), name in ("ge", "le")
+        symbol, chooses, operate = ORDERINGS.get(name), name in ("ge", "le"), getattr(operator, name)
 
         def compare(self, other):
             if searches((frame := sys._getframe(1)).f_code.co_filename):
                 refuse_search(frame)
-            if symbol is not None and (type(self.primal) not in REAL or type(other) not in REAL):
+            level, a = self.level, self.primal
+            if type(a) is float and level.plain and level.objects is None:
+                b = other.primal if type(other) is type(self) and other.level is level else other
+                if type(b) is float or (type(b) is int and b.bit_length() < 53):  # NumPy compares with the nearest float
+                    return np.bool_(operate(a, b))
+            if symbol is not None and (type(a) not in REAL or type(other) not in REAL):
                 refuse_ordering(self, other, symbol)
             if not operand(other):
                 return compare(self, float(other)) if issubclass(type(other), Rational) else NotImplemented

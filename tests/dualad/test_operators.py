@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import dualad.operators
-from checkpoint import vjp
-from dualad import Dual, derivative, gradient, jacobian, jvp
+from checkpoint import grad, vjp
+from dualad import Dual, derivative, gradient, jacobian, jvp, primal
 from dualad.dual import make_dual
 from dualad.levels import Level
 from dualad.rules import ROWS
@@ -258,3 +258,23 @@ def test_operators_are_compiled_once_when_they_are_first_used():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+NUMBERS = [0.0, -0.0, 1.0, -2.5, 3.0, float("inf"), float("-inf"), float("nan"), 5e-324, 2.0**53]
+
+
+@pytest.mark.parametrize("compare", [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne])
+def test_comparisons_of_numbers_are_numpys(compare):
+    others = [*NUMBERS, 0, 3, -1, 2**53, 2**53 + 1, 10**20, True, np.float64(3.0), np.float32(3.0), np.int64(3)]
+    for differentiate in (gradient, grad):
+        for a in NUMBERS:
+
+            def f(x, a=a):
+                for b in others:
+                    got, expected = (compare(x, b), compare(b, x)), (compare(np.float64(a), b), compare(b, np.float64(a)))
+                    assert got == expected and [type(r) for r in got] == [np.bool_, np.bool_], (a, b)
+                    y = x + (b - x) if isinstance(b, float) and np.isfinite(b - a) else None
+                    assert y is None or compare(x, y) == compare(a, primal(y))
+                return x
+
+            differentiate(f)(a)
