@@ -118,7 +118,8 @@ def chain(
     memory : number or str, optional
         Instead of a schedule: a limit such as ``"2 GB"`` for all that the chain holds, saved states, parameters, inputs, outs, gradients
         and what a step and its pull take, for which `plan` chooses one (see ``stats.reason``). The last is measured in a trial of step 0
-        (with ``resume=True`` estimated, so that another process finds the same schedule). What the rest of the program holds comes on top.
+        (with ``resume=True`` estimated, so that another process finds the same schedule). What the rest of the program holds comes on top,
+        and what compiling a step takes once, one or two megabytes.
     stats : Stats, optional
         Filled in place: steps, advances, pulls, saves, loads, peak_states, peak_bytes, seconds, and why it was done so.
     until : function ``until(k, state) -> bool``, optional
