@@ -19,6 +19,7 @@ __all__ = [
     "asserting",
     "compiled",
     "explain",
+    "handles",
     "line",
     "of_numpy",
     "operation",
