@@ -38,6 +38,6 @@ def probe(stepper, segments, steps):
         return
     leaves = stepper.plain_leaves(k, x)
     made = [*like_leaves(new[: len(kinds)], [out.kind for out in kinds]), *(rows[k] for rows in segments.outs[: len(outs)])]
-    right, _ = source.compared(entry, stepper.call, leaves, made, lambda compiled: compiled.program.run(*map(own, leaves)), 8)
+    right, _ = source.compared(entry, stepper.call, leaves, made, lambda compiled, _: compiled.program.run(*map(own, leaves)), 8)
     if right is not entry:
         raise Retraced

@@ -182,8 +182,6 @@ class Jit(Generic[Rest, Result]):
         self.methods: WeakKeyDictionary = WeakKeyDictionary()
 
     def __call__(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
-        if EVALUATING and get_ident() in EVALUATING:
-            return self.plainly(args, kwargs)
         try:
             for guard in self.guards:
                 result = guard(args, kwargs)
@@ -191,6 +189,8 @@ class Jit(Generic[Rest, Result]):
                     return result
         except BY_VALUE as error:
             return in_plain_code(self.f, args, kwargs, error)
+        if EVALUATING and get_ident() in EVALUATING:
+            return self.plainly(args, kwargs)
         context = copy_context()
         try:
             call = Call(self, args, kwargs)
@@ -200,7 +200,7 @@ class Jit(Generic[Rest, Result]):
                 entry = self.entry(call)
                 outs = entry.compiled(*call.leaves)
                 if entry.checks.due():
-                    right, outs = self.compared(entry, call, call.examples(), outs, lambda compiled: compiled(*call.leaves), 3)
+                    right, outs = self.compared(entry, call, call.examples(), outs)
                     if right is not entry:
                         entry = right
                         entry.checks.due()
@@ -221,7 +221,7 @@ class Jit(Generic[Rest, Result]):
         args, kwargs = optree.tree_map(own, (args, kwargs))
         return optree.tree_map(own, self.f(*args, **kwargs))
 
-    def compared(self, entry, call, leaves, outs, evaluate, depth):
+    def compared(self, entry, call, leaves, outs, evaluate=lambda compiled, call: compiled(*call.leaves), depth=3):
         """Return an entry and its results: those given, or where the plain function shows that the program is stale, new ones."""
         where = failed = None
         try:
@@ -237,7 +237,7 @@ class Jit(Generic[Rest, Result]):
         try:
             with evaluating():
                 new = trace(self, call)
-            before, after = evaluate(entry.compiled), evaluate(new.compiled)
+            before, after = evaluate(entry.compiled, call), evaluate(new.compiled, call)
         except Exception as error:
             self.cache_clear()
             raise error from failed

@@ -17,6 +17,7 @@ import numpy as np
 import optree
 
 from ..equality import nearly_same, same_bits
+from ..forks import held_across_forks, in_child
 from ..traced import example_of
 from .handled import own
 from .program import Program
@@ -42,12 +43,15 @@ EVALUATING: list[int] = []  # threads in which functions are evaluated that cont
 
 
 ALIVE: WeakSet[Checks] = WeakSet()
+LOCK = held_across_forks()  # of these two
 
 
 @atexit.register
 def stop_all():
     """Compare nothing while the interpreter ends: modules are gone by and by, and threads that go on are stopped anywhere."""
-    for checks in list(ALIVE):
+    with LOCK:
+        alive = list(ALIVE)
+    for checks in alive:
         checks.stop("the interpreter ends")
     last = perf_counter() + PATIENCE
     while ALIVE and active_count() > 1 and perf_counter() < last:  # what is in C++ when the interpreter ends would abort the process
@@ -76,14 +80,19 @@ class Checks:
             reason = f"its arrays take {self.needed / 2**30:.1f} GiB at a time"
         self.reason = reason if jitted.verify is not False else "verify=False"
         self.wait(1)
-        ALIVE.add(self)
+        with LOCK:
+            ALIVE.add(self)
 
     def wait(self, calls):
         """Let so many calls pass without a comparison."""
         self.passed = calls
         self.left = repeat(None) if self.reason is not None else repeat(None, 0 if self.always else calls)
-        for space in self.spaces:
-            space["left"] = self.left
+        self.give(self.spaces)
+
+    def give(self, spaces):
+        """Give guards the countdown; none are left while functions are evaluated plainly, so that all calls go the long way."""
+        for space in spaces:
+            space["left"] = () if EVALUATING else self.left
 
     def stop(self, reason):
         """Compare no more."""
@@ -93,7 +102,7 @@ class Checks:
     def share(self, space):
         """Let a guard take part in the countdown."""
         self.spaces.append(space)
-        space["left"] = self.left
+        self.give([space])
 
     def due(self) -> bool:
         """Count a call, and return whether it is to be compared."""
@@ -127,11 +136,31 @@ class Checks:
 def evaluating():
     """Evaluate functions that contain compiled ones, which are evaluated plainly, too, in this thread."""
     me = get_ident()
-    EVALUATING.append(me)
+    change(EVALUATING.append, me)
     try:
         yield
     finally:
-        EVALUATING.remove(me)
+        change(EVALUATING.remove, me)
+
+
+def change(how, thread):
+    """Enter a thread that evaluates plainly, or take it out, and tell the guards of all programs."""
+    with LOCK:
+        before = bool(EVALUATING)
+        how(thread)
+        if bool(EVALUATING) is not before:
+            for checks in ALIVE:
+                checks.give(checks.spaces)
+
+
+def alone():
+    """Take out the threads that a child does not have."""
+    me = get_ident()
+    for thread in [thread for thread in EVALUATING if thread != me]:
+        change(EVALUATING.remove, thread)
+
+
+in_child(alone)
 
 
 def count_of(program: Program) -> int:
