@@ -44,9 +44,9 @@ def described(out) -> Described:
 
 
 def keeps(given, out) -> bool:
-    """Return whether an output has the shape and dtype of an input."""
+    """Return whether an output has the shape and dtype of an input, and is an array, which can be written into, where that is one."""
     out = described(out)
-    return given.shape == out.shape and given.dtype == out.dtype
+    return given.shape == out.shape and given.dtype == out.dtype and (given.kind == "array") == (out.kind == "array")
 
 
 def inexact(values) -> list[int]:

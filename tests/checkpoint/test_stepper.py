@@ -265,3 +265,20 @@ def test_the_cost_of_a_step_is_that_of_what_is_computed(monkeypatch):
     for step in (lambda k, x, c: x * c, lambda k, x, c: np.concatenate([x[1:], x[:1]]) * c, looped):
         grad(lambda x, step=step: np.sum(chain(dualad.jit(step), x, 1.1, steps=3)))(np.ones(1000))
     np.testing.assert_allclose(costs, [1000, 1000, 50_000])
+
+
+def test_a_state_of_no_axes_that_becomes_a_number_is_one_from_the_second_step_on():
+    def step(k, x):
+        shown, before = x[...], x * 1.0
+        shown *= 0.5  # reaches x where that is an array, in the first step
+        return np.sin(x) + 0.1 * before
+
+    at = np.array(0.7)
+    x = at.copy()
+    for k in range(4):
+        x = step(k, x)
+    slope = lambda step: grad(lambda x: chain(step, x, steps=4))(at)
+    for backend in ("numpy", "numba"):
+        made = dualad.jit(step, backend=backend)
+        assert chain(made, at, steps=4) == pytest.approx(x, rel=1e-13)
+        assert slope(made) == pytest.approx(slope(step), rel=1e-13)
