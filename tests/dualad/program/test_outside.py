@@ -5,14 +5,15 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import outside_changes
+import outside_functions
 import pytest
-from outside_changes import CASES, scipy_cases
 
 from checkpoint import chain, grad
 from dualad import StaleWarning, jit
 
 X = np.array([1.0, 2.0, 3.0])
-CASES = {**CASES, **scipy_cases()}
+CASES = {**outside_changes.CASES, **outside_functions.CASES, **outside_functions.scipy_cases()}
 #: seen by their results only: in later calls, at those that are compared
 UNWATCHED = {
     "__code__ of f that reads nothing": ("jit",),

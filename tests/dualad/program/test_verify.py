@@ -348,3 +348,45 @@ def test_in_threads(outside):
     for thread in threads:
         thread.join()
     assert got == [2.0] * 800 and not verify.EVALUATING
+
+
+def test_an_interrupted_comparison():
+    """It leaves nothing behind: later calls are compiled ones."""
+    asked = [KeyboardInterrupt]
+
+    def f(x):
+        if type(x) is float and asked:
+            raise asked.pop()
+        return 2.0 * x
+
+    g = jit(f)
+    g(1.0)
+    with pytest.raises(KeyboardInterrupt):
+        g(1.0)
+    assert not verify.EVALUATING and [g(1.0) for _ in range(6)] == [2.0] * 6 and g.traces <= 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_child_of_a_process_that_compares(outside):
+    f = jit(lambda x: x * read())
+    f(2.0)
+    with verify.evaluating():
+        if not (child := os.fork()):
+            os._exit(0 if len(verify.EVALUATING) == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0 and f(2.0) == 2.0
+    started, done = threading.Event(), threading.Event()
+
+    def compare():
+        with verify.evaluating():
+            started.set()
+            done.wait()
+
+    thread = threading.Thread(target=compare)
+    thread.start()
+    started.wait()
+    if not (child := os.fork()):
+        os._exit(0 if not verify.EVALUATING and f(2.0) == 2.0 else 1)
+    done.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
