@@ -319,7 +319,7 @@ def trim_one(error):
 
 
 def handles(frame, last):
-    """Return whether an error would be handled (or seen by a with block) in a frame or those outside of it, up to one that runs `last`."""
+    """Return whether an error would be handled in a frame or those outside of it, up to one that runs `last`."""
     while frame is not None and frame.f_code is not last:
         if owner_of(frame) not in BETWEEN and any(start <= frame.f_lasti < stop for start, stop in tried(frame.f_code)):
             return True
@@ -329,10 +329,11 @@ def handles(frame, last):
 
 @cache
 def tried(code):
-    """Return the ranges of instructions of a function that stand in try and with blocks: from the table that CPython keeps of them."""
-    numbers, ranges, enters = varints(code.co_exceptiontable), [], dis.opmap["PUSH_EXC_INFO"]
+    """Return the ranges of instructions of a function that stand in try blocks: from the table that CPython keeps of them."""
+    numbers, ranges, enters, leaves = varints(code.co_exceptiontable), [], dis.opmap["PUSH_EXC_INFO"], dis.opmap["WITH_EXCEPT_START"]
     for start, length, target, _ in zip(numbers, numbers, numbers, numbers, strict=False):
-        if code.co_code[2 * target] == enters:  # no clean-up of a comprehension or generator
+        handler = code.co_code[2 * target], code.co_code[2 * target + 2]
+        if handler[0] == enters and handler[1] != leaves:  # no clean-up of a comprehension or generator, no with block
             ranges.append((2 * start, 2 * (start + length)))
     return ranges
 

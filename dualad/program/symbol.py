@@ -78,7 +78,7 @@ class Trace(Level):
         super().__init__()
         self.program = Program()
         self.known = {}
-        self.refusal = self.raised = None  # the latter: the line, and the error that depends on the values of this call
+        self.outermost = self.refusal = self.raised = None  # the last: the line, and the error that depends on the values of this call
         self.tried: list = []  # operations that may raise, where the user's code handles it
         self.line = None  # what is entered counts as evaluated there
 

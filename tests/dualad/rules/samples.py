@@ -25,6 +25,7 @@ from dualad.rules.shapes import blank, clamp, filled, select, surround
 from dualad.rules.sparse import times_sparse
 from dualad.rules.stable import one_minus_square, root_above_one, turn
 from dualad.rules.ufuncs import exponent, fmax_share, fraction, larger_share, softmax_share
+from dualad.rules.writing import added
 from dualad.traced import Traced
 
 random = np.random.default_rng(7)
@@ -374,6 +375,7 @@ sample(cast)(Sample((A(3), complex)), Sample((A(3), float)), Sample((A(3), np.fl
 binary(A, A, ratio, softmax_share)
 sample(ratio)(call(Z(3), A(3)))
 sample(difference)(call(A(4), 0), call(A(2, 3), -1), call(A(2, 3, 2), 1), call(Z(3), 0), call(A(1), 0), call(A(2, 0), 1))
+sample(added)(call(A(4), A(3), Fixed(np.array([0, 2, 0]))), call(A(2, 3), A(2), Fixed((slice(None), 1))), call(A(3), A(), Fixed(np.array([1, 1]))))
 sample(scattered_difference)(call(A(4), 0), call(A(2, 3), -1), call(A(2, 3, 2), 1), call(Z(3), 0))
 unary(A, one_minus_square, root_above_one)
 sample(turn)(call(A(), A()), call(A(3), A(3)), call(A(2, 3), A(3)), call(A(0), A(0)))
