@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from checkpoint.actions import Advance, Drop, Load, Reverse, Save
 from checkpoint.schedules import Revolve, StoreAll
+from checkpoint.schedules.actions import Advance, Drop, Load, Reverse, Save
 
 __all__ = ["gray_scott_adjoint", "lorenz_adjoint"]
 

@@ -1,11 +1,11 @@
-"""Coefficients of the polynomials in ``dualad/program/kernels.py``: ``python -m benchmarks.coefficients`` prints them with their errors.
+"""Coefficients of the polynomials in ``dualad/codegen/kernels.py``: ``python -m benchmarks.coefficients`` prints them with their errors.
 
 Each is the polynomial of least maximal relative error (Remez exchange in 60 digits) of a function that is smooth at 0, on an interval.
 """
 
 import mpmath as mp
 
-from dualad.program.kernels import MIDDLE
+from dualad.codegen.kernels import MIDDLE
 
 mp.mp.dps = 60
 

@@ -128,8 +128,8 @@ def burgers_jacobian(u, chunk):
 def dualad(quick):
     from checkpoint import grad
     from dualad import gradient, jacobian, jvp
-    from dualad.dual import make_dual
-    from dualad.levels import Level
+    from dualad.core.levels import Level
+    from dualad.forward.dual import make_dual
 
     def push(f, x, tangents):
         with Level(len(tangents)) as level:

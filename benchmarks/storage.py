@@ -19,8 +19,8 @@ import numpy as np
 
 from checkpoint import Disk, Stats, chain, grad, sweep
 from checkpoint import Memory as InMemory
-from checkpoint.actions import Advance, Save
 from checkpoint.schedules import Revolve
+from checkpoint.schedules.actions import Advance, Save
 from checkpoint.schedules.parse import parse
 from checkpoint.storage.files import write_leaves
 

@@ -9,52 +9,52 @@ from typing import TYPE_CHECKING
 
 from dualad import __all__ as _forward
 from dualad import __version__ as __version__
-from dualad.lazy import lazily as _lazily
+from dualad.support.lazy_imports import lazily as _lazily
 
-from . import operators as _operators  # noqa: F401  (compiles the fast paths)
+from .reverse import operators as _operators  # noqa: F401  (compiles the fast paths)
 
 if TYPE_CHECKING:
     from . import sweep
-    from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
-    from .chain import chain
-    from .draw import draw
-    from .ensemble import MemberError, map_gradients
-    from .explain import Explanation, explain
-    from .fit import Fit
-    from .grad import grad, hvp, jacobian, linearize, value_and_grad, vjp
-    from .hessian import hessian
-    from .plan import Plan, plan
-    from .plot import plot_schedule
-    from .profile import profile
-    from .recompute import checkpoint
+    from .durable.fit import Fit
+    from .loops.chain import chain
+    from .loops.recompute import checkpoint
+    from .report.compare import Tradeoff, compare
+    from .report.draw import draw
+    from .report.plot import plot_schedule
+    from .report.profile import profile
+    from .reverse.ensemble import MemberError, map_gradients
+    from .reverse.hessian import hessian
+    from .reverse.streams import jacobian_columns, jacobian_rows
+    from .reverse.trace import Explanation, explain
+    from .reverse.verbs import grad, hvp, jacobian, linearize, value_and_grad, vjp
     from .schedules import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, from_checkpoint_schedules
-    from .stats import Stats
+    from .schedules.actions import Action, Advance, Drop, Load, Record, Reverse, Save
     from .storage import Disk, Memory, Storage, Tiers
-    from .streams import jacobian_columns, jacobian_rows
     from .sweep import Result, Sweep
-    from .tradeoff import Tradeoff, compare
+    from .sweep.plan import Plan, plan
+    from .sweep.stats import Stats
 
 _lazily(
     __name__,
     {
-        "actions": "Action Advance Drop Load Record Reverse Save",
-        "chain": "chain",
-        "draw": "draw",
-        "ensemble": "MemberError map_gradients",
-        "explain": "Explanation explain",
-        "fit": "Fit",
-        "grad": "grad hvp jacobian linearize value_and_grad vjp",
-        "hessian": "hessian",
-        "plan": "Plan plan",
-        "plot": "plot_schedule",
-        "profile": "profile",
-        "recompute": "checkpoint",
+        "schedules.actions": "Action Advance Drop Load Record Reverse Save",
+        "loops.chain": "chain",
+        "report.draw": "draw",
+        "reverse.ensemble": "MemberError map_gradients",
+        "reverse.trace": "Explanation explain",
+        "durable.fit": "Fit",
+        "reverse.verbs": "grad hvp jacobian linearize value_and_grad vjp",
+        "reverse.hessian": "hessian",
+        "sweep.plan": "Plan plan",
+        "report.plot": "plot_schedule",
+        "report.profile": "profile",
+        "loops.recompute": "checkpoint",
         "schedules": "CTZ Mixed Online Periodic Revolve Schedule StoreAll Tiered from_checkpoint_schedules",
-        "stats": "Stats",
+        "sweep.stats": "Stats",
         "storage": "Disk Memory Storage Tiers",
-        "streams": "jacobian_columns jacobian_rows",
+        "reverse.streams": "jacobian_columns jacobian_rows",
         "sweep": "sweep Result Sweep",
-        "tradeoff": "Tradeoff compare",
+        "report.compare": "Tradeoff compare",
     },
     {"dualad": " ".join(_forward), "dualad.testing": "check_derivatives differences"},
 )

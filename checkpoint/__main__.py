@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dualad import __version__
-from dualad.console import written
+from dualad.support.console import written
 
-from .draw import draw
-from .plan import plan
-from .plot import check_picture, plot_schedule
-from .profile import profile
+from .report.compare import compare
+from .report.draw import draw
+from .report.plot import check_picture, plot_schedule
+from .report.profile import profile
 from .schedules import parse
 from .schedules.parse import FORMS
-from .tradeoff import compare
-from .units import parse_bytes, parse_count
+from .support.byte_sizes import parse_bytes, parse_count
+from .sweep.plan import plan
 
 __all__ = ["main"]
 

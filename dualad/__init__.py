@@ -6,41 +6,41 @@ loops live in the sister package `checkpoint`.
 
 from typing import TYPE_CHECKING
 
-from . import operators as _operators  # noqa: F401  (compiles the fast paths)
 from . import rules
-from .derivative import derivative, jvp, value_and_derivative
-from .dispatch import array, primal, stop_gradient
-from .dual import Dual
-from .lazy import lazily as _lazily
+from .core.dispatch import array, primal, stop_gradient
+from .forward import operators as _operators  # noqa: F401  (compiles the fast paths)
+from .forward.dual import Dual
 from .rules.kinds import primitive
+from .support.lazy_imports import lazily as _lazily
+from .verbs.derivative import derivative, jvp, value_and_derivative
 
 if TYPE_CHECKING:
-    from .columns import jacobian_columns
-    from .explain_nan import explain_nan
-    from .gradient import gradient, value_and_gradient
-    from .heap import keep_heap
-    from .hessian import hessian
-    from .implicit import implicit
-    from .jacobian import jacobian, value_and_jacobian
-    from .program.cache import clear_cache
-    from .program.jit import jit
-    from .program.verify import StaleWarning
+    from .codegen.cache import clear_cache
+    from .jit import jit
+    from .jit.verify import StaleWarning
     from .sparse.coloring import coloring
     from .sparse.pattern import sparsity
+    from .support.heap import keep_heap
+    from .verbs.columns import jacobian_columns
+    from .verbs.explain_nan import explain_nan
+    from .verbs.gradient import gradient, value_and_gradient
+    from .verbs.hessian import hessian
+    from .verbs.implicit import implicit
+    from .verbs.jacobian import jacobian, value_and_jacobian
 
 _lazily(
     __name__,
     {
-        "columns": "jacobian_columns",
-        "explain_nan": "explain_nan",
-        "gradient": "gradient value_and_gradient",
-        "heap": "keep_heap",
-        "hessian": "hessian",
-        "implicit": "implicit",
-        "jacobian": "jacobian value_and_jacobian",
-        "program.cache": "clear_cache",
-        "program.jit": "jit",
-        "program.verify": "StaleWarning",
+        "verbs.columns": "jacobian_columns",
+        "verbs.explain_nan": "explain_nan",
+        "verbs.gradient": "gradient value_and_gradient",
+        "support.heap": "keep_heap",
+        "verbs.hessian": "hessian",
+        "verbs.implicit": "implicit",
+        "verbs.jacobian": "jacobian value_and_jacobian",
+        "codegen.cache": "clear_cache",
+        "jit": "jit",
+        "jit.verify": "StaleWarning",
         "sparse.coloring": "coloring",
         "sparse.pattern": "sparsity",
     },

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from . import __version__
-from .console import written
+from .support.console import written
 
 
 def main(arguments=None) -> int:
@@ -39,15 +39,15 @@ def main(arguments=None) -> int:
     given = parser.parse_args(arguments)
     if given.command == "cache":
         return cache(given.action)
-    from .coverage import table
+    from .verbs.coverage import table
 
     return written(table())
 
 
 def cache(action) -> int:
     """Print what the cache holds, or how much was removed."""
-    from .program.cache import clear_cache, described, said
-    from .units import format_bytes
+    from .codegen.cache import clear_cache, described, said
+    from .support.byte_sizes import format_bytes
 
     try:
         text = described() if action == "show" else f"{format_bytes(clear_cache())} freed"

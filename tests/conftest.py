@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from checkpoint.tape import Tape
-from dualad import progress
+from checkpoint.reverse.tape import Tape
+from dualad.support import progress
 
 os.environ.setdefault("DUALAD_FULL_TRACEBACK", "1")  # what users see has tests of its own
 

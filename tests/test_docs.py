@@ -12,7 +12,7 @@ import pytest
 
 import checkpoint
 import dualad
-import dualad.testing
+import dualad.testing.derivatives
 from checkpoint import draw
 
 DOCS = Path(__file__).parents[1] / "docs"

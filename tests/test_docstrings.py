@@ -14,7 +14,7 @@ import pytest
 
 import checkpoint
 import dualad
-import dualad.testing
+import dualad.testing.derivatives
 
 MODULES = [
     info.name

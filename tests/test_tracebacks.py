@@ -10,8 +10,8 @@ import pytest
 
 import checkpoint
 import dualad
-import dualad.testing
-from dualad.callers import owner, trim
+import dualad.testing.derivatives
+from dualad.support.callers import owner, trim
 
 X = np.ones(3)
 
@@ -139,7 +139,7 @@ def test_all_frames_are_shown_where_they_are_asked_for(monkeypatch):
 
 
 def test_a_mistake_of_ours_is_shown_whole(monkeypatch, trimmed):
-    monkeypatch.delattr("checkpoint.recording.take_aux")
+    monkeypatch.delattr("checkpoint.reverse.recording.take_aux")
     with pytest.raises(NameError) as caught:
         checkpoint.grad(np.sum)(X)
     assert len(ours(caught.value)) > 2

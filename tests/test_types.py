@@ -17,8 +17,8 @@ import typed_program
 
 import checkpoint
 import dualad
-import dualad.testing
-from checkpoint.chain import Options
+import dualad.testing.derivatives
+from checkpoint.loops.chain import Options
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tests" / "typed_program.py"

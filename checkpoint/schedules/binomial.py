@@ -8,7 +8,7 @@ from bisect import bisect_left
 from functools import lru_cache
 from math import comb
 
-from ..checks import whole_number
+from ..support.checks import whole_number
 
 __all__ = ["advances", "beta", "repetitions", "split"]
 

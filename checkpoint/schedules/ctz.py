@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 
-from ..actions import Action, Advance, Drop, Save
 from . import binomial, refill
+from .actions import Action, Advance, Drop, Save
 from .schedule import Schedule
 
 __all__ = ["CTZ", "advances"]
@@ -40,7 +40,7 @@ class CTZ(Schedule):
 
     Examples
     --------
-    >>> from checkpoint.actions import Save
+    >>> from checkpoint.schedules.actions import Save
     >>> [action.index for action in CTZ().forward(16) if type(action) is Save]
     [0, 8, 12, 14, 15]
     """

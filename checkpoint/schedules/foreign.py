@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..actions import Action, Advance, Drop, Load, Reverse, Save
+from .actions import Action, Advance, Drop, Load, Reverse, Save
 from .schedule import Schedule
 
 __all__ = ["from_checkpoint_schedules"]
@@ -51,7 +51,7 @@ def from_checkpoint_schedules(schedule: Any) -> Schedule:
     ... except ImportError:
     ...     advances = 15
     ... else:
-    ...     from checkpoint.machine import simulate
+    ...     from checkpoint.schedules.machine import simulate
     ...     advances = simulate(from_checkpoint_schedules(Revolve(10, 3)), 10).advances
     >>> advances
     15

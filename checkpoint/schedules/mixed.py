@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..actions import Action, Advance, Drop, Load, Record, Reverse, Save
-from ..checks import whole_number
+from ..support.checks import whole_number
+from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .schedule import Schedule
 
 __all__ = ["Mixed"]
@@ -47,7 +47,7 @@ class Mixed(Schedule):
     Save(index=0)
     Advance(start=0, stop=3)
     Record(index=3)
-    >>> from checkpoint.machine import simulate
+    >>> from checkpoint.schedules.machine import simulate
     >>> simulate(Mixed(2), 10).advances + 10, simulate(Mixed(3), 10).advances + 10
     (26, 19)
     """

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from ..actions import Action, Advance, Drop, Save
-from ..checks import whole_number
+from ..support.checks import whole_number
 from . import refill
+from .actions import Action, Advance, Drop, Save
 from .binomial import SLOTS_HINT, beta
 from .slotted import Slotted
 
@@ -45,7 +45,7 @@ class Online(Slotted):
 
     Examples
     --------
-    >>> from checkpoint.actions import Save
+    >>> from checkpoint.schedules.actions import Save
     >>> [action.index for action in Online(4).forward(15) if type(action) is Save]
     [0, 5, 9, 12]
     """

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import count
 from math import isqrt
 
-from ..actions import Action, Advance, Drop, Save
-from ..checks import whole_number
+from ..support.checks import whole_number
 from . import refill
+from .actions import Action, Advance, Drop, Save
 from .schedule import Schedule
 
 __all__ = ["Periodic"]
@@ -37,7 +37,7 @@ class Periodic(Schedule):
 
     Examples
     --------
-    >>> from checkpoint.actions import Save
+    >>> from checkpoint.schedules.actions import Save
     >>> [action.index for action in Periodic().forward(10) if type(action) is Save]
     [0, 4, 8, 9]
     """

@@ -8,7 +8,7 @@ action of a chain of 10^9 steps comes at once.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from ..actions import Action, Advance, Drop, Load, Reverse, Save
+from .actions import Action, Advance, Drop, Load, Reverse, Save
 
 __all__ = ["Split", "along", "forward", "reverse"]
 

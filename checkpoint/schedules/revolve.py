@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..checks import whole_number
+from ..support.checks import whole_number
 from . import binomial, refill
 from .costs import as_costs, cheapest_split
 from .slotted import Slotted

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import ClassVar
 
-from ..actions import Action
-from ..checks import whole_number
+from ..support.checks import whole_number
+from .actions import Action
 
 __all__ = ["Schedule", "check_schedule"]
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from ..actions import Action
 from . import binomial, refill
+from .actions import Action
 from .schedule import Schedule
 
 __all__ = ["Slotted"]

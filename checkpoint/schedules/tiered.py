@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..checks import whole_number
+from ..support.checks import whole_number
 from .binomial import split
 from .slotted import Slotted
 

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..units import format_bytes
+from ..support.byte_sizes import format_bytes
 from .files import NAMESPACE, check_leaves, read_leaves, write_leaves
 from .lock import Lock
-from .pool import NUMBER, Pattern, Pool
+from .pool import NUMBER, PackedStates, Pattern
 from .states import copy_state, nbytes
 from .storage import Session
 from .worker import Job, Worker
@@ -61,7 +61,7 @@ class DiskSession(Session):
     def __init__(self, path: Path | None, queue: int) -> None:
         self._path, self._queue = path, queue
         self._files: dict[int, File] = {}  # of large states
-        self._pool = Pool(SMALL)  # the small ones that are in main memory
+        self._pool = PackedStates(SMALL)  # the small ones that are in main memory
         self._batches: dict[int, Batch] = {}  # in which a small state was written
         self._evicted: set[int] = set()  # those of them that are not in main memory
         self._bytes = self._made = 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from ..checks import flag, folder_path, whole_number
+from ..support.checks import flag, folder_path, whole_number
 from .background import QUEUE, DiskSession
 from .storage import Storage
 
@@ -107,7 +107,7 @@ class Disk(Storage):
         """
         path = None if self.path is None else Path(self.path)
         if self.resume and path is not None:
-            from ..resume import DurableSession
+            from ..durable.journal import DurableSession
 
             return DurableSession(path, self.queue, self.shared, self.every)
         return DiskSession(path, self.queue or QUEUE)

@@ -18,7 +18,7 @@ from zlib import crc32
 
 import numpy as np
 
-from ..units import format_bytes
+from ..support.byte_sizes import format_bytes
 from .opening import created, opened
 from .states import raw
 from .storage import DamagedState

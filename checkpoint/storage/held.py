@@ -5,16 +5,16 @@ from typing import Any
 
 from .memory import Memory, MemorySession
 
-__all__ = ["Held", "HeldSession"]
+__all__ = ["ByReference", "HeldSession"]
 
 
 @dataclass(frozen=True, repr=False)
-class Held(Memory):
+class ByReference(Memory):
     """Keep states themselves, which have so many `size` bytes each.
 
     Examples
     --------
-    >>> session, state = Held(size=24).open(), [1.0, 2.0, 3.0]
+    >>> session, state = ByReference(size=24).open(), [1.0, 2.0, 3.0]
     >>> session.save(0, state)
     >>> session.load(0) is state, session.nbytes()
     (True, 24)

@@ -14,7 +14,7 @@ except ImportError:  # not POSIX
 
     fcntl = None  # type: ignore[assignment]
 
-from dualad.forks import held_across_forks, in_child
+from dualad.support.forks import held_across_forks, in_child
 
 from .opening import appended, is_at, opened
 

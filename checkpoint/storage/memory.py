@@ -6,9 +6,9 @@ from typing import Any
 
 import optree
 
-from ..checks import whole_number
+from ..support.checks import whole_number
 from .compress import PACKERS
-from .pool import NUMBER, Pool
+from .pool import NUMBER, PackedStates
 from .states import copy_state, nbytes
 from .storage import Session, Storage
 
@@ -109,7 +109,7 @@ class MemorySession(Session):
         self._copy, self._pack, self._unpack = copy, pack, unpack
         self._slots = slots
         self._states: dict[int, tuple[Any, int]] = {}  # index: (state, bytes), of what is not packed
-        self._pool = Pool()
+        self._pool = PackedStates()
         self._bytes = 0
 
     def copy(self, state: Any) -> Any:

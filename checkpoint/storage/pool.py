@@ -16,7 +16,7 @@ import optree
 
 from .states import nbytes
 
-__all__ = ["LARGEST", "LEAF", "NUMBER", "OBJECT", "PLACE", "Pattern", "Pool", "key_of", "slot_bytes"]
+__all__ = ["LARGEST", "LEAF", "NUMBER", "OBJECT", "PLACE", "PackedStates", "Pattern", "key_of", "slot_bytes"]
 
 LARGEST = 4096  # bytes of a row, where there is no reason for longer ones
 BLOCK = 1 << 14  # bytes of a block, if rows are smaller
@@ -212,7 +212,7 @@ class _Rows:
         return memoryview(self.blocks[slot // self.each])[at : at + self.pattern.size]
 
 
-class Pool:
+class PackedStates:
     """Packed states by their index.
 
     Parameters
@@ -227,7 +227,7 @@ class Pool:
 
     Examples
     --------
-    >>> pool = Pool()
+    >>> pool = PackedStates()
     >>> leaves, structure = optree.tree_flatten((1.0, 2.0))
     >>> pool.add(7, structure, leaves), 7 in pool, pool.nbytes
     (16, True, 16)

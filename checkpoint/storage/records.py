@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dualad.forks import lock_of
+from dualad.support.forks import lock_of
 
 from .files import encode_leaves, next_leaves, record_header
 from .opening import appended, opened

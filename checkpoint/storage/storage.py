@@ -35,7 +35,7 @@ class Session(ABC):
     due : float
         When the next durable point is to be made, on the clock of `time.monotonic`; never, of what does not outlive the process.
     journal : callable or None
-        Of states that outlive the process: what makes the sweep's `checkpoint.journal.Journal`, with the same arguments.
+        Of states that outlive the process: what makes the sweep's `checkpoint.sweep.journal.Journal`, with the same arguments.
     """
 
     saves: int = 0

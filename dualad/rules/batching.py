@@ -18,7 +18,7 @@ from .reductions import along, difference, put_back, scattered_difference
 from .shapes import blank, select, surround
 from .sparse import times_sparse
 
-__all__ = ["FORMS", "aligned", "elementwise_form", "last_kept"]
+__all__ = ["BATCHING", "aligned", "elementwise_form", "last_kept"]
 
 BLAS = 50_000  # products from which an einsum of two arrays is quicker where NumPy looks for a product of matrices in it
 
@@ -272,7 +272,7 @@ def times_sparse_form(fn, args, kwargs, batched):
 
 reduce_form, scan_form = over_axes("axis"), over_axes("axis", flatten=True)
 
-FORMS = {
+BATCHING = {
     strong_multiply: elementwise_form,
     select: elementwise_form,
     blank: natural,

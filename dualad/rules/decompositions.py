@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 
-from .batching import FORMS, natural
+from .batching import BATCHING, natural
 from .constants import evaluate
 from .indexing import cast
 from .kinds import composite, constant, explicit, primitive, strong_multiply
@@ -444,19 +444,19 @@ explicit(singular_values, singular_values_jvp, singular_values_vjp)
 explicit(qr_factors,      qr_jvp, qr_vjp)
 explicit(pseudo_inverse,  pinv_jvp, pinv_vjp)
 explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp)
-composite(np.linalg.cholesky, cholesky, restated=True)
-composite(np.linalg.eigh,     lambda a, UPLO="L": eigh_factors(triangle(a, UPLO.upper() == "U"), UPLO), restated=True)
-composite(np.linalg.eigvalsh, lambda a, UPLO="L": eigenvalues(triangle(a, UPLO.upper() == "U"), UPLO), restated=True)
-composite(np.linalg.eig,      eig, restated=True)
-composite(np.linalg.eigvals,  lambda a: general_eigenvalues(a), restated=True)
-composite(np.linalg.svd,      svd, restated=True)
-composite(np.linalg.qr,       qr, restated=True)
-composite(np.linalg.pinv,     pinv, restated=True)
-composite(np.linalg.lstsq,    lstsq, value_dependent=lambda a, *rest, **options: (a,), restated=True)
+composite(np.linalg.cholesky, cholesky, with_numpy_value=True)
+composite(np.linalg.eigh,     lambda a, UPLO="L": eigh_factors(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
+composite(np.linalg.eigvalsh, lambda a, UPLO="L": eigenvalues(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
+composite(np.linalg.eig,      eig, with_numpy_value=True)
+composite(np.linalg.eigvals,  lambda a: general_eigenvalues(a), with_numpy_value=True)
+composite(np.linalg.svd,      svd, with_numpy_value=True)
+composite(np.linalg.qr,       qr, with_numpy_value=True)
+composite(np.linalg.pinv,     pinv, with_numpy_value=True)
+composite(np.linalg.lstsq,    lstsq, value_dependent=lambda a, *rest, **options: (a,), with_numpy_value=True)
 # fmt: on
 if hasattr(np.linalg, "svdvals"):
-    composite(np.linalg.svdvals, lambda x: singular_values(x), restated=True)
-FORMS.update(
+    composite(np.linalg.svdvals, lambda x: singular_values(x), with_numpy_value=True)
+BATCHING.update(
     dict.fromkeys(
         (
             cholesky_factor,

@@ -7,7 +7,7 @@ of a spectrum, of which all but the elements of frequency 0 and n/2 stand for tw
 
 from __future__ import annotations
 
-from .batching import FORMS, over_axes
+from .batching import BATCHING, over_axes
 from .kinds import composite, linear
 from .names import np
 
@@ -120,17 +120,17 @@ linear(np.fft.fft,   own_transpose(np.fft.fft))
 linear(np.fft.ifft,  own_transpose(np.fft.ifft))
 linear(np.fft.rfft,  rfft_transpose)
 linear(np.fft.irfft, irfft_transpose)
-composite(np.fft.hfft,      hfft, restated=True)
-composite(np.fft.ihfft,     ihfft, restated=True)
-composite(np.fft.fftn,      several(np.fft.fft), restated=True)
-composite(np.fft.ifftn,     several(np.fft.ifft), restated=True)
-composite(np.fft.rfftn,     rfftn, restated=True)
-composite(np.fft.irfftn,    irfftn, restated=True)
-composite(np.fft.fft2,      in_plane(np.fft.fftn), restated=True)
-composite(np.fft.ifft2,     in_plane(np.fft.ifftn), restated=True)
-composite(np.fft.rfft2,     in_plane(np.fft.rfftn), restated=True)
-composite(np.fft.irfft2,    in_plane(np.fft.irfftn), restated=True)
+composite(np.fft.hfft,      hfft, with_numpy_value=True)
+composite(np.fft.ihfft,     ihfft, with_numpy_value=True)
+composite(np.fft.fftn,      several(np.fft.fft), with_numpy_value=True)
+composite(np.fft.ifftn,     several(np.fft.ifft), with_numpy_value=True)
+composite(np.fft.rfftn,     rfftn, with_numpy_value=True)
+composite(np.fft.irfftn,    irfftn, with_numpy_value=True)
+composite(np.fft.fft2,      in_plane(np.fft.fftn), with_numpy_value=True)
+composite(np.fft.ifft2,     in_plane(np.fft.ifftn), with_numpy_value=True)
+composite(np.fft.rfft2,     in_plane(np.fft.rfftn), with_numpy_value=True)
+composite(np.fft.irfft2,    in_plane(np.fft.irfftn), with_numpy_value=True)
 composite(np.fft.fftshift,  shifted(1))
 composite(np.fft.ifftshift, shifted(-1))
 # fmt: on
-FORMS.update(dict.fromkeys((np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft), over_axes("axis")))
+BATCHING.update(dict.fromkeys((np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft), over_axes("axis")))

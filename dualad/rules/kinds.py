@@ -132,7 +132,7 @@ def linear(fn: Callable[..., Any], transpose: Rule, *, affine: tuple[str, ...] =
 
     row = Differentiable(fn, (jvp,), (vjp,), (argnum,), kind="linear", shape_only=True, uses_ans=False, transposes=(transpose,), **options)
     row.alone = argnum == 0
-    row.alone_and_fresh = row.alone and row.view is None
+    row.unary_linear_no_view = row.alone and row.view is None
     return register(row)
 
 
@@ -166,7 +166,7 @@ def real_linear(fn: Callable[..., Any], transpose: Rule, **options: Any) -> Diff
     (np.complex128(1-2j), np.complex128(-1j))
     """
     row = linear(fn, transpose, **options)
-    row.kind, row.alone, row.alone_and_fresh = "real_linear", False, False
+    row.kind, row.alone, row.unary_linear_no_view = "real_linear", False, False
     return row
 
 

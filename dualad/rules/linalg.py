@@ -395,14 +395,14 @@ bilinear(np.matmul,      matmul_first, matmul_second)
 bilinear(np.dot,         dot_first, dot_second)
 bilinear(np.outer,       outer_first, outer_second)
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="alone", viewed=einsum_view)
-composite(np.inner,      inner, restated=beyond_matrices)
-composite(np.tensordot,  tensordot, restated=lambda a, b, axes=2: is_complex(a) or is_complex(b))
+composite(np.inner,      inner, with_numpy_value=beyond_matrices)
+composite(np.tensordot,  tensordot, with_numpy_value=lambda a, b, axes=2: is_complex(a) or is_complex(b))
 composite(np.kron,       kron)
-composite(np.vdot,       lambda a, b: np.dot(np.conjugate(np.ravel(a)), np.ravel(b)), restated=beyond_matrices)
+composite(np.vdot,       lambda a, b: np.dot(np.conjugate(np.ravel(a)), np.ravel(b)), with_numpy_value=beyond_matrices)
 explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp))
 explicit(np.linalg.inv,   inv_jvp, inv_vjp)
 explicit(np.linalg.det,   det_jvp, det_vjp)
 explicit(cofactor_matrix, cofactor_matrix_jvp, cofactor_matrix_vjp)
 explicit(euclidean,       euclidean_jvp, euclidean_vjp)  # norm'(0) = 0
-composite(np.linalg.norm, norm, restated=lambda x, *how, **named: bool(how or named))  # norm(x) is one call
+composite(np.linalg.norm, norm, with_numpy_value=lambda x, *how, **named: bool(how or named))  # norm(x) is one call
 # fmt: on

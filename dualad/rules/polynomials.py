@@ -209,15 +209,15 @@ def horner(c, x):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-composite(np.poly,    poly, value_dependent=True, restated=True)
-composite(np.polyval, polyval, restated=True)
-composite(np.polyadd, polyadd, restated=True)
-composite(np.polysub, polysub, restated=True)
-composite(np.polymul, lambda a1, a2: convolve_full(trimmed(a1), trimmed(a2)), value_dependent=True, restated=True)
-composite(np.polyder, polyder, restated=True)
-composite(np.polyint, polyint, restated=True)
-composite(np.polydiv, polydiv, value_dependent=True, restated=True)
-composite(np.polyfit, polyfit, value_dependent=fit_by, restated=True)
-composite(np.roots,   roots, value_dependent=True, restated=True)
-composite(np.vander,  vander, restated=True)
+composite(np.poly,    poly, value_dependent=True, with_numpy_value=True)
+composite(np.polyval, polyval, with_numpy_value=True)
+composite(np.polyadd, polyadd, with_numpy_value=True)
+composite(np.polysub, polysub, with_numpy_value=True)
+composite(np.polymul, lambda a1, a2: convolve_full(trimmed(a1), trimmed(a2)), value_dependent=True, with_numpy_value=True)
+composite(np.polyder, polyder, with_numpy_value=True)
+composite(np.polyint, polyint, with_numpy_value=True)
+composite(np.polydiv, polydiv, value_dependent=True, with_numpy_value=True)
+composite(np.polyfit, polyfit, value_dependent=fit_by, with_numpy_value=True)
+composite(np.roots,   roots, value_dependent=True, with_numpy_value=True)
+composite(np.vander,  vander, with_numpy_value=True)
 # fmt: on

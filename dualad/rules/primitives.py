@@ -7,7 +7,7 @@ from functools import wraps
 
 import numpy as np
 
-from ..hints import Rest, Result
+from ..support.hints import Rest, Result
 
 __all__ = ["all_finite", "primitive", "ratio", "strong_multiply", "zero_wins"]
 

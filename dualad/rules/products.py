@@ -128,28 +128,28 @@ def all_axes(x, axis):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-composite(np.cross,               cross, restated=True)
-composite(np.linalg.cross,        linalg_cross, restated=True)
-composite(np.linalg.outer,        linalg_outer, restated=True)
+composite(np.cross,               cross, with_numpy_value=True)
+composite(np.linalg.cross,        linalg_cross, with_numpy_value=True)
+composite(np.linalg.outer,        linalg_outer, with_numpy_value=True)
 composite(np.linalg.matmul,       lambda x1, x2, /: np.matmul(x1, x2))
 composite(np.linalg.tensordot,    lambda x1, x2, /, *, axes=2: np.tensordot(x1, x2, axes))
-composite(np.linalg.vecdot,       vecdot, restated=True)
+composite(np.linalg.vecdot,       vecdot, with_numpy_value=True)
 composite(np.linalg.diagonal,     lambda x, /, *, offset=0: np.diagonal(x, offset, -2, -1))
 composite(np.linalg.trace,        lambda x, /, *, offset=0, dtype=None: np.trace(x, offset, -2, -1, dtype))
-composite(np.linalg.matrix_power, matrix_power, restated=True)
-composite(np.linalg.multi_dot,    multi_dot, restated=True)
-composite(np.linalg.tensorinv,    tensorinv, restated=True)
-composite(np.linalg.tensorsolve,  tensorsolve, restated=True)
-composite(np.linalg.cond,         cond, restated=True)
-composite(np.linalg.matrix_norm,  lambda x, /, *, keepdims=False, ord="fro": norm(x, ord, (-2, -1), keepdims), restated=True)
+composite(np.linalg.matrix_power, matrix_power, with_numpy_value=True)
+composite(np.linalg.multi_dot,    multi_dot, with_numpy_value=True)
+composite(np.linalg.tensorinv,    tensorinv, with_numpy_value=True)
+composite(np.linalg.tensorsolve,  tensorsolve, with_numpy_value=True)
+composite(np.linalg.cond,         cond, with_numpy_value=True)
+composite(np.linalg.matrix_norm,  lambda x, /, *, keepdims=False, ord="fro": norm(x, ord, (-2, -1), keepdims), with_numpy_value=True)
 composite(np.linalg.vector_norm,  lambda x, /, *, axis=None, keepdims=False, ord=2:
-                                  vector_norm(x, ord, all_axes(x, axis), keepdims), restated=True)
+                                  vector_norm(x, ord, all_axes(x, axis), keepdims), with_numpy_value=True)
 # fmt: on
 for fn in {np.matrix_transpose, np.linalg.matrix_transpose}:
     composite(fn, lambda x, /: mT(x))
 for fn in named(np, "vecdot"):
-    composite(fn, vecdot, restated=True)
+    composite(fn, vecdot, with_numpy_value=True)
 for fn in named(np, "matvec"):
-    composite(fn, lambda a, x: np.matmul(a, x[..., None])[..., 0], restated=True)
+    composite(fn, lambda a, x: np.matmul(a, x[..., None])[..., 0], with_numpy_value=True)
 for fn in named(np, "vecmat"):
-    composite(fn, lambda x, a: np.matmul(conj(x)[..., None, :], a)[..., 0, :], restated=True)
+    composite(fn, lambda x, a: np.matmul(conj(x)[..., None, :], a)[..., 0, :], with_numpy_value=True)

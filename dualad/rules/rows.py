@@ -22,7 +22,7 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from ..forks import cached_property
+from ..support.forks import cached_property
 from .calling import dtype_position, missing_rule, out_position, positional_count, public_name, required_count
 from .cotangents import FLOAT, Abstract, is_number, like_primal, unbroadcast
 from .names import ABSENT, Absent
@@ -64,10 +64,10 @@ class Row:
     short: bool = False
     #: a body that follows NumPy only up to rounding, or in what it takes: the value is computed by the function itself
     #: (a predicate of the arguments: for some calls)
-    restated: bool | Callable = False
+    with_numpy_value: bool | Callable = False
     #: linear in its first argument, the only one with a derivative; and if its result is never a view
     alone: bool = False
-    alone_and_fresh: bool = False
+    unary_linear_no_view: bool = False
 
     def __init__(self, fn: Callable, **options):
         self.fn = self.call = self.viewed = fn
@@ -137,7 +137,7 @@ class Composite(Row):
 
     def restates(self, args, kwargs):
         """Return whether the value of a call is computed by the function itself."""
-        return self.restated if type(self.restated) is bool else self.restated(*args, **kwargs)
+        return self.with_numpy_value if type(self.with_numpy_value) is bool else self.with_numpy_value(*args, **kwargs)
 
 
 class Differentiable(Row):

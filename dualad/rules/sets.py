@@ -48,10 +48,10 @@ def unique_parts(ar, axis, options):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-composite(np.unique, unique, value_dependent=True, restated=True)
+composite(np.unique, unique, value_dependent=True, with_numpy_value=True)
 for fn in named(np, "unique_all unique_counts unique_inverse unique_values"):
-    composite(fn, chosen(fn, 1), value_dependent=True, restated=True)
+    composite(fn, chosen(fn, 1), value_dependent=True, with_numpy_value=True)
 for fn in named(np, "union1d intersect1d setxor1d"):
-    composite(fn, chosen(fn, 2), value_dependent=True, restated=True)
-composite(np.setdiff1d, chosen(np.setdiff1d, 1), value_dependent=True, restated=True)
+    composite(fn, chosen(fn, 2), value_dependent=True, with_numpy_value=True)
+composite(np.setdiff1d, chosen(np.setdiff1d, 1), value_dependent=True, with_numpy_value=True)
 # fmt: on

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..levels import locate
-from ..program.program import Value, map_values, updated
+from ..core.levels import locate
+from ..graph.program import Value, map_values, updated
 from ..rules import decompositions, names
 from ..rules.calculus import convolve_full
 from ..rules.indexing import cast, getitem, restate

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..callers import trim
-from ..forks import cached_property
+from ..support.callers import trim
+from ..support.forks import cached_property
 from .greedy import ORDERS, columns_colored, star_colored
 from .sets import scipy_sparse
 

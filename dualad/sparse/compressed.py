@@ -9,13 +9,10 @@ from functools import wraps
 import numpy as np
 import optree
 
-from ..dispatch import dtype_of
-from ..dual import make_dual
-from ..executors import Crew
-from ..levels import Level
-from ..program.jit import Jit
-from ..program.watch import Watch
-from ..seeding import (
+from ..core.dispatch import dtype_of
+from ..core.levels import Level
+from ..forward.dual import make_dual
+from ..forward.seeding import (
     CACHE,
     FEWEST,
     check_holomorphic,
@@ -30,7 +27,10 @@ from ..seeding import (
     take_aux,
     with_arguments,
 )
-from ..streaming import Unchanged, spans
+from ..forward.streaming import Unchanged, spans
+from ..jit.jit import Jit
+from ..jit.watch import Watch
+from ..support.executors import Crew
 from .coloring import Coloring, as_pattern, coloring
 from .pattern import Arguments, found
 from .reads import by_reads

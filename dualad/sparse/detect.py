@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..program.forms import Along, Buffer, Call, Computed, Fill, Index, Made, Map, Pieces, Reduce, Scan, Scatter
-from ..program.lower import lower
-from ..program.maps import MAPS
-from ..program.program import Program, Value
-from ..program.repeat import unrolled
+from ..graph.program import Program, Value
+from ..graph.scan import unrolled
+from ..loops.forms import AffineIndex, Buffer, Call, Cumulative, Fill, GatherIndex, Index, Made, Map, Piecewise, Reduce, Scatter
+from ..loops.lower import lower
+from ..loops.maps import MAPS
 from ..rules.kinds import ROWS, Constant, strong_multiply
 from ..rules.shapes import select
 from .calls import called
@@ -156,7 +156,7 @@ class Reader:
         if not source.parts:
             return Sets(node.shape)
         for axis, m in enumerate(maps):
-            if type(m) is Computed and self.known(m.array) is None:  # any position
+            if type(m) is GatherIndex and self.known(m.array) is None:  # any position
                 source = source.reduced((axis,))
                 source = source.map(lambda rows: np.expand_dims(rows, axis), (*source.shape[:axis], 1, *source.shape[axis:]))
                 maps[axis] = 0
@@ -193,7 +193,7 @@ class Reader:
 
     def scatter(self, node, form):
         base, source = self.sets(form.base), self.sets(form.source)
-        axes = [axis for axis, m in enumerate(form.maps) if type(m) is Computed and self.known(m.array) is None]
+        axes = [axis for axis, m in enumerate(form.maps) if type(m) is GatherIndex and self.known(m.array) is None]
         if axes:  # anywhere
             return union(node.shape, [base, source.total()])
         shape = form.source.shape
@@ -222,7 +222,8 @@ class Reader:
         return union(node.shape, result)
 
     READ: ClassVar = {
-        Fill: none, Buffer: buffer, Map: map, Index: index, Pieces: pieces, Reduce: reduce, Scan: scan, Scatter: scatter, Call: none,
+        Fill: none, Buffer: buffer, Map: map, Index: index, Piecewise: pieces, Reduce: reduce, Cumulative: scan, Scatter: scatter,
+        Call: none,
     }  # fmt: skip
 
     # --- positions ------------------------------------------------------------------------------------------------------------
@@ -240,7 +241,7 @@ class Reader:
                 found = None if found is None else np.reshape(found, node.shape)
             elif type(form) is Map and id(form.scalar) in SAME:
                 found = self.known(form.operands[0])
-            elif type(form) is Index and all(type(m) is not Computed or self.known(m.array) is not None for m in form.maps):
+            elif type(form) is Index and all(type(m) is not GatherIndex or self.known(m.array) is not None for m in form.maps):
                 found = self.known(form.source)
                 found = None if found is None else self.located(found, form.maps, node.shape)
             self.constants[node] = found
@@ -248,10 +249,10 @@ class Reader:
 
     def positions(self, m, shape):
         """Return the positions that the map of one axis says, as an array that broadcasts to a shape."""
-        if type(m) is Along:
+        if type(m) is AffineIndex:
             places = positions_of(m, shape[m.axis])
             return places.reshape([-1 if axis == m.axis else 1 for axis in range(len(shape))])
-        if type(m) is Computed:
+        if type(m) is GatherIndex:
             places = self.located(self.known(m.array), m.at, shape)
             return places % m.length if m.length else places
         return np.asarray(m)
@@ -259,12 +260,12 @@ class Reader:
     def located(self, array, maps, shape, box=None):
         """Return an array at mapped positions, in a shape (or a box of it): a view where that can be."""
         box = tuple((0, n) for n in shape) if box is None else box
-        axes = [m.axis for m in maps if type(m) is Along]
-        if any(type(m) is Computed for m in maps) or len(set(axes)) < len(axes):
+        axes = [m.axis for m in maps if type(m) is AffineIndex]
+        if any(type(m) is GatherIndex for m in maps) or len(set(axes)) < len(axes):
             index = np.broadcast_arrays(*(self.positions(m, shape) for m in maps)) if maps else ()
             return np.broadcast_to(array[tuple(index)], shape)[tuple(slice(low, high) for low, high in box)]
-        array = array[tuple(basic(m, *box[m.axis]) if type(m) is Along else m for m in maps)]
-        for k, m in enumerate(m for m in maps if type(m) is Along):
+        array = array[tuple(basic(m, *box[m.axis]) if type(m) is AffineIndex else m for m in maps)]
+        for k, m in enumerate(m for m in maps if type(m) is AffineIndex):
             if basic(m, 0, 1) == slice(None):
                 array = np.take(array, positions_of(m, shape[m.axis])[slice(*box[m.axis])], k)
         array = np.transpose(array, np.argsort(axes)) if array.ndim > 1 else array

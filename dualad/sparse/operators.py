@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dispatch import dtype_of
-from ..seeding import flatten_output
+from ..core.dispatch import dtype_of
+from ..forward.seeding import flatten_output
 from .transposed import Transposed
 from .vectors import Flattened, flat, sizes
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..callers import trim
-from ..dispatch import array, holds_traced
-from ..hints import Argnums
-from ..levels import Handle
-from ..program.differentiate import pullback
-from ..program.jit import compare, traced
-from ..program.passes import optimised
-from ..program.program import Program, Value, key_of
-from ..program.symbol import TraceError
-from ..seeding import check_function, chosen, flatten_input, flatten_output, shape_of
+from ..core.dispatch import array, holds_traced
+from ..core.levels import Handle
+from ..forward.seeding import check_function, chosen, flatten_input, flatten_output, shape_of
+from ..graph.differentiate import pullback
+from ..graph.passes import optimised
+from ..graph.program import Program, Value, key_of
+from ..graph.symbol import TraceError
+from ..jit.jit import compare, traced
+from ..support.callers import trim
+from ..support.hints import Argnums
 from .sets import scipy_sparse
 from .values import Recorder, Tracked
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 import numpy as np
 import optree
 
-from ..dual import make_dual
-from ..levels import Level
-from ..program.passes import optimised
-from ..program.program import Program, Value, map_values, values_in
-from ..program.repeat import Loop
-from ..program.symbol import Symbol, Trace
+from ..core.levels import Level
+from ..core.traced import example_of
+from ..forward.dual import make_dual
+from ..forward.seeding import flatten_input, flatten_output, split_value
+from ..graph.passes import optimised
+from ..graph.program import Program, Value, map_values, values_in
+from ..graph.scan import Scan
+from ..graph.symbol import Symbol, Trace
 from ..rules import names
 from ..rules.indexing import getitem
 from ..rules.shapes import surround
-from ..seeding import flatten_input, flatten_output, split_value
-from ..traced import example_of
 from .sets import scipy_sparse
 
 __all__ = ["by_reads"]
@@ -49,7 +49,7 @@ def by_reads(f, args, kwargs, positions, colors, where, nan_safe):
     program, structure, given = program_of(f, args, kwargs, where)
     active = [value for value, leaf in given.items() if any(leaf is x for x in leaves)]
     outs = program.outputs
-    if len(active) < len(leaves) or any(type(operation.fn) is Loop for operation in program.operations):
+    if len(active) < len(leaves) or any(type(operation.fn) is Scan for operation in program.operations):
         return None
     if not all(type(out) is Value and out.dtype == leaves[0].dtype for out in outs):
         return None

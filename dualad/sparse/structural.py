@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import optree
 
-from ..program.symbol import Symbol
-from ..seeding import chosen, flatten_input, shape_of, with_arguments, without_aux
-from ..traced import example_of
+from ..core.traced import example_of
+from ..forward.seeding import chosen, flatten_input, shape_of, with_arguments, without_aux
+from ..graph.symbol import Symbol
 from .coloring import coloring
 from .compressed import Products
 from .pattern import found

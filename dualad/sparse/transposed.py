@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import optree
 
-from ..dispatch import dtype_of
-from ..program.compiled import inexact
-from ..program.jit import Call, Jit, jit
-from ..program.program import Value
-from ..program.symbol import TraceError
-from ..seeding import chosen, flatten_input, shape_of, take_aux
-from ..traced import example_of
+from ..core.dispatch import dtype_of
+from ..core.traced import example_of
+from ..forward.seeding import chosen, flatten_input, shape_of, take_aux
+from ..graph.program import Value
+from ..graph.symbol import TraceError
+from ..jit.compiled import inexact
+from ..jit.jit import Call, Jit, jit
 from .vectors import flat
 
 __all__ = ["Transposed"]

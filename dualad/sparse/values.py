@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dispatch import dtype_of, strengthen
-from ..dual import shows_memory
-from ..levels import Handle, Level, Owner, locate, new, shared_view, version_of
-from ..program.compiled import ProgramRow
-from ..program.program import Program, updated
-from ..program.symbol import user_line
-from ..restated import restated
+from ..core.dispatch import dtype_of, strengthen
+from ..core.levels import Handle, Level, Owner, locate, new, shared_view, version_of
+from ..core.traced import Traced, writable
+from ..core.with_numpy_value import with_numpy_value
+from ..forward.dual import shows_memory
+from ..graph.program import Program, updated
+from ..graph.symbol import user_line
+from ..jit.compiled import ProgramRow
 from ..rules.memory import own_to_write
-from ..traced import Traced, writable
 
 __all__ = ["Recorder", "Tracked"]
 
@@ -102,7 +102,7 @@ class Tracked(Traced):
         alias.version += 1
 
 
-Tracked._restate = restated  # type: ignore[method-assign]
+Tracked._restate = with_numpy_value  # type: ignore[method-assign]
 
 
 def make(plain, value, level):

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import optree
 
-from ..dispatch import dtype_of
-from ..push import along
-from ..seeding import chosen, flatten_input, shape_of, with_arguments
+from ..core.dispatch import dtype_of
+from ..forward.push import along
+from ..forward.seeding import chosen, flatten_input, shape_of, with_arguments
 
 __all__ = ["Flattened", "flat", "like", "sizes"]
 

@@ -7,7 +7,7 @@ from functools import wraps
 import numpy as np
 import optree
 
-from ..callers import trim
+from ..support.callers import trim
 from .sets import scipy_sparse
 from .verify import verified
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dispatch import dtype_of
-from ..program.jit import Jit
+from ..core.dispatch import dtype_of
+from ..jit.jit import Jit
 from .vectors import Flattened, flat
 
 __all__ = ["verified"]

@@ -8,10 +8,10 @@ import pytest
 
 from checkpoint import __version__
 from checkpoint.__main__ import main
-from checkpoint.draw import draw
-from checkpoint.plan import plan
+from checkpoint.report.compare import compare
+from checkpoint.report.draw import draw
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve
-from checkpoint.tradeoff import compare
+from checkpoint.sweep.plan import plan
 
 
 @pytest.fixture(autouse=True)

@@ -112,7 +112,7 @@ def test_what_was_broadcast_is_read_only(made, line):
 
 
 def test_a_wrong_value_is_found(monkeypatch):
-    monkeypatch.setattr("dualad.traced.np.ravel", lambda x, order="C": np.reshape(np.copy(x, "C"), -1))
+    monkeypatch.setattr("dualad.core.traced.np.ravel", lambda x, order="C": np.reshape(np.copy(x, "C"), -1))
     program = Program(0, (3, 4), "C", ["v1 = x.flatten('F')"])
     assert differences(program, np.random.default_rng(0))
 

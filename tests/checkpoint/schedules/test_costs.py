@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoint.actions import Advance, Save
-from checkpoint.machine import simulate
 from checkpoint.schedules import Revolve, advances
+from checkpoint.schedules.actions import Advance, Save
 from checkpoint.schedules.costs import LONGEST, total_cost
+from checkpoint.schedules.machine import simulate
 
 COSTS = st.lists(st.integers(0, 20), min_size=1, max_size=14)
 

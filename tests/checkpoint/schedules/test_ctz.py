@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkpoint.actions import Advance, Drop, Load, Reverse, Save
-from checkpoint.machine import simulate
 from checkpoint.schedules import CTZ, advances
+from checkpoint.schedules.actions import Advance, Drop, Load, Reverse, Save
 from checkpoint.schedules.ctz import advances as advances_of_ctz
 from checkpoint.schedules.ctz import kept
+from checkpoint.schedules.machine import simulate
 
 SETS = """0; 0 1; 0 1 2; 0 2 3; 0 2 3 4; 0 2 4 5; 0 4 5 6; 0 4 6 7; 0 4 6 7 8; 0 4 6 8 9; 0 4 8 9 10; 0 4 8 10 11;
 0 8 10 11 12; 0 8 10 12 13; 0 8 12 13 14; 0 8 12 14 15; 0 8 12 14 15 16"""

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoint.machine import simulate
 from checkpoint.schedules import StoreAll, advances, from_checkpoint_schedules
+from checkpoint.schedules.machine import simulate
 from checkpoint.storage import Disk, Memory
 from checkpoint.sweep import reverse
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoint.actions import Record, Save
-from checkpoint.draw import draw
-from checkpoint.machine import ScheduleError, simulate
+from checkpoint.report.draw import draw
 from checkpoint.schedules import Mixed, Revolve, Schedule, StoreAll, Tiered, advances
+from checkpoint.schedules.actions import Record, Save
+from checkpoint.schedules.machine import ScheduleError, simulate
 from checkpoint.storage import Disk, Memory
 from checkpoint.sweep import Sweep, reverse
 
@@ -105,7 +105,7 @@ def test_pictures():
     text = draw(Mixed(3), 10)
     assert "R recorded" in text and "R" in text.splitlines()[-3] and "recorded" not in draw(Revolve(3), 10)
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    from checkpoint.plot import plot_schedule
+    from checkpoint.report.plot import plot_schedule
 
     axes = plot_schedule(Mixed(3), 10)
     records = sum(type(action) is Record for action in everything(Mixed(3), 10))

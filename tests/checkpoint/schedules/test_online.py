@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoint.actions import Advance, Drop, Save
-from checkpoint.machine import simulate
 from checkpoint.schedules import Online, advances, beta
+from checkpoint.schedules.actions import Advance, Drop, Save
+from checkpoint.schedules.machine import simulate
 
 FIRST_MISS = {3: (12, 22, 21), 5: (23, 42, 41), 10: (68, 127, 126)}
 WORST = {3: 1.21, 5: 1.28, 8: 1.32, 10: 1.33, 21: 1.39}

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoint.actions import Save
-from checkpoint.machine import simulate
 from checkpoint.schedules import Periodic
+from checkpoint.schedules.actions import Save
+from checkpoint.schedules.machine import simulate
 
 
 def bases(schedule, steps):

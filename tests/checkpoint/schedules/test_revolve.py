@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkpoint.actions import Advance, Drop, Load, Reverse, Save
-from checkpoint.machine import simulate
 from checkpoint.schedules import CTZ, Revolve, StoreAll, advances
+from checkpoint.schedules.actions import Advance, Drop, Load, Reverse, Save
+from checkpoint.schedules.machine import simulate
 
 GOLDEN = """
 T0 A0-4 T4 A4-7 T7 A7-9 Y9 R7 A7-8 Y8 R7 Y7 R4 A4-5 T5 A5-6 Y6 R5 Y5 R4 Y4

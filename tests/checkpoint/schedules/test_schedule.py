@@ -2,8 +2,8 @@
 
 import pytest
 
-from checkpoint.machine import simulate
 from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, parse
+from checkpoint.schedules.machine import simulate
 
 ALL = [CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), Revolve(100), StoreAll()]
 ALL += [Periodic(), Periodic(3), Periodic(segments=3), Online(1), Online(4), Tiered(2, 1)]

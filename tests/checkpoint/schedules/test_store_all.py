@@ -2,9 +2,9 @@
 
 import pytest
 
-from checkpoint.actions import Advance, Save
-from checkpoint.machine import Counts, simulate
 from checkpoint.schedules import StoreAll
+from checkpoint.schedules.actions import Advance, Save
+from checkpoint.schedules.machine import Counts, simulate
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 50])

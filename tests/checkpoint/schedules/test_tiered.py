@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoint.actions import Drop, Load, Save
-from checkpoint.machine import simulate
 from checkpoint.schedules import CTZ, Revolve, StoreAll, Tiered
+from checkpoint.schedules.actions import Drop, Load, Save
+from checkpoint.schedules.machine import simulate
 from checkpoint.schedules.tiered import traffic
 
 

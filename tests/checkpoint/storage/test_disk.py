@@ -20,8 +20,8 @@ from checkpoint.storage import DamagedState, Disk, Session, Storage
 from checkpoint.storage import background as module
 
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-Pair = namedtuple("Pair", "u v")
-STATE = {"u": np.arange(6.0).reshape(2, 3), "pair": Pair(1.5, None), "list": [1, True, "name"], "x": np.float32(2)}
+Binary = namedtuple("Binary", "u v")
+STATE = {"u": np.arange(6.0).reshape(2, 3), "pair": Binary(1.5, None), "list": [1, True, "name"], "x": np.float32(2)}
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def test_states_come_back_as_they_were(session):
     for _ in range(2):
         back = session.load(0)
         assert np.array_equal(back["u"], STATE["u"]) and back["u"].flags.carray
-        assert type(back["pair"]) is Pair and back["pair"] == (1.5, None)
+        assert type(back["pair"]) is Binary and back["pair"] == (1.5, None)
         assert back["list"] == [1, True, "name"] and back["list"][1] is True and type(back["x"]) is np.float32
         back["u"].fill(-1)
         back["list"].clear()

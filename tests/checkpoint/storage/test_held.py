@@ -2,11 +2,11 @@
 
 import pytest
 
-from checkpoint.storage.held import Held
+from checkpoint.storage.held import ByReference
 
 
 def test_states_are_kept_as_they_are():
-    session, states = Held(size=24).open(), [[float(k)] for k in range(3)]
+    session, states = ByReference(size=24).open(), [[float(k)] for k in range(3)]
     for k, state in enumerate(states):
         session.save(5 * k, state)
     assert session.load(5) is states[1] and session.copy(states[0]) is states[0]
@@ -19,7 +19,7 @@ def test_states_are_kept_as_they_are():
 
 
 def test_what_cannot_be_is_refused_as_memory_does():
-    session = Held(slots=2, size=8).open()
+    session = ByReference(slots=2, size=8).open()
     session.save(0, "a state")
     with pytest.raises(ValueError, match=r"Memory: state 0 is saved already; drop it before saving it again"):
         session.save(0, "another")

@@ -11,18 +11,18 @@ import pytest
 from interrupting import interrupted
 
 import checkpoint.storage
+from checkpoint.durable.folder import DurableFolder, read_manifest
+from checkpoint.durable.log import Log
 from checkpoint.storage import opening
 from checkpoint.storage.files import read_label, read_leaves, sync_file, write_leaves
-from checkpoint.storage.folder import KeptFolder, read_manifest
 from checkpoint.storage.lock import GUARD, HELD, Lock
-from checkpoint.storage.log import Log
 from checkpoint.storage.opening import appended, created, opened
 
 ROOM = str(Path(checkpoint.storage.__file__).parent)
 
 
 def begun(folder):
-    kept = KeptFolder(folder, shared=True)
+    kept = DurableFolder(folder, shared=True)
     try:
         kept.open()
         kept.begin({})
@@ -51,7 +51,7 @@ def twice(verb):
 CALLS = {
     "folder": begun,
     "lock": locked,
-    "new manifest": lambda folder: KeptFolder(folder, shared=True)._write_manifest({}),
+    "new manifest": lambda folder: DurableFolder(folder, shared=True)._write_manifest({}),
     "manifest": lambda folder: read_manifest(folder / "manifest.json"),
     "log": lambda folder: Log(folder / "first.rows").close(),
     "new log": lambda folder: Log(folder / "reverse.rows").close(),

@@ -7,7 +7,7 @@ import pytest
 
 from checkpoint.storage.states import canonical, copy_state, has_arrays, nbytes
 
-Pair = namedtuple("Pair", "u v")
+Binary = namedtuple("Binary", "u v")
 
 LAYOUTS = {
     "fortran": lambda: np.asfortranarray(np.arange(12.0).reshape(3, 4)),
@@ -39,12 +39,12 @@ def test_canonical_leaves_alone_what_is_canonical():
 
 def test_copies_are_independent():
     x, inner = np.zeros(3), [1.0]
-    state = {"x": x, "list": inner, "pair": Pair(x, "label"), "none": None, "int": 3, "flag": True}
+    state = {"x": x, "list": inner, "pair": Binary(x, "label"), "none": None, "int": 3, "flag": True}
     copied = copy_state(state)
     x[0] = 5.0
     inner.append(2.0)
     assert copied["x"][0] == 0 and copied["pair"].u[0] == 0 and copied["list"] == [1.0]
-    assert type(copied["pair"]) is Pair and copied["pair"].v == "label"
+    assert type(copied["pair"]) is Binary and copied["pair"].v == "label"
     assert copied["none"] is None and copied["int"] == 3 and copied["flag"] is True
     assert list(copied) == list(state)
 

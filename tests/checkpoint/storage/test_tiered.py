@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from checkpoint.storage import Disk, Memory, Session, Storage, Tiers
-from checkpoint.storage.pool import Pool
+from checkpoint.storage.pool import PackedStates
 from checkpoint.storage.tiered import tiers
 
 
@@ -38,7 +38,7 @@ def test_counts(session):
 
 
 def test_the_next_state_on_disk_is_read_ahead(session, monkeypatch):
-    session.disk._pool = Pool(-1)  # no state is small
+    session.disk._pool = PackedStates(-1)  # no state is small
     session.disk._queue = 1
     session.save(0, 0.0)
     session.disk._make_room()

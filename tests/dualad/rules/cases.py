@@ -10,9 +10,9 @@ from samples import SAMPLES
 
 from checkpoint import vjp
 from dualad import jvp
-from dualad.dispatch import dtype_of
+from dualad.core.dispatch import dtype_of
+from dualad.forward.seeding import flatten_output
 from dualad.rules.calling import public_name
-from dualad.seeding import flatten_output
 
 rows = pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for fn in SAMPLES])
 

@@ -21,14 +21,14 @@ from samples import CONSTANTS, SAMPLES, Sample
 
 from checkpoint import vjp
 from dualad import jvp
-from dualad.dual import make_dual
-from dualad.levels import Level
+from dualad.core.levels import Level
+from dualad.forward.dual import make_dual
+from dualad.forward.seeding import flatten_output, split_value
 from dualad.rules.calling import public_name
-from dualad.seeding import flatten_output, split_value
 
 TRACED = ["e", "f", "d", "F", "D", ">f8", ">f4"]
 GIVEN = ["?", "u1", "i1", "i8", "e", "f", "d", "F", "D", ">f8", ">i4"]
-FORMS = ["as it is", "scalar", "0-d", "one", "empty", "python"]
+BATCHING = ["as it is", "scalar", "0-d", "one", "empty", "python"]
 
 #: functions that NumPy does not let see all their arguments: only this many leaves
 UNSEEN = {np.select: 1, np.piecewise: 1, np.polyint: 1, np.lexsort: 0, np.apply_along_axis: 1, np.full_like: 1}
@@ -103,7 +103,7 @@ def calls():
         for sample in samples:
             leaves = sample.leaves()
             for i in range(len(leaves) if fn not in UNSEEN else UNSEEN[fn]):
-                for form in FORMS:
+                for form in BATCHING:
                     if form in LEFT_OUT.get(fn, ()):
                         continue
                     for traced in TRACED:

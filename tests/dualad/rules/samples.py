@@ -13,6 +13,7 @@ from typing import Any
 
 import scipy.sparse
 
+from dualad.core.traced import Traced
 from dualad.rules.constants import stopped
 from dualad.rules.indexing import cast, discretize, getitem, last_of, restate, scatter
 from dualad.rules.kinds import Abstract, strong_multiply
@@ -26,7 +27,6 @@ from dualad.rules.sparse import times_sparse
 from dualad.rules.stable import one_minus_square, root_above_one, turn
 from dualad.rules.ufuncs import exponent, fmax_share, fraction, larger_share, softmax_share
 from dualad.rules.writing import added
-from dualad.traced import Traced
 
 random = np.random.default_rng(7)
 

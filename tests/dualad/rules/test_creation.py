@@ -9,8 +9,8 @@ import pytest
 
 from checkpoint import vjp
 from dualad import jacobian, jvp
+from dualad.core.traced import Traced
 from dualad.testing import check_derivatives
-from dualad.traced import Traced
 
 X = np.array([0.3, -0.7, 1.2])
 

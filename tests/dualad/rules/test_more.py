@@ -12,8 +12,8 @@ import pytest
 import dualad
 from checkpoint import grad, vjp
 from dualad import derivative, jacobian, jvp
-from dualad.dispatch import primal
-from dualad.dual import Dual
+from dualad.core.dispatch import primal
+from dualad.forward.dual import Dual
 from dualad.testing import check_derivatives
 
 X = np.array([0.7, -1.3, 2.1])

@@ -8,11 +8,12 @@ import sys
 import numpy as np
 import pytest
 
-from dualad import coverage, jvp
-from dualad.coverage import functions, namespace, table, treatment
+from dualad import jvp
 from dualad.rules import ROWS, names
 from dualad.rules.kinds import Composite, Constant, Differentiable, Refused
 from dualad.rules.names import ABSENT
+from dualad.verbs import coverage
+from dualad.verbs.coverage import functions, namespace, table, treatment
 
 #: functions in the table that not every version of NumPy since 2.0 has
 ADDED = {

@@ -14,12 +14,12 @@ from samples_more import ELSEWHERE
 import dualad
 from checkpoint import grad, linearize, vjp
 from dualad import jvp
-from dualad.dispatch import dtype_of
+from dualad.core.dispatch import dtype_of
+from dualad.core.traced import Traced
 from dualad.rules import ROWS
 from dualad.rules.calling import public_name, signature
 from dualad.rules.kinds import Composite, Constant, Differentiable, Joint, Refused
 from dualad.testing import differences
-from dualad.traced import Traced
 
 #: rows without samples, with the reason
 UNSAMPLED = {"numpy.empty_like": "what it holds is undefined", "numpy.isnat": "takes dates", "numpy.can_cast": "takes types"}

@@ -9,7 +9,7 @@ import pytest
 import samples_more
 from samples import SAMPLES
 
-from dualad.program.symbol import Symbol, Trace, TraceError
+from dualad.graph.symbol import Symbol, Trace, TraceError
 from dualad.rules import ROWS
 from dualad.rules.calling import public_name
 from dualad.rules.kinds import Abstract, Composite, Differentiable, Elementwise, primitive

@@ -1,0 +1,1 @@
+"""What outlives the process: folder, log, journal, `Fit`. It wraps a sweep."""

@@ -1,0 +1,400 @@
+"""The folder of a fit: whose it is, the results of all evaluations, and the evaluations that were interrupted."""
+
+import atexit
+import errno
+import json
+import os
+import re
+import shutil
+import warnings
+from _thread import get_ident
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from math import inf
+from pathlib import Path
+from secrets import token_hex
+from time import monotonic
+from typing import Any
+from weakref import WeakSet
+from zlib import crc32
+
+import numpy as np
+
+from dualad.support.forks import in_child, lock_of
+
+from ..storage import DamagedState
+from ..storage.background import LOCK
+from ..storage.files import sync_file, write_all
+from ..storage.lock import Lock
+from ..storage.opening import created, opened
+from ..storage.records import Records
+from ..storage.states import copy_state
+
+__all__ = ["FitFolder", "give_free"]
+
+MANIFEST, TEMPORARY = "fit.json", "fit.json.tmp"
+SIGNATURE = b'{"format": "fit of checkpoint, 2"'
+FORMAT = json.loads(SIGNATURE + b"}")["format"]
+RESULTS = re.compile(r"results(-[0-9]+-[0-9a-f]{8})?\.log")
+INTERRUPTED = re.compile(r"([0-9]{12})-([0-9a-f]{32})(-[0-9]+)?\.(evaluation|removed)")
+EARLIER = re.compile(r"[0-9a-f]{32}\.(result|evaluation)(\.tmp)?")  # of the first format
+ANEW = "give another folder, or remove this one to begin anew"
+OPEN: dict[str, "FitFolder"] = {}  # of this process, until it ends
+
+
+class FitFolder:
+    """A folder that one process at a time has, under its lock, until it ends; see `opened_at`.
+
+    Its forks answer from it, too, and write their results into files of their own, which the next process reads.
+
+    Attributes
+    ----------
+    began : float
+        When it was opened, on the clock of `time.monotonic`.
+    compared : float
+        Seconds of work that have been done once more to compare results.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.began, self.compared = path, monotonic(), 0.0
+        self._process = os.getpid()
+        self.lock = None
+        self._making: dict[str, Turn] = {}  # by the keys of evaluations under way
+        self._memory: dict[str, list[Any]] = {}  # results that could not be written
+        self._records: list[Records] = []
+        self._writer: Records | None = None
+        self._left: dict[str, Path] = {}  # evaluations that were interrupted, or are under way, oldest first
+        self._number = 0
+        self._content: dict[str, Any] = {}
+        self._synced = -inf
+        self._lock = Lock(path / LOCK)
+        self.functions: WeakSet[Any] = WeakSet()  # whose results are here
+
+    @staticmethod
+    def opened_at(path: Path) -> "FitFolder":
+        """The folder of this process at a path, made if it is not there, and locked.
+
+        Raises
+        ------
+        FileExistsError
+            If there are files that a fit does not have.
+        BlockingIOError
+            If another process has it.
+        """
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = os.path.realpath(path)
+        folder = OPEN.get(name)
+        if folder is None or (folder._process == os.getpid() and not (folder._lock.held() and folder._lock.found())):
+            folder = FitFolder(path)
+            folder._open()
+            OPEN[name] = folder
+        return folder
+
+    # --- whose it is --------------------------------------------------------------------------------------------------
+
+    def register(self, name: str, read: Mapping[str, str], token: str) -> tuple[dict[str, str], set[str]]:
+        """Compare a function with the one of that name which the folder has, or note it.
+
+        Returns
+        -------
+        noted : dict
+            What it read when it was noted.
+        own : set of str
+            Parts that it changes itself.
+
+        Raises
+        ------
+        ValueError
+            If it is another one, or another token, naming what differs.
+        """
+        content = self._content
+        known = content["functions"].get(name)
+        own = set(known["own"]) if known else set()
+        noted = known["read"] if known else dict(read)
+        differing = [part for part in {**noted, **read} if noted.get(part) != read.get(part) and not covers(own, part)]
+        if content["token"] not in (None, token):
+            differing.insert(0, "token")
+        if differing:
+            raise ValueError(
+                f"Fit: {self.path} is of another function {name} than this one; it differs in: {listed(differing)}. Give another folder, "
+                "or each function a name of its own, fit(f, name=...)"
+            )
+        if content["numpy"] != np.__version__:
+            warnings.warn(
+                f"Fit: {self.path} was written with NumPy {content['numpy']}, and this is {np.__version__}: its results are answered as "
+                "they are, and new ones may differ from them in the last digits. Give another folder to compute all with one version",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        if known is None or content["token"] is None or content["numpy"] != np.__version__:
+            content["functions"].setdefault(name, {"read": noted, "own": []})
+            content["token"], content["numpy"] = token, np.__version__
+            self._write_manifest()
+        return noted, own
+
+    def note_own(self, name: str, parts: set[str]) -> None:
+        """Note what a function changes itself."""
+        with lock_of(self):
+            self._content["functions"][name]["own"] = sorted(parts)
+            try:
+                self._write_manifest()
+            except OSError as error:
+                warnings.warn(f"Fit: cannot write {self.path / MANIFEST}: {error.strerror or error}", RuntimeWarning, stacklevel=5)
+
+    # --- results ------------------------------------------------------------------------------------------------------
+
+    def answer(self, key: str) -> list[Any] | None:
+        """The leaves of a result, None where there is none that can be read back."""
+        held = self._memory.get(key)
+        if held is not None:
+            return copy_state(held)  # type: ignore[no-any-return]
+        for records in reversed(self._records):
+            if key in records:
+                try:
+                    return records.read(key)
+                except DamagedState as error:
+                    records.forget(key)
+                    warn(f"{str(error).replace('Disk: a record', 'Fit: a result', 1)}; it is computed again")
+        return None
+
+    def keep(self, key: str, leaves: Sequence[Any], every: float) -> bool:
+        """Write a result; where that fails, it stays in main memory. Return whether it is written."""
+        with lock_of(self):
+            self._memory[key] = copy_state(list(leaves))
+            try:
+                writer = self._writer or self._new_writer()
+                for waiting in list(self._memory):
+                    writer.append(waiting, self._memory[waiting])
+                    del self._memory[waiting]
+                if monotonic() - self._synced >= every:
+                    writer.sync()
+                    self._synced = monotonic()
+            except OSError as error:
+                warn(
+                    f"Fit: cannot write a result into {self.path}: {error.strerror or error}. It is kept in main memory, and "
+                    "written with the next one that can be; make room on the disk"
+                )
+            return key not in self._memory
+
+    @contextmanager
+    def making(self, key: str) -> Iterator[None]:
+        """Have one thread at a time evaluate at one point; the others wait, and find its result."""
+        turn = Turn()
+        with lock_of(turn):
+            while (there := self._making.setdefault(key, turn)) is not turn and there.thread != get_ident():
+                with lock_of(there):  # until that evaluation has ended
+                    pass
+            try:
+                yield
+            finally:
+                if there is turn:
+                    del self._making[key]
+
+    # --- evaluations that were interrupted ----------------------------------------------------------------------------
+
+    def evaluation(self, key: str) -> Path:
+        """The folder of an evaluation that begins, or goes on; it is the youngest from now on."""
+        with lock_of(self):
+            self._number += 1
+            known = self._left.pop(key, None)
+            if self._process != os.getpid():  # which the process of which this one is a fork may be at work in
+                path = self.path / f"{self._number:012d}-{key}-{os.getpid()}.evaluation"
+            else:
+                path = self.path / f"{self._number:012d}-{key}.evaluation"
+                if known is not None:
+                    with suppress(FileNotFoundError):
+                        os.rename(known, path)
+            self._left[key] = path
+            return path
+
+    def remove_evaluation(self, key: str) -> None:
+        """Remove the folder of an evaluation, if it has one."""
+        with lock_of(self):
+            path = self._left.pop(key, None)
+        if path is not None:
+            remove_tree(path)
+
+    def prune(self, keep: int, under_way: Container[str]) -> None:
+        """Remove the oldest of the evaluations that were interrupted."""
+        if len(self._left) > keep and self._process == os.getpid():
+            with lock_of(self):
+                left = [key for key in self._left if key not in under_way]
+                doomed = [self._left.pop(key) for key in left[: max(len(left) - keep, 0)]]
+            for path in doomed:
+                remove_tree(path)
+
+    # --- the folder itself --------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        self._survey()
+        try:
+            self._lock.acquire()
+        except BlockingIOError:
+            raise BlockingIOError(
+                errno.EAGAIN,
+                f"Fit: process {self._lock.owner()} is at work in this folder, which is for one process at a time: wait until it has "
+                "ended, or give another folder. Workers that evaluate in parallel are threads, or forks of one process",
+                str(self.path),
+            ) from None
+        try:
+            self._take_over(self._survey())
+        except BaseException:
+            self.close()
+            raise
+
+    def _survey(self) -> set[str]:
+        """The names of the files; an error if there are others, or if one is no ordinary file."""
+        ours, others = set(), []
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                is_folder = INTERRUPTED.fullmatch(entry.name) is not None
+                if not is_folder and not RESULTS.fullmatch(entry.name) and entry.name not in (MANIFEST, TEMPORARY, LOCK):
+                    others.append(entry.name)
+                elif entry.name == TEMPORARY:
+                    ours.add(entry.name)
+                elif not (entry.is_dir if is_folder else entry.is_file)(follow_symlinks=False):
+                    kind = "folder" if is_folder else "ordinary file"
+                    raise FileExistsError(errno.EEXIST, f"Fit: no {kind}, where a fit has one; give another folder, or move it", entry.path)
+                else:
+                    ours.add(entry.name)
+        if others and all(map(EARLIER.fullmatch, others)) and MANIFEST in ours:
+            self._refuse_format("an earlier")
+        if others:
+            raise FileExistsError(
+                f"Fit: {self.path} holds other files ({', '.join(sorted(others)[:3])}); give it a folder of its own, or remove what is left"
+            )
+        return ours
+
+    def _take_over(self, names: set[str]) -> None:
+        """Read what an earlier process has left, and remove what it was about to."""
+        if TEMPORARY in names:
+            (self.path / TEMPORARY).unlink()
+        for name in sorted(names):
+            if RESULTS.fullmatch(name):
+                records = Records(self.path / name)
+                self._records.append(records)
+                if name == "results.log":
+                    self._writer = records
+                if records.damaged:
+                    warn(f"Fit: {records.path} is damaged; the results that it has lost are computed again")
+        self._read_manifest(MANIFEST in names)
+        for name in sorted(names):
+            if match := INTERRUPTED.fullmatch(name):
+                if match[4] == "removed" or any(match[2] in records for records in self._records):
+                    remove_tree(self.path / name)
+                    continue
+                self._number = max(self._number, int(match[1]))
+                before = self._left.pop(match[2], None)
+                self._left[match[2]] = self.path / name
+                if before is not None:
+                    remove_tree(before)
+
+    def _read_manifest(self, there: bool) -> None:
+        path, known = self.path / MANIFEST, any(map(len, self._records))
+        self._content = {"token": None, "numpy": np.__version__, "functions": {}}
+        if there:
+            with opened(path) as file:
+                data = file.read() or b""
+            try:
+                content = json.loads(data)
+                if content["format"] == FORMAT and content.pop("crc32") == checksum(content):
+                    self._content = content
+                    return
+            except (ValueError, KeyError, TypeError):
+                content = None
+            if type(content) is dict and str(content.get("format")).startswith("fit of checkpoint") and content["format"] != FORMAT:
+                self._refuse_format("another")
+            if not known and not SIGNATURE.startswith(data[: len(SIGNATURE)]):
+                raise FileExistsError(f"Fit: {path} was not made here; {ANEW}")
+        if there or known:
+            warn(
+                f"Fit: {path} is {'damaged' if there else 'lost'}, and written anew. Results of the functions that are given now are found "
+                "again, those of others are not taken for theirs"
+            )
+
+    def _refuse_format(self, which: str) -> None:
+        raise ValueError(
+            f"Fit: {self.path} was written by {which} version of this package, whose results do not say all that they depend on; end that "
+            f"fit with that version, or {ANEW}"
+        )
+
+    def _write_manifest(self) -> None:
+        if self._process != os.getpid():
+            return
+        content = {"format": FORMAT} | self._content
+        temporary = self.path / TEMPORARY
+        temporary.unlink(missing_ok=True)
+        with created(temporary) as file:
+            write_all(file, json.dumps(content | {"crc32": checksum(content)}).encode())
+        sync_file(temporary)
+        os.replace(temporary, self.path / MANIFEST)
+
+    def _new_writer(self) -> Records:
+        fork = self._process != os.getpid()
+        name = f"results-{os.getpid()}-{token_hex(4)}.log" if fork else "results.log"
+        self._writer = Records(self.path / name)
+        self._records.append(self._writer)
+        return self._writer
+
+    def forked(self) -> None:
+        """Go on in a fork: without the locks of other threads, and into a file of its own."""
+        self._making, self._writer = {}, None
+        for function in self.functions:
+            function.forked()
+
+    def close(self) -> None:
+        """Give the folder free."""
+        for records in self._records:
+            records.close()
+        self._lock.release()
+
+
+class Turn:
+    """Whose turn it is to evaluate at a point; its lock is held meanwhile."""
+
+    def __init__(self) -> None:
+        self.lock, self.thread = None, get_ident()
+
+
+@atexit.register
+def give_free() -> None:
+    """Give all folders free."""
+    while OPEN:
+        OPEN.popitem()[1].close()
+
+
+def forked() -> None:
+    """Have all folders go on in a fork."""
+    for folder in OPEN.values():
+        folder.forked()
+
+
+in_child(forked)
+
+
+def covers(own: set[str], part: str) -> bool:
+    """Return whether a part is one of these, or belongs to one."""
+    return part in own or any(part.startswith((f"{name}.", f"{name}[", f"{name}, ")) for name in own)
+
+
+def checksum(content: dict[str, Any]) -> int:
+    """The checksum of a manifest."""
+    return crc32(json.dumps({"format": FORMAT} | content, sort_keys=True).encode())
+
+
+def listed(names: Sequence[str]) -> str:
+    """Some names for an error."""
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder: at once by its name, so that no process finds a part of it."""
+    doomed = path.with_suffix(".removed")
+    with suppress(OSError):
+        os.rename(path, doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=5)

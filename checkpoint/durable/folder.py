@@ -1,0 +1,294 @@
+"""A folder that outlives the process: its lock, its manifest, and which files in it are those of a sweep.
+
+A folder belongs to the sweep whose manifest is in it. Only files with names that are given here are ever touched, no link is followed,
+and nothing is removed before the manifest has been read. Every file bears the number of the run that the manifest states.
+"""
+
+import errno
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from ..storage.background import LOCK, Folder
+from ..storage.files import sync_file, write_all
+from ..storage.lock import Lock
+from ..storage.opening import created, opened
+from ..storage.storage import DamagedState
+from .log import Log
+
+__all__ = ["ANEW", "DurableFolder", "Mark", "remove_files"]
+
+MANIFEST, DONE, TEMPORARY = "manifest.json", "finished.json", "manifest.json.tmp"
+LOGS = ("first", "reverse")
+MARK = re.compile(r"([0-9]{15})-([0-9]{12})\.(state|batch|final|point)")
+ROWS = re.compile(rf"({'|'.join(LOGS)})\.rows")
+OURS = re.compile(rf"{MARK.pattern}(\.tmp)?|{ROWS.pattern}|{MANIFEST}|{DONE}|{LOCK}|{TEMPORARY}".replace(".json", r"\.json"))
+SIGNATURE = b'{"format": "sweep of checkpoint, 4"'
+ANEW = "remove the folder to begin anew"
+
+
+class Mark(NamedTuple):
+    """A file that was found.
+
+    Attributes
+    ----------
+    number : int
+        Ascending in the order in which they were written.
+    index : int
+        Of the state; N, for x_N; else a number that the file bears.
+    kind : str
+        ``"state"``, ``"batch"`` (of small states), ``"final"`` or ``"point"``.
+    path : Path
+    """
+
+    number: int
+    index: int
+    kind: str
+    path: Path
+
+
+class DurableFolder(Folder):
+    """A folder that one sweep at a time has, under its lock.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    shared : bool
+        Whether it may hold other files too.
+
+    Attributes
+    ----------
+    run : str
+        Which run the files are of; known after `begin`.
+    error : exception or None
+        Of the writer: after it, nothing more is written.
+    finished : bool
+        Whether the files are of no more use.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> folder = DurableFolder(Path(mkdtemp()), shared=False)
+    >>> folder.open()
+    >>> folder.begin({"steps": 9})
+    []
+    >>> folder.finished = True
+    >>> folder.remove()
+    >>> folder.path.exists()
+    False
+    """
+
+    def __init__(self, path: Path, shared: bool) -> None:
+        super().__init__(path)
+        self.path, self.shared = path, shared
+        self.run, self.finished = "", False
+        self.logs: dict[str, Log] = {}
+        self.error: BaseException | None = None
+        self._unsynced = True  # the manifest
+        self.lock = Lock(path / LOCK)
+
+    def open(self) -> None:
+        """Make the folder if it is not there, and lock it."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.survey()
+        self.lock.acquire()
+
+    def begin(self, call: Mapping[str, Any]) -> list[Mark]:
+        """Find what an earlier process has left of the same call.
+
+        Parameters
+        ----------
+        call : mapping
+            What says that it is the same, in values that go into JSON.
+
+        Returns
+        -------
+        list of Mark
+            In the order in which they were written.
+
+        Raises
+        ------
+        ValueError
+            If it was another call, naming what differs.
+        FileExistsError
+            If there are files that may be somebody else's.
+        DamagedState
+            If the manifest cannot be read back.
+        """
+        names = self.survey()
+        if MANIFEST in names:
+            there = read_manifest(self.path / MANIFEST)
+            self.run = there["run"]
+            self._same(there["call"], dict(call))
+            remove_files(self.path / name for name in names if name.endswith(".tmp"))
+            return self.marks()
+        if DONE in names:  # its sweep was ended while it removed its files
+            read_manifest(self.path / DONE)
+            self.remove_all()
+        elif TEMPORARY in names:
+            self._check_temporary()
+            remove_files([self.path / TEMPORARY])
+        elif left := sorted(names - {LOCK}):
+            raise FileExistsError(
+                errno.EEXIST,
+                f"Disk: there is {_listed(left)}, but no {MANIFEST}, so that they may be anybody's; give another folder, or {ANEW}",
+                str(self.path),
+            )
+        self.run = token_hex(8)
+        self._write_manifest(dict(call))
+        return []
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """What the thread writes: after an error nothing more, or a later file could claim what an earlier one lacks."""
+        if self.error is not None:
+            raise self.error
+        try:
+            yield
+        except BaseException as error:
+            self.error = error
+            raise
+
+    def sync(self) -> None:
+        """Force the manifest onto the disk itself, once."""
+        if self._unsynced:
+            sync_file(self.path / MANIFEST)
+            self._unsynced = False
+
+    def survey(self) -> set[str]:
+        """The names in the folder that are those of a sweep.
+
+        Raises
+        ------
+        FileExistsError
+            If there are others, and the folder is not said to be shared; or if what has such a name is no ordinary file.
+        """
+        ours, others = set(), []
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                if not OURS.fullmatch(entry.name):
+                    others.append(entry.name)
+                elif not entry.is_file(follow_symlinks=False):
+                    raise FileExistsError(
+                        errno.EEXIST, "Disk: no ordinary file, where a sweep has one; give another folder, or move it", entry.path
+                    )
+                else:
+                    ours.add(entry.name)
+        if others and not self.shared:
+            raise FileExistsError(
+                errno.EEXIST,
+                f"Disk: the folder holds other files ({_listed(sorted(others))}); with resume=True give it a folder of its own, or say "
+                "shared=True, with which they are left alone",
+                str(self.path),
+            )
+        return ours
+
+    def marks(self) -> list[Mark]:
+        """The states, points and x_N in the folder."""
+        found = ((MARK.fullmatch(file.name), file) for file in self.path.iterdir())
+        return sorted(Mark(int(match[1]), int(match[2]), match[3], file) for match, file in found if match)
+
+    def label(self, name: str) -> str:
+        """What a file of this name says of itself, if it is of this run."""
+        return f"{self.run}/{name}"
+
+    def log(self, name: str) -> Log:
+        """The log to write rows into."""
+        if name not in self.logs:
+            self.logs[name] = Log(self.path / f"{name}.rows", self.label(f"{name}.rows"))
+        return self.logs[name]
+
+    def stop(self) -> None:
+        """Let both threads end their work, remove the files if the sweep is finished, and give the folder free; may be called again."""
+        if not self.lock.held():
+            return
+        self.writer.stop()
+        self.reader.stop()
+        for log in self.logs.values():
+            log.close()
+        try:
+            if self.finished:
+                if (self.path / MANIFEST).exists():
+                    os.replace(self.path / MANIFEST, self.path / DONE)  # at once: what is left from here on is of no use
+                self.remove_all()
+                self.lock.remove()
+                with suppress(OSError):  # there are other files
+                    self.path.rmdir()
+        finally:
+            self.lock.release()
+
+    def remove_all(self) -> None:
+        """Remove all files of the sweep, except the lock."""
+        remove_files([file for file in self.path.iterdir() if OURS.fullmatch(file.name) and file.name not in (LOCK, DONE)])
+        remove_files([self.path / DONE])
+
+    def _same(self, there: dict[str, Any], here: dict[str, Any]) -> None:
+        differing = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+        if differing:
+            names = ", ".join(f"{name} ({_short(there.get(name))} there, {_short(here.get(name))} here)" for name in differing)
+            raise ValueError(
+                f"Disk: {self.path} holds another call than this one; it differs in: {names}. Make the same call again, or {ANEW}"
+            )
+
+    def _check_temporary(self) -> None:
+        """Raise where the beginning of a manifest is that of something else."""
+        with opened(self.path / TEMPORARY) as file:
+            found = file.read(len(SIGNATURE))
+        if not SIGNATURE.startswith(found):
+            raise FileExistsError(
+                errno.EEXIST, "Disk: this file was not made here; give another folder, or move it", str(self.path / TEMPORARY)
+            )
+
+    def _write_manifest(self, call: dict[str, Any]) -> None:
+        temporary = self.path / TEMPORARY
+        content = {"format": FORMAT, "run": self.run, "call": call}
+        try:
+            with created(temporary) as file:
+                write_all(file, json.dumps(content | {"crc32": _sum(content)}).encode())
+            os.replace(temporary, self.path / MANIFEST)
+        except OSError as error:
+            raise OSError(error.errno, f"Disk: cannot write the manifest: {error.strerror or error}", str(temporary)) from error
+
+
+FORMAT = json.loads(SIGNATURE + b"}")["format"]
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """What a manifest says, a mapping with ``"run"`` and ``"call"``."""
+    try:
+        with opened(path) as file:
+            content = json.loads(file.read())
+        if content.pop("crc32") == _sum(content) and content["format"] == FORMAT:
+            return dict(content)
+        reason = "it has been altered"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except Exception:  # whatever altered bytes lead to
+        reason = "it has been altered, or was not made here"
+    raise DamagedState(f"Disk: {path} cannot be read back: {reason}; {ANEW}")
+
+
+def remove_files(paths: Iterable[Path]) -> None:
+    """Remove files, where they are there."""
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def _sum(content: dict[str, Any]) -> int:
+    return crc32(json.dumps(content, sort_keys=True).encode())
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,458 @@
+"""What a function reads, part by part: its code, what it closes over, global values, attributes, and what the functions that it calls read.
+
+What is read is looked at as it is now, and named by what it consists of, the same in every process: numbers and arrays by their bits,
+functions by their code, objects of the user's classes by those attributes that some code names, and other objects (sparse matrices,
+data frames, quantities, generators) by what they say when they are to be pickled. What belongs to installed packages counts by its name.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import marshal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from hashlib import blake2b
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
+from typing import Any
+
+import numpy as np
+
+from dualad.jit.impure import ELSEWHERE
+from dualad.jit.watch import WHEN_MADE, getattr_static, installed, mentioned
+
+from ..storage.digests import compiled, summed
+from ..storage.states import raw
+
+__all__ = ["Reads", "dependency_digests", "identity"]
+
+ATOMS = frozenset({float, int, bool, complex, str, bytes, type(None)})
+CONTAINERS = (tuple, list, dict, set, frozenset)
+CODE, DEFAULTS, VERB = "its code", "its defaults", "the verb"
+DYNAMIC = frozenset({"__dict__", "__slots__", "vars", "asdict", "astuple", "fields", "attrgetter", "getattr", "getmembers"})
+LONG = 100  # entries of a dict, up to which each is a part of its own: a function may change one of them itself
+MOST = 100_000  # values that are looked at, so that a function that holds a world of objects is still looked at in time
+OWN_PACKAGES = ("dualad", "checkpoint")
+WRITTEN: dict[CodeType, bytes] = {}  # what compiled code consists of
+
+
+def dependency_digests(function: Callable[..., Any]) -> dict[str, str]:
+    """Name each part of what a function reads by a digest.
+
+    Parameters
+    ----------
+    function : callable
+        Of one that wraps another (`functools.wraps`), as `grad` makes them, it is that one, and the wrapper's settings.
+
+    Returns
+    -------
+    dict
+        Digests by names, as in ``model.rate``.
+
+    Examples
+    --------
+    >>> def scaled(rate):
+    ...     return lambda x: rate * x
+    >>> here, there = dependency_digests(scaled(2.0)), dependency_digests(scaled(3.0))
+    >>> [name for name in here if here[name] != there[name]]
+    ['rate']
+    """
+    reads = Reads()
+    reads.root(function)
+    return reads.parts
+
+
+def identity(value: Any, what: str) -> str:
+    """Name a value by all that it consists of; functions in it by what they read, arrays by their order in memory too.
+
+    Parameters
+    ----------
+    value : pytree
+    what : str
+        What it is; errors begin with it.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    TypeError
+        If there is something in it that cannot be looked into.
+
+    Examples
+    --------
+    >>> def at(n):
+    ...     return lambda x: n * x
+    >>> identity(at(3), "f") == identity(at(3), "f") != identity(at(4), "f")
+    True
+    """
+    reads = Reads(what)
+    reads.look("", value)
+    reads.finish()
+    return total(f"{name}={found}".encode() for name, found in sorted(reads.parts.items()))
+
+
+class Reads:
+    """Walks through what a function, or an argument, reads.
+
+    Parameters
+    ----------
+    what : str, optional
+        What the value is, in errors about what cannot be looked into; without it, that counts by its type.
+
+    Attributes
+    ----------
+    parts : dict
+        Digests by names.
+    """
+
+    def __init__(self, what: str = "") -> None:
+        self.parts: dict[str, str] = {}
+        self._what, self._all = what, bool(what)
+        self._is_part = False  # of an object, of which all is to be looked into or nothing
+        self._seen: dict[int, Any] = {}  # with the objects, so that no other takes the place of one
+        self._left: deque[tuple[str, Any]] = deque()  # in the order in which it was found, so that names stay short
+        self._names: set[str] = set()  # that some code mentions
+        self._waiting: dict[str, list[tuple[str, Any]]] = {}  # attributes that no code has named yet
+        self._of_modules: dict[str, list[tuple[str, Any]]] = {}  # the same of modules
+        self._globals: Any = None  # of the function
+        self._classes: set[type] = set()  # of instances
+
+    def root(self, function: Callable[..., Any]) -> None:
+        """Look at the function itself."""
+        wrappers, seen = [], set[int]()
+        while hasattr(function, "__wrapped__") and id(function) not in seen:
+            seen.add(id(function))
+            wrappers.append(function)
+            function = function.__wrapped__
+        self._globals = getattr(function, "__globals__", None)
+        self.look("", function)
+        for wrapper in wrappers:
+            self.look(VERB, wrapper)
+        self.finish()
+
+    def finish(self) -> None:
+        """Look at all that has been found."""
+        while self._left:
+            self._look(*self._left.popleft())
+
+    def look(self, name: str, value: Any) -> None:
+        """Have a value looked at, under a name."""
+        self._left.append((name, value))
+
+    def add(self, name: str, pieces: Iterable[Any]) -> None:
+        """Note a part."""
+        found = total(pieces)
+        self.parts[name] = total([self.parts[name].encode(), found.encode()]) if name in self.parts else found
+
+    def mention(self, names: Iterable[str]) -> None:
+        """Look at the attributes of these names, of all objects, now and later."""
+        for name in names:
+            if name not in self._names:
+                self._names.add(name)
+                self._left += [*self._waiting.pop(name, ()), *self._of_modules.pop(name, ())]
+                if name in DYNAMIC and not self._all:
+                    self._all = True
+                    for waiting in self._waiting.values():
+                        self._left += waiting
+                    self._waiting.clear()
+
+    def attributes(self, name: str, held: dict[Any, Any], always: bool = False) -> None:
+        """Have those attributes looked at that some code mentions, or all, where code may ask for any."""
+        for key, value in list(held.items()):
+            part = f"{name}.{key}" if name else str(key)
+            if always or self._all or key in self._names:
+                self.look(part, value)
+            elif type(key) is str:
+                self._waiting.setdefault(key, []).append((part, value))
+
+    def of_module(self, name: str, value: Any, part: str) -> None:
+        """Have an attribute of a module looked at, if some code mentions it."""
+        if name in self._names:
+            self.look(part, value)
+        else:
+            self._of_modules.setdefault(name, []).append((part, value))
+
+    def _look(self, name: str, value: Any) -> None:
+        kind = type(value)
+        if kind in ATOMS or issubclass(kind, np.generic):
+            self.add(name, atom(value))
+            return
+        if kind is np.ndarray and not value.dtype.hasobject:
+            self.add(name, array(value, bool(self._what)))
+            return
+        if kind in CONTAINERS and (kind is not dict or len(value) > LONG or self._what) and plain(value):
+            self.add(name, [kind.__name__.encode(), marshal.dumps(value, 2)])
+            return
+        if id(value) in self._seen:
+            self.add(name, [b"seen"])
+            return
+        self._seen[id(value)] = value
+        if len(self._seen) > MOST:
+            self.add("the rest", [kind.__qualname__.encode()])
+        elif kind is FunctionType:
+            self.function(name, value)
+        elif kind is MethodType:
+            self.look(name, value.__func__)
+            self.look(name and f"{name}.__self__", value.__self__)
+        elif kind is partial:
+            self.look(name, value.func)
+            self.look(f"{name}.args" if name else "args", value.args)
+            self.look(f"{name}.keywords" if name else "keywords", value.keywords)
+        elif kind is ModuleType:
+            self.module(name, value)
+        elif isinstance(value, type):
+            self.class_parts(name, value)
+        elif kind is BuiltinFunctionType:
+            self.add(name, [value.__qualname__.encode()])
+            if not isinstance(value.__self__, ModuleType | type):
+                self.look(name, value.__self__)
+        elif kind in CONTAINERS:
+            self.container(name, value)
+        elif kind is np.ndarray:  # of objects
+            self.add(name, [repr(value.shape).encode()])
+            self.container(f"{name}.flat", value.ravel().tolist())
+        else:
+            self.object(name, value)
+
+    # --- functions, classes, modules ----------------------------------------------------------------------------------
+
+    def function(self, name: str, function: FunctionType) -> None:
+        """A function: its code, defaults, and what it closes over; of an installed one, its name and what it closes over."""
+        code = function.__code__
+        foreign = code.co_filename.startswith(ELSEWHERE)
+        root = not name and not foreign
+        dot = f"{name}." if name else ""
+        if foreign:
+            self.add(name or VERB, [function.__module__.encode(), function.__qualname__.encode()])
+        else:
+            self.add(CODE if root else name, written(code))
+            names = mentioned(code)
+            self.mention(names)
+            self.globals(function, names)
+            for key, defaults in ((DEFAULTS, function.__defaults__), ("its keyword defaults", function.__kwdefaults__)):
+                if defaults:
+                    self.look(key if root else f"{name}, {key}", defaults)
+            if function.__dict__:
+                self.attributes(name, {key: held for key, held in function.__dict__.items() if key != "__wrapped__"})
+        for key, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                held = cell.cell_contents
+            except ValueError:  # not yet bound
+                continue
+            self.look(f"{dot}{key}", held)
+
+    def globals(self, function: FunctionType, names: Iterable[str]) -> None:
+        """The global values that code names, and the modules that it imports."""
+        space = function.__globals__
+        prefix = "" if space is self._globals or self._globals is None else f"{function.__module__}."
+        for key in names:
+            if key in space:
+                self.look(prefix + key, space[key])
+            if type(module := sys.modules.get(key)) is ModuleType and not installed(module):  # it may be imported inside
+                self.look(key, module)
+
+    def class_parts(self, name: str, value: type, of_instance: bool = False) -> None:
+        """A class: of the user's, what its methods and attributes are; of an instance without what was called when that was made."""
+        called = f"{value.__module__}.{value.__qualname__}"
+        self.add(name, [called.encode()])
+        if installed(value) or value.__module__.partition(".")[0] in OWN_PACKAGES:
+            return
+        name = called
+        for base in value.__mro__[1:]:
+            if of_instance:
+                self.class_of(name, base)
+            else:
+                self.look(name, base)
+        for key, member in list(vars(value).items()):
+            special = key.startswith("__") and key.endswith("__")
+            if isinstance(member, GetSetDescriptorType | MemberDescriptorType) or (special and not callable(member)):
+                continue
+            if of_instance and key in WHEN_MADE:
+                continue
+            if isinstance(member, staticmethod | classmethod):
+                member = member.__func__
+            for part in (member.fget, member.fset) if isinstance(member, property) else (getattr(member, "func", member),):
+                if part is not None:
+                    self.attributes(name, {key: part}, always=special and type(part) is FunctionType)
+
+    def class_of(self, name: str, kind: type) -> None:
+        """The class of an instance."""
+        if kind not in self._classes and not installed(kind):
+            self._classes.add(kind)
+            self.class_parts(name, kind, of_instance=True)
+
+    def module(self, name: str, module: ModuleType) -> None:
+        """A module: of the user's, what some code names in it."""
+        self.add(name, [module.__name__.encode()])
+        if not installed(module) and module.__name__.partition(".")[0] not in OWN_PACKAGES:
+            for key, value in list(vars(module).items()):
+                self.of_module(key, value, f"{module.__name__}.{key}")
+
+    # --- data ---------------------------------------------------------------------------------------------------------
+
+    def container(self, name: str, value: Any) -> None:
+        """A container of other things than numbers and texts."""
+        kind = type(value)
+        self.add(name, [f"{kind.__name__} {len(value)}".encode()])
+        if kind is dict:
+            self.add(name, [repr([key if type(key) in ATOMS else type(key) for key in value]).encode()])
+            for key, held in list(value.items()):
+                self.look(f"{name}[{key!r}]" if type(key) in ATOMS else f"{name}[{type(key).__name__}]", held)
+                if type(key) not in ATOMS:
+                    self.look(f"{name}, keys", key)
+        elif kind in (set, frozenset):  # whose order is another one in every process
+            parts = sorted(self.whole(held, shared=False) or type(held).__qualname__ for held in list(value))
+            self.add(name, [part.encode() for part in parts])
+        else:
+            for i, held in enumerate(list(value)):
+                self.look(f"{name}[{i}]", held)
+
+    def object(self, name: str, value: Any) -> None:
+        """An object of any other class."""
+        kind = type(value)
+        self.add(name, [kind.__module__.encode(), kind.__qualname__.encode()])
+        wrapped = getattr_static(value, "__wrapped__")
+        if wrapped is not None:
+            self.look(name, wrapped)
+        if kind.__module__.partition(".")[0] in OWN_PACKAGES:  # a schedule, a storage, compiled code: no result depends on them
+            return
+        said = pickled(value)
+        if installed(kind) and kind is not SimpleNamespace:
+            found = None if said is None else self.whole(said)
+            if found is not None:
+                self.add(name, [found.encode()])
+            elif self._is_part:
+                raise Unseen
+            elif self._what and name.startswith("[") and "." not in name:  # not of an object, nor read by a function
+                raise TypeError(f"{self._what} has a leaf of type {kind.__name__}, whose data cannot be compared")
+            return
+        self.class_of(name, kind)
+        held = getattr_static(value, "__dict__") or {}
+        self.attributes(name, held | slots_of(value), always=kind is SimpleNamespace)
+        if type(said) is list:  # what it is besides its attributes, as a container, a number, an array
+            _, arguments, state, *elements = said
+            for part in (*arguments, *elements, None if is_attributes(state) else state):
+                if part is not kind and part is not None:
+                    self.look(name, part)
+
+    def whole(self, value: Any, shared: bool = True) -> str | None:
+        """A digest of all that a value consists of; None where something in it cannot be looked into."""
+        inner = Reads()
+        inner._all = inner._is_part = True
+        inner._globals, before = self._globals, len(self._seen)
+        if shared:
+            inner._seen = self._seen
+        inner.look("", value)
+        try:
+            inner.finish()
+        except Unseen:
+            while shared and len(self._seen) > before:
+                self._seen.popitem()
+            return None
+        self.mention(inner._names)
+        for key, places in inner._of_modules.items():
+            for part, held in places:
+                self.of_module(key, held, part)
+        return total(f"{part}={found}".encode() for part, found in sorted(inner.parts.items()))
+
+
+class Unseen(Exception):
+    """Something cannot be looked into."""
+
+
+def total(pieces: Iterable[Any]) -> str:
+    """128 bits of BLAKE2b over pieces with their lengths."""
+    found = blake2b(digest_size=16)
+    for piece in pieces:
+        found.update(len(piece).to_bytes(8))
+        found.update(piece)
+    return found.hexdigest()
+
+
+def atom(value: Any) -> Iterator[bytes]:
+    """What a number or a text is."""
+    yield type(value).__name__.encode()
+    if issubclass(type(value), np.generic) and not value.dtype.hasobject:
+        yield str(value.dtype).encode()
+        yield value.tobytes()
+    else:
+        yield repr(value).encode("utf-8", "surrogatepass")
+
+
+def array(value: np.ndarray, order: bool) -> Iterator[Any]:
+    """What an array is: its bits, and, where that is said, its order in memory."""
+    yield f"{value.dtype!r} {value.shape} {order and np.argsort(value.strides, kind='stable').tolist()}".encode()
+    yield from summed(raw(value))
+
+
+def plain(value: Any) -> bool:
+    """Return whether there is nothing but numbers and texts in a container, nor in those in it."""
+    if type(value) in (tuple, list):
+        parts = value
+    elif type(value) is dict:
+        parts = [*value.keys(), *value.values()]
+    elif type(value) in (set, frozenset):
+        return set(map(type, value)) <= ATOMS
+    else:
+        return False
+    return set(map(type, parts)) <= ATOMS or all(type(part) in ATOMS or (part is not value and shallow(part)) for part in parts)
+
+
+def shallow(value: Any) -> bool:
+    """Return whether a tuple or a list holds nothing but numbers and texts."""
+    return type(value) in (tuple, list) and set(map(type, value)) <= ATOMS
+
+
+def written(code: CodeType) -> Iterator[bytes]:
+    """What compiled code consists of, found once."""
+    found = WRITTEN.get(code)
+    if found is None:
+        if len(WRITTEN) > MOST:
+            WRITTEN.clear()
+        found = WRITTEN[code] = b"".join(compiled(code))
+    yield found
+
+
+def slots_of(value: Any) -> dict[str, Any]:
+    """The attributes of an object that are in slots."""
+    held = {}
+    for base in type(value).__mro__:
+        for key, member in vars(base).items():
+            if type(member) is MemberDescriptorType:
+                with suppress(AttributeError):  # not set
+                    held[key] = member.__get__(value)
+    return held
+
+
+def is_attributes(state: Any) -> bool:
+    """Return whether the state of an object, as it is pickled, is nothing but its attributes."""
+    return type(state) is dict or (type(state) is tuple and len(state) == 2 and type(state[1]) is dict)
+
+
+def pickled(value: Any) -> Any:
+    """What an object says it consists of, when it is to be pickled, a list or a name; None where it cannot say that."""
+    kind = type(value)
+    if kind is object or kind.__module__ == "itertools":
+        return None
+    try:
+        reducer = copyreg.dispatch_table.get(kind)
+        said = reducer(value) if reducer is not None else value.__reduce_ex__(4)
+        if type(said) is str:
+            return said
+        made, arguments, state, elements, items = (*said, None, None, None)[:5]
+        return [made, arguments, state, elements and list(elements), items and list(items)]
+    except Exception:  # whatever its class raises: it cannot be pickled
+        return None

@@ -1,0 +1,479 @@
+"""How a sweep goes on from what a process before it left on disk.
+
+Whether it is the same call, the manifest says for what can be named (the step's source, `until`, parameters, the token, x_0, the
+schedule), and results say it for everything else: a durable point has a digest of x_1, of the first cotangent that was pulled, and of
+the state from which the last pull went. The process that goes on makes the steps to these states and this pull again, writes nothing
+before they have given the same bits, and is otherwise refused.
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from time import monotonic
+from types import MappingProxyType
+from typing import Any
+
+import optree
+
+from ..schedules import Schedule
+from ..schedules.actions import Action, Advance
+from ..schedules.cursor import Cursor, Remaining
+from ..storage import DamagedState
+from ..storage.digests import described, digest, digest_with_closure
+from ..storage.files import NAMESPACE
+from ..storage.states import canonical, copy_state, nbytes
+from ..sweep.journal import Journal, RowRestorers
+from .folder import ANEW, Mark
+from .points import LeafCodec, Named, Point, named, structure_of, text_of
+from .session import DurableStates
+
+__all__ = ["DurableJournal", "DurableSession"]
+
+HELD = 1 << 20  # most bytes of x_{N-1} that wait for the first point of the reverse sweep
+SHARE = 100  # a digest is taken no earlier than after so many times the time that the last one took
+
+
+class DurableJournal(Journal):
+    """Finds how far a process before this one came with the same call, and has noted how far this one comes.
+
+    Parameters
+    ----------
+    session : KeptSession
+        Where.
+    state : pytree
+        x_0.
+    token : pytree
+        What else says that it is the same call; parts that are to be named, in a `Named`.
+    step, schedule, until, restorers
+        As in `Journal`.
+    """
+
+    def __init__(
+        self,
+        session: DurableStates,
+        state: Any,
+        step: Callable[..., Any],
+        token: Any,
+        schedule: Schedule,
+        until: Callable[..., Any] | None = None,
+        restorers: RowRestorers = MappingProxyType({}),
+    ) -> None:
+        self._session: DurableStates = session
+        self._initial, self._step, self._schedule, self._restorers = state, step, schedule, restorers
+        parts = token if isinstance(token, Named) else named("token", token)
+        self._token = dict(parts)
+        given = {"step": step} | self._token | named("state", state)
+        self._call = {name: described(value, f"resume: {name}") for name, value in given.items()}
+        if until is not None:
+            self._call["until"] = digest_with_closure(until, "resume: until")
+        self._call["schedule"] = text_of(schedule)
+        self._structure = structure_of(state)
+        self._kinds = LeafCodec(state, self._token)
+        self._sweep, self._cotangent = "first", None
+        self._marks: list[Mark] = []  # of the process before, while they are of use
+        self._found: Point | None = None  # of the process before
+        self._parts: list[Any] = []  # of its cotangent
+        self._working: list[Any] = []  # its working state, if it had one
+        self._rest: Remaining | None = None  # what was left to do
+        self._compared: dict[int, list[Any]] | None = None  # rows of steps made again, which are not written
+        self._seed = self._pulled = self._first = self._state = ""  # digests: see Point
+        self._turn = self._left = 0
+        self._digest_due = 0.0
+        self._ends: list[Any] = []  # leaves of x_{N-1}, from which there is x_N, while they are not yet written
+        self.made = 0
+
+    # ------------------------------------------------------------------------------------------------ the first sweep
+
+    def begin(self, steps: int | None) -> tuple[Any, list[Any], int] | None:
+        """Look what is there.
+
+        Parameters
+        ----------
+        steps : int or None
+            N, or None if it is not known.
+
+        Returns
+        -------
+        tuple or None
+            x_N, a list of x_{N-1} if that is not among the saved states, and N, if the first sweep is done.
+        """
+        self._steps, self._compared, self._sweep, self._cotangent = steps, None, "first", None
+        self._seed = self._pulled = self._first = self._state = ""
+        self._marks = self._session.begin(self._call | {"steps": steps})
+        self._find()
+        found = self._found
+        if found is None:
+            self._session.discard(self._marks)
+            self._marks = []
+            return None
+        self._compared, self._first = {}, found.first
+        self._take_over(found)
+        if found.first:
+            self._same(found.first, self._again(0, self._initial), "step 0", "x_1")
+        if found.sweep == "first":
+            return None
+        count, self._turn = found.steps or 0, found.turn
+        final, last = self._final(count)
+        self._enter("first", range(count))
+        self._last = last
+        return final, [] if count - 1 in self._saved else [last], count
+
+    def _find(self) -> None:
+        """The newest point that can be read back."""
+        self._found = None
+        for mark in [mark for mark in self._marks if mark.kind == "point"][::-1]:
+            try:
+                text, *leaves = self._session.read(mark)
+                self._found = Point(**json.loads(text))
+            except DamagedState as error:
+                _warn(f"{error}; the sweep goes on from an earlier point, or begins again")
+                continue
+            n = self._structure.num_leaves
+            count = 0 if self._found.position is None else n if self._found.sweep == "reverse" else len(leaves)
+            self._working = [self._structure.unflatten(leaves[i : i + n]) for i in range(0, count, max(n, 1))]
+            if self._found.position is not None and not n:
+                self._working = [self._initial] * 2
+            self._parts = leaves[count:]
+            return
+
+    def _take_over(self, found: Point) -> None:
+        """Find what is saved at a point, and what is left to do."""
+        cursor, actions = Cursor(self._steps), self._schedule.forward(self._steps)
+        cursor.run(islice(actions, found.point if found.sweep == "first" else found.turn))
+        if found.sweep == "reverse":
+            self._saved, steps = sorted(cursor.saved), found.steps or 0
+            cursor.turn(steps)
+            actions = self._schedule.reverse(steps, self._saved)
+            cursor.run(islice(actions, found.point))
+            if cursor.next != found.left:
+                raise DamagedState(f"Disk: {self._session.path}: a point contradicts the schedule; {ANEW}")
+        begun, saved, position = found.point, sorted(cursor.saved), cursor.working
+        if found.position is not None:
+            if position is not None and found.position < position:
+                actions, begun = chain([Advance(found.position, position)], actions), begun - 1
+            position = found.position
+        for error in self._session.adopt(saved, self._initial, self._marks):
+            _warn(f"{error}; what was in it is computed again")
+        self._rest = Remaining(self._numbered(actions, begun), saved, position, found.left)
+
+    def forward(self) -> tuple[Iterator[Action], int | None, list[Any]]:
+        """Skip what is done of the first sweep.
+
+        Returns
+        -------
+        actions : iterator of Action
+            What is left.
+        index : int or None
+            Of the working state; None where nothing is done.
+        states : list
+            The working state, and the one before it where that was held.
+        """
+        found, rest = self._found, self._rest
+        self._found = self._rest = None
+        if found is None or rest is None or not self._working or found.position is None:
+            self._enter("first", range(0))
+            return self._numbered(self._schedule.forward(self._steps), 0), None, []
+        self._enter("first", range(found.position))
+        working, self._working = self._working, []
+        return rest.actions, found.position, working
+
+    def watching(self, step: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
+        """The same step, of the first sweep; a digest of x_1 is noted."""
+
+        def watched(k: int, x: Any) -> Any:
+            y = step(k, x)
+            if not k:
+                self._first = digest(y, "resume: a state")
+            return y
+
+        return watched
+
+    def turn(self, final: Any, last: list[Any], steps: int) -> None:
+        """Note that the first sweep is done.
+
+        Parameters
+        ----------
+        final : pytree
+            x_N.
+        last : list
+            x_{N-1}, if it is not among the saved states.
+        steps : int
+            N.
+        """
+        session = self._session
+        self._turn, self._saved, self._sweep = session.point, session.indices(), "reverse"
+        self._left, self._count, session.point = steps, steps, 0
+        before = last[0] if last else session.held(steps - 1) if steps else final
+        self._ends = self._leaves(max(steps - 1, 0), copy_state(before))
+        if nbytes(self._ends) > HELD:
+            self._note_ends()
+        if steps and monotonic() >= session.due:
+            self._commit()
+
+    # ---------------------------------------------------------------------------------------------- the reverse sweep
+
+    def reverse(self, steps: int, seed: Any, token: Any, pull: Callable[[int, Any, Any], Any]) -> tuple[Remaining, Any, Any]:
+        """Skip what is done of the reverse sweep.
+
+        Parameters
+        ----------
+        steps : int
+            N.
+        seed : pytree
+            Cotangent of x_N.
+        token : pytree
+            What else the pulls depend on.
+        pull : callable
+
+        Returns
+        -------
+        rest : Rest
+            What is left.
+        g : pytree
+            The cotangent to go on from.
+        state : pytree
+            The working state to go on from; None if the actions begin with loading one, or with x_{N-1}.
+
+        Raises
+        ------
+        ValueError
+            If it was another seed, or another pull.
+        """
+        session, found, rest = self._session, self._found, self._rest
+        self._found = self._rest = None
+        self._seed = digest((seed, token), "resume: the cotangent")
+        self._kinds, self._pulled, self._state = LeafCodec(self._initial, self._token, seed), "", ""
+        self._container = optree.tree_structure(seed, none_is_leaf=True)
+        self._count = self._left = steps
+        working = self._working.pop() if self._working else None
+        if found is not None and rest is not None:
+            if found.seed and found.seed != self._seed:
+                raise ValueError(
+                    f"Disk: {session.path} holds a reverse sweep that began with another cotangent of x_N than this one; "
+                    f"make the same call again, or {ANEW}"
+                )
+            rows: dict[int, list[Any]] | None = {}
+            if found.left < steps:
+                if found.left:
+                    found_x = self._advanced(found.left - 1, found.left, working, found.position)
+                    self._same(found.state, found_x, f"step {found.left - 1}", f"x_{found.left}")
+                self._same_first_pull(found, steps, seed, pull)
+                rows = self._reverse_rows(range(found.left, steps))
+            self._last = None
+            if rows is not None:
+                self._enter("reverse", range(found.left, steps), rows)
+                if found.left < steps:
+                    self._pulled, self._state, self._left = found.pulled, found.state, found.left
+                    seed = self._container.unflatten(self._kinds.decode(self._parts))
+                self._cotangent = seed
+                self._marks = []
+                return rest, seed, working
+            session.forget(self._saved)
+        self._enter("reverse", range(0))
+        self._marks, session.point = [], 0
+        self._cotangent = seed
+        actions = self._numbered(self._schedule.reverse(steps, self._saved), 0)
+        return Remaining(actions, session.indices(), steps - 1, steps), seed, None
+
+    def noting(self, pull: Callable[[int, Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
+        """The same pull; now and then there is a durable point behind it."""
+        session, resumed = self._session, self._pulled or self._first
+
+        def explained(k: int, x: Any, g: Any) -> Any:
+            try:
+                return pull(k, x, g)
+            except RuntimeError as error:
+                error.add_note(f"Disk: states in {session.path} are of an earlier process; if the call is not the same, {ANEW}")
+                raise
+
+        made = explained if resumed else pull
+
+        def noted(k: int, x: Any, g: Any) -> Any:
+            started = monotonic()
+            self._state, self._cotangent = "", None
+            if started < session.due and started < self._digest_due and k and self._pulled:  # as nearly always: no point can follow
+                g = made(k, x, g)
+                self._left = k
+                return g
+            if started >= self._digest_due or (started >= session.due and session.ready()):
+                self._state = digest(x, "resume: a state")
+                self._digest_due = started + (SHARE * (monotonic() - started) if session.every else 0.0)
+            g = made(k, x, g)
+            self._cotangent, self._left = g, k
+            if not self._pulled:
+                self._check_container(g)
+                self._pulled = digest(g, "resume: a cotangent")
+            if not k and session.answers:
+                session.settle()
+                self._commit()
+            elif monotonic() >= session.due:
+                self._commit()
+            return g
+
+        return noted
+
+    def at(self, position: int, *working: Any) -> None:
+        """Make a durable point between two steps, if it can be.
+
+        Parameters
+        ----------
+        position : int
+        *working : pytree
+            The working state x_position, and, in a first sweep of unknown length, the one before it if that is held.
+        """
+        self._commit(position, *working)
+
+    def _commit(self, position: int | None = None, *working: Any) -> None:
+        """Make a durable point, unless the last one is still being written, or the last pull has no digest."""
+        session, reverse = self._session, self._sweep == "reverse"
+        begun = reverse and self._left < self._count
+        if (begun and self._left and not self._state) or not session.ready():
+            return
+        leaves = [leaf for x in working for leaf in self._leaves(position or 0, copy_state(x))]
+        if reverse and self._ends:
+            self._note_ends()
+        point = Point(
+            self._sweep, session.point, position, self._left if reverse else 0, self._turn, self._count if reverse else self._steps,
+            self._first, self._seed, self._pulled, self._state,
+        )  # fmt: skip
+        if begun:
+            self._check_container(self._cotangent)
+            leaves += self._kinds.encode(optree.tree_leaves(copy_state(self._cotangent), none_is_leaf=True))  # type: ignore[arg-type]
+        session.commit(self._left if reverse else position or 0, [json.dumps(point._asdict()), *leaves])
+
+    def _check_container(self, g: Any) -> None:
+        structure = optree.tree_structure(g, none_is_leaf=True)
+        if structure != self._container:
+            raise TypeError(
+                f"resume: the pull of step {self._left} returned a cotangent of the structure {structure}; the seed's is "
+                f"{self._container}: begin with a seed that has the structure of all cotangents"
+            )
+
+    def _leaves(self, index: int, x: Any) -> list[Any]:
+        leaves, structure = optree.tree_flatten(x, none_is_leaf=True, namespace=NAMESPACE)
+        if structure != self._structure:
+            self._session.refuse(index, structure, self._structure)
+        return leaves
+
+    def add_row(self, k: int, leaves: list[Any]) -> None:
+        """Keep what step k leaves behind besides its state or cotangent: there is one row for every step, or for none.
+
+        Parameters
+        ----------
+        k : int
+        leaves : list
+            What can be written to a file; copied.
+        """
+        if self._compared is not None:
+            self._compared[k] = digest(leaves, "resume: a row")
+        else:
+            self._session.add_row(self._sweep, k, self._kinds.encode(leaves))
+
+    # ------------------------------------------------------------------------------------------------- what is there
+
+    def _final(self, steps: int) -> tuple[Any, Any]:
+        """x_N and x_{N-1}."""
+        for mark in [mark for mark in self._marks if mark.kind == "final"]:
+            try:
+                last = self._structure.unflatten(self._session.read(mark))
+                return self._again(steps - 1, last) if steps else last, last
+            except DamagedState as error:
+                _warn(f"{error}; x_{steps} is computed again")
+        if not any(mark.kind == "final" for mark in self._marks):
+            _warn(f"Disk: {self._session.path} has lost its file of x_{steps} (*.final), which is computed again")
+        last = self._advanced(steps - 1, steps - 1)
+        self._count = steps
+        self._ends = self._leaves(steps - 1, copy_state(last))
+        return self._again(steps - 1, last), last
+
+    def _note_ends(self) -> None:
+        self._session.note(self._count, self._ends)
+        self._ends = []
+
+    def _reverse_rows(self, done: range) -> dict[int, list[Any]] | None:
+        if self._restorers.get("reverse") is None:
+            return {}
+        rows = self._session.rows("reverse")
+        if all(k in rows for k in done):
+            return {k: self._kinds.decode(rows[k]) for k in done}
+        _warn(f"Disk: {self._session.log_path('reverse')} has lost rows; the reverse sweep begins again")
+        return None
+
+    def _enter(self, sweep: str, done: range, rows: dict[int, list[Any]] | None = None) -> None:
+        """Hand over the rows that are done; those of the first sweep that are lost are made again."""
+        self._sweep, compared, self._compared = sweep, self._compared or {}, None
+        take = self._restorers.get(sweep)
+        if take is None:
+            return
+        if not done:
+            self._session.remove_log(sweep)
+            take({})
+            return
+        if rows is None:
+            rows = {k: self._kinds.decode(row) for k, row in self._session.rows(sweep).items()}
+        for k, found in compared.items():
+            if k in rows:
+                self._same(digest(rows[k], "resume: a row"), found, f"step {k}", "row, of outs or gradients by inputs,")
+        lost = next((k for k in done if k not in rows), None)
+        take({k: rows[k] for k in done if lost is None or k < lost})
+        if lost is not None:
+            _warn(f"Disk: {self._session.log_path(sweep)} has lost rows from {lost} on; the steps are made again")
+            self._advanced(lost, done.stop)
+
+    # ------------------------------------------------------------------------------------------------ making again
+
+    def _same_first_pull(self, found: Point, steps: int, seed: Any, pull: Callable[[int, Any, Any], Any]) -> None:
+        self._compared = {}
+        copy = self._session.copy
+        g = pull(steps - 1, canonical(copy(self._last)), copy(seed))
+        self._same(found.pulled, g, f"the pull of step {steps - 1}", "cotangent")
+
+    def _same(self, noted: str, found: Any, what: str, result: str) -> None:
+        if noted != (found if isinstance(found, str) else digest(found, "resume: a result")):
+            raise ValueError(
+                f"Disk: {self._session.path} holds another call than this one: made again, {what} gives another {result} than it gave. "
+                "Something that it reads has changed (a closed-over or global value, a helper function, an attribute, random "
+                f"numbers). Make the same call again, or {ANEW}"
+            )
+
+    def _again(self, k: int, x: Any) -> Any:
+        """x_{k+1}."""
+        self.made += 1
+        return canonical(self._step(k, canonical(self._session.copy(x))))
+
+    def _advanced(self, index: int, stop: int, working: Any = None, position: int | None = None) -> Any:
+        """x_stop, from the newest state up to x_index that can be read back; the working state x_position may be one."""
+        start, x = 0, self._initial
+        if position is not None and position <= index:
+            start, x = position, working
+        for earlier in reversed(self._session.indices()):
+            if start < earlier <= index:
+                try:
+                    start, x = earlier, self._session.held(earlier)
+                    break
+                except DamagedState as error:
+                    if not error.told:
+                        _warn(f"{error}; x_{index} is computed from an earlier one")
+        for k in range(start, stop):
+            x = self._again(k, x)
+        return x
+
+    def _numbered(self, actions: Iterator[Action], start: int) -> Iterator[Action]:
+        self._session.point = start
+        return self._counted(actions)
+
+    def _counted(self, actions: Iterator[Action]) -> Iterator[Action]:
+        for action in actions:
+            self._session.point += 1
+            yield action
+
+
+class DurableSession(DurableStates):
+    """A session that brings the journal which a sweep goes on by."""
+
+    journal = DurableJournal
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=2)

@@ -1,0 +1,163 @@
+"""Rows appended to one file: a state's file is written whole, a log grows by O(1) with every step."""
+
+import io
+import os
+import struct
+from array import array
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..storage.files import check_leaves, encode_leaves, next_leaves
+from ..storage.opening import appended, opened
+from ..storage.pool import Pattern, key_of
+from ..support.byte_sizes import format_bytes
+
+__all__ = ["Log"]
+
+GROUP = -1  # the index of several rows that are one
+FULL = 1 << 20  # bytes of rows after which they are handed to the system
+
+
+class Log:
+    """A file of rows, laid out as a state's file is: several rows of one kind as one, or each as one.
+
+    Whatever ends the process, the file holds whole rows, and perhaps a part of one behind them, which `read` cuts off.
+
+    Parameters
+    ----------
+    path : Path
+        Appended to, and made if it is not there.
+    label : str
+        Of every row, as of a state's file.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "rows"
+    >>> log = Log(path)
+    >>> log.append(0, [1.5])
+    >>> log.flush()
+    >>> log.append(1, [2.5])
+    >>> log.close()
+    >>> _ = path.write_bytes(path.read_bytes()[:-1])
+    >>> Log.read(path)
+    {0: [1.5]}
+    """
+
+    def __init__(self, path: Path, label: str = "") -> None:
+        self._path, self._label, self._waiting = path, label, list[bytes]()
+        self._unsynced = False
+        self._key: Any = None  # of the group of rows that is being gathered
+        self._pattern: Pattern | None = None
+        self._indices, self._rows = array("q"), bytearray()
+        self._file = appended(path)
+
+    def append(self, index: int, leaves: Sequence[Any]) -> None:
+        """Take a row; it is written by the next `flush`.
+
+        Parameters
+        ----------
+        index : int
+            Of its step.
+        leaves : sequence
+            Copied.
+
+        Raises
+        ------
+        TypeError
+            If a leaf cannot be written.
+        """
+        check_leaves(leaves)
+        key = key_of(leaves)
+        if key is None or key != self._key:
+            self._seal()
+            self._key, self._pattern = key, Pattern.of(leaves)
+        if self._pattern is not None:
+            at = len(self._rows)
+            self._rows += bytes(self._pattern.size)
+            try:
+                self._pattern.pack(leaves, self._rows, at)
+                self._indices.append(index)
+                if len(self._rows) > FULL:
+                    self.flush()
+                return
+            except struct.error:  # an integer of more than 64 bits
+                del self._rows[at:]
+                self._seal()
+        self._waiting += map(bytes, encode_leaves(index, leaves, self._label))
+
+    def _seal(self) -> None:
+        """End the group of rows of one kind."""
+        if self._indices and self._pattern is not None:
+            leaves = [self._pattern.text(), np.array(self._indices, np.int64), np.frombuffer(bytes(self._rows), np.uint8)]
+            self._waiting += map(bytes, encode_leaves(GROUP, leaves, self._label))
+        self._key, self._pattern, self._indices, self._rows = None, None, array("q"), bytearray()
+
+    def flush(self) -> None:
+        """Hand the rows to the system: from then on they outlive the process.
+
+        Raises
+        ------
+        OSError
+            If it cannot write them, naming the file and their size.
+        """
+        self._seal()
+        data = memoryview(b"".join(self._waiting))
+        self._waiting.clear()
+        try:
+            while data:
+                data = data[self._file.write(data) :]
+                self._unsynced = True
+        except OSError as error:
+            reason = f"Disk: cannot append {format_bytes(len(data))} of rows: {error.strerror or error}"
+            raise OSError(error.errno, reason, str(self._path)) from error
+
+    def sync(self) -> None:
+        """Return when the disk itself has what was flushed; for a thread beside the one that flushes."""
+        if self._unsynced:
+            self._unsynced = False  # before: what is flushed meanwhile may be too late for this call
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Flush as far as that is possible, and close the file; may be called again."""
+        with suppress(OSError):
+            self.flush()
+        self._file.close()
+
+    @staticmethod
+    def read(path: Path, label: str = "") -> dict[int, list[Any]]:
+        """Read the rows of a log, and cut off what is behind the last whole one.
+
+        Parameters
+        ----------
+        path : Path
+            Of the log; it need not be there.
+        label : str
+            Of its rows.
+
+        Returns
+        -------
+        dict
+            Leaves by index; where there are several rows with an index, the last one.
+        """
+        rows: dict[int, list[Any]] = {}
+        end = 0
+        with suppress(FileNotFoundError), opened(path, "r+") as raw:
+            file = io.BufferedReader(raw)
+            with suppress(ValueError):  # the end, or no whole row
+                while True:
+                    index, leaves = next_leaves(file, label)
+                    if index == GROUP:
+                        pattern = Pattern.read(leaves[0])
+                        packed = leaves[2].data
+                        rows.update((k, pattern.unpack(packed, i * pattern.size)) for i, k in enumerate(leaves[1].tolist()))
+                    else:
+                        rows[index] = leaves
+                    end = file.tell()
+            if raw.seek(0, os.SEEK_END) > end:
+                raw.truncate(end)
+        return rows

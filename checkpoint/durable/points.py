@@ -1,0 +1,125 @@
+"""What is noted of a sweep in files."""
+
+from dataclasses import fields, is_dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import optree
+
+from ..schedules import Schedule
+from ..storage.files import NAMESPACE
+
+__all__ = ["LeafCodec", "Named", "Point", "named", "structure_of", "text_of"]
+
+
+class LeafCodec:
+    """The leaves of cotangents and rows as what can be written to a file, and back: a leaf may be of a type that is taken apart.
+
+    Parameters
+    ----------
+    *trees : pytree
+        In which every kind of leaf there is, in the same order in every process.
+
+    Examples
+    --------
+    >>> codec = LeafCodec((1.5, None))
+    >>> codec.decode(codec.encode([2.5, None]))
+    [2.5, None]
+    """
+
+    def __init__(self, *trees: Any) -> None:
+        self._structures = [structure_of(0.0)]
+        leaves: list[Any] = optree.tree_leaves(trees, none_is_leaf=True)  # type: ignore[arg-type]
+        for leaf in leaves:
+            if (structure := structure_of(leaf)) not in self._structures:
+                self._structures.append(structure)
+
+    def encode(self, leaves: list[Any]) -> list[Any]:
+        """The leaves in parts, and before them which structure each has."""
+        parts, numbers = [], []
+        for leaf in leaves:
+            of_leaf, structure = optree.tree_flatten(leaf, none_is_leaf=True, namespace=NAMESPACE)
+            if structure not in self._structures:
+                raise TypeError(
+                    f"resume: a leaf of type {type(leaf).__name__} came in that no leaf of the state, of the token, or of the cotangent of "
+                    "x_N is like: without resume=True it can be kept, or put what it depends on into the state"
+                )
+            numbers.append(self._structures.index(structure))
+            parts += of_leaf
+        return [np.array(numbers, np.uint8), *parts]
+
+    def decode(self, parts: list[Any]) -> list[Any]:
+        """The leaves of such parts."""
+        numbers, rest = parts[0].tolist(), iter(parts[1:])
+        structures = [self._structures[number] for number in numbers]
+        return [structure.unflatten(list(islice(rest, structure.num_leaves))) for structure in structures]
+
+
+class Point(NamedTuple):
+    """How far a sweep had come at a durable point.
+
+    Attributes
+    ----------
+    sweep : str
+        ``"first"`` or ``"reverse"``.
+    point : int
+        How many actions of its schedule had been begun.
+    position : int or None
+        Index of the working state.
+    left : int
+        Steps not yet reversed; of a first sweep 0.
+    turn : int
+        How many actions the first sweep had, if it was done.
+    steps : int or None
+        N, if it was known.
+    first, seed, pulled, state : str
+        Digests, empty where there is none yet: of x_1; of the cotangent of x_N and of what else the pulls depend on; of the cotangent
+        of x_{N-1}; of x_left, from which the last pull went.
+    """
+
+    sweep: str
+    point: int
+    position: int | None
+    left: int
+    turn: int
+    steps: int | None
+    first: str
+    seed: str
+    pulled: str
+    state: str
+
+
+MANY = 100  # leaves, which are then named together
+
+
+class Named(dict[str, Any]):
+    """A token of several parts, each of which is named where it differs."""
+
+
+def named(name: str, tree: Any) -> dict[str, Any]:
+    """The leaves of a tree by their names, as in ``params[0]['rate']``; its structure counts too, under the name itself.
+
+    Examples
+    --------
+    >>> sorted(named("params", ({"rate": 1.5}, 2.5)))
+    ['params', "params[0]['rate']", 'params[1]']
+    """
+    accessors, leaves, structure = optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
+    if len(leaves) > MANY or (len(leaves) == 1 and not len(accessors[0])):
+        return {name: tree}
+    empty = optree.tree_unflatten(structure, [0.0] * len(leaves))
+    return {name: empty} | {accessor.codify(name): leaf for accessor, leaf in zip(accessors, leaves, strict=True)}
+
+
+def structure_of(tree: Any) -> optree.PyTreeSpec:
+    """The structure of a tree whose leaves can be written to a file."""
+    return optree.tree_structure(tree, none_is_leaf=True, namespace=NAMESPACE)
+
+
+def text_of(schedule: Schedule) -> str:
+    """All that a schedule consists of."""
+    if not is_dataclass(schedule):
+        return repr(schedule)
+    values = ", ".join(f"{field.name}={getattr(schedule, field.name)!r}" for field in fields(schedule))
+    return f"{type(schedule).__name__}({values})"

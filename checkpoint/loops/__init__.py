@@ -1,0 +1,1 @@
+"""`chain`: the loop that a program differentiates through, eager, compiled, traced."""

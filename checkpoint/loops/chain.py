@@ -1,0 +1,355 @@
+"""chain: the loop that a program differentiates through.
+
+On plain values it is a loop, on Duals a loop in forward mode, on Vars one entry of the tape: a `Sweep` runs it, saves what its
+schedule says, and pulls the cotangent back step by step, each step on a small tape of its own (see `link`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from typing import Any, Literal, TypedDict, Unpack, overload
+
+import numpy as np
+import optree
+
+from dualad.core.dispatch import highest
+from dualad.core.levels import errors_as_in
+from dualad.dask.arrays import LAZY
+from dualad.forward.dual import Dual
+from dualad.forward.seeding import check_function
+from dualad.jit.compiled import BACKENDS, without_numba
+from dualad.jit.jit import Jit
+from dualad.support.callers import trim
+from dualad.support.hints import X
+
+from ..reverse.tape import Var, make_var
+from ..schedules import CTZ, Schedule
+from ..schedules.schedule import check_schedule
+from ..storage import Memory, Storage
+from ..storage.storage import check_storage
+from ..support.byte_sizes import parse_bytes
+from ..support.checks import check_until, flag, whole_number
+from ..sweep.stats import Stats, filled_stats
+from .eager import run
+from .entry import record
+from .leaves import is_floating, one_level_down
+from .spec import StepSpec
+
+__all__ = ["Options", "chain"]
+
+
+class Options(TypedDict, total=False):
+    """The keywords of `chain` besides `outputs`, for type checkers."""
+
+    steps: int | None
+    inputs: Any
+    schedule: Schedule | None
+    storage: Storage | None
+    memory: float | str | None
+    stats: Stats | None
+    until: Callable[[int, Any], Any] | None
+    max_steps: int | None
+    progress: bool
+    check: bool
+    token: Any
+    block: int | None
+
+
+Steps = Callable[..., Any] | Sequence[Callable[..., Any]]
+
+
+# --- public -----------------------------------------------------------------------------------------------------------------
+
+
+@overload
+def chain(step: Steps, state: X, *params: Any, outputs: Literal[False] = False, **options: Unpack[Options]) -> X: ...
+@overload
+def chain(step: Steps, state: X, *params: Any, outputs: Literal[True], **options: Unpack[Options]) -> tuple[X, Any]: ...
+@overload
+def chain(step: Steps, state: Any, *params: Any, outputs: bool, **options: Unpack[Options]) -> Any: ...
+def chain(
+    step: Steps,
+    state: Any,
+    *params: Any,
+    steps: int | None = None,
+    inputs: Any = None,
+    outputs: bool = False,
+    schedule: Schedule | None = None,
+    storage: Storage | None = None,
+    memory: float | str | None = None,
+    stats: Stats | None = None,
+    until: Callable[[int, Any], Any] | None = None,
+    max_steps: int | None = None,
+    progress: bool = False,
+    check: bool = False,
+    token: Any = None,
+    block: int | None = None,
+) -> Any:
+    """Repeat a step, so that derivatives of long loops need only O(log N) saved states.
+
+    An ordinary loop on plain values and a loop in forward mode on Duals. In reverse mode it is one operation, whose states are
+    saved and computed again as `schedule` says. Several chains in a program, a chain inside other differentiated code, a
+    chain of a chain, and forward over reverse (`hvp`) through a chain all work.
+
+    Parameters
+    ----------
+    step : function ``step(k, state, *params) -> state``, or a list of them (layers), one for each step
+        k is the absolute index of the step, on every replay too. The step must return the structure, shapes and dtypes it was
+        given, and the same values whenever it is called with the same arguments. What it differentiates must come in
+        through `state`, `inputs` and `params`; it may change its state in place.
+    state : pytree of numbers and arrays
+        x_0. Leaves that are no floats (integers, None, texts) are handed on and have no derivative.
+    params : pytrees
+        Passed to every step; their gradients are summed over the steps. They are copied, so that both sweeps see the same ones,
+        and a step that changes them raises.
+    steps : int
+        How many steps N. Leave it out if `until` says when to stop, or if `inputs` or a list of steps says how many there are.
+    inputs : pytree of arrays with a leading axis of length N, optional
+        Row k goes to step k, as ``step(k, state, row, *params)``. Its gradient is written row by row.
+    outputs : bool
+        The step returns ``(state, out)``, and chain ``(x_N, outs)`` with the outs stacked on a leading axis: for losses along
+        the trajectory. Their cotangents enter at the right step.
+    schedule : Schedule, optional
+        What is saved; by default ``CTZ()``: at most ceil(log2 N) + 1 states. Of a compiled step see `block`.
+    storage : Storage, optional
+        Where saved states live: ``Memory()``, the default, or ``Disk()``; two tiers with ``Tiered``. With
+        ``Disk(path, resume=True)`` the same call goes on where a killed process stopped, also its outs and the gradients by inputs.
+    memory : number or str, optional
+        Instead of a schedule: a limit such as ``"2 GB"`` for all that the chain holds, saved states, parameters, inputs, outs, gradients
+        and what a step and its pull take, for which `plan` chooses one (see ``stats.reason``). The last is measured in a trial of step 0
+        (with ``resume=True`` estimated, so that another process finds the same schedule). What the rest of the program holds comes on top,
+        and what compiling a step takes once, one or two megabytes.
+    stats : Stats, optional
+        Filled in place: steps, advances, pulls, saves, loads, peak_states, peak_bytes, seconds, and why it was done so.
+    until : function ``until(k, state) -> bool``, optional
+        Asked before step k, on plain values and in the first sweep only; True ends the loop.
+    max_steps : int, optional
+        With `until`: raise if it is still not true after so many steps.
+    progress : bool
+        Show a bar (needs tqdm): in reverse mode one for each of the two sweeps.
+    check : bool
+        Compare every step that is evaluated again with the first sweep, bit for bit; the first one that differs is named. When they are
+        recorded, compiled steps that are made one by one are compared up to rounding. On plain values and in forward mode every step
+        is made twice for it.
+    token : pytree of plain values, optional
+        With ``Disk(path, resume=True)``: what else says that a call is the same one, where its results cannot: a version, a seed, the
+        name of a file that the steps read.
+    block : int, optional
+        Of a step compiled by `dualad.jit`: how many steps are pulled back in one compiled call. To the schedule a block is one step, and
+        the states inside of it are computed again in the pull. By default chosen together with the number of saved states, for
+        ``memory=``, or else for 256 KiB or what CTZ's states take, if that is more; a given schedule stays as it is. Where the states
+        of all steps fit, those inside of blocks are kept in the first sweep.
+
+    Returns
+    -------
+    pytree : x_N; with `outputs` the pair (x_N, outs).
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where an argument is of the wrong kind; where the step returns another structure, shape or dtype than it was given
+        (naming the leaf), or closes over a traced value (whose gradient would be lost); where a step changes its parameters.
+    RuntimeError
+        Where a step that is evaluated again in the reverse sweep gives another state than in the first one: it draws random numbers or
+        counts, or what it reads besides its arguments has changed meanwhile.
+
+    Notes
+    -----
+    In reverse mode step 0 is tried once on traced values before the first sweep, so that what cannot be differentiated fails at
+    once, and a value that a step leaves in a list or attribute is a traced one there, which raises when it is used. What steps
+    that are evaluated again return is compared with what they returned before: all of it where states are small, of larger arrays
+    1024 elements at each step.
+
+    Where the step is a function compiled by `dualad.jit` (with numba), the steps between two actions of the schedule are one compiled
+    call, also on plain values and in forward mode; `until` is traced with it. The gradient has the same bits under every schedule, block
+    and storage. Steps that call Python (``np.linalg.solve``) are made one by one; ``stats.reason`` says why.
+
+    Examples
+    --------
+    The derivative of x -> x/3 + 2 repeated 1000 times, at most 11 states saved:
+
+    >>> from checkpoint import Stats, chain, grad
+    >>> stats = Stats()
+    >>> def simulate(x, c):
+    ...     return chain(lambda k, x, c: x / 3 + c, x, c, steps=1000, stats=stats)
+    >>> grad(simulate, argnums=(0, 1))(1.0, 2.0)
+    (0.0, 1.5)
+    >>> stats.peak_states
+    11
+
+    A loss along the trajectory, of an input at every step:
+
+    >>> import numpy as np
+    >>> def loss(x, u):
+    ...     _, path = chain(lambda k, x, u: (0.5 * x + u, x * x), x, inputs=u, outputs=True)
+    ...     return np.sum(path)
+    >>> grad(loss, argnums=(0, 1))(1.0, np.zeros(3))
+    (np.float64(2.625), array([1.25, 0.5 , 0.  ]))
+    """
+    context = copy_context()
+    try:
+        step, layers, source = as_step(step)
+        if until is not None:
+            check_function(until, "chain: until")
+            check_until(until, "chain")
+        outputs, check, progress = (
+            flag(value, where="chain", argument=name) for name, value in (("outputs", outputs), ("check", check), ("progress", progress))
+        )
+        if stats is not None:
+            filled_stats(stats, "chain")
+        steps = known_length(steps, layers, inputs, until)
+        if max_steps is not None:
+            max_steps = whole_number(max_steps, where="chain", argument="max_steps", least=0, hint="give the largest number of steps")
+            if until is None:
+                raise TypeError("chain: max_steps goes with until; with a known length give steps only")
+        if schedule is not None:
+            check_schedule(schedule, "chain")
+        if storage is not None:
+            check_storage(storage, "chain")
+        if memory is not None:
+            if schedule is not None:
+                raise TypeError(f"chain: schedule={schedule!r} and memory={memory!r} are both given: memory= chooses the schedule")
+            parse_bytes(memory, "chain", "memory")
+        if block is not None:
+            block = whole_number(block, where="chain", argument="block", least=1, hint="give the number of steps of a compiled call")
+            if not isinstance(source, Jit):
+                raise TypeError("chain: block= is of a compiled step: give chain(dualad.jit(step), ...), or leave it out")
+        if outputs and steps == 0:
+            raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
+        if token is not None and not (storage is not None and storage.durable):
+            raise TypeError("chain: token= is compared by a call that goes on: give storage=Disk(path, resume=True) too, or leave it out")
+        links = StepSpec(step, source, state, params, inputs, outputs)
+        top = highest(links.traced)
+        if LAZY in links.levels:
+            raise TypeError(
+                "chain: a state, parameter or input is a dask array: chains run on plain arrays. Write the loop in Python (it is short "
+                "where arrays are this large), or compute the array first"
+            )
+        if any(level.abstract for level in links.levels):
+            from .traced import entered_loop
+
+            looped = entered_loop(links, steps)
+            if looped is not None:
+                return looped
+        options = {"steps": steps, "until": until, "max_steps": max_steps, "stats": stats, "progress": progress, "check": check}
+        if (pair := pair_of(links, top, until, storage)) is not None:
+            given: dict[str, Any] = {**options, "until": pair.until, "inputs": pair.inputs, "outputs": outputs, "block": block}
+            given |= {"schedule": schedule, "storage": storage, "memory": memory}
+            return pair.results(chain(pair.step, pair.state, *pair.params, **given))
+        if type(top) is Var and all(leaf.node is None for leaf in links.traced if leaf.level is top.level):
+            return of_constants(links, top.level, **options)
+        if type(top) is Var:
+            options |= {"stats": (stats := filled_stats(stats, "chain")), "token": token}
+            compiled, reason = compiled_chain(links, top.level, options, schedule=schedule, storage=storage, memory=memory, block=block)
+            if reason is None:
+                return compiled
+            schedule, storage = chosen_schedule(schedule, storage, memory)
+            stats.reason = reason
+            return record(links, top.level, schedule=schedule, storage=storage, memory=memory, **options)
+        compiled, reason = compiled_chain(links, None, options)
+        if reason is None:
+            return compiled
+        result = run(links, top, **options)
+        if stats is not None:
+            stats.reason = reason
+        return result
+    except Exception as error:
+        trim(error)
+        raise
+    except BaseException:
+        errors_as_in(context)
+        raise
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def as_step(step):
+    """Return the step, how many layers it was made of (None for a function), and what was given: layers of one function are one."""
+    if isinstance(step, list | tuple):
+        layers = tuple(step)
+        for layer in layers:
+            check_function(layer, "chain: a layer of step")
+        if layers and all(layer is layers[0] for layer in layers):
+            return layers[0], len(layers), layers[0]
+        return (lambda k, *args: layers[k](k, *args)), len(layers), layers
+    check_function(step, "chain")
+    return step, None, step
+
+
+def known_length(steps, layers, inputs, until):
+    """Return the number of steps; None where the predicate finds it. Lengths that contradict each other raise."""
+    if until is not None and steps is not None:
+        raise TypeError("chain: give either steps=N or, if N is not known before, until=predicate")
+    if steps is not None:
+        steps = whole_number(steps, where="chain", argument="steps", least=0, hint="give the number of steps")
+    lengths = {} if steps is None else {"steps": steps}
+    if layers is not None:
+        lengths["the list of steps"] = layers
+    for path, leaf in zip(*optree.tree_flatten_with_path(inputs)[:2], strict=True):
+        name = "inputs" + "".join(f"[{part!r}]" for part in path)
+        if np.ndim(leaf) == 0:
+            raise TypeError(
+                f"chain: {name} is {leaf!r}: give arrays with a leading axis, one row for each step (np.array(inputs) of a list)"
+            )
+        lengths[name] = np.shape(leaf)[0]
+    if len(set(lengths.values())) > 1:
+        raise ValueError("chain: the lengths differ: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
+    if until is None and not lengths:
+        raise TypeError("chain: give either steps=N or, if N is not known before, until=predicate")
+    if until is not None and lengths:
+        raise TypeError(f"chain: until goes with a length that is not known before, but {next(iter(lengths))} says it")
+    return next(iter(lengths.values()), None)
+
+
+def pair_of(links, top, until, storage):
+    """Return the chain of values and tangents of Duals that a tape records, None where it is another chain."""
+    if type(top) is not Dual or (storage is not None and storage.durable) or any(level.abstract for level in links.levels):
+        return None
+    from .tangent_chain import tangent_chain
+
+    return tangent_chain(links, top.level, until)
+
+
+def of_constants(links, tape, **options):
+    """Run a chain of constants of a tape one level down: it has nothing to pull back, and saves no state."""
+    state, params, inputs = (one_level_down(leaves, tape)[0] for leaves in (links.state, links.params, links.inputs))
+    rows = optree.tree_unflatten(links.inputs_structure, inputs) if links.given else None
+    result = chain(links.source, links.tree(state), *links.arguments(params), inputs=rows, outputs=links.outputs, **options)
+    return optree.tree_map(lambda leaf: make_var(leaf, None, tape) if is_floating(leaf) else leaf, result)
+
+
+def compiled_chain(links, tape, options, *, storage=None, memory=None, **more):
+    """Run the chain of a compiled step in segments, and record it where there is a tape; return the result, and why it cannot be done.
+
+    Of the two one is None; the reason is empty where the step is none that was meant to be compiled.
+    """
+    if not isinstance(links.source, Jit):
+        return None, ""
+    from .compiled import NotCompiled, record_compiled, run_compiled
+    from .static_leaves import with_static_leaves
+
+    try:
+        if BACKENDS.get("numba", BACKENDS["numpy"]) is BACKENDS["numpy"]:
+            raise NotCompiled(without_numba() or "numba cannot be imported")
+        settings = None if storage is not None and storage.durable else with_static_leaves(links, options["until"])
+        if settings is not None:
+            given = {"storage": storage, "memory": memory} if tape is not None else {}
+            result, reason = compiled_chain(settings.links, tape, {**options, "until": settings.until}, **given, **more)
+            return None if result is None else settings.result(result), reason
+        if tape is None:
+            return run_compiled(links, **options), None
+        budget = None if memory is None else parse_bytes(memory, "chain", "memory")
+        storage = Memory() if storage is None else storage
+        return record_compiled(links, tape, budget=budget, storage=storage, **options, **more), None
+    except (NotCompiled, IndexError, OverflowError) as reason:  # of the last two, the steps themselves name their lines
+        ignored = "" if more.get("block") is None else f"; block={more['block']} is not used"
+        return None, f"steps one by one, because {reason}{ignored}"
+
+
+def chosen_schedule(schedule, storage, memory):
+    """Return the schedule and storage: those given, or the defaults; for a budget they are planned later."""
+    if memory is not None:
+        return None, storage
+    return CTZ() if schedule is None else schedule, Memory() if storage is None else storage

@@ -1,0 +1,202 @@
+"""The arrays of a compiled chain, and its loops called with them: segments of steps, forward and in reverse.
+
+States are tuples of arrays, one for each leaf (numbers are arrays without axes), and what is made of one is another one: nothing here
+writes into a state that it is handed. So a storage in main memory keeps states as they are, without copies, and their arrays are used
+again when nobody refers to them any more.
+"""
+
+from __future__ import annotations
+
+import sys
+from sys import getrefcount
+from time import perf_counter
+
+import numpy as np
+
+__all__ = ["BufferPool", "Reversal", "Segments", "like_leaves", "word"]
+
+QUICK, SLOW = 0.02, 0.2  # seconds of a call: more steps are made in the next one, or fewer, so that Ctrl-C is heard
+SMALL = 1 << 15  # bytes of states that are sooner made than looked for
+PROBES = 64  # states that are looked at before a new one is made
+
+
+class BufferPool:
+    """States like one, made when none of those made before is free: when nobody else refers to its arrays.
+
+    The one handed out last is looked at first: what it is made of is still in the cache.
+    """
+
+    def __init__(self, like):
+        self.like, self.made = like, []
+        self.small = sum(leaf.nbytes for leaf in like) < SMALL
+
+    def take(self):
+        """Return a state to write into."""
+        if self.small:
+            return tuple([np.empty_like(leaf) for leaf in self.like])
+        made, count = self.made, len(self.made)
+        for i in range(count - 1, max(count - PROBES, 0) - 1, -1):
+            arrays = made[i]
+            for k in range(len(arrays)):  # a generator would take most of the time
+                if getrefcount(arrays[k]) != UNSHARED:
+                    break
+            else:
+                made.append(made.pop(i))
+                return tuple(arrays)
+        made.append([np.empty_like(leaf) for leaf in self.like])
+        return tuple(made[-1])
+
+    def clear(self):
+        self.made.clear()
+
+
+#: the references to an array in a list that nobody else refers to
+UNSHARED = (lambda arrays: getrefcount(arrays[0]))([np.empty(1)]) if sys.implementation.name == "cpython" else -1
+
+
+class Pace:
+    """How many steps a compiled call makes: after each the next one may make more or fewer, so that Ctrl-C is heard between them."""
+
+    def __init__(self):
+        self.steps = 64
+
+    def timed(self, call, steps, *arguments):
+        """Call a function that makes so many steps."""
+        started = perf_counter()
+        call(*arguments)
+        seconds = perf_counter() - started
+        if seconds > SLOW:
+            self.steps = max(self.steps // 2, 1)
+        elif seconds < QUICK and steps == self.steps:
+            self.steps *= 2
+
+
+class Segments:
+    """A chain's compiled loops, bound to its parameters and inputs.
+
+    Attributes
+    ----------
+    start : x_0.
+    outs : the outs, with a row for each step.
+    made : how many steps were made.
+    told : a function that hears of how many steps each call has made, or None.
+    """
+
+    def __init__(self, stepper, length):
+        self.stepper, self.loops = stepper, stepper.advance_loops()
+        self.start = tuple(np.array(leaf, order="C") for leaf in stepper.state)
+        self.given = [given_array(leaf) for leaf in (*stepper.params, *stepper.inputs)]
+        self.outs = [np.zeros((length or 0, *out.shape), out.dtype) for out in stepper.outs]
+        self.work = [array for unit in self.loops.work() for array in unit]
+        self.pool, self.end = BufferPool(self.start), np.zeros((), np.int64)
+        stepper.compile(self.loops)
+        self.made, self.pace, self.told = 0, Pace(), None
+
+    def arguments(self, first, stop, x, new, other):
+        return first, stop, self.end, *x, *new, *other, *self.given, *self.outs, *self.work
+
+    def advance(self, first, stop, x):
+        """Make the steps first ... stop - 1; return the state, and where a predicate ended the chain: `stop` if it did not."""
+        while first < stop:
+            end = min(first + self.pace.steps, stop)
+            new = self.pool.take()
+            other = new if end == first + 1 else self.pool.take()
+            self.pace.timed(self.loops.advance, end - first, *self.arguments(first, end, x, new, other))
+            reached = int(self.end)
+            self.made += reached - first
+            if self.told is not None:
+                self.told(reached - first)
+            x = new if (reached - first) % 2 else other
+            if reached < end:
+                return x, reached
+            first = end
+            if first < stop and self.ends(first, x):
+                break
+        return x, first
+
+    def ends(self, k, x):
+        """Return whether the predicate ends the chain before step k; False where there is none."""
+        return self.stepper.until is not None and self.stepper.asked(k, x)
+
+    def reserve(self, count):
+        """Make room for the outs of so many steps, where their number is not known."""
+        for i, out in enumerate(self.outs):
+            if len(out) < count:
+                self.outs[i] = np.zeros((max(count, 2 * len(out)), *out.shape[1:]), out.dtype)
+                self.outs[i][: len(out)] = out
+
+
+class Reversal:
+    """The arrays of one reverse sweep over segments, and its loops called with them; `states` are arrays for them, or how many."""
+
+    def __init__(self, segments, loops, out_cotangents, row_cotangents, gs, sums, work, states):
+        self.segments, self.loops, self.work = segments, loops, work
+        self.d, self.e = out_cotangents, row_cotangents
+        self.spare = [np.empty_like(g) for g in gs]
+        self.shares = [np.empty_like(sums[i]) for i in loops.shares]
+        self.states = self.buffer(states) if issubclass(type(states), int) else states
+        self.pace = Pace()
+        segments.stepper.compile(loops)
+
+    def buffer(self, length):
+        """Return arrays for the states of so many steps but the first."""
+        return [np.empty((length - 1, *leaf.shape), leaf.dtype) for leaf in self.segments.start]
+
+    def filling(self, first, stop, x, states):
+        segments = self.segments
+        return first, stop, *x, *states, *segments.given, *segments.outs, *self.work[0]
+
+    def pulling(self, first, stop, x, states, gs, sums):
+        return first, stop, *x, *states, *self.segments.given, *gs, *self.spare, *self.d, *self.e, *sums, *self.shares, *self.work[1]
+
+    def fill(self, first, stop, x, states):
+        """Put the states x_{first + 1} ... x_{stop - 1} into a buffer, and return it."""
+        pace, k = self.segments.pace, first
+        while k < stop - 1:
+            end = min(k + pace.steps, stop - 1)
+            into = [rows[k - first : end - first] for rows in states]
+            pace.timed(self.loops.fill, end - k, *self.filling(k, end + 1, x, into))
+            self.segments.made += end - k
+            x, k = state_in(states, end - first), end
+        return states
+
+    def pull(self, first, stop, x, states, gs, sums):
+        """Pull the cotangents back over x_first and the states behind it; return those of the state. Sums are added to in place."""
+        while first < stop:
+            k = max(stop - self.pace.steps, first)
+            given = x if k == first else state_in(states, k - first)
+            between = [rows[k - first : stop - first - 1] for rows in states]
+            self.pace.timed(self.loops.pull, stop - k, *self.pulling(k, stop, given, between, gs, sums))
+            if (stop - k) % 2:
+                gs, self.spare = self.spare, gs
+            stop = k
+        return gs
+
+
+def state_in(states, i):
+    """Return the state i steps behind the one before a buffer."""
+    return tuple([rows[i - 1, ...] for rows in states])
+
+
+def given_array(leaf):
+    """Return a parameter or input as a read-only array; of contiguous ones no copy is made."""
+    array = np.asarray(leaf, order="C").view(np.ndarray)
+    if not (array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative):
+        array = np.array(array, array.dtype.newbyteorder("="), order="C")
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def like_leaves(arrays, likes):
+    """Return arrays as the numbers that they stand for: `likes` are leaves like them, or the words that programs have for that."""
+    return [as_kind(array, like if isinstance(like, str) else word(like)) for array, like in zip(arrays, likes, strict=True)]
+
+
+def word(leaf):
+    """Return what a plain leaf is to Python."""
+    return "array" if issubclass(type(leaf), np.ndarray) else "scalar" if issubclass(type(leaf), np.generic) else "python"
+
+
+def as_kind(array, kind):
+    return array if kind == "array" else array[()] if kind == "scalar" else array.item()

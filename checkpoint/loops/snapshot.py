@@ -1,0 +1,83 @@
+"""Results are compared: a step that is evaluated again must give the state that it gave before, or the gradient is wrong.
+
+Whatever the cause (a generator, a counter, data that changed between the sweeps, an array that two places share), it shows in the
+result. So causes are not guessed at: when step k is recorded in the reverse sweep, what it gives is compared with x_{k+1}, which
+was the working state a moment ago.
+"""
+
+from __future__ import annotations
+
+from weakref import ref
+
+import numpy as np
+
+from dualad.core.dispatch import primal
+from dualad.core.levels import Handle
+from dualad.support.equality import nearly_same, same_bits
+
+__all__ = ["Snapshot", "not_repeatable"]
+
+COMPARED = 1024  # elements of an array that are compared at a step; over the steps all have their turn
+
+
+class Snapshot:
+    """What is compared of x_index, with what the step that leads to it gives when it is evaluated again.
+
+    Of large arrays these are 1024 elements, others at each step, so that it costs less than 1 % of a step and no memory; of the
+    final state all elements are compared where it is still alive. With `exact` all elements are held, and compared bit for bit;
+    otherwise differences of the size of rounding errors count as none.
+    """
+
+    __slots__ = ("alive", "exact", "index", "known")
+
+    def __init__(self, index, leaves, exact=False, final=False):
+        self.index, self.exact = index, exact
+        self.known = [leaf if type(leaf) is float else self.held(leaf) for leaf in leaves]
+        self.alive = [ref(leaf) if type(leaf) is np.ndarray else None for leaf in leaves] if final and not exact else None
+
+    def held(self, leaf):
+        leaf = primal(leaf)
+        if not issubclass(type(leaf), np.ndarray):
+            return leaf
+        return leaf.copy() if self.exact or leaf.dtype.kind not in "fc" else elements(leaf, self.index)
+
+    def differing(self, index, leaves):
+        """Return the number of the first leaf that differs from x_index, None where none does or this is another state."""
+        if self.index != index:
+            return None
+        for i, (known, leaf) in enumerate(zip(self.known, leaves, strict=True)):
+            given = leaf.primal if isinstance(leaf, Handle) else leaf
+            if type(given) is float and given == known:
+                continue
+            given = primal(leaf)
+            if isinstance(given, Handle):  # of a function that jit traces, whose two traces are compared
+                continue
+            if self.exact:
+                same = same_bits(known, given)
+            elif self.alive is not None and self.alive[i] is not None and (whole := self.alive[i]()) is not None:
+                same = nearly_same(whole, given)
+            else:
+                same = nearly_same(known, elements(given, index) if np.shape(known) != np.shape(given) else given)
+            if not same:
+                return i
+        return None
+
+
+def not_repeatable(k, path):
+    """Return the error for a step that gave another state when it was evaluated again."""
+    return RuntimeError(
+        f"chain: step {k}, evaluated again from the same state, returned another x_{k + 1} (in {path}), so "
+        f"the gradient would be wrong. Usual causes: the step draws random numbers, counts its calls or reads a clock (make "
+        f"what it needs from k); something that it reads besides its arguments has changed since the first sweep, such as a "
+        f"global, an attribute or an array that it closes over (pass it as a parameter); it writes into an array that it "
+        f"also keeps elsewhere. check=True names the first step that differs"
+    )
+
+
+def elements(array, index):
+    """Return those elements of an array that are compared at a step: copies, unless it is small."""
+    if array.size <= COMPARED:
+        return array
+    every = -(-array.size // COMPARED)
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    return flat[index % every :: every].copy()

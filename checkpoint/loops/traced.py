@@ -1,0 +1,101 @@
+"""A chain in code that is traced by `dualad.jit`: one operation of the program, a loop, whatever its length.
+
+Its derivatives are loops too. What they need of each step is kept where it fits into `ROOM`; else the loop is one of loops, and the
+steps between two turns of the outer one are made again.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+
+import numpy as np
+import optree
+
+from dualad.core.traced import Traced, example_of
+from dualad.graph.passes import optimised
+from dualad.graph.reroll import rolled
+from dualad.graph.scan import Scan
+from dualad.graph.symbol import Trace, TraceError
+from dualad.jit.compiled import Compiled
+from dualad.jit.jit import with_symbols
+
+__all__ = ["ROOM", "entered_loop"]
+
+#: bytes of all states of a loop that are kept for its derivatives
+ROOM = 64 << 20
+NUMBERS = float | int | complex | np.generic | np.ndarray | Traced
+
+
+def entered_loop(links, steps):
+    """Return what a chain returns, as one operation; None where it is not traced, or not of a known number of steps of one function."""
+    if not steps or isinstance(links.source, tuple) or not any(level.abstract for level in links.levels):
+        return None
+    if not all(issubclass(type(leaf), NUMBERS) and type(leaf) is not bool for leaf in links.state):
+        return None
+    moving = [i for i, leaf in enumerate(links.params) if issubclass(type(leaf), float | complex | np.ndarray | np.inexact | Traced)]
+    try:
+        body, structure = body_of(links, moving)
+    except TraceError:  # arrays outside may be indexed by k, or be constants of the trace around this one
+        body, structure = body_of(links, moving, with_symbols)
+    count, rows = len(links.state), len(links.inputs)
+    args = [*links.state, *links.inputs, *(links.params[i] for i in moving)]
+    nbytes = sum(np.asarray(example_of(leaf)).nbytes for leaf in links.state)
+    with Trace() as trace:
+        given = [trace.input(example_of(arg)) for arg in args]
+        program = trace.finish(list(repeated(optimised(rolled(body)), steps, count, rows, given, nbytes)))
+    results = Compiled(program, "numpy", "chain")(*args)
+    final = links.tree(results[:count])
+    return (final, optree.tree_unflatten(structure, results[count:])) if links.outputs else final
+
+
+def body_of(links, moving, prepared=None):
+    """Return the program of a step, or of ``prepared(step, trace)``, to these parameters, and the structure of its out."""
+    with Trace() as trace:
+        k, *state = [trace.input(example) for example in (0, *map(example_of, links.state))]
+        row = [trace.input(example_of(leaf)[0]) for leaf in links.inputs]
+        params = list(links.params)
+        for i in moving:
+            params[i] = trace.input(example_of(params[i]))
+        if prepared is not None:
+            links = copy(links)
+            links.step = prepared(links.step, trace)
+        try:
+            x, out = links.call(k, links.tree(state), row, links.arguments(params))
+        except Exception as error:
+            if trace.refusal is not None and error is not trace.refusal:
+                raise trace.refusal from error
+            raise
+        outs, structure = optree.tree_flatten(out)
+        return trace.finish([*links.leaves(0, x), *outs]), structure
+
+
+def repeated(body, steps, count, rows, args, nbytes):
+    """Return the results of a loop, or of a loop of loops where it would keep too much."""
+    inner = math.isqrt(steps)
+    if steps * nbytes <= ROOM or inner < 4:
+        return Scan(body, steps, count, rows)(*args)
+    turns = steps // inner
+    carried, stacks, params = args[:count], args[count : count + rows], args[count + rows :]
+    examples = list(map(example_of, args))
+    with Trace() as trace:  # a step whose index counts from `before`
+        k, before = trace.input(0), trace.input(0)
+        state = [trace.input(x) for x in examples[:count]]
+        row = [trace.input(x[0]) for x in examples[count : count + rows]]
+        rest = [trace.input(x) for x in examples[count + rows :]]
+        shifted = trace.finish(body.run(k + before, *state, *row, *rest, each=trace.at))
+    shifted.inputs = [k.primal, *(x.primal for x in (*state, *row, *rest)), before.primal]
+    with Trace() as trace:
+        k, *state = [trace.input(x) for x in (0, *examples[:count])]
+        part = [trace.input(x[:inner]) for x in examples[count : count + rows]]
+        rest = [trace.input(x) for x in examples[count + rows :]]
+        block = trace.finish(list(Scan(optimised(shifted), inner, count, rows)(*state, *part, *rest, k * inner)))
+    whole = turns * inner
+    results = Scan(block, turns, count, rows)(
+        *carried, *(np.reshape(stack[:whole], (turns, inner, *stack.shape[1:])) for stack in stacks), *params
+    )
+    final, outs = results[:count], [np.reshape(out, (whole, *out.shape[2:])) for out in results[count:]]
+    if whole == steps:
+        return (*final, *outs)
+    last = Scan(optimised(shifted), steps - whole, count, rows)(*final, *(stack[whole:] for stack in stacks), *params, whole)
+    return (*last[:count], *(np.concatenate(pair) for pair in zip(outs, last[count:], strict=True)))

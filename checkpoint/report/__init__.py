@@ -1,0 +1,1 @@
+"""What a schedule costs: `compare`, `profile`, `draw`, as tables and pictures."""

@@ -1,0 +1,370 @@
+"""Memory against recomputation: what each schedule needs for a given chain."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
+from os import PathLike
+from statistics import median
+from typing import Any
+
+from dualad.support.callers import trim
+
+from ..schedules import CTZ, Revolve, Schedule, StoreAll
+from ..schedules.machine import simulate
+from ..support.byte_sizes import format_bytes, parse_bytes
+from ..support.checks import whole_number
+from ..support.tables import html, markdown, text
+from ..sweep.plan import plan, state_size
+from .plot import plot_tradeoff
+
+__all__ = ["Measured", "Row", "Tradeoff", "compare"]
+
+LONGEST = 10**7  # one action after another: a few seconds for a million steps
+HEADINGS = ("schedule", "saved states", "memory", "disk", "advances", "work")
+MEASURED = ("first sweep", "reverse sweep", "time", "peak memory", "saves", "loads")
+DISK = HEADINGS.index("disk")
+KEPT = 4 / 3  # a step that is recorded, kept and pulled, by one that is made twice and pulled: 0.9 to 1.7 in chains of 2 to 10^6 numbers
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one schedule took in a real run, from `profile`.
+
+    Attributes
+    ----------
+    first_seconds, reverse_seconds : float
+        Times of the two sweeps.
+    work : float
+        Both together, as a multiple of the time of one simulation.
+    peak_bytes : int
+        The most that Python and NumPy had allocated at one moment, beyond what was there before: saved states, the working
+        state, the cotangent, and what a step and a pull need.
+    advances : int
+        Plain calls of the step, that to x_N included, which `Row.advances` leaves out.
+    saves, loads : int
+        States copied into, and out of, the storage.
+    peak_states : int
+        The most that was saved at one moment.
+    """
+
+    first_seconds: float
+    reverse_seconds: float
+    work: float
+    peak_bytes: int
+    advances: int
+    saves: int
+    loads: int
+    peak_states: int
+
+    def _cells(self) -> tuple[str, ...]:
+        return (
+            f"{self.first_seconds:.3g} s",
+            f"{self.reverse_seconds:.3g} s",
+            f"{self.work:.2f}x",
+            format_bytes(self.peak_bytes),
+            f"{self.saves:,}",
+            f"{self.loads:,}",
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One schedule in a `Tradeoff`.
+
+    Attributes
+    ----------
+    schedule : str
+        The schedule.
+    states : int
+        Most states saved at one moment.
+    bytes : int
+        Bytes of those that are in memory.
+    advances : int
+        Plain steps, first sweep to x_{N-1} and recomputations.
+    work : float
+        A multiple of one simulation, which is N plain steps: (advances + 1 + pull_cost (N - R) + record_cost R) / N, with the step
+        to x_N, and R steps whose records are kept (`Mixed` only). See `compare` for the two costs.
+    disk_bytes : int
+        Bytes of saved states that the schedule puts on disk.
+    records : int
+        Steps that are recorded when they are made, whose records are kept until their pulls.
+    measured : Measured or None
+        What it took in a real run, from `profile`.
+    """
+
+    schedule: str
+    states: int
+    bytes: int
+    advances: int
+    work: float
+    disk_bytes: int = 0
+    records: int = 0
+    measured: Measured | None = None
+
+    def _cells(self) -> tuple[str, ...]:
+        return (
+            self.schedule,
+            f"{self.states:,}",
+            format_bytes(self.bytes),
+            format_bytes(self.disk_bytes),
+            f"{self.advances:,}",
+            f"{self.work:.2f}x",
+            *(self.measured._cells() if self.measured is not None else ()),
+        )
+
+
+@dataclass(frozen=True)
+class Tradeoff:
+    """A table of schedules, from `compare` or `profile`; ``str()`` gives it as aligned text.
+
+    Attributes
+    ----------
+    steps : int
+        Length N of the chain.
+    state_bytes : int
+        Bytes of one state.
+    rows : tuple of Row
+        One a schedule.
+    memory : int or None
+        The budget in bytes, if there is one.
+    pull_cost, record_cost : float
+        What pulls count in `Row.work`, in plain steps; see `compare`.
+    costs : (str, str)
+        Where the two come from: ``"assumed"``, ``"given"`` or ``"measured"``.
+    simulation_seconds : float or None
+        Time of N plain steps, if that was measured.
+    schedules : tuple of Schedule
+        The schedules of the rows.
+    """
+
+    steps: int
+    state_bytes: int
+    rows: tuple[Row, ...]
+    memory: int | None = None
+    pull_cost: float = 1.0
+    record_cost: float = 2 * KEPT
+    costs: tuple[str, str] = ("assumed", "assumed")
+    simulation_seconds: float | None = None
+    schedules: tuple[Schedule, ...] = field(default=(), repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self, width: int | None = None) -> str:
+        """The table as aligned text.
+
+        Parameters
+        ----------
+        width : int, optional
+            Columns of the terminal: those of the table that do not fit are put below, with the schedules again.
+
+        Returns
+        -------
+        str
+        """
+        return f"{self._title()}\n{text(self._cells(), width)}"
+
+    def _title(self) -> str:
+        title = f"{self.steps:,} steps, a state of {format_bytes(self.state_bytes)}"
+        if self.simulation_seconds is not None:
+            title += f"; one simulation takes {self.simulation_seconds:.3g} s"
+        records = any(schedule.records for schedule in self.schedules)
+        pull, record = self.costs
+        if records or pull != "assumed":
+            title += f"; a pull counts as {self.pull_cost:.3g} step{'s' * (self.pull_cost != 1)} ({pull})"
+        return f"{title}, of a kept record as {self.record_cost:.3g} ({record})" if records else title
+
+    def _repr_html_(self) -> str:
+        return html(self._cells(), self._title())
+
+    def _repr_markdown_(self) -> str:
+        return f"{self._title()}\n\n{self.to_markdown()}"
+
+    def to_markdown(self) -> str:
+        """The table in Markdown.
+
+        Returns
+        -------
+        str
+        """
+        return markdown(self._cells())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table in plain Python values, for JSON and the like.
+
+        Returns
+        -------
+        dict
+            ``steps``, ``state_bytes``, ``memory``, ``pull_cost``, ``record_cost``, ``costs``, ``simulation_seconds``, and ``rows``, a
+            list of one dict a row.
+        """
+        names = ("steps", "state_bytes", "memory", "pull_cost", "record_cost", "costs", "simulation_seconds")
+        table = {name: getattr(self, name) for name in names}
+        return table | {"rows": [asdict(row) for row in self.rows]}
+
+    def plot(self, path: str | PathLike[str] | None = None) -> Any:
+        """Draw memory against work, both logarithmic: a point a row, a curve for what its schedule does with other slots.
+
+        What was measured is hollow: peak memory against time. The grey area below the binomial curve is what no schedule can
+        reach that saves states, all in memory (Griewank & Walther 2000); `Mixed`, which saves records too, and the disk can.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Where to write the picture; the ending says the format (png, svg, pdf).
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            Its ``figure`` can be changed and saved.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        return plot_tradeoff(self, path)
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """Headings and rows; the column of the disk only if something is there."""
+        measured = MEASURED if any(row.measured for row in self.rows) else ()
+        table: list[tuple[str, ...]] = [(*HEADINGS, *measured), *(row._cells() for row in self.rows)]
+        if any(row.disk_bytes for row in self.rows):
+            return table
+        return [cells[:DISK] + cells[DISK + 1 :] for cells in table]
+
+
+def compare(
+    *,
+    steps: int,
+    state_bytes: Any,
+    schedules: Iterable[Schedule] | None = None,
+    memory: float | str | None = None,
+    pull_cost: float | None = None,
+    record_cost: float | None = None,
+) -> Tradeoff:
+    """Count what schedules need for a chain, by executing them on integers.
+
+    Parameters
+    ----------
+    steps : int
+        Length N of the chain, from 1 to 10^7.
+    state_bytes : number, str, or pytree
+        Size of one state, for instance ``8_000_000`` or ``"8 MB"``; or a state, an array or a container of leaves, which is measured.
+    schedules : iterable of Schedule, optional
+        What to compare. The default is StoreAll(), CTZ(), and Revolve with as many, and with twice as many, states as
+        CTZ() saves.
+    memory : number or str, optional
+        A budget, for instance ``"2 GB"``: the schedule that `plan` chooses for it is compared too.
+    pull_cost : float, optional
+        What recording a step and pulling it back at once takes, in plain steps. By default 1, so that evaluations of the step are counted.
+        `profile` measures it, from less than 1 (compiled steps) to 50 (steps of a few numbers).
+    record_cost : float, optional
+        What recording a step, keeping the record and pulling it back later takes, in plain steps: of `Mixed`. By default 4/3 of what it
+        takes to make the step, to make it again and to pull it back, 4/3 (1 + pull_cost): records are larger than states.
+
+    Returns
+    -------
+    Tradeoff
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument cannot be used.
+
+    Examples
+    --------
+    >>> print(compare(steps=1000, state_bytes="8 MB"))
+    1,000 steps, a state of 8 MB
+    schedule                saved states  memory  advances   work
+    StoreAll()                     1,000    8 GB       999  2.00x
+    CTZ(refill='binomial')            11   88 MB     3,781  4.78x
+    Revolve(slots=11)                 11   88 MB     3,545  4.55x
+    Revolve(slots=22)                 22  176 MB     2,700  3.70x
+
+    With the costs that `profile` has measured:
+
+    >>> print(compare(steps=1000, state_bytes="8 MB", schedules=[StoreAll(), CTZ()], pull_cost=3.2))
+    1,000 steps, a state of 8 MB; a pull counts as 3.2 steps (given)
+    schedule                saved states  memory  advances   work
+    StoreAll()                     1,000    8 GB       999  4.20x
+    CTZ(refill='binomial')            11   88 MB     3,781  6.98x
+    """
+    try:
+        pull_cost, record_cost = _cost(pull_cost, "pull_cost"), _cost(record_cost, "record_cost")
+        table = compared(steps, state_bytes, schedules, memory, "compare")
+        return with_costs(table, pull_cost, record_cost, "given")
+    except Exception as error:
+        trim(error)
+        raise
+
+
+def compared(steps: int, state_bytes: Any, schedules: Iterable[Schedule] | None, memory: float | str | None, where: str) -> Tradeoff:
+    """What `compare` returns; errors name the function `where`."""
+    steps = whole_number(steps, where=where, argument="steps", least=1, hint="give the length of the chain")
+    if steps > LONGEST:
+        raise ValueError(
+            f"{where}: steps must be at most {LONGEST}, because every action is counted, got {steps}; "
+            "checkpoint.schedules.advances(steps, slots) gives the advances of Revolve for any length"
+        )
+    size = state_size(state_bytes, where)
+    if schedules is None:
+        slots = CTZ().limit(steps)
+        schedules = (StoreAll(), CTZ(), Revolve(slots), Revolve(2 * slots))
+    schedules = several(schedules, where)
+    if memory is not None:
+        memory = parse_bytes(memory, where, "memory")
+        chosen = plan(steps, size, memory).schedule
+        if chosen not in schedules:
+            schedules.append(chosen)
+    rows = tuple(_row(schedule, steps, size) for schedule in schedules)
+    return with_costs(Tradeoff(steps, size, rows, memory, schedules=tuple(schedules)))
+
+
+def with_costs(table: Tradeoff, pull: float | None = None, record: float | None = None, source: str = "") -> Tradeoff:
+    """The table with the work that these costs give; those that are None are assumed."""
+    costs = "assumed" if pull is None else source, "assumed" if record is None else source
+    pull = 1.0 if pull is None else pull
+    record = KEPT * (1 + pull) if record is None else record
+    steps = table.steps
+    works = [(row.advances + 1 + pull * (steps - row.records) + record * row.records) / steps for row in table.rows]
+    rows = tuple(replace(row, work=work) for row, work in zip(table.rows, works, strict=True))
+    return replace(table, rows=rows, pull_cost=pull, record_cost=record, costs=costs)
+
+
+def measured_costs(table: Tradeoff) -> Tradeoff:
+    """The table with the costs that its measured times say: medians over its rows."""
+    steps = table.steps
+    rest = [(row, row.measured.work * steps - row.advances - 1) for row in table.rows if row.measured is not None]
+    pulls = [left / steps for row, left in rest if not row.records]
+    pull = max(median(pulls), 0.0) if pulls else None
+    records = [(left - (1.0 if pull is None else pull) * (steps - row.records)) / row.records for row, left in rest if row.records]
+    return with_costs(table, pull, max(median(records), 0.0) if records else None, "measured")
+
+
+def several(schedules: Iterable[Schedule], where: str) -> list[Schedule]:
+    """Schedules, one or several, as a list, or an error that says what they are to be."""
+    given = list(schedules) if isinstance(schedules, Iterable) else [schedules]
+    for schedule in given:
+        if not isinstance(schedule, Schedule):
+            raise TypeError(f"{where}: schedules must be Schedule values such as [CTZ(), Revolve(20)], got {schedule!r}")
+    return given
+
+
+def _row(schedule: Schedule, steps: int, size: int) -> Row:
+    counts = simulate(schedule, steps)
+    on_disk = len(schedule.on_disk(steps))
+    in_memory = counts.peak_states - on_disk
+    return Row(str(schedule), counts.peak_states, in_memory * size, counts.advances, 0.0, on_disk * size, counts.records)
+
+
+def _cost(given: float | None, argument: str) -> float | None:
+    if given is None:
+        return None
+    try:
+        cost = float(given)
+    except (TypeError, ValueError):
+        raise TypeError(f"compare: {argument} must be a number of plain steps, got {given!r}") from None
+    if not (isfinite(cost) and cost >= 0):
+        raise ValueError(f"compare: {argument} must be finite and not negative, got {given!r}")
+    return cost

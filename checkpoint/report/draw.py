@@ -1,0 +1,157 @@
+"""A schedule as a picture in text: states across, time downwards."""
+
+from ..schedules import Schedule
+from ..schedules.actions import Action, Advance, Drop, Load, Record, Reverse, Save
+from ..schedules.history import History
+from ..schedules.machine import simulate
+from ..schedules.schedule import check_schedule
+from ..support.checks import whole_number
+
+__all__ = ["Drawing", "draw"]
+
+WIDEST = 120
+LEGEND = "X saved   + loaded   - advanced over   ^ working state"
+RECORDED = "   R recorded"
+WIDTH, HEIGHT, MARGIN = 640, 320, 36  # of the picture in a notebook
+COLOURS = {"first sweep": "#0072B2", "advanced again": "#E69F00", "reversed": "#1a1a1a"}
+
+
+class Drawing(str):
+    """The text of a picture; a notebook shows the schedule in space and time instead, without matplotlib: see `plot_schedule`."""
+
+    schedule: Schedule
+    steps: int
+
+    def _repr_svg_(self) -> str:
+        history = History.of(self.schedule, self.steps)
+        across = lambda time: MARGIN + (WIDTH - MARGIN - 10) * time / max(history.now, 1)
+        up = lambda index: HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * index / self.steps
+        line = lambda t0, k0, t1, k1, style: (
+            f'<line x1="{across(t0):.1f}" y1="{up(k0):.1f}" x2="{across(t1):.1f}" y2="{up(k1):.1f}" {style}/>'
+        )
+        say = lambda x, y, words, anchor="middle", style="": f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{style}>{words}</text>'
+        parts = [line(t0, k, t1, k, 'stroke="#b8b8b8" stroke-width="1.5"') for k, t0, t1 in history.visible()]
+        for name, lines in history.lines().items():
+            style = f'stroke="{COLOURS[name]}" stroke-width="{2.5 if name == "reversed" else 1.8}" stroke-linecap="round"'
+            parts += [line(t0, k0, t1, k1, style) for (t0, k0), (t1, k1) in lines]
+        parts += [f'<circle cx="{across(t):.1f}" cy="{up(k):.1f}" r="2.5" fill="#4d4d4d"/>' for t, k in history.saves]
+        parts += [say(MARGIN - 6, up(k) + 4, k, "end") for k in sorted({0, self.steps // 2, self.steps})]
+        parts += [say(across(t), HEIGHT - MARGIN + 16, t) for t in sorted({0, history.turn, history.now})]
+        parts.append(say(WIDTH / 2, 16, self.splitlines()[0], style=' font-weight="bold"'))
+        words = ["state over time (evaluations of the step): ", *(f'<tspan fill="{c}">{name}</tspan>, ' for name, c in COLOURS.items())]
+        parts.append(say(WIDTH / 2, HEIGHT - 4, "".join(words) + '<tspan fill="#8a8a8a">saved</tspan>'))
+        size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"'
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">'
+        return "\n".join([head, f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>', *parts, "</svg>"])
+
+
+def draw(schedule: Schedule, steps: int) -> Drawing:
+    """Draw what a schedule does with a short chain: one row for the first sweep, then one for every step reversed.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What to draw.
+    steps : int
+        Length N of the chain, from 1 to 120.
+
+    Returns
+    -------
+    Drawing
+        A text; a notebook shows it as a picture (SVG) in space and time.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `steps` is not such a number, or `schedule` no schedule.
+
+    Examples
+    --------
+    >>> from checkpoint.schedules import Revolve
+    >>> print(draw(Revolve(2), 6))
+    Revolve(slots=2), 6 steps: 8 advances, at most 2 states saved
+    X saved   + loaded   - advanced over   ^ working state
+    <BLANKLINE>
+                 0 1 2 3 4 5
+    first sweep  X-----X---^
+    reverse 5    X     X   ^
+    reverse 4    X     +-^
+    reverse 3    X     ^
+    reverse 2    +-X-^
+    reverse 1    X ^
+    reverse 0    ^
+    """
+    check_schedule(schedule, "draw")
+    hint = "give the length of the chain"
+    steps = whole_number(steps, where="draw", argument="steps", least=1, hint=hint)
+    if steps > WIDEST:
+        raise ValueError(
+            f"draw: steps must be at most {WIDEST} to be readable, got {steps}; a plot shows up to 2000, compare gives the counts of any"
+        )
+    counts = simulate(schedule, steps)  # first, so that an illegal schedule is an error and not a wrong picture
+    picture = _Picture(steps)
+    for action in schedule.forward(steps):
+        picture.add(action)
+    picture.end_row("first sweep", steps - 1)
+    for action in schedule.reverse(steps, sorted(picture.saved)):
+        picture.add(action)
+    title = f"{schedule}, {steps} steps: {counts.advances} advances, at most {counts.peak_states} states saved"
+    legend = LEGEND + RECORDED if schedule.records else LEGEND
+    drawing = Drawing("\n".join([title, legend, "", *_scale(steps), *picture.rows]))
+    drawing.schedule, drawing.steps = schedule, steps
+    return drawing
+
+
+def _label(text: str) -> str:
+    return f"{text:<13}"
+
+
+def _scale(steps: int) -> list[str]:
+    """Indices of the states, digits below one another."""
+    width = len(str(steps - 1))
+    digits = [f"{k:>{width}}" for k in range(steps)]
+    return [_label("") + " ".join(digit[row] for digit in digits) for row in range(width)]
+
+
+class _Picture:
+    """Collects actions into rows."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.saved: set[int] = set()
+        self.recorded: set[int] = set()
+        self.rows: list[str] = []
+        self.loaded: int | None = None
+        self.path: set[int] = set()  # columns advanced over; state k stands in column 2k
+
+    def add(self, action: Action) -> None:
+        match action:
+            case Save():
+                self.saved.add(action.index)
+            case Drop():
+                self.saved.remove(action.index)
+            case Load():
+                self.loaded = action.index
+            case Advance():
+                self.path.update(range(2 * action.start, 2 * action.stop))
+            case Record():
+                self.recorded.add(action.index)
+                self.path.add(2 * action.index + 1)
+            case Reverse():
+                self.recorded.discard(action.index)
+                self.end_row(f"reverse {action.index}", action.index)
+
+    def end_row(self, label: str, here: int) -> None:
+        cells = [" "] * (2 * self.steps)
+        for column in self.path:
+            cells[column] = "-"
+        cells[2 * here] = "^"
+        for k in self.saved:
+            cells[2 * k] = "X"
+        for k in self.recorded:
+            cells[2 * k] = "R"
+        if self.loaded is not None and self.path:
+            cells[2 * self.loaded] = "+"
+        self.rows.append((_label(label) + "".join(cells)).rstrip())
+        self.path.clear()
+        self.loaded = None

@@ -1,0 +1,187 @@
+"""Memory against recomputation, measured: what schedules take for a real chain, beside what was predicted."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import optree
+
+from dualad.forward.seeding import check_function
+from dualad.jit.jit import Jit
+from dualad.support.callers import trim
+from dualad.support.measured import measured as bytes_taken
+
+from ..loops.chain import chain
+from ..loops.leaves import is_floating
+from ..reverse.verbs import vjp
+from ..schedules import Schedule
+from ..storage import Memory, Storage
+from ..storage.states import canonical, copy_state, nbytes
+from ..storage.storage import check_storage
+from ..sweep.stats import Stats
+from ..sweep.sweep import Pull, Recorder, Step, Sweep
+from .compare import Measured, Tradeoff, compared, measured_costs
+
+__all__ = ["profile"]
+
+
+def profile(
+    step: Callable[..., Any],
+    state: Any,
+    *params: Any,
+    steps: int,
+    schedules: Iterable[Schedule] | None = None,
+    storage: Storage = Memory(),  # noqa: B008  (an immutable value)
+    memory: float | str | None = None,
+    pull: Pull | None = None,
+    seed: Any = None,
+    record: Recorder | None = None,
+) -> Tradeoff:
+    """Run a chain and its reverse sweep under several schedules, and measure.
+
+    Every schedule is run twice: once for the seconds, once, slower, under tracemalloc for the bytes. A chain without any
+    saving is run before them, as the unit of time.
+
+    Parameters
+    ----------
+    step : function ``step(k, state, *params) -> state``
+        As in `chain`, which derives its pull; it may be compiled by `dualad.jit`. With `pull`, ``step(k, state)``, as in `sweep.reverse`.
+    state : pytree
+        x_0.
+    params : pytrees
+        Passed to every step. The derivative that is measured is that of the sum of x_N, by all numbers in the state and in them.
+    steps : int
+        Length N of the chain, at least 1.
+    schedules, memory
+        As in `compare`.
+    storage : Storage
+        Where states are saved.
+    pull : callable, optional
+        Of a foreign engine, or written by hand: ``pull(k, x_k, g) -> g'``, as in `sweep.reverse`.
+    seed : pytree or callable
+        With `pull`: the cotangent of x_N, or a function of x_N that gives it.
+    record : callable, optional
+        With `pull`: as in `sweep.reverse`, for the schedules that record steps, ``Mixed(slots)``.
+
+    Returns
+    -------
+    Tradeoff
+        With `Row.measured` beside the prediction. Its `pull_cost` and `record_cost` are medians of what the runs took, for `compare` of
+        other lengths and schedules.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument cannot be used.
+
+    Examples
+    --------
+    >>> from checkpoint.schedules import CTZ, Mixed, Revolve
+    >>> table = profile(lambda k, x, c: x / 3 + c, 1.0, 2.0, steps=100, schedules=[CTZ(), Revolve(4)])
+    >>> [(row.advances, row.measured.advances, row.measured.saves, row.measured.peak_states) for row in table.rows]
+    [(274, 275, 59, 8), (374, 375, 35, 4)]
+
+    A foreign engine's step with its pull; with ``record`` also a schedule that keeps records of steps:
+
+    >>> record = lambda k, x: (x / 3 + 2, lambda g: g / 3)
+    >>> foreign = {"pull": lambda k, x, g: g / 3, "seed": 1.0, "record": record}
+    >>> table = profile(lambda k, x: x / 3 + 2, 1.0, **foreign, steps=10, schedules=[Mixed(3)])
+    >>> [(row.advances, row.measured.advances, row.measured.peak_states) for row in table.rows]
+    [(9, 10, 3)]
+    """
+    try:
+        return _profiled(step, state, params, steps, schedules, storage, memory, pull, seed, record)
+    except Exception as error:
+        trim(error)
+        raise
+
+
+def _profiled(
+    step: Callable[..., Any],
+    state: Any,
+    params: tuple[Any, ...],
+    steps: int,
+    schedules: Iterable[Schedule] | None,
+    storage: Storage,
+    memory: float | str | None,
+    pull: Pull | None,
+    seed: Any,
+    record: Recorder | None,
+) -> Tradeoff:
+    if callable(state):
+        raise TypeError("profile: state is a function; a pull is given by its name: profile(step, state, pull=pull, seed=seed, steps=N)")
+    check_function(step, "profile")
+    for argument, function in (("pull", pull), ("record", record)):
+        if function is not None and not callable(function):
+            raise TypeError(f"profile: {argument} must be a function, got {function!r}")
+    check_storage(storage, "profile")
+    if pull is None and (seed is not None or record is not None):
+        raise TypeError("profile: seed and record go with pull=; without it, the step's derivative is that of `chain`")
+    if pull is not None and params:
+        raise TypeError("profile: with pull= a step takes k and the state only, as in sweep.reverse; give the params to it by a closure")
+    table = compared(steps, nbytes(state), schedules, memory, "profile")
+    if pull is None:
+        chain(step, state, *params, steps=1)  # compiles
+        started = perf_counter()
+        chain(step, state, *params, steps=steps)
+        simulation = perf_counter() - started
+    else:
+        simulation = _simulation(step, state, steps)
+
+    def measured(schedule: Schedule) -> Measured:
+        def run() -> tuple[Stats, tuple[float, float]]:
+            if pull is None:
+                return _derived(step, state, params, {"steps": steps, "schedule": schedule, "storage": storage})
+            with Sweep(step, state, steps=steps, schedule=schedule, storage=storage, record=record) as sweep:
+                return sweep.stats, _timed(sweep, pull, seed)
+
+        if isinstance(step, Jit):
+            run()  # compiles
+        stats, seconds = run()
+        _, peak = bytes_taken(run)
+        work = sum(seconds) / simulation
+        return Measured(*seconds, work, peak, stats.advances, stats.saves, stats.loads, stats.peak_states)
+
+    rows = (replace(row, measured=measured(schedule)) for row, schedule in zip(table.rows, table.schedules, strict=True))
+    return measured_costs(replace(table, rows=tuple(rows), simulation_seconds=simulation))
+
+
+def _derived(step: Callable[..., Any], state: Any, params: tuple[Any, ...], options: dict[str, Any]) -> tuple[Stats, tuple[float, float]]:
+    """Counts and seconds of the two sweeps of a chain, by all of its numbers."""
+    flat: Any = optree.tree_flatten((state, params), none_is_leaf=True)  # type: ignore[arg-type]
+    leaves, structure = flat
+    places, stats = [i for i, leaf in enumerate(leaves) if is_floating(leaf)], Stats()
+
+    def total(*values: Any) -> Any:
+        given: list[Any] = list(leaves)
+        for i, value in zip(places, values, strict=True):
+            given[i] = value
+        first, rest = optree.tree_unflatten(structure, given)
+        final: list[Any] = optree.tree_leaves(chain(step, first, *rest, stats=stats, **options))
+        return sum(np.sum(np.real(leaf)) for leaf in final if is_floating(leaf))
+
+    started = perf_counter()
+    _, pullback = vjp(total, *(leaves[i] for i in places))
+    turned = perf_counter()
+    pullback(1.0)
+    return stats, (turned - started, perf_counter() - turned)
+
+
+def _simulation(step: Step, state: Any, steps: int) -> float:
+    """Seconds of one run without saving."""
+    x = copy_state(state)
+    started = perf_counter()
+    for k in range(steps):
+        x = step(k, canonical(x))
+    return perf_counter() - started
+
+
+def _timed(sweep: Sweep, pull: Pull, seed: Any) -> tuple[float, float]:
+    """Seconds of the two phases."""
+    started = perf_counter()
+    final = sweep.forward()
+    turned = perf_counter()
+    sweep.backward(pull, seed(final) if callable(seed) else seed)
+    return turned - started, perf_counter() - turned

@@ -1,0 +1,1 @@
+"""Reverse mode: the tape, its entries, the verbs, streams."""

@@ -1,0 +1,67 @@
+"""The adjoints of one sweep over a tape, apart from the tape: one recording serves any number of cotangents."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dualad.forward.directions import Directions
+
+__all__ = ["ZERO", "Adjoints"]
+
+ZERO = 0.0  # this very object stands for an adjoint that nothing was added to
+
+
+NUMBER = (float, np.generic)
+
+
+class Adjoints:
+    """The adjoints of one sweep, by place on the tape; `owned` are the places whose buffer nobody else holds.
+
+    `entries` begins with those that the tape holds itself; the others come in with the first share that reaches them, which is
+    always before the sweep does, because an entry stands behind those that it came from.
+    """
+
+    __slots__ = ("entries", "nan_safe", "owned", "values")
+
+    def __init__(self, entries, nan_safe=False):
+        self.values = [ZERO] * len(entries)
+        self.entries = entries
+        self.owned = set()
+        self.nan_safe = nan_safe
+
+    def place(self, node):
+        """Return the place of a node on the tape, where its entry is known from now on."""
+        if type(node) is int:
+            return node
+        self.entries[node.place] = node
+        return node.place
+
+    def add(self, node, share, fresh):
+        """Add a share to the adjoint of a node and return its place; `fresh` tells that nobody else holds the share's buffer."""
+        k, values, owned = self.place(node), self.values, self.owned
+        now = values[k]
+        if now is ZERO:
+            values[k] = share
+            if fresh and type(share) is np.ndarray:
+                owned.add(k)
+        elif k in owned and type(now) is np.ndarray is type(share) and share.shape == now.shape and share.dtype == now.dtype:
+            np.add(now, share, now)
+        else:
+            values[k] = total = now + share
+            owned.discard(k)
+            if type(total) is np.ndarray:
+                owned.add(k)
+        return k
+
+    def buffer(self, k, like):
+        """Return the adjoint at a place as an array that may be written; None where it cannot be (a Batch)."""
+        now = self.values[k]
+        if now is ZERO:
+            now = np.zeros(like.shape, like.dtype)
+        elif isinstance(now, Directions):
+            return None
+        elif k not in self.owned or issubclass(type(now), NUMBER):
+            now = np.array(now) if issubclass(type(now), (*NUMBER, np.ndarray)) else np.copy(now)
+        self.values[k] = now
+        self.owned.add(k)
+        return now

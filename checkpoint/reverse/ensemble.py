@@ -1,0 +1,173 @@
+"""map_gradients: the values and gradients of many members, on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, wait
+from functools import partial
+from typing import Any
+
+from dualad.forward.seeding import check_flags, check_function
+from dualad.support.callers import trim
+from dualad.support.executors import Crew, check_executor
+from dualad.support.progress import Bar
+
+from .verbs import value_and_grad
+
+__all__ = ["MemberError", "map_gradients"]
+
+
+# --- public -----------------------------------------------------------------------------------------------------------------
+
+
+class MemberError(RuntimeError):
+    """Some members of an ensemble failed; what the others gave is kept.
+
+    Attributes
+    ----------
+    values, gradients : lists in the order of the members; None where one failed.
+    errors : dict of what was raised, by the numbers of the members.
+
+    Examples
+    --------
+    >>> from checkpoint import MemberError, map_gradients
+    >>> try:
+    ...     map_gradients(lambda x: x**2 if x < 3.0 else x.missing, [1.0, 3.0, 2.0])
+    ... except MemberError as error:
+    ...     print(error.gradients, list(error.errors))
+    [2.0, None, 4.0] [1]
+    """
+
+    def __init__(self, message: str, values: list[Any], gradients: list[Any], errors: dict[int, BaseException]) -> None:
+        super().__init__(message)
+        self.values, self.gradients, self.errors = values, gradients, errors
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (*self.args, self.values, self.gradients, self.errors)
+
+
+def map_gradients(
+    f: Callable[..., Any],
+    xs: Iterable[Any],
+    *args: Any,
+    executor: Executor | None = None,
+    progress: bool = False,
+    nan_safe: bool = False,
+) -> tuple[list[Any], list[Any]]:
+    """Compute the value and the gradient of `f` at each of `xs`, in reverse mode.
+
+    Parameters
+    ----------
+    f : function ``f(x, *args)`` that returns one number; it may run chains.
+    xs : the members: numbers, arrays or pytrees of them.
+    args : further arguments, the same for every member; they are not differentiated.
+    executor : computes the members, each in a task of its own: processes for NumPy code (f and the arguments are pickled), threads for
+        compiled code; ``client.get_executor()`` of dask.distributed for many machines. Without one they are computed one by one.
+    progress : show a bar (needs tqdm).
+    nan_safe : see `grad`.
+
+    Returns
+    -------
+    (values, gradients) : lists in the order of `xs`.
+
+    Raises
+    ------
+    MemberError
+        Where a member fails. The others are computed all the same; the error names the members, and holds all results.
+    TypeError
+        Where `xs` is no sequence, or the executor is none, or cannot pickle f.
+
+    Examples
+    --------
+    >>> from checkpoint import map_gradients
+    >>> map_gradients(lambda x, p: p * x**2, [1.0, 2.0, 3.0], 0.5)
+    ([0.5, 2.0, 4.5], [1.0, 2.0, 3.0])
+    """
+    try:
+        check_function(f, "map_gradients")
+        check_flags("map_gradients", nan_safe=nan_safe)
+        check_executor(executor, "map_gradients")
+        if not isinstance(xs, Iterable) or isinstance(xs, dict | str) or (hasattr(xs, "ndim") and not xs.ndim):
+            raise TypeError(
+                f"map_gradients: xs is {type(xs).__name__} {xs!r}: give the members, a list of what f takes as its first argument"
+            )
+        members = list(xs)
+        with Bar(progress, "map_gradients", "member") as bar:
+            bar.start(len(members))
+            compute = one_by_one if executor is None else partial(on_executor, executor)
+            results, errors = [None] * len(members), {}
+            for k, result, error in compute(f, members, args, nan_safe):
+                if error is None:
+                    results[k] = result
+                else:
+                    errors[k] = error
+                bar.advance(1)
+    except Exception as error:
+        trim(error)
+        raise
+    values = [None if result is None else result[0] for result in results]
+    gradients = [None if result is None else result[1] for result in results]
+    if errors:
+        first = min(errors)
+        raise MemberError(summary(errors, len(members)), values, gradients, dict(sorted(errors.items()))) from errors[first]
+    return values, gradients
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def one_member(f, x, args, nan_safe):
+    """Return the value and the gradient of a member."""
+    return value_and_grad(f, nan_safe=nan_safe)(x, *args)
+
+
+def one_by_one(f, members, args, nan_safe):
+    """Yield (number, result, error) of each member, computed here."""
+    for k, x in enumerate(members):
+        try:
+            result, failure = one_member(f, x, args, nan_safe), None
+        except Exception as error:
+            trim(error)
+            result, failure = None, error
+        yield k, result, failure
+
+
+def on_executor(executor, f, members, args, nan_safe):
+    """Yield (number, result, error) of each member, as they are computed elsewhere."""
+    numbers, waiting = {}, iter(enumerate(members))
+    with Crew(executor, "map_gradients", {"the function": f, "the members and arguments": (members, args)}) as crew:
+        most = 2 * crew.workers
+        while True:
+            while len(numbers) < most and (member := next(waiting, None)) is not None:
+                k, x = member
+                try:
+                    numbers[crew.submit(f"member {k}", one_member, f, x, args, nan_safe)] = k
+                except RuntimeError as error:  # the executor takes no more work
+                    yield k, None, error
+            if not numbers:
+                return
+            done, _ = wait(numbers, return_when="FIRST_COMPLETED")
+            for future in sorted(done, key=numbers.get):
+                k = numbers.pop(future)
+                try:
+                    result, failure = crew.result(future), None
+                except TypeError as error:
+                    if "it cannot be pickled" in str(error):
+                        raise
+                    result, failure = None, error
+                except Exception as error:
+                    result, failure = None, error
+                if failure is not None:
+                    trim(failure)
+                yield k, result, failure
+
+
+def summary(errors, count):
+    """Return what is said of the members that failed."""
+    numbers = sorted(errors)
+    first = errors[numbers[0]]
+    shown = ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")
+    return (
+        f"map_gradients: member{'s' * (len(numbers) > 1)} {shown} failed ({type(first).__name__}: {first}), "
+        f"{count - len(numbers)} of {count} are done: see the error's values and gradients"
+    )

@@ -1,0 +1,385 @@
+"""What stands on a tape: each entry says how one node came from earlier ones.
+
+``pull(k, g, adjoints)`` adds the shares of the cotangent g of node k to the adjoints of its `parents`; ``push(pushed)`` returns
+the tangent of the node from those of its parents.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy import ndarray
+
+from dualad.core.levels import is_view_of, locate
+from dualad.core.traced import Traced, writable
+from dualad.forward.directions import Directions, unwrap, wrap
+from dualad.forward.dual import vanishes
+from dualad.rules.cotangents import is_complex, like_primal, unbroadcast
+from dualad.rules.indexing import is_basic, is_traced, scatter, winners
+from dualad.rules.kinds import Elementwise
+from dualad.rules.partials import ONE
+
+from .adjoints import ZERO
+
+__all__ = [
+    "Assign",
+    "Binary",
+    "Entry",
+    "Index",
+    "Linear",
+    "Number",
+    "Part",
+    "Record",
+    "Unary",
+    "place_of",
+    "pull_broadcast",
+    "pull_row",
+    "push_small",
+]
+
+
+# --- what the tape holds itself: lists of (parent, pullback, held) ------------------------------------------------------------------
+
+
+def pull_row(g, held):
+    """Return the share of one argument of any row."""
+    row, i, ans, args, kwargs = held
+    share = row.vjp(i, g, ans, args, kwargs)
+    return ZERO if share is None else share
+
+
+def pull_broadcast(g, held):
+    """Return the share of an elementwise row's argument that was broadcast."""
+    pullback, inner, value = held
+    share = g if pullback is None else pullback(g, inner)
+    if type(share) is ndarray and type(value) is not ndarray:
+        return float(np.add.reduce(share, None))
+    return unbroadcast(share, value)
+
+
+def push_small(entry, pushed):
+    """Return the tangent of what such a list recorded."""
+    tangents = [pushed[k] for k, _, _ in entry]
+    if all(t is None for t in tangents):
+        return None
+    if entry[0][1] is pull_row:
+        row, _, ans, args, kwargs = entry[0][2]
+        filled = [None] * len(args)
+        for t, (_, _, (_, i, *_)) in zip(tangents, entry, strict=True):
+            filled[i] = t
+        return row.jvp(ans, args, kwargs, filled)
+    total = 0.0
+    for t, (_, pullback, held) in zip(tangents, entry, strict=True):
+        if t is not None:  # a partial times a tangent is what it is times a cotangent, and broadcasts by itself
+            shape = None
+            if pullback is pull_broadcast:
+                pullback, held, _ = held
+                shape = held[0].shape
+            share = t if pullback is None else pullback(t, held)
+            total = total + (share if shape is None else np.broadcast_to(share, shape))
+    return total
+
+
+# --- what values hold -----------------------------------------------------------------------------------------------------------
+
+
+class Entry:
+    """An entry is held by the values that it made and by the entries that came from it; `place` is its index on the tape."""
+
+    __slots__ = ("place",)
+
+
+def place_of(node):
+    """Return the index of a node on its tape."""
+    return node if type(node) is int else node.place
+
+
+class Record(Entry):
+    """One evaluation of a row: what its VJP needs, and the nodes of its active arguments."""
+
+    __slots__ = ("active", "ans", "args", "kwargs", "parents", "row", "shapes")
+
+    def __init__(self, row, active, parents, args, kwargs, ans):
+        self.row, self.active, self.parents, self.args, self.kwargs, self.ans = row, active, parents, args, kwargs, ans
+
+    def pull(self, k, g, adjoints):
+        """Add each active argument's share of the cotangent `g` to its adjoint."""
+        row, args = self.row, self.args
+        if adjoints.nan_safe and vanishes(g):
+            return
+        if type(g) is list:
+            g = [
+                np.zeros(shape.shape, shape.dtype) if part is None and shape is not None else part
+                for part, shape in zip(g + [None] * (len(self.shapes) - len(g)), self.shapes, strict=True)
+            ]
+        for i, parent in zip(self.active, self.parents, strict=True):
+            if isinstance(row, Elementwise):
+                share = row.vjp(i, g, self.ans, args, self.kwargs, adjoints.nan_safe)
+            else:
+                share = row.vjp(i, g, self.ans, args, self.kwargs)
+            if share is not None:
+                if not row.trusted and np.shape(share) != np.shape(args[i]):
+                    raise ValueError(
+                        f"the rule of {row.name} gave a cotangent of shape {np.shape(share)}, its argument {i} has shape "
+                        f"{np.shape(args[i])}: they must be equal"
+                    )
+                fresh = type(share) is np.ndarray and share is not g and share.base is None and row.trusted and share is not self.ans
+                if fresh:
+                    for held in args:
+                        if share is held:
+                            fresh = False
+                adjoints.add(parent, share, fresh)
+
+    def push(self, pushed):
+        """Return the tangent of the result."""
+        tangents = [None] * len(self.args)
+        for i, parent in zip(self.active, self.parents, strict=True):
+            t = pushed[place_of(parent)]
+            tangents[i] = np.float64(t) if type(t) is float else t  # it does not yield to the precision of a constant
+        if all(t is None for t in tangents):
+            return None
+        return self.row.jvp(self.ans, self.args, self.kwargs, tangents)
+
+
+class Number(Entry):
+    """Arithmetic of numbers of which one came from arrays, with the partials."""
+
+    __slots__ = ("parents", "partials")
+
+    def __init__(self, parents, partials):
+        self.parents, self.partials = parents, partials
+
+    def pull(self, k, g, adjoints):
+        """Add partial times `g` to the adjoint of each parent."""
+        for parent, p in zip(self.parents, self.partials, strict=True):
+            adjoints.add(parent, p * g, False)
+
+    def push(self, pushed):
+        """Return the tangent of the result."""
+        shares = [p * t for parent, p in zip(self.parents, self.partials, strict=True) if (t := pushed[place_of(parent)]) is not None]
+        return sum(shares) if shares else None
+
+
+class Unary(Entry):
+    """An elementwise row, by one array argument of the result's shape and dtype: nothing to un-broadcast, no keywords.
+
+    A cotangent that nobody else holds is overwritten by the share computed from it.
+    """
+
+    __slots__ = ("ans", "args", "i", "parent", "row")
+
+    def pull(self, k, g, adjoints):
+        """Add partial times `g` to the adjoint of the parent."""
+        share, fresh = times_partial(self.row, self.i, g, self.ans, self.args, k in adjoints.owned)
+        adjoints.add(self.parent, share, fresh)
+
+    @property
+    def parents(self):
+        return (self.parent,)
+
+    def push(self, pushed):
+        """Return the tangent of the result."""
+        t = pushed[place_of(self.parent)]
+        return None if t is None else self.row.jvp(self.ans, self.args, {}, (t, None) if self.i == 0 else (None, t))
+
+
+class Binary(Entry):
+    """An elementwise row of two array arguments of the result's shape and dtype; see `Unary`."""
+
+    __slots__ = ("ans", "args", "parents", "row")
+
+    def pull(self, k, g, adjoints):
+        """Add partial times `g` to the adjoints of both parents."""
+        row, args, ans, parents = self.row, self.args, self.ans, self.parents
+        first, last = row.order
+        share, fresh = times_partial(row, first, g, ans, args, False)
+        adjoints.add(parents[first], share, fresh)
+        share, fresh = times_partial(row, last, g, ans, args, share is not g and k in adjoints.owned)
+        adjoints.add(parents[last], share, fresh)
+
+    def push(self, pushed):
+        """Return the tangent of the result."""
+        t, u = (pushed[place_of(parent)] for parent in self.parents)
+        return None if t is u is None else self.row.jvp(self.ans, self.args, {}, (t, u))
+
+
+def times_partial(row, i, g, ans, args, mine):
+    """Return partial i times `g`, and whether it is a buffer that nobody else holds; `mine` tells that `g` is one to write into."""
+    if row.partials[i] is ONE:
+        return g, mine
+    return row.times(row.partials[i], g, ans, args, mine=mine and type(g) is ndarray), True
+
+
+class Linear(Entry):
+    """A function linear in its first argument, the only one that is active."""
+
+    __slots__ = ("args", "kwargs", "parent", "row")
+
+    def __init__(self, row, parent, args, kwargs):
+        self.row, self.parent, self.args, self.kwargs = row, parent, args, kwargs
+
+    def pull(self, k, g, adjoints):
+        """Add the transpose applied to `g` to the adjoint of the parent."""
+        row, like = self.row, self.args[0]
+        if adjoints.nan_safe and vanishes(g):
+            return
+        share = row.transposes[0](g, *self.args, **self.kwargs)
+        if type(share) is not ndarray or share.dtype is not like.dtype:
+            share = like_primal(share, like)
+        adjoints.add(self.parent, share, type(share) is ndarray and share is not g and share.base is None and row.trusted)
+
+    @property
+    def parents(self):
+        return (self.parent,)
+
+    def push(self, pushed):
+        """Return the tangent of the result."""
+        t = pushed[place_of(self.parent)]
+        return None if t is None else self.row.jvp(None, self.args, self.kwargs, (t, *self.args[1:]))
+
+
+class Index(Linear):
+    """Indexing: its cotangent is added into the adjoint's own buffer, so that a loop over n elements stays O(n)."""
+
+    __slots__ = ()
+
+    def pull(self, k, g, adjoints):
+        """Add `g` at the index."""
+        (like, index), node = self.args, self.parent
+        at = adjoints.place(node)
+        once = is_basic(index) or (type(index) is ndarray and index.dtype == bool)  # no element twice
+        if not like.shape:  # an adjoint of no axes may be a number
+            adjoints.add(node, like_primal(self.row.transposes[0](g, like, index), like), True)
+            return
+        if adjoints.values[at] is ZERO and type(g) in (np.ndarray, float) and once:
+            buffer = np.zeros(like.shape, like.dtype)
+            buffer[index] = g
+            adjoints.values[at] = buffer
+            adjoints.owned.add(at)
+            return
+        alone = adjoints.values[at] is ZERO and isinstance(g, Traced)
+        buffer = adjoints.buffer(at, like) if not isinstance(g, Directions) and not alone else None
+        if (
+            buffer is None
+            or ((isinstance(g, Traced) or (not once and is_traced(index))) and not isinstance(buffer, Traced))
+            or (type(g) is not float and is_complex(g) and like.dtype.kind != "c")
+        ):
+            adjoints.add(node, like_primal(self.row.transposes[0](g, like, index), like), True)
+            if isinstance(adjoints.values[at], Traced):
+                adjoints.owned.add(at)
+        elif once or (isinstance(buffer, Traced) and not has_repeats(index, like.shape)):
+            buffer[index] += g
+        elif isinstance(buffer, Traced):
+            adjoints.values[at] = buffer + scatter(g, index, like)
+        else:
+            np.add.at(buffer, index, g)
+
+
+def has_repeats(index, shape):
+    return winners(shape, index) is not None
+
+
+class Part(Entry):
+    """One of the results of a function that returns several."""
+
+    __slots__ = ("index", "whole")
+
+    def __init__(self, whole, index):
+        self.whole, self.index = whole, index
+
+    def pull(self, k, g, adjoints):
+        """Put `g` into its place among the cotangents of the results."""
+        at = adjoints.place(self.whole)
+        parts = adjoints.values[at]
+        if parts is ZERO:
+            adjoints.values[at] = parts = [None] * (self.index + 1)
+        parts.extend([None] * (self.index + 1 - len(parts)))
+        parts[self.index] = g
+
+    @property
+    def parents(self):
+        return (self.whole,)
+
+    def push(self, pushed):
+        """Return the tangent of this result."""
+        whole = pushed[place_of(self.whole)]
+        return None if whole is None else whole[self.index]
+
+
+class Assign(Entry):
+    """A write into an array: ``base[ops][index] = v``; nodes of the array before the write and of v, None for constants."""
+
+    __slots__ = ("base", "index", "like", "ops", "v", "v_like")
+
+    def __init__(self, base, v, ops, index, v_like, like):
+        self.base, self.v, self.ops, self.index, self.v_like, self.like = base, v, ops, index, v_like, like
+
+    def pull(self, k, g, adjoints):
+        """Give the written part of `g` to v, and the rest, in the same buffer, to the array before the write."""
+        if not self.like.shape and not isinstance(g, Traced):
+            g = np.asarray(g)
+        if self.v is not None:
+            share = locate(self.ops, g)[self.index]
+            stays = winners(np.shape(locate(self.ops, np.empty(self.like.shape, bool))), self.index)
+            if stays is not None:
+                share = np.where(stays, share, 0.0)
+            if sum(op[0] is np.imag for op in self.ops) % 2:  # Re(g * 1j dv) = -Im(g) dv
+                share = -share
+            if issubclass(type(share), np.ndarray | Traced):
+                share = np.copy(share)[()]  # of shape (), too: it may show the buffer that is cleared below
+            share = unbroadcast(share, self.v_like)
+            adjoints.add(self.v, share, True)
+        if self.base is None:
+            return
+        if not self.like.shape:  # all or, under a mask, nothing of a 0-d array is written
+            if not locate(self.ops, np.zeros(()))[self.index].size:
+                adjoints.add(self.base, g, False)
+            return
+        if isinstance(g, Directions):
+            rest = np.stack([self.cleared(np.copy(direction)) for direction in g.primal])
+            adjoints.add(self.base, wrap(rest, g.level), False)
+            return
+        rest = self.cleared(adjoints.buffer(k, self.like))
+        adjoints.owned.discard(k)
+        adjoints.add(self.base, rest, True)
+        if adjoints.values[at := place_of(self.base)] is rest:
+            adjoints.owned.add(at)
+
+    def cleared(self, buffer, v=0.0):
+        """Return the buffer with the written part set to `v`, in place where the view ops give views of it."""
+        part = locate(self.ops, buffer)
+        if not self.ops or (np.may_share_memory(part, buffer) if type(part) is np.ndarray else is_view_of(part, buffer)):
+            part[self.index] = v
+            return buffer
+        places = locate(self.ops, np.arange(self.like.size).reshape(self.like.shape))[self.index]  # reshape copied: another layout
+        flat = np.copy(np.ravel(buffer))
+        flat[places] = v
+        return np.reshape(flat, self.like.shape)
+
+    @property
+    def parents(self):
+        return tuple(node for node in (self.base, self.v) if node is not None)
+
+    def push(self, pushed):
+        """Return the tangent of the array after the write."""
+        before = None if self.base is None else pushed[place_of(self.base)]
+        written = None if self.v is None else pushed[place_of(self.v)]
+        if before is None and written is None:
+            return None
+        for t in (before, written):
+            if isinstance(t, Directions):
+                return self.push_batch(before, written, t.level)
+        after = np.zeros(self.like.shape, self.like.dtype) if before is None else np.copy(before)
+        after = writable(after, written)
+        return self.cleared(after, 0.0 if written is None else written)
+
+    def push_batch(self, before, written, level):
+        """Return K tangents: each direction is written into its own part of one buffer."""
+        lanes = level.directions
+        dtype = np.result_type(self.like.dtype, *(t.dtype for t in (before, written) if t is not None))
+        after = np.zeros((lanes, *self.like.shape), dtype)
+        if before is not None:
+            after[:] = unwrap(before, level, self.like.shape)
+        many = type(written) is Directions and written.level is level
+        for k in range(lanes):
+            after[k] = self.cleared(after[k], 0.0 if written is None else written.primal[k] if many else written)
+        return wrap(after, level)

@@ -1,0 +1,105 @@
+"""The short path of numbers and small arrays, for any row: what the tape itself holds of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy import float64, ndarray
+
+from dualad.core.levels import Handle
+from dualad.rules.cotangents import FLOAT
+from dualad.rules.kinds import Elementwise
+from dualad.rules.partials import evaluated
+from dualad.rules.precision import in_loop
+
+from .entries import Number, pull_broadcast, pull_row
+from .tape import NEVER_WRITTEN, Var, found, make_var
+
+__all__ = ["NO_KEYWORDS", "NUMBERS", "small"]
+
+NO_KEYWORDS: dict = {}
+NUMBERS = {float, int, float64}
+
+
+def small(row, fn, args, kwargs, tape):
+    """Evaluate a row of numbers and small arrays of double precision; None where the general path is needed."""
+    if not (tape.plain and row.trusted and (row.view is None or not row.views(args))) or "out" in kwargs:
+        return None
+    arrays, values, active, kept, mixed = row.arrays(args), list(args), [], [], False
+    for i, arg in enumerate(args):
+        kind = type(arg)
+        if kind is Var:
+            if i not in arrays or arg.level is not tape or not ((alias := arg.alias) is None or alias.base.alias is None):
+                return None
+            values[i] = value = arg.primal
+            if (type(value) is not ndarray or value.nbytes > tape.small or value.dtype is not FLOAT) and type(value) is not float:
+                return None
+            if arg.node is not None:
+                active.append(i)
+        elif kind is ndarray:
+            if arg.nbytes > tape.small:
+                return None
+            if arg.dtype is not FLOAT:
+                if arg.dtype.kind not in "bi":
+                    return None
+                mixed = True
+            kept.append(i)
+        elif kind not in NUMBERS:
+            if i in arrays or isinstance(arg, Handle):
+                return None
+            if kind not in NEVER_WRITTEN and (kind is not tuple or not NEVER_WRITTEN.issuperset(map(type, arg))):
+                kept.append(i)
+    for value in kwargs.values():
+        if isinstance(value, Handle):
+            return None
+    try:
+        v = fn(*values, **kwargs)
+    except ArithmeticError:  # of Python floats, where NumPy has inf or NaN
+        return None
+    if type(v) in NUMBERS:
+        v = float(v)
+    elif type(v) is not ndarray or v.nbytes > tape.small or v.dtype is not FLOAT or not v.ndim:
+        return None
+    if not active:
+        return make_var(v, None, tape)
+    for i in kept:
+        arg = args[i]
+        values[i] = arg.copy("K") if type(arg) is ndarray else tape.freeze(arg)
+    if mixed and type(row) is Elementwise:
+        values = in_loop(row.fn, v, values)
+    node = entry_of(row, v, values, kwargs, active, args, tape)
+    return None if node is None else make_var(v, node, tape)
+
+
+def entry_of(row, v, values, kwargs, active, args, tape):
+    """Record what `small` has evaluated and return the node; None where a number has an infinite partial."""
+    nodes = [args[i].node for i in active]
+    if type(row) is Elementwise and type(v) is float:
+        with np.errstate(all="ignore"):
+            partials = [float(evaluated(row.partial(i), v, values)) for i in active]
+        if not all(map(math.isfinite, partials)):
+            return None
+        if len(nodes) > 2 or not all(type(node) is int for node in nodes):  # what is not on the tape may be freed when this is
+            return tape.record(Number(nodes, partials))
+        entry = (nodes[0], partials[0]) if len(nodes) == 1 else (nodes[0], partials[0], nodes[1], partials[1])
+    else:
+        for i in active:
+            if type(args[i].node) is not int:
+                args[i].node = tape.keep(args[i].node)
+        if type(row) is not Elementwise:
+            values = row.saved(values, ()) if row.shape_only else values
+            kwargs = kwargs and tape.freeze(kwargs)
+            entry = [(args[i].node, pull_row, (row, i, v, values, kwargs)) for i in active]
+        else:
+            held = (v, *values)
+            entry = [
+                (args[i].node, row.pullbacks[i], held)
+                if type(values[i]) is ndarray and values[i].shape == v.shape
+                else (args[i].node, pull_broadcast, (row.pullbacks[i], held, values[i]))
+                for i in active
+            ]
+    entries = tape.entries
+    k = len(entries)
+    entries.append(entry)
+    return k if entries[k] is entry else found(entries, entry)

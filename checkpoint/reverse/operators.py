@@ -1,0 +1,436 @@
+"""The shortest paths of Var: arithmetic of Python floats, compiled from the rows; arrays of one shape; indexing; sums.
+
+Everything here could be left out: `Var._interpret` records the same derivatives, several times slower. The templates are
+filled with each row's partials, evaluated as the operation is recorded. What of a derivative is written here a second time is
+what the marked partials are (1, -1, "the other argument", one over it), and that indexing is linear.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy import float64, ndarray
+
+from dualad.core.conversions import another_goes_first
+from dualad.core.dispatch import apply, strengthen
+from dualad.core.levels import Handle, new, shared_view
+from dualad.core.traced import GETITEM, Traced
+from dualad.forward.dual import shows_memory
+from dualad.forward.operators import BASIC, OPERATORS, SETTINGS, define_late, not_real
+from dualad.rules.indexing import getitem
+from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Multilinear
+from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
+
+from .entries import Binary, Index, Linear, Record, Unary
+from .fast import NO_KEYWORDS, NUMBERS, small
+from .tape import Var, found, make_var, taken
+
+__all__ = []
+
+BINARY = """
+def {method}(self, other):
+    tape = self.level
+    if tape.plain:
+        a = self.primal
+        i = self.node
+        kind = type(other)
+        if type(a) is float:
+            if type(i) is int:
+                if kind is Var:
+                    b = other.primal
+                    j = other.node
+                    if type(b) is float and type(j) is int and other.level is tape:
+                        try:
+                            v = a {symbol} b
+                            {guard}
+                            {both_floats}
+                        except ArithmeticError:
+                            pass
+                elif kind is float or kind is int or kind is float64:
+                    b = float(other) if kind is float64 else other
+                    try:
+                        v = a {symbol} b
+                        {guard}
+                        {left_float}
+                    except ArithmeticError:
+                        pass
+        elif type(a) is ndarray and i is not None and a.ndim and ((alias := self.alias) is None or alias.base.alias is None):
+            if kind is Var:
+                b = other.primal
+                j = other.node
+                if (type(b) is ndarray and b.shape == a.shape and b.dtype == a.dtype and other.level is tape and j is not None
+                        and ((alias := other.alias) is None or alias.base.alias is None)):
+                    v = a {symbol} b
+                    if a.nbytes <= tape.small:
+                        {both_small}
+                    {both_arrays}
+            elif kind is float or kind is int or kind is ndarray and other.shape == a.shape and other.dtype == a.dtype:
+                v = a {symbol} other
+                b = {left_frozen}
+                if a.nbytes <= tape.small:
+                    {left_small}
+                {left_array}
+    return general(self, other)
+"""
+
+REFLECTED = """
+def {method}(self, other):
+    tape = self.level
+    kind = type(other)
+    if tape.plain:
+        b = self.primal
+        j = self.node
+        if type(b) is float:
+            if type(j) is int and (kind is float or kind is int or kind is float64):
+                a = float(other)
+                try:
+                    v = a {symbol} b
+                    {guard}
+                    {right_float}
+                except ArithmeticError:
+                    pass
+        elif (type(b) is ndarray and j is not None and b.ndim and ((alias := self.alias) is None or alias.base.alias is None)
+                and (kind is float or kind is int or kind is ndarray and other.shape == b.shape and other.dtype == b.dtype)):
+            v = other {symbol} b
+            a = {right_frozen}
+            if b.nbytes <= tape.small:
+                {right_small}
+            {right_array}
+    return general(self, other)
+"""
+
+NUMBER = (
+    "entry = {entry}; entries = tape.entries; k = len(entries); entries.append(entry); r = new(Var); r.primal = v; "
+    "r.node = k if entries[k] is entry else found(entries, entry); r.level = tape; r.alias = None; return r"
+)
+SMALL_ARRAY = "{keep}; " + NUMBER
+ARRAY = (
+    "entry = new({kind}); entry.row = row; entry.args = {args}; entry.ans = {ans}; {nodes}; entries = tape.entries; "
+    "k = len(entries); entries.append(entry); entry.place = k = k if entries[k] is entry else found(entries, entry); entries[k] = None; "
+    "r = new(Var); r.primal = v; r.node = entry; r.level = tape; r.alias = None; return r"
+)
+KEEP = {"i": "i = i if type(i) is int else tape.keep(i)", "j": "j = j if type(j) is int else tape.keep(j)"}
+MARKED = {ONE: "1.0", MINUS_ONE: "-1.0", FIRST: "a", SECOND: "b"}
+DIRECT = {FIRST: ("multiply", "a"), SECOND: ("multiply", "b")}
+DIVIDED = {SECOND: ("divide", "b")}
+
+
+def divisor_of(partial):
+    """Return the divisor of a partial that is one over it."""
+    return getattr(partial, "divisor", None)
+
+
+def scalar_partial(name, partial):
+    """Return the source of a partial of numbers."""
+    divisor = MARKED.get(divisor_of(partial))
+    return MARKED.get(partial) or (f"finite(1.0 / {divisor})" if divisor else f"finite({name}(v, a, b))")
+
+
+def finite(p):
+    """Return the partial as a float; an infinite one takes the general path, which knows what a zero times it is."""
+    if p - p != 0.0:
+        raise ArithmeticError
+    return float(p)
+
+
+def array_entry(row, i, ans):
+    """Return the source that records an operation by argument i of two, or by both if i is None, holding what its partials need."""
+    used = set(row.uses[i]) if i is not None else {*row.uses[0], *row.uses[1]}
+    variables = {None: {0: "self", 1: "other"}, 0: {0: "self"}, 1: {1: "self"}}[i]
+
+    def held(k):
+        value = "ab"[k]
+        if k not in used:
+            return "None"
+        return f"tape.own({variables[k]}) if tape.borrowed else {value}" if k in variables else value
+
+    return ARRAY.format(
+        kind="Binary" if i is None else "Unary",
+        ans=ans,
+        args=f"({held(0)}, {held(1)})",
+        nodes="entry.parents = (i, j)" if i is None else f"entry.i = {i}; entry.parent = {'ij'[i]}",
+    )
+
+
+def small_entry(row, *active):
+    """Return the source that records an operation of small arrays by its active arguments."""
+    parts = []
+    for i in active:
+        pullback, held = DIRECT.get(row.partials[i]) or DIVIDED.get(divisor_of(row.partials[i])) or (f"pullbacks[{i}]", "(v, a, b)")
+        parts.append(f"({'ij'[i]}, {pullback}, {held})")
+    return SMALL_ARRAY.format(keep="; ".join(KEEP["ij"[i]] for i in active), entry=f"[{', '.join(parts)}]")
+
+
+def define_binary(name, symbol, ufunc, operate):
+    row = ROWS[ufunc]
+    first, second = row.partials
+    p, q = scalar_partial("p", first), scalar_partial("q", second)
+    ans = "v" if row.uses_ans else "None"
+    texts = {
+        "symbol": symbol,
+        "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass",
+        "both_floats": NUMBER.format(entry=f"(i, {p}, j, {q})"),
+        "left_float": NUMBER.format(entry=f"(i, {p})"),
+        "right_float": NUMBER.format(entry=f"(j, {q})"),
+        "both_small": small_entry(row, 0, 1),
+        "left_small": small_entry(row, 0),
+        "right_small": small_entry(row, 1),
+        "both_arrays": array_entry(row, None, ans),
+        "left_array": array_entry(row, 0, ans),
+        "right_array": array_entry(row, 1, ans),
+        "left_frozen": "tape.freeze(other) if kind is ndarray else other" if 1 in row.uses[0] else "other",
+        "right_frozen": "tape.freeze(other) if kind is ndarray else other" if 0 in row.uses[1] else "other",
+    }
+    space = {
+        "Var": Var,
+        "new": new,
+        "found": found,
+        "float64": float64,
+        "ndarray": np.ndarray,
+        "p": first,
+        "q": second,
+        "finite": finite,
+        "not_real": not_real,
+        "row": row,
+        "Unary": Unary,
+        "Binary": Binary,
+        "multiply": np.multiply,
+        "divide": np.divide,
+        "pullbacks": row.pullbacks,
+    }
+    for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
+        text = source.format(method=method, **texts)
+        general = general_operator(row, operate, getattr(Traced, method), method.startswith("__r"))
+        define_late(Var, method, text, general=general, **space)
+
+
+def general_operator(row, operate, slow, reflected):
+    """Return the operator for all else."""
+
+    def general(self, other):
+        r = small(row, operate, (other, self) if reflected else (self, other), NO_KEYWORDS, self.level)
+        return slow(self, other) if r is None else r
+
+    return general
+
+
+# --- arrays that were never written -----------------------------------------------------------------------------------------------
+
+
+def abstract(array):
+    """Return the Abstract of a plain array."""
+    like = new(Abstract)
+    like.shape, like.dtype = array.shape, array.dtype
+    return like
+
+
+def array_function(self, fn, types, args, kwargs):
+    """Evaluate an array function of a row that is linear in its first argument, or of small arrays, directly."""
+    if len(types) > 1 and another_goes_first(types):
+        return Traced.__array_function__(self, fn, types, args, kwargs)
+    row, tape, a = ROWS.get(fn), self.level, self.primal
+    if row is None or len(args) > row.most or (kwargs and (len(args) < row.required or (row.dtype_at is not None and "dtype" in kwargs))):
+        return Traced.__array_function__(self, fn, types, args, kwargs)
+    if (
+        type(row) is Composite
+        and not (row.like or row.value_dependent or "out" in kwargs)
+        and tape.objects is None
+        and not row.restates(args, kwargs)
+    ):
+        return row.body(*args, **kwargs)
+    if isinstance(row, Differentiable) and tape.plain:
+        if (
+            row.alone
+            and row.trusted
+            and type(a) is ndarray
+            and self.node is not None
+            and args
+            and args[0] is self
+            and ((alias := self.alias) is None or alias.base.alias is None)
+            and ((len(args) == 1 and not kwargs) or plain_rest(args, kwargs))
+            and (row.canonical is None or row.canonical(args, kwargs)[0] is args)
+        ):
+            v = row.call(a, *args[1:], **kwargs)
+            rest = tape.freeze(args[1:]) if len(args) > 1 else ()
+            r = linear(Linear, row, (abstract(a), *rest), kwargs and tape.freeze(kwargs), self.node, v, tape)
+            if row.view is not None and shows_memory(v, a):
+                r.alias = shared_view(self, alias, fn, args[1:], kwargs)
+                tape.settle(r)
+            return r
+        canonical = (args, kwargs) if row.canonical is None or "out" in kwargs else row.canonical(args, kwargs)
+        if (r := small(row, row.call, *canonical, tape)) is not None:
+            return r
+        if row.complex_body is None and canonical[0] and type(canonical[0][0]) is Var and of_one_level(canonical[0], tape) and not kwargs:
+            return canonical[0][0]._interpret(row, *canonical)
+    elif (
+        type(row) is Constant
+        and row.complex_body is None
+        and tape.plain
+        and SETTINGS.issuperset(map(type, kwargs.values()))
+        and (values := current_values(args, tape)) is not None
+    ):
+        return fn(*values, **kwargs)
+    return Traced.__array_function__(self, fn, types, args, kwargs)
+
+
+def of_one_level(args, tape):
+    """Return whether all arguments are variables of a tape, or arrays of numbers."""
+    return all((type(arg) is Var and arg.level is tape) or (type(arg) is ndarray and arg.dtype != object) for arg in args)
+
+
+def plain_rest(args, kwargs):
+    """Return whether nothing but the first argument is traced, and no array is to be written into."""
+    if len(args) > 1 and any(isinstance(arg, Handle) for arg in args[1:]):
+        return False
+    return not kwargs or ("out" not in kwargs and not any(isinstance(value, Handle) for value in kwargs.values()))
+
+
+def linear(kind, row, args, kwargs, node, v, tape):
+    """Record an entry of a function that is linear in its first argument, and return its variable."""
+    entries = tape.entries
+    r = new(Var)
+    r.node = entry = kind(row, node, args, kwargs)
+    k = len(entries)
+    entries.append(entry)
+    entry.place = k = k if entries[k] is entry else found(entries, entry)
+    entries[k] = None
+    r.primal = v.item() if type(v) is float64 else v
+    r.level = tape
+    r.alias = None
+    return r
+
+
+def get(self, index):
+    """Return ``x[index]``: an element, or a view."""
+    value, tape = self.primal, self.level
+    kind = type(index)
+    if (
+        type(value) is np.ndarray
+        and self.node is not None
+        and tape.plain
+        and ((alias := self.alias) is None or alias.base.alias is None)
+        and (kind is int or kind is slice or (kind is tuple and BASIC.issuperset(map(type, index))))
+    ):
+        v = value[index]
+        r = linear(Index, GETITEM, (abstract(value), index), NO_KEYWORDS, self.node, v, tape)
+        if type(v) is np.ndarray:
+            r.alias = shared_view(self, alias, getitem, (index,))
+            tape.settle(r)
+        else:
+            r.node = tape.keep(r.node)
+        return r
+    return apply(getitem, (self, index), {})
+
+
+# --- the rest --------------------------------------------------------------------------------------------------------------------
+
+
+def negative(self):
+    """Return -x."""
+    return self.__rsub__(0.0) if type(self.primal) is float and self.primal else np.negative(self)  # 0.0 - 0.0 is no -0.0
+
+
+def array_ufunc(self, ufunc, method, *args, **kwargs):
+    """Evaluate a ufunc; one of one argument on a float, or of two with a NumPy scalar, directly."""
+    tape = self.level
+    i = self.node
+    if tape.plain and i is not None and method == "__call__" and not kwargs:
+        a, row = self.primal, ROWS.get(ufunc)
+        if len(args) == 1:
+            if row is None or not row.short:
+                pass
+            elif type(a) is ndarray:
+                if a.ndim and ((alias := self.alias) is None or alias.base.alias is None) and (v := ufunc(a)).dtype == a.dtype:
+                    entries = tape.entries
+                    r = new(Var)
+                    if a.nbytes <= tape.small:
+                        i = i if type(i) is int else tape.keep(i)
+                        entry, k = [(i, row.pullbacks[0], (v, a))], len(entries)
+                        entries.append(entry)
+                        r.node = k if entries[k] is entry else found(entries, entry)
+                    else:
+                        if row.brief is not None and row.enough(v):
+                            row = row.brief
+                        r.node = entry = new(Unary)
+                        entry.row, entry.i, entry.parent = row, 0, i
+                        held = (tape.own(self) if tape.borrowed else a) if row.uses[0] else None
+                        entry.args, entry.ans = (held,), v if row.uses_ans else None
+                        entry.place = taken(entries, entry)
+                        entries[entry.place] = None
+                    r.primal = v
+                    r.level = tape
+                    r.alias = None
+                    return r
+            elif type(a) is float and type(i) is int:
+                v = float(ufunc(a))
+                with np.errstate(all="ignore"):
+                    p = float(evaluated(row.partials[0], v, (a,)))
+                if p - p == 0.0:
+                    return make_var(v, taken(tape.entries, (i, p)), tape)
+        if isinstance(row, Differentiable):
+            if getattr(a, "nbytes", 0) <= tape.small and (r := small(row, ufunc, args, kwargs, tape)) is not None:
+                return r
+            if type(row) is Multilinear and len(args) == 2 and (r := by_constant(self, row, ufunc, args, tape)) is not None:
+                return r
+            if row.complex_body is None and of_one_level(args, tape):
+                return self._interpret(row, args, kwargs)
+        elif type(row) is Constant and row.complex_body is None and (values := current_values(args, tape)) is not None:
+            return ufunc(*values)
+    return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
+
+
+def by_constant(var, row, ufunc, args, tape):
+    """Evaluate a product of an array that was never written and a constant one of its dtype; None where it is something else."""
+    i = 0 if args[0] is var else 1
+    a, other = var.primal, args[1 - i]
+    if (
+        type(a) is not ndarray
+        or type(other) is not ndarray
+        or a.dtype != other.dtype
+        or not ((alias := var.alias) is None or alias.base.alias is None)
+    ):
+        return None
+    values = (a, other) if i == 0 else (other, a)
+    v = ufunc(*values)
+    like, constant = abstract(a), tape.freeze(other)
+    entry = Record(row, (i,), (var.node,), (like, constant) if i == 0 else (constant, like), NO_KEYWORDS, None)
+    return make_var(v.item() if type(v) is float64 else v, tape.record(entry), tape)
+
+
+def current_values(args, tape):
+    """Return the values of variables of a tape that were never written, and of numbers and arrays; None where there is something else."""
+    values = []
+    for arg in args:
+        if type(arg) is Var:
+            if arg.level is not tape or not ((alias := arg.alias) is None or alias.base.alias is None):
+                return None
+            arg = arg.primal
+        if type(arg) not in NUMBERS and (type(arg) is not ndarray or arg.dtype == object):
+            return None
+        values.append(arg)
+    if not tape.weak and len(args) > 1:
+        strengthen(values, args)
+    return values
+
+
+def dualad_apply(cls, fn, args, kwargs):
+    """Evaluate a function of our own, or of a user's; of small arrays directly."""
+    row = ROWS.get(fn)
+    if isinstance(row, Differentiable) and row.canonical is None:
+        for arg in args:
+            if type(arg) is Var:
+                if getattr(arg.primal, "nbytes", 0) <= arg.level.small:
+                    if (r := small(row, row.call, args, kwargs, arg.level)) is not None:
+                        return r
+                elif row.trusted and not kwargs and row.complex_body is None and sum(isinstance(arg, Handle) for arg in args) == 1:
+                    return arg._refresh()._interpret(row, args, kwargs)
+                break
+    return apply(fn, args, kwargs)
+
+
+for entry in OPERATORS:
+    define_binary(*entry)
+Var.__dualad_apply__ = classmethod(dualad_apply)  # type: ignore[assignment]
+Var.__neg__ = negative  # type: ignore[operator]
+Var.__array_ufunc__ = array_ufunc
+Var.__array_function__ = array_function
+Var.__getitem__ = get

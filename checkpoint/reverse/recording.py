@@ -1,0 +1,221 @@
+"""A function recorded once on a tape: its value, and sweeps over it; what the verbs of reverse mode share."""
+
+from __future__ import annotations
+
+import numpy as np
+import optree
+
+from dualad.core.dispatch import dtype_of
+from dualad.core.levels import Level
+from dualad.core.traced import Traced
+from dualad.dask.arrays import LAZY, like_chunks, outside
+from dualad.forward.directions import unwrap, wrap
+from dualad.forward.push import zero_like
+from dualad.forward.seeding import (
+    CACHE,
+    FEWEST,
+    chosen,
+    flatten_arguments,
+    flatten_input,
+    flatten_output,
+    made_own,
+    pack_leaf,
+    plain,
+    scalar_kinds,
+    shape_of,
+    take_aux,
+    unflatten_arguments,
+    unflatten_output,
+    with_arguments,
+)
+from dualad.rules.cotangents import is_complex, like_primal
+from dualad.rules.memory import copied, copied_to_write
+from dualad.verbs.gradient import check_scalar
+
+from .tape import Tape, Var
+
+__all__ = ["Recording", "recorded_gradient"]
+
+
+def handed_out(leaf, tape):
+    """Return the value of a variable of a tape for a caller, who may change it, as what was recorded must not; anything else as it is."""
+    if type(leaf) is not Var or leaf.level is not tape:
+        return leaf
+    value = leaf.primal if leaf.alias is None else leaf._refresh().primal
+    if type(value) is np.ndarray:
+        return copied_to_write(value)
+    return copied(value) if isinstance(value, Traced) and value.ndim else value
+
+
+def recorded_gradient(f, argnums, args, kwargs, where, nan_safe, has_aux):
+    """Return the recording of a function of one number as result, and its gradient."""
+    positions, single = chosen(args, argnums, where)
+    chosen_args = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
+    recording = Recording(with_arguments(f, args, kwargs, positions), chosen_args, where, nan_safe, has_aux, check_scalar)
+    try:
+        (value,) = recording.values
+        gradients = recording.pull_leaves([1.0 if issubclass(type(value), float) else np.ones_like(value)[()]])
+    except BaseException:
+        recording.release()
+        raise
+    return recording, gradients[0] if single else gradients
+
+
+class Recording:
+    """A function recorded once: its value, and sweeps over its tape."""
+
+    def __init__(self, f, primals, where, nan_safe, has_aux, check=None):
+        self.where = where
+        self.leaves, self.structure = flatten_arguments(primals, where, None)
+        self.python_scalars, weak = scalar_kinds(primals)
+        self.tape = Tape(nan_safe, weak)
+        if where in ("jacobian", "jacobian_rows"):
+            self.tape.pulled_in_lanes = True
+        try:
+            with self.tape as tape:
+                inputs = list(map(tape.input, self.leaves))
+                self.inputs = list(range(len(inputs)))
+                out, self.aux = take_aux(f(*unflatten_arguments(self.structure, inputs)), has_aux, where)
+                if check is not None:
+                    check(out, where)
+                outs, self.out_structure = flatten_output(out, where)
+                self.nodes, self.values = [], []
+                for leaf in outs:
+                    self.values.append(plain(handed_out(leaf, tape), self.python_scalars))  # first: a view is brought up to date
+                    self.nodes.append(leaf.node if type(leaf) is Var and leaf.level is tape else None)
+                if has_aux:
+                    self.aux = optree.tree_map(lambda leaf: outside(handed_out(pack_leaf(leaf), tape)), self.aux)
+        except BaseException:
+            self.release()
+            raise
+        self.value = unflatten_output(self.out_structure, self.values)
+
+    def release(self):
+        """Free what the chains on the tape have saved."""
+        for sweep in getattr(self.tape, "sweeps", ()):
+            sweep.release()
+
+    def pull(self, g):
+        """Return the cotangents of the arguments, a tuple."""
+        leaves, structure = flatten_input(g, self.where, "the cotangent")
+        if structure != self.out_structure:
+            raise TypeError(f"{self.where}: the cotangent has the structure {structure}, the value {self.out_structure}")
+        for leaf, value in zip(leaves, self.values, strict=True):
+            if shape_of(leaf) != shape_of(value):
+                raise ValueError(f"{self.where}: a cotangent has shape {shape_of(leaf)}, its value {shape_of(value)}: they must be equal")
+            if is_complex(leaf) and not is_complex(value):
+                raise TypeError(
+                    f"{self.where}: a cotangent is complex and its value real: pull its real and imaginary parts back one by one"
+                )
+        return self.pull_leaves(list(map(like_primal, leaves, self.values)))
+
+    def pull_leaves(self, leaves):
+        if LAZY.met:
+            leaves = list(map(like_chunks, leaves, self.values))
+        pulled = self.tape.pull(list(zip(self.nodes, leaves, strict=True)), self.inputs)
+        cotangents = list(map(self.finish, pulled, self.leaves))
+        return tuple(unflatten_arguments(self.structure, made_own(cotangents, leaves)))
+
+    def finish(self, g, leaf):
+        """Return a cotangent as users get it: of the primal's dtype, their own; zeros where nothing depends on it."""
+        if g is None:
+            return plain(zero_like(leaf), self.python_scalars)
+        if type(leaf) is np.ndarray:
+            if type(g) is np.ndarray and g.dtype is leaf.dtype:
+                return g
+            g = like_primal(g, leaf)
+            return g if isinstance(g, Traced) else np.asarray(g)
+        g = g if issubclass(type(g), float) else like_primal(g, leaf)
+        return plain(g[()] if type(g) is np.ndarray and g.ndim == 0 else g, self.python_scalars)
+
+    def rows(self, k, value, chunk):
+        """Return the Jacobian of output leaf k by each input leaf, pulling back K unit cotangents at a time."""
+        shape, size = shape_of(value), int(np.prod(shape_of(value), dtype=int))
+        dtype = dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(float)
+        blocks = [
+            np.zeros((size, *shape_of(leaf)), np.result_type(dtype, dtype_of(leaf)) if dtype.kind == "c" else dtype_of(leaf))
+            for leaf in self.leaves
+        ]
+        if self.nodes[k] is not None and size:
+            lanes = self.lanes(value, chunk)
+            for start in range(0, size, lanes):
+                stop = min(start + lanes, size)
+                for i, rows in enumerate(self.block_of_rows(k, value, start, stop)):
+                    if rows is not None:
+                        if type(rows) is not np.ndarray and type(blocks[i]) is np.ndarray:
+                            blocks[i] = np.zeros_like(rows[:1]) + blocks[i]
+                        blocks[i][start:stop] = rows
+        return [np.reshape(block, (*shape, *shape_of(leaf)))[()] for block, leaf in zip(blocks, self.leaves, strict=True)]
+
+    def cheaper_forward(self):
+        """Return whether jit traces a function of more outputs than inputs: a compiled row costs about as much as a column."""
+        sizes = [sum(int(np.prod(shape_of(x), dtype=int)) for x in group) for group in (self.leaves, self.values)]
+        return sizes[0] < sizes[1] and any(isinstance(leaf, Traced) and leaf.level.abstract for leaf in self.leaves)
+
+    def lanes(self, value, chunk):
+        """Return how many cotangents of a value to pull back at once; where that is compiled all of them, not code for each chunk."""
+        if chunk is None and isinstance(value, Traced) and value.level.abstract:
+            return max(1, value.size)
+        bytes_of = lambda x: dtype_of(x).itemsize * int(np.prod(shape_of(x), dtype=int))
+        largest = max(map(bytes_of, (value, *self.leaves)))
+        return max(1, min(int(np.prod(shape_of(value), dtype=int)), chunk or max(FEWEST, CACHE // max(largest, 1))))
+
+    def block_of_rows(self, k, value, start, stop):
+        """Return some rows of the Jacobian of output leaf k by each input leaf, None for zeros."""
+        shape, size = shape_of(value), int(np.prod(shape_of(value), dtype=int))
+        units = np.zeros((stop - start, size), dtype_of(value) if dtype_of(value).kind in "fc" else float)
+        units[np.arange(stop - start), np.arange(start, stop)] = 1.0
+        with Level(stop - start) as level:
+            return self.pull_units([(self.nodes[k], units.reshape(stop - start, *shape))], level)
+
+    def pull_units(self, pairs, level):
+        """Return the cotangents of the inputs for K cotangents of each of some nodes, as plain (K, ...) buffers.
+
+        A complex output of a real input takes two sweeps: Re(1 dy) and Re(-1j dy) = Im(dy).
+        """
+        sweeps = []
+        mixed = any(units.dtype.kind == "c" for _, units in pairs) and any(dtype_of(leaf).kind != "c" for leaf in self.leaves)
+        for factor in (1.0, -1j)[: 2 if mixed else 1]:
+            pulled = self.tape.pull([(node, wrap(units * factor, level)) for node, units in pairs], self.inputs)
+            sweeps.append(
+                [
+                    None if g is None else unwrap(like_primal(g, leaf), level, shape_of(leaf))
+                    for g, leaf in zip(pulled, self.leaves, strict=True)
+                ]
+            )
+        return [
+            first if not mixed or first is None or dtype_of(leaf).kind == "c" else first + 1j * sweeps[1][i]
+            for i, (first, leaf) in enumerate(zip(sweeps[0], self.leaves, strict=True))
+        ]
+
+    def block_of_columns(self, start, stop):
+        """Return some columns of the Jacobian of the only output by the only input, along the first axis; None for zeros."""
+        (leaf,), (node,), (value,) = self.leaves, self.nodes, self.values
+        if node is None:
+            return None
+        units = np.zeros((stop - start, int(np.prod(shape_of(leaf), dtype=int))), dtype_of(leaf))
+        units[np.arange(stop - start), np.arange(start, stop)] = 1.0
+        with Level(stop - start) as level:
+            t = self.tape.push([(self.inputs[0], wrap(units.reshape(stop - start, *shape_of(leaf)), level))], [node])[0]
+            return unwrap(t, level, shape_of(value))
+
+    def push(self, tangents):
+        """Return the tangent of the value along tangents of the arguments."""
+        leaves, structure = flatten_input(tangents, self.where, "tangents")
+        if LAZY.met:
+            leaves = list(map(like_chunks, leaves, self.leaves))
+        expected = optree.tree_structure((0.0,) * self.structure) if type(self.structure) is int else self.structure
+        if structure != expected or [shape_of(t) for t in leaves] != [shape_of(x) for x in self.leaves]:
+            raise TypeError(
+                f"{self.where}: push was given tangents of the structure {structure} and shapes "
+                f"{[shape_of(t) for t in leaves]}; the arguments have {expected} and "
+                f"{[shape_of(x) for x in self.leaves]}"
+            )
+        outputs = [node for node in self.nodes if node is not None]
+        pushed = iter(self.tape.push(list(zip(self.inputs, leaves, strict=True)), outputs))
+        results = [None if node is None else next(pushed) for node in self.nodes]
+        results = [
+            zero_like(value) if t is None else np.broadcast_to(t, shape_of(value)).copy()[()] if shape_of(t) != shape_of(value) else t
+            for t, value in zip(results, self.values, strict=True)
+        ]
+        return optree.tree_unflatten(self.out_structure, [outside(plain(t, self.python_scalars)) for t in results])

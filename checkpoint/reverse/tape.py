@@ -1,0 +1,385 @@
+"""The tape: a Wengert list of what was computed, in recording order, and the sweeps over it.
+
+Entry k says how node k came from earlier nodes, so a sweep is one loop from the end to the start: no sorting, no
+recursion. Adjoints live in the sweep, not on the tape: one recording serves any number of cotangents.
+
+========================  ===========================================  ==================================================
+what was recorded         entry                                        held by
+========================  ===========================================  ==================================================
+an input                  None
+arithmetic of numbers     ``(i, p)`` or ``(i, p, j, q)``: the share    the tape
+                          of the node at i is ``p * g``
+small arrays              a list of ``(i, pullback, held)``: the       the tape
+                          share is ``pullback(g, held)``, or g
+large arrays              an `Entry`                                   the Var of its result, and the entries that came
+                                                                       from it
+========================  ===========================================  ==================================================
+
+So a value that nobody needs takes with it what it recorded of large arrays; a sweep meets an entry through those that came from
+it. A node is a place on the tape or an `Entry`. An element taken out of an array is a number: its entry stays on the tape, with
+those that it came from, because code that loops over elements is to be fast.
+"""
+
+from __future__ import annotations
+
+import math
+from contextvars import copy_context
+from weakref import ref
+
+import numpy as np
+
+from dualad.core.conversions import check_result
+from dualad.core.dispatch import strengthen
+from dualad.core.levels import Handle, Level, Owner, errors_as_in, locate, new, shared_view, version_of
+from dualad.core.traced import Traced, writable
+from dualad.core.with_numpy_value import with_numpy_value
+from dualad.forward.dual import refuse_traced_metadata, separate, shows_memory
+from dualad.rules.indexing import getitem
+from dualad.rules.kinds import ROWS, Abstract, Elementwise
+from dualad.rules.memory import copied, own_to_write
+from dualad.rules.partials import evaluated
+from dualad.rules.precision import in_loop
+from dualad.rules.primitives import all_finite
+
+from .adjoints import ZERO, Adjoints
+from .entries import Assign, Index, Number, Part, Record, Unary, place_of, push_small
+
+__all__ = ["NEVER_WRITTEN", "Tape", "Var", "found", "make_var", "owner_of", "taken"]
+
+SOONER_COPIED = 4096  # bytes of an array that is sooner copied than compared
+NUMERIC = float | int | complex | np.ndarray | np.generic | Traced | list | tuple
+NEVER_WRITTEN = {float, int, complex, bool, str, slice, type(None), type(np._NoValue), np.float64}
+
+
+class Tape(Level):
+    """A level that records: `entries` is the Wengert list."""
+
+    __slots__ = ("borrowed", "entries", "frozen", "pulled_in_lanes", "sweeps")  # the last two where there are any
+
+    small = 1024  # bytes of an array that the tape itself may hold
+
+    def __init__(self, nan_safe=False, weak=False):
+        super().__init__(None, nan_safe, weak)
+        self.entries = []
+        self.frozen = {}
+        self.borrowed = {}
+
+    def input(self, value):
+        """Return a new input variable. A large array stays the caller's until something must hold it (see `own`)."""
+        if type(value) is np.ndarray:
+            if value.nbytes <= self.small:
+                value = value.copy() if value.flags.carray else copied(value)
+            else:
+                owner = owner_of(value)
+                self.borrowed[id(owner)] = owner
+        return self.variable(value)
+
+    def borrows(self, value):
+        """Return whether a value is a caller's array or shows one."""
+        return type(value) is np.ndarray and id(owner_of(value)) in self.borrowed
+
+    def own(self, var):
+        """Return the value of a variable as one that nobody else writes: a caller's array is copied the first time it is held."""
+        if self.borrows(var.primal):
+            var.primal = copied(var.primal)
+        return var.primal
+
+    @staticmethod
+    def settle(var):
+        """Copy a small view of a large array, in its layout: what is small is held without further questions, and holds nothing else."""
+        value = var.primal
+        if type(value) is np.ndarray and value.nbytes <= var.level.small < getattr(value.base, "nbytes", 0):
+            var.primal = copied(value)
+
+    def variable(self, value):
+        """Return a new input variable of a value that nobody else writes; no other thread records yet."""
+        self.entries.append(None)
+        return make_var(value.item() if type(value) is np.float64 else value, len(self.entries) - 1, self)
+
+    def record(self, entry):
+        """Give an entry its place and return it, as the node of what it made."""
+        entry.place = taken(self.entries, entry)
+        self.entries[entry.place] = None
+        return entry
+
+    def keep(self, entry):
+        """Hold an entry and return its place, as the node of the number that it made."""
+        self.entries[entry.place] = entry
+        return entry.place
+
+    def freeze(self, constant):
+        """Return a copy of a constant (or of those in a tuple, list or dict) that the tape needs: its owner may change it before the pull.
+
+        An array met again unchanged is not copied again. One of a subclass becomes a plain one: rules are written for those.
+        """
+        if type(constant) is np.ndarray:
+            if constant.nbytes <= SOONER_COPIED:
+                return constant.copy("K")
+            known = self.frozen.get(id(constant))
+            if known is not None and known[0]() is constant and (copy := known[1]()) is not None and same_bits(copy, constant):
+                return copy
+            copy = constant.copy("K")
+            self.frozen[id(constant)] = ref(constant), ref(copy)
+            return copy
+        if type(constant) in (tuple, list):
+            if type(constant) is tuple:
+                try:
+                    hash(constant)  # neither arrays nor lists have a hash, nor has a tuple that holds one
+                    return constant
+                except TypeError:
+                    pass
+            return type(constant)(map(self.freeze, constant))
+        if isinstance(constant, Traced) and constant.ndim:
+            return np.copy(constant)
+        if issubclass(type(constant), np.ndarray):
+            return np.asarray(constant) if isinstance(constant, np.memmap) else np.array(constant)
+        if type(constant) is dict:
+            return {key: self.freeze(value) for key, value in constant.items()}
+        return constant
+
+    def pull(self, seeds, inputs):
+        """Sweep back from cotangents of nodes to the cotangents of input nodes.
+
+        Parameters
+        ----------
+        seeds : list of (node, cotangent); a node None is a constant
+        inputs : list of nodes
+
+        Returns
+        -------
+        list of cotangents; None for an input that nothing depends on.
+        """
+        context = copy_context()
+        try:
+            with np.errstate(all="ignore"):
+                return self.sweep_back(seeds, inputs)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                errors_as_in(context)
+            raise
+
+    def sweep_back(self, seeds, inputs):
+        """Do what `pull` does, under the caller's error state."""
+        adjoints = Adjoints(self.entries.copy(), self.nan_safe)
+        values, entries, zero = adjoints.values, adjoints.entries, ZERO
+        last = -1
+        for node, g in seeds:
+            if node is not None:
+                last = max(last, adjoints.add(node, g, False))
+        for k in range(last, -1, -1):
+            g = values[k]
+            if g is zero:
+                continue
+            entry = entries[k]
+            kind = type(entry)
+            if kind is tuple:
+                if len(entry) == 4:
+                    i, p, j, q = entry
+                    values[i] = values[i] + p * g  # never in place: it may be a 0-d view of what the caller gave
+                    values[j] = values[j] + q * g
+                else:
+                    i, p = entry
+                    values[i] = values[i] + p * g
+            elif kind is list:
+                for i, pullback, held in entry:
+                    share = g if pullback is None else pullback(g, held)
+                    now = values[i]
+                    values[i] = share if now is zero else now + share
+            elif entry is not None:
+                entry.pull(k, g, adjoints)
+                values[k] = zero  # its buffer may be large
+        results = []
+        for node in inputs:  # no comprehension, which would make `values` slow in the loop above
+            g = values[node]
+            results.append(None if g is zero else g)
+        return results
+
+    def push(self, tangents, outputs):
+        """Sweep forward from tangents of the inputs to the tangents of output nodes.
+
+        Parameters
+        ----------
+        tangents : list of (node, tangent)
+        outputs : list of nodes
+
+        Returns
+        -------
+        list of tangents, None for zeros.
+        """
+        pushed = [None] * len(self.entries)
+        for node, t in tangents:
+            pushed[node] = t
+        with np.errstate(all="ignore"):
+            for k, entry in enumerate(self.needed(outputs)):
+                if type(entry) is tuple:
+                    pushed[k] = Number(entry[::2], entry[1::2]).push(pushed)
+                elif type(entry) is list:
+                    pushed[k] = push_small(entry, pushed)
+                elif entry is not None:
+                    pushed[k] = entry.push(pushed)
+        return [pushed[place_of(node)] for node in outputs]
+
+    def needed(self, outputs):
+        """Return the entries in their places: the tape's own, and those that they and the outputs came from."""
+        entries = self.entries.copy()
+        waiting = [node for node in outputs if type(node) is not int]
+        for entry in filter(None, entries):
+            if type(entry) not in (tuple, list):
+                waiting += entry.parents
+        while waiting:
+            node = waiting.pop()
+            if type(node) is not int and entries[node.place] is not node:
+                entries[node.place] = node
+                waiting += node.parents
+        return entries
+
+
+def taken(entries, entry):
+    """Append an entry and return its place, also where another thread appends at the same time."""
+    place = len(entries)
+    entries.append(entry)
+    return place if entries[place] is entry else found(entries, entry)
+
+
+def found(entries, entry):
+    """Return the place of an entry that was just appended."""
+    return next(k for k in range(len(entries) - 1, -1, -1) if entries[k] is entry)
+
+
+def partial_now(row, i, ans, values, args, tape):
+    """Return a partial of a large array, where to hold it is cheaper than to copy two arrays that others may change; else None."""
+    if not (tape.plain and row.trusted):
+        return None
+    read = [
+        k for k in row.uses[i] if k < len(values) and type(values[k]) is np.ndarray and (values[k] is args[k] or tape.borrows(values[k]))
+    ]
+    if len(read) < 2 or values[i].shape != ans.shape or values[i].dtype != ans.dtype or not ans.ndim:
+        return None
+    with np.errstate(all="ignore"):
+        p = evaluated(row.partials[i], ans, in_loop(row.fn, ans, values) if row.computed[i] else values)
+        usable = type(p) is np.ndarray and p.shape == ans.shape and p.dtype in (ans.dtype, np.dtype(bool))
+        return p if usable and (not row.singular or all_finite(p)) else None
+
+
+def owner_of(array):
+    """Return the array that the views of an array have as their base: itself, also where it shows a buffer that is no such array."""
+    return array.base if type(array.base) is np.ndarray else array
+
+
+def plain_array(ans):
+    """Return an array of a subclass as a plain one, anything else as it is."""
+    return np.asarray(ans) if issubclass(type(ans), np.ndarray) else ans
+
+
+def same_bits(a, b):
+    """Return whether two contiguous arrays hold the same bits (NaN included); arrays of other layouts are taken for different."""
+    a, b = (a.T, b.T) if a.flags.fnc else (a, b)
+    if a.shape != b.shape or a.dtype != b.dtype or not (a.flags.c_contiguous and b.flags.c_contiguous) or not a.size:
+        return False
+    word = np.dtype(f"u{math.gcd(a.itemsize, 8)}")
+    return bool((a.reshape(-1).view(word) == b.reshape(-1).view(word)).all())
+
+
+class Var(Traced):
+    """A value whose computation is on a tape; `node` is its place there, None for a constant."""
+
+    __slots__ = ()
+    node = Handle.__dict__["payload"]
+
+    def __repr__(self):
+        self._refresh()
+        value = np.array2string(self.primal, separator=", ") if type(self.primal) is np.ndarray else self.primal
+        return f"Var({value}, node={self.node})"
+
+    def _interpret(self, row, args, kwargs, evaluate=None):
+        tape = self.level
+        if not tape.plain:
+            tape.check()
+        values, active, parents, written, scalar = list(args), [], [], False, False
+        arrays = row.arrays(args)
+        for i in arrays:
+            arg = args[i]
+            if type(arg) is Var and arg.level is tape:
+                if arg.alias is not None and arg._shares_written():
+                    written = True
+                values[i] = value = arg.primal
+                scalar = scalar or type(value) is float
+                if arg.node is not None:
+                    active.append(i)
+                    parents.append(arg.node)
+        if scalar and not tape.weak and len(args) > 1:
+            strengthen(values, args)
+        if kwargs or len(arrays) < len(args):
+            refuse_traced_metadata(row, values, kwargs, tape)
+        ans = (evaluate or row.call)(*values, **kwargs)
+        if tape.objects is not None:
+            check_result(row, ans, tape)
+        if written and parents and not row.shape_only:
+            values = [
+                copied(v) if type(arg) is Var and arg.alias is not None and arg._shares_written() else v
+                for v, arg in zip(values, args, strict=True)
+            ]
+        node = None
+        if len(parents) == 1 and type(row) is Elementwise and (p := partial_now(row, active[0], ans, values, args, tape)) is not None:
+            node = new(Unary)
+            node.row, node.i, node.parent, node.args, node.ans = ROWS[np.multiply], 0, parents[0], (None, p), None
+            tape.record(node)
+        elif parents:
+            saved = row.saved(values, active)
+            for i, v in enumerate(saved):
+                if v is args[i]:
+                    saved[i] = tape.freeze(v)
+                elif tape.borrows(v):
+                    saved[i] = tape.own(args[i])
+            kwargs = kwargs and tape.freeze(kwargs)
+            node = tape.record(
+                Index(row, parents[0], saved, kwargs)
+                if row.fn is getitem
+                else Record(row, active, parents, saved, kwargs, plain_array(ans) if row.uses_ans else None)
+            )
+        if type(ans) is not np.ndarray and isinstance(ans, tuple | list):
+            if node is not None:
+                node.shapes = [Abstract(part) if isinstance(part, NUMERIC) else None for part in ans]
+            parts = [make_var(part, None if node is None else tape.record(Part(node, i)), tape) for i, part in enumerate(ans)]
+            return type(ans)(parts) if type(ans) in (tuple, list) else type(ans)(*parts)
+        if type(ans) is np.float64:
+            ans = ans.item()
+            node = tape.keep(node) if type(node) is Index else node
+        result = make_var(ans, node, tape)
+        if row.view is not None and row.views(args) and shows_memory(ans, args[0].primal):
+            result.alias = shared_view(args[0], args[0].alias, row.viewed, tuple(args[1:]), kwargs)
+        elif written:
+            result.primal = separate(result.primal, args)
+        tape.settle(result)
+        if tape.watched:
+            tape.watch(row, args, result)
+        return result
+
+    def _assign(self, ops, index, v):
+        tape = self.level
+        v_value, v_node = v, None
+        if type(v) is Var and v.level is tape:
+            shared = v._shares_written()
+            v_value, v_node = copied(v.primal) if shared else v.primal, v.node
+        alias = self.alias
+        if alias is None or not alias.exclusive:
+            self.primal = own_to_write(self.primal)
+            self.alias = alias = Owner(version_of(self) + 1, True)
+        value = writable(self.primal, v_value)
+        if value is not self.primal:
+            self.primal = value
+            alias.version += 1
+        locate(ops, value)[index] = v_value
+        if self.node is not None or v_node is not None:
+            self.node = tape.record(Assign(self.node, v_node, ops, tape.freeze(index), Abstract(v_value), Abstract(value)))
+        alias.version += 1  # also of constants, whose small views hold a copy (`settle`)
+
+
+Var._restate = with_numpy_value  # type: ignore[method-assign]
+
+
+def make_var(value, node, tape):
+    """Return a Var without checks."""
+    var = new(Var)
+    var.primal, var.node, var.level, var.alias = value, node, tape, None
+    return var

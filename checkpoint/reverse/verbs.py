@@ -1,0 +1,480 @@
+"""Reverse mode: vjp, grad, value_and_grad, jacobian, linearize, and hvp (forward over reverse)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, Literal, overload
+
+import optree
+from numpy.typing import NDArray
+
+from dualad.forward.push import along
+from dualad.forward.seeding import (
+    check_chunk,
+    check_flags,
+    check_function,
+    check_holomorphic,
+    chosen,
+    curried,
+    unflatten_arguments,
+    with_arguments,
+    without_aux,
+)
+from dualad.sparse.structural import from_structure
+from dualad.support.callers import trim
+from dualad.support.hints import Argnums, Array, Aux, Chunk, Decorator, Element, Jacobian, Rest, Result, X
+from dualad.verbs.jacobian import jacobian as forward_jacobian
+from dualad.verbs.jacobian import refuse_verify
+
+from .recording import Recording, recorded_gradient
+from .sparse import recorded_operator, sparse_jacobian
+
+__all__ = ["grad", "hvp", "jacobian", "linearize", "value_and_grad", "vjp"]
+
+
+# --- public -----------------------------------------------------------------------------------------------------------------
+
+
+@overload
+def vjp(
+    f: Callable[..., Result], *primals: Any, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> tuple[Result, Callable[[Any], tuple[Any, ...]]]: ...
+@overload
+def vjp(
+    f: Callable[..., tuple[Result, Aux]], *primals: Any, nan_safe: bool = False, has_aux: Literal[True]
+) -> tuple[Result, Callable[[Any], tuple[Any, ...]], Aux]: ...
+def vjp(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: bool = False) -> tuple[Any, ...]:
+    """Evaluate `f` and return its value together with its pullback (vector-Jacobian product).
+
+    Parameters
+    ----------
+    f : function of ``len(primals)`` arguments, each a pytree of numbers and arrays; it returns one too.
+    primals : the arguments; integers are promoted to float64, arrays are copied. Of dask arrays the results are dask arrays, too.
+    nan_safe : a zero cotangent times any partial is zero, also where the partial is infinite or NaN.
+    has_aux : `f` returns ``(result, aux)``; the aux is returned as a third result.
+
+    Returns
+    -------
+    (value, pullback) or, with `has_aux`, (value, pullback, aux). ``pullback(g)``, for a cotangent of the structure and shapes
+    of the value, returns always a tuple, one cotangent for each argument. It may be called again.
+
+    Raises
+    ------
+    TypeError
+        Where a leaf of the arguments, of the result or of a cotangent is not numeric, or a cotangent has another structure than the value.
+    ValueError
+        Where a cotangent has another shape than the value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from checkpoint import vjp
+    >>> value, pullback = vjp(lambda x, y: x * y + np.sin(x), 0.0, 2.0)
+    >>> value, pullback(1.0)
+    (0.0, (3.0, 0.0))
+
+    Notes
+    -----
+    Cotangents pair with tangents as Re(g * t), without conjugation. A gradient costs at most about 4 evaluations of `f` (Griewank
+    & Walther 2008, section 3.3), and the memory of all that `f` computes; `chain` bounds that memory for long loops.
+    """
+    try:
+        check_function(f, "vjp")
+        if nan_safe or has_aux:
+            check_flags("vjp", nan_safe=nan_safe, has_aux=has_aux)
+        recording = Recording(f, primals, "vjp", nan_safe, has_aux)
+    except Exception as error:
+        trim(error)
+        raise
+
+    def pullback(g):
+        try:
+            return recording.pull(g)
+        except Exception as error:
+            trim(error)
+            raise
+
+    return (recording.value, pullback, recording.aux) if has_aux else (recording.value, pullback)
+
+
+@overload
+def grad(f: None = None, argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Decorator: ...
+@overload
+def grad(
+    f: Callable[Concatenate[X, Rest], tuple[Any, Aux]], argnums: Literal[0] = 0, *, nan_safe: bool = False, has_aux: Literal[True]
+) -> Callable[Concatenate[X, Rest], tuple[X, Aux]]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[X, Rest], Any], argnums: Literal[0] = 0, *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> Callable[Concatenate[X, Rest], X]: ...
+@overload
+def grad(
+    f: Callable[..., Any], argnums: tuple[int, ...], *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> Callable[..., tuple[Any, ...]]: ...
+@overload
+def grad(f: Callable[..., Any], argnums: Argnums, *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., Any]: ...
+@curried
+def grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., Any]:
+    """Return a function that computes the gradient of `f`, a function that returns one number, in reverse mode.
+
+    Parameters
+    ----------
+    f : function that returns one number (shape ()); its arguments are numbers, arrays or pytrees of them.
+        Without it `grad` returns a decorator: ``@grad(argnums=1)``.
+    argnums : position of the argument to differentiate, or a tuple of positions.
+    nan_safe : see `vjp`.
+    has_aux : `f` returns ``(result, aux)``; the gradient function returns ``(gradient, aux)``.
+
+    Returns
+    -------
+    function with f's arguments; its result has the structure and shapes of the argument, a tuple of them for a tuple.
+
+    Raises
+    ------
+    TypeError
+        Where f returns an array or a pytree (use `jacobian`), or a complex number, an integer or a boolean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from checkpoint import grad
+    >>> grad(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
+    array([2., 6.])
+    """
+    return gradient_for(f, argnums, "grad", nan_safe, has_aux)
+
+
+@overload
+def value_and_grad(f: None = None, argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Decorator: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[X, Rest], Result], argnums: Literal[0] = 0, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[Concatenate[X, Rest], tuple[Result, X]]: ...
+@overload
+def value_and_grad(
+    f: Callable[..., Result], argnums: tuple[int, ...], *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., tuple[Result, tuple[Any, ...]]]: ...
+@overload
+def value_and_grad(
+    f: Callable[..., Result], argnums: int, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., tuple[Result, Any]]: ...
+@curried
+def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., Any]:
+    """Return a function that computes ``(f(x), gradient)`` in reverse mode.
+
+    Parameters
+    ----------
+    f : function that returns one number (shape ()); its arguments are numbers, arrays or pytrees of them.
+        Without it `value_and_grad` returns a decorator: ``@value_and_grad(argnums=1)``.
+    argnums : position of the argument to differentiate, or a tuple of positions.
+    nan_safe : see `vjp`.
+    has_aux : `f` returns ``(result, aux)``; the function returns ``((result, aux), gradient)``.
+
+    Returns
+    -------
+    function with f's arguments, which returns what f does and the gradient: see `grad`.
+
+    Raises
+    ------
+    TypeError
+        Where f returns an array or a pytree (use `vjp` or `jacobian`), or a complex number, an integer or a boolean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from checkpoint import value_and_grad
+    >>> value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
+    (np.float64(10.0), array([2., 6.]))
+    """
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            recording, gradient = recorded_gradient(f, argnums, args, kwargs, "value_and_grad", nan_safe, has_aux)
+        except Exception as error:
+            trim(error)
+            raise
+        return ((recording.value, recording.aux), gradient) if has_aux else (recording.value, gradient)
+
+    return differentiated
+
+
+@overload
+def jacobian(
+    f: None = None,
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Decorator: ...
+@overload
+def jacobian(
+    f: Callable[Concatenate[X, Rest], Result],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Jacobian[X, Rest, Result]: ...
+@overload
+def jacobian(
+    f: Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: None = None,
+    verify: Literal[False] = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[True],
+) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]]: ...
+@overload
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+@overload
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+@overload
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool,
+) -> Any: ...
+@curried
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Callable[..., Any]:
+    """Return a function that computes the Jacobian of `f` in reverse mode, K rows at a time; for few outputs.
+
+    Parameters
+    ----------
+    f : function of numbers, arrays or pytrees of them; it returns one too.
+        Without it `jacobian` returns a decorator: ``@jacobian(argnums=1)``.
+    argnums : position of the argument to differentiate, or a tuple of positions.
+    chunk : how many rows (cotangents) to pull back at once; by default as many as stay in the cache.
+    sparsity : the Jacobian is sparse: "auto", a pattern or a colouring (`dualad.coloring`), as for `dualad.jacobian`. A pattern is
+        coloured by columns, rows or both, whatever has fewest colours; so few dense rows, or an arrow, take few products too. Columns
+        are computed in forward mode, rows in reverse mode.
+    verify : see `dualad.jacobian`.
+    holomorphic : f is complex-differentiable: needed where an input is complex, see `dualad.jacobian`.
+    nan_safe, has_aux : see `grad`.
+
+    Returns
+    -------
+    function with f's arguments. Its result is, for each leaf of f's output, the tree of the input's leaves, of shape
+    ``out.shape + in.shape``; with a tuple `argnums`, a tuple of those. With `sparsity` it is one ``scipy.sparse.csr_array``, as for
+    `dualad.jacobian`. The function's ``linear_operator(*args)`` is the Jacobian as a ``scipy.sparse.linalg.LinearOperator``: f is
+    recorded once, and products with the Jacobian and its transpose sweep over the recording.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where an argument is not numeric, or `argnums` or `chunk` is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from checkpoint import jacobian
+    >>> jacobian(lambda x: np.stack([x[0] * x[1], np.sin(x[0])]))(np.array([0.0, 2.0]))
+    array([[2., 0.],
+           [1., 0.]])
+    >>> jac = jacobian(lambda x: np.stack([np.sum(x), x[2] ** 2]), sparsity="auto")
+    >>> print(jac(np.array([1.0, 2.0, 3.0])).toarray())
+    [[1. 1. 1.]
+     [0. 0. 6.]]
+    """
+    check_chunk(chunk, "jacobian")
+    refuse_verify(sparsity, verify, "jacobian")
+    g = without_aux(f, has_aux, "jacobian")
+
+    if sparsity is None:
+        differentiated = dense_jacobian(f, argnums, chunk, holomorphic, nan_safe, has_aux)
+    else:
+        differentiated = sparse_jacobian(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux)
+    vars(differentiated)["linear_operator"] = lambda *args, **kwargs: recorded_operator(g, argnums, args, kwargs, holomorphic, nan_safe)
+    return differentiated
+
+
+@overload
+def linearize(
+    f: Callable[..., tuple[Result, Aux]], *primals: Any, nan_safe: bool = False, has_aux: Literal[True]
+) -> tuple[Result, Callable[..., Result], Aux]: ...
+@overload
+def linearize(
+    f: Callable[..., Result], *primals: Any, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> tuple[Result, Callable[..., Result]]: ...
+def linearize(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: bool = False) -> tuple[Any, ...]:
+    """Evaluate `f` once and return its value and the linear map of its tangents: one recording, many JVPs.
+
+    Parameters
+    ----------
+    f, primals, nan_safe : see `vjp`.
+    has_aux : `f` returns ``(result, aux)``; the triple ``(result, push, aux)`` is returned.
+
+    Returns
+    -------
+    (value, push) where ``push(*tangents)`` returns the tangent of the value, of its structure and shapes.
+
+    Raises
+    ------
+    TypeError
+        Where a leaf of the arguments or of the result is not numeric, or tangents have other shapes than the arguments.
+
+    Notes
+    -----
+    The states of a `chain` are not kept: each push runs the chain again, in forward mode. So does it evaluate a function again that is
+    wrapped in `checkpoint`.
+
+    Examples
+    --------
+    >>> from checkpoint import linearize
+    >>> value, push = linearize(lambda x: x * x, 3.0)
+    >>> value, push(1.0), push(2.0)
+    (9.0, 6.0, 12.0)
+    """
+    try:
+        check_function(f, "linearize")
+        if nan_safe or has_aux:
+            check_flags("linearize", nan_safe=nan_safe, has_aux=has_aux)
+        recording = Recording(f, primals, "linearize", nan_safe, has_aux)
+        recording.release()
+    except Exception as error:
+        trim(error)
+        raise
+
+    def push(*tangents):
+        try:
+            return recording.push(tangents)
+        except Exception as error:
+            trim(error)
+            raise
+
+    return (recording.value, push, recording.aux) if has_aux else (recording.value, push)
+
+
+@overload
+def hvp(f: Callable[[X], tuple[Any, Aux]], x: X, v: X, *, nan_safe: bool = False, has_aux: Literal[True]) -> tuple[X, Aux]: ...
+@overload
+def hvp(f: Callable[[X], Any], x: X, v: X, *, nan_safe: bool = False, has_aux: Literal[False] = False) -> X: ...
+def hvp(f: Callable[[Any], Any], x: Any, v: Any, *, nan_safe: bool = False, has_aux: bool = False) -> Any:
+    """Return the product of the Hessian of `f` at `x` with the direction `v`, by forward over reverse mode.
+
+    Parameters
+    ----------
+    f : function of one argument (a pytree) that returns one number.
+    x, v : pytrees of one structure and shapes: the point and the direction.
+    nan_safe : see `vjp`.
+    has_aux : `f` returns ``(result, aux)``; the pair of the product and aux is returned.
+
+    Returns
+    -------
+    pytree of the structure and shapes of `x`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where f does not return one number, or `x` and `v` differ in structure or shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from checkpoint import hvp
+    >>> hvp(lambda x: x[0] ** 2 * x[1], np.array([3.0, 5.0]), np.array([1.0, 0.0]))
+    array([10.,  6.])
+    """
+    try:
+        check_function(f, "hvp")
+        check_flags("hvp", nan_safe=nan_safe, has_aux=has_aux)
+        _, *pushed = along(gradient_for(f, 0, "hvp", nan_safe, has_aux), (x,), (v,), nan_safe, has_aux, "hvp", ("x", "v"))
+    except Exception as error:
+        trim(error)
+        raise
+    return tuple(pushed) if has_aux else pushed[0]
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def gradient_for(f, argnums, where, nan_safe, has_aux=False):
+    """Return what `grad` does, in which errors name the verb `where`."""
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            recording, gradient = recorded_gradient(f, argnums, args, kwargs, where, nan_safe, has_aux)
+        except Exception as error:
+            trim(error)
+            raise
+        return (gradient, recording.aux) if has_aux else gradient
+
+    return differentiated
+
+
+def dense_jacobian(f, argnums, chunk, holomorphic, nan_safe, has_aux):
+    """Return the function that computes the Jacobian, and aux where there is one."""
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            if chunk is None:
+                made = from_structure(f, args, kwargs, argnums, "jacobian", holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)
+                if made is not None:
+                    return made[1:] if has_aux else made[1]
+            positions, single = chosen(args, argnums, "jacobian")
+            recording = Recording(
+                with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian", nan_safe, has_aux
+            )
+            check_holomorphic(recording.leaves, holomorphic, "jacobian")
+            if chunk is None and recording.cheaper_forward():
+                return forward_jacobian(f, argnums, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)(*args, **kwargs)
+            results = []
+            for k, value in enumerate(recording.values):
+                tree = unflatten_arguments(recording.structure, recording.rows(k, value, chunk))
+                results.append(tree[0] if single else tuple(tree))
+            jac = optree.tree_unflatten(recording.out_structure, results)
+        except Exception as error:
+            trim(error)
+            raise
+        return (jac, recording.aux) if has_aux else jac
+
+    return differentiated

@@ -1,0 +1,186 @@
+"""Blocks of compiled steps: how many are one action of the schedule, and how many states are saved between blocks."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from types import NoneType
+from typing import NamedTuple
+
+from ..support.byte_sizes import format_bytes
+from . import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, advances, ctz
+from .actions import Action, Advance, Drop, Record, Reverse, Save
+
+__all__ = ["BUDGET", "IN_USE", "Blocks", "blocks_of"]
+
+BUDGET = 256 << 10  # bytes of the states inside of a block and between blocks, where nothing is said
+IN_USE = 6  # states besides: x_0, x_N, the working state and the buffer that changes places with it, two cotangents
+SCHEDULES = (CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered)  # values, so that what was chosen once is known
+CALL_SECONDS = 5e-6  # what an action costs in Python
+FEW, MANY = 64, 4096  # most blocks whose steps are counted action by action: of all lengths that are tried, of the one that is chosen
+BESIDE = 3  # lengths that are tried below the longest, which leaves no room for states between blocks
+
+
+class Blocks(NamedTuple):
+    """How a compiled chain is cut.
+
+    Attributes
+    ----------
+    size : int
+        Steps of a block; one at an end has what is left.
+    schedule : Schedule
+        Of blocks.
+    reason : str
+        Why, in numbers.
+    """
+
+    size: int
+    schedule: Schedule
+    reason: str
+
+
+def blocks_of(
+    steps: int | None,
+    state_bytes: int,
+    budget: int | None = None,
+    step_seconds: float = 1e-7,
+    call_seconds: float = CALL_SECONDS,
+    schedule: Schedule | None = None,
+    block: int | None = None,
+    around: int = 0,
+    recorded: bool = False,
+) -> Blocks:
+    """Choose the length of blocks and the number of saved states together, for the shortest predicted time in a budget.
+
+    Predicted is: one `step_seconds` for each step that is evaluated, those inside of a block, which its pull computes again,
+    among them; one `call_seconds` for each block that is advanced in a call of its own, or pulled.
+
+    Parameters
+    ----------
+    steps : int or None
+        N, or None if it is not known before.
+    state_bytes : int
+    budget : int, optional
+        Bytes of the states inside of one block and of those saved between blocks. By default 256 KiB, or what the states of the
+        schedule (CTZ, if none is given) take without blocks, if that is more.
+    step_seconds, call_seconds : float
+        Time of one step, and of one action of the schedule besides its steps.
+    schedule : Schedule, optional
+        If it is given, only the length is chosen.
+    block : int, optional
+        If it is given, only the schedule is chosen.
+    around : int
+        Bytes that a saved state takes besides its own.
+    recorded : bool
+        The states inside of blocks may be kept in the first sweep: those of the last block, and of the others where all fit.
+
+    Returns
+    -------
+    Blocks
+
+    Examples
+    --------
+    >>> print(blocks_of(1_000_000, 24).reason)
+    262 kB hold 10,922 states of 24 B: 123 blocks of 8,131 compiled steps, 123 states between them saved, 2.00 evaluations of every step
+    """
+    choose = _chosen if schedule is None or type(schedule) in SCHEDULES else _chosen.__wrapped__
+    return choose(steps, state_bytes, budget, step_seconds, call_seconds, schedule, block, around, recorded)
+
+
+@lru_cache(maxsize=256)
+def _chosen(
+    steps: int | None,
+    state_bytes: int,
+    budget: int | None,
+    step_seconds: float,
+    call_seconds: float,
+    schedule: Schedule | None,
+    block: int | None,
+    around: int,
+    recorded: bool,
+) -> Blocks:
+    size = max(state_bytes, 1)
+    given = schedule or CTZ()
+    if budget is None:
+        budget = max(BUDGET, given.limit(steps) * size if steps is not None else 0)
+    room = budget // size
+    if steps is None:
+        length = block or max(room // 2, 1)
+        return Blocks(length, given, f"blocks of {length:,} compiled steps; the length is not known before")
+    best: tuple[float, int, Schedule, str, float] | None = None
+    for length in (min(block, steps),) if block else lengths(steps, room, recorded):
+        count = -(-steps // length)
+        left = max(budget - (length - 1) * size, 0) // (size + around)
+        slots = max(given.limit(count), 1) if schedule else min(count, max(left, CTZ().limit(count) if block else 0))
+        if slots < 1 or (slots > left and not block and length > 1):
+            continue
+        again = ctz.advances(count) if schedule == CTZ() else advances(count, slots)
+        evaluated = (again + 1) * length + steps - count
+        calls, chosen = min(again, 2 * count) + count, schedule or (StoreAll() if slots >= count else Revolve(slots))
+        if recorded:  # the states of the last block are kept
+            evaluated -= length - 1
+        saved = f"{slots:,} states between them saved"
+        if recorded and schedule is None and count > 1 and count * length <= room:
+            calls, chosen = 3 * count, Mixed(count - 1)
+            saved = "whose states are kept in the first sweep"
+        if count <= FEW:
+            evaluated = evaluations(chosen, steps, length, recorded) or evaluated
+        seconds = evaluated * step_seconds + calls * call_seconds
+        if best is None or seconds < best[0]:
+            best = seconds, length, chosen, saved, evaluated
+    assert best is not None  # one step in a block always fits
+    _, length, chosen, saved, evaluated = best
+    counted = evaluations(chosen, steps, length, recorded) if -(-steps // length) <= MANY else None
+    about = "" if counted or type(schedule) in (CTZ, Revolve, StoreAll, NoneType) else "about "
+    times = f"{about}{(counted or evaluated) / steps:.2f} evaluations of every step"
+    return Blocks(length, chosen, f"{reason(budget, room, size, steps, length, saved)}, {times}")
+
+
+def evaluations(schedule: Schedule, steps: int, length: int, recorded: bool) -> int | None:
+    """How many steps are evaluated under a schedule of blocks, None where that is somebody else's.
+
+    With `recorded` the states of the last block are kept, and the short block is the first one, not the last.
+    """
+    if type(schedule) not in SCHEDULES:
+        return None
+    count, kept = -(-steps // length), recorded and not schedule.records
+    short, missing = 0 if kept else count - 1, count * length - steps
+
+    def steps_of(start: int, stop: int) -> int:
+        return (stop - start) * length - (missing if start <= short < stop else 0)
+
+    made, saved, records = steps_of(count - 1, count), set[int](), set[int]()
+
+    def count_in(actions: Iterable[Action]) -> None:
+        nonlocal made
+        for action in actions:
+            if isinstance(action, Save):
+                saved.add(action.index)
+            elif isinstance(action, Drop):
+                saved.discard(action.index)
+            elif isinstance(action, Advance):
+                made += steps_of(action.start, action.stop)
+            elif isinstance(action, Record):
+                made += steps_of(action.index, action.index + 1)
+                records.add(action.index)
+            elif isinstance(action, Reverse) and action.index not in records and not (kept and action.index == count - 1):
+                made += steps_of(action.index, action.index + 1) - 1
+
+    count_in(schedule.forward(count))
+    count_in(schedule.reverse(count, sorted(saved)))
+    return made
+
+
+def lengths(steps: int, room: int, recorded: bool) -> list[int]:
+    """The lengths that are tried: two in each power of two, or less, for as many blocks of one length; those of the longest last block."""
+    most = min(steps, room)
+    tried = {int(part * 2**power) for power in range(most.bit_length()) for part in (1, 1.5)}
+    even = {-(-steps // -(-steps // length)) for length in {*tried, most} if 1 <= length <= most}
+    return sorted(even | {length for length in range(most - BESIDE, most + 1) if recorded and length > 0}) or [1]
+
+
+def reason(budget: int, room: int, size: int, steps: int, length: int, saved: str) -> str:
+    """What was chosen, in words."""
+    count = -(-steps // length)
+    blocks = f"{count:,} blocks of {'' if count * length - steps < count else 'up to '}{length:,} compiled steps, {saved}"
+    if count == 1:
+        blocks = f"one block of all {length:,} compiled steps"
+    return f"{format_bytes(budget)} hold {room:,} states of {format_bytes(size)}: {blocks}"

@@ -1,0 +1,1 @@
+"""What knows no schedule: checks, tables, byte sizes."""

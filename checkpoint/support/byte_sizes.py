@@ -1,0 +1,40 @@
+"""Numbers as people write them: ``8MB``, ``1 GiB``, ``1e6`` steps."""
+
+from dualad.support.byte_sizes import format_bytes, parse_bytes
+
+__all__ = ["format_bytes", "parse_bytes", "parse_count"]
+
+
+def parse_count(text: str) -> int:
+    """Read a whole number that may be written with an exponent or underscores.
+
+    Parameters
+    ----------
+    text : str
+        For instance ``1000``, ``1_000`` or ``1e3``.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        If the text is not a whole number.
+
+    Examples
+    --------
+    >>> parse_count("1e6"), parse_count("1_000"), parse_count("2.5e3")
+    (1000000, 1000, 2500)
+    """
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+        if value != int(value):
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise ValueError(f"parse_count: {text!r} is not a whole number; write 1000, 1_000 or 1e3") from None
+    return int(value)

@@ -1,0 +1,64 @@
+"""The checks that every floor needs: of whole numbers, flags, and the answers of predicates."""
+
+import math
+from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
+
+from dualad.support.checks import flag, whole_number
+
+__all__ = ["check_until", "flag", "folder_path", "refused", "truth", "whole_number"]
+
+
+def folder_path(path: object, where: str) -> Path:
+    """Return the path of a folder, or raise where it cannot be one."""
+    try:
+        folder = Path(path)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{where}: path must be the name of a folder, got {path!r}") from None
+    if "\0" in str(folder):
+        raise ValueError(f"{where}: path must be the name of a folder, which holds no zero byte, got {path!r}")
+    return folder
+
+
+def check_until(until: Callable[..., object], where: str) -> None:
+    """Raise where a predicate cannot be called as ``until(k, state)``."""
+    refusal = refused(until, 0, None)
+    if refusal is not None:
+        raise TypeError(f"{where}: the predicate is called as until(k, state), but {refusal}")
+
+
+def refused(function: Callable[..., object], *given: object) -> str | None:
+    """Return what a function says that does not take these arguments, None where it does, or has no signature."""
+    try:
+        signature(function).bind(*given)
+    except ValueError:
+        return None
+    except TypeError as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        return f"{name}{signature(function)} does not take that: {error}"
+    return None
+
+
+def truth(answer: object, *, where: str, k: int) -> bool:
+    """Return what a predicate ``until(k, state)`` answers as a bool, or raise where it is neither yes nor no.
+
+    Examples
+    --------
+    >>> truth(True, where="chain", k=3)
+    True
+    >>> truth(None, where="chain", k=3)
+    Traceback (most recent call last):
+    ...
+    TypeError: chain: until(3, state) returned None; it must return True or False
+    """
+    if type(answer) is bool:
+        return answer
+    shape = getattr(answer, "shape", None)
+    if shape is not None and math.prod(shape) != 1:
+        raise TypeError(
+            f"{where}: until({k}, state) returned an array of shape {shape}; it must return True or False: np.all or np.any of it, say"
+        )
+    if shape is None and not issubclass(type(answer), int | float):
+        raise TypeError(f"{where}: until({k}, state) returned {answer!r}; it must return True or False")
+    return bool(answer)

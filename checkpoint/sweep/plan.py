@@ -1,0 +1,231 @@
+"""From a budget to a schedule: how much memory there is, and what a step and a write to disk cost."""
+
+from math import isfinite
+from numbers import Number
+from typing import Any, NamedTuple
+
+from dualad.support.callers import trim
+
+from ..schedules import Online, Revolve, Schedule, StoreAll, Tiered, advances
+from ..schedules.blocks import IN_USE, blocks_of
+from ..schedules.tiered import traffic
+from ..storage import Disk, Memory, Storage, Tiers
+from ..storage.background import QUEUE
+from ..storage.pool import LARGEST, LEAF, OBJECT, PLACE
+from ..storage.states import nbytes
+from ..support.byte_sizes import format_bytes, parse_bytes
+from ..support.checks import whole_number
+from ..support.tables import html, markdown
+
+__all__ = ["Plan", "plan", "state_size"]
+
+HELD = 3  # copies of a state besides the saved ones: x_0, x_{N-1} between the sweeps, the working state
+SMALL = 1 << 16  # bytes of a state beside which objects count
+WAITING = QUEUE + 1  # more of them if there is a disk: waiting to be written, and read ahead
+DEEPEST = 4096  # most slots of a schedule with two tiers
+
+
+class Plan(NamedTuple):
+    """What `plan` chose.
+
+    Attributes
+    ----------
+    schedule : Schedule
+        Which states are saved.
+    storage : Storage
+        Where.
+    reason : str
+        Why, in numbers.
+    block : int
+        Steps of a compiled step that are one action of the schedule; 1 where none is compiled.
+    """
+
+    schedule: Schedule
+    storage: Storage
+    reason: str
+    block: int = 1
+
+    def __str__(self) -> str:
+        return f"schedule  {self.schedule}\nstorage   {self.storage}\nreason    {self.reason}"
+
+    def _cells(self) -> list[tuple[str, str]]:
+        return [("plan", ""), *((name, str(value)) for name, value in self._asdict().items())]
+
+    def _repr_html_(self) -> str:
+        return html(self._cells(), left=2)
+
+    def _repr_markdown_(self) -> str:
+        return markdown(self._cells(), left=2)
+
+
+def plan(
+    steps: int | None,
+    state_bytes: Any,
+    memory: float | str,
+    step_seconds: float | None = None,
+    save_seconds: float | None = None,
+    call_seconds: float | None = None,
+) -> Plan:
+    """Choose the schedule and storage of the shortest predicted time that a budget of memory allows.
+
+    The budget is for all copies of states that a sweep holds: the saved ones, with the 84 bytes that keep a small one, and three
+    more (x_0, x_{N-1} between the two sweeps, the working state), with a disk another three (waiting to be written, or read ahead).
+    What one step and its pull need for themselves comes on top; ``chain(..., memory=)`` takes that from its budget first.
+
+    Predicted is: one `step_seconds` for each of the A advances, for the step to x_N, and for the evaluation inside each of
+    the N pulls; one `save_seconds` for each state written to disk or read from it, as if nothing of that overlapped with
+    the steps. Without the two times only memory is used, where the fewest advances take the shortest time.
+
+    Of a step that is compiled by `dualad.jit`, blocks of steps are made and pulled back in one call each. With `call_seconds` the length
+    of blocks and the number of saved states are chosen together: the states inside of one block take a part of the budget, each of
+    them is computed once more, and one `call_seconds` is predicted for each block that is advanced or pulled.
+
+    Parameters
+    ----------
+    steps : int or None
+        N, or None if it is not known before.
+    state_bytes : number, str, or pytree
+        Size of one state, for instance ``8_000_000`` or ``"8 MB"``; or a state, an array or a container of leaves, which is measured.
+    memory : number or str
+        The budget.
+    step_seconds : float, optional
+        Time of one step.
+    save_seconds : float, optional
+        Time to write one state to disk, or to read it. Only if this is given, the disk may be used; it needs `step_seconds`
+        and `steps`.
+    call_seconds : float, optional
+        Of a compiled step: what an action of the schedule costs besides its steps, about 5e-6. It needs `step_seconds` and `steps`.
+
+    Returns
+    -------
+    Plan
+        ``schedule``, ``storage``, ``reason`` and ``block``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument cannot be used, or the budget does not hold four states.
+
+    Examples
+    --------
+    >>> schedule, storage, reason, block = plan(100_000, "8 MB", "2 GB")
+    >>> schedule
+    Revolve(slots=247)
+    >>> print(reason)
+    2 GB holds 250 states of 8 MB, 247 of them saved: 268,875 advances, 3.69 evaluations of every step
+    >>> plan(100_000, "8 MB", "2 GB", step_seconds=0.1, save_seconds=0.01).schedule
+    Tiered(memory_slots=244, disk_slots=215)
+    >>> print(plan(1_000_000, 24, "256 kB", step_seconds=2e-8, call_seconds=2e-5).reason)
+    256 kB hold 10,660 states of 24 B: 123 blocks of 8,131 compiled steps, 123 states between them saved,
+    2.00 evaluations of every step
+    """
+    try:
+        return _chosen(steps, state_bytes, memory, step_seconds, save_seconds, call_seconds)
+    except Exception as error:
+        trim(error)
+        raise
+
+
+def _chosen(
+    steps: int | None,
+    state_bytes: Any,
+    memory: float | str,
+    step_seconds: float | None,
+    save_seconds: float | None,
+    call_seconds: float | None,
+) -> Plan:
+    if steps is not None:
+        steps = whole_number(steps, where="plan", argument="steps", least=0, hint="give the length of the chain, or None")
+    size, budget = max(state_size(state_bytes, "plan"), 1), parse_bytes(memory, "plan", "memory")
+    step, save = _seconds(step_seconds, "step_seconds"), _seconds(save_seconds, "save_seconds")
+    if save is not None and (step is None or steps is None):
+        raise TypeError("plan: save_seconds, with which the disk may be used, needs step_seconds and steps too")
+    call = _seconds(call_seconds, "call_seconds")
+    if call is not None:
+        return _in_blocks(steps, size, budget, step, save, call)
+    slots = max(budget - HELD * size, 0) // (size + around(size))
+    if slots < 1:
+        raise _too_small(budget, size, HELD)
+    room = f"{format_bytes(budget)} holds {slots + HELD:,} states of {format_bytes(size)}, {slots:,} of them saved"
+    if steps is None:
+        return Plan(Online(slots), Memory(), f"{room}; the length is not known before")
+    if slots >= steps:
+        return Plan(StoreAll(), Memory(), f"{room}: all {steps:,} fit, and no step is computed again")
+    best = Plan(Revolve(slots), Memory(), _reason(room, steps, advances(steps, slots), step))
+    if step is None or save is None:
+        return best
+    seconds = _predicted(steps, advances(steps, slots), step)
+    for schedule in _with_disk(steps, slots - WAITING):
+        again, moved = advances(steps, schedule.slots), _moved(schedule, steps)
+        time = _predicted(steps, again, step) + moved * save
+        if time < seconds:
+            seconds = time
+            reason = f"{_reason(room, steps, again, step)} and {moved * save:.3g} s for {moved:,} states to and from disk"
+            best = Plan(schedule, Tiers(Memory(), Disk()), reason)
+    return best
+
+
+def state_size(given: Any, where: str) -> int:
+    """Bytes of one state: those that are given, as a number or a text, or those of a state that is given itself."""
+    is_size: bool = given is None or issubclass(type(given), str | Number)
+    return parse_bytes(given, where, "state_bytes") if is_size else nbytes(given)
+
+
+def _in_blocks(steps: int | None, size: int, budget: int, step: float | None, save: float | None, call: float) -> Plan:
+    """The plan for a compiled step."""
+    if step is None or steps is None:
+        raise TypeError("plan: call_seconds, with which steps are made in blocks, needs step_seconds and steps too")
+    if save is not None:
+        raise TypeError("plan: blocks are saved in memory; give save_seconds or call_seconds")
+    if budget < (1 + IN_USE) * size:
+        raise _too_small(budget, size, IN_USE)
+    chosen = blocks_of(max(steps, 1), size, budget - IN_USE * size, step, call)
+    return Plan(chosen.schedule, Memory(), chosen.reason, chosen.size)
+
+
+def around(size: int) -> int:
+    """Bytes around those of a saved state, where they count."""
+    return PLACE if size <= LARGEST else OBJECT + LEAF if size <= SMALL else 0
+
+
+def _too_small(budget: int, size: int, held: int) -> ValueError:
+    return ValueError(
+        f"plan: a budget of {format_bytes(budget)} is too small for states of {format_bytes(size)}: at least "
+        f"{format_bytes((1 + held) * size)} are needed, for one that is saved and {held} that are in use"
+    )
+
+
+def _with_disk(steps: int, slots: int) -> list[Tiered]:
+    """Schedules of two tiers to try: twice as many places on disk in four tries."""
+    if slots < 1:
+        return []
+    most = min(steps - 1, DEEPEST) - slots
+    tried = {min(round(2 ** (power / 4)), most) for power in range(4 * max(most, 1).bit_length() + 1)}
+    return [Tiered(slots, places) for places in sorted(tried) if places > 0]
+
+
+def _moved(schedule: Tiered, steps: int) -> int:
+    """States written to disk or read from it."""
+    use = traffic(steps, schedule.limit(steps))
+    return sum(use[place].total for place in schedule.on_disk(steps))
+
+
+def _predicted(steps: int, again: int, step_seconds: float) -> float:
+    return (again + 1 + steps) * step_seconds
+
+
+def _reason(room: str, steps: int, again: int, step_seconds: float | None) -> str:
+    text = f"{room}: {again:,} advances, {(again + 1 + steps) / steps:.2f} evaluations of every step"
+    return text if step_seconds is None else f"{text}, {_predicted(steps, again, step_seconds):.3g} s"
+
+
+def _seconds(value: float | None, argument: str) -> float | None:
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"plan: {argument} must be a number of seconds, got {value!r}") from None
+    if not (isfinite(seconds) and seconds >= 0):
+        raise ValueError(f"plan: {argument} must be finite and not negative, got {value!r}")
+    return seconds

@@ -1,0 +1,210 @@
+"""The player: actions of a schedule executed on the states of one sweep."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Protocol, TypeAlias
+
+from ..schedules.actions import Action, Advance, Drop, Load, Record, Reverse, Save
+from ..storage import DamagedState
+from ..storage.states import canonical, has_arrays
+from ..storage.storage import Session
+
+__all__ = ["Player", "Pull", "Recorder", "Step", "misplaced"]
+
+Step: TypeAlias = Callable[[int, Any], Any]
+Pull: TypeAlias = Callable[[int, Any, Any], Any]
+Recorder: TypeAlias = Callable[[int, Any], tuple[Any, Callable[[Any], Any]]]
+
+
+class Watch(Protocol):
+    """Is told a working state when that is due."""
+
+    def at(self, position: int, *working: Any) -> None:
+        """Hear that the working state is x_position."""
+
+
+class Player:
+    """Executes actions, and counts.
+
+    Indices are checked throughout. That costs little, and a schedule that is wrong is an error, never a wrong gradient.
+
+    Parameters
+    ----------
+    session : Session
+        The saved states.
+    initial : pytree
+        x_0.
+    again : callable
+        The step, for a state that cannot be read back.
+    record : callable or None
+        The step that is recorded.
+
+    Attributes
+    ----------
+    record : callable or None
+        It may be another one in each sweep.
+    watch : Watch or None
+        Is told the working state between two steps.
+    records : dict
+        Pullbacks of the steps that are recorded.
+    arrays : bool
+        Whether there are arrays in the states, so that their layout matters.
+    advances, pulls : int
+        Counts so far.
+    peak_states, peak_bytes : int
+        The most held at one moment, states and records together, while there were records. The bytes of a record are what its
+        pullback says as its attribute `nbytes`, if it has one.
+
+    Examples
+    --------
+    >>> from checkpoint.storage import Memory
+    >>> player = Player(Memory().open(), 3.0, pow, None)
+    >>> player.play(lambda k, x: x + k, [Save(0), Advance(0, 4)], 0, 4, 3.0), player.advances
+    ((9.0, None), 4)
+    """
+
+    def __init__(self, session: Session, initial: Any, again: Step, record: Recorder | None) -> None:
+        self._session, self._initial, self._again, self.record = session, initial, again, record
+        self.records: dict[int, Callable[[Any], Any]] = {}
+        self.watch: Watch | None = None
+        self.arrays = has_arrays(initial)
+        self.advances = self.pulls = self.peak_states = self.peak_bytes = 0
+        self._recorded = 0  # bytes of the records
+
+    def play(
+        self,
+        step: Step,
+        actions: Iterable[Action],
+        at: int | None,
+        goal: int | None,
+        x: Any,
+        pull: Pull | None = None,
+        g: Any = None,
+        left: int = 0,
+    ) -> tuple[Any, Any]:
+        """Execute actions from the working state x = x_at to x_goal; give back the working state and the cotangent.
+
+        With a pull, the `left` first steps are reversed, and there is no working state in the end (goal None). A step that has an
+        attribute `many` makes those of an action at once: ``many(start, stop, x) -> x_stop``.
+        """
+        session, arrays, watch, many = self._session, self.arrays, self.watch, getattr(step, "many", None)
+        save, load, drop, records = session.save, self.load, session.drop, self.records
+        position = at  # None while there is no working state
+        advances = pulls = 0
+        try:
+            for action in actions:
+                kind = type(action)
+                if kind is Reverse:
+                    k = action[0]
+                    if (k != position and k not in records) or k != left - 1:
+                        raise misplaced(action, position, left)
+                    g = pull(k, canonical(x) if arrays else x, g)  # type: ignore[misc]  # left > 0: there is a pull
+                    pulls += 1
+                    left = k
+                    x = position = None
+                elif kind is Load:
+                    position = action[0]
+                    x = load(position)
+                elif kind is Advance:
+                    start, stop = action  # type: ignore[misc]
+                    if start != position:
+                        raise misplaced(action, position, left)
+                    advances += stop - start
+                    if many is not None:
+                        x, start = many(start, stop, canonical(x)), stop
+                        if watch is not None and session.due <= monotonic():
+                            watch.at(stop, x)
+                    elif not start and not arrays:  # a number may become an array in the first step
+                        x = step(0, x)
+                        start = 1
+                        arrays = self.arrays = has_arrays(x)
+                    if watch is not None:
+                        for k in range(start, stop):
+                            x = step(k, canonical(x) if arrays else x)
+                            if session.due <= monotonic():
+                                watch.at(k + 1, x)
+                    elif arrays:
+                        for k in range(start, stop):
+                            x = step(k, canonical(x))
+                    else:
+                        for k in range(start, stop):
+                            x = step(k, x)
+                    position = stop
+                elif kind is Save:
+                    if action[0] != position:
+                        raise misplaced(action, position, left)
+                    save(position, x)
+                    if records:
+                        self._measure()
+                elif kind is Drop:
+                    drop(action[0])
+                elif kind is Record:
+                    if action[0] != position or self.record is None:
+                        raise misplaced(action, position, left)
+                    x, records[position] = self.record(position, canonical(x))
+                    self._recorded += getattr(records[position], "nbytes", 0)
+                    position += 1
+                    arrays = self.arrays = arrays or has_arrays(x)
+                    self._measure()
+                else:
+                    raise TypeError(f"sweep: the schedule yielded {action!r}, which is not an action")
+            if position != goal or left:
+                raise misplaced("the end", position, left)
+        finally:
+            self.advances += advances
+            self.pulls += pulls
+        return x, g
+
+    def load(self, index: int) -> Any:
+        """Load x_index. If it cannot be read back, compute it again from the newest state before it that can be."""
+        session = self._session
+        try:
+            return session.load(index)
+        except DamagedState as error:
+            if not error.told:
+                warnings.warn(f"{error}; x_{index} is computed again", RuntimeWarning, stacklevel=5)
+        session.drop(index)
+        base, x = 0, session.copy(self._initial)
+        for earlier in reversed([k for k in session.indices() if k < index]):
+            with suppress(DamagedState):
+                base, x = earlier, session.load(earlier)
+                break
+        if base < index:
+            watch, self.watch = self.watch, None  # which knows the actions of the schedule only
+            try:
+                x = self.play(self._again, (Advance(base, index),), base, index, x)[0]
+            finally:
+                self.watch = watch
+        session.save(index, x)
+        return x
+
+    def using_records(self, pull: Pull) -> Pull:
+        """The same pull; the record of a step is used instead, where there is one, and used up."""
+
+        def pulled(k: int, x: Any, g: Any) -> Any:
+            if k not in self.records:
+                return pull(k, x, g)
+            pullback = self.records.pop(k)
+            self._recorded -= getattr(pullback, "nbytes", 0)
+            return pullback(g)
+
+        return pulled
+
+    def clear(self) -> None:
+        """Free the records; the counts stay."""
+        self.records.clear()
+        self._recorded = 0
+
+    def _measure(self) -> None:
+        self.peak_states = max(self.peak_states, len(self.records) + len(self._session))
+        self.peak_bytes = max(self.peak_bytes, self._recorded + self._session.nbytes())
+
+
+def misplaced(action: Action | str, position: int | None, left: int) -> RuntimeError:
+    """The error for an action that does not fit the working state."""
+    state = "there is no working state" if position is None else f"the working state is x_{position}"
+    rest = f" and {left} steps are left to reverse" if left else ""
+    advice = "check it with checkpoint.schedules.machine.simulate"
+    return RuntimeError(f"sweep: the schedule asks for {action} while {state}{rest}; {advice}")

@@ -1,0 +1,435 @@
+"""The driver: actions x step x pull x storage -> cotangent. It knows no engine of differentiation."""
+
+import weakref
+from collections.abc import Callable, Iterator
+from time import monotonic, perf_counter
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+
+from dualad.support.callers import trim
+from dualad.support.progress import Bar
+
+from ..schedules import CTZ, Schedule
+from ..schedules.actions import Action, Advance, Drop, Save
+from ..schedules.cursor import Remaining
+from ..schedules.schedule import check_schedule
+from ..storage import Memory, Storage
+from ..storage.states import canonical, copy_state, has_arrays
+from ..storage.storage import check_storage
+from ..storage.tiered import tiers
+from ..support.checks import check_until, flag, truth, whole_number
+from .guard import ReplayCheck
+from .journal import Journal, RowRestorers
+from .player import Player, Pull, Recorder, Step, misplaced
+from .stats import Stats, filled_stats
+
+__all__ = ["Pull", "Recorder", "Result", "Step", "Sweep", "Until", "reverse"]
+
+Until: TypeAlias = Callable[[int, Any], Any]
+
+
+class Result(NamedTuple):
+    """What `reverse` returns.
+
+    Attributes
+    ----------
+    final : pytree
+        x_N.
+    cotangent : pytree
+        Cotangent of x_0.
+    stats : Stats
+        What it took.
+    """
+
+    final: Any
+    cotangent: Any
+    stats: Stats
+
+
+class Sweep:
+    """A chain x_{k+1} = step(k, x_k), k = 0 ... N-1, run forward and then pulled back.
+
+    Between the two phases it holds the states that the schedule saved. They are freed by `release`, by leaving a
+    ``with`` block, by any exception inside a phase, and when the last reference to the sweep is lost.
+
+    Every state that a step or a pull is handed is its own, to write into if it likes, and is in the canonical layout
+    (ndarray leaves C-contiguous), so the cotangent has the same bits under every schedule.
+
+    Parameters
+    ----------
+    step : callable
+        ``step(k, x) -> x_{k+1}``. Called again for the same k in the reverse sweep: it has to give the same result.
+    state : pytree
+        x_0. Copied at once.
+    steps : int, optional
+        N >= 0. Leave it out if `until` says when to stop.
+    schedule : Schedule
+        Which states are saved.
+    storage : Storage
+        Where they are saved.
+    stats : Stats, optional
+        Filled in place when a phase ends.
+    until : callable, optional
+        ``until(k, x) -> bool``, asked before step k: the chain ends at the first x_N for which it is true. Asked in the
+        first sweep only, never again on a replay.
+    max_steps : int, optional
+        With `until`: raise if it is still not true after so many steps.
+    progress : bool
+        Show a bar for each phase; needs tqdm.
+    check : bool
+        Take checksums of all states in the first sweep, four bytes each, and raise in the reverse sweep, naming the first
+        step whose replay gives another result, where the gradient would be silently wrong.
+    token : pytree
+        With a durable storage: what the step depends on besides its state, such as parameters. A sweep goes on only from one with
+        the same token. Functions in it count by their source.
+    record : callable, optional
+        ``record(k, x) -> (x_{k+1}, pullback)``, with ``pullback(g)`` instead of the later ``pull(k, x, g)``: for ``Mixed(slots)``.
+        A pullback that has an attribute `nbytes` is counted with it in the stats.
+    restorers : dict, optional
+        With a durable storage, for each sweep (``"first"``, ``"reverse"``) that gives rows to `add_row`: a function that is told, before
+        the first call, the rows of those steps that an earlier process has made, as lists of leaves by the index of the step.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, or both or neither of `steps` and `until` are given.
+
+    Examples
+    --------
+    The derivative of x -> x/3 + 2 repeated 16 times is 3^-16:
+
+    >>> sweep = Sweep(lambda k, x: x / 3 + 2, 1.0, steps=16)
+    >>> round(sweep.forward(), 6)
+    3.0
+    >>> round(sweep.backward(lambda k, x, g: g / 3, 1.0) * 3**16, 12)
+    1.0
+    >>> sweep.stats.advances, sweep.stats.peak_states
+    (29, 5)
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        state: Any,
+        *,
+        steps: int | None = None,
+        schedule: Schedule = CTZ(),  # noqa: B008  (an immutable value)
+        storage: Storage = Memory(),  # noqa: B008
+        stats: Stats | None = None,
+        until: Until | None = None,
+        max_steps: int | None = None,
+        progress: bool = False,
+        check: bool = False,
+        token: Any = None,
+        record: Recorder | None = None,
+        restorers: RowRestorers = MappingProxyType({}),
+    ) -> None:
+        if (steps is None) == (until is None):
+            raise TypeError("sweep: give either steps=N or, if N is not known before, until=predicate")
+        if until is None and max_steps is not None:
+            raise TypeError("sweep: max_steps goes with until; with a known length give steps only")
+        if until is not None:
+            check_until(until, "sweep")
+        progress, check = flag(progress, where="sweep", argument="progress"), flag(check, where="sweep", argument="check")
+        check_schedule(schedule, "sweep")
+        check_storage(storage, "sweep")
+        self._steps = None if steps is None else _length(steps, "steps")
+        self._max_steps = None if max_steps is None else _length(max_steps, "max_steps")
+        self._step, self._until = step, until
+        self._progress, self._check = progress, ReplayCheck() if check else None
+        self._schedule = schedule
+        self._session = tiers(storage, schedule.on_disk(self._steps)).open()
+        self._finalizer = weakref.finalize(self, self._session.clear)
+        self._initial = self._session.copy(state)
+        if schedule.records and record is None:
+            raise TypeError(f"sweep: {schedule!r} needs record=, a function of k and x; chain has one of its own")
+        if schedule.records and (check or storage.durable):
+            other, why = ("check=True", "compared") if check else (repr(storage), "written to disk")
+            raise ValueError(f"sweep: {schedule!r} does not go with {other}: records of steps are not {why}")
+        self._again = step if self._check is None else self._check.replay(step)
+        self._record = record if schedule.records else None
+        self._player = Player(self._session, self._initial, self._again, self._record)
+        if check and storage.durable:
+            raise ValueError(f"sweep: check=True compares the sweeps of one process; it does not go with {storage!r}, which outlives it")
+        begin = self._session.journal or Journal
+        self._journal: Journal = begin(self._session, self._initial, step, token, schedule, until, restorers)
+        if storage.durable:
+            self._player.watch = self._journal
+        self._last: list[Any] = []  # x_{N-1} between the phases, if it is not among the saved states
+        self._ready = False
+        self._seconds = 0.0
+        self.stats = filled_stats(stats, "sweep")
+
+    # ---------------------------------------------------------------------------------------------- the two phases
+
+    def forward(self) -> Any:
+        """Run the chain, saving what the schedule wants.
+
+        Returns
+        -------
+        pytree
+            x_N, the caller's own.
+        """
+        self.release()
+        started = perf_counter()
+        try:
+            with Bar(self._progress, "first sweep") as bar:
+                final = self._first(bar)
+            final = self._session.copy(final)
+            self._ready = True
+            return final
+        except BaseException:
+            try:
+                self.release()
+            except BaseException:  # an interrupt may come in the middle of it
+                self.release()
+                raise
+            raise
+        finally:
+            self._seconds += perf_counter() - started
+            self._report()
+
+    def backward(self, pull: Pull, cotangent: Any, token: Any = None) -> Any:
+        """Pull a cotangent of x_N back to x_0.
+
+        The saved states are used up. Called again, it runs the chain forward again first.
+
+        Parameters
+        ----------
+        pull : callable
+            ``pull(k, x_k, g) -> g'``: the cotangent of x_k, given that of x_{k+1}.
+        cotangent : pytree
+            Cotangent of x_N. Copied, so a pull may write into what it is handed.
+        token : pytree
+            As in `Sweep`: what the pull depends on besides.
+
+        Returns
+        -------
+        pytree
+            Cotangent of x_0.
+        """
+        if not self._ready:
+            self.forward()
+        self._ready = False  # also in a process that is forked meanwhile
+        started = perf_counter()
+        try:
+            if self._steps:
+                with Bar(self._progress, "reverse sweep") as bar:
+                    g = self._second(bar, pull, cotangent, self._steps, token)
+            else:
+                g = copy_state(cotangent)
+            self._session.finish()
+            return g
+        finally:
+            try:
+                self.release()
+            except BaseException:
+                self.release()
+                raise
+            self._seconds += perf_counter() - started
+            self._report()
+
+    def add_row(self, k: int, leaves: list[Any]) -> None:
+        """With a durable storage, keep what step k leaves behind besides its state or cotangent, for another process; see `restorers`.
+
+        Parameters
+        ----------
+        k : int
+            The step under way. In a sweep there is one row for each, or for none.
+        leaves : list
+            Of numbers and arrays; copied.
+        """
+        self._journal.add_row(k, leaves)
+
+    def release(self) -> None:
+        """Free every saved state. The sweep stays usable: the next `backward` runs forward again."""
+        self._ready = False
+        self._last.clear()
+        self._player.clear()
+        self._session.clear()
+
+    def __enter__(self) -> "Sweep":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+    # ------------------------------------------------------------------------------------------------- the machinery
+
+    def _first(self, bar: Bar) -> Any:
+        """The first sweep, or what is left of it."""
+        done = self._journal.begin(self._steps)
+        if done is not None:
+            final, self._last, self._steps = done
+            self._player.arrays = has_arrays(final)
+            bar.start(self._steps, self._steps)
+            return final
+        if self._record is not None:
+            self._player.record = bar.counting(self._record)
+        step = self._journal.watching(bar.counting(self._step if self._check is None else self._check.first(self._step)))
+        final = self._run_until(bar, step) if self._steps is None else self._run_known(bar, step, self._steps)
+        self._journal.turn(final, self._last, self._steps)  # type: ignore[arg-type]  # known by now
+        return final
+
+    def _second(self, bar: Bar, pull: Pull, g: Any, steps: int, token: Any) -> Any:
+        """The reverse sweep, or what is left of it."""
+        rest, g, x = self._journal.reverse(steps, g, token, pull)
+        pull = self._journal.noting(pull)
+        if rest.saved:
+            self._session.prefetch(rest.saved[-1])
+        rest = rest._replace(saved=[])  # of many small states such a list is as large as they are
+        if self._check is not None:
+            pull = self._check.pull(pull)
+        if self._record is not None:
+            self._player.record = self._record
+            pull = self._player.using_records(pull)
+        bar.start(steps, steps - rest.left)
+        play, pull = self._player.play, bar.counting(pull)
+        # only the player refers to the working state and the copied cotangent: each is freed when the next one is there
+        held = [x]
+        del x
+        return play(self._again, rest.actions, rest.position, None, self._turned(rest, steps, held), pull, copy_state(g), rest.left)[1]
+
+    def _turned(self, rest: Remaining, steps: int, held: list[Any]) -> Any:
+        """The working state that the reverse sweep, or what is left of it, begins with; None if it begins by loading one."""
+        last, x = self._last.pop() if self._last else None, held.pop()
+        if x is not None or rest.position is None:
+            return x
+        if last is not None and rest.left == steps and rest.position == steps - 1:
+            return last
+        return self._player.load(rest.position)
+
+    def _begin(self, bar: Bar) -> tuple[Iterator[Action], int, list[Any]]:
+        """What is left of the first sweep, how many steps were made, the state there and perhaps the one before it."""
+        actions, index, working = self._journal.forward()
+        bar.start(self._steps, index or 0)
+        if index is None:
+            return actions, 0, [self._session.copy(self._initial)]
+        self._player.arrays = has_arrays(working[0])
+        return actions, index, working
+
+    def _run_known(self, bar: Bar, step: Step, steps: int) -> Any:
+        if not steps:
+            return self._session.copy(self._initial)
+        last = steps - 1
+        actions, at, working = self._begin(bar)
+        x = self._player.play(step, actions, at, last, working.pop(0))[0]
+        if last not in self._session:  # a copy is kept: the step may write into x, or own it as a buffer it uses again
+            self._last.append(self._session.copy(x))
+        self._player.advances += 1
+        return step(last, canonical(x))
+
+    def _run_until(self, bar: Bar, step: Step) -> Any:
+        """The first sweep of a chain of unknown length, one step at a time; a newest state that is not saved is held."""
+        until, session, durable = self._until, self._session, self._player.watch is not None
+        assert until is not None
+        held = self._last
+        actions, k, working = self._begin(bar)
+        x = canonical(working.pop(0))
+        held += working
+        while not truth(until(k, x), where="sweep", k=k):
+            if k == self._max_steps:
+                raise RuntimeError(
+                    f"sweep: until(k, state) is still not true after max_steps={k} steps; give more steps, or a predicate that also ends"
+                )
+            for action in actions:
+                if type(action) is Advance:
+                    break
+                if type(action) is Drop:
+                    session.drop(action.index)
+                elif type(action) is Save and action.index == k:
+                    session.save(k, x)
+                elif type(action) is Save and action.index == k - 1 and held:
+                    session.save(k - 1, held[0])
+                else:
+                    raise misplaced(action, k, 0)
+            held.clear()
+            if k not in session:
+                held.append(session.copy(x))
+            self._player.advances += 1
+            x = step(k, x)
+            k += 1
+            if not k - 1:  # a number may become an array in the first step
+                self._player.arrays = has_arrays(x)
+            if self._player.arrays:
+                x = canonical(x)
+            if durable and session.due <= monotonic():
+                self._journal.at(k, x, *held)
+        self._steps = k
+        return x
+
+    def _report(self) -> None:
+        session, player, stats = self._session, self._player, self.stats
+        stats.steps = self._steps or 0
+        stats.advances, stats.pulls, stats.seconds = player.advances + self._journal.made, player.pulls, self._seconds
+        stats.saves, stats.loads = session.saves, session.loads
+        stats.peak_states = max(session.peak_states, player.peak_states)
+        stats.peak_bytes = max(session.peak_bytes, player.peak_bytes)
+        stats.schedule = str(self._schedule)
+
+
+def reverse(
+    step: Step,
+    pull: Pull,
+    state: Any,
+    seed: Any,
+    *,
+    steps: int | None = None,
+    schedule: Schedule = CTZ(),  # noqa: B008
+    storage: Storage = Memory(),  # noqa: B008
+    stats: Stats | None = None,
+    until: Until | None = None,
+    max_steps: int | None = None,
+    progress: bool = False,
+    check: bool = False,
+    token: Any = None,
+    record: Recorder | None = None,
+) -> Result:
+    """Run a chain and pull a cotangent back through it, with a step and a pull that may be anybody's.
+
+    The pull may be a hand-written adjoint, ``jax.vjp`` or torch; states and cotangents are opaque to the sweep. Sums
+    over the steps (gradients of parameters, a loss along the trajectory) ride in the cotangent.
+
+    Parameters
+    ----------
+    step : callable
+        ``step(k, x_k) -> x_{k+1}``.
+    pull : callable
+        ``pull(k, x_k, g) -> g'``: the cotangent of x_k, given that of x_{k+1}.
+    state : pytree
+        x_0.
+    seed : pytree or callable
+        The cotangent of x_N, or a function of x_N that gives it.
+    steps, schedule, storage, stats, until, max_steps, progress, check, token, record
+        As in `Sweep`.
+
+    Returns
+    -------
+    Result
+        ``final``, ``cotangent`` and ``stats``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, or both or neither of `steps` and `until` are given.
+
+    Examples
+    --------
+    >>> result = reverse(lambda k, x: x * x, lambda k, x, g: 2 * x * g, 1.5, 1.0, steps=3)
+    >>> result.final == 1.5**8, result.cotangent == 8 * 1.5**7
+    (True, True)
+    """
+    options: dict[str, Any] = {"schedule": schedule, "storage": storage, "stats": stats, "until": until, "max_steps": max_steps}
+    try:
+        sweep = Sweep(step, state, steps=steps, progress=progress, check=check, token=token, record=record, **options)
+        with sweep:
+            final = sweep.forward()
+            cotangent = sweep.backward(pull, seed(sweep._session.copy(final)) if callable(seed) else seed)
+        return Result(final, cotangent, sweep.stats)
+    except Exception as error:
+        trim(error)
+        raise
+
+
+def _length(value: object, argument: str) -> int:
+    return whole_number(value, where="sweep", argument=argument, least=0, hint="give the number of steps of the chain")

@@ -1,0 +1,202 @@
+"""Emitted modules, and their machine code on disk, so that a later process need not compile.
+
+The folder is ``$DUALAD_CACHE_DIR``, else ``dualad`` in the user's cache folder. Machine code is executed, so only what this user alone
+can have written is read (`trusted`). A file is named by a digest of the source, the versions, the processor and the functions that are
+called, and begins with a digest of its content: what is damaged is compiled again. All files together take ``$DUALAD_CACHE_SIZE``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import os
+import platform
+import re
+import sys
+import time
+import warnings
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from ..support.byte_sizes import format_bytes, parse_bytes
+from ..support.forks import COMPILER
+from .trusted import opened
+
+__all__ = ["CacheWarning", "clear_cache", "described", "load", "stored"]
+
+SIZE = 256_000_000  # some thousand functions
+SURVEYED = 16  # a process lists the folder again when it has written this part of the size
+OURS = re.compile(r"[0-9a-f]{32}\.code|\.writing-[0-9a-f]{16}")
+ABANDONED = 3600.0  # seconds after which nobody goes on writing a file
+HELP = "set DUALAD_CACHE_DIR to a folder that you alone can write into, in one that nobody else can, or DUALAD_CACHE_SIZE=0"
+
+
+class CacheWarning(UserWarning):
+    """Compiled code is not kept on disk."""
+
+
+def folder() -> str:
+    """Return the path of the cache's folder."""
+    given = os.environ.get("DUALAD_CACHE_DIR")
+    if given:
+        return os.path.abspath(given)
+    caches = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(caches):  # as its specification says
+        caches = os.path.expanduser("~/.cache")
+    if caches.startswith("~"):
+        raise OSError("this user has no home folder")
+    return os.path.join(caches, "dualad")
+
+
+def size() -> int:
+    """Return how many bytes the files may take; 0 where the cache is switched off."""
+    try:
+        return parse_bytes(os.environ.get("DUALAD_CACHE_SIZE") or SIZE, "dualad.jit", "DUALAD_CACHE_SIZE")
+    except ValueError as error:
+        raise OSError(str(error)) from None
+
+
+@cache
+def surroundings() -> bytes:
+    """Return what machine code depends on besides its source: versions, the processor, the functions that are inlined."""
+    with COMPILER:
+        import llvmlite
+        import numba
+        from llvmlite import binding
+
+        processor = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+
+    rooms = b"".join((Path(__file__).parent / f"{room}.py").read_bytes() for room in ("kernels", "scalars", "llvm", "translate", "entry"))
+    parts = (sys.version, numba.__version__, llvmlite.__version__, np.__version__, platform.machine(), processor)
+    return repr(parts).encode() + rooms
+
+
+def load(text: str) -> ModuleType:
+    """Return the module of an emitted text."""
+    name = f"dualad_emitted_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    module = ModuleType(name)
+    module.__file__ = f"<{name}>"
+    linecache.cache[module.__file__] = (len(text), None, text.splitlines(True), module.__file__)
+    sys.modules[name] = module
+    with COMPILER:
+        exec(compile(text, module.__file__, "exec"), vars(module))
+    return module
+
+
+@cache
+def warn_once(reason):
+    warnings.warn(f"dualad.jit: compiled code is not kept on disk: {reason}; {HELP}", CacheWarning, stacklevel=2)
+
+
+# --- machine code -----------------------------------------------------------------------------------------------------------------
+
+
+def stored(digest: str, make) -> bytes:
+    """Return the machine code of a function, by the digest of its source: that on disk, else what `make` returns, which is kept."""
+    code = None
+    try:
+        most = size()
+        if most:
+            name = f"{hashlib.sha256(surroundings() + digest.encode()).hexdigest()[:32]}.code"
+            with opened(folder()) as files:
+                code = content_of(files.read(name))
+                if code is None:
+                    code = make()
+                    keep(files, name, hashlib.sha256(code).digest() + code, most)
+    except OSError as error:
+        warn_once(said(error))
+    return make() if code is None else code
+
+
+def content_of(file: bytes | None) -> bytes | None:
+    """Return what a file holds, None where it is not whole."""
+    return file[32:] if file is not None and hashlib.sha256(file[32:]).digest() == file[:32] else None
+
+
+def said(error):
+    return str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
+
+
+class Surveys:
+    """How many bytes this process may write before it looks again at what all processes have written."""
+
+    room = 0
+
+
+def keep(files, name, content, most):
+    """Write a file, and remove the least recently used ones beyond what all may take."""
+    if len(content) > most:
+        return
+    Surveys.room -= len(content)
+    if Surveys.room < 0:
+        room = most // SURVEYED
+        total = removed_beyond(files, most - max(len(content), room))
+        Surveys.room = max(room, most - total) - len(content)
+    files.write(name, content)
+
+
+def removed_beyond(files, most):
+    """Remove the least recently used files until what is left takes no more than so many bytes; return how many it takes."""
+    found = sorted(file for file in files.files() if OURS.fullmatch(file[2]))
+    total = sum(size for _, size, _ in found)
+    for used, size, name in found:
+        if total > most if name.endswith(".code") else used < time.time() - ABANDONED:
+            files.remove(name)
+            total -= size
+    return total
+
+
+def clear_cache() -> int:
+    """Remove the machine code that `jit` has kept on disk, of all programs of this user.
+
+    What runs now goes on; what is compiled from now on is kept again.
+
+    Returns
+    -------
+    int
+        How many bytes were freed.
+
+    Raises
+    ------
+    OSError
+        If another user can write into the folder, or on the way to it: then nothing in it is read or removed.
+
+    See Also
+    --------
+    jit : compiles, and keeps machine code in ``$DUALAD_CACHE_DIR``, ``~/.cache/dualad`` by default.
+
+    Examples
+    --------
+    >>> import dualad
+    >>> freed = dualad.clear_cache()
+    >>> dualad.clear_cache()
+    0
+    """
+    try:
+        with opened(folder(), make=False) as files:
+            found = [file for file in files.files() if OURS.fullmatch(file[2])]
+            for *_, name in found:
+                files.remove(name)
+            left = {name for *_, name in files.files()}
+            return sum(size for _, size, name in found if name not in left)
+    except FileNotFoundError:
+        return 0
+
+
+def described() -> str:
+    """Return where machine code is kept, and how much of it there is."""
+    try:
+        where, most = folder(), size()
+        if not most:
+            return f"{where}: switched off (DUALAD_CACHE_SIZE=0)"
+        try:
+            with opened(where, make=False) as files:
+                sizes = [size for _, size, name in files.files() if name.endswith(".code") and OURS.fullmatch(name)]
+        except FileNotFoundError:
+            sizes = []
+        return f"{where}: {len(sizes):,} functions, {format_bytes(sum(sizes))} of {format_bytes(most)}"
+    except OSError as error:
+        return f"not used: {said(error)}; {HELP}"

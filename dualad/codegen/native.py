@@ -1,0 +1,389 @@
+"""The backend numba: programs as compiled loops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from operator import itemgetter
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ..graph.program import Program, Value, map_values, values_in
+from ..graph.rerun import again
+from ..graph.symbol import where_in
+from ..graph.to_numpy import joined
+from ..loops.forms import Buffer, Fill, Made, Node
+from ..loops.fuse import Plan, memory_of, plan
+from ..loops.threads import in_blocks, runner
+from ..support.forks import COMPILER
+from .cache import load
+from .emit import Source, emit
+from .fragments import STEPS
+
+__all__ = ["Native", "compile_numba", "compiled", "driven", "parts_of", "too_long"]
+
+
+#: bytes of constant arrays that a part holds itself; others are arguments
+SMALL = 4096
+#: lines of source, in more than so many loop nests, beyond which compiling takes ten seconds or more
+LONGEST_SOURCE, MANY_NESTS = 3000, 12
+
+
+def too_long(source: str, nests: int, *programs: Program) -> str | None:
+    """Return why a source should not be compiled, None where it may."""
+    lines = source.count("\n")
+    if lines <= LONGEST_SOURCE or nests <= MANY_NESTS:
+        return None
+    busiest = Counter(operation.line for program in programs for operation in program.operations).most_common(1)[0][0]
+    return (
+        f"the emitted source has {lines:,} lines in {nests} loop nests, which would be compiled for long, most of it for "
+        f"{where_in(busiest).rstrip(': ') or 'an unknown line'}: its loop is unrolled, and its turns are not alike enough to be rolled up. "
+        f"Write it as chain(...), or compile its step alone"
+    )
+
+
+class Native:
+    """A program made ready to run by numba.
+
+    Attributes
+    ----------
+    call : maps the plain inputs to a tuple of outputs.
+    raw : the same of inputs as the compiled function takes them: arrays in the order of C, numbers of the program's kinds.
+    flat : maps inputs, and an array or None, to all outputs (arrays of one dtype), one after the other in that array or in a new one.
+    raw_flat : the same of inputs as `raw` takes them.
+    source : the emitted source.
+    notes : what was fused into how many loops, what is called, what is stored.
+    module : the emitted module: ``part0`` is compiled and takes buffers only, in the order of ``buffers``.
+    plan, buffers : how the program is computed; the nodes whose buffers the part of each step takes.
+    fixed : the small constant arrays, which parts hold themselves.
+    """
+
+    def __init__(self, program: Program, threads: int | None = None):
+        self.plan = plan(program, layouts=True)
+        if threads is not None:
+            self.plan = in_blocks(self.plan)
+        nodes = iter(self.plan.outputs)
+        self.outputs = [next(nodes) if isinstance(out, Value) else None for out in program.outputs]
+        self.run = runner(threads or 1)
+        self.emitted = emit(self.plan, STEPS)
+        self.source = self.emitted.text
+        self.notes = notes(self.plan, self.emitted)
+        self.module = self.load()
+        self.fixed: dict[Node, np.ndarray] = {}
+        self.functions = self.compile()
+        self.buffers = {
+            k: [node for node in nodes if node not in self.fixed or k in self.emitted.driven] for k, nodes in self.emitted.parts.items()
+        }
+        self.raw, self.call, self.raw_flat, self.flat = self.callers()
+
+    def load(self):
+        """Return the emitted module."""
+        return load(self.source)
+
+    def compile(self):
+        """Compile all functions for the types of their buffers, or load their machine code; return what runs without looking at types."""
+        reason = too_long(self.source, self.emitted.nests, self.plan.program)
+        if reason is not None:
+            raise OverflowError(reason)
+        small = [node for node in self.emitted.constants if node.shape and node.form.array.nbytes <= SMALL]
+        self.fixed = {node: prepared(node, node.form.array) for node in small}
+        return list(parts_of(self.emitted, self.module, self.source, self.run, self.fixed).values())
+
+    # --- calls ------------------------------------------------------------------------------------------------------------------
+
+    def callers(self):
+        """Return the functions of the plain inputs: of those that fit, and of any."""
+        simple = len(self.emitted.parts) == len(self.plan.steps)
+        outs = [self.output(out, k) for k, out in enumerate(self.plan.program.outputs)] if simple else [None]
+        if None not in outs:
+            return self.written_out(outs)
+        by_steps, program = self.by_steps(), self.plan.program
+
+        def call(*inputs):
+            try:
+                return by_steps(*inputs)
+            except Exception:
+                return again(program, inputs)
+
+        return call, call, joined(call), joined(call)
+
+    def output(self, out, k):
+        """Return an output as source where it is a result's own buffer, or a number everywhere; None where more is to be done."""
+        if not isinstance(out, Value):
+            return f"literals[{k}]"
+        node = self.outputs[k]
+        if isinstance(node.form, Fill) and out.kind == "array" and out.layout == "C":
+            return f"full({node.shape}, literal{k}, dtype{k})"
+        if node not in self.plan.stored or node.dtype != out.dtype or self.outputs.index(node) != k:
+            return None
+        name = self.emitted.names[node]
+        if out.kind == "array":
+            return f"{name}.T" if node is not self.plan.nodes[out] else f"fortran({name})" if out.layout == "F" and out.ndim > 1 else name
+        return name + {"scalar": "[()]", "python": ".item()"}[out.kind]
+
+    def written_out(self, outs):
+        """Return the functions as a few statements: results are allocated, work comes from a pool, the parts are called."""
+        plan, names = self.plan, self.emitted.names
+        results = {memory_of(node) for node, out in zip(plan.outputs, values_in(plan.program.outputs), strict=True) if out.kind == "array"}
+        made = [node for node in names if node in plan.stored]
+        work = [node for node in made if node not in results]
+        space: dict[str, Any] = {
+            "empty": np.empty,
+            "fit": prepared,
+            "fortran": np.asfortranarray,
+            "again": again,
+            "run": self.run,
+            "program": plan.program,
+            "literals": plan.program.outputs,
+            "full": np.full,
+            "pool": [],
+        }
+        space["work"] = [(node.shape, node.dtype) for node in work]
+        space.update({names[node]: prepared(node, node.form.array) for node in self.emitted.constants})
+        for k, out in enumerate(plan.program.outputs):
+            if isinstance(out, Value) and isinstance(plan.nodes[out].form, Fill):
+                space[f"literal{k}"], space[f"dtype{k}"] = plan.nodes[out].form.number, out.dtype
+        allocated = []
+        for node in made:
+            if node in results:
+                space[f"{names[node]}_dtype"] = node.dtype
+                allocated.append(f"{names[node]} = empty({node.shape}, {names[node]}_dtype)")
+        parts = []
+        for (k, parameters), function in zip(self.buffers.items(), self.functions, strict=True):
+            space[f"part{k}"] = function
+            given = ", ".join(names[node] for node in parameters)
+            blocks = self.emitted.blocks.get(k)
+            parts.append(f"part{k}({given})" if blocks is None else f"run(part{k}, {blocks}, ({given},))")
+        inputs = [f"x{k}" for k in range(len(plan.program.inputs))]
+        given, fitted = ", ".join(inputs), list(inputs)
+        for k, value in enumerate(plan.program.inputs):
+            if plan.nodes[value] in names:
+                space[f"node{k}"] = plan.nodes[value]
+                fitted[k] = f"fit(node{k}, x{k})"
+
+        def define(name, parameters, allocated, returned, otherwise):
+            """Write a function that allocates results, calls the parts, and returns an expression of the results."""
+            lines = [*allocated, *parts, f"outs = {returned}", "return outs"]
+            if work:
+                taken = "buffers = pool.pop() if pool else [empty(shape, dtype) for shape, dtype in work]"
+                lines[:0] = [taken, f"[{', '.join(names[node] for node in work)}] = buffers"]
+                lines[-1:] = ["pool.append(buffers)", "return outs"]
+            lines = ["try:", *(f"    {line}" for line in lines), f"except Exception: return {otherwise}"]
+            exec("\n    ".join([f"def {name}({parameters}):", *lines]), space)
+
+        define("raw", given, allocated, f"({', '.join(outs)}{',' * (len(outs) == 1)})", f"again(program, ({given}{',' * bool(given)}))")
+        exec(f"def call({given}): return raw({', '.join(fitted)})", space)
+        space["joined"] = joined(space["call"])
+        lines = self.in_one_array(space)
+        if lines is None:
+            return space["raw"], space["call"], space["joined"], space["joined"]
+        own = ", ".join([*inputs, "into"])
+        define("raw_flat", own, lines, "into", f"joined({own})")
+        exec(f"def flat({own}): return raw_flat({', '.join([*fitted, 'into'])})", space)
+        return space["raw"], space["call"], space["raw_flat"], space["flat"]
+
+    def in_one_array(self, space):
+        """Return the lines that place all results in the array `into`, None where they cannot be."""
+        outs = self.plan.program.outputs
+        alike = all(isinstance(out, Value) and out.kind == "array" and out.layout == "C" and out.dtype == outs[0].dtype for out in outs)
+        if not outs or not alike:
+            return None
+        computed = [self.plan.nodes[out] for out in outs if not isinstance(self.plan.nodes[out].form, Fill)]
+        if len(set(computed)) < len(computed):
+            return None
+        space["whole_dtype"], stop = outs[0].dtype, 0
+        lines = [f"if into is None: into = empty({sum(out.size for out in outs)}, whole_dtype)"]
+        for k, out in enumerate(outs):
+            start, stop = stop, stop + out.size
+            node = self.plan.nodes[out]
+            if isinstance(node.form, Fill):
+                lines.append(f"into[{start if out.size == 1 else f'{start}:{stop}'}] = literal{k}")
+            else:
+                whole = "into" if len(outs) == 1 else f"into[{start}:{stop}]"
+                lines.append(f"{self.emitted.names[node]} = {whole}{f'.reshape({out.shape})' if out.ndim != 1 else ''}")
+        return lines
+
+    def by_steps(self):
+        """Return the function that runs parts and calls in order, and holds all values by node."""
+        plan = self.plan
+        inputs = [plan.nodes[value] for value in plan.program.inputs]
+        constants = {node: prepared(node, node.form.array) for node in self.emitted.constants}
+        compiled = dict(zip(self.emitted.parts, self.functions, strict=True))
+        finish = [finisher(node, plan.nodes, out) for node, out in zip(self.outputs, plan.program.outputs, strict=True)]
+        made = [node for node in self.emitted.names if node in plan.stored]
+        fitting = {*constants, *(node for node in made if not isinstance(node.form, Made))}
+
+        def part(k):
+            function, blocks = compiled[k], self.emitted.blocks.get(k)
+            buffers = [(node, node in fitting) for node in self.buffers[k]]
+
+            def run(held):
+                arguments = [held[node] if fits else prepared(node, held[node]) for node, fits in buffers]
+                if blocks is None:
+                    function(*arguments)
+                else:
+                    self.run(function, blocks, arguments)
+
+            return run
+
+        steps = [part(k) if k in compiled else called(step.form.operation, plan.nodes) for k, step in enumerate(plan.steps)]
+
+        def call(*given):
+            held: dict[Node, Any] = dict(constants)
+            held.update(zip(inputs, given, strict=True))
+            held.update((node, np.empty(node.shape, node.dtype)) for node in made)
+            with np.errstate(all="ignore"):
+                for step in steps:
+                    step(held)
+            return tuple([last(held) for last in finish])
+
+        return call
+
+
+def called(operation, nodes):
+    """Return the function that calls an operation with what is held, by node, and holds the results."""
+    results = [(nodes[value], isinstance(nodes[value].form, Made)) for value in operation.outputs]
+    takes = [taken(arg, nodes) for arg in operation.args]
+    named = {name: taken(arg, nodes) for name, arg in operation.kwargs.items()}
+
+    def run(held):
+        out = operation.call(*[take(held) for take in takes], **{name: take(held) for name, take in named.items()})
+        for (node, made), x in zip(results, out if operation.several else (out,), strict=True):
+            held[node] = np.asarray(x) if made else x
+
+    return run
+
+
+def taken(arg, nodes):
+    """Return the function of what is held, by node, that gives an argument."""
+    if not values_in(arg):
+        return lambda held: arg
+    if type(arg) is Value and arg.kind == "array" and arg.ndim:
+        node = nodes[arg]
+        if memory_of(node) is node and not isinstance(node.form, Fill) and getattr(node.form, "array", None) is None:
+            return itemgetter(node)
+    return lambda held: map_values(lambda value: as_value(value, held, nodes), arg)
+
+
+def kind_of(node):
+    """Return what a parameter of a part is: the shape and dtype of an array, or the dtype of a number."""
+    number = not node.shape and isinstance(node.form, Buffer) and node.form.view_of is None
+    return node.dtype.name if number else (node.shape, node.dtype.name)
+
+
+def parts_of(emitted: Source, module, source, run, fixed: dict | None = None, named=str) -> dict[str, Callable]:
+    """Return the functions of all parts, by the names that they have in a module: compiled, but for loops that Python runs.
+
+    `fixed` arrays are constants of compiled ones; `named` says the name in the module.
+    """
+    made: dict[str, Callable] = {}
+    for i, (k, nodes) in enumerate(emitted.parts.items()):
+        name = named(f"part{i}")
+        if k in emitted.driven:
+            unit = emitted.driven[k]
+            inner = parts_of(unit.source, module, source, run, named=lambda part, unit=unit: named(unit.named_here(part)))
+            made[name] = driven(module, name, inner, run)
+            continue
+        kinds = [fixed[node] if fixed and node in fixed else kind_of(node) for node in nodes]
+        made[name] = compiled(module, source, name, [*kinds, *(["int64"] if k in emitted.blocks else [])])
+    return made
+
+
+def driven(module, name, parts, run) -> Callable:
+    """Return a function of an emitted module that Python runs, which calls these parts."""
+    return FunctionType(getattr(module, name).__code__, {**vars(module), **parts, "run": run}, name)
+
+
+def compiled(module, source, name, kinds):
+    """Return a function of an emitted module, compiled for parameters of these kinds: translated, or by numba where that goes not."""
+    with COMPILER:
+        from .entry import compiled
+        from .llvm import Untranslatable
+
+        try:
+            return compiled(module, source, name, kinds)
+        except Untranslatable:
+            run = compiled_by_numba(getattr(module, name), kinds)
+    constants = {i: kind for i, kind in enumerate(kinds) if issubclass(type(kind), np.ndarray)}
+    if not constants:
+        return run
+
+    def with_constants(*given):
+        rest = iter(given)
+        return run(*(constants[i] if i in constants else next(rest) for i in range(len(kinds))))
+
+    return with_constants
+
+
+def compiled_by_numba(function, kinds):
+    """Return the entry of a function that numba compiles for parameters of these kinds."""
+    from numba import types
+
+    def type_of(kind):
+        kind = (kind.shape, kind.dtype) if issubclass(type(kind), np.ndarray) else kind
+        dtype = np.dtype(kind[1] if isinstance(kind, tuple) else kind)
+        scalar = types.boolean if dtype.kind == "b" else getattr(types, dtype.name)
+        return types.Array(scalar, len(kind[0]), "C") if isinstance(kind, tuple) else scalar
+
+    function.compile(tuple(map(type_of, kinds)))
+    return next(iter(function.overloads.values())).entry_point
+
+
+def compile_numba(program: Program, threads: int | None = None) -> Native:
+    """Make a program ready to run as compiled loops."""
+    return Native(program, threads)
+
+
+def prepared(node, x):
+    """Return an input, a constant or a result as the compiled function takes it."""
+    if node.shape or not isinstance(node.form, Buffer):  # work and results of no axes are arrays
+        flags = x.flags
+        return x if flags.c_contiguous and flags.aligned and x.dtype == node.dtype else np.array(x, node.dtype, order="C")
+    x = x[()] if issubclass(type(x), np.ndarray) else x
+    return x if node.weak or (type(x) is float and node.dtype == float) else node.dtype.type(x)
+
+
+def seen(node, held):
+    """Return a node's array: a buffer, or one in another shape."""
+    if isinstance(node.form, Fill):
+        return np.full(node.shape, node.form.number, node.dtype)
+    if node not in held and isinstance(node.form, Buffer):
+        if node.form.array is not None:
+            return node.form.array
+        return np.reshape(seen(memory_of(node), held), node.shape)
+    return held[node]
+
+
+def as_value(value: Value, held, nodes):
+    """Return a value as the operation that is called takes it."""
+    x = seen(nodes[value], held)
+    if value.kind == "array":
+        return np.asarray(x)
+    return np.asarray(x).item() if value.kind == "python" else np.asarray(x, value.dtype)[()]
+
+
+def finisher(node, nodes, out):
+    """Return the function that makes an output of the buffers; `node` is what is computed of it, itself or its transpose."""
+    if not isinstance(out, Value):
+        return lambda held: out
+    dtype = out.dtype
+    if out.kind == "python":
+        return lambda held: np.asarray(seen(node, held)).item()
+    if out.kind == "scalar":
+        return lambda held: dtype.type(np.asarray(seen(node, held))[()])
+    if node is not nodes[out]:
+        return lambda held: np.array(seen(node, held), dtype).T
+    order: Any = "F" if out.layout == "F" else "C"
+    return lambda held: np.array(seen(node, held), dtype, order=order).reshape(out.shape, order=order)
+
+
+def notes(plan: Plan, emitted: Source) -> str:
+    """Return what was made of a program: loops, calls, stored values."""
+    calls = [step.form for k, step in enumerate(plan.steps) if k not in emitted.parts]
+    stored = [name for name in emitted.names.values() if name[0] == "w"]
+    text = f"numba: {emitted.nests} loop nests in {len(emitted.parts)} compiled parts, {len(stored)} values stored between them"
+    for call in calls:
+        text += f"\n  called: {call.operation!r}: {call.reason}"
+    return text

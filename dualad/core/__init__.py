@@ -1,0 +1,1 @@
+"""Levels, traced values (protocols, aliasing), the one door, methods, conversions."""

@@ -1,0 +1,210 @@
+"""Where plain numbers are asked of a traced value, and other kinds of arrays beside it: mostly errors, which name a way out."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+
+import numpy as np
+
+from ..support.callers import WAYS_OUT, asking, compiled, of_numpy, operation, outwards, place, storing, users, warn, within
+from .levels import Handle
+
+__all__ = [
+    "LIFTS", "another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lift_of", "lost", "refuse_kind",
+    "refuse_search", "refuse_tie",
+]  # fmt: skip
+
+MANY = 32  # elements of an array that becomes an object array without a warning
+
+
+# --- conversions ------------------------------------------------------------------------------------------------------------
+
+
+def lost(x, what, advice):
+    """Return the error for a conversion that would lose the derivative; called by the method that Python or NumPy asks for it."""
+    frame = sys._getframe(2)
+    name, where = within(outwards(frame))
+    if name is not None:
+        spelling = numpys_spelling(name)
+        ways_out = WAYS_OUT if spelling is None else f"write {spelling}, or {WAYS_OUT}"
+        x.level.refusal = TypeError(
+            f"{name} asks a traced {type(x).__name__} for {what}, which would lose its derivative (called {where}): {ways_out}"
+        )
+        return x.level.refusal
+    if storing(frame):
+        return TypeError(
+            f"a traced {type(x).__name__} cannot be written into an array of plain numbers, which would lose its derivative: make the "
+            f"array with np.zeros_like(x, shape=...) or, from a plain array a, with np.array(a, like=x) of a traced array x, or all at "
+            f"once with np.stack([...]) or dualad.array([...])"
+        )
+    if (name := of_numpy(frame)) is not None:
+        return TypeError(
+            f"{name} asks a traced {type(x).__name__} for {what}, which would lose its derivative: NumPy does not show it to us in this "
+            f"argument while the others are plain. Make an array argument of the call traced, too (a + 0.0 * x), or write it with other "
+            f"functions (np.where chooses between values)"
+        )
+    return TypeError(f"{what} of a traced {type(x).__name__} would lose its derivative: {advice}")
+
+
+SPELLINGS = {
+    "scipy.special.logsumexp": "np.logaddexp.reduce(x, axis=axis)",
+    "scipy.special.softmax": "np.exp(x - np.logaddexp.reduce(x, axis=axis, keepdims=True))",
+    "scipy.special.log_softmax": "x - np.logaddexp.reduce(x, axis=axis, keepdims=True)",
+    "scipy.integrate.trapezoid": "np.trapezoid(y, x)",
+    "scipy.linalg.cholesky": "np.linalg.cholesky(a), which is lower",
+    "scipy.linalg.qr": "np.linalg.qr(a, 'complete')",
+    "scipy.linalg.solve_triangular": "np.linalg.solve(a, b)",
+    "scipy.linalg.cho_solve": "np.linalg.solve(a, b) of the matrix itself",
+    "scipy.linalg.lu_solve": "np.linalg.solve(a, b) of the matrix itself",
+    "scipy.spatial.distance.cdist": "np.linalg.norm(a[:, None] - b, axis=-1)",
+    "scipy.signal.convolve": "np.convolve(a, b, mode)",
+}  # fmt: skip
+
+
+def numpys_spelling(name):
+    """Return how to write in NumPy what a function of SciPy does, None if there is no short way."""
+    if name.startswith("scipy.sparse."):
+        return "x @ M.T for the product with a sparse matrix"
+    package, _, function = name.rpartition(".")
+    if (
+        name not in SPELLINGS
+        and package in ("scipy.linalg", "scipy.fft")
+        and hasattr(namespace := getattr(np, package.removeprefix("scipy.")), function)
+    ):
+        return f"{namespace.__name__.replace('numpy', 'np')}.{function}"
+    return SPELLINGS.get(name)
+
+
+def as_objects(x, copy=None):
+    """Return a traced value as an object array of traced numbers, which NumPy makes of lists of them and of ``np.asarray(x)``.
+
+    It is laid out in memory as `x` is, and read-only unless a copy is asked for: what is written into it does not reach `x`.
+    """
+    x.level.check()
+    frame = asking(inner := sys._getframe(2))
+    if frame is not None and compiled(frame):
+        lost(x, "an array of plain numbers", "")  # to be raised in the place of what compiled code raises, if it does
+    if x.dtype.kind == "c":
+        raise TypeError(
+            "a complex traced value cannot sit in an object array (NumPy would take its .imag for 0): use "
+            "np.stack([...]) or dualad.array([...])"
+        )
+    if inner.f_globals.get("__name__", "").startswith("numpy.ma"):
+        refuse_kind(np.ma.MaskedArray)
+    user = users(inner)
+    if user is not None and x.level.objects is None:
+        x.level.objects = place(user, user.f_lineno)
+    if user is not None and x.size > MANY:
+        warn(slow(x, within(outwards(frame))[0]), user)
+    plain = x
+    while isinstance(plain, Handle):
+        plain = plain.payload if plain.level.abstract else plain.primal
+    elements = np.empty_like(plain, dtype=object) if type(plain) is np.ndarray else np.empty(x.shape, dtype=object)
+    if x.ndim == 0:
+        elements[()] = x if type(x.primal) is not np.ndarray else x[()]
+    else:
+        for index in np.ndindex(x.shape):
+            elements[index] = x[index]
+    elements.flags.writeable = bool(copy)
+    return elements
+
+
+def slow(x, name):
+    """Return the warning that a large array becomes one of objects, in a function of an installed package if it has a name."""
+    made = f"a traced array of {x.size} elements becomes an object array here"
+    why = "correct but slow, an operation of Python for each element"
+    if name is None:
+        return f"{made} (np.asarray or np.array of it): {why}. Leave np.asarray out, or use np.stack([...]) or dualad.array([...])"
+    return f"{made}, in {name}: {why}. Faster: {numpys_spelling(name) or 'written with NumPy functions'}"
+
+
+#: functions of scipy.optimize that compare values and return what they computed with them, derivatives included
+ITERATIONS = {"newton", "_array_newton"}
+
+
+def refuse_search(frame):
+    """Raise where a search of SciPy compares traced values: no derivative passes through its decisions, and it may return nothing else."""
+    if frame.f_code.co_name in ITERATIONS:
+        return
+    name, where = within(outwards(frame))
+    raise TypeError(
+        f"{name or frame.f_code.co_qualname} compares traced values to decide where it looks next, so its result would be without their "
+        f"derivative (called {where or place(frame, frame.f_lineno)}): let it search on plain values (dualad.primal), and differentiate "
+        f"the equation that its result solves (dualad.implicit): of a root the function itself, of a minimum its derivative"
+    )
+
+
+# --- numbers in object arrays -----------------------------------------------------------------------------------------------
+
+
+def check_result(row, ans, level):
+    """Raise where a result may hide derivatives from us: an object array, or a complex number that NumPy may put into one.
+
+    NumPy answers ``.imag`` of an object array itself, with zeros. Called where traced numbers of the level were put into one.
+    """
+    if type(ans) is np.ndarray and ans.dtype == object:
+        raise TypeError(f"{row.name}: an object array of traced numbers among its arguments is not seen: make it with np.stack([...])")
+    kind = ans.dtype.type if isinstance(ans, Handle) else type(ans)
+    if issubclass(kind, complex | np.complexfloating) and not np.ndim(ans) and isinstance(row.fn, np.ufunc):
+        raise TypeError(
+            f"{row.name}: a traced number becomes complex, and traced numbers were put into an object array before ({level.objects}), "
+            f"whose .real and .imag NumPy answers itself, without them: make that array with np.stack([...]) or dualad.array([...])"
+        )
+
+
+def comes_from_a_loop():
+    """Return whether a comparison of two traced numbers was asked for by a loop of NumPy over an object array, to choose one of them."""
+    frame = sys._getframe(2)
+    return operation(frame.f_code, frame.f_lasti) != "COMPARE_OP" and frame.f_code.co_name != "_clip"  # clip is decided at its bounds
+
+
+def refuse_tie():
+    raise TypeError(
+        "numpy.maximum or minimum (max, min) of an object array of traced numbers with a tie: the two share the derivative, but NumPy "
+        "chooses one of them itself. Make the array with np.stack([...]) or dualad.array([...])"
+    )
+
+
+# --- other kinds of arrays --------------------------------------------------------------------------------------------------
+
+
+#: what makes a traced value of an array of another package, by the name of its class: such arrays are computed with like NumPy's
+LIFTS: dict = {}
+
+
+@cache
+def lift_of(kind):
+    """Return what lifts arrays of a class, None for those that are not lifted."""
+    return LIFTS.get(f"{kind.__module__}.{kind.__qualname__}")
+
+
+@cache
+def defers(kind):
+    """Return whether a type is a container that answers NumPy's functions itself (pandas, xarray, pint, astropy): its turn comes first."""
+    if issubclass(kind, Handle | np.generic):
+        return False
+    own = getattr(kind, "__array_ufunc__", np.ndarray.__array_ufunc__)
+    return own is None or own is not np.ndarray.__array_ufunc__
+
+
+@cache
+def another_goes_first(kinds):
+    """Return whether one of the types of a call's arrays is a container that goes first; raise for matrices and masked arrays."""
+    for kind in kinds:
+        refuse_kind(kind)
+    return any(map(defers, kinds))
+
+
+def refuse_kind(kind):
+    """Raise for the subclasses of arrays that give operators or elements a meaning of their own, which plain arrays do not have."""
+    if issubclass(kind, np.matrix):
+        raise TypeError(
+            "numpy.matrix together with a traced value: * would be the elementwise product. Pass np.asarray(A), and write "
+            "A @ x for the product"
+        )
+    if issubclass(kind, np.ma.MaskedArray):
+        raise TypeError(
+            "a masked array together with a traced value: its mask would be lost. Pass plain numbers (a.filled(value)) "
+            "and choose with np.where"
+        )

@@ -1,0 +1,143 @@
+"""Levels of derivative calls, and what the buffers of a traced array may be shared with.
+
+A traced array is a mutable handle. Its `alias` says what may happen to its buffers:
+
+* None: they may be shared with other handles, so they are never written;
+* `Owner`: written before. They are copied at the first write, and from then on nobody else holds them;
+* `View`: a view of another handle, read and written through it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextvars import copy_context
+
+import numpy as np
+
+from ..support.callers import explain
+from ..support.forks import lock_of
+
+__all__ = ["Handle", "Level", "Owner", "View", "errors_as_in", "is_view_of", "locate", "new", "root", "shared_view", "version_of"]
+
+new = object.__new__
+
+
+class Level:
+    """One derivative call. Ids only grow and are never reused, so nesting is right under threads and after exceptions.
+
+    Parameters
+    ----------
+    directions : number K of tangents carried at once on a leading axis; None for one tangent without that axis.
+    nan_safe : a zero tangent times any partial is zero.
+    weak : the inputs are Python numbers, whose dtype yields to that of arrays (NEP 50); values of shape () are kept as Python
+        floats either way, so this tells what they stand for.
+    """
+
+    __slots__ = ("alive", "context", "directions", "id", "lock", "nan_safe", "objects", "plain", "refusal", "weak")
+    abstract = False  # its values are symbols, which stand for what is known only later
+    watched = False  # `explain_nan` looks at every result
+    ids = itertools.count(1)
+    outlived = (
+        "a traced value is used after the derivative call that made it has returned: it was kept in a global, a closure or an "
+        "attribute. Return it from the differentiated function, or keep dualad.primal(x)"
+    )
+
+    def __init__(self, directions=None, nan_safe=False, weak=False):
+        self.id = next(self.ids)
+        self.directions = directions
+        self.nan_safe = nan_safe
+        self.weak = weak
+        self.alive = True
+        self.lock = None
+        self.plain = not nan_safe  # the scalar fast path reads this one flag
+        self.refusal = None  # the last error of a conversion, which compiled code may put another one in place of
+        self.objects = None  # where traced numbers of this level were first put into an object array
+        self.context = copy_context()  # 60 ns
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        self.alive = self.plain = False
+        if isinstance(error, Exception):
+            refusal, self.refusal = self.refusal, None
+            explain(error, refusal, self.objects)
+        elif error is not None:
+            errors_as_in(self.context)
+
+    @property
+    def writing(self):
+        """The lock for writes, of one thread at a time because the first one copies; made when it is needed."""
+        return lock_of(self)
+
+    def check(self):
+        """Raise if the derivative call that made this level is over."""
+        if not self.alive:
+            raise RuntimeError(self.outlived)
+
+
+def errors_as_in(context):
+    """Have NumPy handle floating-point errors as in a copied context.
+
+    Whoever ends an interrupt's way through this package calls it: a Ctrl-C within the few instructions of NumPy's own
+    ``errstate.__enter__`` or ``__exit__`` leaves the error state of the block behind.
+    """
+    np.seterr(**context.run(np.geterr))
+
+
+class Handle:
+    """The four fields of every traced value; what `payload` is (a tangent, a node) is its interpreter's.
+
+    None of them has a name under which other packages look for a plain number (``value``, ``data``, ``magnitude``).
+    """
+
+    __slots__ = ("alias", "level", "payload", "primal")
+
+
+class Owner:
+    """The buffers of this handle were written: `version` counts replacements, `exclusive` that nobody shares them."""
+
+    __slots__ = ("exclusive", "version")
+    base = type("written", (), {"alias": True})  # so that `alias.base.alias is None` means "never written", as for a View
+
+    def __init__(self, version, exclusive):
+        self.version, self.exclusive = version, exclusive
+
+
+class View:
+    """A handle that is a view: `base` after `ops`, each an (fn, arguments, keywords), as of the base's `version`."""
+
+    __slots__ = ("base", "ops", "version")
+
+    def __init__(self, base, ops, version):
+        self.base, self.ops, self.version = base, ops, version
+
+
+def shared_view(handle, alias, fn, args, kwargs={}):  # noqa: B006  (never written)
+    """Return the alias of ``fn(handle, *args)``, where `alias` is that of `handle`."""
+    view = new(View)
+    if type(alias) is View:
+        view.base, view.ops, view.version = alias.base, (*alias.ops, (fn, args, kwargs)), alias.version
+    else:
+        view.base, view.ops, view.version = handle, ((fn, args, kwargs),), 0 if alias is None else alias.version
+    return view
+
+
+def root(handle):
+    """Return the handle whose memory this one shows: of a view its base."""
+    return handle.alias.base if type(handle.alias) is View else handle
+
+
+def is_view_of(handle, other):
+    """Return whether a handle is a view that shows the memory of another."""
+    return type(handle.alias) is View and handle.alias.base is root(other)
+
+
+def locate(ops, buffer):
+    for fn, args, kwargs in ops:
+        buffer = fn(buffer, *args, **kwargs)
+    return buffer
+
+
+def version_of(handle):
+    return 0 if handle.alias is None else handle.alias.version

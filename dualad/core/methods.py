@@ -1,0 +1,206 @@
+"""The operators and methods of Traced, from tables: each calls the NumPy function of its name."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from numbers import Rational
+
+import numpy as np
+
+from ..rules.calling import public_name
+from ..rules.kinds import ROWS
+from ..rules.sparse import is_sparse
+from ..support.callers import searches
+from .conversions import comes_from_a_loop, defers, lift_of, lost, refuse_search, refuse_tie
+from .traced import Traced
+
+__all__ = []
+
+BINARY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "pow": np.power,
+    "matmul": np.matmul,
+    "divmod": np.divmod,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "lshift": np.left_shift,
+    "rshift": np.right_shift,
+}
+COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+ORDERINGS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+SAME_METHODS = (
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "argpartition",
+    "argsort",
+    "choose",
+    "clip",
+    "conj",
+    "conjugate",
+    "cumprod",
+    "cumsum",
+    "diagonal",
+    "dot",
+    "max",
+    "mean",
+    "min",
+    "nonzero",
+    "prod",
+    "ravel",
+    "repeat",
+    "round",
+    "searchsorted",
+    "squeeze",
+    "std",
+    "sum",
+    "swapaxes",
+    "take",
+    "trace",
+    "var",
+)
+
+
+OPERANDS = (Traced, float, int, complex, np.generic, list)
+
+
+def operand(x):
+    """Return whether an operator may take `x` as the other operand; others get their turn."""
+    if type(x) is np.ndarray or issubclass(type(x), OPERANDS):
+        return True
+    return (issubclass(type(x), np.ndarray) or hasattr(x, "__array__") or is_sparse(x)) and (
+        not defers(type(x)) or lift_of(type(x)) is not None
+    )
+
+
+#: attributes of ndarray that show its memory, or a value written from it
+MEMORY = (
+    "base", "byteswap", "ctypes", "data", "dump", "dumps", "flags", "getfield", "resize", "setfield", "setflags", "strides", "tobytes",
+    "tofile", "view",
+)  # fmt: skip
+REAL = {float, int, np.float64, np.ndarray}
+
+
+def python_number(x):
+    """Return the type of the Python number that `x` is or stands for, None for anything else."""
+    kind, weak = type(x), True
+    while isinstance(x, Traced):
+        weak, x = x.level.weak, x.primal
+        kind = complex if weak and type(x) is np.complex128 else type(x)  # NumPy's, of a computation with Python's
+    return kind if kind is complex or (weak and kind in (float, int, bool)) else None
+
+
+def refuse_ordering(x, other, symbol):
+    """Raise where Python does not order complex numbers; NumPy does."""
+    kinds = python_number(x), python_number(other)
+    if complex in kinds and None not in kinds:
+        raise TypeError(
+            f"'{symbol}' not supported between instances of {kinds[0].__name__!r} and {kinds[1].__name__!r} (traced): "
+            f"compare abs(x), x.real or x.imag"
+        )
+
+
+def define_operators():
+    def binary(ufunc):
+        def forward(self, other):
+            if operand(other):
+                return self.__array_ufunc__(ufunc, "__call__", self, other)
+            return forward(self, float(other)) if issubclass(type(other), Rational) else NotImplemented
+
+        def reflected(self, other):
+            if operand(other):
+                return self.__array_ufunc__(ufunc, "__call__", other, self)
+            return reflected(self, float(other)) if issubclass(type(other), Rational) else NotImplemented
+
+        return forward, reflected
+
+    def in_place(operate):
+        return lambda self, other: self._in_place(operate, other)
+
+    def method(fn):
+        def call(self, *args, **kwargs):
+            return fn(self, *args, **kwargs)
+
+        call.__doc__ = f"Return ``{public_name(fn)}(x, ...)``."
+        return call
+
+    for name, ufunc in BINARY.items():
+        forward, reflected = binary(ufunc)
+        setattr(Traced, f"__{name}__", forward)
+        setattr(Traced, f"__r{name}__", reflected)
+        if name != "divmod":
+            setattr(Traced, f"__i{name}__", in_place(getattr(operator, f"__{name}__")))
+
+    def comparison(name, ufunc):
+        symbol, chooses, operate = ORDERINGS.get(name), name in ("ge", "le"), getattr(operator, name)
+
+        def compare(self, other):
+            if searches((frame := sys._getframe(1)).f_code.co_filename):
+                refuse_search(frame)
+            level, a = self.level, self.primal
+            if type(a) is float and level.plain and level.objects is None:
+                b = other.primal if type(other) is type(self) and other.level is level else other
+                if type(b) is float or (type(b) is int and b.bit_length() < 53):  # NumPy compares with the nearest float
+                    return np.bool_(operate(a, b))
+            if symbol is not None and (type(a) not in REAL or type(other) not in REAL):
+                refuse_ordering(self, other, symbol)
+            if not operand(other):
+                return compare(self, float(other)) if issubclass(type(other), Rational) else NotImplemented
+            result = self.__array_ufunc__(ufunc, "__call__", self, other)
+            if (
+                chooses  # NumPy's loops over object arrays ask for the larger or the smaller
+                and self.level.objects is not None
+                and other is not self
+                and np.ndim(result) == 0
+                and result
+                and self == other
+                and comes_from_a_loop()
+            ):
+                refuse_tie()
+            return result
+
+        return compare
+
+    for name, ufunc in COMPARE.items():
+        setattr(Traced, f"__{name}__", comparison(name, ufunc))
+    for name, ufunc in UNARY.items():
+        setattr(Traced, f"__{name}__", method(ufunc))
+    for name in SAME_METHODS:
+        setattr(Traced, name, method(getattr(np, name)))
+    for row in list(ROWS.values()):  # NumPy's loops over object arrays call x.sin()
+        if isinstance(row.fn, np.ufunc) and {"O->O", "OO->O"} & set(row.fn.types) and not hasattr(Traced, row.fn.__name__):
+            setattr(Traced, row.fn.__name__, method(row.fn))
+    for name in MEMORY:
+        setattr(Traced, name, without_memory(name))
+    Traced.__dir__ = lambda self: sorted({*dir(type(self))} - {*MEMORY})
+    Traced.as_integer_ratio = as_integer_ratio
+    Traced.__hash__ = None
+
+
+def without_memory(name):
+    """Return the property that stands for an attribute of ndarray that shows its memory."""
+
+    def refuse(self):
+        raise AttributeError(
+            f"a traced {type(self).__name__} has no {name!r}: it is a value and its derivative, not one block of memory. "
+            f"dualad.primal(x).{name} is that of the value; x[...] is a view, and x.astype(dtype) has another dtype"
+        )
+
+    return property(refuse)
+
+
+def as_integer_ratio(self):
+    """Raise: a ratio of integers, which `Fraction` and others make of a float, has no derivative."""
+    raise lost(self, "a ratio of integers (Fraction)", "compute with floats, or take dualad.primal(x) for the plain number")
+
+
+define_operators()

@@ -1,0 +1,63 @@
+"""NumPy's own values for functions whose derivative is that of a body: the same last bits, dtype, shape, warnings and errors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..rules.calling import public_name
+from ..rules.indexing import restate
+from ..rules.kinds import ROWS
+from .levels import Handle
+
+__all__ = ["with_numpy_value"]
+
+RESTATE = ROWS[restate]
+
+
+def with_numpy_value(top, fn, body, args, kwargs):
+    """Return ``fn(*args, **kwargs)`` as NumPy computes it one level below that of `top`, with the derivatives of ``body(...)``."""
+    if stands_on_symbols(top):
+        return body(*args, **kwargs)
+    value = top._below(fn, args, kwargs)
+    if all(not x.size for x in handles((*args, *kwargs.values()))):
+        return value
+    with np.errstate(all="ignore"):
+        result = body(*args, **kwargs)
+    return with_value(result, value, top.level, fn)
+
+
+def handles(args):
+    """Yield the traced values among arguments, also inside lists and tuples."""
+    for arg in args:
+        if isinstance(arg, Handle):
+            yield arg
+        elif type(arg) in (list, tuple):
+            yield from handles(arg)
+
+
+def stands_on_symbols(x):
+    """Return whether what is computed is known only later, so that there is no value to restate."""
+    while isinstance(x, Handle):
+        if x.level.abstract:
+            return True
+        x = x.primal
+    return False
+
+
+def dtype_of(x):
+    return getattr(x, "dtype", None) or np.dtype(type(x))
+
+
+def with_value(result, value, level, fn):
+    """Return a result of a level (or each of several) with another value of its shape and the same derivative."""
+    if isinstance(value, tuple | list):
+        parts = [with_value(part, own, level, fn) for part, own in zip(result, value, strict=True)]
+        return type(value)(parts) if type(value) in (tuple, list) else type(value)(*parts)
+    if not isinstance(result, Handle) or result.level is not level or dtype_of(value).kind not in "fc":
+        return value
+    shape = np.shape(value)
+    if result.shape != shape:
+        if result.size != np.size(value):
+            raise RuntimeError(f"{public_name(fn)}: its rule in dualad gives shape {result.shape}, NumPy {shape}: please report this call")
+        result = np.reshape(result, shape)
+    return result._interpret(RESTATE, (result,), {}, lambda plain: value)

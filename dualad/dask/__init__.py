@@ -1,0 +1,1 @@
+"""Arrays of dask, a level below all: lazy, larger than memory."""

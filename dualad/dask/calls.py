@@ -1,0 +1,434 @@
+"""What each function is on dask arrays: elementwise functions chunk by chunk, those that move and reduce elements by dask's own.
+
+`CALLS` is the whole list; what is not in it, and not elementwise, is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import dask.array as da
+import numpy as np
+
+from ..rules import names
+from ..rules.calling import public_name, signature
+from ..rules.indexing import cast, discretize, expanded, getitem, is_basic, restate, scatter
+from ..rules.kinds import ROWS, Elementwise
+from ..rules.linalg import euclidean
+from ..rules.memory import as_plain_array, copied, in_order
+from ..rules.reductions import deviation, difference, scattered_difference, variance
+from ..rules.shapes import blank, filled, select, surround
+from ..rules.ufuncs import fmax_share, larger_share
+
+__all__ = ["CALLS", "as_dask", "computed", "remember"]
+
+#: functions of elements that have no elementwise row
+OF_ELEMENTS = {
+    select,
+    larger_share,
+    fmax_share,
+    np.real,
+    np.imag,
+    np.round,
+    np.around,
+    np.isclose,
+    np.isreal,
+    np.iscomplex,
+    np.isposinf,
+    np.isneginf,
+    names.np.fix,
+}
+
+
+#: the chunks of the arrays met last, by shape: zeros and what is broadcast, as cotangents of sums are, are made in them
+CHUNKS: OrderedDict[tuple, tuple] = OrderedDict()
+MOST_SHAPES = 256
+
+
+def remember(x, given):
+    """Keep the chunks of an array for others of its shape; those of an array that is given go first."""
+    if given or x.shape not in CHUNKS:
+        CHUNKS[x.shape] = x.chunks
+        while len(CHUNKS) > MOST_SHAPES:
+            CHUNKS.popitem(last=False)
+
+
+def as_dask(array):
+    """Return a plain array in chunks."""
+    return da.from_array(array, chunks=CHUNKS.get(array.shape, "auto"))
+
+
+def computed(fn, args, kwargs):
+    """Return what a function of dask and other arrays gives, lazily."""
+    if isinstance(fn, np.ufunc) or isinstance(ROWS.get(fn), Elementwise) or fn in OF_ELEMENTS:
+        if isinstance(fn, np.ufunc) and (fn.signature or fn.nout > 1):
+            return called(fn, args, kwargs)
+        return da.core.elemwise(Quiet(fn), *args, **kwargs)
+    return called(fn, args, kwargs)
+
+
+def called(fn, args, kwargs):
+    rule = CALLS.get(fn)
+    if rule is None:
+        raise TypeError(
+            f"{public_name(fn)} of a dask array is not computed lazily by dualad: compute the array first, or write it otherwise"
+        )
+    try:
+        return rule(*args, **given(fn, kwargs))
+    except NotImplementedError as error:
+        raise TypeError(f"{public_name(fn)} of a dask array: {error or 'dask does not compute it'}") from error
+
+
+def given(fn, kwargs):
+    """Return keywords without those that say nothing."""
+    known = signature(fn).parameters
+    return {name: x for name, x in kwargs.items() if not (name in known and x is known[name].default) and x is not np._NoValue}
+
+
+class Quiet:
+    """A function of chunks, without floating-point warnings: derivatives are evaluated where values have none."""
+
+    def __init__(self, fn):
+        self.fn, self.__name__ = fn, getattr(fn, "__name__", "function")
+
+    def __call__(self, *args, **kwargs):
+        with np.errstate(all="ignore"):
+            return self.fn(*args, **kwargs)
+
+    def __reduce__(self):
+        return Quiet, (self.fn,)
+
+
+# --- reductions ---------------------------------------------------------------------------------------------------------------------
+
+
+def reduced(reduce, start=None, join=None):
+    """Make the rule of a reduction, whose options `initial` and `where` dask has not; `start` changes nothing."""
+
+    def rule(x, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True, **options):
+        initial = None if initial is np._NoValue else initial
+        if where is not True and where is not np._NoValue:
+            if start is None and initial is None:
+                raise NotImplementedError("dask takes no where=")
+            x = da.where(where, x, initial if start is None else start).astype(x.dtype)
+        dtype = {} if dtype is None else {"dtype": dtype}
+        ans = reduce(x, axis=axis, keepdims=keepdims is True, **dtype, **options)
+        if initial is not None and join is None:
+            raise NotImplementedError("dask takes no initial=")
+        return ans if initial is None else join(ans, initial).astype(ans.dtype)
+
+    return rule
+
+
+def mean(x, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
+    if where is True:
+        return reduced(da.mean)(x, axis, dtype, None, keepdims)
+    count = da.sum(da.broadcast_to(da.asarray(where), x.shape), axis=axis, keepdims=keepdims is True)
+    ans = reduced(da.sum, 0)(x, axis, dtype, None, keepdims, None, where)
+    return (ans / count).astype(ans.dtype if ans.dtype.kind in "fc" else float)
+
+
+def extreme(reduce, join=None):
+    rule = reduced(reduce, None, join)
+    return lambda x, axis=None, out=None, keepdims=False, initial=None, where=True: rule(x, axis, None, out, keepdims, initial, where)
+
+
+def spread(reduce):
+    def rule(x, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=None):
+        refuse_options(where=where)
+        ddof = ddof if correction in (None, np._NoValue) else correction
+        return reduce(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims is True)
+
+    return rule
+
+
+def refuse_options(**options):
+    for name, x in options.items():
+        if x is not None and x is not True and x is not np._NoValue:
+            raise NotImplementedError(f"dask takes no {name}=")
+
+
+def root_of_squares(x, axis, keepdims):
+    return da.sqrt(da.sum(da.real(x) ** 2 + da.imag(x) ** 2 if x.dtype.kind == "c" else x * x, axis=axis, keepdims=keepdims))
+
+
+def counted(x, axis=None, *, keepdims=False):
+    return da.sum(x != 0, axis=axis, keepdims=keepdims)
+
+
+def scanned(scan):
+    def rule(x, axis=None, dtype=None, out=None):
+        return scan(da.ravel(x) if axis is None or not x.ndim else x, axis=axis or 0, dtype=dtype or scan_type(x))
+
+    return rule
+
+
+def scan_type(x):
+    return np.cumsum(np.zeros(1, x.dtype)).dtype
+
+
+# --- moving elements ----------------------------------------------------------------------------------------------------------------
+
+
+def reshaped(x, shape=None, order="C", **options):
+    if order != "C":
+        raise NotImplementedError(f"the order is {order!r}: dask has order C only")
+    return da.reshape(x, (shape,) if issubclass(type(shape), int | np.integer) else shape)
+
+
+def raveled(x, order="C"):
+    return reshaped(x, -1, order)
+
+
+def element(x, index):
+    parts = index if type(index) is tuple else (index,)
+    if len(parts) == 1 and issubclass(type(x), np.ndarray) and isinstance(parts[0], da.Array):
+        return looked_up(x, parts[0])
+    if any(isinstance(part, da.Array) for part in parts):
+        raise NotImplementedError("it is indexed by a dask array: choose with np.where")
+    arrays = [part for part in parts if not is_basic(part)]
+    if len(arrays) > 1 and all(np.ndim(part) == 1 for part in arrays):
+        return pointed(x, expanded(index, x.ndim))
+    if (
+        len(arrays) > 1
+        or any(np.ndim(part) != 1 for part in arrays)
+        or (arrays and any(issubclass(type(p), int | np.integer) for p in parts))
+    ):
+        raise NotImplementedError("dask indexes with one array of one axis at a time, and with no integers beside it")
+    return x[index]
+
+
+def pointed(x, parts):
+    """Return the elements at places that several arrays give, as those of a diagonal are."""
+    arrays = [k for k, part in enumerate(parts) if not is_basic(part)]
+    if arrays != list(range(arrays[0], arrays[-1] + 1)) or any(is_basic(part) and part != slice(None) for part in parts):
+        raise NotImplementedError("several arrays index it beside integers and slices: index in two steps")
+    return da.moveaxis(x.vindex[tuple(parts)], 0, arrays[0])
+
+
+def looked_up(table, places):
+    """Return the rows of a plain array at computed places."""
+    behind = table.ndim - 1
+    return da.map_blocks(
+        lambda places: table[places],
+        places,
+        dtype=table.dtype,
+        new_axis=[places.ndim + k for k in range(behind)] or None,
+        chunks=(*places.chunks, *((n,) for n in table.shape[1:])),
+    )
+
+
+def placed_in_order(a, v, side="left", sorter=None):
+    if sorter is not None or isinstance(a, da.Array):
+        raise NotImplementedError("what is searched is a dask array, or has a sorter")
+    return da.map_blocks(lambda v: np.searchsorted(a, v, side), v, dtype=np.intp)
+
+
+def scattered(g, index, like):
+    """The transpose of `element`."""
+    axes, widths, k = iter(like.shape), [], 0
+    g, parts = da.asarray(g), expanded(index, len(like.shape))
+    arrays = [i for i, part in enumerate(parts) if np.ndim(part)]
+    if len(arrays) > 1:
+        g = paired(g, arrays, parts, like)
+        parts = [slice(None) if np.ndim(part) else part for part in parts]
+    for part in parts:
+        if part is None:
+            g = da.squeeze(g, axis=k)
+            continue
+        n = next(axes)
+        if np.ndim(part):
+            g, part = collected(g, k, np.asarray(part), n), slice(None)
+        elif not isinstance(part, slice):
+            g, part = da.expand_dims(g, k), slice(int(part) % n, int(part) % n + 1)
+        places = range(n)[part]
+        if len(places) > 1 and places.step != 1:
+            g, places = stretched(g, k, places), range(places[0], places[-1] + 1) if places.step > 0 else range(places[-1], places[0] + 1)
+        widths.append((places.start, n - places.start - len(places)) if len(places) else (0, n))
+        k += 1
+    whole = surrounded(g.astype(like.dtype), widths)
+    return whole.rechunk(CHUNKS.get(whole.shape, whole.chunks))
+
+
+def paired(g, arrays, parts, like):
+    """Return elements along one axis at pairs of places in two, as on a diagonal."""
+    k, axis = arrays[0], arrays[0] - sum(part is None for part in parts[: arrays[0]])
+    n, m = like.shape[axis : axis + 2]
+    rows, columns = (np.asarray(parts[i]) for i in arrays[:2])
+    alike = rows.ndim == 1 and rows.shape == columns.shape and bool not in (rows.dtype, columns.dtype)
+    if arrays != [k, k + 1] or not alike or len(np.unique(rows % n)) < len(rows):
+        raise NotImplementedError("the transpose of indexing with several arrays: write it with slices or np.where")
+    column = np.full(n, -1)
+    column[rows] = columns % m
+    behind = (None,) * (g.ndim - k - 1)
+    chosen = (da.from_array(column)[:, None] == da.arange(m))[(..., *behind)]
+    return da.where(chosen, da.expand_dims(collected(g, k, rows, n), k + 1), 0.0)
+
+
+def collected(g, axis, places, n):
+    """Return n elements along an axis, each the sum of those of g that come from its place."""
+    if places.ndim > 1:
+        raise NotImplementedError("the transpose of indexing with an array of several axes: index with one axis")
+    places = np.flatnonzero(places) if places.dtype == bool else places % n
+    order = np.argsort(places, kind="stable")
+    turn = np.empty(len(places), int)  # how many came from the same place before
+    turn[order] = np.arange(len(places)) - np.searchsorted(places[order], places[order])
+    zeros = [(0, 1) if k == axis else (0, 0) for k in range(g.ndim)]
+    padded, total = surrounded(g, zeros), 0.0
+    for k in range(turn.max(initial=0) + 1):
+        source = np.full(n, len(places))
+        source[places[turn == k]] = np.flatnonzero(turn == k)
+        total = total + da.take(padded, source, axis)
+    return total
+
+
+def stretched(g, axis, places):
+    """Return g with its elements a step apart, and zeros between them."""
+    before, step = (slice(None),) * axis, abs(places.step)
+    g = g[(*before, slice(None, None, -1))] if places.step < 0 else g
+    if step == 1:
+        return g
+    zero = da.zeros_like(g)
+    apart = da.stack([g, *[zero] * (step - 1)], axis=axis + 1)
+    apart = da.reshape(apart, (*g.shape[:axis], g.shape[axis] * step, *g.shape[axis + 1 :]))
+    return apart[(*before, slice(0, g.shape[axis] * step - step + 1))]
+
+
+def surrounded(x, pad_width, constant_values=0):
+    """Pad, with chunks no larger than those that are there."""
+    if np.ndim(constant_values):
+        raise NotImplementedError("the constants of a pad differ")
+    for axis, (before, after) in enumerate(pad_width):
+        parts = []
+        for count in (before, None, after):
+            if count is None:
+                parts.append(x)
+            elif count:
+                shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+                chunks = (*x.chunks[:axis], max(1, *x.chunks[axis]), *x.chunks[axis + 1 :])
+                parts.append(da.full(shape, constant_values, dtype=x.dtype, chunks=chunks))
+        x = da.concatenate(parts, axis=axis) if len(parts) > 1 else x
+    return x
+
+
+def repeated(x, repeats, axis=None):
+    if not issubclass(type(repeats), int | np.integer):
+        raise NotImplementedError("each element is repeated another number of times")
+    return da.repeat(da.ravel(x), repeats, 0) if axis is None or not x.ndim else da.repeat(x, repeats, axis)
+
+
+def taken(x, indices, axis=None, out=None, mode="raise"):
+    if mode != "raise" or isinstance(indices, da.Array):
+        raise NotImplementedError(f"mode={mode!r}" if mode != "raise" else "it is indexed by a dask array")
+    if np.ndim(indices) > 1:
+        raise NotImplementedError("dask takes indices of one axis")
+    return da.take(da.ravel(x) if axis is None else x, indices if np.ndim(indices) == 0 else np.asarray(indices), axis or 0)
+
+
+def rolled(x, shift, axis=None):
+    if isinstance(axis, tuple) and issubclass(type(shift), int | np.integer):
+        shift = (int(shift),) * len(axis)
+    return da.roll(x, shift, axis)
+
+
+def triangle(make):
+    def rule(x, k=0):
+        if x.ndim < 2:
+            raise NotImplementedError("it has one axis")
+        return make(x, k)
+
+    return rule
+
+
+def joined(join):
+    def rule(*arrays, axis=0, dtype=None, casting=None):
+        arrays = [da.asarray(x) for x in arrays]
+        if axis is None:
+            arrays, axis = [da.ravel(x) for x in arrays], 0
+        result = join(arrays, axis=axis)
+        return result if dtype is None else result.astype(dtype)
+
+    return rule
+
+
+def turned(x, axes=None):
+    return da.transpose(x, axes)
+
+
+def differences(x, axis):
+    before = (slice(None),) * (axis % x.ndim)
+    return x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
+
+
+def scattered_differences(g, axis):
+    widths = [[(0, 0)] * g.ndim for _ in range(2)]
+    widths[0][axis % g.ndim], widths[1][axis % g.ndim] = (1, 0), (0, 1)
+    return surrounded(g, widths[0]) - surrounded(g, widths[1])
+
+
+def blank_like(x, dtype=None, order="K"):
+    return da.zeros_like(x, dtype=dtype)
+
+
+def blank_filled(x, shape, dtype=None, order="C"):
+    shape = (shape,) if issubclass(type(shape), int | np.integer) else tuple(shape)
+    return da.zeros(shape, dtype or x.dtype, chunks=chunks_of(shape, x.dtype))
+
+
+def chunks_of(shape, dtype):
+    """Return chunks for a new array: those of the last one of its shape, or dask's choice."""
+    known = CHUNKS.get(shape)
+    return da.core.normalize_chunks("auto", shape, dtype=dtype) if known is None else known
+
+
+def broadcast(x, shape, subok=False):
+    shape = (shape,) if issubclass(type(shape), int | np.integer) else tuple(shape)
+    lead, chunks = len(shape) - x.ndim, list(chunks_of(shape, x.dtype))
+    for axis, n in enumerate(x.shape):
+        if n != 1 or shape[lead + axis] == 1:
+            chunks[lead + axis] = x.chunks[axis]
+    return da.broadcast_to(x, shape, chunks=tuple(chunks))
+
+
+def product(a, b, **options):
+    a, b = da.asarray(a), da.asarray(b)
+    return a * b if not (a.ndim and b.ndim) else da.matmul(a, b)
+
+
+def dotted(a, b, out=None):
+    a, b = da.asarray(a), da.asarray(b)
+    return a * b if not (a.ndim and b.ndim) else da.dot(a, b)
+
+
+# --- the list ------------------------------------------------------------------------------------------------------------------------
+
+# fmt: off
+#: what dask computes for each function, besides the elementwise ones
+CALLS = {
+    # elements and copies
+    getitem: element, scatter: scattered, cast: lambda x, dtype, order="K": x.astype(dtype),
+    discretize: lambda x, dtype, order="K": x.astype(dtype),
+    restate: lambda x: x, copied: lambda x: x, in_order: lambda x, order: x, as_plain_array: lambda x: x,
+    np.copy: lambda x, *order, **options: x,
+    blank: blank_like, filled: blank_filled,
+    # reductions
+    np.sum: reduced(da.sum, 0, da.add), np.mean: mean, np.prod: reduced(da.prod, 1, da.multiply),
+    np.max: extreme(da.max, da.maximum), np.min: extreme(da.min, da.minimum), variance: spread(da.var), deviation: spread(da.std),
+    euclidean: root_of_squares,
+    np.all: extreme(da.all), np.any: extreme(da.any), np.count_nonzero: counted,
+    np.argmax: lambda x, axis=None, out=None, keepdims=False: da.argmax(x, axis=axis, keepdims=keepdims is True),
+    np.argmin: lambda x, axis=None, out=None, keepdims=False: da.argmin(x, axis=axis, keepdims=keepdims is True),
+    np.searchsorted: placed_in_order,
+    np.cumsum: scanned(da.cumsum), np.cumprod: scanned(da.cumprod),
+    difference: differences, scattered_difference: scattered_differences,
+    # movements
+    np.reshape: reshaped, np.ravel: raveled, np.transpose: turned, np.swapaxes: da.swapaxes, np.moveaxis: da.moveaxis,
+    np.expand_dims: da.expand_dims, np.squeeze: da.squeeze, np.broadcast_to: broadcast,
+    np.flip: da.flip, np.diagonal: da.diagonal, np.take: taken, np.roll: rolled, np.repeat: repeated, np.tile: da.tile,
+    np.tril: triangle(da.tril), np.triu: triangle(da.triu), surround: surrounded,
+    np.concatenate: joined(da.concatenate), np.stack: joined(da.stack),
+    # products
+    np.matmul: product, np.dot: dotted, np.outer: lambda a, b, out=None: da.outer(da.asarray(a), da.asarray(b)),
+    np.einsum: lambda *arrays, subscripts, **options: da.einsum(subscripts, *arrays),
+}
+# fmt: on

@@ -1,0 +1,311 @@
+"""What the verbs share: pytrees of inputs become traced, outputs become plain again; wrong calls get an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from sys import getrefcount
+
+import numpy as np
+import optree
+
+from ..core.dispatch import array, dtype_of
+from ..core.levels import Handle
+from ..core.traced import Traced, lift
+from ..dask.arrays import LAZY, outside
+from ..support.checks import flag
+from .dual import Dual, seedable
+
+__all__ = [
+    "CACHE",
+    "FEWEST",
+    "check_chunk",
+    "check_flags",
+    "check_function",
+    "check_holomorphic",
+    "chosen",
+    "curried",
+    "flatten_arguments",
+    "flatten_input",
+    "flatten_output",
+    "only_python_scalars",
+    "pack_leaf",
+    "plain",
+    "shape_of",
+    "split_value",
+    "take_aux",
+    "with_arguments",
+]
+
+CACHE = 512_000  # bytes of one (K, n) tangent that still leave room for the temporaries of a rule in a cache of 1 or 2 MB
+FEWEST = 4  # directions to a chunk even where n is large: f itself is evaluated once a chunk
+
+
+def flatten_input(tree, where, what=None):
+    """Return the differentiable leaves of an input (ints promoted, arrays copied) and the structure.
+
+    `what` is the name of the tree, or of a tuple of arguments a tuple of their names.
+
+    Raises
+    ------
+    TypeError
+        Where a leaf is not numeric, naming its path.
+    """
+    paths, leaves, structure = optree.tree_flatten_with_path(pack_leaf(tree))
+    if what is None:
+        what = ["the argument"] if len(tree) == 1 else [f"argument {i} of those differentiated" for i in range(len(tree))]
+    if not leaves:
+        name, given = (what, tree) if isinstance(what, str) else (" and ".join(what), tree[0] if len(tree) == 1 else tree)
+        raise TypeError(f"{where}: {name} is {given!r}, which holds no number or array")
+    names = [what + indexed(path) if isinstance(what, str) else what[path[0]] + indexed(path[1:]) for path in paths]
+    return [seedable(pack_leaf(leaf), where, name) for leaf, name in zip(leaves, names, strict=True)], structure
+
+
+def indexed(path):
+    return "".join(f"[{part!r}]" for part in path)
+
+
+LEAF = optree.tree_structure(0.0)  # type: ignore[arg-type]
+
+
+def flatten_arguments(args, where, what):
+    """Return the leaves and the structure of a tuple of arguments; floats and float arrays, traced ones too, take a short way."""
+    for arg in args:
+        if type(arg) is not float and not ((type(arg) is np.ndarray or isinstance(arg, Traced)) and arg.dtype.kind in "fc"):
+            return flatten_input(args, where, what)
+    return list(args), len(args)
+
+
+def unflatten_arguments(structure, leaves):
+    leaves = list(map(outside, leaves)) if LAZY.met else leaves
+    return leaves if type(structure) is int else optree.tree_unflatten(structure, leaves)
+
+
+def unflatten_output(structure, leaves):
+    leaves = list(map(outside, leaves)) if LAZY.met else leaves
+    return leaves[0] if structure is LEAF else optree.tree_unflatten(structure, leaves)
+
+
+def only_python_scalars(args):
+    """Return whether a function was given Python numbers only, so that its results are to be Python floats."""
+    for arg in args:
+        if type(arg) is np.ndarray or isinstance(arg, Handle):
+            return False
+        if type(arg) is not float:
+            return all(type(leaf) in (float, int) for leaf in optree.tree_leaves(args))
+    return True
+
+
+def scalar_kinds(args):
+    """Tell of inputs whether they are Python numbers only, and whether values of shape () yield to the dtype of arrays (NEP 50).
+
+    They do where no input is a float64 array or NumPy scalar.
+    """
+    for arg in args:
+        if type(arg) is np.ndarray and arg.dtype is FLOAT:
+            return False, False
+    python_scalars = only_python_scalars(args)
+    return python_scalars, python_scalars or not any(
+        getattr(leaf, "dtype", WEAK).char in "dDgGbhilqpBHILQP" for leaf in optree.tree_leaves(args)
+    )
+
+
+WEAK = np.dtype(np.float32)
+
+
+def made_own(results, given):
+    """Return results whose buffers are their own: neither views, nor given by the caller, nor one another."""
+    if len(results) == 1:
+        leaf = results[0]
+        if type(leaf) is np.ndarray and (shows_another(leaf) or id(leaf) in map(id, given)):
+            return [leaf.copy("K")]
+        return results
+    seen = {id(leaf) for leaf in given}
+    for i, leaf in enumerate(results):
+        if type(leaf) is np.ndarray:
+            if shows_another(leaf) or id(leaf) in seen:
+                results[i] = leaf.copy("K")
+            seen.add(id(leaf))
+    return results
+
+
+def shows_another(array):
+    """Return whether an array shows the memory of one that somebody else holds, or a part of it; a result that was reshaped does not.
+
+    A read-only one does, whose one element stands for all that were broadcast from it.
+    """
+    return array.base is not None and not (
+        array.flags.forc and array.flags.writeable and holders(array) == ALONE and array.size == getattr(array.base, "size", 0)
+    )
+
+
+def holders(array):
+    """Return how many references there are to the array whose memory this one shows."""
+    return getrefcount(array.base)
+
+
+ALONE = holders(np.zeros(4).reshape(2, 2))  # counted, because what a call adds depends on the interpreter
+
+
+def pack_leaf(leaf):
+    """Return an object array of numbers, traced or plain, as one array of numbers, anything else as it is."""
+    return array(leaf) if type(leaf) is np.ndarray and leaf.dtype.char == "O" and is_numeric(leaf) else leaf
+
+
+def is_numeric(objects):
+    return all(issubclass(type(value), Handle | int | float | complex | np.ndarray | np.generic) for value in objects.flat)
+
+
+def flatten_output(out, where):
+    """Return the leaves and the structure of what the function returned.
+
+    Raises
+    ------
+    TypeError
+        Where a leaf is not numeric: its derivative would be a silent zero.
+    """
+    if isinstance(out, Traced):
+        return [out], LEAF
+    paths, leaves, structure = optree.tree_flatten_with_path(pack_leaf(out))
+    leaves = [lift(pack_leaf(leaf)) for leaf in leaves]
+    for path, leaf in zip(paths, leaves, strict=True):
+        if (
+            not issubclass(type(leaf), Traced | int | float | complex | np.ndarray | np.generic)
+            or getattr(leaf, "dtype", FLOAT).kind not in "biufc"
+        ):
+            place = "".join(f"[{part!r}]" for part in path)
+            raise TypeError(
+                f"{where}: the function returned {type(leaf).__name__} {leaf!r} at output{place}, which is no number "
+                f"or array: return numbers, arrays, or a tuple, list, dict or named tuple of them (register a "
+                f"dataclass with optree.dataclasses); has_aux=True passes a second result through"
+            )
+    if not leaves:
+        raise TypeError(f"{where}: the function returned {out!r}, which holds no number or array to differentiate: return the result")
+    return leaves, structure
+
+
+FLOAT = np.dtype(float)
+
+
+def split_value(leaf, level):
+    """Return value and tangent (None if zero) of an output leaf at a level."""
+    if type(leaf) is Dual and leaf.level is level:
+        leaf._shares_written()
+        return leaf.primal, leaf.tangent
+    return leaf, None
+
+
+def plain(value, python_scalars):
+    """Return a result as NumPy would give it: a Python float only where the inputs were Python scalars."""
+    if type(value) is float and not python_scalars:
+        return np.float64(value)
+    return value.item() if type(value) is np.float64 and python_scalars else value
+
+
+def shape_of(x):
+    return getattr(x, "shape", ())
+
+
+def take_aux(out, has_aux, where):
+    """Split ``(result, aux)``; the aux is returned as it is, traced leaves included (see `strip_level`)."""
+    if not has_aux:
+        return out, None
+    if not (isinstance(out, tuple) and len(out) == 2):
+        raise TypeError(f"{where}: with has_aux=True the function must return a pair (result, aux); it returned {type(out).__name__}")
+    return out
+
+
+def without_aux(f, has_aux, where):
+    """Return the function of the result of f alone, where it returns ``(result, aux)``."""
+    return wraps(f)(lambda *args, **kwargs: take_aux(f(*args, **kwargs), True, where)[0]) if has_aux else f
+
+
+def strip_level(tree, level):
+    """Return a pytree with the values of this level's traced leaves in their place."""
+    leaves, structure = optree.tree_flatten(tree)
+    leaves = map(pack_leaf, leaves)
+    leaves = [leaf._peek() if isinstance(leaf, Traced) and leaf.level is level else leaf for leaf in leaves]
+    return optree.tree_unflatten(structure, list(map(outside, leaves)) if LAZY.met else leaves)
+
+
+def chosen(args, argnums, where):
+    """Return the positions that `argnums` names, and whether it was a tuple.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where `argnums` is no integer or tuple of them, or names an argument that was not given.
+    """
+    if type(argnums) is int and 0 <= argnums < len(args):
+        return [argnums], True
+    single = issubclass(type(argnums), int | np.integer) and type(argnums) is not bool
+    if not single and not (isinstance(argnums, tuple | list) and all(issubclass(type(i), int | np.integer) for i in argnums)):
+        raise TypeError(f"{where}: argnums is {argnums!r}: give an integer or a tuple of integers")
+    positions = [argnums] if single else list(argnums)
+    for i in positions:
+        if not -len(args) <= i < len(args):
+            raise ValueError(
+                f"{where}: argnums names argument {i}, but the function was called with {len(args)} positional "
+                f"arguments (keywords are not differentiated)"
+            )
+    positions = [int(i) % len(args) for i in positions]
+    if len(set(positions)) < len(positions) or not positions:
+        raise ValueError(f"{where}: argnums is {argnums!r}: name each argument once, and at least one")
+    return positions, single
+
+
+def with_arguments(f: Callable, args, kwargs, positions):
+    """Return ``f`` as a function of the arguments at `positions` alone."""
+    if not kwargs and len(args) == 1 == len(positions):
+        return f
+
+    def call(*chosen_args):
+        filled = list(args)
+        for i, arg in zip(positions, chosen_args, strict=True):
+            filled[i] = arg
+        return f(*filled, **kwargs)
+
+    return call
+
+
+def curried(verb):
+    """Let a verb be called with options alone, as a decorator is (``@grad(argnums=1)``), and check its function and flags."""
+    where = verb.__name__
+    flags = [name for name, parameter in signature(verb).parameters.items() if parameter.default is False]
+
+    @wraps(verb)
+    def transform(f=None, *args, **kwargs):
+        for name in kwargs:
+            if name in flags:
+                flag(kwargs[name], where=where, argument=name)
+        if f is None:
+            return lambda f: transform(f, *args, **kwargs)
+        check_function(f, where)
+        return verb(f, *args, **kwargs)
+
+    return transform
+
+
+def check_flags(where, **given):
+    for name, value in given.items():
+        flag(value, where=where, argument=name)
+
+
+def check_function(f, where):
+    if not callable(f):
+        raise TypeError(f"{where}: the first argument is {type(f).__name__} {f!r}, not a function")
+
+
+def check_holomorphic(leaves, holomorphic, where):
+    """Raise where a complex input is differentiated without saying how."""
+    if not holomorphic and any(dtype_of(leaf).kind == "c" for leaf in leaves):
+        raise TypeError(
+            f"{where}: an input is complex: give holomorphic=True if f is complex-differentiable; else differentiate by the "
+            f"real and imaginary parts (f of two real arrays), along directions (jvp), or a real f with checkpoint.grad"
+        )
+
+
+def check_chunk(chunk, where):
+    if chunk is not None and (not issubclass(type(chunk), int | np.integer) or type(chunk) is bool or chunk < 1):
+        raise ValueError(f"{where}: chunk is {chunk!r}: give how many directions to compute at once, a positive integer")

@@ -1,0 +1,49 @@
+"""Errors that depend on values: where the compiled function raises one, the plain function is called, which may handle it."""
+
+from __future__ import annotations
+
+import numpy as np
+import optree
+
+from ..core.levels import Handle
+from ..rules.memory import copied_to_write
+from .passes import dead
+from .symbol import TraceError, where_in
+
+__all__ = ["Handled", "check_handlers", "in_plain_code", "own"]
+
+
+class Handled(TraceError):
+    """The function handled an error at these values, so that what was traced is not what it does at others."""
+
+
+def check_handlers(tracing, program, name):
+    """Raise where the function handled an error while it was traced, or would where its program leaves out what raises."""
+    if tracing.raised is not None:
+        line, error = tracing.raised
+        raise Handled(f"jit: {where_in(line)}{name} handles a {type(error).__name__} at these arguments: compile it with others")
+    if tracing.tried:
+        evaluated = set(dead(program).operations)
+        for operation in tracing.tried:
+            if operation not in evaluated:
+                raise TraceError(
+                    f"jit: {where_in(operation.line)}what may raise an error stands in a try block, and its result is not used: the "
+                    f"compiled function would not evaluate it. Use the result (return it), or call {name} outside of jit"
+                )
+
+
+def in_plain_code(f, args, kwargs, error):
+    """Return what the plain function makes of arguments at which the compiled one raised an error; where it raises the same, raise that."""
+    args, kwargs = optree.tree_map(own, (args, kwargs))
+    try:
+        return f(*args, **kwargs)
+    except type(error):
+        pass
+    raise error
+
+
+def own(leaf):
+    """Return an array as a copy that may be written into."""
+    if isinstance(leaf, Handle):
+        return leaf.copy("K")
+    return copied_to_write(leaf) if issubclass(type(leaf), np.ndarray) else leaf

@@ -1,0 +1,353 @@
+"""Program: a flat list of operations over numbered values; what is traced, optimised, lowered and emitted.
+
+This is the whole interface between the trace, the passes and the backends::
+
+    program(x0: float64[258], x1: weak float64)
+      x2 = numpy.sin(x0)                             # float64[258]   model.py:12
+      x3 = dualad.rules.indexing.getitem(x2, (slice(1, -1),))
+      x4 = numpy.multiply(x3, x1)
+      return x4
+
+**Value.** A numbered value with a shape and a dtype, and a kind that says what it is to Python: an ``array`` (an ndarray, also
+of no axes), a ``scalar`` (a NumPy scalar, which is immutable) or ``python`` (an int, float, complex or bool, whose dtype yields
+to that of others: "weak"). `layout` is that of NumPy's result at the first call: contiguous in the order of ``C`` or ``F``, or
+``A``, any other. A value is known by identity; its `number` is for reading. It is made once and never written: assignments are
+operations.
+
+**Operation.** ``outputs = fn(*args, **kwargs)``, evaluated by NumPy's semantics. `fn` is a key of the table of rules (`ROWS`; the
+positional arguments are then in the row's canonical form, ``concatenate(a, b, axis=0)``, ``einsum(a, b, subscripts="ij,jk")``, and
+`call` evaluates them), or one of the few functions below and in `BITS` without a row. An operator on Python numbers alone is the
+ufunc, with a result of kind ``python``. Arguments that are defaults of NumPy's functions are left out. Traced are differentiable and
+constant rows only; bodies of composite rows have been run. In `args` and `kwargs`
+
+* every array, traced or constant, is a `Value`, also inside tuples and lists (``getitem(x, (slice(None), i))`` with an integer
+  array ``i`` or a traced integer);
+* all else is a literal: numbers, slices, None, Ellipsis, dtypes, texts, `Abstract`, functions, and tuples, lists, dicts of them.
+
+`outputs` holds one value, or several where `several` says that fn returned a tuple or list. `line` is the line of the user's code,
+``(file, number)`` or None.
+
+**Assignment** is the operation ``updated(x, v, index, ops)``: a copy of ``x`` in which ``view[index]`` is ``v``, with ``view`` what the
+view functions `ops` (each ``(fn, args, kwargs)``) make of ``x``, one after the other; mostly `ops` is ``()``.
+
+**Program.** `inputs` are values, `constants` maps values to read-only arrays, `operations` are in order of evaluation, `outputs` are
+values or literals. `last_uses` says which values die with which operation, `run` evaluates it on anything: plain arrays, or traced
+ones of any interpreter (so a program run on Vars is recorded, and its transpose is the rows' VJPs run backwards).
+"""
+
+from __future__ import annotations
+
+import operator
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.dispatch import highest
+from ..core.levels import locate
+from ..core.methods import BINARY, COMPARE, UNARY
+from ..core.traced import writable
+from ..forward.dual import shows_memory
+from ..rules.calling import public_name
+from ..rules.kinds import ROWS, Abstract, Constant, Differentiable
+from ..rules.memory import copied_to_write
+from ..rules.sparse import is_sparse
+
+__all__ = ["BITS", "Operation", "Program", "Value", "key_of", "kind_of", "map_values", "updated", "values_in", "write"]
+
+#: functions of integers and booleans that have no derivative, but a value
+BITS = {
+    np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.bitwise_count, np.invert, np.left_shift, np.right_shift, np.gcd, np.lcm,
+}  # fmt: skip
+
+#: what ufuncs are on Python numbers
+PYTHON = {
+    ufunc: getattr(operator, f"__{name}__") for name, ufunc in (*BINARY.items(), *COMPARE.items(), *UNARY.items()) if name != "divmod"
+}
+
+
+def updated(x, v, index, ops=()):
+    """Return a copy of `x` in which the part that `ops` and then `index` show is `v`."""
+    y = copied_to_write(x) if issubclass(type(x), np.ndarray) else np.copy(x)
+    for part in (v, *(index if type(index) is tuple else (index,))):
+        y = writable(y, part)
+    write(y, v, index, ops)
+    return y
+
+
+def write(y, v, index, ops):
+    """Assign `v` to the part of `y` that `ops` and then `index` show.
+
+    `ops` are views, in whatever order the elements of y are in memory here: where `reshape` gives a copy, its elements are found in y.
+    """
+    part = locate(ops, y)
+    if part is y or shows_memory(part, y):
+        part[index] = v
+    else:
+        places = locate(ops, np.arange(y.size).reshape(y.shape))[index]
+        y[np.unravel_index(places, y.shape)] = v
+
+
+# --- values and operations --------------------------------------------------------------------------------------------------
+
+
+class Value:
+    """A numbered value: its shape, its dtype, and what it is to Python (see the module)."""
+
+    __slots__ = ("dtype", "kind", "layout", "number", "shape")
+
+    def __init__(self, number: int, shape: tuple[int, ...], dtype: np.dtype, kind: str = "array", layout: str = "C"):
+        self.number, self.shape, self.dtype, self.kind, self.layout = number, shape, dtype, kind, layout
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+    @property
+    def weak(self) -> bool:
+        return self.kind == "python"
+
+    @property
+    def type(self) -> str:
+        """The value's type as it is printed: ``float64[3,4]``, ``weak float64``."""
+        return ("weak " if self.weak else "") + str(self.dtype) + (f"[{','.join(map(str, self.shape))}]" if self.kind == "array" else "")
+
+    def __repr__(self):
+        return f"x{self.number}"
+
+
+class Operation:
+    """One evaluation: ``outputs = fn(*args, **kwargs)``."""
+
+    __slots__ = ("args", "fn", "found", "kwargs", "line", "outputs", "several")
+
+    def __init__(self, fn, args, kwargs, outputs, several=False, line=None):
+        self.fn, self.args, self.kwargs, self.outputs, self.several, self.line = fn, args, kwargs, outputs, several, line
+        self.found = None
+
+    @property
+    def call(self) -> Callable:
+        """What evaluates the arguments: `fn`, except where the row is canonical."""
+        if self.outputs[0].kind == "python" and self.fn in PYTHON:
+            return PYTHON[self.fn]
+        row = ROWS.get(self.fn)
+        return self.fn if row is None else row.call
+
+    @property
+    def reads(self) -> list[Value]:
+        """The values that are read, each once, in order."""
+        if self.found is None:
+            found: list[Value] = []
+            collect(self.args, found)
+            collect(self.kwargs, found)
+            self.found = found if len(found) < 2 else list(dict.fromkeys(found))
+        return self.found
+
+    def evaluate(self, held: dict[Value, Any]) -> None:
+        """Evaluate where the values that are read are held, and add the results."""
+        args, kwargs = (map_values(held.__getitem__, part) for part in (self.args, self.kwargs))
+        row = ROWS.get(self.fn)
+        top = highest((*args, *kwargs.values()), deep=True) if isinstance(row, Differentiable | Constant) else None
+        if top is None or self.call is not row.call:
+            results = self.call(*args, **kwargs)
+        else:  # by the row itself, with the arguments as they were recorded
+            results = (top._interpret if isinstance(row, Differentiable) else top._constant)(row, args, kwargs)
+        held.update(zip(self.outputs, results if self.several else (results,), strict=True))
+
+    def __repr__(self):
+        shown = [show(arg) for arg in self.args] + [f"{name}={show(value)}" for name, value in self.kwargs.items()]
+        return f"{', '.join(map(repr, self.outputs))} = {public_name(self.fn)}({', '.join(shown)})"
+
+
+class Program:
+    """A flat list of operations; see the module."""
+
+    __slots__ = ("adjoint", "constants", "count", "inputs", "operations", "outputs")
+
+    def __init__(self):
+        self.adjoint = False  # it gives cotangents, whose zeros have any sign
+        self.inputs: list[Value] = []
+        self.constants: dict[Value, np.ndarray] = {}
+        self.operations: list[Operation] = []
+        self.outputs: list[Any] = []
+        self.count = 0
+
+    # --- making one ---------------------------------------------------------------------------------------------------------
+
+    def value(self, like) -> Value:
+        """Return a new value of the shape, dtype and kind of an array, a number or another value."""
+        kind, layout = (like.kind, like.layout) if isinstance(like, Value) else (kind_of(like), layout_of(like))
+        like = like if isinstance(like, Value) else Abstract(like)
+        self.count += 1
+        return Value(self.count - 1, like.shape, like.dtype, kind, layout)
+
+    def input(self, like) -> Value:
+        """Return a new input."""
+        self.inputs.append(self.value(like))
+        return self.inputs[-1]
+
+    def constant(self, array: np.ndarray) -> Value:
+        """Return a new constant: a copy of an array."""
+        value = self.value(array)
+        copy = array.copy("K")
+        copy.flags.writeable = False
+        self.constants[value] = copy
+        return value
+
+    def append(self, fn, args, kwargs, result, line=None):
+        """Enter ``fn(*args, **kwargs)``, whose result has the shape, dtype and kind of `result`; return its value or values."""
+        several = isinstance(result, tuple | list)
+        outputs = tuple(map(self.value, result if several else (result,)))
+        self.operations.append(Operation(fn, args, kwargs, outputs, several, line))
+        return outputs if several else outputs[0]
+
+    # --- reading one --------------------------------------------------------------------------------------------------------
+
+    def last_uses(self) -> list[list[Value]]:
+        """Return for each operation the values that nothing reads after it: they die with it. Outputs, inputs and constants never do."""
+        alive = {*values_in(self.outputs), *self.inputs, *self.constants}
+        last: list[list[Value]] = []
+        for operation in reversed(self.operations):
+            dead = [value for value in dict.fromkeys((*operation.reads, *operation.outputs)) if value not in alive]
+            alive.update(dead)
+            last.append(dead)
+        return last[::-1]
+
+    def run(self, *inputs, each=None) -> list[Any]:
+        """Evaluate on plain or traced values; `each` is called with each operation before it is evaluated."""
+        held: dict[Value, Any] = dict(zip(self.inputs, inputs, strict=True))
+        held.update(self.constants)
+        for operation, dead in zip(self.operations, self.last_uses(), strict=True):
+            if each is not None:
+                each(operation)
+            operation.evaluate(held)
+            for value in dead:
+                del held[value]
+        return [held[out] if isinstance(out, Value) else out for out in self.outputs]
+
+    def __str__(self):
+        lines = [f"program({', '.join(f'{value!r}: {value.type}' for value in self.inputs)})"]
+        for value, array in self.constants.items():
+            lines.append(f"  {value!r} = {show_array(array)}")
+        for operation in self.operations:
+            types = ", ".join(value.type for value in operation.outputs)
+            where = "" if operation.line is None else f"   {operation.line[0].rsplit('/', 1)[-1]}:{operation.line[1]}"
+            lines.append(f"  {operation!r:<60}  # {types}{where}")
+            if (body := getattr(operation.fn, "body", None)) is not None:
+                lines += [f"    {line}" for line in (f"{operation.fn!r}:", *str(body).splitlines())]
+        return "\n".join([*lines, f"  return {', '.join(map(show, self.outputs))}"])
+
+
+# --- arguments ----------------------------------------------------------------------------------------------------------------
+
+
+def kind_of(x) -> str:
+    """Return what a plain value is to Python: an ``array``, a ``scalar`` of NumPy, or a number of ``python``."""
+    return "array" if issubclass(type(x), np.ndarray) else "scalar" if issubclass(type(x), np.generic) else "python"
+
+
+def layout_of(x) -> str:
+    """Return the memory layout of a plain value: contiguous in the order of ``C`` or ``F``, or ``A``, any other."""
+    if not issubclass(type(x), np.ndarray) or x.flags.c_contiguous:
+        return "C"
+    return "F" if x.flags.f_contiguous else "A"
+
+
+def values_in(argument) -> list[Value]:
+    """Return the values in an argument: itself, or those in a tuple, list, dict or slice."""
+    found: list[Value] = []
+    collect(argument, found)
+    return found
+
+
+def collect(argument, found):
+    """Add the values in an argument to a list."""
+    kind = type(argument)
+    if kind is Value:
+        found.append(argument)
+    elif kind is tuple or kind is list:
+        for part in argument:
+            if type(part) is Value:
+                found.append(part)
+            elif type(part) in NESTED:
+                collect(part, found)
+    elif kind is dict:
+        collect(list(argument.values()), found)
+    elif kind is slice:
+        collect((argument.start, argument.stop, argument.step), found)
+
+
+NESTED = {tuple, list, dict, slice}
+
+
+def map_values(function, argument):
+    """Return an argument with `function` of each value in its place."""
+    kind = type(argument)
+    if kind is Value:
+        return function(argument)
+    if kind in (tuple, list):
+        return kind(map_values(function, part) for part in argument)
+    if kind is dict:
+        return {key: map_values(function, part) for key, part in argument.items()}
+    if kind is slice:
+        return slice(*(map_values(function, part) for part in (argument.start, argument.stop, argument.step)))
+    return argument
+
+
+def key_of(argument, numbers=None):
+    """Return a hashable key of an argument: equal keys are equal arguments, bit for bit (-0.0 differs from 0.0, a NaN equals itself).
+
+    Values are told apart by `numbers`, or by their own.
+    """
+    kind = type(argument)
+    if kind in (tuple, list):
+        return kind, *(key_of(part, numbers) for part in argument)
+    if kind is dict:
+        return dict, *((name, key_of(argument[name], numbers)) for name in sorted(argument))
+    if kind is slice:
+        return slice, *(key_of(part, numbers) for part in (argument.start, argument.stop, argument.step))
+    if kind is Value:
+        return Value, argument.number if numbers is None else numbers[argument]
+    if kind is float:
+        return float, struct.pack("d", argument)
+    if kind is complex:
+        return complex, struct.pack("dd", argument.real, argument.imag)
+    if issubclass(type(argument), np.generic | np.ndarray):
+        return kind, argument.dtype.str, argument.shape, argument.tobytes()
+    if kind is Abstract:
+        return Abstract, argument.shape, argument.dtype.str
+    if isinstance(argument, np.dtype):
+        return np.dtype, argument.str
+    if kind in (int, bool, str, bytes, type(None), type(...)):
+        return kind, argument
+    if is_sparse(argument):
+        entries = argument.tocoo()
+        return kind, argument.shape, *map(key_of, (entries.row, entries.col, entries.data))
+    return kind, id(argument)
+
+
+def show(argument) -> str:
+    """Return an argument as it is printed."""
+    kind = type(argument)
+    if kind in (tuple, list):
+        inner = ", ".join(map(show, argument)) + ("," if kind is tuple and len(argument) == 1 else "")
+        return f"({inner})" if kind is tuple else f"[{inner}]"
+    if kind is slice:
+        parts = ["" if part is None else show(part) for part in (argument.start, argument.stop, argument.step)]
+        return ":".join(parts if argument.step is not None else parts[:2])
+    if kind is Abstract:
+        return f"{argument.dtype}[{','.join(map(str, argument.shape))}]"
+    if isinstance(argument, np.dtype):
+        return str(argument)
+    return public_name(argument) if callable(argument) and not isinstance(argument, type) else repr(argument)
+
+
+def show_array(array) -> str:
+    """Return a constant as it is printed: short ones whole."""
+    shown = np.array2string(array, separator=", ", threshold=8, edgeitems=2).replace("\n", "")
+    return f"{array.dtype}[{','.join(map(str, array.shape))}] {shown}"

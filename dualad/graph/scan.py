@@ -1,0 +1,151 @@
+"""Loop: many turns of a program, as one operation.
+
+A loop's body is the program of one turn ``(k, *carried, *rows, *params) -> (*carried, *outs)``: what it carries on from turn to turn, a
+row of each stacked array, what is the same in all turns; and its outs, which are stacked. The operation takes ``(*carried, *stacks,
+*params)`` and gives the carried values after the last turn, and the stacked outs. A loop may run backwards, from row ``count - 1`` to row
+0: so its derivatives are loops again (see `differentiate`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.dispatch import highest
+from ..rules.indexing import getitem
+from ..support.forks import cached_property
+from .program import Operation, Program, Value, key_of, map_values
+from .symbol import Symbol
+from .to_numpy import compile_python
+
+__all__ = ["Scan", "unrolled"]
+
+
+class Scan:
+    """The function of a loop's operation; loops of equal bodies are equal."""
+
+    __name__ = "loop"
+
+    def __init__(self, body: Program, count: int, carried: int, rows: int, backwards=False):
+        self.body, self.count, self.carried, self.rows, self.backwards = body, count, carried, rows, backwards
+
+    @cached_property
+    def key(self):
+        numbers = {value: k for k, value in enumerate(self.body.inputs)}
+        lines: list = [self.count, self.carried, self.rows, self.backwards, *((v.type, v.kind, v.layout) for v in self.body.inputs)]
+        for value, array in self.body.constants.items():
+            numbers[value] = len(numbers)
+            lines.append(key_of(array))
+
+        def renumbered(argument):
+            return key_of(argument, numbers)
+
+        for operation in self.body.operations:
+            lines.append((operation.fn, renumbered(operation.args), renumbered(operation.kwargs)))
+            for value in operation.outputs:
+                numbers[value] = len(numbers)
+                lines.append((value.type, value.kind, value.layout))
+        return (*lines, *map(renumbered, self.body.outputs))
+
+    def __eq__(self, other):
+        return self is other or (type(other) is Scan and self.key == other.key)
+
+    def __hash__(self):
+        return hash((self.count, self.carried, self.rows, self.backwards, len(self.body.operations)))
+
+    def __repr__(self):
+        return f"loop of {self.count} turns{' backwards' * self.backwards}, {self.carried} carried, {self.rows} stacked"
+
+    def split(self, args):
+        """Return what is carried, the stacks and the params."""
+        return args[: self.carried], args[self.carried : self.carried + self.rows], args[self.carried + self.rows :]
+
+    def first(self, args):
+        """Return arguments of the body's first turn, without k."""
+        carried, stacks, params = self.split(args)
+        return [*carried, *(self.row(i, stack, 0) for i, stack in enumerate(stacks)), *params]
+
+    def row(self, i, stack, k):
+        row = stack[k]
+        return row.item() if self.body.inputs[1 + self.carried + i].kind == "python" else row
+
+    @cached_property
+    def turn(self):
+        return compile_python(self.body).call
+
+    def __call__(self, *args):
+        """Return the results for plain values, or for Symbols, into whose program the loop is entered; for others, turn by turn."""
+        top = highest(args)
+        if top is None:
+            return self.evaluate(args)
+        if type(top) is Symbol:
+            return top.level.record(self, self.example, args, {})
+        return self.interpret(args)
+
+    def evaluate(self, args, turns=None):
+        carried, stacks, params = self.split(args)
+        outs: list = []
+        for k in self.order[:turns]:
+            made = self.turn(k, *carried, *(self.row(i, stack, k) for i, stack in enumerate(stacks)), *params)
+            carried = made[: self.carried]
+            outs = outs or [np.zeros((self.count, *np.shape(out)), np.asarray(out).dtype) for out in made[self.carried :]]
+            for stack, out in zip(outs, made[self.carried :], strict=True):
+                stack[k] = out
+        return (*carried, *outs)
+
+    def example(self, *args):
+        """Return results of the right shapes: those of one turn, stacked as if all turns gave them (zeros may be what `solve` refuses)."""
+        results = self.evaluate(args, 1)
+        for stack in results[self.carried :]:
+            stack[...] = stack[self.order[0]].copy()
+        return results
+
+    def interpret(self, args):
+        carried, stacks, params = self.split(args)
+        rows: dict = {}
+        for k in self.order:
+            made = self.body.run(k, *carried, *(stack[k] for stack in stacks), *params)
+            carried, rows[k] = made[: self.carried], made[self.carried :]
+        return (*carried, *(np.stack(column) for column in zip(*(rows[k] for k in range(self.count)), strict=True)))
+
+    @property
+    def order(self):
+        return range(self.count)[:: -1 if self.backwards else 1]
+
+
+def unrolled(program: Program, most: int) -> Program:
+    """Return the program with the operations of all turns in the place of loops that have at most so many."""
+    if not any(type(operation.fn) is Scan for operation in program.operations):
+        return program
+    new = Program()
+    new.inputs, new.constants, new.count = program.inputs, dict(program.constants), program.count
+    put: dict = {}
+    enter(new, program, put, most)
+    new.outputs = [put.get(out, out) if type(out) is Value else out for out in program.outputs]
+    return new
+
+
+def enter(new, program, put, most):
+    """Enter the operations of a program, with what is put in the place of its values."""
+    for operation in program.operations:
+        args, kwargs = (map_values(lambda value: put.get(value, value), part) for part in (operation.args, operation.kwargs))
+        loop = operation.fn
+        if type(loop) is not Scan or loop.count * len(loop.body.operations) > most:
+            outputs = tuple(map(new.value, operation.outputs))
+            new.operations.append(Operation(operation.fn, args, kwargs, outputs, operation.several, operation.line))
+            put.update(zip(operation.outputs, outputs, strict=True))
+            continue
+        new.constants.update(loop.body.constants)
+        carried, stacks, params = loop.split(list(args))
+        inputs = loop.body.inputs[1:]
+        rows: dict = {}
+        for turn in loop.order:
+            row = [new.append(getitem, (stack, turn), {}, value) for stack, value in zip(stacks, loop.split(inputs)[1], strict=True)]
+            here = dict(zip(loop.body.inputs, (turn, *carried, *row, *params), strict=True))
+            enter(new, loop.body, here, most)
+            made = [here.get(out, out) if type(out) is Value else out for out in loop.body.outputs]
+            carried, rows[turn] = made[: loop.carried], made[loop.carried :]
+        columns = zip(*(rows[turn] for turn in range(loop.count)), strict=True)
+        stacked = [
+            new.append(np.stack, column, {"axis": 0}, out) for column, out in zip(columns, operation.outputs[loop.carried :], strict=True)
+        ]
+        put.update(zip(operation.outputs, (*carried, *stacked), strict=True))

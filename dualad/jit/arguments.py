@@ -1,0 +1,153 @@
+"""The arguments of a call of a compiled function: leaves that are traced, and what is compiled in."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import optree
+
+from ..core.dispatch import array, holds_traced
+from ..core.levels import Handle
+from ..core.traced import example_of
+from ..graph.program import Value, key_of, kind_of, layout_of
+from ..rules.calling import signature
+
+__all__ = ["Call", "exact", "names_keywords", "positional_names", "strides_of"]
+
+FLAT = {np.ndarray, float, int}
+SMALLEST, LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+class Call:
+    """The arguments of one call: traced leaves, static ones, and the key of their kinds."""
+
+    def __init__(self, jitted, args, kwargs):
+        self.f, self.where, self.count, self.abstract = jitted.f, jitted.__name__, len(args), False
+        self.fixed = self.static(jitted, args, kwargs) if jitted.static_argnums or jitted.static_argnames else {}
+        self.moving = {key: arg for key, arg in (*enumerate(args), *kwargs.items()) if key not in self.fixed}
+        leaves, self.structure = optree.tree_flatten(self.moving)
+        orders = key_orders(self.moving, kwargs if kwargs and names_keywords(jitted.f) else ())
+        self.leaves, self.slots, key = [], [], []
+        for i, leaf in enumerate(leaves):
+            if type(leaf) is np.ndarray and leaf.dtype == object and holds_traced(leaf):
+                leaf = array(leaf)
+            signature = self.signature(leaf, i)
+            self.slots.append(leaf if signature[0] == "static" else Value)
+            if signature[0] != "static":
+                self.leaves.append(native(leaf))
+            key.append(signature)
+        self.traced = any(isinstance(leaf, Handle) for leaf in self.leaves)
+        try:
+            self.key = self.structure, orders, tuple(key), tuple((name, exact(value)) for name, value in self.fixed.items())
+            hash(self.key)
+        except TypeError:
+            raise TypeError(f"jit: a static argument of {self.where} is not hashable: {list(self.fixed.values())!r}") from None
+
+    def static(self, jitted, args, kwargs):
+        """Return the arguments that are declared static, by position or name."""
+        named = jitted.static_argnames
+        fixed = {i % len(args) for i in jitted.static_argnums if -len(args) <= i < len(args)}
+        if named:
+            fixed |= {i for i, name in enumerate(positional_names(jitted.f)[: len(args)]) if name in named}
+        return {i: args[i] for i in fixed} | {name: value for name, value in kwargs.items() if name in named}
+
+    def named(self, i):
+        """Return the leaf `i` as messages name it."""
+        first, *rest = optree.tree_paths(self.moving)[i]
+        return f"{self.where}: argument {first!r}" + "".join(f"[{part!r}]" for part in rest)
+
+    def signature(self, leaf, i):
+        """Return what the program depends on of a leaf."""
+        kind = type(leaf)
+        if isinstance(leaf, Handle):
+            bottom, level = leaf, leaf.level
+            while isinstance(bottom, Handle):
+                bottom._refresh()
+                level = bottom.level
+                if level.abstract:
+                    self.abstract = True
+                    return ("symbol",)
+                bottom = bottom.primal
+            told = "python" if level.weak else "scalar"
+            return native_dtype(leaf.dtype), leaf.shape, told if type(bottom) is float else kind_of(bottom), strides_of(bottom)
+        if issubclass(type(leaf), np.ndarray | np.generic):
+            if isinstance(leaf, np.ma.MaskedArray | np.matrix):
+                raise TypeError(f"jit: {self.named(i)} is a {kind.__name__}: pass a plain array (np.asarray)")
+            dtype = leaf.dtype
+            if dtype.kind not in "biufc":
+                raise TypeError(f"jit: {self.named(i)} has dtype {dtype}, which a program cannot hold: pass numbers")
+            return native_dtype(dtype), leaf.shape, kind_of(leaf), strides_of(leaf)
+        if kind in (float, int, complex):
+            if kind is int and not SMALLEST <= leaf <= LARGEST:
+                raise OverflowError(
+                    f"jit: {self.named(i)} is {leaf}, which has more than the 64 bits of a program's integers: pass a float, or declare "
+                    f"the argument static (jit(f, static_argnames=...))"
+                )
+            return kind, (), "python", "C"
+        if kind is bool or isinstance(leaf, str | bytes | type | np.dtype) or callable(leaf) or leaf is ...:
+            return "static", kind, leaf
+        raise TypeError(
+            f"jit: {self.named(i)} is a {kind.__name__}, neither array nor number: register its class with "
+            f"optree.dataclasses, or declare the argument static (jit(f, static_argnames=...))"
+        )
+
+    def arguments(self, symbols):
+        """Return the arguments with these leaves in the places of the traced ones."""
+        symbols = iter(symbols)
+        moving = optree.tree_unflatten(self.structure, [next(symbols) if slot is Value else slot for slot in self.slots])
+        given = {**self.fixed, **moving}
+        return [given[i] for i in range(self.count)], {name: value for name, value in given.items() if isinstance(name, str)}
+
+    def examples(self):
+        """Return plain values of the leaves."""
+        return [
+            np.float64(example) if signature[2] == "scalar" and type(example := example_of(leaf)) is float else example_of(leaf)
+            for leaf, signature in zip(self.leaves, (s for s in self.key[2] if s[0] != "static"), strict=True)
+        ]
+
+
+def key_orders(moving, kwargs):
+    """Return the order of the keys of all dicts among the arguments, and of keywords: equal structures may differ in it."""
+    orders = [tuple(kwargs)]
+    for key, arg in moving.items():
+        if type(arg) not in FLAT:
+            optree.tree_flatten(arg, is_leaf=lambda node: isinstance(node, dict) and orders.append((key, *node)))
+    return tuple(orders)
+
+
+def strides_of(x):
+    """Return the layout of an array; its strides where they are not contiguous, because they decide which results are views."""
+    layout = layout_of(x)
+    return x.strides if layout == "A" else layout
+
+
+def native(x):
+    """Return a value, of an array in the byte order of the machine, without the class of memory maps."""
+    if not issubclass(type(x), np.ndarray | Handle):
+        return x
+    x = np.asarray(x) if issubclass(type(x), np.ndarray) else x
+    return x if x.dtype.isnative else x.astype(native_dtype(x.dtype))
+
+
+def native_dtype(dtype):
+    """Return a dtype in the byte order of the machine."""
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
+
+
+def exact(value):
+    """Return a key of a static argument: equal ones are of one type, -0.0 differs from 0.0, also in tuples."""
+    kind = type(value)
+    return (tuple, *map(exact, value)) if kind is tuple else key_of(value) if kind in (float, complex) else (kind, value)
+
+
+def names_keywords(f):
+    """Return whether a function sees the order in which keywords are given (``**options``), or may."""
+    parameters = signature(f).parameters.values()
+    return not parameters or any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+@lru_cache(maxsize=1024)
+def positional_names(f):
+    """Return the names of a function's positional parameters, those of what it wraps."""
+    return [p.name for p in signature(f).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -1,0 +1,200 @@
+"""What a trace would freeze: two traces of a function are compared, generators of random numbers and calls of clocks are watched."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import sys
+import sysconfig
+import time
+import warnings
+from types import BuiltinFunctionType, CodeType, MethodType, ModuleType
+
+import numpy as np
+
+from ..graph.program import Program, Value, key_of
+from ..graph.symbol import LIBRARIES, TraceError, where_in
+from ..rules.calling import public_name
+
+__all__ = ["ELSEWHERE", "Clocks", "Drawn", "compare", "generators_of"]
+
+SYSTEM = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
+ELSEWHERE = (*LIBRARIES, *SYSTEM, "<frozen")  # where there is nothing of the user's
+WAY_OUT = "which would be frozen into the program. Draw or read such values outside, and pass them as arguments"
+
+
+def generators_of(value, names) -> dict:
+    """Return the generators of random numbers behind a value, of which the attributes `names` are read: by name."""
+    held = getattr(value, "__self__", None) if isinstance(value, BuiltinFunctionType | MethodType) else value
+    python, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+    if python is not None and (held is python or isinstance(held, python.Random)):
+        return {"random": python._inst if held is python else held}  # type: ignore[attr-defined]
+    if numpy is not None and (held is numpy or (held is np and "random" in names)):
+        return {"numpy.random": numpy.mtrand._rand}  # type: ignore[attr-defined]
+    if numpy is not None and isinstance(held, numpy.Generator | numpy.RandomState):
+        return {f"numpy.random.{type(held).__name__}": held}
+    return {}
+
+
+def state_of(generator):
+    """Return the state of a generator as text."""
+    if hasattr(generator, "getstate"):
+        return repr(generator.getstate())
+    state = generator.bit_generator.state if hasattr(generator, "bit_generator") else generator.get_state(legacy=False)
+    return repr([part.tobytes() if issubclass(type(part), np.ndarray) else part for part in flat(state)])
+
+
+def flat(state):
+    return [leaf for part in state.values() for leaf in flat(part)] if isinstance(state, dict) else [state]
+
+
+class Drawn:
+    """Whether random numbers are drawn from generators while a function is traced."""
+
+    def __init__(self, generators):
+        self.before = [(name, generator, state_of(generator)) for name, generator in generators]
+
+    def check(self, name):
+        """Raise if numbers were drawn since."""
+        for source, generator, state in self.before:
+            if state_of(generator) != state:
+                raise TraceError(f"jit: {name} draws random numbers ({source}), {WAY_OUT}")
+
+
+#: functions whose results two traces in the same second, or on the same day, need not tell apart
+READ = {
+    getattr(time, name): f"time.{name}"
+    for stem in ("time", "monotonic", "perf_counter", "process_time", "thread_time", "localtime", "gmtime", "ctime", "asctime", "strftime")
+    for name in (stem, f"{stem}_ns")
+    if hasattr(time, name)
+}  # fmt: skip
+DATES = ("now", "today", "utcnow")
+PACKAGES = tuple({f"{path}{os.sep}" for path in SYSTEM[2:]})
+
+
+def clock_of(function):
+    """Return the name of a clock, None where a built-in function is none."""
+    if function in READ:
+        return READ[function]
+    dates, held = sys.modules.get("datetime"), getattr(function, "__self__", None)
+    if dates is not None and isinstance(held, type) and issubclass(held, dates.date) and function.__name__ in DATES:
+        return f"datetime.{held.__name__}.{function.__name__}"
+    return None
+
+
+#: what is no part of a result
+EFFECTS = {
+    print: "it prints",
+    input: "it asks for input",
+    warnings.warn: "it warns",
+    os.write: "it writes to a file",
+    os.system: "it runs a command",
+    logging.Logger.handle.__code__: "it logs",
+}
+WRITING = ("write", "writelines", "send", "sendall", "tofile", "truncate")
+
+
+def effect_of(called, code):
+    """Return what a call of a built-in function, or of a function with this code, does besides returning a result; None for nothing."""
+    if type(called) is CodeType:
+        return EFFECTS.get(called)
+    if type(called) is BuiltinFunctionType and called in EFFECTS:
+        return None if called is warnings.warn and code.co_filename.startswith(ELSEWHERE) else EFFECTS[called]
+    if getattr(called, "__name__", None) in WRITING and not isinstance(called.__self__, ModuleType | type):
+        return f"it calls {type(called.__self__).__name__}.{called.__name__}"
+    return None
+
+
+class Clocks:
+    """Whether the user's code reads a clock while a function is traced; what libraries read (to log, to show a bar) does not count.
+
+    Numbers of the system's generator do, wherever they are drawn: it has no state to compare. While a profiler runs, nothing is seen.
+    Types that are called are not seen: a function that names ``datetime64`` and ``"now"`` is taken to read a clock.
+
+    Attributes
+    ----------
+    elsewhere : whether an installed package read one, which may have become a number in seconds.
+    effect : what the function does besides returning a result, None where nothing was seen.
+    """
+
+    def __init__(self):
+        self.found, self.elsewhere, self.effect = None, False, None
+        self.collectors = {getattr(callback, "__code__", None) for callback in gc.callbacks}  # they come at any moment
+
+    def __enter__(self):
+        self.watching = sys.getprofile() is None
+        if self.watching:
+            sys.setprofile(self.see)
+        return self
+
+    def __exit__(self, *exception):
+        if self.watching:
+            sys.setprofile(None)
+
+    def see(self, frame, event, function):
+        if event not in ("c_call", "call") or self.found is not None:
+            return
+        code = frame.f_code
+        if code in self.collectors:
+            return
+        if self.effect is None:
+            self.effect = effect_of(code if event == "call" else function, code)
+        if event == "call":
+            names_clock = "datetime64" in code.co_names and not {*DATES}.isdisjoint(code.co_consts)
+            clock = "numpy.datetime64" if names_clock else None
+        elif function is os.urandom:
+            self.found = None, "draws random numbers (os.urandom)"
+            return
+        else:
+            clock = clock_of(function)
+        if clock is not None and not code.co_filename.startswith(ELSEWHERE):
+            self.found = (code.co_filename, frame.f_lineno), f"reads a clock ({clock})"
+        elif clock is not None and code.co_filename.startswith(PACKAGES) and not code.co_filename.startswith(LIBRARIES):
+            self.elsewhere = True
+
+    def wait(self):
+        """Wait until clocks that count seconds show another one."""
+        time.sleep(1.001 - time.time() % 1.0)
+
+    def check(self, name):
+        """Raise if a clock was read."""
+        if self.found is not None:
+            line, what = self.found
+            raise TraceError(f"jit: {where_in(line)}{name} {what}, {WAY_OUT}")
+
+
+def compare(first: Program, second: Program, same_structure, name):
+    """Raise where two traces of a function differ: something impure would be frozen."""
+    line = found = None
+    for a, b in zip(first.operations, second.operations, strict=False):
+        if not (a.fn is b.fn or a.fn == b.fn):
+            line, found = a.line, f"{public_name(a.fn)} and then {public_name(b.fn)}"
+        elif described(a) != described(b):
+            pairs = zip((*a.args, *a.kwargs.values()), (*b.args, *b.kwargs.values()), strict=False)
+            differing = [f"{u!r} and then {v!r}" for u, v in pairs if key_of(u) != key_of(v) and not isinstance(u, Value)]
+            line, found = a.line, f"{public_name(a.fn)} gets {differing[0]}" if differing else f"{a!r} and then {b!r}"
+        else:
+            for u, v in zip(a.reads, b.reads, strict=True):
+                if u in first.constants and key_of(first.constants[u]) != key_of(second.constants.get(v)):
+                    line, found = a.line, f"{public_name(a.fn)} gets an array whose elements differ"
+        if found:
+            break
+    else:
+        if len(first.operations) != len(second.operations):
+            longer = max(first.operations, second.operations, key=len)[min(len(first.operations), len(second.operations))]
+            line, found = longer.line, f"{len(first.operations)} operations and then {len(second.operations)}"
+        elif not same_structure or key_of(first.outputs) != key_of(second.outputs):
+            found = f"it returns {first.outputs!r} and then {second.outputs!r}"
+        elif [key_of(a) for a in first.constants.values()] != [key_of(a) for a in second.constants.values()]:
+            found = "it returns an array whose elements differ"
+    if found:
+        raise TraceError(
+            f"jit: {where_in(line)}two traces of {name} with the same arguments differ ({found}): random numbers, a clock or another "
+            f"changing value, {WAY_OUT}"
+        )
+
+
+def described(operation):
+    types = [(value.shape, value.dtype, value.kind) for value in operation.outputs]
+    return key_of(operation.args), key_of(operation.kwargs), types

@@ -1,0 +1,1 @@
+"""Programs lowered to loop nests: index maps, reductions, fusion."""

@@ -1,0 +1,404 @@
+"""Loop forms: what an operation of a program is to a loop nest.
+
+A `Node` is a value that can be computed at any index: of its form, one of those below. Index maps are given for each axis of what is
+read, as the position there: a number, an `AffineIndex` (affine pieces of one axis of the result) or a `GatherIndex` (an element of an array
+of integers).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..graph.program import Value
+from ..rules.indexing import expanded
+from .maps import COMPLEX, EXACT, IMAGINARY, INTEGERS, MAPS, REAL_PART, Scalar, resolved
+
+__all__ = [
+    "LOWERINGS",
+    "AffineIndex",
+    "Buffer",
+    "Call",
+    "Cumulative",
+    "Fill",
+    "GatherIndex",
+    "Index",
+    "Made",
+    "Map",
+    "NoLoopForm",
+    "Node",
+    "Piecewise",
+    "Reduce",
+    "Region",
+    "Repeat",
+    "Scatter",
+    "Window",
+    "along",
+    "broadcast",
+    "converted",
+    "copied",
+    "fill",
+    "identity",
+    "indexed",
+    "lowers",
+    "mapped",
+    "parts_of",
+    "runs_of",
+    "taken",
+]  # fmt: skip
+
+
+class NoLoopForm(Exception):
+    """An operation has no loop form here, for the reason given: it is called."""
+
+
+class Node:
+    """A value as the loops see it."""
+
+    __slots__ = ("dtype", "form", "line", "shape", "weak")
+
+    def __init__(self, form, shape, dtype, weak=False):
+        self.form, self.shape, self.dtype, self.weak, self.line = form, tuple(shape), np.dtype(dtype), weak, None
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def size(self):
+        return int(np.prod(self.shape, dtype=int))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Buffer:
+    """An array that is given: an input, a constant (its array is known), a result of a call, or another buffer seen in another shape."""
+
+    value: Value | None
+    array: Any = None
+    view_of: Node | None = None
+    operands: tuple = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fill:
+    """A literal number everywhere."""
+
+    number: Any
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Map:
+    """A scalar function of nodes at the same index, with broadcasting, each cast to one of `dtypes`."""
+
+    scalar: Scalar
+    operands: tuple[Node, ...]
+    dtypes: tuple[np.dtype, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AffineIndex:
+    """Positions along one axis of the result: in each piece ``(low, high, stride, offset)``, index i reads ``stride * i + offset``."""
+
+    axis: int
+    pieces: tuple[tuple[int, int, int, int], ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GatherIndex:
+    """Positions that an array of integers says, itself read at `at`; those in an array `length` long are checked, if it is not 0."""
+
+    array: Node
+    at: tuple
+    length: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Index:
+    """The elements of another node at mapped positions."""
+
+    source: Node
+    maps: tuple
+
+    @property
+    def operands(self):
+        return (self.source, *(m.array for m in self.maps if isinstance(m, GatherIndex)))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Region:
+    """A box of the result, ``(low, high)`` on each axis, in which it is `source` at mapped positions."""
+
+    box: tuple[tuple[int, int], ...]
+    source: Node
+    maps: tuple
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Piecewise:
+    """Boxes that do not overlap, and `base` outside of them."""
+
+    regions: tuple[Region, ...]
+    base: Node
+
+    @property
+    def operands(self):
+        return (*(region.source for region in self.regions), self.base)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reduce:
+    """A sum, product, maximum, ... over axes of another node; a `fused` sum adds products without rounding them."""
+
+    name: str
+    source: Node
+    axes: tuple[int, ...]
+    fused: bool = False
+
+    @property
+    def operands(self):
+        return (self.source,)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Cumulative:
+    """A cumulative sum or product along an axis."""
+
+    name: str
+    source: Node
+    axis: int
+
+    @property
+    def operands(self):
+        return (self.source,)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scatter:
+    """`base` with `source` added (or written) at the positions that `maps`, of source's axes, say."""
+
+    base: Node
+    source: Node
+    maps: tuple
+    adds: bool
+
+    @property
+    def operands(self):
+        return (self.base, self.source, *(m.array for m in self.maps if isinstance(m, GatherIndex)))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call:
+    """What is evaluated by NumPy between the loops, and why; its results are buffers."""
+
+    operation: Any
+    operands: tuple[Node, ...]
+    reason: str
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Repeat(Call):
+    """A loop (see `repeat`), which is a compiled function of its own; its results are `Made`."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Made:
+    """An array that a loop writes: a result of `operands`, or what it works in."""
+
+    operands: tuple[Node, ...] = ()
+
+
+# --- the table ----------------------------------------------------------------------------------------------------------------------
+
+#: the rules that make a node of an operation's arguments, by function
+LOWERINGS: dict = {}
+
+
+def lowers(*fns):
+    """Enter a rule into the table: given the result's `Value` and the arguments, with nodes for values, it returns a node."""
+
+    def enter(rule):
+        for fn in fns:
+            LOWERINGS[fn] = rule
+        return rule
+
+    return enter
+
+
+# --- making nodes ------------------------------------------------------------------------------------------------------------------
+
+
+def fill(number, shape=(), dtype=None):
+    """Return a node that is a number everywhere; a Python number's dtype yields to others."""
+    if type(number) is int and not -(1 << 63) <= number < 1 << 63:
+        raise NoLoopForm("a Python integer has more than 64 bits")
+    return Node(
+        Fill(number),
+        shape,
+        np.asarray(number).dtype if dtype is None else dtype,
+        dtype is None and type(number) in (int, float, complex, bool),
+    )
+
+
+def along(axis, count, stride=1, offset=0):
+    return AffineIndex(axis, ((0, count, stride, offset),))
+
+
+def identity(shape):
+    return tuple(along(axis, n) for axis, n in enumerate(shape))
+
+
+def indexed(source, maps, shape):
+    """Return the node that reads `source` at mapped positions."""
+    if isinstance(source.form, Fill):
+        return Node(source.form, shape, source.dtype, source.weak and not shape)
+    maps = tuple(maps)
+    return source if source.shape == tuple(shape) and maps == identity(shape) else Node(Index(source, maps), shape, source.dtype)
+
+
+def broadcast(source, shape):
+    """Return a node in a larger shape."""
+    lead = len(shape) - source.ndim
+    maps = [0 if n == 1 else along(lead + k, n) for k, n in enumerate(source.shape)]
+    return indexed(source, maps, shape) if source.shape != tuple(shape) else source
+
+
+def operand_type(node):
+    """Return a node's dtype as NumPy's resolution takes it: the type of a Python number that yields to others."""
+    return {"b": bool, "i": int, "f": float, "c": complex}[node.dtype.kind] if node.weak else node.dtype
+
+
+def mapped(fn, *operands, out=None):
+    """Return the node of an elementwise function."""
+    scalar = MAPS[fn]
+    floating = out is not None and out.kind in "fc"
+    nodes = [x if isinstance(x, Node) else fill(float(x) if floating and type(x) is int else x) for x in operands]
+    dtypes, result = resolved(fn, [operand_type(node) for node in nodes], out)
+    kinds = {dtype.kind for dtype in dtypes}
+    weak = all(node.weak for node in nodes)
+    if weak and fn in EXACT and kinds <= {"i", "b"} and (out is None or out.kind in "ib"):
+        scalar, dtypes, result = EXACT[fn], (WHOLE,) * len(nodes), WHOLE
+    elif kinds <= {"i", "u"}:
+        scalar = INTEGERS.get(fn, scalar)
+    elif kinds == {"c"}:
+        scalar = COMPLEX.get(fn, scalar)
+    if not kinds <= set(scalar.kinds) or any(dtype.char in "egG" for dtype in (*dtypes, result)):
+        raise NoLoopForm(f"of {', '.join(map(str, dtypes))}")
+    shape = np.broadcast_shapes(*(node.shape for node in nodes))
+    return Node(Map(scalar, tuple(nodes), dtypes), shape, result, weak)
+
+
+def parts_of(z):
+    """Return the nodes of the real and the imaginary parts of complex numbers."""
+    return [Node(Map(part, (z,), (z.dtype,)), z.shape, z.dtype.type(0).real.dtype) for part in (REAL_PART, IMAGINARY)]
+
+
+WHOLE = np.dtype(np.int64)
+
+
+def runs_of(positions):
+    """Return the affine pieces of a list of positions, or None where there are many."""
+    positions = positions.tolist()
+    pieces, start = [], 0
+    while start < len(positions):
+        stop = start + 1
+        stride = positions[stop] - positions[start] if stop < len(positions) else 1
+        while stop < len(positions) and positions[stop] - positions[stop - 1] == stride:
+            stop += 1
+        if stop - start == 2 and stop < len(positions) and abs(stride) != 1:  # an element alone, before a jump
+            stop, stride = start + 1, 1
+        pieces.append((start, stop, stride, positions[start] - stride * start))
+        if len(pieces) > 8:
+            return None
+        start = stop
+    return tuple(pieces)
+
+
+def taken(node, axis, positions):
+    """Return the elements at constant positions along an axis."""
+    shape = (*node.shape[:axis], len(positions), *node.shape[axis + 1 :])
+    maps = list(identity(node.shape))
+    pieces = runs_of(positions)
+    if pieces is not None:
+        maps[axis] = AffineIndex(axis, pieces)
+    else:
+        constant = Node(Buffer(None, np.ascontiguousarray(positions, np.int64)), (len(positions),), np.int64)
+        maps[axis] = GatherIndex(constant, (along(axis, len(positions)),), 0)
+    return indexed(node, maps, shape)
+
+
+def converted(node, dtype):
+    """Return a node cast to a dtype."""
+    if node.dtype == dtype:
+        return node
+    if isinstance(node.form, Fill):
+        return Node(Fill(dtype.type(node.form.number)), node.shape, dtype)
+    return copied(node, dtype)
+
+
+def copied(node, dtype, weak=False):
+    """Return another node of the same elements."""
+    return Node(Map(MAPS[np.copy], (node,), (node.dtype,)), node.shape, dtype, weak)
+
+
+# --- basic indices -------------------------------------------------------------------------------------------------------------------
+
+
+class Window:
+    """A part of an array that basic indices and turns of axes show: for each axis a position or a range, and the order of axes."""
+
+    def __init__(self, shape):
+        self.parts = [range(n) for n in shape]
+        self.order = list(range(len(shape)))
+
+    @property
+    def shape(self):
+        return tuple(1 if axis is None else len(self.parts[axis]) for axis in self.order)
+
+    def index(self, index):
+        """Narrow by a basic index."""
+        old, self.order = self.order, []
+        axes = iter(old)
+        for part in expanded(index, len(old)):
+            if part is None:
+                self.order.append(None)
+                continue
+            axis = next(axes)
+            if isinstance(part, slice):
+                if axis is None:
+                    if len(range(1)[part]) != 1:
+                        raise NoLoopForm("a new axis is cut to nothing")
+                else:
+                    self.parts[axis] = self.parts[axis][part]
+                self.order.append(axis)
+            elif axis is not None:
+                self.parts[axis] = self.parts[axis][int(part)]
+        return self
+
+    def transpose(self, axes):
+        self.order = [self.order[axis] for axis in axes]
+        return self
+
+    def maps(self):
+        """Return where the shown part is read, in terms of its own axes."""
+        places = {axis: k for k, axis in enumerate(self.order) if axis is not None}
+        return [p if issubclass(type(p), int) else along(places[k], len(p), p.step, p.start) for k, p in enumerate(self.parts)]
+
+    def region(self, source):
+        """Return the box, with `source` (broadcast to the shown shape) in it; None where the ranges have gaps."""
+        box, maps = [], [0] * source.ndim
+        shown = self.shape
+        places = {axis: k for k, axis in enumerate(self.order) if axis is not None}
+        for axis, part in enumerate(self.parts):
+            if issubclass(type(part), int):
+                box.append((part, part + 1))
+                continue
+            if abs(part.step) != 1 and len(part) > 1:
+                return None
+            step = part.step if len(part) > 1 else 1
+            box.append((min(part[0], part[-1]), max(part[0], part[-1]) + 1) if len(part) else (0, 0))
+            own = places[axis] - (len(shown) - source.ndim)
+            if own >= 0 and source.shape[own] != 1:
+                maps[own] = AffineIndex(axis, ((*box[-1], step, -step * part.start),))
+        return Region(tuple(box), source, tuple(maps))

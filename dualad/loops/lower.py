@@ -1,0 +1,196 @@
+"""The lowering of each function with a row: one table that says what it is to a loop nest, or why it is called instead.
+
+Elementwise functions are expressions (`maps`); here stand those that move elements, and those that reduce. A rule gets the operation's
+arguments with `Node`s for values and returns a node; it raises `NoLoopForm` where this call of it has no loop form.
+"""
+
+from __future__ import annotations
+
+import inspect
+from string import Formatter
+
+from ..graph.program import Program, Value, map_values
+from ..graph.scan import Scan
+from ..rules import calculus, constants, decompositions, linalg, reductions, scimath, sparse, ufunc_methods, ufuncs
+from ..rules.indexing import cast, discretize, last_of
+from ..rules.kinds import ROWS
+from ..rules.names import np
+from ..rules.ufuncs import softmax_share
+from . import elimination, moves, sums
+from .forms import LOWERINGS, Buffer, Call, Fill, Made, Map, Node, NoLoopForm, Repeat, broadcast, converted, copied, fill, mapped, parts_of
+from .maps import IMAGINARY, MAPS, REAL_PART, Scalar
+
+__all__ = ["CALLED", "lower", "lowering_of"]
+
+ROOMS = (elimination, moves, sums)  # whose rules enter the table
+
+
+def lower(program: Program) -> dict[Value, Node]:
+    """Return the node of every value of a program."""
+    nodes: dict[Value, Node] = {}
+    for value in program.inputs:
+        nodes[value] = Node(Buffer(value), value.shape, value.dtype, value.weak)
+    for value, array in program.constants.items():
+        first = array.ravel()[:1]
+        same = array.size and array.dtype.kind in "fiub" and array.tobytes() == first.tobytes() * array.size
+        nodes[value] = Node(Fill(first[0]) if same else Buffer(value, array), value.shape, value.dtype, value.weak)
+    for operation in program.operations:
+        try:
+            results = repeated(operation, nodes) if type(operation.fn) is Scan else lowered(operation, nodes)
+        except NoLoopForm as reason:
+            operands = tuple(nodes[value] for value in operation.reads)
+            call = Call(operation, operands, str(reason))
+            made = (Node(call, (), float),)
+            results = tuple(Node(Buffer(out, None, None, made), out.shape, out.dtype, out.weak) for out in operation.outputs)
+        for out, node in zip(operation.outputs, results, strict=True):
+            nodes[out] = node
+            if node.line is None and not isinstance(node.form, Fill):
+                node.line = operation.line
+    return nodes
+
+
+def repeated(operation, nodes):
+    """Return the nodes of the results of a loop."""
+    operands = []
+    for arg, value in zip(operation.args, operation.fn.body.inputs[1:], strict=True):
+        node = converted(nodes[arg] if isinstance(arg, Value) else fill(arg), value.dtype)
+        stacked = len(operation.fn.split(operands)[1]) < operation.fn.rows and len(operands) >= operation.fn.carried
+        if node.shape != ((operation.fn.count, *value.shape) if stacked else value.shape):
+            raise NoLoopForm("an argument has another shape")
+        operands.append(node)
+    if any(value.size == 0 or value.dtype.char in "gGe" for value in (*operation.reads, *operation.outputs)):
+        raise NoLoopForm("of empty arrays, or of numbers that are not compiled")
+    loop = (Node(Repeat(operation, tuple(operands), "its turns call functions"), (), float),)
+    return tuple(Node(Made(loop), out.shape, out.dtype) for out in operation.outputs)
+
+
+def lowered(operation, nodes):
+    """Return the nodes of the results of an operation."""
+    fn, outs = operation.fn, operation.outputs
+    if operation.several and fn not in LOWERINGS:
+        raise NoLoopForm(CALLED.get(fn, "it has several results"))
+    for out in outs:
+        if out.size == 0 or any(value.size == 0 for value in operation.reads) or out.dtype.kind not in "fiubc" or out.dtype.itemsize > 16:
+            raise NoLoopForm(f"its result is {out.type}")
+    for value in (*outs, *operation.reads):
+        if value.dtype.char in "gGe":
+            raise NoLoopForm(f"numba has no {value.dtype}")
+    given = outs if operation.several else outs[0]
+    args, kwargs = (map_values(nodes.__getitem__, part) for part in (operation.args, operation.kwargs))
+    if fn in LOWERINGS:
+        rule = LOWERINGS[fn]
+        try:
+            inspect.signature(rule).bind(given, *args, **kwargs)
+        except TypeError:
+            raise NoLoopForm("it has keywords that the loops have not") from None
+        made = rule(given, *args, **kwargs)
+    elif fn in MAPS and not kwargs:
+        made = elementwise(fn, given, args)
+    else:
+        raise NoLoopForm(CALLED.get(fn, "it has keywords" if fn in MAPS else "it has no loop form"))
+    return tuple(map(exactly, made if operation.several else [made], outs))
+
+
+def exactly(node, out):
+    """Return a node of the shape and dtype of a value."""
+    if node.shape != out.shape:
+        node = broadcast(node, out.shape)
+    if node.dtype != out.dtype and not (out.dtype.kind == "b" and node.dtype.kind == "f"):
+        node = converted(node, out.dtype)
+    if node.weak != out.weak:
+        node = copied(node, node.dtype, out.weak)
+    return node
+
+
+def elementwise(fn, out, args):
+    if fn in (cast, discretize):
+        return converted(args[0], out.dtype)
+    if not all(issubclass(type(arg), Node | int | float | complex | np.number | np.bool_) for arg in args):
+        raise NoLoopForm("an argument is no array or number")
+    if fn is np.power and out.dtype.kind == "f" and not isinstance(args[1], Node):
+        x, y = args[0] if args[0].dtype == out.dtype else converted(args[0], out.dtype), float(args[1])
+        if y in POWERS:
+            return POWERS[y](x)
+        args = (x, y)
+    if fn is np.exp and out.dtype.kind == "c":
+        return complex_exp(out, args[0])
+    if fn is np.hypot and (z := whole_of(*args)) is not None:
+        return mapped(np.absolute, z)
+    if fn is softmax_share and len(args) == 2:
+        args = (*args, 1.0)
+    places = {place for _, place, _, _ in Formatter().parse(MAPS[fn].template) if place is not None}
+    if len(args) != max(map(int, places)) + 1:
+        raise NoLoopForm(f"of {len(args)} arguments")
+    return mapped(fn, *args, out=out.dtype)
+
+
+def complex_exp(out, z):
+    """Return the exponential of complex numbers, made of functions of real ones."""
+    z = converted(z if isinstance(z, Node) else fill(z), np.dtype(complex))
+
+    x, y = parts_of(z)
+    operands = x, y, mapped(np.exp, Node(Map(BELOW_OVERFLOW, (x,), (x.dtype,)), x.shape, float)), mapped(np.cos, y), mapped(np.sin, y)
+    return converted(Node(Map(TURN, operands, (x.dtype,) * 5), z.shape, complex), out.dtype)
+
+
+BELOW_OVERFLOW = Scalar("{0} - choose({0} > 700.0, 100.0, 0.0)", 3)
+TURN = Scalar("complex_turn({0}, {1}, {2}, {3}, {4})", 6)
+
+
+def whole_of(x, y):
+    """Return the complex node of which two are the real and the imaginary part, None where there is none."""
+    if not all(isinstance(part, Node) and isinstance(part.form, Map) for part in (x, y)) or x.form.operands != y.form.operands:
+        return None
+    return x.form.operands[0] if (x.form.scalar, y.form.scalar) == (REAL_PART, IMAGINARY) else None
+
+
+POWERS = {
+    1.0: lambda x: x,
+    2.0: lambda x: mapped(np.square, x),
+    0.5: lambda x: mapped(np.sqrt, x),
+    -1.0: lambda x: mapped(np.reciprocal, x),
+}
+
+
+# --- what is called -----------------------------------------------------------------------------------------------------------------
+
+REASONS = {
+    "its result is no array of numbers": [
+        np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type, np.can_cast, np.may_share_memory, np.shares_memory,
+        np.array2string, np.array_repr, np.array_str, np.common_type, np.einsum_path, np.min_scalar_type,
+        constants.evaluate, decompositions.warn_close, np.diag_indices_from, np.tril_indices_from, np.triu_indices_from,
+    ],
+    "the shape of its result depends on the values": [np.nonzero, np.argwhere, np.flatnonzero],
+    "it searches or sorts": [
+        np.argsort, np.argmax, np.argmin, np.nanargmax, np.nanargmin, np.argpartition, np.searchsorted, np.digitize, np.lexsort, np.isin,
+        ufunc_methods.leader,
+        last_of,
+        reductions.reordered,
+        np.partition,
+    ],
+    "NumPy moves its elements as fast as a loop": [
+        np.lib.stride_tricks.sliding_window_view, np.insert, np.delete, reductions.put_back,
+    ],
+    "it compares whole arrays": [np.isclose, np.allclose, np.array_equal, np.array_equiv],
+    "it is rarely asked": [np.isreal, np.iscomplex, np.isneginf, np.isposinf, np.fix, np.isnat, np.ldexp, ufuncs.fraction, ufuncs.exponent],
+    "NumPy evaluates it by a series of its own": [np.sinc, calculus.bessel_i0, scimath.arcsin_above, scimath.arccos_above],
+    "the library does it faster than a loop": [calculus.convolve_full, ufunc_methods.add_reduceat, sparse.times_sparse],
+    elimination.CALLED: [
+        np.linalg.matrix_rank, decompositions.close_pairs, decompositions.complement, decompositions.eigh_factors,
+        decompositions.eigenvalues, decompositions.eig_factors, decompositions.general_eigenvalues, decompositions.svd_factors,
+        decompositions.singular_values, decompositions.qr_factors, decompositions.pseudo_inverse, linalg.cofactor_matrix,
+    ],
+    "it is a Fourier transform": [np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft],
+}  # fmt: skip
+#: the rows that have no loop form, with the reason
+CALLED = {fn: reason for reason, fns in REASONS.items() for fn in fns}
+for name in ("isin", "in1d"):
+    if hasattr(np, name):
+        CALLED[getattr(np, name)] = "it searches or sorts"
+
+
+def lowering_of(fn):
+    """Return what a function with a row is to the loops: ``loops``, or the reason why it is called."""
+    if fn in LOWERINGS or fn in MAPS:
+        return "loops"
+    return CALLED.get(fn) or ("SciPy evaluates it" if ROWS[fn].name.startswith(("scipy.", "dualad.rules.special")) else None)

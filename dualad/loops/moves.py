@@ -1,0 +1,440 @@
+"""The lowering of functions that move elements: index maps, boxes and joins. See `lower`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..graph.program import updated
+from ..rules.indexing import expanded, getitem, is_basic, restate, scatter
+from ..rules.memory import as_plain_array, copied, in_order
+from ..rules.names import np
+from ..rules.reductions import difference, scattered_difference
+from ..rules.shapes import blank, filled, select, surround
+from ..rules.writing import added
+from .forms import (  # fmt: skip
+    AffineIndex,
+    Buffer,
+    Fill,
+    GatherIndex,
+    Map,
+    Node,
+    NoLoopForm,
+    Piecewise,
+    Region,
+    Scatter,
+    Window,
+    along,
+    broadcast,
+    converted,
+    fill,
+    indexed,
+    lowers,
+    mapped,
+    parts_of,
+    runs_of,
+    taken,
+)
+from .maps import Scalar
+
+__all__ = ["known", "reshaped", "turned", "window"]
+
+
+# --- moving elements -----------------------------------------------------------------------------------------------------------------
+
+
+@lowers(np.transpose)
+def transpose(out, x, axes=None):
+    axes = range(x.ndim)[::-1] if axes is None else [axis % x.ndim for axis in axes]
+    return turned(x, axes)
+
+
+def turned(x, axes):
+    """Return a node whose axis k is axis ``axes[k]`` of x."""
+    window = Window(x.shape).transpose(list(axes))
+    return indexed(x, window.maps(), window.shape)
+
+
+@lowers(np.swapaxes)
+def swapaxes(out, x, axis1, axis2):
+    axes = list(range(x.ndim))
+    axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
+    return turned(x, axes)
+
+
+@lowers(np.moveaxis)
+def moveaxis(out, x, source, destination):
+    return turned(x, np.moveaxis(np.empty(range(1, x.ndim + 1)), source, destination).shape - np.array(1))
+
+
+@lowers(np.reshape, np.ravel, np.expand_dims, np.squeeze)
+def reshape(out, x, *rest, order="C", **options):
+    if order != "C" or (rest and rest[-1] in ("F", "A", "K")):
+        raise NoLoopForm("the order is not C")
+    return reshaped(x, out.shape)
+
+
+def reshaped(x, shape):
+    """Return a node in another shape: an index map where only axes of length 1 come and go, else the same buffer."""
+    shape = tuple(shape)
+    if shape == x.shape:
+        return x
+    long, wanted = ([(k, n) for k, n in enumerate(s) if n != 1] for s in (x.shape, shape))
+    if [n for _, n in long] == [n for _, n in wanted]:
+        maps: list[Any] = [0] * x.ndim
+        for (k, n), (target, _) in zip(long, wanted, strict=True):
+            maps[k] = along(target, n)
+        return indexed(x, maps, shape)
+    if isinstance(x.form, Fill):
+        return Node(x.form, shape, x.dtype)
+    return Node(Buffer(None, None, x, (x,)), shape, x.dtype)
+
+
+@lowers(np.broadcast_to)
+def broadcast_to(out, x, shape, subok=False):
+    return broadcast(x if isinstance(x, Node) else fill(x), out.shape)
+
+
+@lowers(np.flip)
+def flip(out, x, axis=None):
+    axes = range(x.ndim) if axis is None else [a % x.ndim for a in np.atleast_1d(axis)]
+    maps = [along(k, n, -1, n - 1) if k in axes else along(k, n) for k, n in enumerate(x.shape)]
+    return indexed(x, maps, x.shape)
+
+
+@lowers(np.copy, restate, copied, in_order, as_plain_array)
+def copy(out, x, order="K", subok=False):
+    return x if isinstance(x, Node) else fill(x)
+
+
+@lowers(np.roll)
+def roll(out, x, shift, axis=None):
+    if axis is None:
+        return reshaped(roll(out, reshaped(x, (x.size,)), shift, 0), x.shape)
+    shifts, axes = np.broadcast_arrays(np.atleast_1d(shift), np.atleast_1d(axis))
+    for s, a in zip(shifts.tolist(), axes.tolist(), strict=True):
+        a %= x.ndim
+        x = taken(x, a, np.roll(np.arange(x.shape[a]), s))
+    return x
+
+
+@lowers(np.repeat)
+def repeat(out, x, repeats, axis=None):
+    if axis is None or not x.ndim:
+        x, axis = reshaped(x, (x.size,)), 0
+    if isinstance(repeats, Node):
+        repeats = known(repeats)
+    return taken(x, axis % x.ndim, np.repeat(np.arange(x.shape[axis]), repeats))
+
+
+@lowers(np.tile)
+def tile(out, x, reps):
+    reps = (reps,) if issubclass(type(reps), int | np.integer) else tuple(reps)
+    x = reshaped(x, (1,) * (len(reps) - x.ndim) + x.shape)
+    for axis, times in enumerate((1,) * (x.ndim - len(reps)) + reps):
+        if times != 1:
+            x = taken(x, axis, np.tile(np.arange(x.shape[axis]), times))
+    return x
+
+
+@lowers(np.tril)
+def tril(out, x, k=0):
+    return mapped(select, constant(np.tri(*out.shape[-2:], k=k, dtype=bool)), x, 0.0, out=out.dtype)
+
+
+@lowers(np.triu)
+def triu(out, x, k=0):
+    return mapped(select, constant(np.tri(*out.shape[-2:], k=k - 1, dtype=bool)), 0.0, x, out=out.dtype)
+
+
+@lowers(np.diagonal)
+def diagonal(out, x, offset=0, axis1=0, axis2=1):
+    axes = [axis1 % x.ndim, axis2 % x.ndim]
+    maps: list[Any] = [0] * x.ndim
+    for place, axis in enumerate(axis for axis in range(x.ndim) if axis not in axes):
+        maps[axis] = along(place, x.shape[axis])
+    for axis, start in zip(axes, (max(-offset, 0), max(offset, 0)), strict=True):
+        maps[axis] = along(x.ndim - 2, out.shape[-1], 1, start)
+    return indexed(x, maps, out.shape)
+
+
+@lowers(difference)
+def differences(out, x, axis):
+    before = (slice(None),) * (axis % x.ndim)
+    return mapped(np.subtract, window(x, (*before, slice(1, None))), window(x, (*before, slice(None, -1))))
+
+
+@lowers(scattered_difference)
+def scattered_differences(out, g, axis):
+    before = (slice(None),) * (axis % g.ndim)
+    later, earlier = (placed(fill(0.0, out.shape, out.dtype), g, (*before, part)) for part in (slice(1, None), slice(None, -1)))
+    return mapped(np.subtract, later, earlier)
+
+
+@lowers(surround)
+def surrounded(out, x, pad_width, constant_values=0):
+    number = constant_values
+    if number.shape if isinstance(number, Node) else isinstance(number, tuple | list) or np.ndim(number):
+        raise NoLoopForm("the constants differ")
+    index = tuple(slice(before, before + n) for (before, _), n in zip(pad_width, x.shape, strict=True))
+    base = (
+        broadcast(converted(number, out.dtype), out.shape)
+        if isinstance(number, Node)
+        else fill(out.dtype.type(number), out.shape, out.dtype)
+    )
+    return placed(base, x, index)
+
+
+@lowers(np.zeros, blank, filled)
+def zeros(out, *rest, **options):
+    return fill(out.dtype.type(0), out.shape, out.dtype)
+
+
+@lowers(np.real)
+def real(out, x):
+    return parts_of(x)[0] if x.dtype.kind == "c" else x
+
+
+@lowers(np.imag)
+def imaginary(out, x):
+    if x.dtype.kind == "c":
+        return parts_of(x)[1]
+    return fill(out.dtype.type(0), out.shape, out.dtype)
+
+
+@lowers(np.conjugate)
+def conjugate(out, x):
+    return Node(Map(Scalar("np.conj({0})"), (x,), (x.dtype,)), x.shape, out.dtype) if x.dtype.kind == "c" else x
+
+
+@lowers(np.round, np.around)
+def rounded(out, x, decimals=0):
+    if decimals != 0:
+        raise NoLoopForm("it rounds to decimals")
+    return x if x.dtype.kind in "iub" else mapped(np.rint, x)
+
+
+@lowers(np.concatenate)
+def concatenate(out, *arrays, axis=0, dtype=None, casting=None):
+    arrays = list(map(as_node, arrays))
+    if axis is None:
+        arrays, axis = [reshaped(x, (x.size,)) for x in arrays], 0
+    return joined(out, arrays, axis % len(out.shape))
+
+
+@lowers(np.stack)
+def stack(out, *arrays, axis=0, dtype=None, casting=None):
+    axis %= len(out.shape)
+    arrays = list(map(as_node, arrays))
+    return joined(out, [reshaped(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in arrays], axis)
+
+
+def as_node(x):
+    """Return an argument that is an array, a number or a list of numbers as a node."""
+    if isinstance(x, Node):
+        return x
+    if isinstance(x, list | tuple) and any(isinstance(part, Node) for part in x):
+        raise NoLoopForm("a list holds traced values")
+    return constant(np.asarray(x)) if np.ndim(x) else fill(x)
+
+
+def joined(out, arrays, axis):
+    regions, start = [], 0
+    for x in arrays:
+        stop = start + x.shape[axis]
+        box = tuple((start, stop) if k == axis else (0, n) for k, n in enumerate(out.shape))
+        maps = tuple(0 if n == 1 else AffineIndex(k, ((*box[k], 1, -box[k][0]),)) for k, n in enumerate(x.shape))
+        regions.append(Region(box, converted(x, out.dtype), maps))
+        start = stop
+    return Node(Piecewise(tuple(regions), fill(out.dtype.type(0), out.shape, out.dtype)), out.shape, out.dtype)
+
+
+# --- indexing and assignment ---------------------------------------------------------------------------------------------------------
+
+
+def known(node):
+    """Return the array of a constant node."""
+    if isinstance(node, Node):
+        if isinstance(node.form, Fill) and not node.shape:
+            return np.asarray(node.form.number)
+        if not isinstance(node.form, Buffer) or node.form.array is None:
+            raise NoLoopForm("an argument that says positions is computed")
+        return node.form.array
+    return np.asarray(node)
+
+
+def constant(array):
+    """Return the node of a constant array."""
+    return Node(Buffer(None, np.ascontiguousarray(array)), array.shape, array.dtype)
+
+
+def window(x, index):
+    part = Window(x.shape).index(index)
+    return indexed(x, part.maps(), part.shape)
+
+
+def placed(base, v, index, ops=()):
+    """Return `base` with v in the part that views and a basic index show."""
+    part = Window(base.shape)
+    for fn, args, kwargs in ops:
+        if fn is getitem and is_basic(args[0]):
+            part.index(args[0])
+        elif fn is np.transpose:
+            axes = (args[0] if args else kwargs.get("axes")) or range(len(part.order))[::-1]
+            part.transpose([axis % len(part.order) for axis in axes])
+        else:
+            raise NoLoopForm("it assigns through a view that is no slice")
+    part.index(index)
+    v = converted(v if isinstance(v, Node) else fill(v), base.dtype)
+    if v.ndim > len(part.shape):
+        v = reshaped(v, v.shape[v.ndim - len(part.shape) :])
+    region = part.region(v)
+    if region is None:
+        return Node(Scatter(base, broadcast(v, part.shape), tuple(part.maps()), False), base.shape, base.dtype)
+    if any(low == high for low, high in region.box):
+        return base
+    return over(base, region)
+
+
+def over(base, region):
+    """Return `base` with a region in it. A single element assigned before stands outermost: `fuse` assigns it behind the loops."""
+    if isinstance(base.form, Piecewise) and is_element(base.form.regions) and not is_element((region,)):
+        (element,) = base.form.regions
+        if all(low <= at < high for (at, _), (low, high) in zip(element.box, region.box, strict=True)):
+            base = base.form.base
+        else:
+            base, region = over(base.form.base, region), element
+    return Node(Piecewise((region,), base), base.shape, base.dtype)
+
+
+def is_element(regions):
+    """Return whether regions are one element."""
+    return len(regions) == 1 and all(high == low + 1 for low, high in regions[0].box)
+
+
+def plain_index(index):
+    """Return an index with constant numbers as such, and whether it is basic."""
+    parts = list(index) if type(index) is tuple else [index]
+    for k, part in enumerate(parts):
+        if isinstance(part, Node) and isinstance(part.form, Fill) and not part.shape and part.dtype.kind in "iu":
+            parts[k] = int(part.form.number)
+        elif issubclass(type(part), list | np.ndarray):
+            array = np.asarray(part)
+            parts[k] = Node(Buffer(None, array), array.shape, array.dtype)
+    return tuple(parts), all(not isinstance(part, Node) for part in parts) and is_basic(tuple(parts))
+
+
+@lowers(getitem)
+def get(out, x, index):
+    index, basic = plain_index(index)
+    if basic:
+        return window(x, index)
+    maps = gather_maps(x.shape, index)
+    shape = maps.pop()
+    return indexed(x, maps, shape)
+
+
+@lowers(np.take)
+def take(out, x, indices, axis=None, into=None, mode="raise"):
+    if mode != "raise":
+        raise NoLoopForm("its indices wrap")
+    if axis is None or not x.ndim:
+        x, axis = reshaped(x, (x.size,)), 0
+    indices = indices if issubclass(type(indices), Node | int) else np.asarray(indices)
+    return get(out, x, (*(slice(None),) * (axis % x.ndim), indices))
+
+
+def gather_maps(shape, index):
+    """Return where an index with arrays of integers reads each axis, and the shape that it gives."""
+    parts = []
+    for part in index:
+        if issubclass(type(part), bool | np.bool_):
+            raise NoLoopForm("a number is its mask")
+        if isinstance(part, Node) and part.dtype.kind == "b":
+            mask = known(part)
+            if not mask.ndim:
+                raise NoLoopForm("a number is its mask")
+            parts += [Node(Buffer(None, positions), positions.shape, positions.dtype) for positions in np.nonzero(mask)]
+        else:
+            parts.append(part)
+    parts = expanded(tuple(parts), len(shape))
+    advanced = [k for k, part in enumerate(parts) if part is not None and not isinstance(part, slice)]
+    arrays = {k: parts[k] if isinstance(parts[k], Node) else fill(int(parts[k])) for k in advanced}
+    common = np.broadcast_shapes(*(array.shape for array in arrays.values()))
+    together = advanced == list(range(advanced[0], advanced[-1] + 1))
+    first = sum(parts[k] is None or isinstance(parts[k], slice) for k in range(advanced[0])) if together else 0
+    basic = [k for k, part in enumerate(parts) if part is None or isinstance(part, slice)]
+    places = {k: place if place < first else place + len(common) for place, k in enumerate(basic)}
+    result: dict[int, int] = {first + k: n for k, n in enumerate(common)}
+    maps: list[Any] = []
+    axis = 0
+    for k, part in enumerate(parts):
+        if part is None:
+            result[places[k]] = 1
+            continue
+        n = shape[axis]
+        axis += 1
+        if isinstance(part, slice):
+            r = range(n)[part]
+            result[places[k]] = len(r)
+            maps.append(along(places[k], len(r), r.step, r.start))
+        else:
+            maps.append(positions_along(arrays[k], n, first, common))
+    return [*maps, tuple(result[k] for k in range(len(result)))]
+
+
+def positions_along(array, n, first, common):
+    """Return the positions that an array of indices says on an axis of length n, as a map of the result's axes from `first` on."""
+    lead = first + len(common) - array.ndim
+    try:
+        plain = known(array)
+    except NoLoopForm:
+        if array.dtype.kind not in "iu":
+            raise NoLoopForm("its index is no integer") from None
+        return GatherIndex(array, tuple(0 if m == 1 else along(lead + k, m) for k, m in enumerate(array.shape)), n)
+    plain = np.asarray(plain, np.int64)
+    if not plain.ndim:
+        return int(plain) % n
+    plain = np.where(plain < 0, plain + n, plain)
+    varying = [k for k, m in enumerate(plain.shape) if m != 1]
+    if not varying:
+        return int(plain.ravel()[0])
+    if len(varying) == 1:
+        pieces = runs_of(plain.ravel())
+        if pieces is not None:
+            return AffineIndex(lead + varying[0], pieces)
+    constant = Node(Buffer(None, np.ascontiguousarray(plain)), plain.shape, np.int64)
+    return GatherIndex(constant, tuple(0 if m == 1 else along(lead + k, m) for k, m in enumerate(plain.shape)), 0)
+
+
+@lowers(scatter)
+def scattered(out, g, index, like):
+    index, basic = plain_index(index)
+    base = fill(out.dtype.type(0), out.shape, out.dtype)
+    if basic:
+        return placed(base, g, index)
+    *maps, shape = gather_maps(out.shape, index)
+    return Node(Scatter(base, broadcast(converted(g, out.dtype), shape), tuple(maps), True), out.shape, out.dtype)
+
+
+@lowers(added)
+def added_at(out, x, b, index):
+    index, basic = plain_index(index)
+    b = b if isinstance(b, Node) else fill(b)
+    if basic:
+        return placed(x, mapped(np.add, window(x, index), b), index)
+    if b.dtype != x.dtype and not b.weak:
+        raise NoLoopForm("its terms are of another dtype")
+    *maps, shape = gather_maps(out.shape, index)
+    return Node(Scatter(x, broadcast(converted(b, out.dtype), shape), tuple(maps), True), out.shape, out.dtype)
+
+
+@lowers(updated)
+def assigned(out, x, v, index, ops=()):
+    index, basic = plain_index(index)
+    if basic:
+        return placed(x, v, index, ops)
+    if ops:
+        raise NoLoopForm("it assigns to chosen elements of a view")
+    *maps, shape = gather_maps(out.shape, index)
+    v = converted(v if isinstance(v, Node) else fill(v), out.dtype)
+    return Node(Scatter(x, broadcast(v, shape), tuple(maps), False), out.shape, out.dtype)

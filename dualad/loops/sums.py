@@ -1,0 +1,276 @@
+"""The lowering of reductions, scans and products: loops that accumulate. See `lower`."""
+
+from __future__ import annotations
+
+import math
+
+from ..rules.linalg import euclidean
+from ..rules.names import np
+from ..rules.reductions import deviation, variance
+from ..rules.shapes import select
+from .forms import (
+    AffineIndex,
+    Cumulative,
+    Index,
+    Map,
+    Node,
+    NoLoopForm,
+    Reduce,
+    along,
+    broadcast,
+    converted,
+    fill,
+    indexed,
+    lowers,
+    mapped,
+    parts_of,
+)
+from .moves import reshaped
+
+__all__ = ["product", "reduced"]
+
+#: products of more multiplications than this are left to the library, which is twice as fast, but takes 10 us to call
+LARGEST_PRODUCT = 2**18
+#: sums of fewer terms are no innermost loops
+FEW = 8
+
+NO = np._NoValue
+
+
+def axes_of(x, axis):
+    """Return the axes that a reduction goes over; a number has none, though NumPy lets it have axis 0."""
+    if axis is None or not x.ndim:
+        return tuple(range(x.ndim))
+    return tuple(sorted(int(a) % x.ndim for a in (axis if isinstance(axis, tuple | list) else (axis,))))
+
+
+def reduced(name, x, axes, keepdims=False, fused=False):
+    """Return the reduction of a node over axes."""
+    if not axes:
+        return x
+    shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
+    node = Node(Reduce(name, x, tuple(axes), fused), shape, x.dtype)
+    return reshaped(node, tuple(1 if k in axes else n for k, n in enumerate(x.shape))) if keepdims not in (False, NO) else node
+
+
+def masked(x, where, neutral):
+    """Return a node with a neutral number where a mask is false."""
+    if where is True or where is NO:
+        return x
+    where = where if isinstance(where, Node) else fill(where)
+    x = broadcast(x, np.broadcast_shapes(x.shape, where.shape))
+    return mapped(select, where, x, fill(x.dtype.type(neutral), (), x.dtype), out=x.dtype)
+
+
+def accumulated(name, fn, neutral):
+    """Make the rule of a sum or product."""
+
+    def rule(out, x, axis=None, dtype=None, into=None, keepdims=False, initial=NO, where=True):
+        wide = np.dtype(float) if out.dtype == np.float32 else out.dtype
+        node = reduced(name, masked(converted(x, wide), where, neutral), axes_of(x, axis), keepdims)
+        if initial is not NO and initial is not None:
+            node = mapped(fn, node, initial, out=wide)
+        return converted(node, out.dtype)
+
+    return rule
+
+
+lowers(np.sum)(accumulated("sum", np.add, 0))
+lowers(np.prod)(accumulated("product", np.multiply, 1))
+
+
+def extremum(name, fn):
+    """Make the rule of a maximum or minimum."""
+
+    def rule(out, x, axis=None, into=None, keepdims=False, initial=NO, where=True):
+        if x.dtype.kind == "c":
+            raise NoLoopForm("of complex numbers")
+        if where is not True and where is not NO:
+            raise NoLoopForm("it has a mask")
+        node = reduced(name, x, axes_of(x, axis), keepdims)
+        return node if initial is NO or initial is None else mapped(fn, node, initial, out=out.dtype)
+
+    return rule
+
+
+lowers(np.max)(extremum("maximum", np.maximum))
+lowers(np.min)(extremum("minimum", np.minimum))
+
+
+def truth(x):
+    return x if x.dtype.kind == "b" else mapped(np.not_equal, x, fill(x.dtype.type(0), (), x.dtype))
+
+
+@lowers(np.all)
+def every(out, x, axis=None, into=None, keepdims=False, where=True):
+    return reduced("all", masked(truth(x), where, True), axes_of(x, axis), keepdims)
+
+
+@lowers(np.any)
+def some(out, x, axis=None, into=None, keepdims=False, where=True):
+    return reduced("any", masked(truth(x), where, False), axes_of(x, axis), keepdims)
+
+
+@lowers(np.count_nonzero)
+def count_nonzero(out, x, axis=None, keepdims=False):
+    return reduced("sum", converted(truth(x), np.dtype(int)), axes_of(x, axis), keepdims)
+
+
+# --- moments -----------------------------------------------------------------------------------------------------------------------
+
+
+def average(x, axis, keepdims):
+    """Return the mean in double precision."""
+    axes = axes_of(x, axis)
+    return mapped(np.divide, reduced("sum", widened(x), axes, keepdims), float(math.prod(x.shape[a] for a in axes)))
+
+
+def widened(x):
+    """Return numbers in double precision."""
+    return converted(x, np.dtype(complex if x.dtype.kind == "c" else float))
+
+
+def squared(x):
+    """Return the squares of magnitudes."""
+    if x.dtype.kind != "c":
+        return mapped(np.square, x)
+    return mapped(np.add, *(mapped(np.square, part) for part in parts_of(x)))
+
+
+@lowers(np.mean)
+def mean(out, x, axis=None, dtype=None, into=None, keepdims=False, where=True):
+    if where is not True and where is not NO:
+        raise NoLoopForm("it has a mask")
+    return converted(average(x, axis, keepdims), out.dtype)
+
+
+def squares(x, axis, ddof, keepdims, where, correction):
+    """Return the variance in double precision."""
+    if where is not True and where is not NO:
+        raise NoLoopForm("it has a mask")
+    if isinstance(ddof, Node) or isinstance(correction, Node):
+        raise NoLoopForm("its degrees of freedom are computed")
+    axes = axes_of(x, axis)
+    apart = mapped(np.subtract, widened(x), average(x, axis, True))
+    total = reduced("sum", squared(apart), axes, keepdims)
+    free = math.prod(x.shape[a] for a in axes) - (ddof if correction is NO else correction)
+    return mapped(np.divide, total, float(max(free, 0)))
+
+
+@lowers(variance)
+def var(out, x, axis=None, dtype=None, into=None, ddof=0, keepdims=False, where=True, correction=NO):
+    return converted(squares(x, axis, ddof, keepdims, where, correction), out.dtype)
+
+
+@lowers(deviation)
+def std(out, x, axis=None, dtype=None, into=None, ddof=0, keepdims=False, where=True, correction=NO):
+    return converted(mapped(np.sqrt, squares(x, axis, ddof, keepdims, where, correction)), out.dtype)
+
+
+@lowers(euclidean)
+def norm(out, x, axis, keepdims):
+    return converted(mapped(np.sqrt, reduced("sum", squared(widened(x)), axes_of(x, axis), keepdims)), out.dtype)
+
+
+# --- scans -------------------------------------------------------------------------------------------------------------------------
+
+
+def scanned(name):
+    """Make the rule of a cumulative sum or product."""
+
+    def rule(out, x, axis=None, dtype=None, into=None):
+        if axis is None or not x.ndim:
+            x, axis = reshaped(x, (x.size,)), 0
+        return Node(Cumulative(name, converted(x, out.dtype), axis % x.ndim), x.shape, out.dtype)
+
+    return rule
+
+
+lowers(np.cumsum)(scanned("sum"))
+lowers(np.cumprod)(scanned("product"))
+
+
+# --- products ----------------------------------------------------------------------------------------------------------------------
+
+
+def product(out, terms, result, *operands):
+    """Return the sum of products that letters say, as einsum: the innermost loop goes along memory.
+
+    The letters that are summed stand before the last one of the result; behind it, where an operand's memory runs along them instead.
+    """
+    sizes: dict[str, int] = {}
+    for term, x in zip(terms, operands, strict=True):
+        if len(term) != x.ndim or x.dtype.kind not in "fc":
+            raise NoLoopForm("its letters or dtypes are unusual")
+        for letter, n in zip(term, x.shape, strict=True):
+            if sizes.setdefault(letter, n) != n:
+                raise NoLoopForm("its axes are broadcast")
+    summed = [letter for letter in sizes if letter not in result]
+    work = math.prod(sizes.values())
+    few = math.prod(sizes[letter] for letter in summed) < FEW
+    if work > LARGEST_PRODUCT:
+        raise NoLoopForm(f"it takes {work} multiplications, which the library does faster")
+    last = result[-1:]
+    along_last = [runs_along(x, term) == last for term, x in zip(terms, operands, strict=True) if last in term]
+    apart = 1 if last and (all(along_last) or (all(terms_end(term, last) for term in terms if last in term) and few)) else 0
+    split = len(result) - apart
+    order = [*result[:split], *summed, *result[split:]]
+    shape = tuple(sizes[letter] for letter in order)
+    factors = [
+        indexed(x, [along(order.index(letter), sizes[letter]) for letter in term], shape) for term, x in zip(terms, operands, strict=True)
+    ]
+    total = factors[0]
+    for factor in factors[1:]:
+        total = mapped(np.multiply, total, factor)
+    wide = np.dtype(float) if out.dtype == np.float32 else out.dtype
+    fused = total.dtype == np.float64 and len(factors) > 1
+    return converted(reduced("sum", converted(total, wide), tuple(range(split, split + len(summed))), fused=fused), out.dtype)
+
+
+def runs_along(x, term):
+    """Return the letter of an operand along which its elements stand one after the other in memory, "" where there is none."""
+    while isinstance(x.form, Map) and any(operand.shape == x.shape for operand in x.form.operands):
+        x = next(operand for operand in x.form.operands if operand.shape == x.shape)
+    inner = x.form.maps[-1] if isinstance(x.form, Index) and x.form.maps else None
+    if isinstance(inner, AffineIndex):
+        return term[inner.axis]
+    return "" if isinstance(x.form, Index) else term[-1:]
+
+
+def terms_end(term, letter):
+    """Return whether a letter is a term's last, so that it runs along memory."""
+    return term[-1] == letter
+
+
+@lowers(np.matmul)
+def matmul(out, a, b):
+    batch = "ABCDEFGH"
+    if a.ndim > 2 and b.ndim > 2 and a.shape[:-2] != b.shape[:-2]:
+        raise NoLoopForm("its stacks are broadcast")
+    first = batch[: max(a.ndim - 2, 0)] + ("ik" if a.ndim > 1 else "k")
+    second = batch[: max(b.ndim - 2, 0)] + ("kj" if b.ndim > 1 else "k")
+    outer = batch[: max(a.ndim, b.ndim, 2) - 2] + ("i" if a.ndim > 1 else "") + ("j" if b.ndim > 1 else "")
+    return product(out, (first, second), outer, a, b)
+
+
+@lowers(np.dot)
+def dot(out, a, b):
+    if not 1 <= a.ndim <= 2 or not 1 <= b.ndim <= 2:
+        raise NoLoopForm("its arguments are numbers or stacks")
+    return matmul(out, a, b)
+
+
+@lowers(np.outer)
+def outer(out, a, b):
+    a, b = (x if isinstance(x, Node) else fill(x) for x in (a, b))
+    a, b = reshaped(a, (a.size,)), reshaped(b, (b.size,))
+    return mapped(np.multiply, indexed(a, [along(0, a.size)], out.shape), indexed(b, [along(1, b.size)], out.shape))
+
+
+@lowers(np.einsum)
+def einsum(out, *operands, subscripts, **options):
+    if options or "." in subscripts:
+        raise NoLoopForm("it has options")
+    inputs, result = subscripts.replace(" ", "").split("->")
+    operands = [x if isinstance(x, Node) else fill(x) for x in operands]
+    return product(out, inputs.split(","), result, *operands)

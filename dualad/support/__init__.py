@@ -1,0 +1,1 @@
+"""What knows no derivative: callers, checks, byte sizes, progress, executors."""

@@ -1,0 +1,1 @@
+"""`derivative`, `jacobian`, `gradient`, `hessian`, `jacobian_columns`, `implicit`, `explain_nan`."""

@@ -1,0 +1,117 @@
+"""The unit directions of inputs, pushed forward K at a time, here or on an executor."""
+
+from __future__ import annotations
+
+import numpy as np
+import optree
+
+from ..core.dispatch import dtype_of
+from ..core.levels import Level
+from ..forward.dual import make_dual
+from ..forward.seeding import (
+    CACHE,
+    FEWEST,
+    flatten_input,
+    flatten_output,
+    scalar_kinds,
+    shape_of,
+    split_value,
+    strip_level,
+    take_aux,
+    with_arguments,
+)
+from ..forward.streaming import Unchanged, spans
+from ..graph.symbol import Symbol
+from ..support.executors import Crew
+
+COMPILED = 64 << 20  # bytes of the directions of a chunk, where it is compiled
+
+__all__ = ["Seeds", "inexact", "push_chunk", "push_chunks", "push_elsewhere"]
+
+
+FLOAT, SINGLE = np.dtype(float), optree.tree_structure((0.0,))  # type: ignore[arg-type]
+
+
+class Seeds:
+    """The unit directions of the inputs, numbered through all leaves."""
+
+    def __init__(self, primals, where, chunk):
+        self.chosen = chunk
+        if len(primals) == 1 and type(x := primals[0]) is np.ndarray and x.dtype is FLOAT:
+            self.leaves, self.structure, self.python_scalars, self.weak = [x], SINGLE, False, False
+            self.slots, self.size = [(0, x.size, x.shape)], x.size
+            self.chunk = max(1, min(x.size, chunk or max(FEWEST, CACHE // max(x.nbytes, 1))))
+            return
+        self.leaves, self.structure = flatten_input(primals, where)
+        self.python_scalars, self.weak = scalar_kinds(primals)
+        self.slots, start = [], 0
+        for leaf in self.leaves:
+            shape = shape_of(leaf)
+            stop = start + int(np.prod(shape, dtype=int))
+            self.slots.append((start, stop, shape))
+            start = stop
+        self.size = start
+        largest = max((dtype_of(leaf).itemsize * (b - a) for leaf, (a, b, _) in zip(self.leaves, self.slots, strict=True)), default=1)
+        compiled = any(type(leaf) is Symbol for leaf in self.leaves)  # then nothing passes through the cache, and every chunk is code
+        room = COMPILED if compiled else CACHE
+        self.chunk = max(1, min(self.size, chunk or max(FEWEST, room // max(largest, 1))))
+
+    def duals(self, start, level):
+        """Return the input with the unit directions from `start` on."""
+        lanes, out = level.directions, []
+        for leaf, (a, b, shape) in zip(self.leaves, self.slots, strict=True):
+            first, last = max(a, start), min(b, start + lanes)
+            tangent = None
+            if first < last:
+                flat, step = np.zeros(lanes * (b - a), dtype_of(leaf)), b - a + 1
+                begin = (first - start) * (b - a) + first - a
+                flat[begin : begin + (last - first) * step : step] = 1.0
+                tangent = flat.reshape(lanes, *shape)
+            out.append(make_dual(leaf, tangent, level))
+        return optree.tree_unflatten(self.structure, out)
+
+
+def push_chunks(f, seeds, nan_safe, has_aux, where):
+    """Evaluate `f` chunk by chunk; yields (start, stop, values, tangents, structure of the output, aux)."""
+    for start in range(0, seeds.size, seeds.chunk) or [0]:
+        stop = min(start + seeds.chunk, seeds.size)
+        yield start, stop, *push_chunk(f, seeds, nan_safe, has_aux, where, start, stop)
+
+
+def push_chunk(f, seeds, nan_safe, has_aux, where, start, stop):
+    """Evaluate `f` with some unit directions; returns (values, tangents, structure of the output, aux)."""
+    with Level(max(stop - start, 1), nan_safe, seeds.weak) as level:
+        out, aux = take_aux(f(*seeds.duals(start, level)), has_aux, where)
+        outs, structure = flatten_output(out, where)
+        pairs = [split_value(leaf, level) for leaf in outs]
+        aux = strip_level(aux, level) if has_aux else None
+    tangents = [t if t is None or len(t) == stop - start else t[: stop - start] for _, t in pairs]
+    return [value for value, _ in pairs], tangents, structure, aux
+
+
+def push_elsewhere(executor, f, args, kwargs, positions, seeds, nan_safe, has_aux, where):
+    """Do what `push_chunks` does on an executor."""
+    with Crew(executor, where, {"the function": f, "an argument": (args, kwargs)}) as crew:
+        lanes = crew.lanes(seeds.size, seeds.chunk, seeds.chosen)
+        first = None
+        for start, stop, pushed in crew.in_order(
+            spans(0, seeds.size, lanes), "columns", push_sent, (f, args, kwargs, positions, nan_safe, has_aux, where)
+        ):
+            first = first or [Unchanged(where, "columns") for _ in pushed[0]]
+            for known, value in zip(first, pushed[0], strict=True):
+                known.check(value, start, stop)
+            yield start, stop, *pushed
+
+
+def push_sent(f, args, kwargs, positions, nan_safe, has_aux, where, start, stop):
+    """Do what `push_chunk` does where a worker was sent."""
+    seeds = Seeds(tuple(args[i] for i in positions), where, 1)
+    return push_chunk(with_arguments(f, args, kwargs, positions), seeds, nan_safe, has_aux, where, start, stop)
+
+
+def inexact(value, seeds):
+    """Return the dtype of derivatives of `value`."""
+    dtype = dtype_of(value)
+    if dtype.kind in "fc":
+        return dtype
+    return np.result_type(*(dtype_of(leaf) for leaf in seeds.leaves))

@@ -1,0 +1,213 @@
+"""jvp and derivative: one direction at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Concatenate, Literal, overload
+
+import numpy as np
+
+from ..forward.push import along
+from ..forward.seeding import check_flags, check_function, curried, shape_of
+from ..support.callers import trim
+from ..support.hints import Aux, Decorator, Rest, Result
+
+__all__ = ["derivative", "jvp", "value_and_derivative"]
+
+
+# --- public -----------------------------------------------------------------------------------------------------------------
+
+
+@overload
+def jvp(
+    f: Callable[..., Result], primals: Sequence[Any], tangents: Sequence[Any], *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> tuple[Result, Result]: ...
+@overload
+def jvp(
+    f: Callable[..., tuple[Result, Aux]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    nan_safe: bool = False,
+    has_aux: Literal[True],
+) -> tuple[Result, Result, Aux]: ...
+def jvp(
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, nan_safe: bool = False, has_aux: bool = False
+) -> tuple[Any, ...]:
+    """Return the value of `f` and its derivative along one direction (a Jacobian-vector product).
+
+    Parameters
+    ----------
+    f : function of ``len(primals)`` arguments, each a pytree of numbers and arrays; it returns one too.
+    primals : tuple, one entry an argument. Integers are promoted to float64. Of dask arrays the results are dask arrays, too.
+    tangents : tuple of the same structure and shapes: the direction.
+    nan_safe : a zero tangent times any partial is zero, also where the partial is infinite or NaN.
+    has_aux : `f` returns ``(result, aux)``; the aux is passed through as a third result.
+
+    Returns
+    -------
+    (value, tangent) of the structure and shapes of f's result; ``(value, tangent, aux)`` with `has_aux`.
+
+    Raises
+    ------
+    TypeError
+        Where `primals` and `tangents` are no tuples of one structure, or a leaf is not numeric.
+    ValueError
+        Where a tangent has another shape than its primal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualad import jvp
+    >>> jvp(lambda x, y: x * np.sin(y), (2.0, 0.0), (0.0, 1.0))
+    (0.0, 2.0)
+
+    Notes
+    -----
+    One tangent costs at most about 2.5 evaluations of `f` (Griewank & Walther 2008, section 3.2).
+    """
+    check_function(f, "jvp")
+    if nan_safe or has_aux:
+        check_flags("jvp", nan_safe=nan_safe, has_aux=has_aux)
+    try:
+        if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+            raise TypeError(
+                f"jvp: primals is {type(primals).__name__}, tangents is {type(tangents).__name__}: give tuples with one "
+                f"entry an argument, such as jvp(f, (x,), (v,))"
+            )
+        if not isinstance(primals, tuple):
+            primals, tangents = tuple(primals), tuple(tangents)
+        return along(f, primals, tangents, nan_safe, has_aux, "jvp", None)
+    except Exception as error:
+        trim(error)
+        raise
+
+
+@overload
+def derivative(f: None = None, order: int = 1, *, nan_safe: bool = False) -> Decorator: ...
+@overload
+def derivative(
+    f: Callable[Concatenate[Any, Rest], Result], order: int = 1, *, nan_safe: bool = False
+) -> Callable[Concatenate[Any, Rest], Result]: ...
+@curried
+def derivative(
+    f: Callable[Concatenate[Any, Rest], Result], order: int = 1, *, nan_safe: bool = False
+) -> Callable[Concatenate[Any, Rest], Result]:
+    """Return a function that computes the derivative of `f`, a function of one number.
+
+    Parameters
+    ----------
+    f : function of a number x (and further arguments, which are passed through); returns a pytree of numbers and arrays.
+        Without it `derivative` returns a decorator: ``@derivative(nan_safe=True)``.
+    order : the order n of the derivative, a non-negative integer; order 0 is f itself.
+    nan_safe : see `jvp`.
+
+    Returns
+    -------
+    function ``df(x, *args, **kwargs)`` with results of the structure and shapes of f's.
+
+    Raises
+    ------
+    TypeError
+        Where x is an array (use `gradient` or `jacobian`).
+    ValueError
+        Where `order` is no non-negative integer.
+
+    Examples
+    --------
+    >>> from dualad import derivative
+    >>> derivative(lambda x: x**3)(2.0), derivative(lambda x: x**3, order=2)(2.0)
+    (12.0, 12.0)
+    """
+    if not issubclass(type(order), int | np.integer) or type(order) is bool or order < 0:
+        raise ValueError(f"derivative: order is {order!r}: give a non-negative integer")
+
+    @wraps(f)
+    def differentiated(x, *args, **kwargs):
+        try:
+            check_number(x, "derivative")
+            g = lambda x: f(x, *args, **kwargs)
+            for _ in range(order):
+                g = tangent_of(g, nan_safe)
+            return g(x)
+        except Exception as error:
+            trim(error)
+            raise
+
+    return differentiated
+
+
+@overload
+def value_and_derivative(f: None = None, *, nan_safe: bool = False, has_aux: bool = False) -> Decorator: ...
+@overload
+def value_and_derivative(
+    f: Callable[Concatenate[Any, Rest], Result], *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> Callable[Concatenate[Any, Rest], tuple[Result, Result]]: ...
+@overload
+def value_and_derivative(
+    f: Callable[Concatenate[Any, Rest], tuple[Result, Aux]], *, nan_safe: bool = False, has_aux: Literal[True]
+) -> Callable[Concatenate[Any, Rest], tuple[Result, Result, Aux]]: ...
+@curried
+def value_and_derivative(f: Callable[..., Any], *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., tuple[Any, ...]]:
+    """Return a function that computes ``(f(x), f'(x))`` in one evaluation, for a function of one number.
+
+    Parameters
+    ----------
+    f : function of a number x (and further arguments, which are passed through); returns a pytree of numbers and arrays.
+        Without it `value_and_derivative` returns a decorator: ``@value_and_derivative(nan_safe=True)``.
+    nan_safe, has_aux : see `jvp`.
+
+    Returns
+    -------
+    function ``(x, *args, **kwargs) -> (value, derivative)``, each of the structure and shapes of f's result;
+    ``(value, derivative, aux)`` with `has_aux`.
+
+    Raises
+    ------
+    TypeError
+        Where x is an array (use `value_and_gradient` or `value_and_jacobian`).
+
+    Examples
+    --------
+    >>> from dualad import value_and_derivative
+    >>> value_and_derivative(lambda x: x**3)(2.0)
+    (8.0, 12.0)
+    """
+
+    @wraps(f)
+    def differentiated(x, *args, **kwargs):
+        try:
+            check_number(x, "value_and_derivative")
+            return along(
+                lambda x: f(x, *args, **kwargs),
+                (x,),
+                (np.ones_like(x)[()],),
+                nan_safe,
+                has_aux,
+                "value_and_derivative",
+                ("x", "the direction"),
+            )
+        except Exception as error:
+            trim(error)
+            raise
+
+    return differentiated
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def tangent_of(f, nan_safe):
+    return lambda x: along(f, (x,), (1.0,), nan_safe, False, "derivative", ("x", "the direction"))[1]
+
+
+def check_number(x, where):
+    shape = shape_of(x) if not isinstance(x, tuple | list | dict) else None
+    if shape != ():
+        verb = "value_and_" * where.startswith("value_and_")
+        what = f"has shape {shape}" if shape else f"is a {type(x).__name__}"
+        raise TypeError(
+            f"{where}: x {what}, and a derivative is with respect to one number: use {verb}gradient (f returns a number), "
+            f"{verb}jacobian, or jvp along one direction"
+        )

@@ -1,0 +1,210 @@
+"""gradient: of a function that returns one number, in forward mode (for few inputs)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, Literal, overload
+
+import optree
+
+from ..core.dispatch import dtype_of
+from ..core.traced import Traced
+from ..forward.seeding import chosen, curried, shape_of, take_aux
+from ..rules.cotangents import like_primal
+from ..support.callers import trim
+from ..support.hints import Argnums, Aux, Chunk, Decorator, Rest, Result, X
+from .jacobian import paired
+
+__all__ = ["gradient", "value_and_gradient"]
+
+
+# --- public -----------------------------------------------------------------------------------------------------------------
+
+
+@overload
+def gradient(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False) -> Decorator: ...
+@overload
+def gradient(
+    f: Callable[Concatenate[X, Rest], tuple[Any, Aux]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    nan_safe: bool = False,
+    has_aux: Literal[True],
+) -> Callable[Concatenate[X, Rest], tuple[X, Aux]]: ...
+@overload
+def gradient(
+    f: Callable[Concatenate[X, Rest], Any],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Callable[Concatenate[X, Rest], X]: ...
+@overload
+def gradient(
+    f: Callable[..., Any], argnums: tuple[int, ...], chunk: Chunk = None, *, nan_safe: bool = False, has_aux: Literal[False] = False
+) -> Callable[..., tuple[Any, ...]]: ...
+@overload
+def gradient(
+    f: Callable[..., Any], argnums: Argnums, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., Any]: ...
+@curried
+def gradient(
+    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes the gradient of `f` in forward mode; for few inputs, or scalar Python code.
+
+    For many inputs reverse mode is cheaper: `checkpoint.grad`.
+
+    Parameters
+    ----------
+    f : function that returns one number (shape ()); its arguments are numbers, arrays or pytrees of them.
+        Without it `gradient` returns a decorator: ``@gradient(argnums=1)``.
+    argnums, chunk, nan_safe, has_aux : see `jacobian`.
+
+    Returns
+    -------
+    function with f's arguments; its result has the structure and shapes of the differentiated argument.
+
+    Raises
+    ------
+    TypeError
+        Where f returns an array or a pytree (use `jacobian`), or a complex number, an integer or a boolean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualad import gradient
+    >>> gradient(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
+    array([2., 6.])
+    """
+    return gradient_for(f, argnums, chunk, nan_safe, has_aux, "gradient")
+
+
+@overload
+def value_and_gradient(
+    f: None = None, argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+) -> Decorator: ...
+@overload
+def value_and_gradient(
+    f: Callable[Concatenate[X, Rest], Result],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Callable[Concatenate[X, Rest], tuple[Result, X]]: ...
+@overload
+def value_and_gradient(
+    f: Callable[..., Result], argnums: tuple[int, ...], chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., tuple[Result, tuple[Any, ...]]]: ...
+@overload
+def value_and_gradient(
+    f: Callable[..., Result], argnums: int, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., tuple[Result, Any]]: ...
+@curried
+def value_and_gradient(
+    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, nan_safe: bool = False, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes ``(f(x), gradient)`` in forward mode.
+
+    Parameters
+    ----------
+    f : function that returns one number (shape ()); its arguments are numbers, arrays or pytrees of them.
+        Without it `value_and_gradient` returns a decorator: ``@value_and_gradient(argnums=1)``.
+    argnums, chunk, nan_safe : see `jacobian`.
+    has_aux : `f` returns ``(result, aux)``; the function returns ``((result, aux), gradient)``.
+
+    Returns
+    -------
+    function with f's arguments, which returns what f does and the gradient: see `gradient`.
+
+    Raises
+    ------
+    TypeError
+        Where f returns an array or a pytree (use `value_and_jacobian`), or a complex number, an integer or a boolean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualad import value_and_gradient
+    >>> value_and_gradient(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
+    (np.float64(10.0), array([2., 6.]))
+    """
+    pair = with_value(f, argnums, chunk, nan_safe, has_aux, "value_and_gradient")
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            return pair(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+
+    return differentiated
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def gradient_for(f, argnums, chunk, nan_safe, has_aux, where):
+    """Return what `gradient` does, in which errors name the verb `where`."""
+    pair = with_value(f, argnums, chunk, nan_safe, has_aux, where)
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            value, grad = pair(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+        return (grad, value[1]) if has_aux else grad
+
+    return differentiated
+
+
+def with_value(f, argnums, chunk, nan_safe, has_aux, where):
+    """Return the function that computes value and gradient, in which errors name the verb `where`."""
+
+    def scalar(*args, **kwargs):
+        out = f(*args, **kwargs)
+        check_scalar(take_aux(out, has_aux, where)[0], where)
+        return out
+
+    pair = paired(scalar, argnums, chunk, False, nan_safe, has_aux, where)
+
+    def computed(*args, **kwargs):
+        value, grad, *aux = pair(*args, **kwargs)
+        if type(value) is not float:  # not of Python numbers alone: as in reverse mode, a gradient has the dtype of its argument
+            positions, single = chosen(args, argnums, where)
+            grad = optree.tree_map(like_primal, grad, args[positions[0]] if single else tuple(args[i] for i in positions))
+        return ((value, *aux), grad) if has_aux else (value, grad)
+
+    return computed
+
+
+def check_scalar(out, where):
+    """Raise unless the function returned one number."""
+    if isinstance(out, Traced) and type(out.primal) is float:
+        return
+    if out is None:
+        raise TypeError(f"{where}: the function returned None, not a number: return the result (is its return statement missing?)")
+    if isinstance(out, tuple | list | dict):
+        raise TypeError(f"{where}: the function returned a {type(out).__name__}, not a number: use jacobian, which takes pytrees")
+    if shape_of(out) != ():
+        raise TypeError(f"{where}: f returns shape {shape_of(out)}: use jacobian, or return one number (np.sum, say)")
+    if not isinstance(out, Traced) and getattr(out, "dtype", None) is None and not issubclass(type(out), int | float | complex):
+        raise TypeError(f"{where}: the function returned {type(out).__name__} {out!r}, not a number")
+    kind = dtype_of(out).kind
+    if kind == "c":
+        raise TypeError(
+            f"{where}: f returns a complex number, which has no gradient: use jacobian (holomorphic=True for a complex argument), or "
+            f"return a real number (np.abs, np.real or np.imag of it)"
+        )
+    if kind in "biu":
+        raise TypeError(
+            f"{where}: f returns {dtype_of(out)}, whose derivative is zero wherever it has one: return a float. Comparisons, astype(int), "
+            f"int() and round() lose the derivative; a constant is 0.0"
+        )

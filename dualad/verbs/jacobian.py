@@ -1,0 +1,476 @@
+"""jacobian: all directions, K at a time, or as many as a sparse one has colours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import wraps
+from typing import Any, Concatenate, Literal, overload
+
+import numpy as np
+import optree
+from numpy.typing import NDArray
+
+from ..forward.seeding import check_chunk, check_holomorphic, chosen, curried, plain, shape_of, with_arguments, without_aux
+from ..sparse.compressed import Colored, Compressed
+from ..sparse.operators import forward_operator
+from ..sparse.structural import from_structure
+from ..sparse.verbs import sparse_function
+from ..sparse.verify import verified
+from ..support.cached import Cached
+from ..support.callers import trim
+from ..support.executors import check_executor
+from ..support.hints import Argnums, Array, Aux, Chunk, Decorator, Element, Jacobian, Rest, Result, ValueAndJacobian, X
+from .chunks import Seeds, inexact, push_chunks, push_elsewhere
+
+__all__ = ["jacobian", "value_and_jacobian"]
+
+
+# --- public -----------------------------------------------------------------------------------------------------------------
+
+
+@overload
+def jacobian(
+    f: None = None,
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    executor: Executor | None = None,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Decorator: ...
+@overload
+def jacobian(
+    f: Callable[Concatenate[X, Rest], Result],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    executor: Executor | None = None,
+    sparsity: None = None,
+    verify: Literal[False] = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Jacobian[X, Rest, Result]: ...
+@overload
+def jacobian(
+    f: Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    executor: Executor | None = None,
+    sparsity: None = None,
+    verify: Literal[False] = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[True],
+) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]]: ...
+@overload
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums,
+    chunk: Chunk = None,
+    *,
+    executor: Executor | None = None,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+@overload
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    executor: Executor | None = None,
+    sparsity: Any,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+@overload
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    executor: Executor | None = None,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool,
+) -> Any: ...
+@curried
+def jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    executor: Executor | None = None,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Callable[..., Any]:
+    """Return a function that computes the Jacobian of `f` in forward mode, K columns at a time.
+
+    Parameters
+    ----------
+    f : function of numbers, arrays or pytrees of them; it returns one too.
+        Without it `jacobian` returns a decorator: ``@jacobian(argnums=1)``.
+    argnums : position of the argument to differentiate, or a tuple of positions.
+    chunk : how many columns (directions) to compute at once; by default as many as stay in the cache.
+    executor : computes the chunks (of columns, or of colours): any of `concurrent.futures`, processes for NumPy code (f and its arguments
+        are pickled), threads for code that releases Python's lock; ``client.get_executor()`` of dask.distributed for many machines.
+    sparsity : the Jacobian is sparse: "auto" finds its pattern (`dualad.sparsity`) and colours it, once for each kind of arguments; a
+        pattern, or a colouring (`dualad.coloring`), is taken as it is. One direction then serves all columns of a colour. For few dense
+        rows, or more columns than rows, `checkpoint.jacobian` takes rows, or both.
+    verify : multiply the sparse Jacobian by random vectors at each call, and raise where the pattern misses an entry.
+    holomorphic : f is complex-differentiable, so that one complex number is its derivative by a complex input. Without it a complex
+        input raises: its derivative would take two numbers, by the real and by the imaginary part.
+    nan_safe : see `jvp`.
+    has_aux : `f` returns ``(result, aux)``; the Jacobian function returns ``(jacobian, aux)``.
+
+    Returns
+    -------
+    function with f's arguments (so SciPy takes it as ``jac=``). Its result is, for each leaf of f's output, the tree of
+    the input's leaves, of shape ``out.shape + in.shape``; with a tuple `argnums`, a tuple of those. With `sparsity` it is one
+    ``scipy.sparse.csr_array``: a row for each element of the outputs, a column for each of the inputs (leaves one after the other, in
+    C order); its stored entries are those of the pattern. Over `jit(f)` all entries come from one compiled call.
+
+    The function's ``linear_operator(*args)`` is the Jacobian as a ``scipy.sparse.linalg.LinearOperator``, which holds no entry: products
+    by forward mode, with the transpose by the transposed program of `f`, which must then be one that `jit` takes.
+
+    With `sparsity`, ``fill(matrix, *args)`` writes the entries into a matrix of the same pattern and dtype, in csr or csc form, that is
+    at hand from an earlier call (over `jit(f)` straight into its ``data``, with no new array), and returns it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where an argument is not numeric, or `argnums` or `chunk` is wrong; where the pattern has another shape than the Jacobian, or the
+        matrix to fill another pattern or dtype.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualad import jacobian
+    >>> jacobian(lambda x: np.stack([x[0] * x[1], np.sin(x[0])]))(np.array([0.0, 2.0]))
+    array([[2., 0.],
+           [1., 0.]])
+    >>> jac = jacobian(lambda x: x[1:] * x[:-1], sparsity="auto")
+    >>> print(jac(np.array([1.0, 2.0, 3.0])).toarray())
+    [[2. 1. 0.]
+     [0. 3. 2.]]
+    >>> matrix = jac(np.zeros(3))
+    >>> jac.fill(matrix, np.array([1.0, 2.0, 3.0])) is matrix, matrix.data
+    (True, array([2., 1., 3., 2.]))
+    """
+    refuse_verify(sparsity, verify, "jacobian")
+    g = without_aux(f, has_aux, "jacobian")
+    if sparsity is None:
+        differentiated = jacobian_for(f, argnums, chunk, nan_safe, "jacobian", holomorphic, has_aux, executor)
+    else:
+        compressed = compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, "jacobian", executor, valued=False)
+        differentiated = sparse_function(f, compressed, verify, g)
+    vars(differentiated)["linear_operator"] = lambda *args, **kwargs: forward_operator(g, argnums, args, kwargs, holomorphic, nan_safe)
+    return differentiated
+
+
+@overload
+def value_and_jacobian(
+    f: None = None,
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    cache: bool = False,
+    executor: Executor | None = None,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Decorator: ...
+@overload
+def value_and_jacobian(
+    f: Callable[Concatenate[X, Rest], Result],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    cache: Literal[False] = False,
+    executor: Executor | None = None,
+    sparsity: None = None,
+    verify: Literal[False] = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> ValueAndJacobian[X, Rest, Result]: ...
+@overload
+def value_and_jacobian(
+    f: Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]],
+    argnums: Literal[0] = 0,
+    chunk: Chunk = None,
+    *,
+    cache: Literal[False] = False,
+    executor: Executor | None = None,
+    sparsity: None = None,
+    verify: Literal[False] = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[True],
+) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], NDArray[Element], Aux]]: ...
+@overload
+def value_and_jacobian(
+    f: Callable[Rest, Result],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    cache: Literal[True],
+    executor: Executor | None = None,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: Literal[False] = False,
+) -> Cached[Rest, Result]: ...
+@overload
+def value_and_jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums,
+    chunk: Chunk = None,
+    *,
+    cache: bool = False,
+    executor: Executor | None = None,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+@overload
+def value_and_jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    cache: bool = False,
+    executor: Executor | None = None,
+    sparsity: Any,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+@overload
+def value_and_jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    cache: bool = False,
+    executor: Executor | None = None,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool,
+) -> Any: ...
+@overload
+def value_and_jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    cache: bool,
+    executor: Executor | None = None,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Any: ...
+@curried
+def value_and_jacobian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    chunk: Chunk = None,
+    *,
+    cache: bool = False,
+    executor: Executor | None = None,
+    sparsity: Any = None,
+    verify: bool = False,
+    holomorphic: bool = False,
+    nan_safe: bool = False,
+    has_aux: bool = False,
+) -> Callable[..., Any]:
+    """Return a function that computes ``(f(x), jacobian)`` in forward mode.
+
+    Parameters
+    ----------
+    f, argnums, chunk, executor, sparsity, verify, holomorphic, nan_safe : see `jacobian`.
+    cache : for solvers that call f and its Jacobian one after the other: what is returned has the two as its functions `value` and
+        `jacobian`, and each point is evaluated once, whichever of them is called first, in whatever thread. A new point takes the place
+        of the last one of its thread. For solvers that ask for the Jacobian at most points; where they seldom do (`solve_ivp`,
+        ``root(method="hybr")``), f and ``jacobian(f)`` are cheaper. f must depend on nothing but its arguments; a call with others than
+        numbers, arrays, texts and pytrees of them is evaluated each time.
+    has_aux : `f` returns ``(result, aux)``; the function returns ``(result, jacobian, aux)``.
+
+    Returns
+    -------
+    function with f's arguments, which returns what f does and the Jacobian: see `jacobian`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where an argument is not numeric, or `argnums` or `chunk` is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualad import value_and_jacobian
+    >>> value_and_jacobian(lambda x: x**2)(np.array([1.0, 3.0]))
+    (array([1., 9.]), array([[2., 0.],
+           [0., 6.]]))
+
+    One evaluation a point, with SciPy:
+
+    >>> from scipy.optimize import least_squares
+    >>> both = value_and_jacobian(lambda x: np.stack([10.0 * (x[1] - x[0] ** 2), 1.0 - x[0]]), cache=True)
+    >>> least_squares(both.value, np.array([-1.2, 1.0]), jac=both.jacobian).x.round(6)
+    array([1., 1.])
+    """
+    if sparsity is None:
+        pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, "value_and_jacobian", executor)
+    else:
+        compressed = compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, "value_and_jacobian", executor)
+        pair = sparse_pair(compressed, verify, without_aux(f, has_aux, "value_and_jacobian"))
+    refuse_verify(sparsity, verify, "value_and_jacobian")
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            return pair(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+
+    return Cached(f, pair) if cache else differentiated
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def jacobian_for(f, argnums, chunk, nan_safe, where, holomorphic=False, has_aux=False, executor=None):
+    """Return the function that computes the dense Jacobian, and aux where there is one; errors name the verb `where`."""
+    pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor)
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            _, *rest = pair(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+        return tuple(rest) if has_aux else rest[0]
+
+    return differentiated
+
+
+def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=None):
+    """Return the function that computes value and Jacobian, and aux where there is one; errors name the verb `where`."""
+    check_chunk(chunk, where)
+    check_executor(executor, where)
+
+    def computed(*args, **kwargs):
+        if chunk is None and executor is None:
+            made = from_structure(f, args, kwargs, argnums, where, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)
+            if made is not None:
+                return made
+        positions, single = chosen(args, argnums, where)
+        g = with_arguments(f, args, kwargs, positions)
+        primals = tuple(args[i] for i in positions)
+        seeds = Seeds(primals, where, chunk)
+        check_holomorphic(seeds.leaves, holomorphic, where)
+        blocks = None
+        if executor is None or not seeds.size:
+            chunks = push_chunks(g, seeds, nan_safe, has_aux, where)
+        else:
+            chunks = push_elsewhere(executor, f, args, kwargs, positions, seeds, nan_safe, has_aux, where)
+        for start, stop, values, tangents, out_structure, aux in chunks:  # noqa: B007
+            if blocks is None and len(tangents) == 1 and type(t := tangents[0]) is np.ndarray and len(t) == seeds.size and t.base is None:
+                blocks, traced = tangents, [[]]  # all at once, and nobody else's
+                continue
+            if blocks is None:  # rows are columns of the Jacobian: chunks are written contiguously
+                blocks = [
+                    np.empty((seeds.size, *shape_of(v)), inexact(v, seeds)) if t is None or type(t) is np.ndarray else None
+                    for v, t in zip(values, tangents, strict=True)
+                ]
+                traced = [[] for _ in values]
+            for k, (value, tangent) in enumerate(zip(values, tangents, strict=True)):
+                if tangent is None:
+                    tangent = np.zeros((stop - start, *shape_of(value)), inexact(value, seeds))
+                if blocks[k] is None or type(tangent) is not np.ndarray:
+                    traced[k].append((start, tangent))
+                else:
+                    blocks[k][start:stop] = tangent
+        results = []
+        for k, value in enumerate(values):
+            columns = blocks[k]
+            if traced[k]:
+                columns = np.concatenate([t for _, t in traced[k]]) if columns is None else joined_columns(columns, traced[k])
+            columns = np.moveaxis(columns, 0, -1)
+            parts = [np.reshape(columns[..., a:b], (*shape_of(value), *shape)) for a, b, shape in seeds.slots]
+            tree = optree.tree_unflatten(seeds.structure, [part[()] if np.ndim(part) == 0 else part for part in parts])
+            results.append(tree[0] if single else tree)
+        value = optree.tree_unflatten(out_structure, [plain(v, seeds.python_scalars) for v in values])
+        jac = optree.tree_unflatten(out_structure, results)
+        return (value, jac, aux) if has_aux else (value, jac)
+
+    return computed
+
+
+FORWARD = ("forward", "symmetric"), "dualad.jacobian is forward mode. Use checkpoint.jacobian, or dualad.coloring(pattern)"
+
+
+def compressed_of(f, argnums, chunk, sparsity, holomorphic, nan_safe, has_aux, where, executor=None, valued=True):
+    """Return what computes sparse Jacobians."""
+    check_chunk(chunk, where)
+    check_executor(executor, where)
+    colored = Colored(without_aux(f, has_aux, where), argnums, sparsity, "forward", FORWARD, where)
+    return Compressed(
+        f, argnums, colored, chunk, where, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux, valued=valued, executor=executor
+    )
+
+
+def sparse_pair(compressed, verify, f):
+    """Return the function that computes value and sparse Jacobian, and aux where there is one."""
+
+    def computed(*args, **kwargs):
+        value, matrix, aux = compressed(*args, **kwargs)
+        if verify:
+            verified(f, args, kwargs, matrix, compressed)
+        return value, matrix, *aux
+
+    return computed
+
+
+def refuse_verify(sparsity, verify, where):
+    """Raise where there is nothing to verify."""
+    if verify and sparsity is None:
+        raise ValueError(f"{where}: verify=True compares a sparse Jacobian with f: give sparsity= too")
+
+
+def joined_columns(columns, traced):
+    """Return the columns with traced chunks among them, in order."""
+    parts, at = [], 0
+    for start, tangent in traced:
+        parts += [columns[at:start], tangent]
+        at = start + tangent.shape[0]
+    return np.concatenate([*parts, columns[at:]])

@@ -1,0 +1,259 @@
+"""Fit: whatever kills an optimizer, the same script ends with the same bits, and makes no evaluation twice."""
+
+import threading
+from contextvars import ContextVar
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from checkpoint import CTZ, Disk, Fit, chain, grad, hvp, value_and_grad
+from checkpoint.durable import fit as module
+from checkpoint.durable import fit_folder
+from checkpoint.durable import session as kept_module
+from dualad import primal
+
+DATA = np.linspace(0.5, 1.5, 4)
+N = 30
+
+
+class Interrupted(Exception):
+    pass
+
+
+CALLS = SimpleNamespace(made=0, end=None, count=lambda: None)
+UNSEEN = ContextVar("calls", default=CALLS)  # which is not looked into, so that it is no part of what says that a function is the same
+
+
+def step(k, state, rate, damping):
+    calls = UNSEEN.get()
+    calls.made += 1
+    calls.count()
+    if calls.made == calls.end:
+        raise Interrupted
+    angle, speed = state
+    return angle + 0.1 * speed, speed - 0.1 * (rate * np.sin(angle) + damping * speed)
+
+
+def misfit(p, storage=None, step=step):
+    angle, speed = chain(step, (1.0, 0.0), p[0], p[1], steps=N, storage=storage)
+    return (angle - 0.3) ** 2 + (speed + 0.2) ** 2
+
+
+def fitted(fit):
+    f = fit(value_and_grad(lambda p: misfit(p, fit)), name="misfit")
+    return minimize(f, np.array([0.8, 0.1]), jac=True, method="L-BFGS-B", options={"maxiter": 12})
+
+
+def bits(result):
+    return result.x.tobytes().hex(), float(result.fun).hex(), result.nfev
+
+
+PLAIN = minimize(value_and_grad(misfit), np.array([0.8, 0.1]), jac=True, method="L-BFGS-B", options={"maxiter": 12})
+EXPECTED, WHOLE = bits(PLAIN), CALLS.made
+
+
+def calls_until(end=None):
+    CALLS.made, CALLS.end = 0, end
+
+
+@pytest.fixture
+def fit(tmp_path):
+    return Fit(tmp_path / "fit", every=0)
+
+
+@pytest.fixture(autouse=True)
+def not_again(monkeypatch, no_fsync):
+    """No evaluation is made again to compare its result."""
+    monkeypatch.setattr(module.KeptFunction, "_same", lambda *arguments: True)
+
+
+def test_the_same_bits_and_nothing_is_made_twice(fit, monkeypatch):
+    assert bits(fitted(fit)) == EXPECTED and (fit.made, fit.answered) == (EXPECTED[2], 0)
+    again = Fit(fit.path)
+    calls_until(1)
+    assert bits(fitted(again)) == EXPECTED
+    calls_until()
+    assert (again.made, again.answered) == (0, EXPECTED[2])
+    assert repr(again) == f"Fit({str(fit.path)!r}): {EXPECTED[2]} evaluations answered, 0 made"
+    assert {path.suffix for path in fit.path.iterdir()} == {".log", ".json", ""}
+
+
+@pytest.mark.parametrize("end", [2, 100, 333])
+def test_interrupted_and_gone_on(fit, end):
+    """Only the calls that verify are made twice: of the first step, and of those up to the state that was pulled last."""
+
+    calls_until(end)
+    with pytest.raises(Interrupted):
+        fitted(fit)
+    calls_until()
+    again = Fit(fit.path, every=0)
+    assert bits(fitted(again)) == EXPECTED and again.made + again.answered == EXPECTED[2]
+    assert CALLS.made <= WHOLE - end + N + 10
+
+
+def test_a_chain_that_is_done_is_not_made_again_while_another_one_of_the_evaluation_is(fit):
+    state = SimpleNamespace(made=[], broken=True)
+    unseen = ContextVar("state", default=state)
+
+    def noting(k, x, p):
+        unseen.get().made.append(k)
+        return x * p
+
+    def failing(k, x, p):
+        if k == 7 and unseen.get().broken:
+            raise Interrupted
+        return np.sin(x) + p
+
+    def both(p):
+        first = grad(lambda p: chain(noting, 1.0, p, steps=N, storage=fit))(p)  # which is pulled back before the other begins
+        return first + chain(failing, 1.0, p, steps=N, storage=fit)
+
+    with pytest.raises(Interrupted):
+        fit(both)(1.01)
+    whole = len(state.made)
+    state.made, state.broken = [], False
+    found = fit(both)(1.01)
+    made = len(state.made)
+    assert found == grad(lambda p: chain(noting, 1.0, p, steps=N))(1.01) + chain(failing, 1.0, 1.01, steps=N)
+    assert made <= 4 < 3 * N < whole, "the first step and the first pull"
+    assert not list(fit.path.glob("*.evaluation"))
+
+
+# --------------------------------------------------------------------------------------------------------- is it the same?
+
+
+def scaled(rate, table=None):
+    def f(x):
+        return rate * x if table is None else table * x
+
+    return f
+
+
+def test_another_function_is_refused_by_the_name_of_what_differs(fit):
+    fit(scaled(2.0, DATA))
+    for other, named in ((scaled(3.0, DATA), "rate"), (scaled(2.0, DATA + 1e-15), "table")):
+        with pytest.raises(
+            ValueError, match=f"is of another function scaled.<locals>.f than this one; it differs in: {named}. Give another"
+        ):
+            Fit(fit.path)(other)
+    with pytest.raises(ValueError, match=r"differs in: .*its code"):
+        Fit(fit.path)(lambda x: x, name="scaled.<locals>.f")
+    with pytest.raises(ValueError, match="differs in: the verb"):
+        fit(value_and_grad(misfit), name="m")
+        fit(grad(misfit), name="m")
+    with pytest.raises(ValueError, match="differs in: token"):
+        Fit(fit.path, token="table of 2025")(scaled(2.0, DATA))
+    assert Fit(fit.path)(scaled(2.0, DATA))(3.0).tolist() == (3.0 * DATA).tolist()
+
+
+def test_several_functions_of_one_fit(fit):
+    f, h = fit(value_and_grad(misfit)), fit(lambda p: hvp(misfit, p, np.ones(2)), name="curvature")
+    p = np.array([0.8, 0.1])
+    assert f(p)[0] == misfit(p) and h(p).tolist() == hvp(misfit, p, np.ones(2)).tolist()
+    assert fit.made == 2 and f(p)[0] == misfit(p) and fit.answered == 1
+    assert f(p + 1.0)[0] == misfit(p + 1.0) and f(p, step=step)[0] == misfit(p) and fit.made == 4
+
+
+# ------------------------------------------------------------------------------------------------------------------ folder
+
+
+def test_results_of_all_kinds_come_back_as_they_were(fit):
+    value = (1.0, [np.float32(0.1), 3, True], {"b": np.arange(3), "a": None, "c": ()}, "text", 2j, b"x")
+    f = lambda: value
+    for answered in (0, 1):
+        back = fit(f)()
+        assert (repr(back) == repr(value) and fit.answered == answered and back is not value) or not answered
+    back[2]["b"][:] = -1
+    assert repr(fit(f)()) == repr(value), "a copy"
+    with pytest.raises(TypeError, match="the function returned a set, which cannot be kept"):
+        fit(lambda x: {1, 2}, name="set")(1.0)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
+def test_a_damaged_result_is_named_and_made_again(fit, damage):
+    f = fit(lambda x: 2.0 * x, name="f")
+    f(1.5)
+    path = fit.path / "results.log"
+    data = path.read_bytes()
+    path.write_bytes({"cut": data[:-3], "flipped": data[:30] + b"?" + data[31:], "empty": b""}[damage])
+    with pytest.warns(RuntimeWarning, match=r"Fit: a result cannot be read back from .*results\.log: .*; it is computed again"):
+        assert f(1.5) == 3.0
+    assert f(1.5) == 3.0 and (fit.made, fit.answered) == (2, 1)
+
+
+def test_interrupted_evaluations_are_pruned(tmp_path):
+    fit = Fit(tmp_path / "fit", every=0, keep=2)
+
+    def f(x):
+        def stops(k, state, limit):
+            if k == 5 and limit < 4.0:
+                raise Interrupted
+            return state * 1.01
+
+        return chain(stops, x, primal(x), steps=9, storage=fit)
+
+    g = fit(grad(f))
+    for x in (1.0, 2.0, 3.0):
+        with pytest.raises(Interrupted):
+            g(x)
+    assert len(list(fit.path.glob("*.evaluation"))) == 3
+    g(4.0)
+    assert len(list(fit.path.glob("*.evaluation"))) == 2
+
+
+def test_short_chains_write_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_module.DurableStates, "commit", lambda *arguments: pytest.fail("a point"))
+    fit = Fit(tmp_path / "fit", every=1e6)
+    assert bits(fitted(fit)) == EXPECTED
+
+
+@pytest.fixture(autouse=True, scope="module")
+def folders_are_given_free():
+    yield
+    fit_folder.give_free()
+
+
+# ------------------------------------------------------------------------------------------------------------------ misuse
+
+
+def test_misuse(fit, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"runs inside of a function that the fit evaluates: give the optimizer fit\(value_and_grad\(f\)\)"
+    ):
+        value_and_grad(lambda p: misfit(p, fit))(np.ones(2))
+    with pytest.raises(TypeError, match="Fit: give the function that the optimizer is to call"):
+        fit(3.0)
+    with pytest.raises(TypeError, match="Fit: path must be the name of a folder, got 3"):
+        Fit(3)
+    with pytest.raises(ValueError, match="Fit: every must be a number of seconds"):
+        Fit(tmp_path, every=-1.0)
+    with pytest.raises(ValueError, match="Fit: keep must be at least 0"):
+        Fit(tmp_path, keep=-1)
+    with pytest.raises(ValueError, match="Disk: every must be a number of seconds"):
+        Disk(tmp_path, resume=True, every=float("inf"))
+    with pytest.raises(TypeError, match="Fit: an argument has a leaf of type object"):
+        fit(lambda x: 1.0)(object())
+
+
+def test_a_derivative_through_it_is_that_of_the_function(fit):
+    f = fit(lambda x: np.sin(x), name="sin")
+    assert grad(f)(0.5) == np.cos(0.5) and f(0.5) == np.sin(0.5) and fit.made == 1
+
+
+def test_evaluations_in_several_threads(fit):
+    f = fit(value_and_grad(lambda p: misfit(p, fit)), name="misfit")
+    points, results = [np.array([0.8, 0.1 * k]) for k in range(4)], {}
+    threads = [threading.Thread(target=lambda k=k: results.update({k: f(points[k])[0]})) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {k: misfit(points[k]) for k in range(4)}
+
+
+def test_schedules(fit):
+    assert fit(grad(lambda p: chain(step, (1.0, 0.0), p, 0.1, steps=N, storage=fit, schedule=CTZ("bisect"))[0]), name="f")(0.8) == grad(
+        lambda p: chain(step, (1.0, 0.0), p, 0.1, steps=N)[0]
+    )(0.8)

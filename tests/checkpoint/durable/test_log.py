@@ -1,0 +1,76 @@
+"""A log of rows: what was flushed is read back, whatever stands behind the last whole row."""
+
+import io
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from checkpoint.durable.log import Log
+
+LEAVES = st.lists(
+    st.one_of(
+        st.floats(allow_nan=False),
+        st.none(),
+        st.integers(),
+        st.text(max_size=5),
+        st.integers(0, 4).map(lambda n: np.arange(1.0 * n)),
+        st.just(np.float32(0.1)),
+    ),
+    max_size=3,
+)
+
+
+def same(a, b):
+    bits = lambda x: x.tobytes() if hasattr(x, "tobytes") else repr(x)  # of a large int, np.asarray(x) has only the address
+    return [(type(x), bits(x)) for x in a] == [(type(x), bits(x)) for x in b]
+
+
+@example(rows=[(0, [2**64, -0.0, "\0"])], cut=0, twice=False)
+@given(rows=st.lists(st.tuples(st.integers(0, 5), LEAVES), max_size=6), cut=st.integers(0, 60), twice=st.booleans())
+def test_whole_rows_are_read_back(tmp_path_factory, rows, cut, twice):
+    path = tmp_path_factory.mktemp("log") / "rows"
+    sizes = [0]
+    for index, leaves in rows:
+        log = Log(path)
+        log.append(index, leaves)
+        log.close()
+        sizes.append(path.stat().st_size)
+    if rows:
+        path.write_bytes(path.read_bytes()[: max(sizes[-1] - cut, 0)])
+    whole = sum(size <= sizes[-1] - cut for size in sizes[1:]) if rows else 0
+    expected = dict(rows[:whole])
+    for _ in range(1 + twice):
+        found = Log.read(path)
+        assert found.keys() == expected.keys() and all(same(found[k], expected[k]) for k in expected)
+    if rows:
+        assert path.stat().st_size == sizes[whole], "the part of a row is cut off"
+
+
+def test_a_row_is_a_copy_and_must_be_writable(tmp_path):
+    log, x = Log(tmp_path / "rows"), np.ones(3)
+    log.append(0, [x])
+    x[:] = 0.0
+    with pytest.raises(TypeError, match="leaf of type set"):
+        log.append(1, [{1}])
+    log.flush()
+    log.sync()
+    assert Log.read(tmp_path / "rows")[0][0].tolist() == [1.0, 1.0, 1.0]
+    log.close()
+
+
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
+    log = Log(tmp_path / "rows")
+    log.append(0, [np.ones(100)])
+
+    class Full(io.FileIO):
+        def write(self, data):
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, Full(tmp_path / "full", "w") as full:
+        patch.setattr(log, "_file", full)
+        with pytest.raises(OSError, match=r"cannot append .* of rows: No space left on device.*rows"):
+            log.flush()
+    log.close()
+    assert Log.read(tmp_path / "rows") == {} == Log.read(tmp_path / "nothing")

@@ -1,0 +1,416 @@
+"""Disk(path, resume=True, every=0): a call that is made again with something changed is refused, whatever it was; results tell."""
+
+import functools
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from checkpoint import CTZ, Disk, Periodic, Revolve, StoreAll, chain, grad, hvp, jacobian, value_and_grad, vjp
+from checkpoint.storage import files as files_module
+from checkpoint.storage.digests import digest_with_closure
+from checkpoint.sweep import reverse
+
+N, X = 20, np.array([0.3, 0.8])
+RATE = 1.1
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "folder"
+
+
+def helper(x, rate):
+    return np.sin(x) * rate
+
+
+def other_helper(x, rate):
+    return np.sin(x) * rate + 1e-12
+
+
+class Model:
+    def __init__(self, rate):
+        self.rate = rate
+
+    def step(self, k, x):
+        return np.sin(x) * self.rate
+
+    def __call__(self, k, x):
+        return np.cos(x) * self.rate
+
+
+def scaled(rate):
+    def decorate(function):
+        @functools.wraps(function)
+        def call(k, x):
+            return function(k, x) * rate
+
+        return call
+
+    return decorate
+
+
+def plain(k, x):
+    return np.sin(x)
+
+
+def of_global(k, x):
+    return np.sin(x) * RATE
+
+
+def of_helper(k, x):
+    return helper(x, 1.1)
+
+
+def defaulted(rate):
+    def step(k, x, rate=rate):
+        return np.sin(x) * rate
+
+    return step
+
+
+def closed(rate):
+    return lambda k, x: np.sin(x) * rate
+
+
+def late(rate):
+    return lambda k, x: np.sin(x) * (rate if 3 <= k < N - 1 else 1.0)
+
+
+PAIR = [lambda k, x: np.sin(x) * 1.1, lambda k, x: np.sin(x) * 1.2]  # fmt: skip
+FIRST = {
+    "closed-over number": closed,
+    "default": defaulted,
+    "attribute": lambda rate: Model(rate).step,
+    "called object": Model,
+    "partial argument": lambda rate: functools.partial(lambda rate, k, x: np.sin(x) * rate, np.array(rate)),
+    "decorator": lambda rate: scaled(rate)(plain),
+    "lambda on the same line": lambda rate: PAIR[rate == 1.2],
+    "layers": lambda rate: [closed(rate)] * N,
+    "in the middle": late,
+}
+
+
+def failing(step, at):
+    """The same step or layers; call number `at` fails."""
+    made = [0]
+
+    def once(function, k, x):
+        made[0] += 1
+        if made[0] == at:
+            raise Interrupted
+        return function(k, x)
+
+    layers = step if isinstance(step, list) else [step] * N
+    return lambda k, x: once(layers[k], k, x)
+
+
+def gradient(step, folder, at=None, **options):
+    options = {"steps": N} | options if "until" not in options else options
+    return grad(lambda x: np.sum(chain(failing(step, at), x, storage=Disk(folder, resume=True, every=0), **options)))(X)
+
+
+def interrupt(step, folder, at, **options):
+    with pytest.raises(Interrupted):
+        gradient(step, folder, at, **options)
+
+
+@pytest.mark.parametrize(("name", "at"), [(name, at) for name in FIRST for at in (N - 3, N + 6) if (name, at) != ("in the middle", N - 3)])
+def test_a_changed_step_is_noticed_and_nothing_is_lost_by_that(folder, name, at):
+    make = FIRST[name]
+    expected = gradient(make(1.1), folder)
+    interrupt(make(1.1), folder, at)
+    with pytest.raises(ValueError, match=r"holds another call.*made again.*remove the folder to begin anew"):
+        gradient(make(1.2), folder)
+    assert gradient(make(1.1), folder).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), StoreAll(), Periodic(5)], ids=repr)
+def test_a_step_that_changed_in_the_middle_is_noticed_in_the_reverse_sweep(folder, schedule):
+    """Where the states of the two processes meet, a step that is recorded does not give the state that was saved."""
+    interrupt(late(1.1), folder, N - 3, schedule=schedule)
+    with pytest.raises(RuntimeError, match="evaluated again from the same state, returned another") as caught:
+        gradient(late(1.2), folder, schedule=schedule)
+    assert "if the call is not the same, remove the folder to begin anew" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(("name", "value", "step"), [("RATE", 1.2, of_global), ("helper", other_helper, of_helper)])
+@pytest.mark.parametrize("at", [N - 3, N + 6])
+def test_a_changed_global_is_noticed(folder, monkeypatch, name, value, step, at):
+    expected = gradient(step, folder)
+    interrupt(step, folder, at)
+    with monkeypatch.context() as patch:
+        patch.setitem(globals(), name, value)
+        with pytest.raises(ValueError, match="made again"):
+            gradient(step, folder)
+    assert gradient(step, folder).tobytes() == expected.tobytes()
+
+
+def test_changed_outs_and_pulls_are_noticed(folder):
+    def loss(x, weight, at):
+        calls = failing(closed(1.1), at)
+        return np.sum(
+            chain(lambda k, x: (calls(k, x), x * weight), x, steps=N, outputs=True, storage=Disk(folder, resume=True, every=0))[1]
+        )
+
+    with pytest.raises(Interrupted):
+        grad(loss)(X, 1.0, N - 3)
+    with pytest.raises(ValueError, match="step 0 gives another row"):
+        grad(loss)(X, 2.0, None)
+
+    def run(rate, at=None):
+        made = []
+
+        def pull(k, x, g):
+            made.append(k)
+            if len(made) == at:
+                raise Interrupted
+            return g * rate
+
+        return reverse(closed(1.1), pull, 1.0, 1.0, steps=N, storage=Disk(folder.with_name("2"), resume=True, every=0)).cotangent
+
+    expected = run(1.1)
+    with pytest.raises(Interrupted):
+        run(1.1, 7)
+    with pytest.raises(ValueError, match=f"the pull of step {N - 1} gives another cotangent"):
+        run(1.2)
+    assert run(1.1) == expected
+
+
+def stop_at(n):
+    return lambda k, x: k == n
+
+
+class Stop:
+    def __init__(self, n):
+        self.n = n
+
+    def __call__(self, k, x):
+        return k == self.n
+
+    def method(self, k, x):
+        return k == self.n
+
+
+UNTIL = {
+    "closure": stop_at,
+    "object": Stop,
+    "method": lambda n: Stop(n).method,
+    "default": lambda n: lambda k, x, n=n: k == n,
+    "partial": lambda n: functools.partial(lambda n, k, x: k == n, n),
+    "array": lambda n: stop_at(np.array(n)),
+    "inner": lambda n: (lambda inner: lambda k, x: inner(k, x))(stop_at(n)),
+    "same line": lambda n: (lambda k, x: k == 20) if n == 20 else (lambda k, x: k == 21),
+}
+
+
+@pytest.mark.parametrize("name", UNTIL)
+def test_another_until_is_refused(folder, name):
+    make = UNTIL[name]
+    assert digest_with_closure(make(20), "until") == digest_with_closure(make(20), "until")
+    interrupt(closed(1.1), folder, 9, until=make(20))
+    with pytest.raises(ValueError, match="differs in: until"):
+        gradient(closed(1.1), folder, until=make(21))
+    assert gradient(closed(1.1), folder, until=make(20)).shape == (2,)
+
+
+def test_the_token_of_a_chain(folder):
+    interrupt(plain, folder, 9, token="table of 2024")
+    for token in ({}, {"token": "table of 2025"}):
+        with pytest.raises(ValueError, match="differs in: token"):
+            gradient(plain, folder, **token)
+    assert gradient(plain, folder, token="table of 2024").shape == (2,)
+
+
+@pytest.mark.parametrize("at", [5, N + 1, N + 9])
+def test_a_step_that_counts_its_calls_goes_on(folder, at):
+    calls = {"made": 0, "log": []}
+
+    def step(k, x):
+        calls["made"] += 1
+        calls["log"].append(k)
+        if calls["made"] == at:
+            raise Interrupted
+        return np.sin(x), {"norm": np.sum(x * x), "k": k}
+
+    def loss(x, **options):
+        final, outs = chain(step, x, steps=N, outputs=True, **options)
+        return np.sum(final) + np.sum(outs["norm"])
+
+    with pytest.raises(Interrupted):
+        grad(loss)(X, storage=Disk(folder, resume=True, every=0))
+    resumed = grad(loss)(X, storage=Disk(folder, resume=True, every=0))
+    assert resumed.tobytes() == grad(loss)(X).tobytes() and not folder.exists()
+
+
+# ------------------------------------------------------------------------------------------ what is differentiated twice
+
+
+@pytest.mark.parametrize("at", [7, N - 1, N + 3, N + 9, N + 15])
+def test_hvp_of_a_part_of_the_final_state(folder, at):
+    def product(loss, at=None, **options):
+        def step(k, s):
+            made[0] += 1
+            if made[0] == at:
+                raise Interrupted
+            x, v, n = s
+            return (x + 0.1 * v, v - 0.1 * np.sin(x), n + 1), x * v
+
+        made = [0]
+        return hvp(lambda x: loss(chain(step, (x, 2.0 * x, 0), steps=N, outputs=True, **options)), X, np.array([1.0, -0.5]))
+
+    for loss in (lambda end: np.sum(end[0][0] ** 2), lambda end: np.sum(end[0][1]), lambda end: np.sum(end[1])):
+        with pytest.raises(Interrupted):
+            product(loss, at, storage=Disk(folder, resume=True, every=0))
+        assert product(loss, storage=Disk(folder, resume=True, every=0)).tobytes() == product(loss).tobytes()
+
+
+def test_hvp_with_inputs(folder):
+    def product(at=None, **options):
+        def step(k, x, u):
+            made[0] += 1
+            if made[0] == at:
+                raise Interrupted
+            return np.sin(x) + u * x
+
+        made = [0]
+        return hvp(lambda z: np.sum(chain(step, z[0], inputs=z[1], **options) ** 2), (X, np.ones((N, 2))), (X, np.ones((N, 2))))
+
+    with pytest.raises(Interrupted):
+        product(N + 7, storage=Disk(folder, resume=True, every=0))
+    for resumed, expected in zip(product(storage=Disk(folder, resume=True, every=0)), product(), strict=True):
+        assert resumed.tobytes() == expected.tobytes()
+
+
+def test_a_jacobian_is_refused_before_the_first_sweep(folder):
+    made = []
+    f = lambda x: chain(lambda k, x: made.append(k) or np.sin(x), x, steps=N, storage=Disk(folder, resume=True, every=0))
+    with pytest.raises(TypeError, match=r"jacobian pulls many cotangents.*use Disk\(path\)"):
+        jacobian(f)(X)
+    assert made == [] and not folder.exists()
+
+
+# --------------------------------------------------------------------------------------------- exceptions and processes
+
+
+def test_after_an_exception_in_the_loss_the_same_call_goes_on(folder):
+    """No rubbish is collected, and the traceback is held."""
+    broken = [True]
+
+    def loss(x):
+        final = chain(plain, x, steps=N, storage=Disk(folder, resume=True, every=0))
+        if broken:
+            raise Interrupted
+        return np.sum(final)
+
+    gc.disable()
+    try:
+        for verb in (grad(loss), value_and_grad(loss)):
+            try:
+                verb(X)
+            except Interrupted:
+                broken.clear()
+                verb(X)
+                broken.append(True)
+    finally:
+        gc.enable()
+    assert not folder.exists()
+
+
+def test_a_pullback_that_is_lost_gives_the_folder_free(folder):
+    f = lambda x: chain(plain, x, steps=N, storage=Disk(folder, resume=True, every=0))
+    gc.disable()
+    try:
+        vjp(f, X)
+        assert vjp(f, X)[1](X)[0].shape == (2,)
+    finally:
+        gc.enable()
+
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+    pytest.mark.usefixtures("no_fsync"),
+]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("schedule", [CTZ(), Revolve(3), StoreAll(), Periodic(5)], ids=repr)
+def test_a_pull_in_a_forked_child(tmp_path, schedule):
+    expected = grad(lambda x: np.sum(chain(plain, x, steps=60)))(X).tobytes()
+    _, pullback = vjp(lambda x: chain(plain, x, steps=60, schedule=schedule, storage=Disk(tmp_path)), X)
+    results = []
+    for _ in range(2):
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                signal.alarm(60)
+                os.write(write, pullback(np.ones(2))[0].tobytes())
+            finally:
+                os._exit(0)
+        os.close(write)
+        with open(read, "rb") as pipe:
+            results.append(pipe.read())
+        os.waitpid(child, 0)
+    assert [*results, pullback(np.ones(2))[0].tobytes()] == [expected] * 3
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_with_resume_a_forked_child_is_refused_and_the_parent_goes_on(folder):
+    _, pullback = vjp(lambda x: chain(plain, x, steps=60, storage=Disk(folder, resume=True, every=0)), X)
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            signal.alarm(60)
+            pullback(np.ones(2))
+        except RuntimeError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with open(read, "rb") as pipe:
+        assert f"the sweep belongs to process {os.getpid()}" in pipe.read().decode()
+    os.waitpid(child, 0)
+    assert pullback(np.ones(2))[0].tobytes() == grad(lambda x: np.sum(chain(plain, x, steps=60)))(X).tobytes()
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_worker_does_not_keep_the_lock(folder):
+    """A process with a worker is killed; the worker lives on, and the same call goes on."""
+    script = """
+    import os, signal, sys, time
+    import numpy as np
+    from checkpoint import Disk, chain, grad
+    def step(k, x):
+        if k == 7 and sys.argv[2] == "kill":
+            if not os.fork():
+                os.close(1)
+                time.sleep(30)
+                os._exit(0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.sin(x)
+    print(grad(lambda x: chain(step, x, steps=20, storage=Disk(sys.argv[1], resume=True, every=0)))(0.5))
+    """
+    run = lambda how: subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), str(folder), how],
+        cwd=Path(files_module.__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        timeout=60,
+    )
+    assert run("kill").returncode == -signal.SIGKILL
+    done = run("go on")
+    assert done.returncode == 0 and float(done.stdout) == grad(lambda x: chain(plain, x, steps=20))(0.5)

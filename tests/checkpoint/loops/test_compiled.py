@@ -1,0 +1,539 @@
+"""chain of a compiled step: blocks of steps in one call. The derivatives of the same step, not compiled, under every schedule and block."""
+
+import copy
+import shutil
+import warnings
+
+import numpy as np
+import optree
+import pytest
+
+pytest.importorskip("numba")
+
+import dualad
+from checkpoint import CTZ, Disk, Memory, Periodic, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian, value_and_grad, vjp
+from checkpoint.loops import segments, stepper
+from checkpoint.schedules import Mixed
+from dualad.codegen import chain_kernels as loops
+from dualad.codegen import entry as machine
+
+N = 37
+
+
+def lorenz(k, state, s, r, b):
+    x, y, z = state
+    return x + 0.01 * s * (y - x), y + 0.01 * (x * (r - z) - y), z + 0.01 * (x * y - b * z)
+
+
+def waves(k, state, speed, shape):
+    u, v, energy = state["u"], state["v"], state["energy"]
+    v = v + speed * (np.roll(u, 1, 0) - u) * shape
+    u = u + v
+    u[:, -1] *= 0.5
+    return {"u": u, "v": v, "energy": 0.9 * energy + np.sum(u**2) * np.cos(0.1 * k), "count": state["count"]}
+
+
+def driven(k, state, row, c):
+    x, v = state
+    v = v + 0.1 * (np.sin(x) * c + row["force"] * row["gain"])
+    return (x + 0.1 * v, v), {"x2": x * x, "norm": np.sum(v**2), "late": np.where(k > 5, v, 0.0)}
+
+
+def dense(k, x, M, b):
+    return np.tanh(x @ M + b)
+
+
+def in_place(k, x, c):
+    x[1:-1] += c * (x[2:] - 2.0 * x[1:-1] + x[:-2])
+    return x
+
+
+def relaxed(k, x, A):
+    return 0.5 * x + np.linalg.solve(A, x)
+
+
+def scaled(k, state, c):
+    x, y = state
+    return c * x, y * c + x * c  # cotangents are sums and products of products
+
+
+random = np.random.default_rng(3)
+GRID = random.uniform(size=(20, 30))
+WAVES = {"u": GRID, "v": np.zeros((20, 30)), "energy": 0.5, "count": 3}
+ROWS = {"force": random.uniform(size=(N, 4)), "gain": np.linspace(1.0, 2.0, N)}
+
+
+def total(tree):
+    return sum(np.sum(np.sin(abs(leaf) if np.iscomplexobj(leaf) else leaf)) for leaf in optree.tree_leaves(tree))
+
+
+CASES = {
+    "numbers": (lorenz, ((1.0, 1.0, 1.0), 10.0, 28.0, 8 / 3), {}),
+    "strong numbers": (lorenz, (tuple(map(np.float64, (1.0, 1.0, 1.0))), np.float64(10.0), 28.0, 8 / 3), {}),
+    "a mixed state": (waves, (WAVES, 0.05, random.uniform(size=(20, 30))), {}),
+    "inputs and outs": (driven, ((np.ones(4), np.zeros(4)), 0.7), {"inputs": ROWS, "outputs": True}),
+    "products": (dense, (np.ones(5), random.normal(size=(5, 5)), np.zeros(5)), {}),
+    "in place": (in_place, (random.uniform(size=50), 0.1), {}),
+    "float32": (in_place, (random.uniform(size=50).astype(np.float32), np.float32(0.1)), {}),
+    "products of numbers": (scaled, ((0.3, 0.7), 0.9), {}),
+    "products of a few": (scaled, ((np.array([0.3, 0.1, 1.3]), np.array([1.1, 0.7, 0.9])), 0.9), {}),
+    "complex products": (scaled, ((np.array([0.3, 0.1j]), np.array([1.1j, 0.7])), 0.9 + 0.1j), {}),
+    "calls": (relaxed, (np.ones(3), np.eye(3) * 3.0 + 0.1), {}),
+}
+
+JITTED = {step: dualad.jit(step) for step, *_ in CASES.values()}
+
+
+def program(name, compile, **options):
+    step, args, more = CASES[name]
+    step = JITTED[step] if compile else step
+    steps = {} if "inputs" in more else {"steps": N}
+
+    def loss(*args):
+        return total(chain(step, *args[: len(CASES[name][1])], **more, **steps, **options))
+
+    return loss, args
+
+
+def gradient(name, compile, **options):
+    loss, args = program(name, compile, **options)
+    floating = tuple(range(len(args)))
+    return value_and_grad(lambda tree: loss(*tree))(tuple(args)) if name != "a mixed state" else value_and_grad(
+        lambda u, energy, c, shape: loss({**args[0], "u": u, "energy": energy}, c, shape), argnums=floating
+    )(args[0]["u"], args[0]["energy"], *args[1:])  # fmt: skip
+
+
+def close(a, b, rtol):
+    for x, y in zip(optree.tree_leaves(a), optree.tree_leaves(b), strict=True):
+        assert type(x) is type(y) and getattr(x, "dtype", None) == getattr(y, "dtype", None)
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
+
+
+def bits(tree):
+    return [np.asarray(leaf).tobytes() for leaf in optree.tree_leaves(tree)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_value_and_gradient_are_those_of_the_step_itself(name):
+    close(gradient(name, True), gradient(name, False), 1e-4 if name == "float32" else 1e-11)
+
+
+@pytest.mark.parametrize("name", ["numbers", "a mixed state", "inputs and outs", "in place", "products of numbers", "products of a few"])
+def test_same_bits_under_every_schedule_block_and_storage(name, tmp_path):
+    reference = bits(gradient(name, True))
+    options = [{"block": n} for n in (1, 2, 5, N, 1000)]
+    options += [{"schedule": s, "block": n} for s in (CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), StoreAll(), Periodic()) for n in (1, 3)]
+    options += [{"storage": Disk(tmp_path), "block": 4}, {"memory": "1 MB"}, {"check": True, "block": 2}, {"schedule": CTZ()}]
+    for each in options:
+        assert bits(gradient(name, True, **each)) == reference, each
+
+
+@pytest.mark.parametrize("name", ["numbers", "inputs and outs"])
+def test_gradients_by_a_part_of_the_arguments(name):
+    loss, args = program(name, True)
+    plain, _ = program(name, False)
+    for i in range(1, len(args)):
+        close(grad(loss, argnums=i)(*args), grad(plain, argnums=i)(*args), 1e-11)
+    if name == "inputs and outs":
+        f = lambda rows, compile: chain(JITTED[driven] if compile else driven, *args, inputs=rows, outputs=True)[1]["norm"]
+        close(jacobian(lambda rows: f(rows, True))(ROWS), jacobian(lambda rows: f(rows, False))(ROWS), 1e-11)
+
+
+@pytest.mark.parametrize("name", ["numbers", "inputs and outs"])
+def test_forward_mode_and_forward_over_reverse(name):
+    (loss, args), (plain, _) = program(name, True), program(name, False)
+    i = len(args) - 1
+    close(
+        dualad.jvp(lambda c: loss(*args[:i], c), (args[i],), (1.0,)), dualad.jvp(lambda c: plain(*args[:i], c), (args[i],), (1.0,)), 1e-11
+    )
+    close(
+        hvp(lambda p: loss(*args[:i], p[0]), np.array([args[i]]), np.ones(1)),
+        hvp(lambda p: plain(*args[:i], p[0]), np.array([args[i]]), np.ones(1)),
+        1e-10,
+    )
+
+
+def test_counts_are_of_steps():
+    stats = Stats()
+    loss, args = program("numbers", True, stats=stats, schedule=Revolve(3), block=4)
+    grad(loss, argnums=(0, 1))(*args)
+    blocks = -(-N // 4)
+    assert (stats.steps, stats.pulls) == (N, N)
+    assert stats.advances > N + N - blocks and stats.peak_states == 3 + 3 and stats.peak_bytes == 6 * 24
+    assert "10 blocks of 4 compiled steps, 3 states between them saved" in stats.reason
+
+
+def test_the_last_block_is_made_once():
+    step, args, _ = CASES["numbers"]
+    for steps, advances in ((8, 8), (16, 16 + 7), (13, 13 + 4), (17, 17 + 7)):
+        stats = Stats()
+        _, pullback = vjp(lambda *args: total(chain(JITTED[step], *args, steps=steps, schedule=StoreAll(), block=8, stats=stats)), *args)
+        first = pullback(1.0)
+        assert stats.advances == advances
+        reference = vjp(lambda *args: total(chain(JITTED[step], *args, steps=steps, schedule=StoreAll(), block=1)), *args)[1](1.0)
+        assert bits(first) == bits(pullback(1.0)) == bits(reference)  # a second reverse sweep makes all states again
+
+
+@pytest.mark.parametrize("name", ["numbers", "inputs and outs"])
+@pytest.mark.parametrize("pace", [1, 3, 5])
+def test_long_blocks_are_made_and_pulled_in_calls_of_some_steps(name, pace, monkeypatch):
+    """So that Ctrl-C is heard between them; the bits are those of one call, also where an odd number of steps is left."""
+    calls, timed = [], segments.Pace.timed
+
+    def watched(self, call, steps, *arguments):
+        calls.append(steps)
+        timed(self, call, steps, *arguments)
+        self.steps = pace
+
+    expected = [bits(grad(loss, argnums=(0, 1))(*args)) for loss, args in (program(name, True), program(name, True, block=4))]
+    monkeypatch.setattr(segments.Pace, "timed", watched)
+    monkeypatch.setattr(segments.Pace, "__init__", lambda self: setattr(self, "steps", pace))
+    got = [bits(grad(loss, argnums=(0, 1))(*args)) for loss, args in (program(name, True), program(name, True, block=4))]
+    assert got == expected and max(calls) <= pace and len(calls) >= 2 * (N // pace)
+
+
+def test_the_states_of_a_single_block_are_made_once():
+    stats = Stats()
+    loss, args = program("numbers", True, stats=stats)
+    grad(loss, argnums=(0, 1))(*args)
+    assert stats.advances == N and f"one block of all {N} compiled steps, 1.00 evaluations" in stats.reason
+
+
+def test_states_that_all_fit_are_made_once():
+    for options in ({"block": 4}, {"block": 4, "memory": "1 MB"}):
+        stats = Stats()
+        loss, args = program("numbers", True, stats=stats, **options)
+        grad(loss, argnums=(0, 1))(*args)
+        last = N - 4 * (N // 4)  # the block that is made again
+        assert "kept in the first sweep" in stats.reason and stats.advances == N + last - 1
+        assert stats.peak_bytes == stats.peak_states * 24 and N <= stats.peak_states <= N + 4
+    for options in ({"check": True}, {"schedule": Revolve(9)}):
+        grad(program("numbers", True, stats=stats, block=4, **options)[0])(*args)
+        assert "states between them saved" in stats.reason
+
+
+SUMS = {
+    "a factor": (lambda k, x, c: x * c, True),
+    "in slices": (lambda k, x, c: np.concatenate([x[1:] * c[1:], x[:1]]), True),
+    "of an angle": (lambda k, x, c: x + np.sin(1e6 * c), False),  # its loops run again where one is too large
+    "of a sum": (lambda k, x, c: 0.1 * x * np.sum(c[:3]), True),
+    "equal ones": (lambda k, x, c: x + c, False),  # the cotangent of x is that of c
+    "none": (lambda k, x, c: 1.5 * x, False),
+}
+
+
+@pytest.mark.parametrize(("name", "threads"), [*((name, None) for name in SUMS), ("a factor", 2)])
+def test_shares_of_parameters_are_added_where_they_are_computed(monkeypatch, name, threads):
+    step, inside = SUMS[name]
+    rows, made = (300, 300) if threads else (7, 9), []
+    monkeypatch.setattr(stepper, "emit_pull", lambda *args: made.append(loops.emit_pull(*args)) or made[-1])
+    x, c = random.uniform(size=rows), random.uniform(0.5, 1.5, size=rows)
+    f, plain = (grad(lambda x, c, s=s: total(chain(s, x, c, steps=4)), argnums=(0, 1)) for s in (dualad.jit(step, threads=threads), step))
+    close(f(x, c), plain(x, c), 1e-12)
+    assert made[0].shares == ([] if inside else [0])
+
+
+def test_the_pullback_may_be_called_again():
+    f = lambda x, c: chain(JITTED[in_place], x, c, steps=N, block=3)
+    value, pullback = vjp(f, np.linspace(0, 1, 9), 0.1)
+    assert bits(pullback(np.ones(9))) == bits(pullback(np.ones(9))) and value.shape == (9,)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_chains_shorter_than_the_schedules_slots(steps):
+    compiled = dualad.jit(lambda k, x: x * 0.9)
+    for schedule in (CTZ(), CTZ("bisect"), Revolve(1), Revolve(5), StoreAll(), Periodic(), Periodic(1), Mixed(1), Mixed(3)):
+        assert grad(lambda x, schedule=schedule: chain(compiled, x, steps=steps, schedule=schedule))(1.0) == pytest.approx(0.9**steps)
+
+
+def test_steps_without_loops_and_wrong_ones_answer_as_the_step_itself():
+    with pytest.raises(TypeError, match=r"step 0 returned float64 of shape \(2,\) at state"):
+        grad(lambda x: np.sum(chain(dualad.jit(lambda k, x: np.stack([x, x])), x, steps=3)))(1.0)
+    with pytest.raises(TypeError, match="structure"):
+        grad(lambda x: np.sum(chain(dualad.jit(lambda k, x: (x, x)), x, steps=3)[0]))(1.0)
+    ours = grad(lambda x: chain(dualad.jit(lambda k, x: x * 0.9), x, steps=9, schedule=Mixed(3)))(1.0)
+    assert ours == pytest.approx(0.9**9)
+    until = grad(lambda x: chain(dualad.jit(lambda k, x: x * 0.5), x, until=lambda k, x: x < 0.1))(1.0)
+    assert until == 0.5**4
+    assert grad(lambda x: chain(dualad.jit(lambda k, x: x * 0.9), x, steps=0))(1.0) == 1.0
+
+
+def test_where_numba_fails_the_steps_are_made_one_by_one(monkeypatch):
+    def fail(self, *arguments):
+        raise RuntimeError("no machine code today")
+
+    monkeypatch.setattr(loops.ChainKernels, "compile", fail)
+    step = dualad.jit(lambda k, x: x * 0.9)
+    f = lambda x: chain(step, x, steps=5)
+    with pytest.warns(UserWarning, match="numba failed on <lambda>.*no machine code today"):
+        assert grad(f)(1.0) == pytest.approx(0.9**5)
+    assert grad(f)(1.0) == pytest.approx(0.9**5)  # warned once
+
+
+def test_machine_code_is_kept_for_the_next_process(tmp_path, monkeypatch):
+    monkeypatch.setenv("DUALAD_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(machine, "made", {})
+    f = lambda x: chain(dualad.jit(lambda k, x: x * 0.75), x, steps=5)
+    assert grad(f)(1.0) == pytest.approx(0.75**5)
+    kept = set(tmp_path.glob("*.code"))
+    assert kept
+    assert grad(f)(1.0) == pytest.approx(0.75**5)  # another function of the same source
+    assert set(tmp_path.glob("*.code")) == kept
+
+
+X = np.array([0.3, 0.5, 0.7])
+
+
+def shrink(k, x):
+    return x * 0.9
+
+
+ODD = {
+    "static arguments": lambda step: (step, {"static_argnums": (0,)}, (shrink,), {}),
+    "a leaf that is only written": lambda step: (step, {}, (lambda k, s: (s[0] * 0.9, s[0] * 0.8), True), {}),
+    "values that are not finite": lambda step: (step, {}, (lambda k, x: (x * 0.9, -np.inf),), {"outputs": True}),
+    "NumPy's backend": lambda step: (step, {"backend": "numpy"}, (shrink,), {}),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_steps(name):
+    _, jit_options, (step, *pair), options = ODD[name](None)
+
+    def loss(x, step):
+        out = chain(step, (x, x) if pair else x, steps=5, **options)
+        return np.sum((out[0] if pair or options else out) ** 2)
+
+    np.testing.assert_allclose(grad(loss)(X, dualad.jit(step, **jit_options)), grad(loss)(X, step), rtol=1e-14)
+
+
+def test_rows_and_parameters_of_one_kind_are_kept_apart():
+    step, u = dualad.jit(lambda k, x, u: x * 0.9 + u), np.arange(6.0)
+    for _ in range(2):
+        close(
+            grad(lambda x: np.sum(chain(step, x, inputs=u) ** 2))(X),
+            2 * 0.9**12 * X + 2 * 0.9**6 * sum(0.9 ** (5 - k) * k for k in range(6)),
+            1e-13,
+        )
+        close(
+            grad(lambda x: np.sum(chain(step, x, u[3], steps=6) ** 2))(X),
+            2 * 0.9**12 * X + 6 * 0.9**6 * sum(0.9**k for k in range(6)),
+            1e-13,
+        )
+
+
+def test_cotangents_that_are_traced():
+    norm = lambda x, w: np.sum(w * chain(dualad.jit(shrink), x, steps=5) ** 2)
+    assert grad(lambda w: np.sum(grad(norm)(X, w)))(1.5) == pytest.approx(2 * 0.9**10 * np.sum(X))
+    np.testing.assert_allclose(dualad.jacobian(lambda w: grad(norm)(X, w))(np.ones(3)), np.diag(2 * 0.9**10 * X))
+
+
+def test_a_budget_that_is_too_small_and_a_step_without_k():
+    with pytest.raises(ValueError, match="memory='32 KB' is too small"):
+        grad(lambda x: np.sum(chain(dualad.jit(shrink), x, steps=400, memory="32 KB")))(np.ones(2000))
+    with pytest.raises(TypeError, match=r"called as step\(k, state, params\[0\]\)"):
+        grad(lambda x: np.sum(chain(dualad.jit(lambda s, p: s), x, 0.1, steps=7)))(X)
+
+
+# --- interrupted, killed, in threads ----------------------------------------------------------------------------------------------
+
+
+def whole(storage=None, **options):
+    """The gradient of a chain with inputs, outs and parameters."""
+    x, v = np.linspace(0.1, 1.0, 4), np.zeros(4)
+    more = {} if storage is None else {"storage": storage}
+    f = lambda x, rows, c: total(chain(JITTED[driven], (x, v), c, inputs=rows, outputs=True, schedule=Revolve(3), **more, **options))
+    return bits(grad(f, argnums=(0, 1, 2))(x, ROWS, 0.7))
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("block", [1, 4, N])
+def test_a_resumed_chain_goes_on_with_the_same_bits(block, tmp_path, monkeypatch):
+    reference, place = whole(block=block), tmp_path / "run"
+    calls, stop, made = [0], [0], []
+    for name, owner in (("advance", segments.Segments), ("pull", segments.Reversal)):
+        inner = getattr(owner, name)
+
+        def watched(*args, inner=inner):
+            calls[0] += 1
+            if calls[0] == stop[0]:
+                raise Stop
+            return inner(*args)
+
+        monkeypatch.setattr(owner, name, watched)
+    for at in (1, 3, 8, 20, 45, 70, 10**9):
+        calls[0], stop[0] = 0, at
+        stats = Stats()
+        try:
+            assert whole(Disk(place, resume=True, every=0), block=block, stats=stats) == reference
+            made.append(stats.advances)
+            break
+        except Stop:
+            continue
+    assert made and not place.exists()
+
+
+@pytest.mark.usefixtures("no_fsync")
+@pytest.mark.parametrize("length", [{"until": lambda k, x: k + np.sum(x) > 30.25, "max_steps": 400}, {"steps": N, "block": 3}], ids=min)
+@pytest.mark.parametrize("schedule", [CTZ(), StoreAll()], ids=repr)
+def test_a_resumed_chain_goes_on_and_makes_damaged_states_again(length, schedule, tmp_path, monkeypatch):
+    step, x, place = JITTED[in_place], np.linspace(0.0, 1.0, 9), tmp_path / "run"
+
+    def gradient(**options):
+        return bits(grad(lambda x: total(chain(step, x, 0.1, schedule=schedule, **length, **options)))(x))
+
+    reference, calls = gradient(), [0]
+    inner = segments.Reversal.pull
+
+    def watched(*args):
+        calls[0] += 1
+        if calls[0] == 3:
+            raise Stop
+        return inner(*args)
+
+    monkeypatch.setattr(segments.Reversal, "pull", watched)
+    storage, stats = Disk(place, resume=True, every=0), Stats()
+    with pytest.raises(Stop):
+        gradient(storage=storage)
+    shutil.copytree(place, tmp_path / "whole")
+    assert gradient(storage=storage, stats=stats) == reference and ("steps" in length or "blocks of 1" in stats.reason)
+    names = sorted(file.name for file in (tmp_path / "whole").glob("*.batch"))
+    assert names
+    for name in names[:: 1 + len(names) // 6]:
+        shutil.copytree(tmp_path / "whole", place)
+        (place / name).write_bytes(b"")
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            assert gradient(storage=storage) == reference
+        assert name in str(warned[0].message)
+
+
+def test_an_interrupt_leaves_a_pullback_that_can_be_called_again(monkeypatch):
+    x = random.uniform(size=50)
+    for options in ({"schedule": Revolve(3), "block": 1}, {"block": 5}, {"schedule": Mixed(4), "block": 2}):
+        _, pullback = vjp(lambda x, options=options: total(chain(JITTED[in_place], x, 0.1, steps=N, **options)), x)
+        reference, inner = bits(pullback(1.0)), segments.Reversal.pull
+        for at in (1, 2, 5):
+            calls = [0]
+
+            def interrupted(*args, calls=calls, at=at, inner=inner):
+                calls[0] += 1
+                if calls[0] == at:
+                    raise KeyboardInterrupt
+                return inner(*args)
+
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(segments.Reversal, "pull", interrupted)
+                pullback(1.0)
+            assert bits(pullback(1.0)) == reference
+
+
+def test_threads_share_compiled_loops():
+    from concurrent.futures import ThreadPoolExecutor
+
+    reference = whole()
+    x = random.uniform(size=50)
+    _, pullback = vjp(lambda x: total(chain(JITTED[in_place], x, 0.1, steps=N, schedule=Revolve(2))), x)
+    pulled = bits(pullback(1.0))
+    with ThreadPoolExecutor(6) as pool:
+        found = [pool.submit(whole, block=n) for n in (1, 2, 3, 5, 8, N)]
+        again = [pool.submit(lambda: bits(pullback(1.0))) for _ in range(6)]
+        assert all(future.result() == reference for future in found) and all(future.result() == pulled for future in again)
+
+
+@pytest.mark.parametrize("given", ["F", "reversed", "strided", "float32"])
+def test_states_in_every_layout(given):
+    x = {"F": np.asfortranarray(GRID), "reversed": GRID[::-1, ::2], "strided": GRID[3::4, 1:-2:3], "float32": GRID.astype(np.float32)}[
+        given
+    ]
+    step = lambda k, x, c: c * np.roll(x, 1, 0) + np.sin(x) * x.dtype.type(0.1)
+    c, rtol = x.dtype.type(0.7), 1e-4 if given == "float32" else 1e-12
+    compiled, plain = (lambda x, f=f: chain(f, x, c, steps=9, schedule=Revolve(2)) for f in (dualad.jit(step), step))
+    close(compiled(x), plain(x), rtol)
+    close(grad(lambda x: np.sum(compiled(x) ** 2))(x), grad(lambda x: np.sum(plain(x) ** 2))(x), rtol)
+    assert x.flags.writeable
+
+
+def test_texts_and_flags_in_the_state_are_handed_on():
+    step = dualad.jit(lambda k, s: {"name": s["name"], "x": 0.9 * s["x"], "on": s["on"]})
+    f = lambda x: chain(step, {"name": "wave", "x": x, "on": True}, steps=5)
+    value, gradient = value_and_grad(lambda x: np.sum(f(x)["x"]))(np.ones(3))
+    assert value == pytest.approx(3 * 0.9**5) and gradient == pytest.approx(np.full(3, 0.9**5)) and f(1.0)["name"] == "wave"
+
+
+def test_what_goes_beside_the_value_may_be_anything_that_is_no_number():
+    """A type among the results of a compiled function has attributes `shape` and `dtype`, which are none."""
+    aux = {"type": np.float64, "name": "loss", "none": None, "flag": True, "count": 3, "dtype": np.dtype("f4")}
+    f = dualad.jit(lambda x: (np.sum(x**2), {**aux, "first": x[0]}))
+    for verb in (grad, jacobian, dualad.gradient, dualad.jacobian):
+        gradient, overhead_bytes = verb(f, has_aux=True)(X)
+        np.testing.assert_array_equal(gradient, 2 * X)
+        assert overhead_bytes == {**aux, "first": X[0]}, verb
+
+
+TABLE = np.array([0.1, 0.2, 0.3])
+
+
+def put_out(k, s):
+    return 0.5 * s, TABLE
+
+
+def reversed_table(k, s):
+    return 0.5 * s * s, (TABLE[::-1], np.arange(3), s[0] * 2.0)
+
+
+def filled(k, s):
+    w = np.zeros_like(s)
+    w[0] = 0.25
+    return 0.5 * s + w, w
+
+
+def scattered(k, s):
+    w = np.full_like(s, 0.1)
+    w[k % 3] = 1.0
+    return 0.5 * s * w + 0.1, w
+
+
+@pytest.mark.parametrize("step", [put_out, reversed_table, filled, scattered])
+def test_constants_that_a_step_returns_or_writes_into(step):
+    def f(step):
+        def loss(x):
+            final, outs = chain(step, x, steps=4, outputs=True)
+            return np.sum(final**2), outs
+
+        return loss
+
+    x, stats = np.array([0.3, -0.7, 1.1]), Stats()
+    (value, outs), g = value_and_grad(f(step), has_aux=True)(x)
+    for other in (value_and_grad(f(dualad.jit(step)), has_aux=True), dualad.jit(value_and_grad(f(step), has_aux=True))):
+        (got, got_outs), slope = other(x)
+        np.testing.assert_allclose(got, value, rtol=1e-14)
+        np.testing.assert_allclose(slope, g, rtol=1e-13)
+        optree.tree_map(np.testing.assert_allclose, got_outs, outs)
+    chain(dualad.jit(step), x, steps=4, outputs=True)
+    grad(lambda x: np.sum(chain(dualad.jit(step), x, steps=4, outputs=True, stats=stats)[0]))(x)
+    assert "compiled steps" in stats.reason
+
+
+def test_a_step_that_is_a_constant():
+    x = np.ones(3)
+    np.testing.assert_array_equal(chain(dualad.jit(lambda k, s: TABLE * 1.0), x, steps=3), TABLE)
+    np.testing.assert_array_equal(grad(lambda x: np.sum(chain(dualad.jit(lambda k, s: TABLE), x, steps=3) * x))(x), TABLE)
+
+
+@pytest.mark.long
+def test_compiled_steps_that_are_made_one_by_one_are_compared_up_to_rounding():
+    @dualad.jit
+    def step(k, s, p):
+        v = p.copy()
+        for q in range(1, 40):
+            v[q] += 0.3 * v[q - 1]
+        return 0.33 * s + 0.08 * np.tanh(0.2 * np.mean(v) + 0.1 * s)
+
+    state, p = np.random.default_rng(0).uniform(-1, 1, (9, 1000)), np.random.default_rng(1).uniform(-1, 1, (1000, 9))
+    f = lambda p, **options: np.sum(chain(step, state, p, steps=5, **options))
+    checked = grad(lambda p: f(p, storage=Memory(copy=copy.deepcopy), check=True))(p)
+    np.testing.assert_allclose(checked, grad(f)(p), rtol=1e-10)

@@ -1,0 +1,52 @@
+"""States of compiled chains: used again when nobody refers to them, and never before."""
+
+import numpy as np
+
+from checkpoint.loops.segments import SMALL, BufferPool, given_array, like_leaves
+
+LIKE = (np.zeros(SMALL), np.array(1.0))
+
+
+def test_a_state_is_used_again_when_nobody_refers_to_it():
+    pool = BufferPool(LIKE)
+    first = pool.take()
+    second = pool.take()
+    assert all(a is not b for a, b in zip(first, second, strict=True))
+    kept = first[0][3:5]  # a view refers to its array
+    del first
+    third = pool.take()
+    assert not any(np.shares_memory(kept, leaf) for leaf in third) and len(pool.made) == 3
+    del kept
+    address = third[0].ctypes.data
+    del third
+    assert len({pool.take()[0].ctypes.data for _ in range(9)} | {address}) <= 3 and len(pool.made) == 3
+
+
+def test_the_state_that_was_free_last_is_taken_first():
+    """It is still in the cache, where one that was free for long is not."""
+    pool = BufferPool(LIKE)
+    working, saved = pool.take(), [pool.take() for _ in range(3)]
+    addresses = {leaf.ctypes.data for state in [working] for leaf in state}
+    del saved
+    for _ in range(6):  # a step makes a state of another one, which is free then
+        working = pool.take()
+        addresses.update(leaf.ctypes.data for leaf in working)
+    assert len(addresses) == 3 * len(LIKE) and len(pool.made) == 4
+
+
+def test_small_states_are_made_anew():
+    pool = BufferPool((np.zeros(3),))
+    assert pool.take()[0] is not pool.take()[0] and not pool.made
+
+
+def test_parameters_are_read_only_views_where_they_can_be():
+    for leaf in (np.arange(6.0).reshape(2, 3), np.arange(6.0).reshape(2, 3).T, np.arange(6.0)[::-2], np.arange(3.0).astype(">f8"), 2.5, 1j):
+        array = given_array(leaf)
+        assert np.array_equal(array, leaf) and array.flags.c_contiguous and not array.flags.writeable and array.dtype.isnative
+    whole = np.arange(6.0)
+    assert np.shares_memory(given_array(whole), whole) and whole.flags.writeable
+
+
+def test_numbers_come_back_as_what_they_were():
+    found = like_leaves([np.array(1.5)] * 3, [1.0, np.float64(1.0), np.ones(())])
+    assert [type(leaf) for leaf in found] == [float, np.float64, np.ndarray]

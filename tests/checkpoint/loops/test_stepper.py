@@ -1,0 +1,285 @@
+"""Compiled steps in every kind of chain against the same steps, not compiled: what runs in segments, and what says why it does not."""
+
+import re
+import sys
+
+import numpy as np
+import optree
+import pytest
+
+pytest.importorskip("numba")
+
+import dualad
+from checkpoint import Revolve, Stats, chain, grad, hvp, jacobian
+from checkpoint.loops import compiled
+from checkpoint.loops.stepper import MOST, kept
+from checkpoint.schedules import Mixed
+
+X, U = np.array([0.3, 0.5, 0.7]), np.linspace(0.0, 1.0, 18).reshape(6, 3)
+
+
+def turn(k, x):
+    return np.sin(x) * 1.1 + 0.1 * x[::-1] * x
+
+
+def drive(k, state, u, c):
+    x, e = state
+    return (np.sin(x) * c + u * x, 0.5 * e + np.sum(u)), {"x": x * x, "e": e * c}
+
+
+def shrink(k, x):
+    return 0.9 * np.sin(x)
+
+
+def along(k, x):
+    return 0.9 * np.sin(x), (x[0], [x * k])
+
+
+def spiral(k, z, p):
+    return z * p + 0.1, [z * 1j, np.abs(z)]
+
+
+def total(tree):
+    return sum(np.sum(np.sin(leaf)) for leaf in optree.tree_leaves(tree))
+
+
+def ended(k, x):
+    return np.max(x) < 0.05
+
+
+def turned(f, **options):
+    return lambda x: chain(f, x, steps=6, **options)
+
+
+def driven(f):
+    return lambda x, u, c: chain(f, (x, 0.5), c, inputs=u, outputs=True)
+
+
+def loss(chained):
+    return lambda *args: total(chained(*args))
+
+
+def at(place, f, *others):
+    return lambda value: f(*others[:place], value, *others[place:])
+
+
+# name: the step, and what is done with a chain of it
+DONE = {
+    "values": (turn, lambda f: turned(f)(X)),
+    "values, a number in the state and outs": (drive, lambda f: driven(f)(X, U, 0.7)),
+    "values, Fortran order and strides": (turn, lambda f: chain(f, np.asfortranarray(np.stack([X, 2 * X]))[:, ::-1], steps=3)),
+    "values, of layers": (turn, lambda f: chain([f] * 4, X)),
+    "values, one step": (turn, lambda f: chain(f, X, steps=1)),
+    "forward": (turn, lambda f: dualad.jvp(turned(f), (X,), (U[1],))),
+    "forward, in three directions": (turn, lambda f: dualad.jacobian(turned(f))(X)),
+    "forward, by the inputs": (drive, lambda f: dualad.jacobian(lambda u: driven(f)(X, u, 0.7)[1]["x"])(U)),
+    "forward, by a parameter": (drive, lambda f: dualad.derivative(lambda c: driven(f)(X, U, c)[1]["e"])(0.7)),
+    "forward, order 3": (turn, lambda f: dualad.derivative(lambda t: total(turned(f)(t * X)), order=3)(0.5)),
+    "reverse": (drive, lambda f: grad(loss(driven(f)), argnums=(0, 1, 2))(X, U, 0.7)),
+    "reverse, three cotangents": (turn, lambda f: jacobian(turned(f))(X)),
+    "reverse, of layers": (turn, lambda f: grad(lambda x: total(chain([f] * 4, x)))(X)),
+    "reverse, of mixed records": (turn, lambda f: [grad(loss(turned(f, schedule=Mixed(n))))(X) for n in (1, 3, 20)]),
+    "forward over reverse": (turn, lambda f: hvp(loss(turned(f)), X, U[1])),
+    "forward over reverse, by the inputs": (drive, lambda f: hvp(lambda u: total(driven(f)(X, u, 0.7)), U, np.cos(U))),
+    "forward over reverse, all directions": (drive, lambda f: dualad.jacobian(grad(at(1, loss(driven(f)), X, 0.7)))(U)),
+    "forward twice over reverse": (drive, lambda f: dualad.jacobian(lambda c: hvp(lambda x: total(driven(f)(x, U, c)), X, X))(0.7)),
+    "until": (shrink, lambda f: chain(f, X, until=ended)),
+    "until, of the index": (along, lambda f: chain(f, X, until=lambda k, x: k == 5, outputs=True)),
+    "until, after many steps": (shrink, lambda f: chain(f, 1e-9 * X, until=lambda k, x: k > 900, max_steps=2000)),
+    "until, forward": (shrink, lambda f: dualad.jvp(lambda x: chain(f, x, until=ended), (X,), (X,))),
+    "until, reverse": (along, lambda f: grad(lambda x: total(chain(f, x, until=ended, outputs=True)))(X)),
+    "until, forward over reverse": (shrink, lambda f: hvp(lambda x: total(chain(f, x, until=ended)), X, X)),
+    "complex, and lists of outs": (spiral, lambda f: grad(lambda p: sum(np.sum(abs(leaf)) for leaf in optree.tree_leaves(
+        chain(f, X * (1 + 0.5j), p * (1 - 0.2j), steps=4, outputs=True))))(0.7)),
+}  # fmt: skip
+
+
+@pytest.fixture
+def reasons(monkeypatch):
+    """Why chains were not compiled: None for those that were."""
+    module, found = sys.modules["checkpoint.loops.chain"], []
+    inner = module.compiled_chain
+
+    def watched(*args, **options):
+        result = inner(*args, **options)
+        found.append(result[1])
+        return result
+
+    monkeypatch.setattr(module, "compiled_chain", watched)
+    return found
+
+
+@pytest.mark.parametrize("name", DONE)
+def test_everything_that_is_done_with_a_chain_is_done_compiled(name, reasons):
+    step, done = DONE[name]
+    found = done(dualad.jit(step))
+    assert set(reasons) == {None}
+    expected = done(step)
+    for a, b in zip(optree.tree_leaves(found), optree.tree_leaves(expected), strict=True):
+        assert type(a) is type(b) and getattr(a, "dtype", None) == getattr(b, "dtype", None)
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+def test_until_has_the_same_bits_in_every_block():
+    def gradient(**options):
+        f = lambda x: total(chain(step, x, until=ended, outputs=True, **options))
+        return [np.asarray(leaf).tobytes() for leaf in optree.tree_leaves(grad(f)(X))]
+
+    step = dualad.jit(along)
+    assert len({tuple(gradient(**options)) for options in ({}, {"block": 1}, {"block": 7}, {"block": 10**6}, {"max_steps": 10**4})}) == 1
+
+
+def test_until_that_never_comes_true():
+    step, never = dualad.jit(shrink), {"until": lambda k, x: k < 0, "max_steps": 9}
+    for f in (lambda x: chain(step, x, **never), grad(lambda x: total(chain(step, x, **never)))):
+        with pytest.raises(RuntimeError, match=r"chain: until\(k, state\) is still not true after max_steps=9 steps"):
+            f(X)
+    assert chain(step, X, until=lambda k, x: k == 9, max_steps=9)[0] == chain(step, X, steps=9)[0]
+
+
+CLOCK = [0]
+
+
+def ticking(k, x):
+    CLOCK[0] += 1
+    return CLOCK[0] > 20
+
+
+def first_only(k, state):
+    return (0.9 * state[0], state[1])
+
+
+def solved(k, x):
+    return np.linalg.solve(np.eye(6) * 2.0, np.concatenate([x, x]))[:3]
+
+
+# what a chain says that is not compiled: the step, how it is compiled, the options of the chain, and the words
+SAID = {
+    "solve": (solved, {}, {"steps": 3}, "numpy.linalg.solve: it is linear algebra"),
+    "a predicate that branches": (shrink, {}, {"until": lambda k, x: k > 4 and x[0] < 1}, "until cannot be traced.*branch"),
+    "a predicate that counts": (shrink, {}, {"until": ticking}, "until cannot be traced: its answer is no function of k"),
+    "a predicate that counts besides": (shrink, {}, {"until": lambda k, x: (x[0] < 0) | ticking(k, x)}, "until cannot be traced"),
+    "NumPy's backend": (shrink, {"backend": "numpy"}, {"steps": 3}, "NumPy's backend"),
+    "other leaves": (first_only, {}, {"steps": 3}, "neither numbers nor arrays"),
+    "static arguments": (shrink, {"static_argnums": 0}, {"steps": 3}, "static"),
+    "a block besides": (shrink, {"backend": "numpy"}, {"steps": 3, "block": 2}, "block=2 is not used"),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_is_not_compiled_says_why(name):
+    step, compiled, options, words = SAID[name]
+    stats, state = Stats(), (lambda x: (x, len)) if step is first_only else lambda x: x
+    CLOCK[0] = 0
+    grad(lambda x: total(optree.tree_leaves(chain(dualad.jit(step, **compiled), state(x), stats=stats, **options))[:1]))(X)
+    assert stats.reason.startswith("steps one by one, because ") and re.search(words, stats.reason)
+
+
+def test_an_index_out_of_bounds_names_its_line():
+    step, row = dualad.jit(lambda k, x, f: x * f[k]), np.ones(30)
+    for f in (lambda x: chain(step, x, row, steps=50), grad(lambda x: np.sum(chain(step, x, row, steps=50)))):
+        with pytest.raises(IndexError, match=r"test_stepper.py, line \d+.*index 30 is out of bounds for axis 0 with size 30"):
+            f(X)
+
+
+def test_integers_beyond_64_bits_do_not_wrap():
+    step = dualad.jit(lambda k, n: n * 3)
+    assert [chain(step, 1, steps=n) for n in (30, 50)] == [3**30, 3**50]
+
+
+def test_block_of_a_step_that_is_not_compiled():
+    with pytest.raises(TypeError, match=r"block= is of a compiled step: give chain\(dualad.jit\(step\)"):
+        chain(shrink, X, steps=3, block=2)
+
+
+def test_a_chain_of_a_compiled_step_inside_of_traced_code():
+    step = dualad.jit(turn)
+    f = lambda x: total(chain(step, x, steps=3))
+    np.testing.assert_allclose(dualad.jit(grad(f))(X), grad(lambda x: total(chain(turn, x, steps=3)))(X), rtol=1e-12)
+    np.testing.assert_allclose(dualad.jit(f)(X), f(X), rtol=1e-14)
+
+
+def test_outs_and_results_are_the_callers_own():
+    step = dualad.jit(drive)
+    (x, _), outs = driven(step)(X, U, 0.7)
+    before = [leaf.copy() for leaf in (x, outs["x"], outs["e"])]
+    driven(step)(X + 1.0, U, 0.9)
+    for leaf, old in zip((x, outs["x"], outs["e"]), before, strict=True):
+        assert leaf.flags.writeable and np.array_equal(leaf, old)
+
+
+def test_the_value_is_the_same_bits_with_and_without_a_derivative():
+    step = dualad.jit(drive)
+    plain = driven(step)(X, U, 0.7)
+    kept = []
+
+    def f(x):
+        kept.append(optree.tree_map(dualad.primal, driven(step)(x, U, 0.7)))
+        return total(kept[-1]) + np.sum(x)
+
+    grad(f)(X)
+    dualad.jvp(f, (X,), (X,))
+    for other in kept:
+        for a, b in zip(optree.tree_leaves(plain), optree.tree_leaves(other), strict=True):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_a_large_state_is_handed_on_without_copies():
+    big, stats = np.linspace(0.0, 1.0, 10_000), Stats()
+    f = lambda x: np.sum(chain(dualad.jit(shrink), x, steps=60, schedule=Revolve(4), stats=stats) ** 2)
+    g = lambda x: np.sum(chain(shrink, x, steps=60, schedule=Revolve(4)) ** 2)
+    np.testing.assert_allclose(grad(f)(big), grad(g)(big), rtol=1e-12)
+    assert stats.peak_states == 4 and stats.peak_bytes == 4 * big.nbytes
+
+
+def test_what_is_kept_for_a_compiled_step_is_bounded():
+    step = dualad.jit(turn)
+    for key in range(3 * MOST):
+        assert kept(step, key, lambda: f"{key}") == f"{key}" and kept(step, 0, lambda: "made again") == "0"
+    assert kept(step, 0, lambda: "made again") == "0" and kept(step, 3 * MOST - 1, lambda: "made again") == f"{3 * MOST - 1}"
+    assert kept(step, 1, lambda: "made again") == "made again" and len(step.of_chains) == MOST
+
+
+def test_predicates_and_their_loops_are_not_kept_for_ever(monkeypatch):
+    monkeypatch.setattr("checkpoint.loops.stepper.MOST", 3)
+    plain, set_up = dualad.jit(lambda k, x: 0.5 * x), dualad.jit(lambda k, x, mode: 0.5 * x if mode == "half" else x)
+    stops = [lambda k, x, n=n: k == n for n in range(1, 5)]
+    assert (
+        [chain(set_up, 8.0, "half", until=until) for until in stops]
+        == [4.0, 2.0, 1.0, 0.5]
+        == [chain(plain, 8.0, until=until) for until in stops]
+    )
+    (entry,) = plain.entries.values()
+    assert len(set_up.of_chains) == len(entry.compiled.of_chains) == 3
+
+
+def test_the_cost_of_a_step_is_that_of_what_is_computed(monkeypatch):
+    """What shows or moves elements costs nothing, loops cost their turns: costs are compared with that of a call (see `blocks`)."""
+    costs, inner = [], compiled.blocks_of
+    monkeypatch.setattr(compiled, "blocks_of", lambda *args, **options: costs.append(args[3] / 1e-10) or inner(*args, **options))
+
+    def looped(k, x, c):
+        for _ in range(50):
+            x = x * c
+        return x
+
+    for step in (lambda k, x, c: x * c, lambda k, x, c: np.concatenate([x[1:], x[:1]]) * c, looped):
+        grad(lambda x, step=step: np.sum(chain(dualad.jit(step), x, 1.1, steps=3)))(np.ones(1000))
+    np.testing.assert_allclose(costs, [1000, 1000, 50_000])
+
+
+def test_a_state_of_no_axes_that_becomes_a_number_is_one_from_the_second_step_on():
+    def step(k, x):
+        shown, before = x[...], x * 1.0
+        shown *= 0.5  # reaches x where that is an array, in the first step
+        return np.sin(x) + 0.1 * before
+
+    at = np.array(0.7)
+    x = at.copy()
+    for k in range(4):
+        x = step(k, x)
+    slope = lambda step: grad(lambda x: chain(step, x, steps=4))(at)
+    for backend in ("numpy", "numba"):
+        made = dualad.jit(step, backend=backend)
+        assert chain(made, at, steps=4) == pytest.approx(x, rel=1e-13)
+        assert slope(made) == pytest.approx(slope(step), rel=1e-13)

@@ -1,0 +1,276 @@
+"""vjp, grad, jacobian, linearize, hvp: structures, errors, nesting."""
+
+from typing import NamedTuple
+
+import numpy as np
+import optree
+import pytest
+
+import dualad
+from checkpoint import grad, hvp, jacobian, linearize, value_and_grad, vjp
+from dualad import gradient
+
+
+class Binary(NamedTuple):
+    left: object
+    right: object
+
+
+def rosenbrock(x):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+X = np.linspace(0.5, 1.5, 6)
+
+
+def test_gradient_against_scipy():
+    optimize = pytest.importorskip("scipy.optimize")
+    np.testing.assert_allclose(grad(rosenbrock)(X), optimize.rosen_der(X), rtol=1e-12)
+    np.testing.assert_allclose(hvp(rosenbrock, X, X[::-1]), optimize.rosen_hess_prod(X, X[::-1]), rtol=1e-12)
+    np.testing.assert_allclose(jacobian(grad(rosenbrock))(X), optimize.rosen_hess(X), rtol=1e-11, atol=1e-10)
+    np.testing.assert_allclose(dualad.jacobian(grad(rosenbrock))(X), optimize.rosen_hess(X), rtol=1e-11, atol=1e-10)
+    result = optimize.minimize(value_and_grad(rosenbrock), np.zeros(4), jac=True, method="BFGS")
+    np.testing.assert_allclose(result.x, np.ones(4), atol=1e-4)
+
+
+def test_structures_come_back():
+    def f(tree, *, scale):
+        return scale * np.sum(tree["a"].left * tree["b"][0]) * tree["b"][1]
+
+    tree = {"a": Binary(np.ones(3), 5.0), "b": [np.arange(3.0), 2]}
+    value, gradient = value_and_grad(f)(tree, scale=2.0)
+    assert value == 12.0
+    assert isinstance(gradient["a"], Binary)
+    np.testing.assert_array_equal(gradient["a"].left, [0.0, 4.0, 8.0])
+    assert gradient["a"].right == 0.0  # unused: a zero, of the right shape
+    np.testing.assert_array_equal(gradient["b"][0], np.full(3, 4.0))
+    assert gradient["b"][1] == 6.0  # the integer was promoted
+
+
+def test_argnums():
+    f = lambda x, y, z: x * y + z
+    assert grad(f)(2.0, 3.0, 4.0) == 3.0
+    assert grad(f, argnums=1)(2.0, 3.0, 4.0) == 2.0
+    assert grad(f, argnums=-1)(2.0, 3.0, 4.0) == 1.0
+    assert grad(f, argnums=(2, 0))(2.0, 3.0, 4.0) == (1.0, 3.0)
+    assert grad(f, argnums=(1,))(2.0, 3.0, 4.0) == (2.0,)
+    with pytest.raises(ValueError, match="argnums names argument 3"):
+        grad(f, argnums=3)(2.0, 3.0, 4.0)
+    with pytest.raises(TypeError, match=r"argnums is 1\.0"):
+        grad(f, argnums=1.0)(2.0, 3.0, 4.0)
+    with pytest.raises(ValueError, match="each argument once"):
+        grad(f, argnums=(0, 0))(2.0, 3.0, 4.0)
+
+
+def test_auxiliary_results_pass_through():
+    f = lambda x: (x**2, {"inside": x, "note": "text"})
+    assert grad(f, has_aux=True)(3.0) == (6.0, {"inside": 3.0, "note": "text"})
+    (value, aux), gradient = value_and_grad(f, has_aux=True)(3.0)
+    assert (value, aux["inside"], gradient) == (9.0, 3.0, 6.0)
+    value, pullback, aux = vjp(f, 3.0, has_aux=True)
+    assert (value, pullback(1.0), aux["note"]) == (9.0, (6.0,), "text")
+    value, push, aux = linearize(f, 3.0, has_aux=True)
+    assert (value, push(1.0), aux) == (9.0, 6.0, {"inside": 3.0, "note": "text"})
+    assert hvp(f, 3.0, 1.0, has_aux=True) == (2.0, {"inside": 3.0, "note": "text"})
+    with pytest.raises(TypeError, match="must return a pair"):
+        grad(lambda x: x, has_aux=True)(3.0)
+
+
+@pytest.mark.parametrize(
+    ("f", "text"),
+    [
+        (lambda x: x * np.ones(3), r"f returns shape \(3,\): use jacobian"),
+        (lambda x: [x, x], "a list, not a number: use jacobian"),
+        (lambda x: None, r"None, not a number: return the result \(is its return statement missing"),
+        (lambda x: "text", "not a number"),
+        (lambda x: x * (1.0 + 0.2j), r"complex number.*use jacobian \(holomorphic"),
+        (lambda x: x > 0.0, "f returns bool, whose derivative is zero"),
+        (lambda x: np.floor(x).astype(int), "f returns int64, whose derivative is zero"),
+        (lambda x: 3, "f returns int64"),
+        (lambda x: True, "f returns bool"),
+    ],
+)
+def test_wrong_verb_names_the_right_one(f, text):
+    with pytest.raises(TypeError, match=text):
+        grad(f)(1.0)
+    with pytest.raises(TypeError, match=text):
+        gradient(f)(1.0)
+
+
+def test_a_gradient_has_the_dtype_of_its_argument():
+    """In both modes, whatever the dtype that f computes in."""
+    for f in (np.sum, lambda x: np.sum(x * np.ones(3)), lambda x: np.sum(x * 1j).imag):
+        for dtype in (np.float32, np.float64):
+            x = np.ones(3, dtype)
+            assert grad(f)(x).dtype == gradient(f)(x).dtype == dtype
+            assert type(grad(f)(x[0])) is type(gradient(f)(x[0])) is dtype
+            both = grad(lambda x, y: f(x) * f(y), (0, 1)), gradient(lambda x, y: f(x) * f(y), (0, 1))
+            assert [g.dtype for way in both for g in way(x, np.ones(3))] == [dtype, float] * 2
+
+
+@pytest.mark.parametrize("bad", ["text", None, np.array(["a"]), np.array([1], dtype="M8[s]"), object(), True])
+def test_inputs_that_are_no_numbers(bad):
+    with pytest.raises(TypeError, match=r"no derivative|not a number|is of type|holds no number"):
+        grad(lambda x: x)(bad)
+
+
+def test_cotangents_of_the_wrong_kind():
+    _, pullback = vjp(lambda x: {"y": x * 2}, np.ones(3))
+    with pytest.raises(TypeError, match="structure"):
+        pullback(np.ones(3))
+    with pytest.raises(ValueError, match=r"shape \(2,\), its value \(3,\)"):
+        pullback({"y": np.ones(2)})
+
+
+@pytest.mark.parametrize("n", [3, 1000])
+def test_cotangents_of_another_dtype(n):
+    c = np.linspace(1.0, 2.0, n) * (1.0 - 0.5j)
+    (by_x,) = vjp(lambda x: x * c + x * c, c)[1](np.ones(n))
+    np.testing.assert_array_equal(by_x, 2.0 * c)
+    with pytest.raises(TypeError, match="a cotangent is complex and its value real"):
+        vjp(lambda x: x[1:] * 2.0, c.real)[1](np.full(n - 1, 1.0 + 1.0j))
+    (by_x,) = vjp(lambda x: (x + x) * x, c.real)[1](np.ones(n, int))
+    np.testing.assert_array_equal(by_x, 4.0 * c.real)
+
+
+def test_cotangents_are_the_callers_own():
+    g = np.ones(3)
+    by_x, by_y = vjp(np.add, np.ones(3), np.ones(3))[1](g)
+    by_x += 1.0
+    assert by_y.tolist() == g.tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (3,)])
+def test_a_gradient_may_be_written(shape):
+    for f in (np.sum, np.mean, lambda x: np.sum(np.broadcast_to(x, (2, *shape)))):
+        assert grad(f)(np.ones(shape)).flags.writeable
+
+
+def test_inputs_may_change_before_the_pull():
+    x = np.array([1.0, 2.0])
+    _, pullback = vjp(lambda x: x**2, x)
+    x[:] = 100.0
+    np.testing.assert_array_equal(pullback(np.ones(2))[0], [2.0, 4.0])
+
+
+def test_reused_work_buffer():
+    buffer = np.zeros(3)
+
+    def f(x):
+        buffer[:] = [1.0, 2.0, 3.0]
+        y = x * buffer
+        buffer[:] = [4.0, 5.0, 6.0]
+        return np.sum(y * buffer)
+
+    np.testing.assert_array_equal(grad(f)(np.ones(3)), [4.0, 10.0, 18.0])
+    np.testing.assert_array_equal(
+        dualad.jvp(grad(lambda x: f(x) ** 2), (np.ones(3),), (np.ones(3),))[1], 2 * 32 * np.array([4.0, 10.0, 18.0])
+    )
+
+
+def test_linearize_serves_many_tangents():
+    def f(x):
+        out = np.zeros_like(x)
+        out[0] = np.sin(x[0])
+        out[1:] = x[:-1] * x[1:]
+        return {"out": out, "sum": np.sum(out), "constant": np.ones(2)}
+
+    value, push = linearize(f, X)
+    for v in (np.ones(6), np.arange(6.0)):
+        expected = dualad.jvp(f, (X,), (v,))
+        np.testing.assert_allclose(push(v)["out"], expected[1]["out"])
+        assert push(v)["sum"] == pytest.approx(expected[1]["sum"])
+        np.testing.assert_array_equal(push(v)["constant"], np.zeros(2))
+    np.testing.assert_array_equal(value["out"], f(X)["out"])
+    with pytest.raises(TypeError, match="push was given tangents"):
+        push(np.ones(5))
+
+
+def test_jacobians_agree_chunk_by_chunk():
+    def f(x, y):
+        return {"u": np.outer(x, y), "v": np.sum(x) * y[0]}
+
+    x, y = np.arange(3.0), np.array([1.0, -2.0])
+    reference = dualad.jacobian(f, argnums=(0, 1))(x, y)
+    for chunk in (None, 1, 2, 4, 100):
+        ours = jacobian(f, argnums=(0, 1), chunk=chunk)(x, y)
+        for key in ("u", "v"):
+            for a, b in zip(ours[key], reference[key], strict=True):
+                np.testing.assert_allclose(a, b)
+                assert a.shape == b.shape
+    with pytest.raises(ValueError, match="chunk is 0"):
+        jacobian(f, chunk=0)
+
+
+def test_third_order_by_every_nesting():
+    f = lambda x: np.sin(x) * x**2
+    third = dualad.derivative(f, order=3)(0.6)
+    forward = dualad.derivative
+    for nested in (
+        grad(grad(grad(f))),
+        forward(grad(grad(f))),
+        grad(forward(grad(f))),
+        grad(grad(forward(f))),
+        forward(forward(grad(f))),
+        grad(forward(forward(f))),
+    ):
+        assert nested(0.6) == pytest.approx(third, rel=1e-12)
+
+
+def test_confusion_in_reverse_mode():
+    assert grad(lambda x: x * grad(lambda y: x + y)(1.0))(1.0) == 1.0
+    assert grad(lambda x: grad(lambda y: x)(x))(1.0) == 0.0
+    assert grad(lambda x: x * grad(lambda y: x * y)(2.0))(4.0) == 8.0
+    assert grad(lambda x: x * dualad.derivative(lambda y: x * y)(2.0))(4.0) == 8.0
+    assert dualad.derivative(lambda x: x * grad(lambda y: x * y)(2.0))(4.0) == 8.0
+
+
+def test_escaped_variable_raises():
+    kept = []
+    grad(lambda x: kept.append(x) or x * 1.0)(2.0)
+    with pytest.raises(RuntimeError, match="after the derivative call"):
+        kept[0] * 2.0
+    with pytest.raises(RuntimeError, match="after the derivative call"):
+        np.sin(kept[0])
+
+
+def test_functions_without_a_rule_raise():
+    with pytest.raises(TypeError, match="no derivative"):
+        grad(lambda x: np.sum(np.bitwise_and(x, 1)))(np.ones(2))
+
+
+def test_nan_safe():
+    f = lambda x: np.sum(np.where(x > 0, x / np.where(x > 0, x, 0.0), 0.0))
+    with np.errstate(all="ignore"):
+        assert np.isnan(grad(f)(np.array([0.0, 2.0]))[0])
+        np.testing.assert_array_equal(grad(f, nan_safe=True)(np.array([0.0, 2.0])), [0.0, 0.0])
+
+
+def test_singular_partials_times_zero_are_zero():
+    np.testing.assert_array_equal(grad(lambda x: np.sum(np.sqrt(x)))(np.array([0.0, 1.0])), [np.inf, 0.5])
+    np.testing.assert_array_equal(grad(lambda x: np.sum(np.where(x > 0, np.sqrt(x), 0.0)))(np.array([0.0, 1.0])), [0.0, 0.5])
+    assert grad(np.sqrt)(0.0) == np.inf
+
+
+def test_compiled_jacobians_use_the_structure_and_the_cheaper_mode():
+    """Few colours: as many directions; more outputs than inputs: columns; else all rows at once, not code for each chunk of them."""
+    from dualad import jit
+    from dualad.sparse import structural
+
+    def burgers(u):
+        full = np.concatenate([np.zeros(1), u, np.zeros(1)])
+        return full[1:-1] * (full[2:] - full[:-2]) - 0.1 * (full[2:] - 2.0 * full[1:-1] + full[:-2])
+
+    rows, M = np.linspace(-1.0, 1.0, 64), np.random.default_rng(1).standard_normal((40, 5))
+    tall = lambda x: np.tanh(M @ x) * np.sum(x**2)
+    wide = lambda y: {"a": np.tanh(y @ M) * np.sum(y**2), "b": (y[0] * y[1], 2.0)}
+    for f, x, has_aux in ((burgers, rows, False), (tall, np.ones(5), False), (wide, np.ones(40), False), (wide, np.ones(40), True)):
+        g = (lambda x, f=f: (f(x), x[0])) if has_aux else f
+        fast = jit(jacobian(g, has_aux=has_aux), backend="numpy")
+        got, expected = fast(x), jacobian(g, has_aux=has_aux)(x)
+        assert optree.tree_structure(got) == optree.tree_structure(expected)
+        for a, b in zip(optree.tree_leaves(got), optree.tree_leaves(expected), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+    assert "float64[3,64]" in str(jit(jacobian(burgers), backend="numpy").program(rows))  # of 64 rows
+    assert "float64[5,40]" in str(jit(jacobian(tall), backend="numpy").program(np.ones(5)))
+    assert structural.WORTH * 3 < 64

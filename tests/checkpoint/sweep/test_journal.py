@@ -1,0 +1,47 @@
+"""Durability wraps a sweep: what stays in memory knows nothing of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from checkpoint import CTZ, Disk, Memory, Sweep, Tiers
+from checkpoint.durable.journal import DurableJournal
+from checkpoint.sweep.journal import Journal
+
+IN_MEMORY = """
+import sys
+from checkpoint import chain, grad
+assert grad(lambda x: chain(lambda k, x: 0.5 * x, x, steps=4))(1.0) == 0.5**4
+print(sorted(name for name in sys.modules if name.startswith("checkpoint.") and name.split(".")[1] in {names}))
+"""
+
+
+def test_a_chain_in_memory_imports_nothing_that_outlives_the_process():
+    durable = {"durable", "records"}
+    done = subprocess.run([sys.executable, "-c", IN_MEMORY.replace("{names}", repr(durable))], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_only_a_durable_storage_brings_a_journal_of_its_own(tmp_path):
+    assert [storage.durable for storage in (Memory(), Disk(), Tiers())] == [False] * 3
+    kept = Disk(tmp_path / "kept", resume=True)
+    assert kept.durable
+    for storage, kind in (Memory(), Journal), (Disk(), Journal), (kept, DurableJournal):
+        with Sweep(lambda k, x: 0.5 * x, 1.0, steps=4, storage=storage) as sweep:
+            assert type(sweep._journal) is kind
+
+
+def test_the_journal_of_a_sweep_that_begins_afresh(tmp_path):
+    session = Memory().open()
+    journal = Journal(session, 1.0, lambda k, x: x, None, CTZ(), None, {})
+    assert journal.begin(3) is None
+    actions, index, working = journal.forward()
+    assert (list(actions), index, working) == (list(CTZ().forward(3)), None, [])
+    session.save(0, 1.0)
+    rest, g, x = journal.reverse(3, 2.0, None, pow)
+    assert (rest.saved, rest.position, rest.left, g, x) == ([0], 2, 3, 2.0, None)
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        Journal(session, 1.0, pow, None, CTZ(), None, {}, more=1)

@@ -1,0 +1,651 @@
+"""Traced values stand in for numbers and arrays: protocols, operators, views and writes, object arrays, refusals."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import math
+import operator
+import pickle
+
+import numpy as np
+import pytest
+from agreement import check
+
+import dualad
+from checkpoint import grad, hvp, vjp
+from checkpoint import jacobian as reverse_jacobian
+from dualad import derivative, gradient, jacobian, jvp, primal
+from dualad.core.traced import Traced
+
+X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
+V = np.array([0.5, -1.5, 2.0, 0.25])
+both = pytest.mark.parametrize("differentiate", [lambda f: jacobian(f), lambda f: reverse_jacobian(f)], ids=["forward", "reverse"])
+
+
+# --- operators and protocols ------------------------------------------------------------------------------------------------
+
+
+def assert_derivative(f, x, expected):
+    for value in (x, np.float64(x)):
+        assert derivative(f)(value) == pytest.approx(expected, rel=1e-14)
+        assert grad(f)(value) == pytest.approx(expected, rel=1e-14)
+    for shape in ((), (1,), (2, 1)):
+        a = np.full(shape, x)
+        assert gradient(lambda x: np.sum(f(x)))(a) == pytest.approx(np.full(shape, expected), rel=1e-14)
+        assert grad(lambda x: np.sum(f(x)))(a) == pytest.approx(np.full(shape, expected), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        (lambda x: x + 1, 1.0),
+        (lambda x: 1 + x, 1.0),
+        (lambda x: x - 2.0, 1.0),
+        (lambda x: 2.0 - x, -1.0),
+        (lambda x: 3 * x, 3.0),
+        (lambda x: x * x, 3.0),
+        (lambda x: x / 4, 0.25),
+        (lambda x: 6.0 / x, -6 / 2.25),
+        (lambda x: x**3, 6.75),
+        (lambda x: 2**x, 2**1.5 * np.log(2)),
+        (lambda x: x**x, 1.5**1.5 * (np.log(1.5) + 1)),
+        (lambda x: x % 1, 1.0),
+        (lambda x: 7 % x, -4.0),
+        (lambda x: x // 0.4, 0.0),
+        (lambda x: 7.0 // x, 0.0),
+        (lambda x: divmod(x, 0.4)[1], 1.0),
+        (lambda x: divmod(7.0, x)[1], -4.0),
+        (lambda x: -x, -1.0),
+        (lambda x: +x, 1.0),
+        (lambda x: abs(-x), 1.0),
+        (lambda x: x**2 + x**2.0 + x ** np.float64(2), 9.0),
+        (lambda x: np.float64(2) * x, 2.0),
+        (lambda x: x * np.float64(2), 2.0),
+        (lambda x: np.float64(2) + x, 1.0),
+        (lambda x: np.float64(2) - x, -1.0),
+        (lambda x: np.float64(2) / x, -2 / 2.25),
+        (lambda x: np.float64(2) ** x, 2**1.5 * np.log(2)),
+        (lambda x: x * np.int64(3), 3.0),
+        (lambda x: np.int64(3) * x, 3.0),
+        (lambda x: True * x, 1.0),
+        (lambda x: np.sum(np.ones((2, *(1,) * np.ndim(x))) * x, axis=0), 2.0),
+        (lambda x: np.float32(2) * x, 2.0),
+        (lambda x: np.maximum(x, 0.0), 1.0),
+        (lambda x: np.maximum(2.0, x), 0.0),
+        (lambda x: np.add(x, 1.0), 1.0),
+        (lambda x: np.add(1, x), 1.0),
+        (lambda x: np.multiply(x, 2, dtype=float), 2.0),
+        (lambda x: x * np.array(2.0), 2.0),
+        (lambda x: np.array(2.0) * x, 2.0),
+    ],
+    ids=lambda value: None,
+)
+def test_operators(f, expected):
+    assert_derivative(f, 1.5, expected)
+
+
+def test_scalars_in_python_containers_and_builtins():
+    f = lambda x: sum([x * k for k in range(4)]) + max(x, 1.0) + min(x, 1.0) + sorted([3 * x, x, 2 * x])[1]
+    assert derivative(f)(1.5) == grad(f)(1.5) == 6.0 + 1.0 + 0.0 + 2.0
+    assert derivative(lambda x: math.prod([x, x, 2.0]))(1.5) == 6.0
+    assert derivative(lambda x: math.fsum([1.0]) * x)(1.5) == 1.0
+    assert derivative(lambda x: functools.reduce(lambda a, b: a * b, [x] * 4))(2.0) == 32.0
+    assert jvp(lambda x: [y * 2 for y in x], (V,), (np.ones(4),))[1] == [2.0] * 4
+    assert gradient(lambda x: sum(x))(V).tolist() == [1.0] * 4
+    assert derivative(lambda x: {"a": x * 2, "b": (x, x**2)})(3.0) == {"a": 2.0, "b": (1.0, 6.0)}
+
+
+@both
+def test_matrix_products(differentiate):
+    m = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(differentiate(lambda v: m @ v)(V[:3]), m)
+    np.testing.assert_array_equal(differentiate(lambda v: v @ m.T)(V[:3]), m)
+    np.testing.assert_array_equal(differentiate(lambda v: np.eye(3) @ v)(V[:3]), np.eye(3))
+    np.testing.assert_array_equal(differentiate(lambda v: v.dot(m.T))(V[:3]), m)
+    np.testing.assert_array_equal(differentiate(lambda a: (a @ V[:3]).sum())(m), np.tile(V[:3], (2, 1)))
+
+
+def test_comparisons_and_conversions_use_the_value():
+    def f(x):
+        assert (x > 1.0, x < 1.0, x >= 1.5, x <= 1.5, x == 1.5, x != 1.5) == (True, False, True, True, True, False)
+        assert (x > 1.0, x < 2, x == x) == (True, True, True)
+        assert all(type(b) in (bool, np.bool_) for b in (x > 1.0, x < 2.0, x == 1.5))
+        assert bool(x) and not bool(x - 1.5) and int(x) == 1 and round(x) == 2 and round(x, 1) == 1.5
+        assert (math.floor(x), math.ceil(x), math.trunc(x)) == (1, 2, 1)
+        assert f"{x:.3f}" == "1.500" and f"{x:8.1e}" == " 1.5e+00"
+        assert [10, 20, 30][int(x)] == 20
+        assert np.isfinite(x) and not np.isnan(x) and x.is_integer() is False if hasattr(x, "is_integer") else True
+        return x
+
+    assert derivative(f)(1.5) == 1.0
+    assert grad(f)(1.5) == 1.0
+
+
+def asked(compare, a, b):
+    """What a comparison answers: its error's type, or a list."""
+    try:
+        return np.asarray(compare(a, b)).tolist()
+    except TypeError:
+        return TypeError
+
+
+@pytest.mark.parametrize("compare", [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne])
+def test_comparisons_of_complex_numbers_raise_where_pythons_do(compare):
+    numbers = (2j, 2.0, np.complex128(2j), np.float64(2.0), np.array([2j, 1.0]), np.array(2j), np.float32(1.0))
+    for a in numbers:
+        for b in (*numbers, 3, True):
+            expected, answers = asked(compare, a, b), []
+            f = lambda x: (answers.append(asked(compare, x, b)), x * 1.0)[1]
+            g = lambda x: (answers.append(asked(compare, b, x)), x * 1.0)[1]
+            jvp(f, (a,), (a,)), vjp(f, a), jvp(lambda y: jvp(f, (y,), (y,))[1], (a,), (a,))
+            assert answers == [expected] * 3
+            answers.clear()
+            jvp(g, (a,), (a,)), vjp(g, a), jvp(lambda y: jvp(g, (y,), (y,))[1], (a,), (a,))
+            assert answers == [asked(compare, b, a)] * 3
+    with pytest.raises(TypeError, match="compare abs"):
+        jvp(lambda tol: np.real_if_close(np.array([1.0 + 1e-20j]), tol), (100 + 0j,), (1 + 0j,))
+
+
+def test_comparisons_of_arrays():
+    def f(x):
+        assert isinstance(x > 0, np.ndarray) and (x > 0).dtype == bool
+        assert (x > 0).tolist() == (V > 0).tolist() and (x > 0).tolist() == (V > 0).tolist() and (x == V).all() and (x == V).all()
+        assert 2.0 in x and 3.0 not in x
+        assert np.argmax(x) == 2 and x.argmin() == 1 and np.argsort(x).tolist() == np.argsort(V).tolist()
+        return np.sum(x[x > 0])
+
+    np.testing.assert_array_equal(gradient(f)(V), V > 0)
+    np.testing.assert_array_equal(grad(f)(V), V > 0)
+
+
+def test_attributes():
+    def f(x):
+        assert (x.shape, x.ndim, x.size, x.dtype, x.itemsize, x.nbytes, len(x)) == ((2, 3), 2, 6, float, 8, 48, 2)
+        assert x.T.shape == x.transpose().shape == (3, 2) and x.mT.shape == (3, 2)
+        assert np.shape(x) == (2, 3) and np.ndim(x) == 2 and np.size(x) == 6
+        s = x[0, 0]
+        assert (s.shape, s.ndim, s.size, s.dtype) == ((), 0, 1, float)
+        with pytest.raises(TypeError, match=r"len\(\) of an unsized"):
+            len(s)
+        with pytest.raises(TypeError, match="iteration over a 0-dimensional"):
+            iter(s)
+        return x
+
+    jvp(f, (X,), (X,))
+    jacobian(f)(X)
+    vjp(f, X)
+
+
+METHODS = {
+    "sum": lambda x: x.sum(0),
+    "mean": lambda x: x.mean(axis=1, keepdims=True),
+    "std": lambda x: x.std(ddof=1),
+    "var": lambda x: x.var(1),
+    "prod": lambda x: x.prod(axis=0),
+    "max": lambda x: x.max(axis=1),
+    "min": lambda x: x.min(),
+    "cumsum": lambda x: x.cumsum(1),
+    "cumprod": lambda x: x.cumprod(),
+    "trace": lambda x: x.trace(),
+    "diagonal": lambda x: x.diagonal(1),
+    "dot": lambda x: x.dot(V[:3]),
+    "clip": lambda x: x.clip(-0.5, 0.8),
+    "ravel": lambda x: x.ravel(),
+    "flatten": lambda x: x.flatten("F"),
+    "reshape": lambda x: x.reshape(3, 2),
+    "reshape -1": lambda x: x.reshape(-1),
+    "reshape tuple": lambda x: x.reshape((3, -1), order="F"),
+    "swapaxes": lambda x: x.swapaxes(0, 1),
+    "squeeze": lambda x: x[None].squeeze(),
+    "repeat": lambda x: x.repeat(2, axis=0),
+    "take": lambda x: x.take([0, 2], axis=1),
+    "transpose": lambda x: x.transpose(1, 0),
+    "T": lambda x: x.T,
+    "copy": lambda x: x.copy(),
+    "astype": lambda x: x.astype(float),
+    "conj": lambda x: x.conj(),
+    "real": lambda x: x.real,
+    "imag": lambda x: x.imag,
+    "item": lambda x: x.item(1, 2) + x.item(0),
+    "tolist": lambda x: np.stack([np.stack(row) for row in x.tolist()]),
+    "fill": lambda x: filled(x),
+    "sort": lambda x: changed(x * x, lambda y: y.sort(axis=1)),
+    "partition": lambda x: changed(x * x, lambda y: y.partition(1, axis=0)),
+    "put": lambda x: changed(x * x, lambda y: y.put([0, 4], 3.0 * x[0, :2])),
+    "real =": lambda x: changed(x * x, lambda y: setattr(y, "real", x[0])),
+    "complex parts =": lambda x: parts_assigned(x),
+    "compress out": lambda x: x.compress([1, 0, 1], 1, np.empty_like(x[:, :2])),
+    "flat": lambda x: np.stack(list(x.flat)),
+    "iteration": lambda x: sum(row @ row for row in x),
+    "copy.copy": lambda x: copy.copy(x) * 2,
+    "copy.deepcopy": lambda x: copy.deepcopy([x])[0] * 2,
+    "unpacking": lambda x: (lambda a, b: a * b)(*x),
+    "reversed": lambda x: np.stack([row * k for k, row in enumerate(reversed(x))]),
+}
+
+
+def filled(x):
+    y = x.copy()
+    y.fill(2.0)
+    return y * x
+
+
+def changed(y, change):
+    change(y)
+    return y
+
+
+def parts_assigned(x):
+    z = np.zeros_like(x, complex)
+    z.real, z.imag = x, x * x
+    with pytest.raises(TypeError, match="imaginary part"):
+        x.imag = 1.0
+    return np.abs(np.exp(z)) + z.imag
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods(name):
+    check(METHODS[name], X)
+
+
+def test_every_method_with_a_numpy_function_is_there():
+    """Methods of ndarray that are missing, with the reason."""
+    missing = {name for name in dir(np.ndarray) if not name.startswith("_")} - set(dir(Traced))
+    about_memory = {
+        "base",
+        "byteswap",
+        "ctypes",
+        "data",
+        "device",
+        "dump",
+        "dumps",
+        "flags",
+        "getfield",
+        "resize",
+        "setfield",
+        "setflags",
+        "strides",
+        "to_device",
+        "tostring",
+        "tobytes",
+        "tofile",
+        "view",
+    }
+    assert missing - about_memory <= {"itemset", "newbyteorder", "ptp"}  # of older versions
+
+
+# --- ufunc methods, out=, where=, dtype= --------------------------------------------------------------------------------------
+
+UFUNC_METHODS = {
+    "add.reduce": lambda x: np.add.reduce(x),
+    "add.reduce axis": lambda x: np.add.reduce(x, axis=1),
+    "add.reduce None": lambda x: np.add.reduce(x, axis=None),
+    "multiply.reduce": lambda x: np.multiply.reduce(x, axis=0),
+    "maximum.reduce": lambda x: np.maximum.reduce(x, axis=1),
+    "minimum.reduce": lambda x: np.minimum.reduce(x, keepdims=True),
+    "add.accumulate": lambda x: np.add.accumulate(x),
+    "add.accumulate axis": lambda x: np.add.accumulate(x, 1),
+    "multiply.accumulate": lambda x: np.multiply.accumulate(x, axis=1),
+    "multiply.outer": lambda x: np.multiply.outer(x, V),
+    "subtract.outer": lambda x: np.subtract.outer(V, x),
+    "add.outer": lambda x: np.add.outer(x[0], x[1]),
+    "power.outer": lambda x: np.power.outer(x * x, V),
+}
+
+
+@pytest.mark.parametrize("name", UFUNC_METHODS)
+def test_ufunc_methods(name):
+    check(UFUNC_METHODS[name], X)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.subtract.reduce(x),
+        lambda x: np.add.reduceat(x, [0, 1]),
+        lambda x: np.divide.accumulate(x),
+        lambda x: np.hypot.reduce(x),
+    ],
+)
+def test_other_ufunc_methods_are_refused_or_right(f):
+    try:
+        check(f, X)
+    except TypeError as error:
+        assert "has no derivative rule in dualad" in str(error)
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.multiply, np.maximum, np.minimum])
+def test_ufunc_at(ufunc):
+    def f(x):
+        y = x * 1.0
+        ufunc.at(y, [0, 0, 2], x[1:] * 0.7)
+        ufunc.at(y, 3, x[0])
+        return y
+
+    check(f, V)
+
+
+def test_ufunc_at_of_a_plain_array_is_refused():
+    with pytest.raises(TypeError, match=r"numpy\.add\.at"):
+        jvp(lambda x: np.add.at(np.zeros(4), [0, 0], x[0]), (V,), (V,))
+
+
+def test_predicates_reduce_to_plain_results():
+    seen = []
+    jvp(lambda x: seen.append(np.logical_and.reduce(x)) or x, (V,), (V,))
+    assert seen == [True]
+
+
+def out_of_a_ufunc(x):
+    out = np.empty_like(x)
+    result = np.multiply(x, 2.0, out=out)
+    assert result is out
+    np.add(out, x, out=out)
+    np.sin(out, out)
+    return out
+
+
+def out_of_a_reduction(x):
+    out = np.zeros_like(x[0])
+    np.sum(x, axis=0, out=out)
+    np.add.reduce(x, axis=0, out=out[:])
+    return out * out
+
+
+def where_of_a_ufunc(x):
+    out = np.zeros_like(x)
+    np.divide(1.0, x, out=out, where=x > 0)
+    return out
+
+
+def where_of_a_ufunc_of_two_results(x):
+    out = x * 2.0, x * 3.0
+    parts = np.modf(x, out=out, where=x > 0)
+    assert parts[0] is out[0] and parts[1] is out[1]
+    return out[0] * out[1]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        out_of_a_ufunc,
+        out_of_a_reduction,
+        where_of_a_ufunc,
+        where_of_a_ufunc_of_two_results,
+        lambda x: np.add(x, 1, dtype=float),
+        lambda x: np.multiply(x, x, dtype=complex).real,
+    ],
+)
+def test_keywords_of_ufuncs(f):
+    check(f, X)
+
+
+PLACED = {
+    "sum": lambda x, out: np.sum(x, 0, None, out[0]),
+    "sum keepdims": lambda x, out: np.sum(x, 0, None, out[:1], True),
+    "x.mean": lambda x, out: x.mean(0, None, out[0]),
+    "max": lambda x, out: np.max(x, 0, out[0]),
+    "x.std": lambda x, out: x.std(0, None, out[0], 1),
+    "cumsum": lambda x, out: np.cumsum(x, 1, None, out),
+    "x.cumprod": lambda x, out: x.cumprod(1, None, out),
+    "dot": lambda x, out: np.dot(x, np.outer(x[0], x[1]), out),
+    "x.dot": lambda x, out: x.dot(np.outer(x[0], x[1]), out),
+    "outer": lambda x, out: np.outer(x[:, 0], x[1], out),
+    "take": lambda x, out: np.take(x, [5, 1, 0], None, out[0]),
+    "concatenate": lambda x, out: np.concatenate([x[:1], x[:1] ** 2], 0, out),
+    "stack": lambda x, out: np.stack([x[0], x[1] ** 2], 0, out),
+    "clip": lambda x, out: np.clip(x, -0.5, 0.8, out),
+    "x.trace": lambda x, out: x.trace(0, 0, 1, None, out[0, 0:1].reshape(())),
+    "median": lambda x, out: np.median(x, 0, out[0]),
+}
+
+
+def test_signatures_are_read_once(monkeypatch):
+    """np.sum of traced values below others is called with ``out`` in its place, in each sweep."""
+    f, x = (lambda x: np.sum(x**3)), np.ones(3)
+    hvp(f, x, x)
+    monkeypatch.setattr(inspect, "signature", None)
+    assert hvp(f, x, x).tolist() == [6.0] * 3
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_out_in_its_place(name):
+    check(lambda x: PLACED[name](x, x * 7.0), X)
+    check(lambda x: changed(x * 7.0, lambda out: PLACED[name](x, out)) if "trace" not in name else x, X)
+
+
+@pytest.mark.parametrize("fn", [np.dot, np.outer, np.multiply])
+def test_out_that_is_none(fn):
+    check(lambda x: fn(x[0], x[1], out=None), X)
+    check(lambda x: fn(x[0], x[1], None), X)
+    check(lambda x: np.concatenate([np.sum(x, 0, None, None), np.cumsum(x, None, None, None)]), X)
+
+
+def test_functions_without_derivative_write_anywhere():
+    """A plain out= holds all of their results; in a traced one no tangent of what was there is left."""
+
+    def compared(x):
+        chosen = np.greater(x, 0.0, out=np.zeros((2, 3), bool), where=np.array([True, False, True]))
+        assert chosen.tolist() == (np.greater(X, 0.0) & np.array([True, False, True])).tolist()
+        assert np.less(x, x + 1.0, np.zeros((2, 3), bool)).all() and np.floor(x, out=np.zeros((2, 3))).tolist() == np.floor(X).tolist()
+        return np.where(chosen, x, 0.0)
+
+    def floored(x):
+        y, z = x * 1.0, x * 2.0
+        np.floor(x, out=y)
+        np.floor(x, out=z, where=X > 0)
+        assert np.logical_or.reduce(x, axis=0, out=np.zeros_like(x[0])).shape == (3,)
+        return y * x + z
+
+    check(compared, X)
+    for differentiate in (jacobian, reverse_jacobian):
+        by_x = np.floor(X) + np.where(X > 0, 0.0, 2.0)
+        np.testing.assert_array_equal(differentiate(floored)(X), np.diag(by_x.ravel()).reshape(2, 3, 2, 3))
+    with pytest.raises(TypeError, match="where= leaves the other elements undefined"):
+        jvp(lambda x: np.greater(x, 0.0, where=X > 0), (X,), (X,))
+
+
+def test_plain_out_is_refused():
+    for f in (
+        lambda x: np.add(x, 1.0, out=np.zeros((2, 3))),
+        lambda x: np.sum(x, axis=0, out=np.zeros(3)),
+        lambda x: np.sin(x, np.zeros((2, 3))),
+    ):
+        with pytest.raises(TypeError, match=r"out= is a plain array, which cannot hold derivatives.*np\.empty_like"):
+            jvp(f, (X,), (X,))
+        with pytest.raises(TypeError, match="out= is a plain array"):
+            vjp(f, X)
+
+
+def test_where_without_out_is_refused():
+    with pytest.raises(TypeError, match=r"numpy\.sin: where= leaves the other elements undefined"):
+        jvp(lambda x: np.sin(x, where=x > 0), (X,), (X,))
+    with pytest.raises(TypeError, match=r"numpy\.modf: where= leaves the other elements undefined"):
+        jvp(lambda x: np.modf(x, out=(x * 1.0, None), where=x > 0), (X,), (X,))
+
+
+def test_dtype_of_ufuncs():
+    value, tangent = jvp(lambda x: np.sin(x, dtype=np.float32), (X,), (X,))
+    assert value.dtype == tangent.dtype == np.float32
+
+
+# --- object arrays --------------------------------------------------------------------------------------------------------------
+
+OBJECTS = {
+    "arithmetic": lambda a, x: a * 2.0 + a,
+    "+ scalar": lambda a, x: a + x[0],
+    "@": lambda a, x: a @ np.arange(3.0),
+    "@ itself": lambda a, x: a @ a,
+    "sum": lambda a, x: a.sum(),
+    "np.sum": lambda a, x: np.sum(a),
+    "dot": lambda a, x: np.dot(a, a),
+    "indexing": lambda a, x: a[1] * a[-1],
+    "slicing": lambda a, x: a[1:] * a[:2],
+    "sin": lambda a, x: np.sin(a),
+    "exp": lambda a, x: np.exp(-a),
+    "sqrt": lambda a, x: np.sqrt(a * a),
+    "power": lambda a, x: a**2,
+    "with a Traced": lambda a, x: a * x[:3],
+    "Traced first": lambda a, x: x[:3] - a,
+    "returned": lambda a, x: a,
+    "reshape": lambda a, x: a.reshape(3, 1) * 2,
+    "comparison": lambda a, x: np.where(np.asarray(a > 0, bool), 1.0, 2.0) * x[:3],
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.filterwarnings("ignore:packing an object array")
+def test_object_arrays_are_slow_but_right(name):
+    f = OBJECTS[name]
+    slow = lambda x: f(np.array([x[0] * x[1], np.sin(x[2]), 2.0 * x[3]]), x)
+    fast = lambda x: f(dualad.array([x[0] * x[1], np.sin(x[2]), 2.0 * x[3]]), x)
+    np.testing.assert_allclose(jvp(slow, (V,), (V,))[1], jvp(fast, (V,), (V,))[1], rtol=1e-15)
+    np.testing.assert_allclose(jacobian(slow)(V), jacobian(fast)(V), rtol=1e-15)
+    np.testing.assert_allclose(reverse_jacobian(slow)(V), jacobian(fast)(V), rtol=1e-14, atol=1e-16)
+
+
+def test_packing_warns_once_and_names_the_faster_spelling():
+    with pytest.warns(UserWarning, match=r"packing an object array.*np\.stack.*dualad\.array") as caught:
+        jvp(lambda x: np.array([x[0], x[1]]) * x[:2], (V,), (V,))
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("f", [lambda a: np.linalg.solve(np.eye(2), a), np.fft.fft, np.linalg.inv, lambda a: np.interp(0.5, a, a)])
+def test_what_numpy_cannot_do_on_objects_raises(f):
+    with pytest.raises((TypeError, ValueError, np.linalg.LinAlgError)):
+        jvp(lambda x: f(np.array([x[0], x[1]])), (V,), (V,))
+
+
+def test_asarray_of_a_traced_array():
+    np.testing.assert_allclose(jvp(lambda x: np.asarray(x)[0] * 2.0, (V,), (V,))[1], 1.0)
+    with pytest.raises(TypeError, match="drop the dtype"):
+        jvp(lambda x: np.asarray(x, dtype=float), (V,), (V,))
+    with pytest.raises(TypeError, match=r"a complex traced value cannot sit in an object array .*np\.stack"):
+        jvp(lambda z: np.asarray(z), (V + 1j,), (V + 1j,))
+
+
+def test_dualad_array():
+    f = lambda x: dualad.array([[x[0], 1.0], [x[1] * x[2], x[3]]])
+    jac = jacobian(f)(V)
+    assert jac.shape == (2, 2, 4)
+    np.testing.assert_array_equal(jac[0, 0], [1, 0, 0, 0])
+    np.testing.assert_array_equal(jac[0, 1], [0, 0, 0, 0])
+    np.testing.assert_array_equal(jac[1, 0], [0, V[2], V[1], 0])
+    assert jvp(lambda x: dualad.array([x[0]], dtype=np.float32), (V,), (V,))[1].dtype == np.float32
+    assert type(dualad.array([1, 2])) is np.ndarray
+    assert dualad.array(3.0) == 3.0
+    np.testing.assert_array_equal(jvp(lambda x: dualad.array([x, 2 * x]), (V,), (V,))[1], [V, 2 * V])
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------------------
+
+
+def message(f, x=V, error=TypeError):
+    """The text of the error that `f` raises in every mode; of its cause where NumPy's own stands before it."""
+    texts = []
+    for run in (lambda: jvp(f, (x,), (x,)), lambda: jacobian(f)(x), lambda: vjp(f, x)):
+        with pytest.raises(error) as caught:
+            run()
+        texts.append(f"{caught.value} | {caught.value.__cause__}")
+    return texts[0]
+
+
+def into_plain(write):
+    def f(x):
+        write(np.zeros(4), x)
+        return x
+
+    return f
+
+
+@pytest.mark.parametrize(
+    ("f", "match"),
+    [
+        (lambda x: math.sin(x[0]), r"float\(\) of a traced Dual would lose its derivative: use NumPy functions"),
+        (lambda x: float(x[0]), "np.sin, not math.sin"),
+        (lambda x: complex(x[0]), r"complex\(\) of a traced Dual"),
+        (lambda x: np.asarray(x, dtype=float), "a plain array of float64 of a traced Dual would lose its derivative"),
+        (lambda x: np.array(x, dtype=float), "drop the dtype"),
+        (hash, "unhashable"),
+        (lambda x: {x[0]: 1}, "unhashable"),
+        (functools.lru_cache(lambda x: x), "unhashable"),
+        (pickle.dumps, "cannot be pickled"),
+        (into_plain(lambda a, x: np.copyto(a, x)), "copyto"),
+        (into_plain(lambda a, x: np.put(a, [0], x[0])), "put"),
+        (into_plain(lambda a, x: np.putmask(a, a == 0, x)), "putmask"),
+        (into_plain(lambda a, x: np.place(a, a == 0, x)), "place"),
+        (into_plain(lambda a, x: a.__setitem__(slice(None), x)), r"np\.zeros_like"),
+        (lambda x: np.full_like(np.ones(3), x[0]), "copyto"),
+        (into_plain(lambda a, x: a.__iadd__(x)), "out= is a plain array|in place"),
+        (into_plain(lambda a, x: np.add.at(a, [0], x[0])), r"numpy\.add\.at"),
+        (lambda x: dualad.rules.kinds.primitive(math.gamma)(x), "math.gamma has no derivative rule in dualad"),
+        (lambda x: np.left_shift(x, 1), "integers and bits"),
+        (lambda x: np.matmul(x, np.ones((3, 2)), axes=[(0,), (0, 1), (0,)]), "axes= has no derivative rule"),
+        (lambda x: x << 1, "integers and bits"),
+        (lambda x: ~x, "integers and bits"),
+        (lambda x: np.clip(x, 0.0, 1.0, out=np.zeros(4)), "out= is a plain array"),
+        (lambda x: np.sum(np.ones((4, 4)), axis=x), "axis|integer"),
+    ],
+)
+def test_refusals(f, match):
+    import re
+
+    text = message(f)
+    assert re.search(match, text), text
+
+
+@pytest.mark.parametrize("index", [0, slice(0, 1), [0, 1], np.array([True, False, False, False])], ids=str)
+def test_writing_into_a_plain_array_raises_with_our_message(index):
+    def f(x):
+        a = np.zeros(4)
+        a[index] = x[0]
+        return a
+
+    text = message(f, error=(TypeError, ValueError))
+    assert "np.zeros_like(x, shape=...)" in text and "np.stack" in text
+
+
+def test_a_traced_argument_where_none_is_allowed():
+    with pytest.raises(TypeError, match=r"no derivative with respect to its argument"):
+        jvp(lambda x: np.roll(x, x[0]), (V,), (V,))
+
+
+def test_two_traced_arrays_are_unhashable_but_comparable():
+    assert Traced.__hash__ is None
+    with pytest.raises(TypeError, match="unhashable"):
+        derivative(lambda x: len({x, x}))(1.0)
+
+
+# --- primal ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_primal():
+    seen = []
+    derivative(lambda x: derivative(lambda y: seen.append((primal(x), primal(y), primal(x * y))) or x * y)(3.0))(2.0)
+    assert seen == [(2.0, 3.0, 6.0)]
+    assert primal(5.0) == 5.0 and primal("a") == "a"
+
+    def f(x):
+        value = primal(x)
+        assert type(value) is np.ndarray
+        with pytest.raises(ValueError, match="read-only"):
+            value[0] = 1.0
+        return x * value
+
+    np.testing.assert_array_equal(jvp(f, (V,), (np.ones(4),))[1], V)
+
+
+def test_printing():
+    texts = []
+    derivative(lambda x: texts.append(repr(x)) or x)(2.0)
+    derivative(lambda x: texts.append(f"{x} {x:.1f}") or x)(2.0)
+    grad(lambda x: texts.append(repr(x)) or x)(2.0)
+    jvp(lambda x: texts.append(repr(x)) or x, (np.array([1.0, 2.0]),), (np.array([0.0, 1.0]),))
+    assert texts == ["Dual(2.0, tangent=1.0)", "Dual(2.0, tangent=1.0) 2.0", "Var(2.0, node=0)", "Dual([1., 2.], tangent=[0., 1.])"]
+
+
+def test_out_of_a_function_of_a_list():
+    value, tangent = jvp(lambda x: np.concatenate([x, 2.0 * x], out=np.zeros(4, like=x)), (np.ones(2),), (np.ones(2),))
+    assert value.tolist() == tangent.tolist() == [1.0, 1.0, 2.0, 2.0]

@@ -1,0 +1,343 @@
+"""K directions at once: every place where an array can see past, or trip over, the leading axis."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpoint import jacobian as reverse_jacobian
+from checkpoint import vjp
+from dualad import jacobian, jvp
+from dualad.core.levels import Level
+from dualad.forward.directions import Directions, unwrap, wrap
+from dualad.rules import ROWS, batching, linalg
+from dualad.rules.batching import BATCHING
+from dualad.rules.indexing import getitem, scatter
+
+T = np.linspace(0.3, 1.7, 24).reshape(2, 3, 4)
+M, V = T[0], T[0, 0]
+
+#: functions of one array that are named traps for a leading axis
+TRAPS = {
+    "x[i, :, j]": lambda x: x[np.array([0, 1]), :, np.array([2, 3])],
+    "x[i]": lambda x: x[np.array([0, 0, 1])],
+    "x[:, i]": lambda x: x[:, [0, 2, 2]],
+    "x[..., i]": lambda x: x[..., [3, 0]],
+    "x[i, ..., j]": lambda x: x[[0, 1], ..., [1, 1]],
+    "x[mask]": lambda x: x[x > 0.9],
+    "x[0, mask]": lambda x: x[0, x[0, :, 0] > 0.4],
+    "x[None, 0]": lambda x: x[None, 0],
+    "x[:, None, 1]": lambda x: x[:, None, 1],
+    "A @ x[0, 0]": lambda x: np.ones((5, 4)) @ x[0, 0],
+    "x[0, 0] @ A": lambda x: x[0, 0] @ np.ones((4, 5)),
+    "x @ v": lambda x: x @ V,
+    "v @ x": lambda x: V[:3] @ x,
+    "x[0] @ x[0].T": lambda x: x[0] @ x[0].T,
+    "x @ x.T": lambda x: x @ np.swapaxes(x, 1, 2),
+    "x[0, 0] @ x[0, 1]": lambda x: x[0, 0] @ x[0, 1],
+    "stack @ 2-D": lambda x: x @ x[0].T,
+    "2-D @ stack": lambda x: x[0].T @ x,
+    "solve(A, x)": lambda x: np.linalg.solve(np.eye(4) * 3 + 1, x[0, 0]),
+    "solve(X, b)": lambda x: np.linalg.solve(np.eye(3) * 9 + x[0, :, :3], V[:3]),
+    "solve(X, X)": lambda x: np.linalg.solve(np.eye(3) * 9 + x[:, :, :3], x),
+    "inv": lambda x: np.linalg.inv(np.eye(3) * 9 + x[:, :, :3]),
+    "det": lambda x: np.linalg.det(np.eye(3) + x[:, :, :3]),
+    "norm": lambda x: np.linalg.norm(x, axis=1),
+    "order F": lambda x: np.reshape(x, (4, 6), order="F"),
+    "ravel F": lambda x: np.ravel(x, order="F"),
+    "axis None": lambda x: np.sum(x, axis=None),
+    "axis -1": lambda x: np.sum(x, axis=-1),
+    "axis tuple": lambda x: np.sum(x, axis=(0, -1)),
+    "cumsum None": lambda x: np.cumsum(x),
+    "max None": lambda x: np.max(x * x),
+    "max axis": lambda x: np.max(x, axis=0),
+    "flip None": lambda x: np.flip(x),
+    "roll None": lambda x: np.roll(x, 5),
+    "roll axis": lambda x: np.roll(x, (1, 2), (0, -1)),
+    "squeeze": lambda x: np.squeeze(x[:1, :, :1]),
+    "squeeze axis": lambda x: np.squeeze(x[:, :1], axis=-2),
+    "expand_dims": lambda x: np.expand_dims(x, (0, -1)),
+    "T": lambda x: x.T,
+    "transpose": lambda x: np.transpose(x, (-1, 0, 1)),
+    "moveaxis": lambda x: np.moveaxis(x, (0, -1), (-1, 0)),
+    "swapaxes": lambda x: np.swapaxes(x, 0, -1),
+    "broadcast_to": lambda x: np.broadcast_to(x[0, 0], (2, 3, 4)),
+    "diagonal": lambda x: np.diagonal(x, 1, 1, 2),
+    "trace": lambda x: np.trace(x[0, :, :3]),
+    "concatenate": lambda x: np.concatenate([x, np.ones((1, 3, 4)), x], axis=0),
+    "concatenate None": lambda x: np.concatenate([x, V], axis=None),
+    "stack -1": lambda x: np.stack([x, x * x], axis=-1),
+    "stack plain": lambda x: np.stack([np.ones((2, 3, 4)), x], axis=1),
+    "where": lambda x: np.where(x > 1, x, V),
+    "where mask": lambda x: np.where(V > 0.4, x[0, 0], x),
+    "outer": lambda x: np.multiply.outer(x[0, 0], x[0, :, 0]),
+    "v + m": lambda x: x[0, 0] + x,
+    "m + v": lambda x: x[:, :, :1] * x[0, 0],
+    "scalar * array": lambda x: x[0, 0, 0] * M,
+    "scalar + array": lambda x: x[1, 1, 1] + x,
+    "einsum": lambda x: np.einsum("ijk,kj->i", x, x[0].T),
+    "einsum ...": lambda x: np.einsum("...i,i->...", x, V),
+    "einsum diagonal": lambda x: np.einsum("iij->j", x[:, :2]),
+    "tensordot": lambda x: np.tensordot(x, x[0], axes=([1, 2], [0, 1])),
+    "kron": lambda x: np.kron(x[0, 0], V),
+    "sort": lambda x: np.sort(-x, axis=1),
+    "sort None": lambda x: np.sort(-x, axis=None),
+    "prod": lambda x: np.prod(x, axis=1),
+    "cumprod": lambda x: np.cumprod(x, axis=-1),
+    "cumprod None": lambda x: np.cumprod(x),
+    "pad": lambda x: np.pad(x, ((1, 0), (0, 0), (0, 2))),
+    "tile": lambda x: np.tile(x, (2, 1, 1)),
+    "repeat": lambda x: np.repeat(x, 2, axis=1),
+    "take": lambda x: np.take(x, [0, 1, 1], axis=-1),
+    "take None": lambda x: np.take(x, [0, 5]),
+    "take_along_axis": lambda x: np.take_along_axis(x, np.zeros((2, 1, 4), int), axis=1),
+    "diff": lambda x: np.diff(x, axis=0),
+    "tril": lambda x: np.tril(x),
+    "triu of 2-D": lambda x: np.triu(x[0], 1),
+    "tril of 1-D": lambda x: np.tril(x[0, 0]),
+    "diag": lambda x: np.diag(x[0, 0], 1),
+    "mean": lambda x: np.mean(x, axis=(0, 2), keepdims=True),
+    "std": lambda x: np.std(x, axis=1),
+    "interp": lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 4.0]),
+    "interp fp": lambda x: np.interp([0.5, 1.5], [0.0, 1.0, 2.0], x[0, :, 0]),
+    "clip": lambda x: np.clip(x, 0.5, x[0, 0]),
+    "atleast_3d": lambda x: np.atleast_3d(x[0, 0]),
+    "split": lambda x: np.split(x, 2, axis=-1)[1],
+    "constant result": lambda x: np.ones(3),
+    "a scalar and a vector": lambda x: (x[0, 0, 0], x[0, 0]),
+    "real": lambda x: np.real(np.exp(1j * x)),
+    "angle of parts": lambda x: np.arctan2(x.imag, x.real + 1),
+    "zeros_like": lambda x: written(x),
+    "astype": lambda x: x.astype(complex).imag + x,
+    "full_like": lambda x: np.full_like(x, x[0, 0, 0]),
+    "fancy assignment": lambda x: fancy(x),
+    "slice assignment": lambda x: sliced(x),
+}
+
+
+def written(x):
+    y = np.zeros_like(x)
+    y[0] = x[1, 0]
+    y[:, 1:, ::2] += x[:, :1, :1]
+    return y
+
+
+def fancy(x):
+    y = x * 1.0
+    y[[0, 1], :, [2, 3]] = x[0, :, :2].T
+    y[x > 1.5] = 2.0
+    y[..., [0, 1]] *= x[..., [1, 0]]
+    y[:, np.array([True, False, True])] += x[0, 0]
+    return y
+
+
+def sliced(x):
+    y = np.sin(x)
+    z = np.swapaxes(y, 0, 2)[1:]
+    z[..., 0] = x[0].T[1:]
+    z *= z
+    y.reshape(-1)[3:7] = x[0, 0]
+    return y
+
+
+def leaves(tree):
+    return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, tuple | list) else [tree]
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_all_directions_together_or_one_by_one(name):
+    f = TRAPS[name]
+    single = leaves(jacobian(f, chunk=1)(T))
+    one = [jvp(f, (T,), (unit,))[1] for unit in np.eye(24).reshape(24, 2, 3, 4)]
+    one = [np.stack(columns, axis=-1).reshape(*np.shape(columns[0]), 2, 3, 4) for columns in zip(*map(leaves, one), strict=True)]
+    for chunk in (2, 3, 4, 24, None):
+        together = leaves(jacobian(f, chunk=chunk)(T))
+        for a, b, c in zip(together, single, one, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-14)
+            np.testing.assert_allclose(a, c, rtol=1e-13, atol=1e-14)
+    for chunk in (1, 2, 3, 4, None):
+        for a, b in zip(leaves(reverse_jacobian(f, chunk=chunk)(T)), single, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+
+
+def test_three_directions_do_not_line_up_with_three_elements():
+    jac = jacobian(lambda x: (x[0] * np.arange(1.0, 4.0)) * x[1], chunk=3)(np.array([2.0, 3.0, 5.0]))
+    np.testing.assert_array_equal(jac, [[3, 2, 0], [6, 4, 0], [9, 6, 0]])
+    jac = jacobian(lambda x: np.where([True, False, True], x[0] + x[1], np.zeros((2, 1))), chunk=2)(np.ones(2))
+    np.testing.assert_array_equal(jac, np.broadcast_to(np.array([1.0, 0.0, 1.0])[:, None], (2, 3, 2)))
+
+
+@given(
+    st.lists(st.sampled_from(sorted(set(TRAPS) - {"constant result", "a scalar and a vector"})), min_size=2, max_size=2), st.integers(1, 5)
+)
+def test_pairs_of_traps(names, chunk):
+    def f(x):
+        y = TRAPS[names[0]](x)
+        return TRAPS[names[1]](x * np.tanh(np.sum(y * y))) + np.sum(y)
+
+    np.testing.assert_allclose(jacobian(f, chunk=chunk)(T), jacobian(f, chunk=1)(T), rtol=1e-11, atol=1e-11)
+
+
+# --- the Batch itself ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_looks_like_one_direction():
+    with Level(5) as level:
+        batch = wrap(np.ones((5, 2, 3)), level)
+        assert (batch.shape, batch.ndim, batch.dtype, len(batch), np.shape(batch)) == ((2, 3), 2, float, 2, (2, 3))
+        assert repr(batch) == "Batch(K=5, shape=(2, 3))"
+        assert type(np.sum(batch, axis=0)) is Directions and np.sum(batch, axis=0).primal.shape == (5, 3)
+        assert wrap(None, level) is None
+
+
+def test_unwrap_broadcasts_what_does_not_depend_on_the_direction():
+    with Level(5) as level:
+        assert unwrap(2.0, level, (3,)).shape == (5, 3)
+        assert unwrap(np.ones(3), level, (2, 3)).shape == (5, 2, 3)
+        assert unwrap(None, level, (3,)) is None
+        assert unwrap(wrap(np.arange(5.0)[:, None] * np.ones(3), level), level, (5, 3))[:, 0, 0].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_function_without_a_form_is_looped(monkeypatch):
+    expected = {fn: jacobian(f, chunk=5)(M) for fn, f in LOOPED.items()}
+    for fn, f in LOOPED.items():
+        monkeypatch.delitem(BATCHING, fn)
+        np.testing.assert_allclose(jacobian(f, chunk=5)(M), expected[fn], rtol=1e-14)
+        np.testing.assert_allclose(reverse_jacobian(f, chunk=3)(M), expected[fn], rtol=1e-13, atol=1e-15)
+
+
+LOOPED = {
+    np.sum: lambda x: np.sum(x, axis=0),
+    np.cumsum: np.cumsum,
+    np.matmul: lambda x: x @ x.T,
+    np.stack: lambda x: np.stack([x, x * x]),
+    getitem: lambda x: x[:, [0, 1]] * x[0, 0],
+    scatter: lambda x: x[0] * 2.0,
+    np.einsum: lambda x: np.einsum("ij,kj->ik", x, x),
+    np.reshape: lambda x: np.reshape(x, (4, 3)) ** 2,
+}
+
+
+def test_every_form_belongs_to_a_row():
+    assert not [fn for fn in BATCHING if fn not in ROWS]
+
+
+def test_nested_directions():
+    f = lambda x: np.sum(np.tanh(x) * x[::-1]) * x
+    x = np.array([0.5, -1.0, 2.0])
+    expected = jacobian(lambda x: jacobian(f, chunk=1)(x), chunk=1)(x)
+    for inner in (1, 2, 3):
+        for outer in (1, 2, 3):
+            np.testing.assert_allclose(jacobian(lambda x, inner=inner: jacobian(f, chunk=inner)(x), chunk=outer)(x), expected, rtol=1e-12)
+    np.testing.assert_allclose(jacobian(lambda x: reverse_jacobian(f)(x), chunk=2)(x), expected, rtol=1e-12)
+    np.testing.assert_allclose(reverse_jacobian(lambda x: jacobian(f, chunk=2)(x))(x), expected, rtol=1e-12)
+    np.testing.assert_allclose(reverse_jacobian(lambda x: reverse_jacobian(f, chunk=2)(x), chunk=3)(x), expected, rtol=1e-12)
+
+
+def test_a_cotangent_that_no_direction_changes():
+    _, pull = vjp(lambda x: x[:2] * 0.0 + 1.0, V)
+    assert pull(np.ones(2))[0].tolist() == [0.0, 0.0, 0.0, 0.0]
+
+
+# --- products with constants ------------------------------------------------------------------------------------------------
+
+P, Q, R, S3 = (np.sin(np.arange(n, dtype=float)).reshape(s) for n, s in [(4, 4), (12, (4, 3)), (20, (5, 4)), (40, (2, 5, 4))])
+
+#: f, x, the shapes of the one product of the tangents of all elements of x together, and of the cotangents of all of f(x)
+PRODUCTS = {
+    "A @ x": (lambda x, c: c(R) @ x, P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
+    "x @ A": (lambda x, c: x @ c(R).T, P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
+    "v @ x": (lambda x, c: c(P) @ x, P, [(4, 4), (4,)], None),
+    "x @ v": (lambda x, c: x @ c(P), P, [(4, 4), (4,)], None),
+    "stack @ x": (lambda x, c: c(S3) @ x, P, [(4, 4), (4, 10)], None),
+    "X @ v": (lambda x, c: x.T @ c(P), Q, [(36, 4), (4,)], None),
+    "X @ A": (lambda x, c: x.T @ c(R).T, Q, [(36, 4), (4, 5)], [(45, 5), (5, 4)]),
+    "X @ stack": (lambda x, c: x.T @ np.swapaxes(c(S3), 1, 2), Q, [(12, 1, 3, 4), (2, 4, 5)], None),
+    "dot(A, x)": (lambda x, c: np.dot(c(R), x), P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
+    "dot(x, stack)": (lambda x, c: np.dot(x, np.swapaxes(c(S3), 1, 2)), P, None, None),
+    "dot(stack, x)": (lambda x, c: np.dot(c(S3), x), P, [(4, 4), (4, 10)], None),
+    "inner": (lambda x, c: np.inner(c(R), x), P, [(4, 4), (4, 5)], [(5, 5), (5, 4)]),
+    "vdot": (lambda x, c: np.vdot(c(P), x), P, [(4, 4), (4,)], None),
+    "tensordot": (lambda x, c: np.tensordot(x, c(R), ([0], [1])), Q, [(36, 4), (4, 5)], [(45, 5), (5, 4)]),
+    "dot of three": (lambda x, c: np.linalg.multi_dot([c(R), x, c(P)[:3]]), Q, None, None),
+}
+
+
+def products(monkeypatch, compute):
+    """Return the shapes of the factors of each product that the rules compute on plain arrays."""
+    shapes = []
+
+    def matmul(a, b):
+        if type(a) is np.ndarray is type(b):
+            shapes.append([a.shape, b.shape])
+        return np.matmul(a, b)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(batching.np, "matmul", matmul)
+        compute()
+    return shapes
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_all_directions_are_one_product_with_a_constant(name, monkeypatch):
+    f, x, forward, reverse = PRODUCTS[name]
+    if forward is not None:
+        assert products(monkeypatch, lambda: jacobian(f, chunk=x.size)(x, lambda c: c)) == [forward]
+    if reverse is not None:
+        assert products(monkeypatch, lambda: reverse_jacobian(f)(x, lambda c: c)) == [reverse]
+
+
+KINDS_OF_CONSTANTS = {
+    "complex": lambda c: c * (1 + 2j),
+    "float32": lambda c: c.astype(np.float32),
+    "F order": np.asfortranarray,
+    "every other": lambda c: np.repeat(c, 2, axis=-1)[..., ::2],
+    "broadcast": lambda c: np.broadcast_to(c.ravel()[1], c.shape),
+    "integers": lambda c: np.round(3 * c).astype(int),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_directions_with_constants_of_all_kinds(name):
+    f, x, *_ = PRODUCTS[name]
+    for constant in KINDS_OF_CONSTANTS.values():
+        for point in (x, x.astype(np.float32), x + 1j * x[::-1]):
+            one = [jvp(lambda x: f(x, constant), (point,), (unit.reshape(x.shape),))[1] for unit in np.eye(x.size, dtype=x.dtype)]
+            expected = np.stack(one, axis=-1).reshape(*np.shape(one[0]), *x.shape)
+            close = 1e-5 if np.dtype(np.float32) in (point.dtype, constant(P).dtype) else 1e-13
+            jac = jacobian(f, holomorphic=np.iscomplexobj(point))(point, constant)
+            assert jac.dtype == np.result_type(expected)
+            np.testing.assert_allclose(jac, expected, rtol=close, atol=close)
+            if not np.iscomplexobj(expected):
+                np.testing.assert_allclose(reverse_jacobian(f)(point, constant), expected, rtol=close, atol=close)
+    twice = lambda x: f(x * x, KINDS_OF_CONSTANTS["F order"])
+    inner = jacobian(jacobian(twice, chunk=1), chunk=1)(x)
+    for outer in (jacobian, reverse_jacobian):
+        for verb in (jacobian, reverse_jacobian):
+            np.testing.assert_allclose(outer(verb(twice))(x), inner, rtol=1e-12, atol=1e-12)
+
+
+def test_products_of_directions_with_nothing_in_them():
+    for m, n in [(0, 3), (3, 0), (0, 0)]:
+        for a in (np.ones((m, n)), np.ones((2, m, n))):
+            assert jacobian(lambda x, a=a: a @ x)(np.ones(n)).shape == (*a.shape[:-1], n)
+            assert jacobian(lambda x, a=a: x @ a)(np.ones(m)).shape == (*a.shape[:-2], n, m)
+        a = np.ones((m, n))
+        assert jacobian(lambda x, a=a: x @ a)(np.ones((2, m))).tolist() == jacobian(lambda x, a=a: x @ a, chunk=1)(np.ones((2, m))).tolist()
+        assert reverse_jacobian(lambda x, a=a: a @ x)(np.ones(n)).shape == (m, n)
+
+
+def test_an_einsum_of_many_directions_is_one_product_of_matrices(monkeypatch):
+    matrix, seen = np.sin(np.arange(60.0 * 50)).reshape(60, 50), []
+    spied = lambda *args, **options: seen.append(bool(options)) or np.einsum(*args, **options)
+    monkeypatch.setattr(linalg.np, "einsum", spied)
+    for a in (matrix, matrix.astype(np.float32), matrix * 1j, np.asfortranarray(matrix)):
+        for subscripts in ("ij,j->i", "ij,j->j", "ij,j->ij", "ij,j->"):
+            f, expected = (
+                lambda x, a=a, s=subscripts: np.einsum(s, a, x),
+                {"i": a, "j": np.diag(a.sum(axis=0)), "ij": a[..., None] * np.eye(50), "": a.sum(axis=0)}[subscripts[6:]],
+            )
+            np.testing.assert_allclose(jacobian(f, chunk=50)(np.ones(50)), expected, rtol=1e-12 if a.dtype != np.float32 else 1e-4)
+    assert any(seen) and not all(seen)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from program_examples import EXAMPLES
+
+from dualad.graph.program import Program, Value, key_of, kind_of, map_values, updated, values_in
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_run_is_what_numpy_computes(name):
+    make, inputs = EXAMPLES[name]
+    program, plain = make()
+    for got, expected in zip(program.run(*inputs), plain(*inputs), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_value_dies_once_after_its_last_use(name):
+    program, _ = EXAMPLES[name][0]()
+    dead = [value for values in program.last_uses() for value in values]
+    made = [value for operation in program.operations for value in operation.outputs]
+    assert sorted(dead, key=lambda value: value.number) == [value for value in made if value not in program.outputs]
+    for k, values in enumerate(program.last_uses()):
+        assert not any(value in operation.reads for value in values for operation in program.operations[k + 1 :])
+
+
+def test_a_program_prints_its_operations_types_and_lines():
+    p = Program()
+    x, c = p.input(np.zeros((2, 3), np.float32)), p.input(2.0)
+    p.outputs = [p.append(np.multiply, (x, c), {}, np.zeros((2, 3), np.float32), line=("/home/me/model.py", 12)), None]
+    assert str(p).splitlines() == [
+        "program(x0: float32[2,3], x1: weak float64)",
+        f"  {'x2 = numpy.multiply(x0, x1)':<60}  # float32[2,3]   model.py:12",
+        "  return x2, None",
+    ]
+
+
+def test_updated_copies_and_keeps_the_layout():
+    x = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    y = updated(x, 9.0, 0, ((np.transpose, (), {}),))
+    assert y.flags.f_contiguous and x[0, 0] == 0.0
+    np.testing.assert_array_equal(y, [[9.0, 9.0 - 8.0, 2.0], [9.0, 4.0, 5.0]])
+
+
+def test_values_are_found_and_replaced_wherever_they_stand():
+    a, b = Value(0, (), np.dtype(int)), Value(1, (3,), np.dtype(int))
+    argument = ([a, 2], {"index": (slice(None, b), ...)}, None)
+    assert list(values_in(argument)) == [a, b]
+    assert map_values(lambda value: value.number, argument) == ([0, 2], {"index": (slice(None, 1), ...)}, None)
+
+
+def test_keys_tell_arguments_apart_bit_by_bit():
+    different = [
+        0.0,
+        -0.0,
+        0,
+        False,
+        np.float64(0.0),
+        np.float32(0.0),
+        None,
+        ...,
+        (0,),
+        [0],
+        slice(0),
+        "0",
+        0j,
+        complex(0.0, -0.0),
+        {"a": 0},
+    ]
+    assert len({key_of(argument) for argument in different}) == len(different)
+    assert key_of(float("nan")) == key_of(float("nan"))
+    assert key_of({"a": 1, "b": slice(2)}) == key_of({"b": slice(2), "a": 1})
+
+
+def test_kinds():
+    assert [kind_of(x) for x in (np.zeros(()), np.float64(1.0), 1.0, 2, True)] == ["array", "scalar", "python", "python", "python"]

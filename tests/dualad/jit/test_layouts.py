@@ -1,0 +1,101 @@
+"""Compiled programs of arrays in any memory layout: which results are views, so what a write reaches, is what plain NumPy decides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from checkpoint import grad
+from dualad import jit
+from dualad.graph.program import updated
+
+C = np.arange(1.0, 13.0).reshape(3, 4)
+LAYOUTS = {
+    "C": C,
+    "F": np.asfortranarray(C),
+    "reversed": C[::-1].copy()[::-1],
+    "last reversed": C[:, ::-1].copy()[:, ::-1],
+    "every second": np.repeat(C, 2, axis=1)[:, ::2],
+    "rows of more": np.concatenate([C, C], axis=1)[:, :4],
+    "three axes": np.ascontiguousarray(np.arange(12.0).reshape(2, 3, 2).transpose(1, 0, 2)).transpose(1, 0, 2),
+}
+COPIES = {
+    "method": lambda x: x.copy(),
+    "method, K": lambda x: x.copy("K"),
+    "method, A": lambda x: x.copy("A"),
+    "method, F": lambda x: x.copy("F"),
+    "function": np.copy,
+    "function, C": lambda x: np.copy(x, "C"),
+    "astype": lambda x: x.astype(x.dtype),
+    "astype, C": lambda x: x.astype(x.dtype, order="C"),
+    "positive": lambda x: +x,
+    "like": lambda x: np.zeros_like(x) + x,
+    "contiguous": lambda x: np.ascontiguousarray(x) * 1.0,
+    "Fortran": lambda x: np.asfortranarray(x) * 1.0,
+}
+
+
+def writes_through_shapes(copy):
+    """Return a function whose results say of each shape of a copy whether it was a view."""
+
+    def f(x):
+        y = copy(x)
+        flat = y.reshape(-1)
+        flat[1:3] = x.ravel()[0] * 7.0
+        row = y.ravel()
+        row[4] += 2.0 * flat[5]
+        column = y.T.ravel()
+        column[2] *= column[7]
+        fortran = np.reshape(y, (-1, 2), order="F")
+        fortran[1] -= x.ravel()[3]
+        kept = y.ravel("K")
+        kept[6:8] = 0.5 * kept[1]
+        return y, flat, row, column, fortran, kept
+
+    return f
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("copy", COPIES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_write_reaches_what_it_reaches_in_numpy(layout, copy, backend):
+    x, f = LAYOUTS[layout], writes_through_shapes(COPIES[copy])
+    compiled = jit(f, backend=backend)
+    for _ in range(2):
+        for got, expected in zip(compiled(x), f(x), strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("copy", ["method", "function"])
+@pytest.mark.parametrize("layout", ["F", "reversed", "every second", "three axes"])
+def test_gradients_of_what_a_write_reaches(layout, copy, backend):
+    x, f = LAYOUTS[layout], writes_through_shapes(COPIES[copy])
+    weights = np.random.default_rng(0).normal(size=(6, 12))
+    loss = lambda x, f=f: sum(np.sum(w * np.reshape(v, -1)) for w, v in zip(weights, f(x), strict=True))
+    compiled, slope = jit(f, backend=backend), np.empty(x.shape)
+    for index in np.ndindex(x.shape):  # by the complex step
+        z = moved(x)
+        z[index] += 1e-30j
+        slope[index] = np.imag(loss(z)) / 1e-30
+    for g in (grad(lambda x: loss(x, compiled)), jit(grad(loss), backend=backend)):
+        np.testing.assert_allclose(g(x), slope, rtol=1e-12)
+
+
+def moved(x):
+    """Return complex numbers in the memory layout of an array."""
+    memory = np.zeros(4 * x.size + 8, complex)
+    start = sum(-s * (n - 1) for s, n in zip(x.strides, x.shape, strict=True) if s < 0) // x.itemsize
+    z = np.lib.stride_tricks.as_strided(memory[start:], x.shape, [2 * s for s in x.strides])
+    z[...] = x
+    return z
+
+
+def test_an_assignment_through_a_shape_does_not_depend_on_the_order_in_memory():
+    flat = (np.reshape, (-1,), {})
+    for x in LAYOUTS.values():
+        y = updated(x, 5.0, slice(2, 4), [flat])
+        expected = np.copy(x, "C")
+        expected.reshape(-1)[2:4] = 5.0
+        np.testing.assert_array_equal(y, expected)
+        np.testing.assert_array_equal(updated(x, y.ravel()[3:5], slice(0, 2), [flat]).ravel()[:2], y.ravel()[3:5])

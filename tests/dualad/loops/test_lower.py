@@ -1,0 +1,262 @@
+"""The lowering: every row has an entry, and loops read and write where NumPy does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from interpreted import interpreted
+from program_examples import EXAMPLES
+
+import checkpoint
+from dualad import jit
+from dualad.graph.program import Program, map_values, updated
+from dualad.jit.arguments import Call
+from dualad.jit.compiled import BACKENDS
+from dualad.loops.forms import AffineIndex, Map, runs_of
+from dualad.loops.fuse import Part, plan
+from dualad.loops.inline import compose, guard, preimage, start, widened
+from dualad.loops.lower import CALLED, LOWERINGS, lower, lowering_of
+from dualad.loops.maps import MAPS
+from dualad.rules.indexing import getitem, scatter
+from dualad.rules.kinds import ROWS, Abstract
+from dualad.rules.stable import sech_squared
+
+
+def test_every_row_has_a_loop_form_or_a_reason():
+    entered = [row for row in ROWS.values() if row.trusted and not row.metadata and row.kind not in ("refused", "composite")]
+    assert not [row.name for row in entered if lowering_of(row.fn) is None]
+    assert not [fn for fn in CALLED if fn in LOWERINGS or fn in MAPS]
+
+
+def evaluated(make, *inputs):
+    """Return a program's outputs as the emitted source and as NumPy have them; `make` enters operations and returns the outputs."""
+    p = Program()
+    values = [p.input(x) for x in inputs]
+
+    def enter(fn, *args, **kwargs):
+        with np.errstate(all="ignore"):
+            return p.append(fn, args, kwargs, p_example(p, fn, args, kwargs, inputs))
+
+    p.outputs = list(make(enter, *values))
+    return p, interpreted(p)(*inputs), p.run(*inputs)
+
+
+def p_example(p, fn, args, kwargs, inputs):
+    """Return the result of one more operation."""
+    outputs, p.outputs = p.outputs, []
+    values = [arg for arg in args if hasattr(arg, "number")]
+    p.outputs = values
+    found = dict(zip(values, p.run(*inputs), strict=True))
+    p.outputs = outputs
+    call = ROWS[fn].call if fn in ROWS else fn
+    return call(*map_values(found.__getitem__, tuple(args)), **kwargs)
+
+
+def random_slice(rng, n):
+    if rng.random() < 0.3:
+        return int(rng.integers(-n, n))
+    start, stop = sorted(rng.integers(0, n + 1, 2).tolist())
+    stop = min(n, stop + 1)
+    start = min(start, stop - 1)
+    step = int(rng.choice([1, 1, 1, 2, -1, -2]))
+    return slice(start, stop, step) if step > 0 else slice(stop - 1, start - 1 if start else None, step)
+
+
+def random_index(rng, shape):
+    """Return a basic index that leaves at least one element and one axis."""
+    while True:
+        index = tuple(random_slice(rng, n) for n in shape)
+        if any(isinstance(part, slice) for part in index):
+            break
+    if rng.random() < 0.2:
+        index = (*index, None)
+    return (*index[:1], ...) if rng.random() < 0.2 and isinstance(index[0], slice) else index
+
+
+def random_operation(rng, enter, x):
+    """Enter one operation that moves elements of x."""
+    kind = rng.integers(0, 11)
+    axis = int(rng.integers(0, x.ndim))
+    if kind == 0:
+        return enter(getitem, x, random_index(rng, x.shape))
+    if kind == 1:
+        return enter(np.roll, x, int(rng.integers(-3, 4)), axis=axis)
+    if kind == 2:
+        return enter(np.flip, x, axis)
+    if kind == 3:
+        return enter(np.transpose, x)
+    if kind == 4:
+        index = random_index(rng, x.shape)
+        part = enter(getitem, x, index)
+        return enter(updated, x, enter(np.multiply, part, 2.0), index)
+    if kind == 5:
+        index = random_index(rng, x.shape)
+        return enter(scatter, enter(getitem, x, index), index, Abstract(np.zeros(x.shape)))
+    if kind == 6:
+        return enter(np.concatenate, x, enter(np.negative, x), axis=axis)
+    if kind == 7:
+        return enter(np.add, x, enter(getitem, x, (slice(None, None, -1),)))
+    if kind == 8:
+        return enter(np.reshape, x, (-1, 1, x.shape[-1]))
+    if kind == 9:
+        return enter(getitem, x, (rng.integers(-x.shape[0], x.shape[0], 5).tolist(),))
+    return enter(np.sum, x, axis=axis, keepdims=True)
+
+
+@pytest.mark.parametrize("size", [4, 30])
+@pytest.mark.parametrize("seed", range(100))
+def test_random_index_maps(seed, size):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, rng.integers(2, size, rng.integers(1, 3)).tolist())
+
+    def make(enter, x):
+        outputs = [x]
+        for _ in range(6):
+            y = random_operation(rng, enter, outputs[-1])
+            if y.size > 4000 or not y.ndim:
+                break
+            outputs.append(y)
+        return outputs[-2:]
+
+    p, got, expected = evaluated(make, x)
+    for a, b in zip(got, expected, strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-14, atol=1e-14, err_msg=str(p))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(name):
+    make, inputs = EXAMPLES[name]
+    program, plain = make()
+    for a, b in zip(interpreted(program)(*inputs), plain(*inputs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+def test_stencils_are_one_nest_without_stored_values():
+    for name in ("diffusion", "adjoint_of_slices"):
+        program, _ = EXAMPLES[name][0](1000)
+        made = plan(program)
+        (part,) = made.steps
+        assert isinstance(part, Part) and [nest.kind for nest in part.nests] == ["loops"]
+        assert made.stored == set(made.outputs)
+
+
+def test_a_dear_value_read_at_several_places_is_stored():
+    def stored(fn):
+        p = Program()
+        x = p.input(np.zeros(1000))
+        y = p.append(fn, (x,), {}, np.zeros(1000))
+        parts = [p.append(getitem, (y, part), {}, np.zeros(998)) for part in (slice(2, None), slice(1, -1), slice(None, -2))]
+        p.outputs = [p.append(np.add, (p.append(np.add, parts[:2], {}, np.zeros(998)), parts[2]), {}, np.zeros(998))]
+        return len(plan(p).stored) - 1
+
+    assert stored(np.exp) == 1 and stored(np.negative) == 0
+
+
+@pytest.mark.parametrize(("n", "together"), [(20, True), (300, False)])
+def test_a_function_stands_in_the_loops_of_the_one_that_it_shares_its_steps_with(n, together):
+    """Of tanh(x), stored for the product, and its derivative, needed behind the product only; large arrays are not sooner read again."""
+    f = jit(checkpoint.grad(lambda x, w: np.sum((np.tanh(x @ w) @ w.T) ** 2)))
+    made = plan(f.entry(Call(f, (np.ones((n, n)), np.ones((n, n))), {})).compiled.program)
+    nests = [
+        [root.form.scalar for root in nest.roots if isinstance(root.form, Map)]
+        for step in made.steps
+        if isinstance(step, Part)
+        for nest in step.nests
+    ]
+    assert [MAPS[sech_squared] in scalars for scalars in nests if MAPS[np.tanh] in scalars] == [together]
+
+
+def test_accumulated_slices_do_not_double():
+    """``y[1:-1] += ...`` many times over is one nest, whose conditions grow with the number of assignments only."""
+    p = Program()
+    x = p.input(np.zeros(400))
+    y = x
+    for k in range(1, 9):
+        part = p.append(getitem, (y, slice(k, -k)), {}, np.zeros(400 - 2 * k))
+        y = p.append(updated, (y, p.append(np.add, (part, 1.0), {}, np.zeros(400 - 2 * k)), slice(k, -k)), {}, np.zeros(400))
+    p.outputs = [y]
+    call = interpreted(p)
+    assert len(call.native.source) < 12000
+    np.testing.assert_array_equal(call(np.zeros(400))[0], p.run(np.zeros(400))[0])
+
+
+def test_calls_stand_between_parts():
+    p = Program()
+    a, b = p.input(np.eye(6)), p.input(np.zeros(6))
+    x = p.append(np.linalg.solve, (p.append(np.multiply, (a, 2.0), {}, np.eye(6)), b), {}, np.zeros(6))
+    p.outputs = [p.append(np.add, (x, b), {}, np.zeros(6))]
+    made = plan(p)
+    assert [type(step).__name__ for step in made.steps] == ["Part", "Node", "Part"]
+    np.testing.assert_allclose(interpreted(p)(np.eye(6), np.arange(6.0))[0], 1.5 * np.arange(6.0))
+
+
+# --- positions ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_maps_compose_as_lists_do(seed):
+    rng = np.random.default_rng(seed)
+    inner = np.roll(np.arange(12), rng.integers(0, 12))[:: rng.choice([1, -1, 2])]
+    outer = np.roll(np.arange(len(inner)), rng.integers(0, 5))[rng.integers(0, 3) :]
+    composed = compose(AffineIndex(0, runs_of(inner)), AffineIndex(0, runs_of(outer)))
+    found = [stride * i + offset for low, high, stride, offset in composed.pieces for i in range(low, high)]
+    assert found == inner[outer].tolist()
+    low, high = sorted(rng.integers(0, 13, 2).tolist())
+    inside = [i for i, position in enumerate(inner) if low <= position < high]
+    said = guard(AffineIndex(0, runs_of(inner)), low, high)
+    expected = [] if said is False else range(len(inner)) if said is True else [i for a, b in said[1] for i in range(a, b)]
+    assert inside == list(expected)
+
+
+def test_preimages_and_widened_maps():
+    assert preimage((0, 10, 2, 1), 3, 8) == (1, 4)
+    assert preimage((0, 10, -1, 9), 0, 3) == (7, 10)
+    assert widened(AffineIndex(0, ((2, 3, 1, -1),)), (0, 10), 20) == AffineIndex(0, ((1, 10, 1, -1),))
+    assert start([(0, 3)]) == (AffineIndex(0, ((0, 3, 1, 0),)),)
+
+
+def test_lowering_keeps_equal_constants_as_numbers():
+    p = Program()
+    c = p.constant(np.full(5, 2.0))
+    d = p.constant(np.array([0.0, -0.0]))
+    kinds = [type(node.form).__name__ for node in map(lower(p).__getitem__, (c, d))]
+    assert kinds == ["Fill", "Buffer"]
+
+
+def test_constants_are_turned_into_the_order_of_the_loops():
+    p = Program()
+    x, table = p.input(np.zeros((40, 30))), p.constant(np.arange(1200.0).reshape(30, 40))
+    p.outputs = [p.append(np.add, (x, p.append(np.transpose, (table,), {}, np.zeros((40, 30)))), {}, np.zeros((40, 30)))]
+    call = interpreted(p)
+    assert "c0.reshape(1200)" in call.native.source  # one loop over all elements
+    np.testing.assert_array_equal(call(np.ones((40, 30)))[0], 1.0 + np.arange(1200.0).reshape(30, 40).T)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: np.repeat(x, 2, axis=0),
+        lambda x: np.take(x, [0, 0], axis=0),
+        lambda x: np.sum(x, axis=0),
+        lambda x: np.max(x, axis=-1),
+        lambda x: np.cumsum(x, axis=0),
+        lambda x: np.outer(np.ones(2), np.ones_like(x) * 0.5) * x,
+    ],
+    ids=["repeat", "take", "sum", "max", "cumsum", "outer with a number"],
+)
+def test_numbers_may_have_axis_0(fn):
+    np.testing.assert_array_equal(jit(lambda x: fn(np.mean(x)))(np.arange(3.0)), fn(np.mean(np.arange(3.0))))
+
+
+def test_lists_of_numbers_are_joined():
+    f = lambda x: (np.concatenate([[0.0], x, [1, 2]]), np.stack([x, [1.0, 2.0, 3.0]]), np.stack([x[0], 2.0]))
+    for a, b in zip(jit(f)(np.arange(3.0)), f(np.arange(3.0)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_flag_of_python_among_masks():
+    f = lambda x: np.where(True & (x > 0.0) | np.logical_xor(False, x < -1.0) & True, x, True * x + (x > 2.0) * False)
+    x = np.linspace(-3.0, 3.0, 7)
+    for backend in BACKENDS:
+        np.testing.assert_array_equal(jit(f, backend=backend)(x), f(x))
