@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
+from operator import attrgetter
 from types import (
     BuiltinFunctionType,
     CodeType,
     FunctionType,
     GetSetDescriptorType,
+    MappingProxyType,
     MemberDescriptorType,
     MethodType,
     ModuleType,
@@ -30,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from dualad.jit.impure import ELSEWHERE
-from dualad.jit.watch import WHEN_MADE, getattr_static, installed, mentioned
+from dualad.jit.watch import WHEN_MADE, getattr_static, installed, mentioned, named_by
 
 from ..storage.digests import compiled, summed
 from ..storage.states import raw
@@ -221,6 +223,11 @@ class Reads:
                 self.look(name, value.__self__)
         elif kind in CONTAINERS:
             self.container(name, value)
+        elif kind is MappingProxyType:
+            self.look(name, dict(value))
+        elif kind is attrgetter:
+            self.add(name, map(str.encode, named_by(value)))
+            self.mention(named_by(value))
         elif kind is np.ndarray:  # of objects
             self.add(name, [repr(value.shape).encode()])
             self.container(f"{name}.flat", value.ravel().tolist())

@@ -355,10 +355,13 @@ def trace(jitted, call):
     started = perf_counter()
     jitted.began = jitted.began or started
     jitted.traces += 1
-    watch = Watch(jitted.f, (*call.fixed.values(), *(slot for slot in call.slots if slot is not Value)))
+    read = jitted.f, (*call.fixed.values(), *(slot for slot in call.slots if slot is not Value))
+    watch = Watch(*read)
     drawn = Drawn(watch.generators)
     first, structure = traced(jitted.f, call)
     drawn.check(jitted.__name__)
+    if not watch.fresh():  # what the first call keeps for later ones is read by those
+        watch = Watch(*read)
     with Clocks() as clocks:
         second, other = traced(jitted.f, call)
     effect = jitted.effect or ("it writes outside" if watch.settle() else None) or clocks.effect

@@ -11,7 +11,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from functools import cached_property, lru_cache, partial
 from importlib.util import resolve_name
-from operator import is_
+from operator import attrgetter, is_
 from struct import Struct
 from threading import local
 from types import (
@@ -156,6 +156,8 @@ class Watch:
                 self.look(part, depth)
         elif kind in BYTES:
             self.place(bytes, value)
+        elif kind is attrgetter:
+            self.names |= dict.fromkeys(named_by(value))
         elif kind is ContextVar:
             self.place(value.get, ABSENT)
         elif kind is ReferenceType:
@@ -287,6 +289,11 @@ class Watch:
                     function = code_behind(member)
                     if function is not None and not function.__code__.co_filename.startswith(ELSEWHERE):
                         self.look(function)
+
+
+def named_by(getter):
+    """Return the names of the attributes that an `operator.attrgetter` reads."""
+    return [name for path in getter.__reduce__()[1] for name in path.split(".")]
 
 
 def getattr_static(value, name):

@@ -3,6 +3,7 @@
 import collections
 import functools
 import logging
+import operator
 import random
 import sys
 import threading
@@ -123,6 +124,8 @@ CHANGES = {
     "slots": (slots(1.0), "v.rate", lambda s: setattr(s["v"], "rate", 2.0)),
     "attribute": (Model(), "v.rate", lambda s: setattr(s["v"], "rate", 3.0)),
     "computed name": (Model(), "getattr(v, 'ra' + 'te')", lambda s: setattr(s["v"], "rate", 3.0)),
+    "by attrgetter": ((Model(), operator.attrgetter("ra" + "te")), "v[1](v[0])", lambda s: setattr(s["v"][0], "rate", 3.0)),
+    "view of a dict": (types.MappingProxyType(table := {"a": 1.0}), "v['a']", lambda s, held=table: held.update(a=2.0)),
     "by __dict__": (Model(), "v.__dict__['ra' + 'te']", lambda s: setattr(s["v"], "rate", 3.0)),
     "method": (Model(), "v.scaled(1.0)", lambda s: setattr(s["v"], "rate", 3.0)),
     "bound method": (Model().scaled, "v(1.0)", lambda s: setattr(s["v"].__self__, "rate", 3.0)),

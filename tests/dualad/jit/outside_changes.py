@@ -86,7 +86,7 @@ class Own(list):
     pass
 
 
-class GatherIndex(dict):
+class Suffixed(dict):
     def __getitem__(self, key):
         return dict.__getitem__(self, key + "_")
 
@@ -98,7 +98,19 @@ class Slots:
         self.a = a
 
 
-class DaskValue:
+class Keeping:
+    kept = None
+
+    def __init__(self, a):
+        self.held = a
+
+    def table(self):
+        if self.kept is None:
+            self.kept = np.full(3, self.held)
+        return self.kept
+
+
+class Holder:
     def __init__(self, a):
         self.held = a
 
@@ -215,7 +227,7 @@ for name, (make, change, read) in {
     "dict of a class of its own": (lambda: Table(a=2.0), setting("a"), item("a")),
     "dict with __missing__": (lambda: Missing(b=2.0), setting("b"), item("a")),
     "dict with attributes": (lambda: Attributes(a=2.0), setting("a"), lambda held: held.a),
-    "dict with computed keys": (lambda: GatherIndex(a_=2.0), setting("a_"), item("a")),
+    "dict with computed keys": (lambda: Suffixed(a_=2.0), setting("a_"), item("a")),
     "OrderedDict": (lambda: OrderedDict(a=2.0), setting("a"), item("a")),
     "OrderedDict, moved": (lambda: OrderedDict(a=2.0, b=3.0), lambda held: held.move_to_end("a"), lambda held: next(iter(held.values()))),
     "defaultdict": (lambda: defaultdict(float, a=2.0), setting("a"), item("a")),
@@ -247,6 +259,11 @@ for name, (make, change, read) in {
     "attribute, computed name": (lambda: Config(a_1=2.0), put("a_1"), lambda held: getattr(held, f"a_{1}")),
     "attribute, by vars": (lambda: Config(ab=2.0), put("ab"), lambda held: vars(held)["a" + "b"[:1]]),
     "attribute, by __dict__": (lambda: Config(ab=2.0), put("ab"), lambda held: held.__dict__["".join("ab")]),
+    "attribute, by an attrgetter made before": (
+        lambda: (Config(ab=Config(cd=2.0)), operator.attrgetter("".join(["ab", ".cd"]))),
+        lambda held: setattr(held[0].ab, "cd", 5.0),
+        lambda held: held[1](held[0]),
+    ),
     "attribute, by attrgetter": (lambda: Config(ab=2.0), put("ab"), lambda held: operator.attrgetter("".join("ab"))(held)),
     "attribute, by a helper": (lambda: Config(a=2.0), put(), lambda held: helper_a(held)),
     "attribute, of what a function returns": (
@@ -262,16 +279,19 @@ for name, (make, change, read) in {
     ),
     "slot": (lambda: Slots(2.0), put(), lambda held: held.a),
     "slot, by a helper": (lambda: Slots(2.0), put(), helper_a),
-    "property": (lambda: DaskValue(2.0), put("held"), lambda held: held.twice),
-    "cached property": (lambda: DaskValue(2.0), lambda held: vars(held).update(a=5.0, held=5.0), lambda held: held.a),
-    "callable object": (lambda: DaskValue(2.0), put("held"), lambda held: held()),
-    "__getattr__": (lambda: DaskValue(2.0), put("held"), lambda held: held.anything),
-    "__getitem__": (lambda: DaskValue(2.0), put("held"), item(0)),
-    "__float__": (lambda: DaskValue(2.0), put("held"), float),
-    "__len__": (lambda: DaskValue(2.0), put("held"), len),
-    "__iter__": (lambda: DaskValue(2.0), put("held"), lambda held: next(iter(held))),
-    "__enter__": (lambda: DaskValue(2.0), put("held"), with_block),
-    "__mul__": (lambda: DaskValue(2.0), put("held"), lambda held: held * 1.0),
+    "kept by the first call": (lambda: Keeping(2.0), lambda held: fill(held.kept), lambda held: held.table()[0]),
+    "kept by the first call, set": (lambda: Keeping(2.0), put("kept", [5.0]), lambda held: held.table()[0]),
+    "cached property, kept by the first call": (lambda: Holder(2.0), lambda held: vars(held).update(a=5.0), lambda held: held.a),
+    "property": (lambda: Holder(2.0), put("held"), lambda held: held.twice),
+    "cached property": (lambda: Holder(2.0), lambda held: vars(held).update(a=5.0, held=5.0), lambda held: held.a),
+    "callable object": (lambda: Holder(2.0), put("held"), lambda held: held()),
+    "__getattr__": (lambda: Holder(2.0), put("held"), lambda held: held.anything),
+    "__getitem__": (lambda: Holder(2.0), put("held"), item(0)),
+    "__float__": (lambda: Holder(2.0), put("held"), float),
+    "__len__": (lambda: Holder(2.0), put("held"), len),
+    "__iter__": (lambda: Holder(2.0), put("held"), lambda held: next(iter(held))),
+    "__enter__": (lambda: Holder(2.0), put("held"), with_block),
+    "__mul__": (lambda: Holder(2.0), put("held"), lambda held: held * 1.0),
     "namespace": (lambda: types.SimpleNamespace(a=2.0), put(), lambda held: held.a),
     "namespace, computed name": (lambda: types.SimpleNamespace(ab=2.0), put("ab"), lambda held: getattr(held, "".join("ab"))),
     "dataclass": (Inner, put(), lambda held: held.a),
@@ -282,7 +302,7 @@ for name, (make, change, read) in {
     "bound method of a list": (lambda: (d := [2.0], d.__getitem__), lambda held: setting(0)(held[0]), lambda held: held[1](0)),
     "bound method of an array": (lambda: (a := A.copy(), a.sum), lambda held: fill(held[0]), lambda held: held[1]()),
     "bound method of a deque": (lambda: (d := deque([2.0]), d.__getitem__), lambda held: setting(0)(held[0]), lambda held: held[1](0)),
-    "bound method of an object": (lambda: (c := DaskValue(2.0), c.__call__), lambda held: put("held")(held[0]), lambda held: held[1]()),
+    "bound method of an object": (lambda: (c := Holder(2.0), c.__call__), lambda held: put("held")(held[0]), lambda held: held[1]()),
     "context variable": (lambda: made_variable(2.0), lambda held: held.set(5.0), lambda held: held.get()),
     "context variable, default": (lambda: ContextVar("v", default=2.0), lambda held: held.set(5.0), lambda held: held.get()),
     "thread local": (lambda: made_local(2.0), put(), lambda held: held.a),

@@ -23,7 +23,7 @@ UNWATCHED = {
     "iterator of arrays": ("jit", "grad", "chain"),
     "list, very long": ("jit", "grad", "chain"),
 }
-BATCHING = ["jit", "grad", "chain"]
+FORMS = ["jit", "grad", "chain"]
 
 
 @pytest.fixture(autouse=True)
@@ -61,14 +61,14 @@ def changed(name, form, calls, **options):
         return compiled(X), expected
 
 
-@pytest.mark.parametrize("form", BATCHING)
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", CASES)
 def test_a_change_after_the_first_call_is_seen_at_once(name, form):
     got, expected = changed(name, form, 1, verify=None, backend="numba" if form == "chain" else "numpy")
     np.testing.assert_allclose(got, expected, rtol=1e-14)
 
 
-@pytest.mark.parametrize("form", BATCHING)
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", CASES)
 def test_later_changes_are_seen_at_once_where_they_are_watched(name, form):
     got, expected = changed(name, form, 20, verify=False)

@@ -28,7 +28,7 @@ from dualad.rules.calling import public_name
 
 TRACED = ["e", "f", "d", "F", "D", ">f8", ">f4"]
 GIVEN = ["?", "u1", "i1", "i8", "e", "f", "d", "F", "D", ">f8", ">i4"]
-BATCHING = ["as it is", "scalar", "0-d", "one", "empty", "python"]
+FORMS = ["as it is", "scalar", "0-d", "one", "empty", "python"]
 
 #: functions that NumPy does not let see all their arguments: only this many leaves
 UNSEEN = {np.select: 1, np.piecewise: 1, np.polyint: 1, np.lexsort: 0, np.apply_along_axis: 1, np.full_like: 1}
@@ -103,7 +103,7 @@ def calls():
         for sample in samples:
             leaves = sample.leaves()
             for i in range(len(leaves) if fn not in UNSEEN else UNSEEN[fn]):
-                for form in BATCHING:
+                for form in FORMS:
                     if form in LEFT_OUT.get(fn, ()):
                         continue
                     for traced in TRACED:
