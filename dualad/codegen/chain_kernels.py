@@ -24,8 +24,8 @@ import numpy as np
 from ..graph.scan import Scan
 from ..graph.split import Routine
 from ..loops.forms import NoLoopForm
-from ..loops.maps import CHOOSES
 from ..loops.threads import runner
+from ..rules.kinds import row_says
 from .cache import load
 from .emit import HEADER
 from .fragments import DECORATED, Unit
@@ -216,7 +216,7 @@ def chooses(program):
     """Return whether a program calls functions that jump."""
     return any(
         (type(operation.fn) is Scan and chooses(operation.fn.body))
-        or (operation.fn in CHOOSES and any(value.dtype.kind in "fc" for value in operation.reads))
+        or (row_says(operation.fn, "chooses") and any(value.dtype.kind in "fc" for value in operation.reads))
         for operation in program.operations
     )
 

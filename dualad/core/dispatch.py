@@ -244,7 +244,7 @@ def apply_method(ufunc, method, args, kwargs):
         if not constant and dtype is not None and ufunc not in (np.add, np.multiply):  # NumPy casts first, too
             args = (np.asarray(args[0]).astype(dtype) if not isinstance(args[0], Handle) else args[0].astype(dtype), *args[1:])
             kwargs = {key: value for key, value in kwargs.items() if key != "dtype"}
-    same = SAME.get((ufunc, method)) or method_of(ufunc, method)
+    same = method_of(ufunc, method)
     if constant:
         same = lambda *args, **kwargs: getattr(ufunc, method)(*map(primal, args), **kwargs)
     if same is None:
@@ -266,16 +266,6 @@ def apply_method(ufunc, method, args, kwargs):
         return result
     write(out, ..., result, f"{public_name(ufunc)}.{method}")
     return out
-
-
-SAME = {
-    (np.add, "reduce"): np.sum,
-    (np.multiply, "reduce"): np.prod,
-    (np.maximum, "reduce"): np.max,
-    (np.minimum, "reduce"): np.min,
-    (np.add, "accumulate"): np.cumsum,
-    (np.multiply, "accumulate"): np.cumprod,
-}
 
 
 # --- values ----------------------------------------------------------------------------------------------------------------

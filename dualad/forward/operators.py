@@ -310,7 +310,7 @@ def array_function(self, fn, types, args, kwargs):
             r = new(Dual)
             r.primal, r.tangent, r.level, r.alias = v.item() if type(v) is np.float64 else v, t, level, None
             return r
-    elif fn in JOINS and len(args) == 1 and type(args[0]) is list and self.level.plain:
+    elif row is not None and row.joins and len(args) == 1 and type(args[0]) is list and self.level.plain:
         joined = join(fn, self.level, args[0], **kwargs)
         if joined is not None:
             return joined
@@ -336,7 +336,7 @@ def array_function(self, fn, types, args, kwargs):
     return Traced.__array_function__(self, fn, types, args, kwargs)
 
 
-JOINS, FLOATS, ARRAYS = {np.concatenate, np.stack}, {float}, {np.ndarray}
+FLOATS, ARRAYS = {float}, {np.ndarray}
 SETTINGS = {str, int, bool, type(None)}  # what is said by keyword besides arrays
 
 

@@ -15,10 +15,10 @@ from ..forward.directions import unwrap, wrap
 from ..forward.dual import Dual, make_dual
 from ..forward.seeding import split_value
 from ..rules.cotangents import like_primal, unbroadcast
-from ..rules.indexing import cast, getitem, scatter, winners
+from ..rules.indexing import getitem, winners
 from ..rules.kinds import ROWS, Constant, Differentiable, Elementwise
 from ..rules.names import np
-from ..rules.shapes import blank, filled, select
+from ..rules.shapes import select
 from .examples import Examples
 from .passes import dead, optimised
 from .program import Program, Value, map_values, updated, values_in
@@ -364,11 +364,10 @@ def rest(program, inputs, operations, outputs):
 def dear(operation):
     """Return whether a value is sooner kept than computed again: not what is elementwise or only moves elements."""
     row = ROWS.get(operation.fn)
-    cheap = isinstance(row, Elementwise) or (row is not None and row.views(operation.args)) or operation.fn in CHEAP
+    if row is None:
+        return operation.fn is not updated
+    cheap = row.cheap or isinstance(row, Elementwise) or row.views(operation.args)
     return not cheap and not (isinstance(row, Constant) and isinstance(operation.fn, np.ufunc))
-
-
-CHEAP = {updated, getitem, scatter, select, cast, blank, filled, np.zeros, np.concatenate, np.stack, np.roll, np.copy, np.flip}
 
 
 def with_values(argument, held):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..rules.decompositions import RAISING
+from ..rules.kinds import row_says
 from .symbol import Symbol
 
 __all__ = ["Examples"]
@@ -23,7 +23,7 @@ class Examples:
         self.ones, self.sizes = {}, {}
         values = [value for operation in program.operations for value in operation.outputs if value.kind == "array"]
         large = sum(value.size * value.dtype.itemsize for value in values) > SMALL
-        if large and not any(operation.fn in RAISING for operation in program.operations):
+        if large and not any(row_says(operation.fn, "raises") for operation in program.operations):
             for value in values:
                 if value.dtype.kind in "fc":
                     self.sizes[value.dtype] = max(value.size, self.sizes.get(value.dtype, 0))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..rules import names
-from ..rules.indexing import cast, getitem, is_basic, is_whole, scatter
+from ..rules.indexing import getitem, is_basic, is_whole, scatter
+from ..rules.kinds import row_says
 from ..rules.shapes import blank, filled
 from .program import Operation, Program, Value, key_of, map_values, updated, values_in
 
@@ -127,7 +127,8 @@ def simpler(program: Program) -> Program:
     def rule(operation, new):
         fn, args, out = operation.fn, operation.args, operation.outputs[0]
         x = args[0] if args else None
-        if type(x) is Value and fn in SAME and not operation.kwargs and alike(x, out) and not (fn is np.conjugate and x.dtype.kind == "c"):
+        neutral = row_says(fn, "neutral") and not (fn is np.conjugate and out.dtype.kind == "c")
+        if neutral and type(x) is Value and not operation.kwargs and alike(x, out):
             return (x,)
         if fn is getitem and is_whole(args[1]) and type(x) is Value and x.kind == "array" and alike(x, out):
             return (x,)
@@ -146,9 +147,6 @@ def simpler(program: Program) -> Program:
         return None
 
     return rewritten(program, rule)
-
-
-SAME = {np.copy, np.reshape, names.np.broadcast_to, cast, np.positive, names.np.real, np.conjugate, np.squeeze, np.transpose}
 
 
 def alike(x, out):

@@ -16,9 +16,9 @@ operations.
 
 **Operation.** ``outputs = fn(*args, **kwargs)``, evaluated by NumPy's semantics. `fn` is a key of the table of rules (`ROWS`; the
 positional arguments are then in the row's canonical form, ``concatenate(a, b, axis=0)``, ``einsum(a, b, subscripts="ij,jk")``, and
-`call` evaluates them), or one of the few functions below and in `BITS` without a row. An operator on Python numbers alone is the
-ufunc, with a result of kind ``python``. Arguments that are defaults of NumPy's functions are left out. Traced are differentiable and
-constant rows only; bodies of composite rows have been run. In `args` and `kwargs`
+`call` evaluates them), or one of the few functions below without a row. An operator on Python numbers alone is the ufunc, with
+a result of kind ``python``. Arguments that are defaults of NumPy's functions are left out. Traced are differentiable and constant
+rows, and functions of bits; bodies of composite rows have been run. In `args` and `kwargs`
 
 * every array, traced or constant, is a `Value`, also inside tuples and lists (``getitem(x, (slice(None), i))`` with an integer
   array ``i`` or a traced integer);
@@ -54,12 +54,7 @@ from ..rules.kinds import ROWS, Abstract, Constant, Differentiable
 from ..rules.memory import copied_to_write
 from ..rules.sparse import is_sparse
 
-__all__ = ["BITS", "Operation", "Program", "Value", "key_of", "kind_of", "map_values", "updated", "values_in", "write"]
-
-#: functions of integers and booleans that have no derivative, but a value
-BITS = {
-    np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.bitwise_count, np.invert, np.left_shift, np.right_shift, np.gcd, np.lcm,
-}  # fmt: skip
+__all__ = ["Operation", "Program", "Value", "key_of", "kind_of", "map_values", "updated", "values_in", "write"]
 
 #: what ufuncs are on Python numbers
 PYTHON = {

@@ -22,14 +22,13 @@ from ..core.levels import Level, Owner, errors_as_in, new, shared_view, version_
 from ..core.methods import BINARY, COMPARE, UNARY
 from ..core.traced import Traced
 from ..forward.dual import shows_memory
-from ..rules import names
 from ..rules.calling import public_name, without_defaults
-from ..rules.decompositions import RAISING
 from ..rules.indexing import getitem, is_basic
-from ..rules.kinds import ROWS
+from ..rules.kinds import ROWS, row_says
 from ..rules.shapes import select
+from ..rules.ufunc_methods import METHODS
 from ..support.callers import asserting, handles
-from .program import BITS, Program, Value, updated, values_in
+from .program import Program, Value, updated, values_in
 
 __all__ = ["BY_VALUE", "Symbol", "Trace", "TraceError", "user_line", "where_in"]
 
@@ -38,7 +37,6 @@ ROOMS = (PACKAGES / "dualad", PACKAGES / "checkpoint", Path(np.__file__).parent)
 LIBRARIES = (*(f"{path}{os.sep}" for path in ROOMS), "<dualad", "<__array")
 
 #: rows whose results have a shape that depends on values
-DATA_SHAPED = {names.np.nonzero, names.np.argwhere, names.np.flatnonzero}
 
 #: errors that depend on the values of a call
 BY_VALUE = (np.linalg.LinAlgError, ArithmeticError, IndexError)
@@ -176,7 +174,7 @@ class Trace(Level):
 
     def note_tried(self, fn, entered):
         """Note the operation entered last where it may raise, and the function's code handles errors there."""
-        if (fn in RAISING or (fn is getitem and self.varies(entered[1:]))) and handles(sys._getframe(1), self.outermost):
+        if (row_says(fn, "raises") or (fn is getitem and self.varies(entered[1:]))) and handles(sys._getframe(1), self.outermost):
             self.tried.append(self.program.operations[-1])
 
     def varies(self, argument):
@@ -258,7 +256,7 @@ class Symbol(Traced):
         trace.check()
         if row.metadata:
             return row.fn(*trace.split(args)[0], **trace.split(kwargs)[0])
-        if row.fn in DATA_SHAPED:
+        if row.data_shaped:
             raise trace.refuse(
                 f"{row.name} of a traced value has a shape that depends on the data, which a program cannot have: use "
                 f"np.where(mask, a, b), or sums and products with the mask"
@@ -275,12 +273,12 @@ class Symbol(Traced):
         if type(top) is Symbol:
             if not any(isinstance(arg, Traced) for arg in args):  # but a mask, or what is written into
                 args = (top.level.lift(args[0]), *args[1:])
-            if method != "__call__" and (same := LOGICAL.get((ufunc, method))) is not None:
+            if method != "__call__" and row_says(ufunc, "logical") and (same := METHODS.get((ufunc, method))) is not None:
                 return same(*args, **({"axis": 0} if len(args) < 2 and "axis" not in kwargs else {}), **kwargs)
-            if method != "__call__" and (ufunc in BITS or ROWS[ufunc].kind == "constant"):
+            if method != "__call__" and (ROWS[ufunc].bits or ROWS[ufunc].kind == "constant"):
                 fn = getattr(ufunc, method)
                 return top.level.record(fn, fn, args, kwargs)
-            if ufunc in BITS and not kwargs:
+            if row_says(ufunc, "bits") and not kwargs:
                 return top.level.record(ufunc, ufunc, args, kwargs)
         return super().__array_ufunc__(ufunc, method, *args, **kwargs)
 
@@ -422,9 +420,6 @@ class Symbol(Traced):
                 indexed=True,
             )
         return self._peek() if asserting(sys._getframe(1)) else super().__array__(dtype, copy)
-
-
-LOGICAL = {(np.logical_and, "reduce"): np.all, (np.logical_or, "reduce"): np.any}
 
 
 def is_mask(part):

@@ -13,20 +13,14 @@ from itertools import count
 import numpy as np
 
 from ..rules.indexing import getitem, is_basic, scatter
-from ..rules.kinds import ROWS, Differentiable
+from ..rules.kinds import ROWS, Differentiable, row_says
 from .program import PYTHON, Program, Value, updated, values_in, write
 from .rerun import again
 
 __all__ = ["Executable", "compile_python", "joined"]
 
 LARGE = 4096  # bytes of an array that is dropped early
-SYMBOLS = {
-    np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.floor_divide: "//", np.remainder: "%", np.power: "**",
-    np.equal: "==", np.not_equal: "!=", np.less: "<", np.less_equal: "<=", np.greater: ">", np.greater_equal: ">=",
-    np.bitwise_and: "&", np.bitwise_or: "|", np.bitwise_xor: "^",
-}  # fmt: skip
 SHAPED = {np.reshape, np.ravel}  # views or copies: that depends on the order of the elements in memory
-JOINS = {np.concatenate, np.stack}
 numbers = count()
 
 
@@ -136,13 +130,13 @@ class Writer:
         if fn is getitem and not operation.kwargs:
             return f"{out!r} = {self.argument(args[0])}[{self.index(args[1])}]"
         if out.kind == "python" and fn in PYTHON:
-            if fn in SYMBOLS:
-                return f"{out!r} = {self.argument(args[0])} {SYMBOLS[fn]} {self.argument(args[1])}"
+            if (symbol := row_says(fn, "symbol")) is not None:
+                return f"{out!r} = {self.argument(args[0])} {symbol} {self.argument(args[1])}"
             return f"{out!r} = {self.name(PYTHON[fn])}({', '.join(map(self.argument, args))})"
         if fn is scatter and is_basic(args[1]):
             blank = f"{self.name(np.zeros)}({out.shape!r}, {self.argument(out.dtype)})"
             return f"{out!r} = {blank}; {out!r}[{self.index(args[1])}] = {self.argument(args[0])}"
-        if fn in JOINS:
+        if row_says(fn, "joins"):
             joined = ", ".join(map(self.argument, args)) + ","
             options = "".join(f", {name}={self.argument(arg)}" for name, arg in operation.kwargs.items())
             return f"{out!r} = {self.name(fn)}(({joined}){options})"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ..rules.constants import stopped
 from ..rules.indexing import cast, discretize
-from ..rules.kinds import strong_multiply
+from ..rules.kinds import row_says, strong_multiply
 from ..rules.names import np
 from ..rules.primitives import ratio
 from ..rules.shapes import clamp, select
 from ..rules.stable import cosine, exp_of_expm1, one_minus_square, root_above_one, sech_squared, turn
 from ..rules.ufuncs import fmax_share, larger_share, softmax_share
 
-__all__ = ["CHOOSES", "COMPLEX", "EXACT", "IMAGINARY", "INTEGERS", "MAPS", "MULTIPLY_ADD", "REAL_PART", "Scalar", "resolved"]
+__all__ = ["COMPLEX", "EXACT", "IMAGINARY", "INTEGERS", "MAPS", "MULTIPLY_ADD", "REAL_PART", "Scalar", "resolved"]
 
 
 class Scalar:
@@ -179,18 +179,12 @@ EXACT = {
 }
 # fmt: on
 
-#: the functions that jump, where another rounding of an argument may give quite another result
-CHOOSES = {
-    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.sign, np.heaviside, np.floor, np.ceil, np.trunc,
-    np.rint, np.remainder, np.fmod, np.floor_divide, np.copysign, np.signbit, larger_share, fmax_share, ratio, cosine, discretize,
-}  # fmt: skip
-LOGICAL = {np.logical_and, np.logical_or, np.logical_xor, np.logical_not}
 BOOL = np.dtype(bool)
 
 
 def resolved(fn, operands, out):
     """Return the dtypes in which `fn` takes its operands, and that of its result; `operands` are dtypes, or the type of a Python number."""
-    if fn in LOGICAL:
+    if row_says(fn, "logical"):
         return (BOOL,) * len(operands), BOOL
     operands = [BOOL if operand is bool else operand for operand in operands]  # Python's are no weaker
     if all(isinstance(operand, type) for operand in operands):  # numbers of Python alone

@@ -39,10 +39,11 @@ TEXT = """str_len count find rfind index rindex startswith endswith isalnum isal
 constant(evaluate)
 constant(stopped)
 constant(*named(np, "array_equiv isneginf isposinf"))                                           # questions
-constant(*named(np, "argwhere flatnonzero nanargmax nanargmin digitize lexsort isin in1d"))     # positions
+constant(*named(np, "argwhere flatnonzero"), data_shaped=True)
+constant(*named(np, "nanargmax nanargmin digitize lexsort isin in1d"))     # positions
 constant(*named(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)
 constant(*named(np, "min_scalar_type around fix"))
-constant(np.linalg.matrix_rank)
+constant(np.linalg.matrix_rank, raises=True)
 
 refused("what is read from a file again is a constant. Save plain values: dualad.primal(x)",
         *named(np, "save savez savez_compressed savetxt"))

@@ -20,7 +20,7 @@ from .kinds import composite, constant, explicit, primitive, strong_multiply
 from .linalg import mT
 from .names import np
 
-__all__ = ["RAISING", "adjoint", "conj", "eigenvalues", "singular_values"]
+__all__ = ["adjoint", "conj", "eigenvalues", "singular_values"]
 
 SVD_RESULT = type(np.linalg.svd(np.zeros((1, 1))))
 
@@ -434,15 +434,15 @@ def lstsq(a, b, rcond=None):
 # fmt: off
 constant(close_pairs, warn_close)
 explicit(complement,      complement_jvp, complement_vjp)
-explicit(cholesky_factor, cholesky_jvp, cholesky_vjp)
-explicit(eigh_factors,    eigh_jvp, eigh_vjp)
-explicit(eigenvalues,     eigenvalues_jvp, eigenvalues_vjp)
-explicit(eig_factors,     eig_jvp, eig_vjp)
-explicit(general_eigenvalues, general_eigenvalues_jvp, general_eigenvalues_vjp)
-explicit(svd_factors,     svd_jvp, svd_vjp)
-explicit(singular_values, singular_values_jvp, singular_values_vjp)
+explicit(cholesky_factor, cholesky_jvp, cholesky_vjp, raises=True)
+explicit(eigh_factors,    eigh_jvp, eigh_vjp, raises=True)
+explicit(eigenvalues,     eigenvalues_jvp, eigenvalues_vjp, raises=True)
+explicit(eig_factors,     eig_jvp, eig_vjp, raises=True)
+explicit(general_eigenvalues, general_eigenvalues_jvp, general_eigenvalues_vjp, raises=True)
+explicit(svd_factors,     svd_jvp, svd_vjp, raises=True)
+explicit(singular_values, singular_values_jvp, singular_values_vjp, raises=True)
 explicit(qr_factors,      qr_jvp, qr_vjp)
-explicit(pseudo_inverse,  pinv_jvp, pinv_vjp)
+explicit(pseudo_inverse,  pinv_jvp, pinv_vjp, raises=True)
 explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp)
 composite(np.linalg.cholesky, cholesky, with_numpy_value=True)
 composite(np.linalg.eigh,     lambda a, UPLO="L": eigh_factors(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
@@ -473,8 +473,3 @@ BATCHING.update(
         natural,
     )
 )
-#: rows that raise LinAlgError for some values
-RAISING = {
-    np.linalg.inv, np.linalg.solve, np.linalg.matrix_rank, cholesky_factor, eigh_factors, eigenvalues, eig_factors, general_eigenvalues,
-    svd_factors, singular_values, pseudo_inverse,
-}  # fmt: skip

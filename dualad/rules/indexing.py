@@ -104,9 +104,10 @@ def abstract(x):
 
 
 # fmt: off
-linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe")
-linear(scatter, lambda g, x, index, like: getitem(g, index))
-constant(discretize, last_of)
-linear(cast,    lambda g, x, dtype, order="K": g)
-linear(restate, lambda g, x: g)
+linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe", moves=True)
+linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True)
+constant(discretize, chooses=True)
+constant(last_of)
+linear(cast,    lambda g, x, dtype, order="K": g, cheap=True, neutral=True)
+linear(restate, lambda g, x: g, moves=True)
 # fmt: on

@@ -45,8 +45,8 @@ def column_stack(arrays):
 
 
 # fmt: off
-joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), canonical=positional)
-joined(np.stack,       stack_transpose, call=variadic(np.stack), canonical=positional)
+joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), canonical=positional, moves=True, joins=True, cheap=True)
+joined(np.stack,       stack_transpose, call=variadic(np.stack), canonical=positional, moves=True, joins=True, cheap=True)
 composite(np.vstack,       lambda arrays, **options: np.concatenate([np.atleast_2d(a) for a in arrays], axis=0, **options))
 composite(np.hstack,       hstack)
 composite(np.dstack,       lambda arrays: np.concatenate([np.atleast_3d(a) for a in arrays], axis=2))

@@ -15,7 +15,7 @@ import numpy as np
 from .cotangents import Abstract, is_complex, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
 from .partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, one_over
 from .primitives import primitive, strong_multiply
-from .rows import ROWS, Composite, Constant, Differentiable, Elementwise, Joint, Multilinear, Refused, Row, register
+from .rows import ROWS, Composite, Constant, Differentiable, Elementwise, Joint, Multilinear, Refused, Row, register, row_says
 
 __all__ = [
     "ANS",
@@ -46,6 +46,7 @@ __all__ = [
     "real_linear",
     "refused",
     "restore_axes",
+    "row_says",
     "shape_of",
     "spread_out",
     "strong_multiply",
@@ -365,13 +366,14 @@ def constant(*fns: Callable[..., Any], **options: Any) -> None:
         register(Constant(fn, **options))
 
 
-def refused(reason: str, *fns: Callable[..., Any]) -> None:
+def refused(reason: str, *fns: Callable[..., Any], **options: Any) -> None:
     """Enter functions that have no derivative, so that they raise on traced values.
 
     Parameters
     ----------
     reason : why, and what to use instead; the error says it.
     fns : functions made with `dualad.primitive`.
+    options : of the rows, as those of NumPy's functions have them (`dualad.rules.rows.Row`).
 
     Raises
     ------
@@ -391,7 +393,7 @@ def refused(reason: str, *fns: Callable[..., Any]) -> None:
     TypeError: ...digits has no derivative: it makes a text: give it dualad.primal(x)
     """
     for fn in fns:
-        register(Refused(fn, reason))
+        register(Refused(fn, reason, **options))
 
 
 def trust_rows() -> None:

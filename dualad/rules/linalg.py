@@ -399,8 +399,9 @@ composite(np.inner,      inner, with_numpy_value=beyond_matrices)
 composite(np.tensordot,  tensordot, with_numpy_value=lambda a, b, axes=2: is_complex(a) or is_complex(b))
 composite(np.kron,       kron)
 composite(np.vdot,       lambda a, b: np.dot(np.conjugate(np.ravel(a)), np.ravel(b)), with_numpy_value=beyond_matrices)
-explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp))
-explicit(np.linalg.inv,   inv_jvp, inv_vjp)
+explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp),
+         raises=True)
+explicit(np.linalg.inv,   inv_jvp, inv_vjp, raises=True)
 explicit(np.linalg.det,   det_jvp, det_vjp)
 explicit(cofactor_matrix, cofactor_matrix_jvp, cofactor_matrix_vjp)
 explicit(euclidean,       euclidean_jvp, euclidean_vjp)  # norm'(0) = 0

@@ -127,8 +127,8 @@ def as_plain_array(x):
 
 
 # fmt: off
-linear(copied,         lambda g, x: g)
-linear(in_order,       lambda g, x, order: g)
-linear(as_plain_array, lambda g, x: g, view="maybe")
+linear(copied,         lambda g, x: g, moves=True)
+linear(in_order,       lambda g, x, order: g, moves=True)
+linear(as_plain_array, lambda g, x: g, view="maybe", moves=True)
 constant(arranged, metadata=True)
 # fmt: on

@@ -30,7 +30,9 @@ from .partials import FIRST, MARKS, MINUS_ONE, ONE, SECOND, evaluated, fits, pro
 from .precision import in_loop
 from .primitives import all_finite, strong_multiply, zero_wins
 
-__all__ = ["ROWS", "Composite", "Constant", "Differentiable", "Elementwise", "Joint", "Multilinear", "Refused", "Row", "register"]
+__all__ = [
+    "ROWS", "Composite", "Constant", "Differentiable", "Elementwise", "Joint", "Multilinear", "Refused", "Row", "register", "row_says",
+]  # fmt: skip
 
 ROWS: dict[Callable, Row] = {}
 AnyRow = TypeVar("AnyRow", bound="Row")
@@ -65,6 +67,26 @@ class Row:
     #: a body that follows NumPy only up to rounding, or in what it takes: the value is computed by the function itself
     #: (a predicate of the arguments: for some calls)
     with_numpy_value: bool | Callable = False
+    #: every element of the result is an element of the first argument, or of the arrays that it joins; it may be asked by moving positions
+    moves: bool = False
+    #: takes a list of arrays, which it joins
+    joins: bool = False
+    #: gives its first argument where shape, dtype and layout stay
+    neutral: bool = False
+    #: sooner computed again than kept, besides what is elementwise or a view
+    cheap: bool = False
+    #: jumps: another rounding of an argument may give quite another result
+    chooses: bool = False
+    #: of truth values, whatever its arguments are
+    logical: bool = False
+    #: of integers and bits: without derivative, but with a value
+    bits: bool = False
+    #: the shape of its result depends on the values
+    data_shaped: bool = False
+    #: may raise LinAlgError for some values
+    raises: bool = False
+    #: how Python writes it of numbers
+    symbol: str | None = None
     #: linear in its first argument, the only one with a derivative; and if its result is never a view
     alone: bool = False
     unary_linear_no_view: bool = False
@@ -405,6 +427,11 @@ def pullback_of(row, i, partial):
 
 
 # --- the table ---------------------------------------------------------------------------------------------------------
+
+
+def row_says(fn, field):
+    """Return a field of a function's row, None without one."""
+    return getattr(ROWS.get(fn), field, None)
 
 
 def register(row: AnyRow) -> AnyRow:

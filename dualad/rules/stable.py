@@ -152,7 +152,7 @@ def turn_second(ans, x, y):
 
 
 # fmt: off
-elementwise(cosine,           cosine_first, cosine_second, none)
+elementwise(cosine,           cosine_first, cosine_second, none, chooses=True)
 elementwise(turn,             turn_first, turn_second)
 elementwise(one_minus_square, lambda ans, x: -2.0 * x)
 elementwise(root_above_one,   lambda ans, x: x / ans, singular=True)

@@ -137,6 +137,14 @@ linear(add_reduceat, add_reduceat_transpose)
 BATCHING[add_reduceat] = over_axes("axis")
 
 METHODS = {
+    (np.add,      "reduce"): np.sum,
+    (np.multiply, "reduce"): np.prod,
+    (np.maximum,  "reduce"): np.max,
+    (np.minimum,  "reduce"): np.min,
+    (np.logical_and, "reduce"): np.all,
+    (np.logical_or,  "reduce"): np.any,
+    (np.add,      "accumulate"): np.cumsum,
+    (np.multiply, "accumulate"): np.cumprod,
     (np.logaddexp,  "reduce"): log_sum(np.logaddexp, np.exp, np.log),
     (np.logaddexp2, "reduce"): log_sum(np.logaddexp2, np.exp2, np.log2),
     (np.maximum, "accumulate"): running(np.maximum),

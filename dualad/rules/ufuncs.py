@@ -117,19 +117,19 @@ def fraction(x):
 # --- arithmetic ---------------------------------------------------------------------------------------------------------
 
 # fmt: off
-elementwise(np.add,         ONE, ONE)
-elementwise(np.subtract,    ONE, MINUS_ONE)
-elementwise(np.multiply,    SECOND, FIRST)
-elementwise(ratio,          lambda ans, x, r: ratio(1.0, r), lambda ans, x, r: -ratio(ans, r))  # 0 where r is 0
-elementwise(np.divide,      one_over(SECOND), lambda ans, x, y: -ans / y)
+elementwise(np.add,         ONE, ONE, symbol="+")
+elementwise(np.subtract,    ONE, MINUS_ONE, symbol="-")
+elementwise(np.multiply,    SECOND, FIRST, symbol="*")
+elementwise(ratio,          lambda ans, x, r: ratio(1.0, r), lambda ans, x, r: -ratio(ans, r), chooses=True)  # 0 where r is 0
+elementwise(np.divide,      one_over(SECOND), lambda ans, x, y: -ans / y, symbol="/")
 elementwise(np.negative,    MINUS_ONE)
-elementwise(np.positive,    ONE)
+elementwise(np.positive,    ONE, neutral=True)
 elementwise(np.reciprocal,  lambda ans, x: -ans * ans)
 elementwise(np.square,      lambda ans, x: x + x)
-elementwise(np.power,       power_base, power_exponent, singular=power_singular)  # x**0: 0 everywhere; 0**y: 0 for y > 0
+elementwise(np.power,       power_base, power_exponent, singular=power_singular, symbol="**")  # x**0: 0 everywhere; 0**y: 0 for y > 0
 elementwise(np.float_power, power_base, power_exponent, singular=power_singular)
-elementwise(np.remainder,   ONE, lambda ans, x, y: -np.floor_divide(x, y))
-elementwise(np.fmod,        ONE, lambda ans, x, y: -np.rint((x - ans) / y))
+elementwise(np.remainder,   ONE, lambda ans, x, y: -np.floor_divide(x, y), chooses=True, symbol="%")
+elementwise(np.fmod,        ONE, lambda ans, x, y: -np.rint((x - ans) / y), chooses=True)
 elementwise(np.ldexp,       lambda ans, x, n: np.exp2(n * 1.0), None)
 composite(np.divmod,        lambda x, y: (np.floor_divide(x, y), np.remainder(x, y)))
 elementwise(fraction,       ONE)
@@ -182,23 +182,27 @@ elementwise(np.maximum,  larger_share, second(larger_share))                    
 elementwise(np.minimum,  larger_share, second(larger_share))                       # ties share equally
 elementwise(np.fmax,     fmax_share, second(fmax_share))                           # follows what is not NaN
 elementwise(np.fmin,     fmax_share, second(fmax_share))
-elementwise(np.copysign, lambda ans, x, y: np.sign(x) * np.sign(ans), lambda ans, x, y: 0.0)  # copysign'(0) = 0
+elementwise(np.copysign, lambda ans, x, y: np.sign(x) * np.sign(ans), lambda ans, x, y: 0.0, chooses=True)  # copysign'(0) = 0
 elementwise(np.nextafter, ONE, lambda ans, x, y: 0.0)
-constant(larger_share, fmax_share)
-constant(np.ceil, np.floor, np.trunc, np.rint, np.heaviside, np.floor_divide, np.spacing)
-constant(np.sign, complex_body=direction)
+constant(larger_share, fmax_share, np.ceil, np.floor, np.trunc, np.rint, np.heaviside, chooses=True)
+constant(np.floor_divide, chooses=True, symbol="//")
+constant(np.spacing)
+constant(np.sign, complex_body=direction, chooses=True)
 
 # --- complex --------------------------------------------------------------------------------------------------------------
 
-real_linear(np.conjugate, lambda g, x: np.conjugate(g))
-real_linear(np.real,      lambda g, x: g, view="maybe")
+real_linear(np.conjugate, lambda g, x: np.conjugate(g), neutral=True)
+real_linear(np.real,      lambda g, x: g, view="maybe", neutral=True)
 real_linear(np.imag,      lambda g, x: -1j * g, view="maybe")
 
 # --- predicates, integers, bits, strings ------------------------------------------------------------------------------------
 
-constant(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.logical_and, np.logical_or,
-         np.logical_xor, np.logical_not, np.isfinite, np.isinf, np.isnan, np.isnat, np.signbit)
-refused("it is defined on integers and bits: pass plain integers (dualad.primal(x).astype(int))",
-        np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.bitwise_count, np.invert, np.left_shift, np.right_shift,
-        np.gcd, np.lcm)
+for symbol, fn in {"==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}.items():
+    constant(fn, chooses=True, symbol=symbol)
+constant(np.signbit, chooses=True)
+constant(np.logical_and, np.logical_or, np.logical_xor, np.logical_not, logical=True)
+constant(np.isfinite, np.isinf, np.isnan, np.isnat)
+for symbol, fns in {"&": [np.bitwise_and], "|": [np.bitwise_or], "^": [np.bitwise_xor],
+                    None: [np.bitwise_count, np.invert, np.left_shift, np.right_shift, np.gcd, np.lcm]}.items():
+    refused("it is defined on integers and bits: pass plain integers (dualad.primal(x).astype(int))", *fns, bits=True, symbol=symbol)
 # fmt: on

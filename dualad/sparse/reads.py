@@ -20,20 +20,13 @@ from ..graph.program import Program, Value, map_values, values_in
 from ..graph.scan import Scan
 from ..graph.symbol import Symbol, Trace
 from ..rules import names
-from ..rules.indexing import getitem
+from ..rules.kinds import row_says
 from ..rules.shapes import surround
 from .sets import scipy_sparse
 
 __all__ = ["by_reads"]
 
 MOST_PARTS, MOST_COLORS = 12, 48
-#: what only moves elements of its first argument, and of all its arguments
-MOVES = {
-    getitem,
-    surround,
-    *(getattr(names.np, name) for name in ["reshape", "ravel", "transpose", "roll", "flip", "squeeze", "expand_dims", "copy"]),
-}
-JOINS = {names.np.concatenate, names.np.stack}
 
 
 def by_reads(f, args, kwargs, positions, colors, where, nan_safe):
@@ -89,7 +82,8 @@ def reads(program, active):
         columns[value] = np.arange(start, start + value.size).reshape(value.shape)
         start += value.size
     for operation in program.operations:
-        count = 1 if operation.fn in MOVES else len(operation.args) if operation.fn in JOINS else 0
+        fn = operation.fn
+        count = len(operation.args) if row_says(fn, "joins") else 1 if fn is surround or row_says(fn, "moves") else 0
         data = values_in(operation.args[:count])
         if any(value in columns for value in data) and all(value in columns or value in program.constants for value in data):
 
