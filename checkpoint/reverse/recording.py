@@ -12,8 +12,6 @@ from dualad.dask.arrays import LAZY, like_chunks, outside
 from dualad.forward.directions import unwrap, wrap
 from dualad.forward.push import zero_like
 from dualad.forward.seeding import (
-    CACHE,
-    FEWEST,
     chosen,
     flatten_arguments,
     flatten_input,
@@ -30,6 +28,7 @@ from dualad.forward.seeding import (
 )
 from dualad.rules.cotangents import is_complex, like_primal
 from dualad.rules.memory import copied, copied_to_write
+from dualad.support.costs import CHUNK_BYTES, CHUNK_DIRECTIONS
 from dualad.verbs.gradient import check_scalar
 
 from .tape import Tape, Var
@@ -158,7 +157,7 @@ class Recording:
             return max(1, value.size)
         bytes_of = lambda x: dtype_of(x).itemsize * int(np.prod(shape_of(x), dtype=int))
         largest = max(map(bytes_of, (value, *self.leaves)))
-        return max(1, min(int(np.prod(shape_of(value), dtype=int)), chunk or max(FEWEST, CACHE // max(largest, 1))))
+        return max(1, min(int(np.prod(shape_of(value), dtype=int)), chunk or max(CHUNK_DIRECTIONS, CHUNK_BYTES // max(largest, 1))))
 
     def block_of_rows(self, k, value, start, stop):
         """Return some rows of the Jacobian of output leaf k by each input leaf, None for zeros."""

@@ -40,13 +40,13 @@ from dualad.rules.memory import copied, own_to_write
 from dualad.rules.partials import evaluated
 from dualad.rules.precision import in_loop
 from dualad.rules.primitives import all_finite
+from dualad.support.costs import SMALL_ARRAY_BYTES
 
 from .adjoints import ZERO, Adjoints
 from .entries import Assign, Index, Number, Part, Record, Unary, place_of, push_small
 
 __all__ = ["NEVER_WRITTEN", "Tape", "Var", "found", "make_var", "owner_of", "taken"]
 
-SOONER_COPIED = 4096  # bytes of an array that is sooner copied than compared
 NUMERIC = float | int | complex | np.ndarray | np.generic | Traced | list | tuple
 NEVER_WRITTEN = {float, int, complex, bool, str, slice, type(None), type(np._NoValue), np.float64}
 
@@ -113,7 +113,7 @@ class Tape(Level):
         An array met again unchanged is not copied again. One of a subclass becomes a plain one: rules are written for those.
         """
         if type(constant) is np.ndarray:
-            if constant.nbytes <= SOONER_COPIED:
+            if constant.nbytes <= SMALL_ARRAY_BYTES:
                 return constant.copy("K")
             known = self.frozen.get(id(constant))
             if known is not None and known[0]() is constant and (copy := known[1]()) is not None and same_bits(copy, constant):

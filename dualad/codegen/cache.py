@@ -22,15 +22,13 @@ from types import ModuleType
 import numpy as np
 
 from ..support.byte_sizes import format_bytes, parse_bytes
+from ..support.costs import ABANDONED_FILE_SECONDS, CODE_CACHE_BYTES, CODE_CACHE_SURVEYS
 from ..support.forks import COMPILER
 from .trusted import opened
 
 __all__ = ["CacheWarning", "clear_cache", "described", "load", "stored"]
 
-SIZE = 256_000_000  # some thousand functions
-SURVEYED = 16  # a process lists the folder again when it has written this part of the size
 OURS = re.compile(r"[0-9a-f]{32}\.code|\.writing-[0-9a-f]{16}")
-ABANDONED = 3600.0  # seconds after which nobody goes on writing a file
 HELP = "set DUALAD_CACHE_DIR to a folder that you alone can write into, in one that nobody else can, or DUALAD_CACHE_SIZE=0"
 
 
@@ -54,7 +52,7 @@ def folder() -> str:
 def size() -> int:
     """Return how many bytes the files may take; 0 where the cache is switched off."""
     try:
-        return parse_bytes(os.environ.get("DUALAD_CACHE_SIZE") or SIZE, "dualad.jit", "DUALAD_CACHE_SIZE")
+        return parse_bytes(os.environ.get("DUALAD_CACHE_SIZE") or CODE_CACHE_BYTES, "dualad.jit", "DUALAD_CACHE_SIZE")
     except ValueError as error:
         raise OSError(str(error)) from None
 
@@ -132,7 +130,7 @@ def keep(files, name, content, most):
         return
     Surveys.room -= len(content)
     if Surveys.room < 0:
-        room = most // SURVEYED
+        room = most // CODE_CACHE_SURVEYS
         total = removed_beyond(files, most - max(len(content), room))
         Surveys.room = max(room, most - total) - len(content)
     files.write(name, content)
@@ -143,7 +141,7 @@ def removed_beyond(files, most):
     found = sorted(file for file in files.files() if OURS.fullmatch(file[2]))
     total = sum(size for _, size, _ in found)
     for used, size, name in found:
-        if total > most if name.endswith(".code") else used < time.time() - ABANDONED:
+        if total > most if name.endswith(".code") else used < time.time() - ABANDONED_FILE_SECONDS:
             files.remove(name)
             total -= size
     return total

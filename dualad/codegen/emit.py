@@ -19,23 +19,9 @@ import numpy as np
 from ..loops.forms import Buffer, Node, NoLoopForm, Reduce, Scatter
 from ..loops.fuse import Nest, Part, Plan, additions, memory_of
 from ..loops.inline import Expression, Pull, factors
-from ..loops.nests import (
-    JAM,
-    JAM_AROUND,
-    Body,
-    below,
-    boxes_of,
-    cuts_of,
-    ends_of_rows,
-    flattens,
-    is_angle,
-    jam,
-    jams,
-    lanes_of,
-    loops_of,
-    slab_axis,
-)
+from ..loops.nests import Body, below, boxes_of, cuts_of, ends_of_rows, flattens, is_angle, jam, jams, lanes_of, loops_of, slab_axis
 from ..loops.written import PARTIAL, PARTS_OF, bounds, in_block, least, literal, neutral, shape_text
+from ..support.costs import JAMMED_STEPS, JAMMED_STEPS_AROUND
 
 __all__ = ["Function", "Source", "emit"]
 
@@ -262,16 +248,16 @@ class Function:
                 self.lines.append((root, f"[{'block' if nest.rows else '()'}] = {total}"))
 
     def jammed(self, nest, whole):
-        """Return bodies with the bounds of their loops, of which the last but one takes `JAM` steps at once; what is left comes after it.
+        """Return bodies with the bounds of their loops, of which the last but one takes several steps at once; what is left comes after it.
 
         An element that all of these steps add to is loaded and stored once for them, and the order of the additions stays. The loop
         around it takes two steps at once, if it is none of blocks: what is read for one of them is there for the other.
         """
         *outer, (_, count), inner = whole
         pairs = []
-        around = jam(len(outer) - 1, outer.pop()[1], JAM_AROUND) if outer and not nest.rows else [((), [()])]
+        around = jam(len(outer) - 1, outer.pop()[1], JAMMED_STEPS_AROUND) if outer and not nest.rows else [((), [()])]
         for rows, row_steps in around:
-            for turns, steps in jam(len(outer) + len(rows), count, JAM):
+            for turns, steps in jam(len(outer) + len(rows), count, JAMMED_STEPS):
                 pull = self.pull([*outer, *rows, *turns, inner])
                 own = pull.own[: len(outer)]
                 pairs.append((pull, [(*own, *row, *step, pull.own[-1]) for row in row_steps for step in steps]))

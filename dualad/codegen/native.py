@@ -17,6 +17,7 @@ from ..graph.to_numpy import joined
 from ..loops.forms import Buffer, Fill, Made, Node
 from ..loops.fuse import Plan, memory_of, plan
 from ..loops.threads import in_blocks, runner
+from ..support.costs import SLOW_SOURCE_LINES, SLOW_SOURCE_NESTS, SMALL_ARRAY_BYTES
 from ..support.forks import COMPILER
 from .cache import load
 from .emit import Source, emit
@@ -25,16 +26,10 @@ from .fragments import STEPS
 __all__ = ["Native", "compile_numba", "compiled", "driven", "parts_of", "too_long"]
 
 
-#: bytes of constant arrays that a part holds itself; others are arguments
-SMALL = 4096
-#: lines of source, in more than so many loop nests, beyond which compiling takes ten seconds or more
-LONGEST_SOURCE, MANY_NESTS = 3000, 12
-
-
 def too_long(source: str, nests: int, *programs: Program) -> str | None:
     """Return why a source should not be compiled, None where it may."""
     lines = source.count("\n")
-    if lines <= LONGEST_SOURCE or nests <= MANY_NESTS:
+    if lines <= SLOW_SOURCE_LINES or nests <= SLOW_SOURCE_NESTS:
         return None
     busiest = Counter(operation.line for program in programs for operation in program.operations).most_common(1)[0][0]
     return (
@@ -87,7 +82,7 @@ class Native:
         reason = too_long(self.source, self.emitted.nests, self.plan.program)
         if reason is not None:
             raise OverflowError(reason)
-        small = [node for node in self.emitted.constants if node.shape and node.form.array.nbytes <= SMALL]
+        small = [node for node in self.emitted.constants if node.shape and node.form.array.nbytes <= SMALL_ARRAY_BYTES]
         self.fixed = {node: prepared(node, node.form.array) for node in small}
         return list(parts_of(self.emitted, self.module, self.source, self.run, self.fixed).values())
 

@@ -8,14 +8,13 @@ from functools import cache
 import numpy as np
 
 from ..support.callers import WAYS_OUT, asking, compiled, of_numpy, operation, outwards, place, storing, users, warn, within
+from ..support.costs import OBJECT_WARNING_ELEMENTS
 from .levels import Handle
 
 __all__ = [
     "LIFTS", "another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lift_of", "lost", "refuse_kind",
     "refuse_search", "refuse_tie",
 ]  # fmt: skip
-
-MANY = 32  # elements of an array that becomes an object array without a warning
 
 
 # --- conversions ------------------------------------------------------------------------------------------------------------
@@ -95,7 +94,7 @@ def as_objects(x, copy=None):
     user = users(inner)
     if user is not None and x.level.objects is None:
         x.level.objects = place(user, user.f_lineno)
-    if user is not None and x.size > MANY:
+    if user is not None and x.size > OBJECT_WARNING_ELEMENTS:
         warn(slow(x, within(outwards(frame))[0]), user)
     plain = x
     while isinstance(plain, Handle):

@@ -19,6 +19,7 @@ from ..rules.memory import as_plain_array, copied, in_order
 from ..rules.reductions import deviation, difference, scattered_difference, variance
 from ..rules.shapes import blank, filled, select, surround
 from ..rules.ufuncs import fmax_share, larger_share
+from ..support.costs import DASK_SHAPES
 
 __all__ = ["CALLS", "as_dask", "computed", "remember"]
 
@@ -42,14 +43,13 @@ OF_ELEMENTS = {
 
 #: the chunks of the arrays met last, by shape: zeros and what is broadcast, as cotangents of sums are, are made in them
 CHUNKS: OrderedDict[tuple, tuple] = OrderedDict()
-MOST_SHAPES = 256
 
 
 def remember(x, given):
     """Keep the chunks of an array for others of its shape; those of an array that is given go first."""
     if given or x.shape not in CHUNKS:
         CHUNKS[x.shape] = x.chunks
-        while len(CHUNKS) > MOST_SHAPES:
+        while len(CHUNKS) > DASK_SHAPES:
             CHUNKS.popitem(last=False)
 
 

@@ -18,8 +18,6 @@ from ..support.checks import flag
 from .dual import Dual, seedable
 
 __all__ = [
-    "CACHE",
-    "FEWEST",
     "check_chunk",
     "check_flags",
     "check_function",
@@ -37,9 +35,6 @@ __all__ = [
     "take_aux",
     "with_arguments",
 ]
-
-CACHE = 512_000  # bytes of one (K, n) tangent that still leave room for the temporaries of a rule in a cache of 1 or 2 MB
-FEWEST = 4  # directions to a chunk even where n is large: f itself is evaluated once a chunk
 
 
 def flatten_input(tree, where, what=None):

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..core.dispatch import dtype_of
 from ..support.byte_sizes import format_bytes, parse_bytes
+from ..support.costs import CHUNK_DIRECTIONS
 from ..support.measured import measured
 
 __all__ = ["Budget", "Unchanged", "chunks", "make_writer", "spans"]
@@ -15,9 +16,6 @@ def spans(start, size, lanes):
     """Yield what is computed at once, from `start` on: pairs (start, stop)."""
     for first in range(start, size, lanes):
         yield first, min(first + lanes, size)
-
-
-SECOND = 4  # directions of the second chunk: enough to tell what each of many takes
 
 
 class Budget:
@@ -78,7 +76,7 @@ def chunks(size, lanes, compute, budget=None, least=None, send=None):
         yield 0, 1, chunk
         del chunk
         start = 1
-        if few := min(SECOND, lanes, budget.lanes(needed, 1), size - 1):
+        if few := min(CHUNK_DIRECTIONS, lanes, budget.lanes(needed, 1), size - 1):
             start += few
             yield 1, start, budget.measured(compute, 1, start)
         lanes = min(lanes, budget.lanes(needed, max(few, 1)))

@@ -6,11 +6,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ..rules.kinds import row_says
+from ..support.costs import EXAMPLES_BYTES
 from .symbol import Symbol
 
 __all__ = ["Examples"]
-
-SMALL = 1 << 20  # bytes of all values of a program, up to which their examples are kept
 
 
 class Examples:
@@ -22,7 +21,7 @@ class Examples:
     def __init__(self, program):
         self.ones, self.sizes = {}, {}
         values = [value for operation in program.operations for value in operation.outputs if value.kind == "array"]
-        large = sum(value.size * value.dtype.itemsize for value in values) > SMALL
+        large = sum(value.size * value.dtype.itemsize for value in values) > EXAMPLES_BYTES
         if large and not any(row_says(operation.fn, "raises") for operation in program.operations):
             for value in values:
                 if value.dtype.kind in "fc":

@@ -11,11 +11,10 @@ import numpy as np
 from ..rules.indexing import getitem, is_basic, is_whole, scatter
 from ..rules.kinds import row_says
 from ..rules.shapes import blank, filled
+from ..support.costs import SMALL_ARRAY_BYTES
 from .program import Operation, Program, Value, key_of, map_values, updated, values_in
 
 __all__ = ["apart", "common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "simpler", "straight"]
-
-LARGEST = 4096  # bytes that a folded constant may take more than what it is made of
 
 
 def optimised(program: Program, exact=True, adjoint=False) -> Program:
@@ -97,7 +96,7 @@ def fold(program: Program) -> Program:
         reads = operation.reads
         if not all(value in new.constants for value in reads):
             return None
-        allowed = LARGEST + sum(new.constants[value].nbytes for value in reads)
+        allowed = SMALL_ARRAY_BYTES + sum(new.constants[value].nbytes for value in reads)
         if sum(value.size * value.dtype.itemsize for value in operation.outputs) > allowed:
             return None
         held = dict(new.constants)

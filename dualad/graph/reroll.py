@@ -11,18 +11,15 @@ import numpy as np
 
 from ..rules.indexing import getitem
 from ..rules.kinds import ROWS, Elementwise
+from ..support.costs import REROLL_ALIGNED_OPERATIONS, REROLL_GAIN, REROLL_OPERATIONS, REROLL_PERIOD, REROLL_TURNS
 from .passes import optimised
 from .program import Operation, Program, Value, key_of, updated, values_in
 from .scan import Scan
 
 __all__ = ["rolled"]
 
-#: runs of fewer turns, or of longer ones, stay as they are, and those of fewer operations or in shorter programs, as `worth` says
-TURNS, LONGEST_TURN, FEWEST, FEWEST_ALIGNED = 4, 2000, 64, 400
 #: the types of numbers that may be values
 NUMBERS = (int, float, np.float64, np.float32, np.int64)
-#: a shorter period is preferred to one that saves so much more
-BETTER = 1.05
 
 
 def worth(operations: int, aligned: bool, whole: int) -> bool:
@@ -34,13 +31,13 @@ def worth(operations: int, aligned: bool, whole: int) -> bool:
     values stay in registers: unrolled, the gradient of Newton's method is twice as fast at 65 operations, and not at 130, but compiles
     longer from there on, 2 s at 400. What counts for that is the whole program: a gradient has two sweeps.
     """
-    return operations >= FEWEST and (not aligned or whole >= FEWEST_ALIGNED)
+    return operations >= REROLL_OPERATIONS and (not aligned or whole >= REROLL_ALIGNED_OPERATIONS)
 
 
 def rolled(program: Program, exact=True) -> Program:
     """Return the program with its loops rolled up; with `exact`, their bodies are optimised to the same bits."""
     whole = len(program.operations)
-    while len(program.operations) >= FEWEST:
+    while len(program.operations) >= REROLL_OPERATIONS:
         shapes, operands = zip(*map(shape_of, program.operations), strict=True)
         known: dict = {}
         letters = np.array([known.setdefault(shape, len(known)) for shape in shapes])
@@ -55,9 +52,9 @@ def rolled(program: Program, exact=True) -> Program:
 def periods(letters, aligned, whole):
     """Yield where letters are periodic, as (start, period, turns), the one that saves most first."""
     best: list[tuple] = []
-    for period in range(1, min(len(letters) // TURNS, LONGEST_TURN) + 1):
+    for period in range(1, min(len(letters) // REROLL_TURNS, REROLL_PERIOD) + 1):
         same = letters[:-period] == letters[period:]
-        if np.count_nonzero(same) < max(FEWEST - period, (TURNS - 1) * period):
+        if np.count_nonzero(same) < max(REROLL_OPERATIONS - period, (REROLL_TURNS - 1) * period):
             continue
         ends = np.concatenate([[-1], np.flatnonzero(~same), [len(same)]])
         longest = int(np.argmax(np.diff(ends)))
@@ -65,9 +62,9 @@ def periods(letters, aligned, whole):
         saves = (turns - 1) * period
         start = int(ends[longest]) + 1
         if (
-            turns >= TURNS
+            turns >= REROLL_TURNS
             and worth(turns * period, all(aligned[start : start + period]), whole)
-            and (not best or saves > BETTER * best[-1][0])
+            and (not best or saves > REROLL_GAIN * best[-1][0])
         ):
             best.append((saves, start, period, int(turns)))
     for _, *place in reversed(best):
@@ -153,7 +150,7 @@ class Run:
     def rolled(self, exact):
         """Return the program with the run as one operation, None where its turns are not alike; what comes before may look like a turn."""
         last = self.start + 2 * self.period
-        while self.start <= last and self.turns >= TURNS:
+        while self.start <= last and self.turns >= REROLL_TURNS:
             wrong = self.compare()
             if wrong is None:
                 return self.rewritten(exact)

@@ -28,6 +28,7 @@ from ..rules.kinds import ROWS, row_says
 from ..rules.shapes import select
 from ..rules.ufunc_methods import METHODS
 from ..support.callers import asserting, handles
+from ..support.costs import PROGRAM_OPERATIONS, SMALL_ARRAY_BYTES
 from .program import Program, Value, updated, values_in
 
 __all__ = ["BY_VALUE", "Symbol", "Trace", "TraceError", "user_line", "where_in"]
@@ -40,9 +41,7 @@ LIBRARIES = (*(f"{path}{os.sep}" for path in ROOMS), "<dualad", "<__array")
 
 #: errors that depend on the values of a call
 BY_VALUE = (np.linalg.LinAlgError, ArithmeticError, IndexError)
-LARGE = 4096  # bytes of zeros that are made, not held
 ATOMS = (int, float, bool, str, type(None), type(...))
-MOST = 20_000  # operations of a program
 UNROLLED = "loops in Python are unrolled. Write the long loop as checkpoint.chain, which is one operation, or compile its step alone"
 
 
@@ -143,8 +142,8 @@ class Trace(Level):
                 "np.errstate or np.seterr asks for floating-point errors, which a compiled function does not raise: test the result "
                 "(np.isfinite(y)) and choose with np.where, or call the function outside of jit"
             )
-        if len(self.program.operations) >= MOST:
-            raise self.refuse(f"more than {MOST} operations are traced, most of them {self.busiest()}: {UNROLLED}")
+        if len(self.program.operations) >= PROGRAM_OPERATIONS:
+            raise self.refuse(f"more than {PROGRAM_OPERATIONS} operations are traced, most of them {self.busiest()}: {UNROLLED}")
         if (row := ROWS.get(fn)) is None or row.canonical is None:
             args, kwargs = without_defaults(fn, args, kwargs)
         examples, entered = self.split(args)
@@ -309,7 +308,7 @@ class Symbol(Traced):
         if index is Ellipsis and not ops and type(v) is Symbol and v.primal.kind == "array" and v.level is trace and same_type(v, self):
             written = in_layout(v, self)
         elif index is Ellipsis and not ops and type(v) is np.ndarray and same_type(v, self):
-            blank = v.nbytes > LARGE and not np.ascontiguousarray(v).reshape(-1).view(np.uint8).any()
+            blank = v.nbytes > SMALL_ARRAY_BYTES and not np.ascontiguousarray(v).reshape(-1).view(np.uint8).any()
             written = trace.record(np.zeros, np.zeros, (v.shape, v.dtype), {}) if blank else trace.lift(v)
         else:
             written = trace.record(updated, updated, (self, v, index, tuple(ops)), {})

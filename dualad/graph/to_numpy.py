@@ -14,12 +14,12 @@ import numpy as np
 
 from ..rules.indexing import getitem, is_basic, scatter
 from ..rules.kinds import ROWS, Differentiable, row_says
+from ..support.costs import SMALL_ARRAY_BYTES
 from .program import PYTHON, Program, Value, updated, values_in, write
 from .rerun import again
 
 __all__ = ["Executable", "compile_python", "joined"]
 
-LARGE = 4096  # bytes of an array that is dropped early
 SHAPED = {np.reshape, np.ravel}  # views or copies: that depends on the order of the elements in memory
 numbers = count()
 
@@ -101,7 +101,7 @@ class Writer:
                     self.views[self.root[value]].discard(value)
             where = "" if operation.line is None else f"  # {operation.line[0].rsplit('/', 1)[-1]}:{operation.line[1]}"
             lines.append(f"    {line:<60}{where}".rstrip())
-            large = [repr(v) for v in dead if v.size * v.dtype.itemsize >= LARGE and self.rooted(v) not in alive_at_end]
+            large = [repr(v) for v in dead if v.size * v.dtype.itemsize >= SMALL_ARRAY_BYTES and self.rooted(v) not in alive_at_end]
             if large:
                 lines.append(f"    del {', '.join(large)}")
         return "\n".join([*lines, f"    return {self.results()}", ""])

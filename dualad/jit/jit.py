@@ -26,6 +26,7 @@ from ..graph.program import Program, Value
 from ..graph.symbol import BY_VALUE, Symbol, Trace, TraceError
 from ..rules.calling import signature
 from ..support.callers import trim
+from ..support.costs import KEPT_VARIANTS
 from ..support.hints import Rest, Result
 from .arguments import Call
 from .compiled import BACKENDS, Compiled, without_numba
@@ -37,7 +38,6 @@ from .watch import Watch, mentioned
 __all__ = ["Jit", "jit", "with_symbols"]
 
 RETURNED = (Handle, np.ndarray, np.generic, int, float, complex, str, bytes, np.dtype, type(...))
-MOST_GUARDS = 16  # asked before a call goes the long way
 
 
 @overload
@@ -261,7 +261,7 @@ class Jit(Generic[Rest, Result]):
         results = np.concatenate([np.ravel(out) for out in optree.tree_leaves(self(*args, **kwargs))])
         if not (call.abstract or call.traced or self.verify is True) and call.key in self.entries:
             guard = guard_of(call, args, kwargs, self.entries[call.key], flat=True)
-            self.flat_guards = (guard, *self.flat_guards[: MOST_GUARDS - 1]) if guard is not None else self.flat_guards
+            self.flat_guards = (guard, *self.flat_guards[: KEPT_VARIANTS - 1]) if guard is not None else self.flat_guards
             if into is not None and into.dtype == results.dtype and into.shape == results.shape:
                 into[...] = results
                 return into
@@ -272,7 +272,7 @@ class Jit(Generic[Rest, Result]):
         if entry.guard is MISS:
             entry.guard = guard_of(call, args, kwargs, entry)
         if entry.guard is not None and entry.guard not in self.guards:
-            self.guards = (entry.guard, *self.guards[: MOST_GUARDS - 1])
+            self.guards = (entry.guard, *self.guards[: KEPT_VARIANTS - 1])
 
     def __reduce__(self):
         """Return the name where there is one, else what it is made of: it is traced again in the other process."""

@@ -20,6 +20,7 @@ from ..core.traced import example_of
 from ..graph.handled import own
 from ..graph.program import Program
 from ..graph.scan import Scan
+from ..support.costs import COMPARISON_BYTES, COMPARISON_SHARE, EXIT_WAIT_SECONDS, OPERATION_SECONDS
 from ..support.equality import nearly_same, same_bits
 from ..support.forks import held_across_forks, in_child
 
@@ -35,10 +36,6 @@ __all__ = [
     "stale",
 ]
 
-SHARE = 0.01  # of the time since the first trace, for all comparisons together
-ROOM = 1 << 30  # bytes of results that a plain evaluation may hold at a time
-PATIENCE = 1.0  # seconds that a process waits for a comparison when it ends
-SECONDS = 5e-6  # of an operation in plain code, about
 EVALUATING: list[int] = []  # threads in which functions are evaluated that contain compiled ones: those are evaluated plainly, too
 
 
@@ -53,7 +50,7 @@ def stop_all():
         alive = list(ALIVE)
     for checks in alive:
         checks.stop("the interpreter ends")
-    last = perf_counter() + PATIENCE
+    last = perf_counter() + EXIT_WAIT_SECONDS
     while ALIVE and active_count() > 1 and perf_counter() < last:  # what is in C++ when the interpreter ends would abort the process
         sleep(0.05)
         if not EVALUATING:
@@ -74,9 +71,9 @@ class Checks:
 
     def __init__(self, jitted, program, lasted, reason=None):
         self.jitted, self.lasted = jitted, lasted
-        self.always, self.calls, self.cost, self.spaces = jitted.verify is True, 0, SECONDS * count_of(program), list[dict]()
+        self.always, self.calls, self.cost, self.spaces = jitted.verify is True, 0, OPERATION_SECONDS * count_of(program), list[dict]()
         self.needed = peak_bytes(program)
-        if reason is None and not self.always and self.needed > ROOM:
+        if reason is None and not self.always and self.needed > COMPARISON_BYTES:
             reason = f"its arrays take {self.needed / 2**30:.1f} GiB at a time"
         self.reason = reason if jitted.verify is not False else "verify=False"
         self.wait(1)
@@ -112,9 +109,9 @@ class Checks:
             return True
         self.calls += self.passed + 1
         since = perf_counter() - self.jitted.began
-        late = self.jitted.spent + self.cost - SHARE * since
+        late = self.jitted.spent + self.cost - COMPARISON_SHARE * since
         if late > 0.0 and (self.calls > 2 or self.cost > self.lasted):
-            self.wait(min(self.calls, int(late / SHARE / since * self.calls) + 1))
+            self.wait(min(self.calls, int(late / COMPARISON_SHARE / since * self.calls) + 1))
             return False
         self.wait((1 << self.calls.bit_length()) - self.calls - 1)
         return True

@@ -29,15 +29,11 @@ from weakref import ReferenceType
 
 import numpy as np
 
+from ..support.costs import COMPARED_BYTES, GUARD_PLACES, WATCHED_DEPTH, WATCHED_ELEMENTS, WATCHED_LENGTH, WATCHED_MAPPED_BYTES
 from .impure import ELSEWHERE, generators_of
 
-__all__ = ["LONGEST", "Watch"]
+__all__ = ["Watch"]
 
-LONG, LONGEST = 100, 5000  # containers whose elements are compared at once, and those of which the length alone is looked at
-SMALL = 2**16  # bytes of an array that is compared at once
-QUICK = 100  # places that a guard tells itself
-MAPPED = 2**24  # bytes of an array that is compared in a memory map, or in an object of an installed class
-DEEPEST = 2  # objects of installed classes within each other
 OURS = "dualad", "checkpoint"  # whose objects change when they are used
 BITS = Struct("dd").pack
 ATOMS = (float, int, bool, complex, str, bytes, type(None))
@@ -100,7 +96,7 @@ class Watch:
         self.arrays[count:] = [(array, array.copy()) for array, _ in self.arrays[count:]]
         if len(self.places) == 1 and self.places[0][1] == "__code__" and not self.arrays:
             self.places = []  # a function that reads nothing: a look at its code would take a tenth of its call
-        quick = [(place, source) for place in self.places if (source := source_of(place)) is not None][:QUICK]
+        quick = [(place, source) for place in self.places if (source := source_of(place)) is not None][:GUARD_PLACES]
         self.quick = [source for _, source in quick]
         known = {id(place) for place, _ in quick}
         self.slow = [place for place in self.places if id(place) not in known]
@@ -141,10 +137,10 @@ class Watch:
         elif issubclass(kind, np.ndarray):
             if value.dtype == object:
                 self.at_once(value, lambda held: held.ravel().tolist(), depth)
-            elif not value.dtype.hasobject and (value.nbytes <= MAPPED or (not depth and not issubclass(kind, np.memmap))):
+            elif not value.dtype.hasobject and (value.nbytes <= WATCHED_MAPPED_BYTES or (not depth and not issubclass(kind, np.memmap))):
                 self.arrays.append((value, None))
         elif kind is tuple:  # which holds what it holds
-            for part in value[: LONGEST + 1]:
+            for part in value[: WATCHED_LENGTH + 1]:
                 self.look(part, depth)
         elif kind in MAPPINGS or kind in SEQUENCES or kind in SETS:
             self.container(value, kind, depth)
@@ -180,9 +176,9 @@ class Watch:
     def container(self, value, kind, depth):
         """Watch the elements of a container: one by one, of a long one at once, of a very long one how many there are."""
         self.places.append((len, value, len(value)))
-        if len(value) > LONGEST:
+        if len(value) > WATCHED_LENGTH:
             return
-        if kind in SETS or len(value) > LONG:
+        if kind in SETS or len(value) > WATCHED_ELEMENTS:
             self.at_once(value, parts_of, depth)
             return
         if kind in MAPPINGS:  # whose order counts, too
@@ -194,7 +190,7 @@ class Watch:
     def at_once(self, value, parts_in, depth):
         """Watch all elements of a container, unless there are very many."""
         parts = parts_in(value)
-        if len(parts) > 2 * LONGEST:
+        if len(parts) > 2 * WATCHED_LENGTH:
             return
         self.places.append((lambda held: same_parts(parts_in(held), parts), value, True))
         for part in parts:
@@ -254,7 +250,7 @@ class Watch:
         if isinstance(value, local):
             held = vars(value)
         if installed(cls):
-            if depth == DEEPEST or cls.__module__.partition(".")[0] in OURS:
+            if depth == WATCHED_DEPTH or cls.__module__.partition(".")[0] in OURS:
                 return
             names, depth = dict.fromkeys(held or ()), depth + 1
         elif not COMPUTED.isdisjoint(names) or any(map(installed, cls.__mro__[1:-1])):
@@ -395,7 +391,7 @@ def same_bits(array, copy):
     """Return whether an array holds the same bits as its copy."""
     if array.shape != copy.shape or array.dtype != copy.dtype:
         return False
-    if array.nbytes > SMALL and array.flags.c_contiguous and copy.flags.c_contiguous:
+    if array.nbytes > COMPARED_BYTES and array.flags.c_contiguous and copy.flags.c_contiguous:
         word = np.int64 if array.nbytes % 8 == 0 else np.uint8
         return bool((array.reshape(-1).view(word) == copy.reshape(-1).view(word)).all())
     return array.tobytes() == copy.tobytes()

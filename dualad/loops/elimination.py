@@ -12,12 +12,12 @@ from ..rules.decompositions import cholesky_factor
 from ..rules.names import np
 from ..rules.primitives import ratio
 from ..rules.shapes import select
+from ..support.costs import ELIMINATED_ROWS, ELIMINATED_SIDES
 from .forms import Map, Node, NoLoopForm, Piecewise, Region, broadcast, converted, fill, identity, indexed, lowers, mapped
 from .maps import Scalar
 
 __all__: list[str] = []
 
-MOST, MOST_SIDES = 4, 8  # rows, and right-hand sides; of more, the loops would be compiled for long
 CALLED = "it is linear algebra, which LAPACK does"
 REGULAR = Scalar("regular({0}, {1})")
 
@@ -25,7 +25,7 @@ REGULAR = Scalar("regular({0}, {1})")
 @lowers(np.linalg.solve)
 def solve(out, a, b):
     rows, vector = rows_of(out, a), b.ndim == 1
-    if not vector and b.shape[-1] > MOST_SIDES:
+    if not vector and b.shape[-1] > ELIMINATED_SIDES:
         raise NoLoopForm(CALLED)
     sides = [[element(b, out.dtype, i)] for i in range(len(rows))] if vector else elements(b, out.dtype)
     return assembled(out, [[x] for (x,) in solved(rows, sides)] if vector else solved(rows, sides), vector)
@@ -134,7 +134,7 @@ def regular(pivot, fine):
 
 def rows_of(out, a):
     """Return the elements of a matrix, or of many of them."""
-    if a.shape[-1] > MOST or out.dtype.kind != "f" or a.dtype.kind not in "fiub":
+    if a.shape[-1] > ELIMINATED_ROWS or out.dtype.kind != "f" or a.dtype.kind not in "fiub":
         raise NoLoopForm(CALLED)
     return elements(a, out.dtype)
 

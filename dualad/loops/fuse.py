@@ -12,31 +12,25 @@ import math
 from dataclasses import dataclass, field
 
 from ..graph.program import Program, Value, values_in
+from ..support.costs import (
+    CACHE_ELEMENTS,
+    CUT_ELEMENTS,
+    INLINED_COST,
+    INLINED_TERMS,
+    JOINED_SLABS,
+    NEST_ROOTS,
+    RECOMPUTED_COST,
+    SHORTEST_LOOP,
+    UNROLLED_ELEMENTS,
+    UNROLLED_OPERATIONS,
+    UNROLLED_OPERATIONS_FEW,
+)
 from .forms import AffineIndex, Buffer, Call, Cumulative, Fill, GatherIndex, Index, Made, Map, Node, Piecewise, Reduce, Scatter
 from .inline import compose, guard, start
 from .lower import lower
 from .moves import is_element, transpose
 
-__all__ = ["MOST_TOGETHER", "Nest", "Part", "Plan", "additions", "adds", "memory_of", "plan", "reachable", "worth_storing"]
-
-#: arrays of at most so many elements are straight code, if that takes at most LONGEST operations, or LONG for more than FEW elements
-SMALL, LONGEST, LONG, FEW = 36, 4000, 1000, 8
-#: reductions of at most so many terms are written out where they are read
-SHORT = 9
-#: what costs no more is computed again as fast as it is read
-CHEAP = 3
-#: expressions of more operations than this are not inlined
-LARGEST = 1500
-#: arrays of more elements are not cut for the sake of one
-CUT = 256
-#: arrays of at most so many elements are read from the processor's cache
-NEAR = 1 << 15
-#: roots that share a nest at most
-MOST_ROOTS = 24
-
-
-#: slabs along a last axis, whose elements are neighbours in memory, are computed together however large they are, if they are so few
-MOST_TOGETHER = 32
+__all__ = ["Nest", "Part", "Plan", "additions", "adds", "memory_of", "plan", "reachable", "worth_storing"]
 
 
 def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
@@ -44,7 +38,7 @@ def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
 
     What is computed `outside` of innermost loops, one number at a time, takes several times as long as in a loop of its own.
     """
-    return cost > LARGEST or (times - 1) * cost > 20 or (outside and cost > 10)
+    return cost > INLINED_COST or (times - 1) * cost > 20 or (outside and cost > 10)
 
 
 @dataclass(eq=False)
@@ -148,11 +142,11 @@ def terms(node):
 
 def straight(node, cost):
     """Return whether a root is written out element by element."""
-    if isinstance(node.form, Scatter) or node.size > SMALL:
+    if isinstance(node.form, Scatter) or node.size > UNROLLED_ELEMENTS:
         return False
-    if isinstance(node.form, Reduce) and terms(node) > SMALL:
+    if isinstance(node.form, Reduce) and terms(node) > UNROLLED_ELEMENTS:
         return False
-    return node.size * cost[node] <= (LONGEST if node.size <= FEW else LONG)
+    return node.size * cost[node] <= (UNROLLED_OPERATIONS_FEW if node.size <= SHORTEST_LOOP else UNROLLED_OPERATIONS)
 
 
 def roots_of(order, outputs):
@@ -160,7 +154,7 @@ def roots_of(order, outputs):
     forced = {node for node in outputs if not given(node)}
     for node in order:
         form = node.form
-        if isinstance(form, Scatter | Cumulative) or (isinstance(form, Reduce) and terms(node) > SHORT):
+        if isinstance(form, Scatter | Cumulative) or (isinstance(form, Reduce) and terms(node) > INLINED_TERMS):
             forced.add(node)
         if isinstance(form, Call) or (isinstance(form, Buffer) and form.view_of is not None):
             forced.update(operand for operand in form.operands if not given(operand))
@@ -183,7 +177,9 @@ def companions(order, stored):
     return {
         node
         for node in whole
-        if isinstance(node.form, Map) and SMALL < node.size <= NEAR and (node.form.scalar.family, node.form.operands[0]) in shared
+        if isinstance(node.form, Map)
+        and UNROLLED_ELEMENTS < node.size <= CACHE_ELEMENTS
+        and (node.form.scalar.family, node.form.operands[0]) in shared
     }
 
 
@@ -269,7 +265,7 @@ def times(reads, cost):
     for read, whole in reads.items():
         elements = math.prod(sum(piece[1] - piece[0] for piece in p.pieces) for p in read[1] if isinstance(p, AffineIndex))
         volumes[overlap(read)] = volumes.get(overlap(read), 0) + elements
-        computed += elements * (turns_around(*read) if whole and cost > CHEAP else 1)
+        computed += elements * (turns_around(*read) if whole and cost > RECOMPUTED_COST else 1)
     return computed / max(volumes.values(), default=1)
 
 
@@ -287,12 +283,12 @@ def stands_outside(node, reads):
     def inside(where, at):
         return type(where) is str or any(isinstance(p, AffineIndex) and p.axis >= len(where[0]) - 1 for p in at)
 
-    return isinstance(node.form, Map) and node.size >= SMALL and not any(inside(*read) for read in reads)
+    return isinstance(node.form, Map) and node.size >= UNROLLED_ELEMENTS and not any(inside(*read) for read in reads)
 
 
 def in_slabs(node):
     """Return whether a value is another one at each position of its short last axis, which is no loop then."""
-    if not isinstance(node.form, Piecewise) or node.ndim < 2 or not 2 <= node.shape[-1] <= MOST_TOGETHER:
+    if not isinstance(node.form, Piecewise) or node.ndim < 2 or not 2 <= node.shape[-1] <= JOINED_SLABS:
         return False
     return len(node.form.regions) == node.shape[-1] and all(region.box[-1][1] - region.box[-1][0] == 1 for region in node.form.regions)
 
@@ -349,7 +345,7 @@ def pulled(form, at):
 def elements_behind(root):
     """Let a large root with a single element assigned assign it behind its loops, which a condition for it would cut at a cross."""
     form = root.form
-    if isinstance(form, Piecewise) and is_element(form.regions) and form.regions[0].source.size == 1 and root.size > CUT:
+    if isinstance(form, Piecewise) and is_element(form.regions) and form.regions[0].source.size == 1 and root.size > CUT_ELEMENTS:
         (region,) = form.regions
         root.form = Scatter(form.base, region.source, tuple(low for low, _ in region.box), False)
 
@@ -399,7 +395,7 @@ def place(root, level, nests, home, stored, cost):
         nest = nests[at]
         if nest.kind == kind == "straight":
             break
-        together = len(nest.roots) < MOST_ROOTS and not any(map(is_product, (root, *nest.roots)))
+        together = len(nest.roots) < NEST_ROOTS and not any(map(is_product, (root, *nest.roots)))
         if nest.kind == kind == "loops" and nest.shape == shape and together:
             break
     else:

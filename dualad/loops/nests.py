@@ -13,29 +13,30 @@ from operator import attrgetter
 
 import numpy as np
 
+from ..support.costs import (
+    FAST_SHARE,
+    JAMMED_COST,
+    JAMMED_STEPS,
+    JAMMED_STEPS_AROUND,
+    JOINED_SLABS,
+    LANES,
+    LANES_COST,
+    MENDED_ELEMENTS,
+    MOST_LANES,
+    SHORTEST_LOOP,
+    SLAB_ELEMENTS,
+    SLABS,
+    SPLIT_BOXES,
+)
 from .forms import AffineIndex, Node, Reduce
-from .fuse import MOST_TOGETHER, reachable
+from .fuse import reachable
 from .inline import Expression
 from .written import COMBINE, PARTS_OF, PLAIN, affine, chained, condition_text, literal, neutral, piecewise
 
 __all__ = [
-    "JAM", "JAM_AROUND", "Body", "below", "boxes_of", "cuts_of", "ends_of_rows", "flattens", "is_angle", "jam", "jams", "lanes_of",
+    "Body", "below", "boxes_of", "cuts_of", "ends_of_rows", "flattens", "is_angle", "jam", "jams", "lanes_of",
     "loops_of", "slab_axis",
 ]  # fmt: skip
-
-#: more boxes than this are not told apart
-MOST_BOXES = 81
-#: the part of an index space that has fast loops: an element in the others takes ten times as long
-ENOUGH = 0.98
-#: a nest of fewer elements is in the cache after its fast loops
-CACHED_ELEMENTS = 1 << 14
-#: more slabs than this, or larger ones, have loops of their own
-MOST_SLABS, LARGEST_SLAB = 64, 1024
-#: the steps that are taken at once, in nests of so few operations, whose innermost loop is not shorter
-JAM, MOST_JAMMED, SHORTEST = 4, 16, 8
-JAM_AROUND = 2  # steps of the loop around it
-#: how many partial ones there are, besides one for what is left over; most of them where nothing but so cheap an element is added
-LANES, MOST_LANES, LITTLE = 8, 32, 8
 
 
 def cuts_of(pull, targets):
@@ -55,13 +56,13 @@ def cuts_of(pull, targets):
 def boxes_of(cuts):
     """Return the boxes with fast loops, and the rest."""
     cells = [list(itertools.pairwise(edges)) for edges in cuts]
-    if math.prod(map(len, cells)) > MOST_BOXES:
+    if math.prod(map(len, cells)) > SPLIT_BOXES:
         cells = [merged_around(pairs) for pairs in cells]
     boxes = sorted(itertools.product(*cells), key=volume, reverse=True)
     total = sum(map(volume, boxes))
     fast, covered = [], 0
     for box in boxes:
-        if fast and (len(fast) > 8 or volume(box) < 64 or covered > ENOUGH * total):
+        if fast and (len(fast) > 8 or volume(box) < 64 or covered > FAST_SHARE * total):
             break
         if volume(box) >= 16:
             fast.append(box)
@@ -81,7 +82,7 @@ def ends_of_rows(fast, rest):
         if box[:-1] in outer:
             ends.setdefault(box[:-1], []).append(box[-1])
     others = [box for box in rest if box[:-1] not in ends]
-    if (others or len(ends) > 1) and sum(map(volume, (*fast, *rest))) < CACHED_ELEMENTS:
+    if (others or len(ends) > 1) and sum(map(volume, (*fast, *rest))) < MENDED_ELEMENTS:
         return {}, rest
     return ends, others
 
@@ -92,8 +93,8 @@ def slab_axis(nest, cuts):
         return None
     for axis, (count, edges) in enumerate(zip(nest.shape, cuts, strict=True)):
         size = int(np.prod(nest.shape)) // count
-        few = 2 <= count <= MOST_TOGETHER and axis == len(nest.shape) - 1 > 0
-        if count == len(edges) - 1 <= MOST_SLABS and size > 1 and (few or (count >= 4 and size <= LARGEST_SLAB)):
+        few = 2 <= count <= JOINED_SLABS and axis == len(nest.shape) - 1 > 0
+        if count == len(edges) - 1 <= SLABS and size > 1 and (few or (count >= 4 and size <= SLAB_ELEMENTS)):
             return axis
     return None
 
@@ -115,13 +116,13 @@ def jams(nest, pull, targets):
 
     That saves most of the time where little is computed for an element of a reduction: the products of matrices, sums over first axes.
     """
-    if len(nest.shape) < 2 + bool(nest.rows) or nest.shape[-1] < SHORTEST or nest.shape[-2] < JAM or pull.conditions:
+    if len(nest.shape) < 2 + bool(nest.rows) or nest.shape[-1] < SHORTEST_LOOP or nest.shape[-2] < JAMMED_STEPS or pull.conditions:
         return False
     last, inner = len(nest.shape) - 2, len(nest.shape) - 1
     sums = [{last, inner} & {*root.form.axes} for root in nest.roots if isinstance(root.form, Reduce)]
     if {last, inner} in sums or not ({last} in sums or {inner} in sums):
         return False
-    return cost(targets) <= MOST_JAMMED
+    return cost(targets) <= JAMMED_COST
 
 
 def lanes_of(nest, pull, targets, count):
@@ -129,11 +130,11 @@ def lanes_of(nest, pull, targets, count):
     if count < LANES:
         return 1
     if jams(nest, pull, targets):
-        return LANES // JAM_AROUND if len(nest.shape) > 2 else LANES
+        return LANES // JAMMED_STEPS_AROUND if len(nest.shape) > 2 else LANES
     if scattered(pull, targets):
         return LANES
     most = MOST_LANES if count == math.prod(nest.shape) else MOST_LANES // 2
-    most //= max(1, sum(isinstance(root.form, Reduce) for root in nest.roots)) if cost(targets) <= LITTLE else 2
+    most //= max(1, sum(isinstance(root.form, Reduce) for root in nest.roots)) if cost(targets) <= LANES_COST else 2
     return max(LANES, 1 << (min(most, count // 4).bit_length() - 1))
 
 

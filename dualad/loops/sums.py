@@ -8,6 +8,7 @@ from ..rules.linalg import euclidean
 from ..rules.names import np
 from ..rules.reductions import deviation, variance
 from ..rules.shapes import select
+from ..support.costs import LIBRARY_PRODUCTS, SHORTEST_LOOP
 from .forms import (
     AffineIndex,
     Cumulative,
@@ -29,10 +30,6 @@ from .moves import reshaped
 
 __all__ = ["product", "reduced"]
 
-#: products of more multiplications than this are left to the library, which is twice as fast, but takes 10 us to call
-LARGEST_PRODUCT = 2**18
-#: sums of fewer terms are no innermost loops
-FEW = 8
 
 NO = np._NoValue
 
@@ -207,8 +204,8 @@ def product(out, terms, result, *operands):
                 raise NoLoopForm("its axes are broadcast")
     summed = [letter for letter in sizes if letter not in result]
     work = math.prod(sizes.values())
-    few = math.prod(sizes[letter] for letter in summed) < FEW
-    if work > LARGEST_PRODUCT:
+    few = math.prod(sizes[letter] for letter in summed) < SHORTEST_LOOP
+    if work > LIBRARY_PRODUCTS:
         raise NoLoopForm(f"it takes {work} multiplications, which the library does faster")
     last = result[-1:]
     along_last = [runs_along(x, term) == last for term, x in zip(terms, operands, strict=True) if last in term]

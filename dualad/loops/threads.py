@@ -10,12 +10,11 @@ import os
 from queue import SimpleQueue
 from threading import Thread
 
+from ..support.costs import CACHE_ELEMENTS, THREAD_BLOCKS, THREADED_ELEMENTS
 from .forms import Node, Reduce
 from .fuse import Nest, Part, Plan
 
 __all__ = ["in_blocks", "runner"]
-
-LARGE, BLOCK, MOST = 1 << 16, 1 << 15, 64  # elements of a nest in blocks, and of a block; blocks
 
 
 def in_blocks(plan: Plan) -> Plan:
@@ -48,9 +47,9 @@ def in_blocks(plan: Plan) -> Plan:
 
 def rows_of(nest):
     """Return how many rows a block of a nest has, 0 if it is not cut into blocks."""
-    if nest.kind != "loops" or math.prod(nest.shape) < LARGE or any(map(across_rows, nest.roots)):
+    if nest.kind != "loops" or math.prod(nest.shape) < THREADED_ELEMENTS or any(map(across_rows, nest.roots)):
         return 0
-    rows = max(-(-nest.shape[0] // MOST), -(-BLOCK // math.prod(nest.shape[1:])))
+    rows = max(-(-nest.shape[0] // THREAD_BLOCKS), -(-CACHE_ELEMENTS // math.prod(nest.shape[1:])))
     return rows if rows < nest.shape[0] else 0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ..support.costs import LIBRARY_PRODUCTS_EAGER
 from .calling import signature
 from .indexing import cast, getitem, is_basic, restate, scatter
 from .kinds import Abstract, strong_multiply
@@ -19,8 +20,6 @@ from .shapes import blank, select, surround
 from .sparse import times_sparse
 
 __all__ = ["BATCHING", "aligned", "elementwise_form", "last_kept"]
-
-BLAS = 50_000  # products from which an einsum of two arrays is quicker where NumPy looks for a product of matrices in it
 
 
 def aligned(t, ndim):
@@ -197,7 +196,7 @@ def einsum_form(fn, args, kwargs, batched):
     letter = next(c for c in "KZYXWVUTSRQPONMLJIHGFEDCBAkzyxwvutsrqponmljihgfedcba" if c not in subscripts)
     inputs, output = subscripts.split("->")
     terms = [letter + term if i in batched else term for i, term in enumerate(inputs.split(","))]
-    if len(args) == 2 and all(type(x) is np.ndarray for x in args) and operations(terms, args) > BLAS:
+    if len(args) == 2 and all(type(x) is np.ndarray for x in args) and operations(terms, args) > LIBRARY_PRODUCTS_EAGER:
         kwargs = {"optimize": ["einsum_path", (0, 1)], **kwargs}
     return fn(*args, **{**kwargs, "subscripts": ",".join(terms) + "->" + letter + output})
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..support.callers import trim
+from ..support.costs import COLORING_STEPS, COMPARED_BYTES
 from ..support.forks import cached_property
 from .greedy import ORDERS, columns_colored, star_colored
 from .sets import scipy_sparse
@@ -15,8 +16,6 @@ from .sets import scipy_sparse
 __all__ = ["MODES", "Coloring", "as_pattern", "coloring"]
 
 MODES = ("forward", "reverse", "both", "symmetric", "auto")
-SMALL = 65536  # bytes
-LITTLE = 2_000_000  # steps that a second order may take without being asked for
 
 
 # --- public -----------------------------------------------------------------------------------------------------------------
@@ -206,7 +205,7 @@ class Coloring:
     @cached_property
     def signature(self):
         """What the indices and indptr of a matrix are compared with: small ones as bytes, which is faster."""
-        return tuple(part.tobytes() if part.nbytes < SMALL else part for part in (self.indices, self.indptr))
+        return tuple(part.tobytes() if part.nbytes < COMPARED_BYTES else part for part in (self.indices, self.indptr))
 
     def __repr__(self):
         of = [f"{n} {'colour' + 's' * (n != 1) + ' ' if k == 0 else ''}of {what}" for k, (n, what) in enumerate(self.parts())]
@@ -291,7 +290,7 @@ def best(matrix, order, color, least):
         return color(matrix, ORDERS[order](matrix))
     found = color(matrix, ORDERS["natural"](matrix))
     counts = np.diff(matrix.indptr).astype(float)
-    if found.max(initial=-1) + 1 > least and counts @ counts <= LITTLE:
+    if found.max(initial=-1) + 1 > least and counts @ counts <= COLORING_STEPS:
         found = min((found, *(color(matrix, ORDERS[name](matrix)) for name in ("largest_first", "smallest_last"))), key=np.max)
     return found
 

@@ -13,8 +13,6 @@ from ..core.dispatch import dtype_of
 from ..core.levels import Level
 from ..forward.dual import make_dual
 from ..forward.seeding import (
-    CACHE,
-    FEWEST,
     check_holomorphic,
     chosen,
     flatten_input,
@@ -30,6 +28,7 @@ from ..forward.seeding import (
 from ..forward.streaming import Unchanged, spans
 from ..jit.jit import Jit
 from ..jit.watch import Watch
+from ..support.costs import CHUNK_BYTES, CHUNK_DIRECTIONS, KEPT_VARIANTS
 from ..support.executors import Crew
 from .coloring import Coloring, as_pattern, coloring
 from .pattern import Arguments, found
@@ -37,8 +36,6 @@ from .reads import by_reads
 from .vectors import flat, sizes
 
 __all__ = ["Colored", "Compressed", "check_columns", "check_rows"]
-
-MOST_KEPT = 16  # colourings found by themselves
 
 
 class Colored:
@@ -80,7 +77,7 @@ class Colored:
             pattern = found(self.f, args, kwargs, self.argnums, self.order)
             watch.settle()
             known = self.found[key] = coloring(pattern, self.mode), watch
-            while len(self.found) > MOST_KEPT:
+            while len(self.found) > KEPT_VARIANTS:
                 self.found.popitem(last=False)
         return known[0]
 
@@ -129,7 +126,7 @@ class Compressed:
         lanes = colors.forward_colors
         if type(x) is not np.ndarray or x.dtype is not FLOAT or x.shape != colors.shape[1:] or not lanes or colors.rows is not None:
             return None
-        if lanes > (self.chunk or max(FEWEST, CACHE // x.nbytes)):
+        if lanes > (self.chunk or max(CHUNK_DIRECTIONS, CHUNK_BYTES // x.nbytes)):
             return None
         with Level(lanes, self.options["nan_safe"]) as level:
             out = self.f(make_dual(x, colors.seeds, level))
@@ -157,7 +154,7 @@ class Compressed:
             return parts if only_entries else (value, parts, *aux)
 
         made = Jit(entries, jitted.static_argnums, jitted.static_argnames, jitted.backend, jitted.cache_size, jitted.threads, jitted.verify)
-        self.made = [*self.made[1 - MOST_KEPT :], (colors, made)]
+        self.made = [*self.made[1 - KEPT_VARIANTS :], (colors, made)]
         return made
 
     def in_parts(self, colors, args, kwargs, f):
@@ -215,7 +212,7 @@ class Products:
         """Return the tangents, as many directions at once as the chunk has."""
         count, seeds = self.colors.forward_colors, self.seeds()
         largest = max(leaf.nbytes if type(leaf) is np.ndarray else dtype_of(leaf).itemsize for leaf in self.leaves)
-        lanes = min(max(count, 1), chunk or max(FEWEST, CACHE // max(largest, 1)))
+        lanes = min(max(count, 1), chunk or max(CHUNK_DIRECTIONS, CHUNK_BYTES // max(largest, 1)))
         if count <= lanes:
             return self.push_chunk(f, seeds, max(count, 1), nan_safe).reshape(-1)
         rows = [

@@ -17,6 +17,7 @@ from ..loops.lower import lower
 from ..loops.maps import MAPS
 from ..rules.kinds import ROWS, Constant, strong_multiply
 from ..rules.shapes import select
+from ..support.costs import PROGRAM_OPERATIONS
 from .calls import called
 from .sets import Sets, TooDense, identity_table, together, union
 
@@ -27,8 +28,6 @@ FLAT = {id(scalar) for fn, scalar in MAPS.items() if isinstance(ROWS.get(fn), Co
 PRODUCTS = {id(MAPS[np.multiply]), id(MAPS[strong_multiply])}
 CHOICE = id(MAPS[select])
 SAME = {id(MAPS[np.copy])}
-#: loops of so many operations in all turns are read turn by turn, others as dense
-LONGEST_LOOP = 20_000
 
 
 def dependencies(program: Program, active, columns, numbered) -> list:
@@ -46,7 +45,7 @@ def dependencies(program: Program, active, columns, numbered) -> list:
         numbers = np.arange(start, start + value.size, dtype=np.int32).reshape(value.shape)
         given[value] = Sets(value.shape, [(numbers, table)])
         start += value.size
-    program = unrolled(program, LONGEST_LOOP)
+    program = unrolled(program, PROGRAM_OPERATIONS)
     reader = Reader(given, program)
     rows = []
     for k, (out, size) in enumerate(zip(program.outputs, numbered, strict=True)):

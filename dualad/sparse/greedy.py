@@ -11,9 +11,9 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-__all__ = ["ORDERS", "columns_colored", "star_colored"]
+from ..support.costs import GREEDY_ROW
 
-LONG_ROW = 64  # columns of a row from which it is left out of the degrees that change
+__all__ = ["ORDERS", "columns_colored", "star_colored"]
 
 
 def natural(matrix):
@@ -33,7 +33,7 @@ def smallest_last(matrix):
     """
     columns = matrix.tocsc()
     counts = np.diff(matrix.indptr)
-    short = counts <= LONG_ROW
+    short = counts <= GREEDY_ROW
     rows, row_ends = matrix.indices.tolist(), matrix.indptr.tolist()
     own, ends = columns.indices.tolist(), columns.indptr.tolist()
     degree = degrees(matrix).tolist()

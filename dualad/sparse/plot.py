@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["plot_coloring"]
+from ..support.costs import PLOTTED_SQUARES
 
-MOST_DOTS = 400  # rows or columns up to which each entry is a square; larger patterns are dots
+__all__ = ["plot_coloring"]
 
 
 def plot_coloring(coloring, ax=None):
@@ -26,7 +26,9 @@ def plot_coloring(coloring, ax=None):
         product = np.where(coloring.found_at >= ahead, back, product)
     scale = colormaps["tab10"] if coloring.colors <= 10 else colormaps["tab20"] if coloring.colors <= 20 else colormaps["viridis"]
     shades = scale(product % scale.N if scale.N <= 20 else product / max(coloring.colors - 1, 1))
-    size = (ax.get_window_extent().height * 72.0 / ax.figure.dpi / max(height, width)) ** 2 if max(height, width) <= MOST_DOTS else 1.0
+    size = (
+        (ax.get_window_extent().height * 72.0 / ax.figure.dpi / max(height, width)) ** 2 if max(height, width) <= PLOTTED_SQUARES else 1.0
+    )
     ax.scatter(columns, rows, s=max(0.7 * size, 1.0), c=shades, marker="s", linewidths=0)
     ax.set(xlim=(-0.5, max(width, 1) - 0.5), ylim=(max(height, 1) - 0.5, -0.5), aspect="equal", xlabel="input", ylabel="output")
     ax.set_title(

@@ -22,11 +22,10 @@ from ..graph.symbol import Symbol, Trace
 from ..rules import names
 from ..rules.kinds import row_says
 from ..rules.shapes import surround
+from ..support.costs import PATTERN_PARTS, READ_COLORS
 from .sets import scipy_sparse
 
 __all__ = ["by_reads"]
-
-MOST_PARTS, MOST_COLORS = 12, 48
 
 
 def by_reads(f, args, kwargs, positions, colors, where, nan_safe):
@@ -134,7 +133,7 @@ def together(program, columns, later, colors):
                 break
         else:
             groups.append(([value], found, touched))
-    if not 0 < len(groups) <= min(MOST_COLORS, 2 * colors.forward_colors):
+    if not 0 < len(groups) <= min(READ_COLORS, 2 * colors.forward_colors):
         return None
     return [(group, found) for group, found, _ in groups]
 
@@ -172,7 +171,7 @@ def entries(tangents, found, outs, colors):
         made[at[keys[at] == wanted]] |= np.int64(1) << k
     borders = np.cumsum([0, *(out.size for out in outs)])
     starts = runs(made, counts, indptr, borders)
-    if len(starts) <= MOST_PARTS:
+    if len(starts) <= PATTERN_PARTS:
         return [
             block(tangents, made[indptr[low] : indptr[low + 1]], low, high, outs, borders)
             for low, high in zip(starts, [*starts[1:], height], strict=True)

@@ -12,11 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
-__all__ = ["Sets", "TooDense", "identity_table", "scipy_sparse", "together", "union"]
+from ..support.costs import PATTERN_ENTRIES, PATTERN_PARTS, SHARED_SET_ENTRIES
 
-LONGEST = 12  # parts that are held before they are united
-LARGE = 32  # entries of a set, on the average, from which equal ones are looked for
-MOST = 100_000_000  # entries of a table
+__all__ = ["Sets", "TooDense", "identity_table", "scipy_sparse", "together", "union"]
 
 
 class TooDense(ValueError):
@@ -117,7 +115,7 @@ def union(shape, many):
             memory = rows.__array_interface__
             known.setdefault((memory["data"][0], rows.strides, id(table)), (rows, table))
     result = Sets(shape, known.values())
-    return result.united() if len(result.parts) > LONGEST else result
+    return result.united() if len(result.parts) > PATTERN_PARTS else result
 
 
 def united(rows):
@@ -131,7 +129,7 @@ def united(rows):
     lengths = [np.diff(table.indptr) for table, _ in joined]
     entries = sum(int(length[numbers].sum()) for length, (_, numbers) in zip(lengths, joined, strict=True))
     inverse = None
-    if entries > LARGE * sum(numbers.size for _, numbers in joined):  # it is worth to find those that are equal, or full
+    if entries > SHARED_SET_ENTRIES * sum(numbers.size for _, numbers in joined):  # it is worth to find those that are equal, or full
         joined, inverse, count = distinct(joined, lengths, columns)
         entries = sum(int(length[numbers].sum()) for length, (_, numbers) in zip(lengths, joined, strict=True))
     refuse(min(entries, count * columns))
@@ -149,7 +147,7 @@ def united(rows):
 
 def refuse(entries):
     """Raise where there are too many entries."""
-    if entries > MOST:
+    if entries > PATTERN_ENTRIES:
         raise TooDense(f"the pattern would have about {entries:.1e} entries")
 
 

@@ -8,6 +8,7 @@ import optree
 from ..core.traced import example_of
 from ..forward.seeding import chosen, flatten_input, shape_of, with_arguments, without_aux
 from ..graph.symbol import Symbol
+from ..support.costs import SPARSE_GAIN, SPARSE_INPUTS
 from .coloring import coloring
 from .compressed import Products
 from .pattern import found
@@ -16,7 +17,6 @@ from .vectors import sizes
 __all__ = ["from_structure"]
 
 PLAIN = (np.ndarray, float)
-LEAST, WORTH = 32, 4  # inputs; inputs for each colour
 
 
 def from_structure(f, args, kwargs, argnums, where, *, holomorphic=False, nan_safe=False, has_aux=False):
@@ -26,7 +26,7 @@ def from_structure(f, args, kwargs, argnums, where, *, holomorphic=False, nan_sa
     positions, single = chosen(args, argnums, where)
     primals = tuple(args[i] for i in positions)
     leaves = optree.tree_leaves(primals)
-    if sum(sizes(leaves)) < LEAST or not all(type(leaf) is Symbol and leaf.dtype.kind in "fc" for leaf in leaves):
+    if sum(sizes(leaves)) < SPARSE_INPUTS or not all(type(leaf) is Symbol and leaf.dtype.kind in "fc" for leaf in leaves):
         return None
     examples = optree.tree_map(example_of, (args, kwargs))
     try:
@@ -34,7 +34,7 @@ def from_structure(f, args, kwargs, argnums, where, *, holomorphic=False, nan_sa
     except (TypeError, ValueError, ImportError):  # the directions one by one need no pattern
         return None
     colors = coloring(pattern, "forward")
-    if WORTH * colors.forward_colors > colors.shape[1]:
+    if SPARSE_GAIN * colors.forward_colors > colors.shape[1]:
         return None
     g = with_arguments(f, args, kwargs, positions)
     products = Products(g, primals, colors, colors.forward_colors, where, nan_safe, has_aux, holomorphic)

@@ -6,12 +6,10 @@ import numpy as np
 
 from ..core.dispatch import dtype_of
 from ..jit.jit import Jit
+from ..support.costs import PATTERN_CHECK_ROWS, PATTERN_CHECKS
 from .vectors import Flattened, flat
 
 __all__ = ["verified"]
-
-TIMES = 2  # random directions
-MOST_ROWS = 100  # rows that are wrong, in which a missing entry is looked for
 
 
 def verified(f, args, kwargs, matrix, compressed):
@@ -37,7 +35,7 @@ def verified(f, args, kwargs, matrix, compressed):
         return along(v)
 
     precision = max(float(np.finfo(dtype_of(leaf)).eps) for leaf in given.leaves)
-    for _ in range(TIMES):
+    for _ in range(PATTERN_CHECKS):
         v = random.standard_normal(given.size)
         value, tangent = along(v)
         size = abs(matrix) @ abs(v) + abs(tangent)
@@ -47,7 +45,7 @@ def verified(f, args, kwargs, matrix, compressed):
         again, _ = along(v)
         if not np.array_equal(value, again, equal_nan=True):
             raise ValueError(f"{where}: f gives two values at the same arguments: it is not deterministic, and has no Jacobian")
-        for row in np.flatnonzero(wrong)[:MOST_ROWS].tolist():
+        for row in np.flatnonzero(wrong)[:PATTERN_CHECK_ROWS].tolist():
             outside = np.setdiff1d(np.arange(given.size), matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]])
             column = missing(row, outside, scattered)
             if column is not None:

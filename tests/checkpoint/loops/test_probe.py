@@ -85,7 +85,7 @@ def test_inputs_outs_and_settings(outside):
 
 
 def test_comparisons_change_no_count_and_no_bit(monkeypatch, outside):
-    monkeypatch.setattr(verify, "SHARE", 1e9)
+    monkeypatch.setattr(verify, "COMPARISON_SHARE", 1e9)
     counts, found = {}, {}
     for every in (False, None, True):
         compiled, stats = jit(plain, verify=every), Stats()

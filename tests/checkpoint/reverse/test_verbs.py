@@ -273,4 +273,4 @@ def test_compiled_jacobians_use_the_structure_and_the_cheaper_mode():
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
     assert "float64[3,64]" in str(jit(jacobian(burgers), backend="numpy").program(rows))  # of 64 rows
     assert "float64[5,40]" in str(jit(jacobian(tall), backend="numpy").program(np.ones(5)))
-    assert structural.WORTH * 3 < 64
+    assert structural.SPARSE_GAIN * 3 < 64

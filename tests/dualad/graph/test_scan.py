@@ -221,8 +221,8 @@ def test_sparsity_is_read_turn_by_turn():
 
     x = np.linspace(0.0, 1.0, 40)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(roll, "FEWEST", 10)
-        patch.setattr(roll, "TURNS", 3)
+        patch.setattr(roll, "REROLL_OPERATIONS", 10)
+        patch.setattr(roll, "REROLL_TURNS", 3)
         fast = jit(smoothed, backend="numpy")
         fast(x)
         assert any(type(operation.fn) is Scan for operation in next(iter(fast.entries.values())).compiled.program.operations)

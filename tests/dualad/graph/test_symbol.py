@@ -193,7 +193,7 @@ def test_values_of_others_are_refused():
 
 
 def test_an_unrolled_loop_that_is_too_long_is_refused_by_its_line(monkeypatch):
-    monkeypatch.setattr("dualad.graph.symbol.MOST", 50)
+    monkeypatch.setattr("dualad.graph.symbol.PROGRAM_OPERATIONS", 50)
 
     def f(x):
         for _ in range(100):

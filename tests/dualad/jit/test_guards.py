@@ -11,7 +11,7 @@ import pytest
 
 from dualad import gradient, jit, jvp
 from dualad.jit.guards import MISS
-from dualad.jit.watch import LONGEST
+from dualad.support.costs import WATCHED_LENGTH
 
 Point = namedtuple("Point", "x y")
 X = np.arange(6.0)
@@ -285,14 +285,14 @@ def test_numbers_outside_are_compared_bit_by_bit(length):
 
 @pytest.mark.parametrize("mapped", [False, True])
 def test_of_very_long_containers_the_length_is_watched(mapped):
-    longest, longer = (dict.fromkeys(range(n), 1.0) if mapped else [1.0] * n for n in (LONGEST, LONGEST + 1))
+    longest, longer = (dict.fromkeys(range(n), 1.0) if mapped else [1.0] * n for n in (WATCHED_LENGTH, WATCHED_LENGTH + 1))
     f, g = jit(lambda x: x * longest[3] + len(longest)), jit(lambda x: x * longer[3] + len(longer), verify=False)
-    assert (f(1.0), g(1.0)) == (LONGEST + 1.0, LONGEST + 2.0)
+    assert (f(1.0), g(1.0)) == (WATCHED_LENGTH + 1.0, WATCHED_LENGTH + 2.0)
     longest[3] = longer[3] = 2.0
-    assert (f(1.0), g(1.0)) == (LONGEST + 2.0, LONGEST + 2.0), "as the documentation says"
+    assert (f(1.0), g(1.0)) == (WATCHED_LENGTH + 2.0, WATCHED_LENGTH + 2.0), "as the documentation says"
     longer.update({-1: 0.0}) if mapped else longer.append(0.0)
-    assert g(1.0) == LONGEST + 4.0
+    assert g(1.0) == WATCHED_LENGTH + 4.0
     longer[3] = 3.0
     g.cache_clear()
-    assert g(1.0) == LONGEST + 5.0
-    assert LONGEST == 5000, "which docs/pages/compiling.md and `jit` name"
+    assert g(1.0) == WATCHED_LENGTH + 5.0
+    assert WATCHED_LENGTH == 5000, "which docs/pages/compiling.md and `jit` name"

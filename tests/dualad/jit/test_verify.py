@@ -39,7 +39,7 @@ def read():
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_calls_are_compared_at_powers_of_two(backend, monkeypatch):
-    monkeypatch.setattr(verify, "SHARE", 1e9)  # whatever they take
+    monkeypatch.setattr(verify, "COMPARISON_SHARE", 1e9)  # whatever they take
     f = jit(lambda x: np.sin(x), backend=backend)
     compared = []
     for k in range(1, 70):
@@ -51,7 +51,7 @@ def test_calls_are_compared_at_powers_of_two(backend, monkeypatch):
 
 
 def test_programs_are_compared_one_by_one(monkeypatch):
-    monkeypatch.setattr(verify, "SHARE", 1e9)
+    monkeypatch.setattr(verify, "COMPARISON_SHARE", 1e9)
     f = jit(lambda x: np.sin(x))
     for _ in range(8):
         f(X), f(0.5)
@@ -59,12 +59,12 @@ def test_programs_are_compared_one_by_one(monkeypatch):
 
 
 def test_comparisons_are_put_off_until_they_fit(monkeypatch):
-    monkeypatch.setattr(verify, "SHARE", 1e-9)
+    monkeypatch.setattr(verify, "COMPARISON_SHARE", 1e-9)
     f = jit(lambda x: np.sin(x))
     for _ in range(40):
         f(0.5)
     assert f.verifications == 1, "that of call 2"
-    monkeypatch.setattr(verify, "SHARE", 1e9)
+    monkeypatch.setattr(verify, "COMPARISON_SHARE", 1e9)
     for _ in range(40):
         f(0.5)
     assert f.verifications >= 2
@@ -274,7 +274,7 @@ def test_a_function_that_does_more_is_not_called_again(name, every, tmp_path, ca
 
 
 def test_more_than_there_is_room_for_is_left_out(monkeypatch):
-    monkeypatch.setattr(verify, "ROOM", 1000)
+    monkeypatch.setattr(verify, "COMPARISON_BYTES", 1000)
     f, g = jit(lambda x: np.sin(x) * x), jit(lambda x: np.sin(x) * x, verify=True)
     x = np.ones(200)
     for _ in range(3):

@@ -1,0 +1,161 @@
+"""Every threshold, budget and heuristic of `dualad`: its unit, what it buys, and the measurement that chose it.
+
+Imported by name where it is used; this file imports nothing. ``python -m benchmarks.costs`` lists what can be measured again, and
+``python -m benchmarks.costs NAME`` does. Limits of formats, of the platform and of an approximation's range stand where they are used.
+"""
+
+# --- arrays ---------------------------------------------------------------------------------------------------------------------------
+
+#: bytes: smaller arrays are copied, folded into programs and held by machine code; larger ones are dropped early. A copy of 4 kB
+#: takes as long as the bookkeeping that would save it (0.2 us).
+SMALL_ARRAY_BYTES = 4096
+#: bytes: smaller arrays are compared as `bytes`, larger ones word by word, without a copy
+COMPARED_BYTES = 1 << 16
+#: elements of an array that becomes an object array without a warning: a warning about three numbers is noise
+OBJECT_WARNING_ELEMENTS = 32
+
+# --- directions (forward mode) --------------------------------------------------------------------------------------------------------
+
+#: bytes of one (K, n) tangent, which leave room for the temporaries of a rule in a cache of 1 or 2 MB
+CHUNK_BYTES = 512_000
+#: directions to a chunk however large n is, because f itself is evaluated once a chunk; and of a chunk that tells what each takes
+CHUNK_DIRECTIONS = 4
+#: bytes of the directions of a compiled chunk. All in one, not code for each: every chunk is compiled by itself
+COMPILED_CHUNK_BYTES = 64 << 20
+#: products from which `einsum` of two arrays looks for a product of matrices (``optimize=True``), which takes 20 us to find
+LIBRARY_PRODUCTS_EAGER = 50_000
+#: chunkings of dask arrays that are remembered by shape
+DASK_SHAPES = 256
+
+# --- programs -------------------------------------------------------------------------------------------------------------------------
+
+#: operations of a traced program, and of a loop that patterns are read from turn by turn: compiling takes minutes beyond
+PROGRAM_OPERATIONS = 20_000
+#: bytes of all values of a program, up to which their examples are kept
+EXAMPLES_BYTES = 1 << 20
+#: turns that are at least rolled up into a loop
+REROLL_TURNS = 4
+#: operations of a turn that is looked for
+REROLL_PERIOD = 2000
+#: operations that are at least rolled up. Gradients of relaxations: 70 operations compile in 2.1 s unrolled, in 0.6 s rolled up, and
+#: take the same time
+REROLL_OPERATIONS = 64
+#: operations of a program whose elementwise turns, which would share one nest, are rolled up: unrolled, Newton's method is twice as
+#: fast at 65 operations, not at 130, and compiles in 2 s at 400
+REROLL_ALIGNED_OPERATIONS = 400
+#: a shorter period is preferred to one that saves this much more
+REROLL_GAIN = 1.05
+
+# --- jit ------------------------------------------------------------------------------------------------------------------------------
+
+#: programs of a function, or colourings, that are found again before the long way is taken: each asks a guard (1 us)
+KEPT_VARIANTS = 16
+#: of the time since the first trace, for all comparisons with the plain function together
+COMPARISON_SHARE = 0.01
+#: bytes of results that a plain evaluation may hold at a time to be compared
+COMPARISON_BYTES = 1 << 30
+#: seconds of an operation in plain NumPy code, before it is known
+OPERATION_SECONDS = 5e-6
+#: seconds that a process waits for a comparison when it ends
+EXIT_WAIT_SECONDS = 1.0
+#: elements of a container that are watched one by one; longer ones are compared at once
+WATCHED_ELEMENTS = 100
+#: elements of a container of which more than the length is watched
+WATCHED_LENGTH = 5000
+#: bytes of an array that is watched in a memory map, or in an object of an installed class
+WATCHED_MAPPED_BYTES = 1 << 24
+#: objects of installed classes within each other that are looked into
+WATCHED_DEPTH = 2
+#: places that a guard's own code compares
+GUARD_PLACES = 100
+
+# --- machine code ---------------------------------------------------------------------------------------------------------------------
+
+#: bytes of all functions on disk: some thousand
+CODE_CACHE_BYTES = 256_000_000
+#: part of those that a process writes until it lists the folder again
+CODE_CACHE_SURVEYS = 16
+#: seconds after which nobody goes on writing a file
+ABANDONED_FILE_SECONDS = 3600.0
+#: lines of source, in more than so many loop nests, that take ten seconds or more to compile: refused, with the way out
+SLOW_SOURCE_LINES = 3000
+SLOW_SOURCE_NESTS = 12
+
+# --- loop nests -----------------------------------------------------------------------------------------------------------------------
+
+#: elements (256 kB of floats) that stay in a core's cache from one nest to the next; of a block of a nest in blocks
+CACHE_ELEMENTS = 1 << 15
+#: elements of a nest that is cut into blocks for threads: two blocks
+THREADED_ELEMENTS = 2 * CACHE_ELEMENTS
+#: blocks of a nest at most; bits depend on them, not on the number of threads
+THREAD_BLOCKS = 64
+#: elements, or terms, of an innermost loop: of fewer, none is vectorised
+SHORTEST_LOOP = 8
+#: elements of an array that is straight code: a Jacobian of 6 x 6 is
+UNROLLED_ELEMENTS = 36
+#: operations that such an array may take, and of one shorter than the shortest loop
+UNROLLED_OPERATIONS = 1000
+UNROLLED_OPERATIONS_FEW = 4000
+#: terms of a reduction that is written out where it is read: a window of 3 x 3
+INLINED_TERMS = 9
+#: additions: what costs no more is computed again as fast as it is read
+RECOMPUTED_COST = 3
+#: additions of an expression that is stored however rarely it is read: code grows with each that is not
+INLINED_COST = 1500
+#: elements of an array that is cut into boxes for the sake of a single one that is assigned; in larger ones it is assigned behind the
+#: loops (an FDTD gradient with a point source: 10 % less)
+CUT_ELEMENTS = 256
+#: roots of a nest at most: each has registers and pointers of its own
+NEST_ROOTS = 24
+#: slabs along a last axis that are computed together however large they are: the writes are neighbours in memory
+JOINED_SLABS = 32
+#: slabs of one loop, of at most so many elements each (POLLU's Jacobian: 12 to 8 us)
+SLABS = 64
+SLAB_ELEMENTS = 1024
+#: boxes of an index space that are told apart, 3^4
+SPLIT_BOXES = 81
+#: part of an index space that has fast loops: an element in the others takes ten times as long (0.98: FDTD's gradient 10 % less)
+FAST_SHARE = 0.98
+#: elements of a nest whose ends of rows may be computed behind it, because it is in the cache still
+MENDED_ELEMENTS = 1 << 14
+
+# --- sums -----------------------------------------------------------------------------------------------------------------------------
+
+#: partial sums of a reduction: bits depend on it, and on nothing of the machine
+LANES = 8
+#: the same where nothing but terms of so few additions are added: two vectors of eight wait for each other, four do not
+MOST_LANES = 32
+LANES_COST = 8
+#: steps of the last loop but one that are taken at once, in a nest with a loop around them, and additions of a term there: each value
+#: that is read serves all of them (products of matrices)
+JAMMED_STEPS = 4
+JAMMED_STEPS_AROUND = 2
+JAMMED_COST = 16
+#: multiplications of a product that is left to the library: twice as fast there, but 10 us to call
+LIBRARY_PRODUCTS = 1 << 18
+#: rows of a system of equations that is written out, and right-hand sides in one loop: beyond, it compiles for long
+ELIMINATED_ROWS = 4
+ELIMINATED_SIDES = 8
+
+# --- sparse ---------------------------------------------------------------------------------------------------------------------------
+
+#: inputs, and inputs for each colour, of a compiled Jacobian that is computed along colours (Burgers, n = 1000: 20 ms to 0.13 ms)
+SPARSE_INPUTS = 32
+SPARSE_GAIN = 4
+#: parts of a pattern that are held apart: sets before they are united, kinds of rows of one loop each
+PATTERN_PARTS = 12
+#: groups of reads whose entries are written directly
+READ_COLORS = 48
+#: entries of a set, on the average, from which equal sets are looked for
+SHARED_SET_ENTRIES = 32
+#: entries of a pattern (0.8 GB), beyond which it is refused as dense
+PATTERN_ENTRIES = 100_000_000
+#: steps that colouring in two more orders may take without being asked for (20 ms)
+COLORING_STEPS = 2_000_000
+#: columns of a row that is left out of the degrees that change while colouring
+GREEDY_ROW = 64
+#: random directions in which a pattern is checked; wrong rows in which a missing entry is named
+PATTERN_CHECKS = 2
+PATTERN_CHECK_ROWS = 100
+#: rows or columns of a pattern whose entries are drawn as squares
+PLOTTED_SQUARES = 400
