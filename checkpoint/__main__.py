@@ -167,7 +167,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--schedules", type=several, metavar="S,S,...", help=f"each {FORMS} (default: a selection)")
     command.add_argument("--pull-cost", type=float, metavar="C", help="what a pull takes, in plain steps (default: 1)")
     command.add_argument(
-        "--record-cost", type=float, metavar="C", help="what a step takes whose record is kept (default: 4/3 of 1 + a pull)"
+        "--record-cost", type=float, metavar="C", help="cost of a recorded step, in plain steps (default: 4/3 of 1 + a pull)"
     )
     command.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     command.set_defaults(run=_compare)

@@ -201,9 +201,7 @@ class Fit(Storage):
 class KeptFunction:
     """A function whose results are in the folder of a fit.
 
-    A result is found by the name of the function, what it read when the folder noted it, what of that is another thing now (but not what
-    it changes itself, as counters), the token and the arguments. So what is found is of the same function, whatever has been changed.
-    """
+    Keys: its name, what it read when it was registered, what of that has changed since (except its own counters), token, arguments."""
 
     def __init__(self, fit: Fit, f: Callable[..., Any], name: str) -> None:
         self._fit, self._f, self._name = fit, f, name
@@ -315,18 +313,9 @@ class Probed(BaseException):
 
 
 class Evaluation:
-    """An evaluation under way.
+    """An evaluation under way. `key`: of its result. `step`: digests of the arguments and x_1 of its first chain, once that is known.
 
-    Attributes
-    ----------
-    key : str
-    step : list or None
-        Of the first of its chains that ends its first sweep: what it was called with, and x_1, as digests.
-    is_comparison : bool
-        Whether its result is there already, so that there is nothing to go on with.
-    is_probe : bool
-        Whether it is to end when the first step of its first chain has been made.
-    """
+    `is_comparison`: the result exists already. `is_probe`: it ends after the first step of its first chain."""
 
     def __init__(self, folder: FitFolder, key: str, is_comparison: bool = False) -> None:
         self.key, self.step, self.is_comparison, self.is_probe = key, None, is_comparison, False
@@ -384,18 +373,16 @@ class EvaluationJournal(DurableJournal):
             evaluation.note(named_by(self._call | {"steps": steps}), self._first)
         return done
 
-    def turn(self, final: Any, last: list[Any], steps: int) -> None:
-        """As `DurableJournal.turn`."""
+    def end_forward(self, final: Any, last: list[Any], steps: int) -> None:
+        """As `DurableJournal.end_forward`."""
         self._session.evaluation.note(named_by(self._call | {"steps": self._steps}), self._first)  # type: ignore[attr-defined]
-        super().turn(final, last, steps)
+        super().end_forward(final, last, steps)
 
 
 class EvaluationSession(DurableSession):
-    """The states of one chain of an evaluation, in a subfolder by what the chain is called with.
+    """The states of one chain of an evaluation, in a subfolder named by the chain's arguments.
 
-    A chain that is done stays, without its states, until the whole evaluation is: its results are needed if another chain of it is
-    interrupted.
-    """
+    A finished chain leaves its result there until the evaluation ends: another chain may still be interrupted."""
 
     journal = EvaluationJournal
 

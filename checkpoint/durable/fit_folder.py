@@ -27,7 +27,7 @@ from ..storage.background import LOCK
 from ..storage.files import sync_file, write_all
 from ..storage.lock import Lock
 from ..storage.opening import created, opened
-from ..storage.records import Records
+from ..storage.results import ResultFile
 from ..storage.states import copy_state
 
 __all__ = ["FitFolder", "give_free"]
@@ -43,26 +43,18 @@ OPEN: dict[str, "FitFolder"] = {}  # of this process, until it ends
 
 
 class FitFolder:
-    """A folder that one process at a time has, under its lock, until it ends; see `opened_at`.
+    """The folder of a fit, locked by one process until it ends; forks read it and append to files of their own. See `opened_at`.
 
-    Its forks answer from it, too, and write their results into files of their own, which the next process reads.
-
-    Attributes
-    ----------
-    began : float
-        When it was opened, on the clock of `time.monotonic`.
-    compared : float
-        Seconds of work that have been done once more to compare results.
-    """
+    `began`: when it was opened (`time.monotonic`); `compared`: seconds spent on comparing results."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.began, self.compared = path, monotonic(), 0.0
         self._process = os.getpid()
         self.lock = None
-        self._making: dict[str, Turn] = {}  # by the keys of evaluations under way
+        self._making: dict[str, EvaluationLock] = {}  # by the keys of evaluations under way
         self._memory: dict[str, list[Any]] = {}  # results that could not be written
-        self._records: list[Records] = []
-        self._writer: Records | None = None
+        self._files: list[ResultFile] = []
+        self._writer: ResultFile | None = None
         self._left: dict[str, Path] = {}  # evaluations that were interrupted, or are under way, oldest first
         self._number = 0
         self._content: dict[str, Any] = {}
@@ -72,15 +64,9 @@ class FitFolder:
 
     @staticmethod
     def opened_at(path: Path) -> "FitFolder":
-        """The folder of this process at a path, made if it is not there, and locked.
+        """Return this process's folder at a path, made if missing, and locked.
 
-        Raises
-        ------
-        FileExistsError
-            If there are files that a fit does not have.
-        BlockingIOError
-            If another process has it.
-        """
+        Raises FileExistsError if there are foreign files, BlockingIOError if another process has it."""
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = os.path.realpath(path)
         folder = OPEN.get(name)
@@ -93,20 +79,9 @@ class FitFolder:
     # --- whose it is --------------------------------------------------------------------------------------------------
 
     def register(self, name: str, read: Mapping[str, str], token: str) -> tuple[dict[str, str], set[str]]:
-        """Compare a function with the one of that name which the folder has, or note it.
+        """Register a function, or compare it with the registered one: return what it read then, and the parts that it changes itself.
 
-        Returns
-        -------
-        noted : dict
-            What it read when it was noted.
-        own : set of str
-            Parts that it changes itself.
-
-        Raises
-        ------
-        ValueError
-            If it is another one, or another token, naming what differs.
-        """
+        ValueError if the function or the token is another one, naming what differs."""
         content = self._content
         known = content["functions"].get(name)
         own = set(known["own"]) if known else set()
@@ -145,16 +120,16 @@ class FitFolder:
 
     def answer(self, key: str) -> list[Any] | None:
         """The leaves of a result, None where there is none that can be read back."""
-        held = self._memory.get(key)
-        if held is not None:
-            return copy_state(held)  # type: ignore[no-any-return]
-        for records in reversed(self._records):
-            if key in records:
+        found = self._memory.get(key)
+        if found is not None:
+            return copy_state(found)  # type: ignore[no-any-return]
+        for file in reversed(self._files):
+            if key in file:
                 try:
-                    return records.read(key)
+                    return file.read(key)
                 except DamagedState as error:
-                    records.forget(key)
-                    warn(f"{str(error).replace('Disk: a record', 'Fit: a result', 1)}; it is computed again")
+                    file.forget(key)
+                    warn(f"{str(error).replace('Disk: a result', 'Fit: a result', 1)}; it is computed again")
         return None
 
     def keep(self, key: str, leaves: Sequence[Any], every: float) -> bool:
@@ -179,15 +154,15 @@ class FitFolder:
     @contextmanager
     def making(self, key: str) -> Iterator[None]:
         """Have one thread at a time evaluate at one point; the others wait, and find its result."""
-        turn = Turn()
-        with lock_of(turn):
-            while (there := self._making.setdefault(key, turn)) is not turn and there.thread != get_ident():
+        own = EvaluationLock()
+        with lock_of(own):
+            while (there := self._making.setdefault(key, own)) is not own and there.thread != get_ident():
                 with lock_of(there):  # until that evaluation has ended
                     pass
             try:
                 yield
             finally:
-                if there is turn:
+                if there is own:
                     del self._making[key]
 
     # --- evaluations that were interrupted ----------------------------------------------------------------------------
@@ -271,16 +246,16 @@ class FitFolder:
             (self.path / TEMPORARY).unlink()
         for name in sorted(names):
             if RESULTS.fullmatch(name):
-                records = Records(self.path / name)
-                self._records.append(records)
+                file = ResultFile(self.path / name)
+                self._files.append(file)
                 if name == "results.log":
-                    self._writer = records
-                if records.damaged:
-                    warn(f"Fit: {records.path} is damaged; the results that it has lost are computed again")
+                    self._writer = file
+                if file.damaged:
+                    warn(f"Fit: {file.path} is damaged; the results that it has lost are computed again")
         self._read_manifest(MANIFEST in names)
         for name in sorted(names):
             if match := INTERRUPTED.fullmatch(name):
-                if match[4] == "removed" or any(match[2] in records for records in self._records):
+                if match[4] == "removed" or any(match[2] in file for file in self._files):
                     remove_tree(self.path / name)
                     continue
                 self._number = max(self._number, int(match[1]))
@@ -290,7 +265,7 @@ class FitFolder:
                     remove_tree(before)
 
     def _read_manifest(self, there: bool) -> None:
-        path, known = self.path / MANIFEST, any(map(len, self._records))
+        path, known = self.path / MANIFEST, any(map(len, self._files))
         self._content = {"token": None, "numpy": np.__version__, "functions": {}}
         if there:
             with opened(path) as file:
@@ -329,11 +304,11 @@ class FitFolder:
         sync_file(temporary)
         os.replace(temporary, self.path / MANIFEST)
 
-    def _new_writer(self) -> Records:
+    def _new_writer(self) -> ResultFile:
         fork = self._process != os.getpid()
         name = f"results-{os.getpid()}-{token_hex(4)}.log" if fork else "results.log"
-        self._writer = Records(self.path / name)
-        self._records.append(self._writer)
+        self._writer = ResultFile(self.path / name)
+        self._files.append(self._writer)
         return self._writer
 
     def forked(self) -> None:
@@ -344,13 +319,13 @@ class FitFolder:
 
     def close(self) -> None:
         """Give the folder free."""
-        for records in self._records:
-            records.close()
+        for file in self._files:
+            file.close()
         self._lock.release()
 
 
-class Turn:
-    """Whose turn it is to evaluate at a point; its lock is held meanwhile."""
+class EvaluationLock:
+    """The lock of the thread that evaluates at a point; the others wait for it."""
 
     def __init__(self) -> None:
         self.lock, self.thread = None, get_ident()

@@ -34,56 +34,18 @@ ANEW = "remove the folder to begin anew"
 
 
 class Mark(NamedTuple):
-    """A file that was found.
+    """A file that was found; `kind` is ``"state"``, ``"batch"`` (of small states), ``"final"`` or ``"point"``."""
 
-    Attributes
-    ----------
-    number : int
-        Ascending in the order in which they were written.
-    index : int
-        Of the state; N, for x_N; else a number that the file bears.
-    kind : str
-        ``"state"``, ``"batch"`` (of small states), ``"final"`` or ``"point"``.
-    path : Path
-    """
-
-    number: int
-    index: int
+    number: int  # ascending in the order of writing
+    index: int  # of the state (N: x_N); else the number in the file's name
     kind: str
     path: Path
 
 
 class DurableFolder(Folder):
-    """A folder that one sweep at a time has, under its lock.
+    """A folder that one sweep at a time has, under its lock; a `shared` one may hold other files too.
 
-    Parameters
-    ----------
-    path : Path
-        The folder.
-    shared : bool
-        Whether it may hold other files too.
-
-    Attributes
-    ----------
-    run : str
-        Which run the files are of; known after `begin`.
-    error : exception or None
-        Of the writer: after it, nothing more is written.
-    finished : bool
-        Whether the files are of no more use.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> folder = DurableFolder(Path(mkdtemp()), shared=False)
-    >>> folder.open()
-    >>> folder.begin({"steps": 9})
-    []
-    >>> folder.finished = True
-    >>> folder.remove()
-    >>> folder.path.exists()
-    False
-    """
+    `run`: id of the run, after `begin`; `error`: of the writer, which then stops; `finished`: the files may be removed."""
 
     def __init__(self, path: Path, shared: bool) -> None:
         super().__init__(path)
@@ -101,27 +63,9 @@ class DurableFolder(Folder):
         self.lock.acquire()
 
     def begin(self, call: Mapping[str, Any]) -> list[Mark]:
-        """Find what an earlier process has left of the same call.
-
-        Parameters
-        ----------
-        call : mapping
-            What says that it is the same, in values that go into JSON.
-
-        Returns
-        -------
-        list of Mark
-            In the order in which they were written.
-
-        Raises
-        ------
-        ValueError
-            If it was another call, naming what differs.
-        FileExistsError
-            If there are files that may be somebody else's.
-        DamagedState
-            If the manifest cannot be read back.
-        """
+        """Return the files that an earlier process left of the same call (a JSON mapping), in the order of writing.
+        ValueError if the call differs, naming the parts; FileExistsError if there are foreign files; DamagedState if the manifest is
+        damaged."""
         names = self.survey()
         if MANIFEST in names:
             there = read_manifest(self.path / MANIFEST)
@@ -163,13 +107,7 @@ class DurableFolder(Folder):
             self._unsynced = False
 
     def survey(self) -> set[str]:
-        """The names in the folder that are those of a sweep.
-
-        Raises
-        ------
-        FileExistsError
-            If there are others, and the folder is not said to be shared; or if what has such a name is no ordinary file.
-        """
+        """Return the names in the folder that are a sweep's; FileExistsError if there are others and the folder is not shared."""
         ours, others = set(), []
         with os.scandir(self.path) as entries:
             for entry in entries:

@@ -50,56 +50,17 @@ WRITTEN: dict[CodeType, bytes] = {}  # what compiled code consists of
 
 
 def dependency_digests(function: Callable[..., Any]) -> dict[str, str]:
-    """Name each part of what a function reads by a digest.
-
-    Parameters
-    ----------
-    function : callable
-        Of one that wraps another (`functools.wraps`), as `grad` makes them, it is that one, and the wrapper's settings.
-
-    Returns
-    -------
-    dict
-        Digests by names, as in ``model.rate``.
-
-    Examples
-    --------
-    >>> def scaled(rate):
-    ...     return lambda x: rate * x
-    >>> here, there = dependency_digests(scaled(2.0)), dependency_digests(scaled(3.0))
-    >>> [name for name in here if here[name] != there[name]]
-    ['rate']
-    """
+    """Return a digest for each dependency of a function, by names such as ``model.rate``; a `functools.wraps` wrapper counts by what it
+    wraps."""
     reads = Reads()
     reads.root(function)
     return reads.parts
 
 
 def identity(value: Any, what: str) -> str:
-    """Name a value by all that it consists of; functions in it by what they read, arrays by their order in memory too.
+    """Return a digest of a value: functions by what they read, arrays by their memory order too.
 
-    Parameters
-    ----------
-    value : pytree
-    what : str
-        What it is; errors begin with it.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    TypeError
-        If there is something in it that cannot be looked into.
-
-    Examples
-    --------
-    >>> def at(n):
-    ...     return lambda x: n * x
-    >>> identity(at(3), "f") == identity(at(3), "f") != identity(at(4), "f")
-    True
-    """
+    TypeError, which begins with `what`, for something that cannot be looked into."""
     reads = Reads(what)
     reads.look("", value)
     reads.finish()
@@ -107,18 +68,9 @@ def identity(value: Any, what: str) -> str:
 
 
 class Reads:
-    """Walks through what a function, or an argument, reads.
+    """Walks through what a function or an argument reads; `parts` are the digests by name.
 
-    Parameters
-    ----------
-    what : str, optional
-        What the value is, in errors about what cannot be looked into; without it, that counts by its type.
-
-    Attributes
-    ----------
-    parts : dict
-        Digests by names.
-    """
+    With `what`, a value that cannot be looked into is an error that begins so; without it, its type counts."""
 
     def __init__(self, what: str = "") -> None:
         self.parts: dict[str, str] = {}
@@ -171,9 +123,9 @@ class Reads:
                         self._left += waiting
                     self._waiting.clear()
 
-    def attributes(self, name: str, held: dict[Any, Any], always: bool = False) -> None:
+    def attributes(self, name: str, members: dict[Any, Any], always: bool = False) -> None:
         """Have those attributes looked at that some code mentions, or all, where code may ask for any."""
-        for key, value in list(held.items()):
+        for key, value in list(members.items()):
             part = f"{name}.{key}" if name else str(key)
             if always or self._all or key in self._names:
                 self.look(part, value)
@@ -253,13 +205,13 @@ class Reads:
                 if defaults:
                     self.look(key if root else f"{name}, {key}", defaults)
             if function.__dict__:
-                self.attributes(name, {key: held for key, held in function.__dict__.items() if key != "__wrapped__"})
+                self.attributes(name, {key: item for key, item in function.__dict__.items() if key != "__wrapped__"})
         for key, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             try:
-                held = cell.cell_contents
+                item = cell.cell_contents
             except ValueError:  # not yet bound
                 continue
-            self.look(f"{dot}{key}", held)
+            self.look(f"{dot}{key}", item)
 
     def globals(self, function: FunctionType, names: Iterable[str]) -> None:
         """The global values that code names, and the modules that it imports."""
@@ -316,16 +268,16 @@ class Reads:
         self.add(name, [f"{kind.__name__} {len(value)}".encode()])
         if kind is dict:
             self.add(name, [repr([key if type(key) in ATOMS else type(key) for key in value]).encode()])
-            for key, held in list(value.items()):
-                self.look(f"{name}[{key!r}]" if type(key) in ATOMS else f"{name}[{type(key).__name__}]", held)
+            for key, item in list(value.items()):
+                self.look(f"{name}[{key!r}]" if type(key) in ATOMS else f"{name}[{type(key).__name__}]", item)
                 if type(key) not in ATOMS:
                     self.look(f"{name}, keys", key)
         elif kind in (set, frozenset):  # whose order is another one in every process
-            parts = sorted(self.whole(held, shared=False) or type(held).__qualname__ for held in list(value))
+            parts = sorted(self.whole(item, shared=False) or type(item).__qualname__ for item in list(value))
             self.add(name, [part.encode() for part in parts])
         else:
-            for i, held in enumerate(list(value)):
-                self.look(f"{name}[{i}]", held)
+            for i, item in enumerate(list(value)):
+                self.look(f"{name}[{i}]", item)
 
     def object(self, name: str, value: Any) -> None:
         """An object of any other class."""
@@ -347,8 +299,8 @@ class Reads:
                 raise TypeError(f"{self._what} has a leaf of type {kind.__name__}, whose data cannot be compared")
             return
         self.class_of(name, kind)
-        held = getattr_static(value, "__dict__") or {}
-        self.attributes(name, held | slots_of(value), always=kind is SimpleNamespace)
+        members = getattr_static(value, "__dict__") or {}
+        self.attributes(name, members | slots_of(value), always=kind is SimpleNamespace)
         if type(said) is list:  # what it is besides its attributes, as a container, a number, an array
             _, arguments, state, *elements = said
             for part in (*arguments, *elements, None if is_attributes(state) else state):
@@ -371,8 +323,8 @@ class Reads:
             return None
         self.mention(inner._names)
         for key, places in inner._of_modules.items():
-            for part, held in places:
-                self.of_module(key, held, part)
+            for part, item in places:
+                self.of_module(key, item, part)
         return total(f"{part}={found}".encode() for part, found in sorted(inner.parts.items()))
 
 
@@ -435,13 +387,13 @@ def written(code: CodeType) -> Iterator[bytes]:
 
 def slots_of(value: Any) -> dict[str, Any]:
     """The attributes of an object that are in slots."""
-    held = {}
+    members = {}
     for base in type(value).__mro__:
         for key, member in vars(base).items():
             if type(member) is MemberDescriptorType:
                 with suppress(AttributeError):  # not set
-                    held[key] = member.__get__(value)
-    return held
+                    members[key] = member.__get__(value)
+    return members
 
 
 def is_attributes(state: Any) -> bool:

@@ -30,24 +30,14 @@ from .session import DurableStates
 
 __all__ = ["DurableJournal", "DurableSession"]
 
-HELD = 1 << 20  # most bytes of x_{N-1} that wait for the first point of the reverse sweep
+LARGEST_WAITING = 1 << 20  # most bytes of x_{N-1} that wait for the first point of the reverse sweep
 SHARE = 100  # a digest is taken no earlier than after so many times the time that the last one took
 
 
 class DurableJournal(Journal):
-    """Finds how far a process before this one came with the same call, and has noted how far this one comes.
+    """Finds how far an earlier process came with the same call, and writes down how far this one comes; see `Journal`.
 
-    Parameters
-    ----------
-    session : KeptSession
-        Where.
-    state : pytree
-        x_0.
-    token : pytree
-        What else says that it is the same call; parts that are to be named, in a `Named`.
-    step, schedule, until, restorers
-        As in `Journal`.
-    """
+    `token`: pytree that identifies the call further; a `Named` one tells which part differs."""
 
     def __init__(
         self,
@@ -78,7 +68,7 @@ class DurableJournal(Journal):
         self._rest: Remaining | None = None  # what was left to do
         self._compared: dict[int, list[Any]] | None = None  # rows of steps made again, which are not written
         self._seed = self._pulled = self._first = self._state = ""  # digests: see Point
-        self._turn = self._left = 0
+        self._first_count = self._left = 0
         self._digest_due = 0.0
         self._ends: list[Any] = []  # leaves of x_{N-1}, from which there is x_N, while they are not yet written
         self.made = 0
@@ -86,18 +76,7 @@ class DurableJournal(Journal):
     # ------------------------------------------------------------------------------------------------ the first sweep
 
     def begin(self, steps: int | None) -> tuple[Any, list[Any], int] | None:
-        """Look what is there.
-
-        Parameters
-        ----------
-        steps : int or None
-            N, or None if it is not known.
-
-        Returns
-        -------
-        tuple or None
-            x_N, a list of x_{N-1} if that is not among the saved states, and N, if the first sweep is done.
-        """
+        """Look for an earlier first sweep; if it is complete, return x_N, [x_{N-1}] unless that is saved, and N."""
         self._steps, self._compared, self._sweep, self._cotangent = steps, None, "first", None
         self._seed = self._pulled = self._first = self._state = ""
         self._marks = self._session.begin(self._call | {"steps": steps})
@@ -113,7 +92,7 @@ class DurableJournal(Journal):
             self._same(found.first, self._again(0, self._initial), "step 0", "x_1")
         if found.sweep == "first":
             return None
-        count, self._turn = found.steps or 0, found.turn
+        count, self._first_count = found.steps or 0, found.first_actions
         final, last = self._final(count)
         self._enter("first", range(count))
         self._last = last
@@ -140,10 +119,10 @@ class DurableJournal(Journal):
     def _take_over(self, found: Point) -> None:
         """Find what is saved at a point, and what is left to do."""
         cursor, actions = Cursor(self._steps), self._schedule.forward(self._steps)
-        cursor.run(islice(actions, found.point if found.sweep == "first" else found.turn))
+        cursor.run(islice(actions, found.point if found.sweep == "first" else found.first_actions))
         if found.sweep == "reverse":
             self._saved, steps = sorted(cursor.saved), found.steps or 0
-            cursor.turn(steps)
+            cursor.end_forward(steps)
             actions = self._schedule.reverse(steps, self._saved)
             cursor.run(islice(actions, found.point))
             if cursor.next != found.left:
@@ -158,17 +137,9 @@ class DurableJournal(Journal):
         self._rest = Remaining(self._numbered(actions, begun), saved, position, found.left)
 
     def forward(self) -> tuple[Iterator[Action], int | None, list[Any]]:
-        """Skip what is done of the first sweep.
+        """Skip the completed part of the first sweep: return the actions left, the working index (None: none done) and its state.
 
-        Returns
-        -------
-        actions : iterator of Action
-            What is left.
-        index : int or None
-            Of the working state; None where nothing is done.
-        states : list
-            The working state, and the one before it where that was held.
-        """
+        Where the length is unknown, the state before the working one follows it if the driver had a copy."""
         found, rest = self._found, self._rest
         self._found = self._rest = None
         if found is None or rest is None or not self._working or found.position is None:
@@ -189,24 +160,14 @@ class DurableJournal(Journal):
 
         return watched
 
-    def turn(self, final: Any, last: list[Any], steps: int) -> None:
-        """Note that the first sweep is done.
-
-        Parameters
-        ----------
-        final : pytree
-            x_N.
-        last : list
-            x_{N-1}, if it is not among the saved states.
-        steps : int
-            N.
-        """
+    def end_forward(self, final: Any, last: list[Any], steps: int) -> None:
+        """Store the end of the first sweep: x_N, and [x_{N-1}] unless that is saved."""
         session = self._session
-        self._turn, self._saved, self._sweep = session.point, session.indices(), "reverse"
+        self._first_count, self._saved, self._sweep = session.point, session.indices(), "reverse"
         self._left, self._count, session.point = steps, steps, 0
-        before = last[0] if last else session.held(steps - 1) if steps else final
+        before = last[0] if last else session.peek(steps - 1) if steps else final
         self._ends = self._leaves(max(steps - 1, 0), copy_state(before))
-        if nbytes(self._ends) > HELD:
+        if nbytes(self._ends) > LARGEST_WAITING:
             self._note_ends()
         if steps and monotonic() >= session.due:
             self._commit()
@@ -214,32 +175,9 @@ class DurableJournal(Journal):
     # ---------------------------------------------------------------------------------------------- the reverse sweep
 
     def reverse(self, steps: int, seed: Any, token: Any, pull: Callable[[int, Any, Any], Any]) -> tuple[Remaining, Any, Any]:
-        """Skip what is done of the reverse sweep.
+        """Skip the completed part of the reverse sweep: return what remains, the cotangent, and the working state.
 
-        Parameters
-        ----------
-        steps : int
-            N.
-        seed : pytree
-            Cotangent of x_N.
-        token : pytree
-            What else the pulls depend on.
-        pull : callable
-
-        Returns
-        -------
-        rest : Rest
-            What is left.
-        g : pytree
-            The cotangent to go on from.
-        state : pytree
-            The working state to go on from; None if the actions begin with loading one, or with x_{N-1}.
-
-        Raises
-        ------
-        ValueError
-            If it was another seed, or another pull.
-        """
+        The state is None if the actions begin with a load or x_{N-1}. ValueError if the seed, or the pull (by `token`), has changed."""
         session, found, rest = self._session, self._found, self._rest
         self._found = self._rest = None
         self._seed = digest((seed, token), "resume: the cotangent")
@@ -305,7 +243,7 @@ class DurableJournal(Journal):
                 self._check_container(g)
                 self._pulled = digest(g, "resume: a cotangent")
             if not k and session.answers:
-                session.settle()
+                session.wait_for_point()
                 self._commit()
             elif monotonic() >= session.due:
                 self._commit()
@@ -314,14 +252,9 @@ class DurableJournal(Journal):
         return noted
 
     def at(self, position: int, *working: Any) -> None:
-        """Make a durable point between two steps, if it can be.
+        """Make a durable point between two steps, if possible.
 
-        Parameters
-        ----------
-        position : int
-        *working : pytree
-            The working state x_position, and, in a first sweep of unknown length, the one before it if that is held.
-        """
+        `working`: x_position, and, while the length is unknown, the driver's copy of the state before it."""
         self._commit(position, *working)
 
     def _commit(self, position: int | None = None, *working: Any) -> None:
@@ -334,7 +267,7 @@ class DurableJournal(Journal):
         if reverse and self._ends:
             self._note_ends()
         point = Point(
-            self._sweep, session.point, position, self._left if reverse else 0, self._turn, self._count if reverse else self._steps,
+            self._sweep, session.point, position, self._left if reverse else 0, self._first_count, self._count if reverse else self._steps,
             self._first, self._seed, self._pulled, self._state,
         )  # fmt: skip
         if begun:
@@ -357,14 +290,7 @@ class DurableJournal(Journal):
         return leaves
 
     def add_row(self, k: int, leaves: list[Any]) -> None:
-        """Keep what step k leaves behind besides its state or cotangent: there is one row for every step, or for none.
-
-        Parameters
-        ----------
-        k : int
-        leaves : list
-            What can be written to a file; copied.
-        """
+        """Store what step k returns besides its state or cotangent (leaves are copied): one row for every step, or for none."""
         if self._compared is not None:
             self._compared[k] = digest(leaves, "resume: a row")
         else:
@@ -450,7 +376,7 @@ class DurableJournal(Journal):
         for earlier in reversed(self._session.indices()):
             if start < earlier <= index:
                 try:
-                    start, x = earlier, self._session.held(earlier)
+                    start, x = earlier, self._session.peek(earlier)
                     break
                 except DamagedState as error:
                     if not error.told:

@@ -23,30 +23,7 @@ FULL = 1 << 20  # bytes of rows after which they are handed to the system
 
 
 class Log:
-    """A file of rows, laid out as a state's file is: several rows of one kind as one, or each as one.
-
-    Whatever ends the process, the file holds whole rows, and perhaps a part of one behind them, which `read` cuts off.
-
-    Parameters
-    ----------
-    path : Path
-        Appended to, and made if it is not there.
-    label : str
-        Of every row, as of a state's file.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> path = Path(mkdtemp()) / "rows"
-    >>> log = Log(path)
-    >>> log.append(0, [1.5])
-    >>> log.flush()
-    >>> log.append(1, [2.5])
-    >>> log.close()
-    >>> _ = path.write_bytes(path.read_bytes()[:-1])
-    >>> Log.read(path)
-    {0: [1.5]}
-    """
+    """An append-only file of rows in the format of state files, each with `label`; a torn row at the end is cut off by `read`."""
 
     def __init__(self, path: Path, label: str = "") -> None:
         self._path, self._label, self._waiting = path, label, list[bytes]()
@@ -57,20 +34,7 @@ class Log:
         self._file = appended(path)
 
     def append(self, index: int, leaves: Sequence[Any]) -> None:
-        """Take a row; it is written by the next `flush`.
-
-        Parameters
-        ----------
-        index : int
-            Of its step.
-        leaves : sequence
-            Copied.
-
-        Raises
-        ------
-        TypeError
-            If a leaf cannot be written.
-        """
+        """Copy a row; `flush` writes it. TypeError for a leaf that cannot be written."""
         check_leaves(leaves)
         key = key_of(leaves)
         if key is None or key != self._key:
@@ -98,13 +62,7 @@ class Log:
         self._key, self._pattern, self._indices, self._rows = None, None, array("q"), bytearray()
 
     def flush(self) -> None:
-        """Hand the rows to the system: from then on they outlive the process.
-
-        Raises
-        ------
-        OSError
-            If it cannot write them, naming the file and their size.
-        """
+        """Hand the rows to the system, so that they outlive the process; OSError names the file and their size."""
         self._seal()
         data = memoryview(b"".join(self._waiting))
         self._waiting.clear()
@@ -130,20 +88,7 @@ class Log:
 
     @staticmethod
     def read(path: Path, label: str = "") -> dict[int, list[Any]]:
-        """Read the rows of a log, and cut off what is behind the last whole one.
-
-        Parameters
-        ----------
-        path : Path
-            Of the log; it need not be there.
-        label : str
-            Of its rows.
-
-        Returns
-        -------
-        dict
-            Leaves by index; where there are several rows with an index, the last one.
-        """
+        """Return the leaves by index (the last row of an index counts), and cut off what follows the last whole row."""
         rows: dict[int, list[Any]] = {}
         end = 0
         with suppress(FileNotFoundError), opened(path, "r+") as raw:

@@ -14,19 +14,9 @@ __all__ = ["LeafCodec", "Named", "Point", "named", "structure_of", "text_of"]
 
 
 class LeafCodec:
-    """The leaves of cotangents and rows as what can be written to a file, and back: a leaf may be of a type that is taken apart.
+    """Encodes the leaves of cotangents and rows for a file, and decodes them; registered types are taken apart.
 
-    Parameters
-    ----------
-    *trees : pytree
-        In which every kind of leaf there is, in the same order in every process.
-
-    Examples
-    --------
-    >>> codec = LeafCodec((1.5, None))
-    >>> codec.decode(codec.encode([2.5, None]))
-    [2.5, None]
-    """
+    `trees` contain every kind of leaf, in the same order in every process."""
 
     def __init__(self, *trees: Any) -> None:
         self._structures = [structure_of(0.0)]
@@ -57,37 +47,18 @@ class LeafCodec:
 
 
 class Point(NamedTuple):
-    """How far a sweep had come at a durable point.
+    """How far a sweep had come at a durable point. Digests are empty until they are known."""
 
-    Attributes
-    ----------
-    sweep : str
-        ``"first"`` or ``"reverse"``.
-    point : int
-        How many actions of its schedule had been begun.
-    position : int or None
-        Index of the working state.
-    left : int
-        Steps not yet reversed; of a first sweep 0.
-    turn : int
-        How many actions the first sweep had, if it was done.
-    steps : int or None
-        N, if it was known.
-    first, seed, pulled, state : str
-        Digests, empty where there is none yet: of x_1; of the cotangent of x_N and of what else the pulls depend on; of the cotangent
-        of x_{N-1}; of x_left, from which the last pull went.
-    """
-
-    sweep: str
-    point: int
-    position: int | None
-    left: int
-    turn: int
-    steps: int | None
-    first: str
-    seed: str
-    pulled: str
-    state: str
+    sweep: str  # "first" or "reverse"
+    point: int  # actions of the sweep's schedule that had begun
+    position: int | None  # index of the working state
+    left: int  # steps not yet reversed; 0 in the first sweep
+    first_actions: int  # actions of the first sweep, once it was complete
+    steps: int | None  # N, if known
+    first: str  # digest of x_1
+    seed: str  # digest of the cotangent of x_N and of what else the pulls depend on
+    pulled: str  # digest of the cotangent of x_{N-1}
+    state: str  # digest of x_left, from which the last pull started
 
 
 MANY = 100  # leaves, which are then named together
@@ -98,13 +69,7 @@ class Named(dict[str, Any]):
 
 
 def named(name: str, tree: Any) -> dict[str, Any]:
-    """The leaves of a tree by their names, as in ``params[0]['rate']``; its structure counts too, under the name itself.
-
-    Examples
-    --------
-    >>> sorted(named("params", ({"rate": 1.5}, 2.5)))
-    ['params', "params[0]['rate']", 'params[1]']
-    """
+    """Return the leaves of a tree by names such as ``params[0]['rate']``, and its structure under the name itself."""
     accessors, leaves, structure = optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
     if len(leaves) > MANY or (len(leaves) == 1 and not len(accessors[0])):
         return {name: tree}

@@ -35,44 +35,9 @@ SHARE = 19  # a point is made no earlier than after so many times the time that 
 
 
 class DurableStates(DiskSession):
-    """The states of one sweep in files that outlive the process; see `Session` for the methods and counts.
+    """The states of one sweep in files that outlive the process: `clear` leaves them, `finish` removes them; see `Session`.
 
-    `clear` leaves the files for another process; `finish` removes them.
-
-    Parameters
-    ----------
-    path : Path
-        The folder of the files.
-    queue : int or None
-        Most large states in main memory, written or not; None: two, and as many more as `ROOM` holds.
-    shared : bool
-        Whether there may be other files in the folder.
-    every : float
-        Seconds from one durable point to the next, at least; 0: whenever there can be one, and waiting for it.
-
-    Attributes
-    ----------
-    point : int
-        Number of the action under way, which whoever executes them has to set.
-    due : float
-        When the next durable point is to be made, on the clock of `time.monotonic`.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> path = Path(mkdtemp())
-    >>> session = DurableStates(path, queue=2)
-    >>> session.begin({"steps": 9})
-    []
-    >>> session.save(0, 4.5)
-    >>> session.commit(1, ["after one step", 5.5])
-    >>> session.clear()
-    >>> [(mark.index, mark.kind) for mark in session.begin({"steps": 9})]
-    [(1, 'batch'), (1, 'point')]
-    >>> session.finish()
-    >>> path.exists()
-    False
-    """
+    `every`: seconds between durable points (0: all, synchronously). The caller sets `point`, the number of the action under way."""
 
     def __init__(self, path: Path, queue: int | None, shared: bool = False, every: float = 0.0) -> None:
         super().__init__(path, queue or QUEUE)
@@ -92,25 +57,9 @@ class DurableStates(DiskSession):
         self._structure: optree.PyTreeSpec | None = None  # of all states
 
     def begin(self, call: Mapping[str, Any]) -> list[Mark]:
-        """Lock the folder, and find what an earlier process left in it.
+        """Lock the folder and return the files of an earlier process, in the order of writing; errors as `DurableFolder.begin`.
 
-        Parameters
-        ----------
-        call : mapping
-            What says that it was the same call, in values that go into JSON.
-
-        Returns
-        -------
-        list of Mark
-            In the order in which they were written.
-
-        Raises
-        ------
-        ValueError, FileExistsError, DamagedState
-            As `DurableFolder.begin` does.
-        BlockingIOError
-            If a sweep is at work in this folder.
-        """
+        BlockingIOError if another sweep works in this folder."""
         marks = self._opened().begin(call)
         self._began = monotonic()
         self.point, self.due = 0, self._began + self.every
@@ -118,22 +67,9 @@ class DurableStates(DiskSession):
         return marks
 
     def adopt(self, indices: Iterable[int], like: Any, marks: list[Mark]) -> list[DamagedState]:
-        """Take over the states that are saved from the files of an earlier process.
+        """Take over the saved states `indices`, of the structure of `like`, from an earlier process's files; return the damaged batches.
 
-        Parameters
-        ----------
-        indices : iterable of int
-            Which states are saved. One that is not found in any file is found to be damaged when it is loaded.
-        like : pytree
-            A state, for the structure and the size of the others.
-        marks : list of Mark
-            What `begin` found.
-
-        Returns
-        -------
-        list of DamagedState
-            Of batches that cannot be read back.
-        """
+        A state that no file has counts as damaged when it is loaded."""
         leaves, structure = optree.tree_flatten(like, none_is_leaf=True, namespace=NAMESPACE)
         self._structure = structure
         wanted, damaged, batches = set(indices), [], []
@@ -170,14 +106,7 @@ class DurableStates(DiskSession):
             self._queue, self._unsaid = max(QUEUE, ROOM // self._files[index].nbytes), False
 
     def note(self, index: int, leaves: list[Any]) -> None:
-        """Have the state written from which the last step of the first sweep gives x_index.
-
-        Parameters
-        ----------
-        index : int
-        leaves : list
-            The caller's no more.
-        """
+        """Have the state written from which the last step of the first sweep gives x_index; takes ownership of the leaves."""
         check_leaves(leaves)
         file = self._file(index, "final", leaves, optree.tree_structure(leaves, none_is_leaf=True))  # type: ignore[arg-type]
         self._submit(file, file.move)
@@ -199,21 +128,13 @@ class DurableStates(DiskSession):
         """Whether there is to be a last point, with the result."""
         return False
 
-    def settle(self) -> None:
+    def wait_for_point(self) -> None:
         """Wait until the last point is written."""
         if self._committed is not None:
             self._committed.result()
 
     def commit(self, position: int, leaves: list[Any]) -> None:
-        """Make a durable point, in the background.
-
-        Parameters
-        ----------
-        position : int
-            A number for the name of its file.
-        leaves : list
-            What is in it; the caller's no more. With them, all that is saved now can be found again.
-        """
+        """Make a durable point in the background: with these leaves, which it then owns, all states saved now can be found again."""
         self._here()
         started = monotonic()
         check_leaves(leaves)
@@ -249,32 +170,11 @@ class DurableStates(DiskSession):
         self._committed = folder.writer.submit(put)
 
     def add_row(self, name: str, index: int, leaves: list[Any]) -> None:
-        """Append a row to a log; it is there whenever a later point is.
-
-        Parameters
-        ----------
-        name : str
-            Of the log: ``"first"`` or ``"reverse"``.
-        index : int
-            Of the step.
-        leaves : list
-            Copied.
-        """
+        """Append a copied row to the log ``"first"`` or ``"reverse"``; it is there whenever a later point is."""
         self._opened().log(name).append(index, leaves)
 
     def rows(self, name: str) -> dict[int, list[Any]]:
-        """Rows of a log that was found: those before the first that cannot be read back, which is cut off with all behind it.
-
-        Parameters
-        ----------
-        name : str
-            Of the log.
-
-        Returns
-        -------
-        dict
-            Leaves by index.
-        """
+        """Return the leaves by index in a log, up to the first row that is damaged; it and what follows are cut off."""
         return Log.read(self.log_path(name), self._opened().label(f"{name}.rows"))
 
     def log_path(self, name: str) -> Path:
@@ -286,13 +186,7 @@ class DurableStates(DiskSession):
         remove_files([self.log_path(name)])
 
     def read(self, mark: Mark) -> list[Any]:
-        """Leaves of a file that was found.
-
-        Raises
-        ------
-        DamagedState
-            If it cannot be read back.
-        """
+        """Return the leaves of a file that was found, or raise DamagedState."""
         return read_leaves(mark.path, mark.index, self._opened().label(mark.path.name), WHAT.get(mark.kind, ""))
 
     def discard(self, marks: Iterable[Mark]) -> None:
@@ -303,7 +197,7 @@ class DurableStates(DiskSession):
         """Return whether the header of a file that was found says so."""
         return read_label(mark.path) == self._opened().label(mark.path.name)
 
-    def held(self, index: int) -> Any:
+    def peek(self, index: int) -> Any:
         """A saved state that is not loaded for the schedule: neither counted nor copied, and not to be written into."""
         if index in self._evicted:
             self._fetch(index)

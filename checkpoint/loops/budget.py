@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..storage.pool import PLACE, slot_bytes
 from ..storage.states import nbytes
 from ..support.byte_sizes import format_bytes, parse_bytes
-from ..sweep.plan import HELD, SMALL, plan
+from ..sweep.plan import SMALL, WORKING_COPIES, plan
 
 __all__ = ["BASE", "overhead_bytes", "planned", "total"]
 
@@ -41,10 +41,14 @@ def planned(link, steps, memory, storage):
         size = max(slot_bytes(link.links.tree(states)) - PLACE, 1)
     held = overhead_bytes(link, outs, steps) + STATES * size + taken
     try:
-        schedule, storage, reason, _ = plan(steps, size, max(budget - held, 0) + HELD * size)
+        schedule, storage, reason, _ = plan(steps, size, max(budget - held, 0) + WORKING_COPIES * size)
     except ValueError:
         raise ValueError(
             f"chain: memory={memory!r} is too small: the steps, their parameters, inputs and outs take {format_bytes(held)}, and one "
             f"saved state {format_bytes(size + PLACE)} more"
         ) from None
-    return schedule, storage, f"of {format_bytes(budget)}, {format_bytes(max(held - HELD * size, 0))} are in use otherwise; {reason}"
+    return (
+        schedule,
+        storage,
+        f"of {format_bytes(budget)}, {format_bytes(max(held - WORKING_COPIES * size, 0))} are in use otherwise; {reason}",
+    )

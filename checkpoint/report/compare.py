@@ -23,7 +23,7 @@ LONGEST = 10**7  # one action after another: a few seconds for a million steps
 HEADINGS = ("schedule", "saved states", "memory", "disk", "advances", "work")
 MEASURED = ("first sweep", "reverse sweep", "time", "peak memory", "saves", "loads")
 DISK = HEADINGS.index("disk")
-KEPT = 4 / 3  # a step that is recorded, kept and pulled, by one that is made twice and pulled: 0.9 to 1.7 in chains of 2 to 10^6 numbers
+RECORDED = 4 / 3  # cost of a step recorded and pulled later, over one made twice and pulled: 0.9 to 1.7 in chains of 2 to 10^6 numbers
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,11 @@ class Row:
         Plain steps, first sweep to x_{N-1} and recomputations.
     work : float
         A multiple of one simulation, which is N plain steps: (advances + 1 + pull_cost (N - R) + record_cost R) / N, with the step
-        to x_N, and R steps whose records are kept (`Mixed` only). See `compare` for the two costs.
+        to x_N, and R steps recorded in the first sweep (`Mixed` only). See `compare` for the two costs.
     disk_bytes : int
         Bytes of saved states that the schedule puts on disk.
     records : int
-        Steps that are recorded when they are made, whose records are kept until their pulls.
+        Steps recorded in the first sweep; their pullbacks stay in memory until they are pulled.
     measured : Measured or None
         What it took in a real run, from `profile`.
     """
@@ -142,7 +142,7 @@ class Tradeoff:
     rows: tuple[Row, ...]
     memory: int | None = None
     pull_cost: float = 1.0
-    record_cost: float = 2 * KEPT
+    record_cost: float = 2 * RECORDED
     costs: tuple[str, str] = ("assumed", "assumed")
     simulation_seconds: float | None = None
     schedules: tuple[Schedule, ...] = field(default=(), repr=False, compare=False)
@@ -172,7 +172,7 @@ class Tradeoff:
         pull, record = self.costs
         if records or pull != "assumed":
             title += f"; a pull counts as {self.pull_cost:.3g} step{'s' * (self.pull_cost != 1)} ({pull})"
-        return f"{title}, of a kept record as {self.record_cost:.3g} ({record})" if records else title
+        return f"{title}, a recorded step as {self.record_cost:.3g} ({record})" if records else title
 
     def _repr_html_(self) -> str:
         return html(self._cells(), self._title())
@@ -206,7 +206,7 @@ class Tradeoff:
         """Draw memory against work, both logarithmic: a point a row, a curve for what its schedule does with other slots.
 
         What was measured is hollow: peak memory against time. The grey area below the binomial curve is what no schedule can
-        reach that saves states, all in memory (Griewank & Walther 2000); `Mixed`, which saves records too, and the disk can.
+        reach that saves states, all in memory (Griewank & Walther 2000); `Mixed`, which records steps too, and the disk can.
 
         Parameters
         ----------
@@ -260,8 +260,8 @@ def compare(
         What recording a step and pulling it back at once takes, in plain steps. By default 1, so that evaluations of the step are counted.
         `profile` measures it, from less than 1 (compiled steps) to 50 (steps of a few numbers).
     record_cost : float, optional
-        What recording a step, keeping the record and pulling it back later takes, in plain steps: of `Mixed`. By default 4/3 of what it
-        takes to make the step, to make it again and to pull it back, 4/3 (1 + pull_cost): records are larger than states.
+        What recording a step in the first sweep and pulling it back later takes, in plain steps (`Mixed`). By default 4/3 of what it
+        takes to make the step, to make it again and to pull it back, 4/3 (1 + pull_cost): pullbacks are larger than states.
 
     Returns
     -------
@@ -325,7 +325,7 @@ def with_costs(table: Tradeoff, pull: float | None = None, record: float | None 
     """The table with the work that these costs give; those that are None are assumed."""
     costs = "assumed" if pull is None else source, "assumed" if record is None else source
     pull = 1.0 if pull is None else pull
-    record = KEPT * (1 + pull) if record is None else record
+    record = RECORDED * (1 + pull) if record is None else record
     steps = table.steps
     works = [(row.advances + 1 + pull * (steps - row.records) + record * row.records) / steps for row in table.rows]
     rows = tuple(replace(row, work=work) for row, work in zip(table.rows, works, strict=True))

@@ -36,7 +36,7 @@ class Drawing(str):
             parts += [line(t0, k0, t1, k1, style) for (t0, k0), (t1, k1) in lines]
         parts += [f'<circle cx="{across(t):.1f}" cy="{up(k):.1f}" r="2.5" fill="#4d4d4d"/>' for t, k in history.saves]
         parts += [say(MARGIN - 6, up(k) + 4, k, "end") for k in sorted({0, self.steps // 2, self.steps})]
-        parts += [say(across(t), HEIGHT - MARGIN + 16, t) for t in sorted({0, history.turn, history.now})]
+        parts += [say(across(t), HEIGHT - MARGIN + 16, t) for t in sorted({0, history.first_end, history.now})]
         parts.append(say(WIDTH / 2, 16, self.splitlines()[0], style=' font-weight="bold"'))
         words = ["state over time (evaluations of the step): ", *(f'<tspan fill="{c}">{name}</tspan>, ' for name, c in COLOURS.items())]
         parts.append(say(WIDTH / 2, HEIGHT - 4, "".join(words) + '<tspan fill="#8a8a8a">saved</tspan>'))

@@ -31,22 +31,7 @@ MARKERS = {"CTZ": "*", "Revolve": "o", "Online": "s", "Periodic": "^", "Tiered":
 
 
 def check_picture(path: str | PathLike[str]) -> None:
-    """Raise at once what would go wrong when a picture is written, which may be after a long computation.
-
-    Parameters
-    ----------
-    path : str or Path
-        Where to write it.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-    ValueError
-        If the ending of the name is of no format that matplotlib writes.
-    FileNotFoundError
-        If the folder is not there.
-    """
+    """Raise now what would fail when a picture is written to `path`: no matplotlib, an unknown ending, a missing folder."""
     figure, _ = _figure("a plot", (1, 1))
     path, formats = Path(path), figure.canvas.get_supported_filetypes()
     if path.suffix[1:].lower() not in formats:
@@ -96,14 +81,16 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
     history = History.of(schedule, steps)
     width = max(1.0, min(1.8, 150 / steps))
     shown = history.visible()
-    label = "saved" if len(shown) == len(history.held) else f"saved: the {len(shown):,} of {len(history.held):,} states held longest"
+    label = (
+        "saved" if len(shown) == len(history.intervals) else f"saved: the {len(shown):,} of {len(history.intervals):,} states saved longest"
+    )
     axes.hlines(*zip(*shown, strict=True), color="0.72", lw=max(0.6, 0.7 * width), label=label, zorder=1)
     for name, lines in history.lines().items():
         _collect(axes, lines, color=LINES[name], lw=1.3 * width if name == "reversed" else width, label=name, clip_on=False, zorder=3)
     at = {(begin, index) for index, begin, _ in shown}
     saves = [save for save in history.saves if save in at]
     axes.plot(*zip(*saves, strict=True), "o", color="0.3", mec="white", mew=0.4, ms=4 if steps <= 100 else 2.5, zorder=4, label="save")
-    axes.axvline(history.turn, color="0.55", lw=0.8, ls=":")
+    axes.axvline(history.first_end, color="0.55", lw=0.8, ls=":")
     axes.set(xlim=(0, history.now), ylim=(-0.02 * steps, 1.02 * steps))
     axes.set(xlabel="time, in evaluations of the step", ylabel="index of the state")
     axes.set_title(f"{schedule}, {steps} steps\n{counts.advances} advances, at most {counts.peak_states} states saved", fontsize=9)
@@ -113,18 +100,7 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
 
 
 def plot_tradeoff(table: Any, path: str | PathLike[str] | None = None) -> Any:
-    """Draw memory against work on logarithmic axes: see `Tradeoff.plot`.
-
-    Parameters
-    ----------
-    table : Tradeoff
-    path : str or Path, optional
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        Its ``figure`` can be changed and saved.
-    """
+    """Draw memory against work on logarithmic axes and return the Axes: see `Tradeoff.plot`."""
     steps, size = table.steps, max(table.state_bytes, 1)
     measured = [row.measured for row in table.rows if row.measured is not None]
     axes = _figure("Tradeoff.plot", (6.4, 3.8 + 0.16 * len(table.rows)))[1]

@@ -83,7 +83,7 @@ def profile(
     >>> [(row.advances, row.measured.advances, row.measured.saves, row.measured.peak_states) for row in table.rows]
     [(274, 275, 59, 8), (374, 375, 35, 4)]
 
-    A foreign engine's step with its pull; with ``record`` also a schedule that keeps records of steps:
+    A foreign engine's step with its pull; with ``record`` also a schedule that records steps:
 
     >>> record = lambda k, x: (x / 3 + 2, lambda g: g / 3)
     >>> foreign = {"pull": lambda k, x, g: g / 3, "seed": 1.0, "record": record}
@@ -164,9 +164,9 @@ def _derived(step: Callable[..., Any], state: Any, params: tuple[Any, ...], opti
 
     started = perf_counter()
     _, pullback = vjp(total, *(leaves[i] for i in places))
-    turned = perf_counter()
+    between = perf_counter()
     pullback(1.0)
-    return stats, (turned - started, perf_counter() - turned)
+    return stats, (between - started, perf_counter() - between)
 
 
 def _simulation(step: Step, state: Any, steps: int) -> float:
@@ -182,6 +182,6 @@ def _timed(sweep: Sweep, pull: Pull, seed: Any) -> tuple[float, float]:
     """Seconds of the two phases."""
     started = perf_counter()
     final = sweep.forward()
-    turned = perf_counter()
+    between = perf_counter()
     sweep.backward(pull, seed(final) if callable(seed) else seed)
-    return turned - started, perf_counter() - turned
+    return between - started, perf_counter() - between

@@ -15,11 +15,9 @@ NUMBER = (float, np.generic)
 
 
 class Adjoints:
-    """The adjoints of one sweep, by place on the tape; `owned` are the places whose buffer nobody else holds.
+    """The adjoints of one sweep, by place on the tape; `owned` are the places whose buffer has no other reference.
 
-    `entries` begins with those that the tape holds itself; the others come in with the first share that reaches them, which is
-    always before the sweep does, because an entry stands behind those that it came from.
-    """
+    `entries` begins with those that the tape references; a share that reaches another one adds it, always before the sweep gets there."""
 
     __slots__ = ("entries", "nan_safe", "owned", "values")
 

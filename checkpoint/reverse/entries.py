@@ -160,10 +160,9 @@ class Number(Entry):
 
 
 class Unary(Entry):
-    """An elementwise row, by one array argument of the result's shape and dtype: nothing to un-broadcast, no keywords.
+    """An elementwise row with one array argument of the result's shape and dtype: nothing to un-broadcast, no keywords.
 
-    A cotangent that nobody else holds is overwritten by the share computed from it.
-    """
+    A cotangent without another reference is overwritten by the share computed from it."""
 
     __slots__ = ("ans", "args", "i", "parent", "row")
 

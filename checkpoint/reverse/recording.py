@@ -170,8 +170,7 @@ class Recording:
     def pull_units(self, pairs, level):
         """Return the cotangents of the inputs for K cotangents of each of some nodes, as plain (K, ...) buffers.
 
-        A complex output of a real input takes two sweeps: Re(1 dy) and Re(-1j dy) = Im(dy).
-        """
+        A complex output of a real input takes two sweeps: Re(1 dy) and Re(-1j dy) = Im(dy)."""
         sweeps = []
         mixed = any(units.dtype.kind == "c" for _, units in pairs) and any(dtype_of(leaf).kind != "c" for leaf in self.leaves)
         for factor in (1.0, -1j)[: 2 if mixed else 1]:

@@ -108,10 +108,9 @@ class Tape(Level):
         return entry.place
 
     def freeze(self, constant):
-        """Return a copy of a constant (or of those in a tuple, list or dict) that the tape needs: its owner may change it before the pull.
+        """Return a copy of a constant (or of those in a container) that the tape needs: its owner may change it before the pull.
 
-        An array met again unchanged is not copied again. One of a subclass becomes a plain one: rules are written for those.
-        """
+        An array met again unchanged is not copied again; a subclass becomes a plain array, as rules expect."""
         if type(constant) is np.ndarray:
             if constant.nbytes <= SMALL_ARRAY_BYTES:
                 return constant.copy("K")
@@ -138,17 +137,9 @@ class Tape(Level):
         return constant
 
     def pull(self, seeds, inputs):
-        """Sweep back from cotangents of nodes to the cotangents of input nodes.
+        """Sweep back from (node, cotangent) seeds to the cotangents of input nodes; None: nothing depends on the input.
 
-        Parameters
-        ----------
-        seeds : list of (node, cotangent); a node None is a constant
-        inputs : list of nodes
-
-        Returns
-        -------
-        list of cotangents; None for an input that nothing depends on.
-        """
+        A seed's node None is a constant."""
         context = copy_context()
         try:
             with np.errstate(all="ignore"):
@@ -195,17 +186,7 @@ class Tape(Level):
         return results
 
     def push(self, tangents, outputs):
-        """Sweep forward from tangents of the inputs to the tangents of output nodes.
-
-        Parameters
-        ----------
-        tangents : list of (node, tangent)
-        outputs : list of nodes
-
-        Returns
-        -------
-        list of tangents, None for zeros.
-        """
+        """Sweep forward from (node, tangent) pairs of inputs to the tangents of output nodes, None for zeros."""
         pushed = [None] * len(self.entries)
         for node, t in tangents:
             pushed[node] = t

@@ -39,22 +39,7 @@ def beta(slots: int, repeats: int) -> int:
 
 
 def repetitions(steps: int, slots: int) -> int:
-    """The smallest r with beta(slots, r) >= steps, found by bisection.
-
-    Parameters
-    ----------
-    steps, slots : int
-        N >= 1 and S >= 1.
-
-    Returns
-    -------
-    int
-
-    Examples
-    --------
-    >>> repetitions(10, 3), repetitions(11, 3), repetitions(10**9, 1)
-    (2, 3, 999999999)
-    """
+    """Return the smallest r with beta(slots, r) >= steps, by bisection."""
     top = 1
     while comb(slots + top, slots) < steps:
         top *= 2
@@ -97,30 +82,9 @@ def advances(steps: int, slots: int) -> int:
 
 
 def split(steps: int, slots: int, base: int = 0) -> int:
-    """How far to advance before the next save, so that the chain is reversed with the fewest advances, then saves.
+    """Return how far to advance from the saved state x_base before the next save, 1 <= m < steps; steps - 1: save nothing more.
 
-    Griewank & Walther 2000, the closed form of Algorithm 799: among the optimal positions, one that keeps the number of
-    saves small too.
-
-    Parameters
-    ----------
-    steps : int
-        Steps left to reverse, the first being the one of the state that has just been saved; at least 2.
-    slots : int
-        Free places, the one of the state that has just been saved included; at least 1.
-    base : int
-        Index of that state; steps that cost the same are split the same everywhere.
-
-    Returns
-    -------
-    int
-        From 1 to steps - 1; steps - 1 means that nothing more is saved.
-
-    Examples
-    --------
-    >>> split(10, 3), split(6, 2), split(3, 1)
-    (4, 3, 2)
-    """
+    The closed form of Algorithm 799 (Griewank & Walther 2000): fewest advances, and few saves; `base` does not matter at equal costs."""
     return 1 if slots > 1 and steps <= slots + 1 else position(steps, slots)  # r = 1: there is room for every state
 
 

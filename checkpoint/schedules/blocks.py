@@ -20,21 +20,11 @@ BESIDE = 3  # lengths that are tried below the longest, which leaves no room for
 
 
 class Blocks(NamedTuple):
-    """How a compiled chain is cut.
+    """How a compiled chain is cut into blocks."""
 
-    Attributes
-    ----------
-    size : int
-        Steps of a block; one at an end has what is left.
-    schedule : Schedule
-        Of blocks.
-    reason : str
-        Why, in numbers.
-    """
-
-    size: int
-    schedule: Schedule
-    reason: str
+    size: int  # steps of a block; the one at an end has what is left
+    schedule: Schedule  # of blocks
+    reason: str  # in numbers
 
 
 def blocks_of(
@@ -48,39 +38,9 @@ def blocks_of(
     around: int = 0,
     recorded: bool = False,
 ) -> Blocks:
-    """Choose the length of blocks and the number of saved states together, for the shortest predicted time in a budget.
-
-    Predicted is: one `step_seconds` for each step that is evaluated, those inside of a block, which its pull computes again,
-    among them; one `call_seconds` for each block that is advanced in a call of its own, or pulled.
-
-    Parameters
-    ----------
-    steps : int or None
-        N, or None if it is not known before.
-    state_bytes : int
-    budget : int, optional
-        Bytes of the states inside of one block and of those saved between blocks. By default 256 KiB, or what the states of the
-        schedule (CTZ, if none is given) take without blocks, if that is more.
-    step_seconds, call_seconds : float
-        Time of one step, and of one action of the schedule besides its steps.
-    schedule : Schedule, optional
-        If it is given, only the length is chosen.
-    block : int, optional
-        If it is given, only the schedule is chosen.
-    around : int
-        Bytes that a saved state takes besides its own.
-    recorded : bool
-        The states inside of blocks may be kept in the first sweep: those of the last block, and of the others where all fit.
-
-    Returns
-    -------
-    Blocks
-
-    Examples
-    --------
-    >>> print(blocks_of(1_000_000, 24).reason)
-    262 kB hold 10,922 states of 24 B: 123 blocks of 8,131 compiled steps, 123 states between them saved, 2.00 evaluations of every step
-    """
+    """Choose the block length and the number of saved states together: the shortest predicted time within `budget` bytes.
+    By default 256 KiB, or what the schedule (CTZ if None) takes without blocks. `recorded`: a block's states may stay in memory until
+    its pull."""
     choose = _chosen if schedule is None or type(schedule) in SCHEDULES else _chosen.__wrapped__
     return choose(steps, state_bytes, budget, step_seconds, call_seconds, schedule, block, around, recorded)
 
@@ -115,12 +75,12 @@ def _chosen(
         again = ctz.advances(count) if schedule == CTZ() else advances(count, slots)
         evaluated = (again + 1) * length + steps - count
         calls, chosen = min(again, 2 * count) + count, schedule or (StoreAll() if slots >= count else Revolve(slots))
-        if recorded:  # the states of the last block are kept
+        if recorded:  # the states of the last block stay in memory
             evaluated -= length - 1
         saved = f"{slots:,} states between them saved"
         if recorded and schedule is None and count > 1 and count * length <= room:
             calls, chosen = 3 * count, Mixed(count - 1)
-            saved = "whose states are kept in the first sweep"
+            saved = "whose states stay in memory"
         if count <= FEW:
             evaluated = evaluations(chosen, steps, length, recorded) or evaluated
         seconds = evaluated * step_seconds + calls * call_seconds
@@ -135,19 +95,18 @@ def _chosen(
 
 
 def evaluations(schedule: Schedule, steps: int, length: int, recorded: bool) -> int | None:
-    """How many steps are evaluated under a schedule of blocks, None where that is somebody else's.
+    """Return how many steps a schedule of blocks evaluates; None for a foreign schedule.
 
-    With `recorded` the states of the last block are kept, and the short block is the first one, not the last.
-    """
+    With `recorded`, the last block's states stay in memory, and the short block is the first one."""
     if type(schedule) not in SCHEDULES:
         return None
-    count, kept = -(-steps // length), recorded and not schedule.records
-    short, missing = 0 if kept else count - 1, count * length - steps
+    count, resident = -(-steps // length), recorded and not schedule.records
+    short, missing = 0 if resident else count - 1, count * length - steps
 
     def steps_of(start: int, stop: int) -> int:
         return (stop - start) * length - (missing if start <= short < stop else 0)
 
-    made, saved, records = steps_of(count - 1, count), set[int](), set[int]()
+    made, saved, recorded_blocks = steps_of(count - 1, count), set[int](), set[int]()
 
     def count_in(actions: Iterable[Action]) -> None:
         nonlocal made
@@ -160,8 +119,8 @@ def evaluations(schedule: Schedule, steps: int, length: int, recorded: bool) -> 
                 made += steps_of(action.start, action.stop)
             elif isinstance(action, Record):
                 made += steps_of(action.index, action.index + 1)
-                records.add(action.index)
-            elif isinstance(action, Reverse) and action.index not in records and not (kept and action.index == count - 1):
+                recorded_blocks.add(action.index)
+            elif isinstance(action, Reverse) and action.index not in recorded_blocks and not (resident and action.index == count - 1):
                 made += steps_of(action.index, action.index + 1) - 1
 
     count_in(schedule.forward(count))

@@ -18,29 +18,7 @@ Table: TypeAlias = list[list[np.ndarray]]
 
 
 def as_costs(costs: Sequence[float], where: str) -> tuple[float, ...]:
-    """Check the costs of the steps of a chain.
-
-    Parameters
-    ----------
-    costs : sequence of float
-        One finite number, not negative, for each step; at most 4096.
-    where : str
-        Whose argument it is: the error begins with it.
-
-    Returns
-    -------
-    tuple of float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are something else.
-
-    Examples
-    --------
-    >>> as_costs([1, 2.5], "Revolve")
-    (1.0, 2.5)
-    """
+    """Return the step costs as a tuple: finite, not negative, at most 4096. Errors begin with `where`."""
     try:
         values = tuple(float(cost) for cost in costs)
     except TypeError:
@@ -57,29 +35,9 @@ def as_costs(costs: Sequence[float], where: str) -> tuple[float, ...]:
 
 
 def cheapest_split(costs: tuple[float, ...], slots: int) -> Split:
-    """The split of a gap that is reversed at the least cost.
-
-    With c(i, j) the cost of steps i ... j-1, the cheapest reversal of them from the saved x_i costs
-    t(i, j, s) = min over i < m < j of c(i, m) + t(m, j, s - 1) + t(i, m, s): Walther 1999, thesis, TU Dresden,
-    "Program reversal schedules for single- and multi-processor machines". The best m does not decrease with i nor with j,
-    so few are tried: order slots * N^2 in all, some seconds for N = 3000 and 20 slots.
-
-    Parameters
-    ----------
-    costs : tuple of float
-        Cost of each step.
-    slots : int
-        S >= 1.
-
-    Returns
-    -------
-    Split
-
-    Examples
-    --------
-    >>> cheapest_split((1.0, 9.0, 1.0, 1.0, 1.0, 1.0), 2)(6, 2, 0)
-    2
-    """
+    """Return the split of a gap that is reversed at the least cost (Walther 1999, thesis, TU Dresden), in O(slots * N^2).
+    With c(i, j) the cost of steps i ... j-1: t(i, j, s) = min over i < m < j of c(i, m) + t(m, j, s-1) + t(i, m, s); m is monotone in i,
+    j."""
     table = _tables(costs, slots)[0]
 
     def split(steps: int, slots: int, base: int) -> int:
@@ -91,33 +49,15 @@ def cheapest_split(costs: tuple[float, ...], slots: int) -> Split:
 
 
 def total_cost(costs: tuple[float, ...], slots: int) -> float:
-    """Least cost of all advances that reverse a chain; `advances` for steps that all cost 1.
-
-    Parameters
-    ----------
-    costs : tuple of float
-        Cost of each step. That of the last one does not matter: it is only ever evaluated inside its pull.
-    slots : int
-        S >= 1.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> total_cost((1.0,) * 10, 3), total_cost((1.0, 1.0, 9.0, 1.0), 2)
-    (15.0, 12.0)
-    """
+    """Return the least cost of all advances that reverse a chain; equals `advances` where every step costs 1."""
     return _tables(costs, slots)[1]
 
 
 @lru_cache(maxsize=2)
 def _tables(costs: tuple[float, ...], slots: int) -> tuple[Table, float]:
-    """Splits by slots, length and base, for slots >= 2, and the least cost of the whole chain.
+    """Return the splits by slots >= 2, length and base, and the least cost of the whole chain.
 
-    Every array below belongs to one length n; its entry i is about steps i ... i+n-1.
-    """
+    Each array below belongs to one length n; its entry i is about steps i ... i+n-1."""
     steps = len(costs)
     upto = np.array([0.0, *accumulate(costs)])
     sums = np.array([0.0, *accumulate(upto)])  # for one slot: x_i, and from there to every other state

@@ -56,7 +56,7 @@ class CTZ(Schedule):
         if steps is None:
             return _unknown()
         last = self._steps(steps) - 1
-        return refill.along(kept(last), last)
+        return refill.along(saved_set(last), last)
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
         """Actions of the reverse sweep; see `Schedule.reverse`."""
@@ -87,57 +87,22 @@ def advances(steps: int) -> int:
     >>> [advances(steps) for steps in (16, 100, 1000, 10_000)]
     [28, 274, 3781, 46197]
     """
-    limit, saved = CTZ().limit(steps), kept(steps - 1)
+    limit, saved = CTZ().limit(steps), saved_set(steps - 1)
     gaps = (binomial.advances(stop - start, limit - i) for i, (start, stop) in enumerate(pairwise(saved)))
     return sum(gaps, max(steps - 1, 0))
 
 
-def kept(newest: int) -> list[int]:
-    """The saved set when x_newest has just been saved, ascending.
-
-    Parameters
-    ----------
-    newest : int
-        Index i >= 0, or -1 for none.
-
-    Returns
-    -------
-    list of int
-
-    Examples
-    --------
-    >>> kept(13)
-    [0, 8, 10, 12, 13]
-    """
+def saved_set(newest: int) -> list[int]:
+    """Return the saved states, ascending, when x_newest has just been saved (-1: none): [0, 8, 10, 12, 13] for 13."""
     if newest < 0:
         return []
     return [(newest >> scale) - 1 << scale for scale in reversed(range(newest.bit_length()))] + [newest]
 
 
 def bisect_split(steps: int, slots: int, base: int = 0) -> int:
-    """How far to advance before the next save so that the gap is filled by the rule of CTZ relative to its base.
+    """Return the smallest positive member of ``saved_set(steps - 1)``: CTZ's rule, relative to the base of the gap.
 
-    That is the smallest positive member of the set `kept(steps - 1)`; from there the rest of the gap asks the same
-    question again, since the set is the same at every scale.
-
-    Parameters
-    ----------
-    steps : int
-        Steps left to reverse, at least 2.
-    slots : int
-        Free places; the rule does not look at them, and never needs more than there are.
-    base : int
-        Where the gap starts; the rule does not look at it either.
-
-    Returns
-    -------
-    int
-
-    Examples
-    --------
-    >>> kept(7), bisect_split(8, 4), bisect_split(4, 3), bisect_split(2, 2)
-    ([0, 4, 6, 7], 4, 2, 1)
-    """
+    The set is the same at every scale, so neither `slots` nor `base` matters."""
     offset = steps - 1
     if offset < 2:
         return offset

@@ -14,36 +14,9 @@ class ScheduleError(AssertionError):
 
 
 class Cursor:
-    """Where the execution of a schedule has come to; an action that is not legal raises.
+    """The state of a schedule's execution: working state, saved and recorded sets, counts. An illegal action raises ScheduleError.
 
-    Parameters
-    ----------
-    steps : int or None
-        N; None: not known.
-    name : str
-        Of the schedule, for errors.
-    limit : float
-        The most states and records held at one moment.
-
-    Attributes
-    ----------
-    working : int or None
-        Index of the working state.
-    saved, recorded : set of int
-    next : float
-        All steps from here on are reversed.
-    reversing : bool
-        Whether the first sweep has ended.
-    saves, loads, advances, records, peak : int
-        Counts so far; the most states and records held at one moment.
-
-    Examples
-    --------
-    >>> cursor = Cursor(6)
-    >>> cursor.run([Save(0), Advance(0, 3), Save(3)])
-    >>> cursor.working, sorted(cursor.saved), cursor.advances
-    (3, [0, 3], 3)
-    """
+    All steps from `next` on are reversed; `peak` counts saved and recorded states together and never exceeds `limit`."""
 
     def __init__(self, steps: int | None, name: str = "the schedule", limit: float = inf) -> None:
         self.steps, self.name, self.limit = steps, name, limit
@@ -51,7 +24,7 @@ class Cursor:
         self.recorded: set[int] = set()
         self.working: int | None = None if steps == 0 else 0
         self.next: float = inf if steps is None else steps
-        self.held: int | None = None  # the state before the working one, which a sweep of unknown length keeps
+        self.previous: int | None = None  # the state before the working one, of which the driver has a copy while the length is unknown
         self.reversing = False
         self.saves = self.loads = self.advances = self.records = self.peak = 0
 
@@ -85,10 +58,10 @@ class Cursor:
                 self.working = stop
                 self.advances += stop - start
                 if self.steps is None:
-                    self.held = start
+                    self.previous = start
             elif kind is Save:
                 index = action[0]
-                if index not in (self.working, self.held):
+                if index not in (self.working, self.previous):
                     raise self.elsewhere(action)
                 if index in saved:
                     raise self.illegal(action, "it is saved already")
@@ -114,18 +87,18 @@ class Cursor:
                 raise self.illegal(action, "it is not an action")
 
     def count(self, action: Action) -> None:
-        """One more state or record is held."""
-        held = len(self.saved) + len(self.recorded)
-        if held > self.limit:
+        """Count one more saved state or recorded step."""
+        resident = len(self.saved) + len(self.recorded)
+        if resident > self.limit:
             raise self.illegal(action, f"the limit of {self.limit} saved states is reached")
-        if held > self.peak:
-            self.peak = held
+        if resident > self.peak:
+            self.peak = resident
 
-    def turn(self, steps: int) -> None:
+    def end_forward(self, steps: int) -> None:
         """Go from the first sweep, of so many steps, to the reverse sweep, which begins at x_{N-1}."""
         self.steps = self.next = steps
         self.working = steps - 1 if steps else None
-        self.held = None
+        self.previous = None
         self.reversing = True
 
     def check_end(self) -> None:
@@ -144,21 +117,9 @@ class Cursor:
 
 
 class Remaining(NamedTuple):
-    """What is left to do of a sweep.
-
-    Attributes
-    ----------
-    actions : iterator of Action
-        Not yet executed.
-    saved : list of int
-        What is saved.
-    position : int or None
-        Index of the working state.
-    left : int
-        Steps not yet reversed.
-    """
+    """What is left to do of a sweep."""
 
     actions: Iterator[Action]
-    saved: list[int]
-    position: int | None
-    left: int
+    saved: list[int]  # indices of the saved states
+    position: int | None  # index of the working state
+    left: int  # steps not yet reversed

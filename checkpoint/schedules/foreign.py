@@ -113,7 +113,7 @@ class _Translation:
         self.left: list[int] = []
         self.peak = 0
         self.actions = self.first
-        self.kept: dict[int, set[str]] = defaultdict(set)  # where each saved state is, in its own words
+        self.places: dict[int, set[str]] = defaultdict(set)  # where each saved state is, in its own words
         self.position: int | None = 0  # index of the working state
         self.rest = steps  # not yet reversed
         if steps:
@@ -138,10 +138,10 @@ class _Translation:
                     self.copy(action)
                     self.forget(action.n, action.from_storage.name)
                 case "EndForward":
-                    self.left, self.actions = sorted(self.kept), self.second
+                    self.left, self.actions = sorted(self.places), self.second
                 case "EndReverse":
                     break
-        for k in sorted(self.kept, reverse=True):
+        for k in sorted(self.places, reverse=True):
             self.actions.append(Drop(k))
 
     def go(self, action: Any, steps: int) -> None:
@@ -164,18 +164,18 @@ class _Translation:
         self.position = stop
 
     def save(self, k: int, place: str) -> None:
-        if k not in self.kept:
+        if k not in self.places:
             if place == "DISK":
-                self.on_disk.add(len(self.kept))
+                self.on_disk.add(len(self.places))
             self.actions.append(Save(k))
-        self.kept[k].add(place)
-        self.peak = max(self.peak, len(self.kept))
+        self.places[k].add(place)
+        self.peak = max(self.peak, len(self.places))
 
     def copy(self, action: Any) -> None:
         if action.to_storage.name == WORK:
             self.load(int(action.n))
         elif action.to_storage.name != "NONE":
-            self.kept[action.n].add(action.to_storage.name)
+            self.places[action.n].add(action.to_storage.name)
 
     def load(self, k: int) -> None:
         if self.position != k:
@@ -183,8 +183,8 @@ class _Translation:
             self.position = k
 
     def forget(self, k: int, place: str) -> None:
-        if k in self.kept:
-            self.kept[k].discard(place)
-            if not self.kept[k]:
-                del self.kept[k]
+        if k in self.places:
+            self.places[k].discard(place)
+            if not self.places[k]:
+                del self.places[k]
                 self.actions.append(Drop(k))

@@ -14,23 +14,23 @@ class History:
     """Collects actions over time; one evaluation of the step takes one unit."""
 
     def __init__(self) -> None:
-        self.now = self.turn = 0
+        self.now = self.first_end = 0
         self.saved: dict[int, int] = {}  # since when
         self.recorded: set[int] = set()
         self.furthest = 0
         self.first: list[tuple[int, int, int, int]] = []
         self.again: list[tuple[int, int, int, int]] = []
         self.pulled: list[tuple[int, int, int, int]] = []
-        self.held: list[tuple[int, int, int]] = []
+        self.intervals: list[tuple[int, int, int]] = []
         self.saves: list[tuple[int, int]] = []
 
     @classmethod
     def of(cls, schedule: Any, steps: int) -> "History":
-        """The history of a chain of so many steps; `turn` is when the first sweep ends."""
+        """The history of a chain of N steps; `first_end` is when the first sweep ends."""
         history = cls()
         for action in schedule.forward(steps):
             history.add(action)
-        history.turn = history.now
+        history.first_end = history.now
         for action in schedule.reverse(steps, sorted(history.saved.keys() - history.recorded)):
             history.add(action)
         return history
@@ -41,7 +41,7 @@ class History:
                 self.saved[action.index] = self.now
                 self.saves.append((self.now, action.index))
             case Drop():
-                self.held.append((action.index, self.saved.pop(action.index), self.now))
+                self.intervals.append((action.index, self.saved.pop(action.index), self.now))
             case Advance():
                 line = self.now, self.now + action.stop - action.start, action.start, action.stop
                 (self.first if action.start >= self.furthest else self.again).append(line)
@@ -67,5 +67,5 @@ class History:
         return {name: [((t0, k0), (t1, k1)) for t0, t1, k0, k1 in group] for name, group in groups.items()}
 
     def visible(self) -> list[tuple[int, int, int]]:
-        """Index, begin and end of the saved states that a picture can show: of long chains those held for long enough to be seen."""
-        return self.held if self.now <= CROWDED else [line for line in self.held if line[2] - line[1] >= self.now / FINEST]
+        """Index, begin and end of the saved states that a picture can show: of long chains those saved long enough to be seen."""
+        return self.intervals if self.now <= CROWDED else [line for line in self.intervals if line[2] - line[1] >= self.now / FINEST]

@@ -12,70 +12,26 @@ __all__ = ["Counts", "ScheduleError", "simulate"]
 
 
 class Counts(NamedTuple):
-    """What a schedule needs for one chain.
-
-    Attributes
-    ----------
-    saves, loads : int
-        Times a state is saved, and made the working state again.
-    advances : int
-        Plain steps: the first sweep to x_{N-1} and every recomputation, but neither the step to x_N nor the evaluation
-        inside each pull, nor steps that are recorded, for whose pulls that is the evaluation.
-    pulls : int
-        Steps reversed.
-    peak_states : int
-        The most states saved at one moment, records included.
-    records : int
-        Steps recorded when they are made, whose records are kept until their pulls.
-    """
+    """What a schedule needs for one chain."""
 
     saves: int
     loads: int
-    advances: int
-    pulls: int
-    peak_states: int
-    records: int = 0
+    advances: int  # plain steps: first sweep to x_{N-1} and recomputation; not the step to x_N, pulls or recorded steps
+    pulls: int  # steps reversed
+    peak_states: int  # most states saved at one moment, recorded steps included
+    records: int = 0  # steps recorded in the first sweep, whose pullbacks stay in memory until they are pulled
 
 
 def simulate(schedule: Schedule, steps: int, *, known: bool = True) -> Counts:
-    """Execute a schedule on integers and count, checking that every action is legal.
+    """Execute a schedule on integers and return its counts; an illegal action, or a state left saved, raises ScheduleError.
 
-    Legal means: a Save, Advance, Record or Reverse finds the working state it names, a Load or Drop a saved one, a Reverse
-    perhaps a record instead; nothing is saved twice; the schedule's own limit holds; the first sweep ends at x_{N-1}; steps
-    are reversed once each, last to first; and nothing is left saved.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        What to execute.
-    steps : int
-        N >= 0.
-    known : bool
-        Whether the schedule is told N before the first sweep, or only after it, as with ``until``.
-
-    Returns
-    -------
-    Counts
-
-    Raises
-    ------
-    ScheduleError
-        At the first action that is not legal.
-
-    Examples
-    --------
-    >>> from checkpoint.schedules import CTZ, Revolve
-    >>> simulate(Revolve(3), 10)
-    Counts(saves=6, loads=9, advances=15, pulls=10, peak_states=3, records=0)
-    >>> simulate(CTZ("bisect"), 16).advances
-    32
-    """
+    `known`: whether the schedule is told N before the first sweep, or only after it (``until``)."""
     steps = whole_number(steps, where="simulate", argument="steps", least=0, hint="give the length of the chain")
     cursor = Cursor(steps, str(schedule), schedule.limit(steps))
     cursor.run(schedule.forward(steps) if known else _until_end(cursor, schedule.forward(None), steps))
     if cursor.working != (steps - 1 if steps else None):
         raise ScheduleError(f"{schedule}: the first sweep of {steps} steps ends at x_{cursor.working}")
-    cursor.turn(steps)
+    cursor.end_forward(steps)
     cursor.run(schedule.reverse(steps, sorted(cursor.saved)))
     cursor.check_end()
     return Counts(cursor.saves, cursor.loads, cursor.advances, steps, cursor.peak, cursor.records)
@@ -89,5 +45,5 @@ def _until_end(cursor: Cursor, actions: Iterator[Action], steps: int) -> Iterato
                 raise cursor.illegal(action, "an unknown length goes one step at a time")
             if action.stop == steps:
                 return
-            cursor.held = action.start  # the driver's copy of the state before the working one
+            cursor.previous = action.start  # the driver's copy of the state before the working one
         yield action

@@ -65,34 +65,17 @@ class Online(Slotted):
 
 
 def evictions(slots: int) -> Iterator[int | None]:
-    """What makes room for x_1, x_2, ..., one after another: never x_0.
-
-    Parameters
-    ----------
-    slots : int
-        S >= 1.
-
-    Yields
-    ------
-    int or None
-        For x_i: the index of a saved state, i itself if x_i is not to be saved, None if there is a free slot.
-
-    Examples
-    --------
-    >>> from itertools import islice
-    >>> list(islice(evictions(3), 15))
-    [None, None, 1, 2, 3, 5, 6, 8, 9, 7, 4, 11, 12, 13, 10]
-    """
+    """Yield for x_1, x_2, ... which saved state makes room: an index, i itself (x_i is not saved) or None (a slot is free)."""
     yield from [None] * (slots - 1)
     if slots == 1:
         yield from count(1)
-    kept = list(range(slots))
+    saved = list(range(slots))
     j = 1
     for i in range(slots, beta(slots, 2)):
-        kept.append(i)
-        while j < slots and kept[j + 1] - kept[j - 1] > slots - j + 2:  # the gap that ends at kept[j] is full
+        saved.append(i)
+        while j < slots and saved[j + 1] - saved[j - 1] > slots - j + 2:  # the gap that ends at saved[j] is full
             j += 1
-        yield kept.pop(j)
+        yield saved.pop(j)
     levels = [0] + [1] * (slots - 1)  # that of x_0 is never looked at
     for i in count(beta(slots, 2)):
         j = last = slots - 1
@@ -102,8 +85,8 @@ def evictions(slots: int) -> Iterator[int | None]:
             j -= 1
         levels.append(0 if j else levels[last] + 1)
         del levels[j or last]
-        kept.append(i)
-        yield kept.pop(j or last)
+        saved.append(i)
+        yield saved.pop(j or last)
 
 
 def _survivors(steps: int, slots: int) -> Iterator[int]:
@@ -111,12 +94,12 @@ def _survivors(steps: int, slots: int) -> Iterator[int]:
     if not steps:
         return
     yield 0
-    kept = []
+    saved = []
     for i, evicted in zip(range(1, steps - 1), evictions(slots), strict=False):
-        kept.append(i)
+        saved.append(i)
         if evicted is not None:
-            kept.remove(evicted)
-    yield from kept
+            saved.remove(evicted)
+    yield from saved
 
 
 def _unknown(slots: int) -> Iterator[Action]:

@@ -116,13 +116,13 @@ class Schedule(ABC):
 
     def _saved(self, steps: int, saved: Sequence[int]) -> list[int]:
         """Check what the forward sweep left."""
-        kept = list(saved)
-        if steps and (not kept or kept[0] != 0 or kept[-1] >= steps or any(a >= b for a, b in pairwise(kept))):
+        indices = list(saved)
+        if steps and (not indices or indices[0] != 0 or indices[-1] >= steps or any(a >= b for a, b in pairwise(indices))):
             raise ValueError(
                 f"{type(self).__name__}: saved must be ascending indices of states, 0 first and below steps={steps}, "
-                f"got {kept}; give what forward left saved"
+                f"got {indices}; give what forward left saved"
             )
-        return kept
+        return indices
 
 
 def check_schedule(schedule: object, where: str) -> None:

@@ -68,13 +68,7 @@ class Tiered(Slotted):
 
 
 class Traffic(NamedTuple):
-    """How often one place of the stack of saved states is used.
-
-    Attributes
-    ----------
-    writes, reads : int
-        States saved to it, and loaded from it.
-    """
+    """How often states are saved to, and loaded from, one place of the stack of saved states."""
 
     writes: int
     reads: int
@@ -86,26 +80,9 @@ class Traffic(NamedTuple):
 
 
 def traffic(steps: int, slots: int) -> list[Traffic]:
-    """Writes and reads of each place under the binomial schedule, without running through it.
+    """Return the writes and reads of each place under the binomial schedule, that of x_0 first, without running it.
 
-    A gap of n steps with s places is the gap behind the state that is saved next, with s - 1 places, and then, its base read
-    again, the gap before that state, with s places. Gaps of the same length are counted together, longest first.
-
-    Parameters
-    ----------
-    steps, slots : int
-        N and S.
-
-    Returns
-    -------
-    list of Traffic
-        One a place, that of x_0 first.
-
-    Examples
-    --------
-    >>> [use.total for use in traffic(30, 4)]
-    [4, 9, 14, 17]
-    """
+    A gap splits into two shorter ones; gaps of equal length are counted together, longest first."""
     use = []
     gaps = Counter({steps: 1})
     writes = 1

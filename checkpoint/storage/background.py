@@ -38,25 +38,9 @@ PART = 8  # the part of them that is written at once is an eighth
 
 
 class DiskSession(Session):
-    """The states of one sweep in files; see `Session` for the methods and counts.
+    """The states of one sweep in files below `path` (None: a temporary folder); see `Session`.
 
-    Parameters
-    ----------
-    path : Path or None
-        Where the folder is made.
-    queue : int
-        Most large states in main memory, written or not.
-
-    Examples
-    --------
-    >>> session = DiskSession(None, queue=2)
-    >>> session.save(3, 1.0)
-    >>> session.load(4)
-    Traceback (most recent call last):
-    ...
-    KeyError: 'Disk: cannot load state 4: saved are [3]; save it first'
-    >>> session.clear()
-    """
+    At most `queue` large states are in main memory at once, written or not."""
 
     def __init__(self, path: Path | None, queue: int) -> None:
         self._path, self._queue = path, queue
@@ -78,15 +62,9 @@ class DiskSession(Session):
         return copy_state(state)
 
     def save(self, index: int, state: Any) -> None:
-        """Have a copy of a state written; see `Session.save`.
+        """Have a copy of a state written in the background; see `Session.save`.
 
-        Raises
-        ------
-        OSError
-            If this state, or one saved before, cannot be written; a full disk, for instance.
-        TypeError
-            If a leaf cannot be written to a file.
-        """
+        Raises OSError if this state, or one saved before, cannot be written (a full disk), TypeError for a leaf that no file can hold."""
         self._here()
         if index in self._pool or index in self._files or index in self._evicted:
             raise ValueError(f"Disk: state {index} is saved already; drop it before saving it again")
@@ -108,9 +86,9 @@ class DiskSession(Session):
             if len(self._resident) >= self._queue:  # the next one will need its place
                 self._start(self._resident[0])
         self.saves += 1
-        held = len(self._files) + len(self._pool) + len(self._evicted)
-        if held > self.peak_states:
-            self.peak_states = held
+        count = len(self._files) + len(self._pool) + len(self._evicted)
+        if count > self.peak_states:
+            self.peak_states = count
         if self._bytes > self.peak_bytes:
             self.peak_bytes = self._bytes
 
@@ -175,8 +153,8 @@ class DiskSession(Session):
         if self._folder is not None:
             self._folder.remove()
             self._finalizer.detach()
-        for held in (self._files, self._resident, self._writing, self._pool, self._batches, self._evicted):
-            held.clear()  # type: ignore[attr-defined]
+        for states in (self._files, self._resident, self._writing, self._pool, self._batches, self._evicted):
+            states.clear()  # type: ignore[attr-defined]
         self._ahead = self._folder = None
         self._bytes, self._reversing = 0, False
 
@@ -330,13 +308,7 @@ class DiskSession(Session):
 
 
 class Folder:
-    """A folder that nobody else has, a thread that writes into it, and one that reads from it.
-
-    Parameters
-    ----------
-    parent : Path or None
-        Where `open` makes it; None: where temporary files are.
-    """
+    """A private folder below `parent` (None: where temporary files are), one thread that writes into it, and one that reads."""
 
     def __init__(self, parent: Path | None) -> None:
         self.parent = parent

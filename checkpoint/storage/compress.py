@@ -13,15 +13,7 @@ __all__ = ["PACKERS", "Packed"]
 
 
 class Packed(NamedTuple):
-    """A packed state.
-
-    Attributes
-    ----------
-    content : object
-        What its packer made of it.
-    nbytes : int
-        Bytes that it takes.
-    """
+    """What a packer made of a state, and how many bytes that takes."""
 
     content: Any
     nbytes: int
@@ -34,22 +26,7 @@ class _Deflated(NamedTuple):
 
 
 def pack_zlib(state: Any) -> Packed:
-    """Deflate the arrays of a state, without loss.
-
-    Parameters
-    ----------
-    state : pytree
-
-    Returns
-    -------
-    Packed
-
-    Examples
-    --------
-    >>> packed = pack_zlib((np.zeros(1000), 1.5))
-    >>> packed.nbytes < 100, unpack_zlib(packed)[0].shape, unpack_zlib(packed)[1]
-    (True, (1000,), 1.5)
-    """
+    """Deflate the arrays of a state, without loss."""
     leaves, structure = optree.tree_flatten(state)
     leaves = [_deflate(leaf) if type(leaf) is np.ndarray and not leaf.dtype.hasobject else copy_state(leaf) for leaf in leaves]
     size = sum(len(leaf.data) if type(leaf) is _Deflated else nbytes(leaf) for leaf in leaves)
@@ -63,22 +40,7 @@ def unpack_zlib(packed: Packed) -> Any:
 
 
 def pack_float32(state: Any) -> Packed:
-    """Round the arrays of double precision in a state to single precision: this loses half of the digits.
-
-    Parameters
-    ----------
-    state : pytree
-
-    Returns
-    -------
-    Packed
-
-    Examples
-    --------
-    >>> packed = pack_float32((np.full(1000, 0.1), 0.1))
-    >>> packed.nbytes, unpack_float32(packed)[0][0], unpack_float32(packed)[1]
-    (4008, np.float64(0.10000000149011612), 0.1)
-    """
+    """Round the double-precision arrays of a state to single precision: half of the digits are lost."""
     kinds = []
 
     def narrow(leaf: Any) -> Any:

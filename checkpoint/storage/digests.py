@@ -24,29 +24,9 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object in the structure: an
 
 
 def checksum(state: Any) -> int:
-    """CRC-32 of everything that a state consists of: structure, types, shapes, and every bit of the data.
+    """Return the CRC-32 of a state: structure, types, shapes and every bit of the data, whatever the memory layout of its arrays.
 
-    The layout of arrays in memory does not matter.
-
-    Parameters
-    ----------
-    state : pytree
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    TypeError
-        If a leaf is neither plain data nor an array, nor can be made one.
-
-    Examples
-    --------
-    >>> x = np.arange(6.0).reshape(2, 3)
-    >>> checksum((x, 1)) == checksum((np.asfortranarray(x), 1)), checksum((x, 1)) == checksum((x, 1.0))
-    (True, False)
-    """
+    Raises TypeError for a leaf that is neither plain data nor can be made an array."""
     total = 0
     for piece in _pieces(state, "check=True: a state"):
         total = crc32(piece, total)
@@ -54,32 +34,9 @@ def checksum(state: Any) -> int:
 
 
 def digest(value: Any, what: str) -> str:
-    """Name a value by what it consists of, the same in every process: 128 bits of BLAKE2b in hexadecimal digits.
+    """Return 128 bits of BLAKE2b, in hexadecimal, of a value: the same in every process. Errors begin with `what`.
 
-    Functions count by their source, or, where that cannot be read, by their qualified name and compiled code. What they
-    close over is not looked at.
-
-    Parameters
-    ----------
-    value : pytree
-        Its leaves may be functions too.
-    what : str
-        What it is; errors begin with it.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    TypeError
-        If a leaf is neither plain data nor an array nor a function, nor can be made an array.
-
-    Examples
-    --------
-    >>> digest((1.0, None), "token") == digest((1.0, None), "token") != digest((1.0, 0), "token")
-    True
-    """
+    A function counts by its source, or else by its qualified name and compiled code, without what it closes over."""
     total = blake2b(digest_size=16)
     for piece in _pieces(value, what):
         total.update(len(piece).to_bytes(8))
@@ -94,25 +51,7 @@ def described(value: Any, what: str) -> str:
 
 
 def digest_with_closure(function: Callable[..., Any], what: str) -> str:
-    """Name a function by its compiled code, and by the plain values and functions that it reads: closed over, global, default, bound.
-
-    Parameters
-    ----------
-    function : callable
-    what : str
-        What it is; errors begin with it.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> def at(n):
-    ...     return lambda k, x: k == n
-    >>> digest_with_closure(at(3), "until") == digest_with_closure(at(3), "until") != digest_with_closure(at(4), "until")
-    True
-    """
+    """Return a digest of a function's compiled code and of the plain values and functions that it reads. Errors begin with `what`."""
     total = blake2b(digest_size=16)
     for piece in _read(function, what, {}):
         total.update(len(piece).to_bytes(8))
@@ -130,8 +69,8 @@ def _read(value: Any, what: str, seen: dict[int, Any]) -> Iterator[Any]:
             seen[id(leaf)] = leaf
             if kind is FunctionType:
                 yield from compiled(leaf.__code__)
-                for held in _surroundings(leaf):
-                    yield from _read(held, what, seen)
+                for dependency in _surroundings(leaf):
+                    yield from _read(dependency, what, seen)
             elif kind is partial:
                 yield from _read([leaf.func, leaf.args, leaf.keywords], what, seen)
             elif kind is MethodType:
@@ -149,9 +88,9 @@ def _surroundings(function: FunctionType) -> Iterator[Any]:
         with suppress(ValueError):  # not yet bound
             yield cell.cell_contents
     for name in _names(function.__code__):
-        held = function.__globals__.get(name)
-        if not isinstance(held, FunctionType) or held.__module__ == function.__module__:
-            yield held
+        value = function.__globals__.get(name)
+        if not isinstance(value, FunctionType) or value.__module__ == function.__module__:
+            yield value
 
 
 def _names(code: CodeType) -> list[str]:

@@ -27,10 +27,10 @@ __all__ = [
     "NAMESPACE",
     "check_leaves",
     "encode_leaves",
+    "entry_header",
     "next_leaves",
     "read_label",
     "read_leaves",
-    "record_header",
     "sync_file",
     "sync_folder",
     "write_all",
@@ -46,27 +46,7 @@ ALLOWED = "arrays without Python objects, NumPy and Python numbers, texts, bytes
 
 
 def check_leaves(leaves: Sequence[Any]) -> None:
-    """Raise where a leaf cannot be written to a file.
-
-    Parameters
-    ----------
-    leaves : sequence
-        Leaves of a state.
-
-    Raises
-    ------
-    TypeError
-        Naming the type of the leaf.
-
-    Examples
-    --------
-    >>> check_leaves([1.5, "name", None])
-    >>> check_leaves([{1, 2}])
-    Traceback (most recent call last):
-    ...
-    TypeError: Disk: a state has a leaf of type set, which is not written to disk; use arrays without Python objects, NumPy and
-    Python numbers, texts, bytes, booleans and None, or Memory()
-    """
+    """Raise TypeError, naming the type, for a leaf that cannot be written to a file."""
     for leaf in leaves:
         kind = type(leaf)
         if kind is np.ndarray or issubclass(type(leaf), np.generic):
@@ -77,26 +57,9 @@ def check_leaves(leaves: Sequence[Any]) -> None:
 
 
 def write_leaves(path: Path, index: int, leaves: Sequence[Any], *, sync: bool = False, label: str = "") -> None:
-    """Write the leaves of a state under a temporary name, then rename the file: it is there as a whole, or not at all.
+    """Write the leaves of state `index` atomically (temporary name, then rename); with `sync`, they outlive a loss of power.
 
-    Parameters
-    ----------
-    path : Path
-        Name of the file; its folder is there.
-    index : int
-        Index of the state.
-    leaves : sequence
-        Leaves that `check_leaves` accepts, arrays C-contiguous.
-    sync : bool
-        Return only when the disk itself has the data, so that they outlive a loss of power.
-    label : str
-        Which only who reads the file with the same label finds to be right.
-
-    Raises
-    ------
-    OSError
-        Naming the file and its size. Nothing is left behind.
-    """
+    `leaves`: as `check_leaves` accepts, C-contiguous. `label`: demanded by `read_leaves`. OSError names the file and its size."""
     blocks = encode_leaves(index, leaves, label)
     temporary = path.with_name(f"{path.name}.tmp")
     try:
@@ -133,7 +96,7 @@ def next_leaves(file: BinaryIO, label: str = "") -> tuple[int, list[Any]]:
     return content["index"], [_decode(entry, file) for entry in content["leaves"]]
 
 
-def record_header(file: BinaryIO) -> tuple[str, int]:
+def entry_header(file: BinaryIO) -> tuple[str, int]:
     """The label of what `encode_leaves` made, from where the file is, and the bytes of all of it; a ValueError if it is not there."""
     start = file.tell()
     content = _header(file)
@@ -151,28 +114,9 @@ def read_label(path: Path) -> str | None:
 
 
 def read_leaves(path: Path, index: int, label: str = "", what: str = "") -> list[Any]:
-    """Read the leaves of a state and check every byte.
+    """Return the leaves of state `index`, every byte checked; `what` names the content in messages.
 
-    Parameters
-    ----------
-    path : Path
-        Name of the file.
-    index : int
-        Which state it has to hold.
-    label : str
-        As it was written.
-    what : str
-        What the file holds, for messages, if not a state.
-
-    Returns
-    -------
-    list
-
-    Raises
-    ------
-    DamagedState
-        If the file is gone, cut off, altered, or that of another state or run.
-    """
+    Raises DamagedState if the file is gone, truncated or altered, or belongs to another state or run (`label`)."""
     try:
         with opened(path) as file:
             return _read(file, index, label)
@@ -197,13 +141,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names of the files in a folder outlive a loss of power, where the system can do that.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-    """
+    """Make the names of the files in a folder outlive a loss of power, where the system can do that."""
     if hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be opened
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -236,12 +174,9 @@ def _encode(leaf: Any) -> tuple[dict[str, Any], list[Any]]:
 
 
 def check_of(data: memoryview, before: int = 0) -> int:
-    """The checksum of data, after that of what comes before it: a CRC-32 of the sums of each whole MiB, and of the rest.
+    """Return the checksum of data after `before`: a CRC-32 of the row and column sums (mod 2^64) of each whole MiB, and of the rest.
 
-    Sums take a quarter of the time of a CRC-32. The words of a MiB are taken as a table, the sums of its rows and of its columns (modulo
-    2^64): so that a word that is damaged shows in two of them, and words in other places do. It is against damage, not against changes
-    that somebody plans, nor against those of arithmetic: where all numbers change their sign, all sums are the same.
-    """
+    It takes a quarter of the time of a CRC-32 and finds damage, not deliberate changes or a flipped sign of every number."""
     whole = len(data) - len(data) % PART
     for start in range(0, whole, PART):
         words = np.frombuffer(data[start : start + PART], np.uint64).reshape(-1, COLUMNS)
@@ -286,9 +221,9 @@ def _header(file: Any) -> dict[str, Any]:
 
 
 def _read(file: Any, index: int, label: str) -> list[Any]:
-    held, leaves = next_leaves(file, label)
-    if held != index:
-        raise ValueError(f"it holds state {held}")
+    found, leaves = next_leaves(file, label)
+    if found != index:
+        raise ValueError(f"it holds state {found}")
     if file.read(1):
         raise ValueError("there is something behind its end")
     return leaves

@@ -10,15 +10,7 @@ __all__ = ["ByReference", "HeldSession"]
 
 @dataclass(frozen=True, repr=False)
 class ByReference(Memory):
-    """Keep states themselves, which have so many `size` bytes each.
-
-    Examples
-    --------
-    >>> session, state = ByReference(size=24).open(), [1.0, 2.0, 3.0]
-    >>> session.save(0, state)
-    >>> session.load(0) is state, session.nbytes()
-    (True, 24)
-    """
+    """Keeps the states themselves, without copies; each counts as `size` bytes."""
 
     size: int = 0
 

@@ -23,27 +23,12 @@ __all__ = ["Lock"]
 NAME = b"checkpoint "  # what is in the file, before the number of the process; cut off where a write was
 WORD = re.compile(re.escape(NAME) + rb"[0-9]*")
 BUSY = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
-HELD: set[io.FileIO] = set()  # of this process
+LOCKED: set[io.FileIO] = set()  # files that this process has locked
 GUARD = held_across_forks()  # while a file is opened or closed
 
 
 class Lock:
-    """A lock that ends with its process, however that ends, and that a forked process does not inherit.
-
-    Parameters
-    ----------
-    path : Path
-        Of the file, which is made if it is not there.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> lock = Lock(Path(mkdtemp()) / "lock")
-    >>> lock.acquire()
-    >>> lock.held()
-    True
-    >>> lock.release()
-    """
+    """A file lock that ends with its process, however that ends, and that a forked process does not inherit."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -52,13 +37,7 @@ class Lock:
     def acquire(self) -> None:
         """Lock the file.
 
-        Raises
-        ------
-        BlockingIOError
-            If somebody else has it.
-        OSError
-            If it cannot be opened or written; if it is not one that was made here, in which case it is left as it is.
-        """
+        Raises BlockingIOError if another process has it; OSError if it cannot be opened, or was not made here (it is left as it is)."""
         for _ in range(100):
             if self._tried():
                 return
@@ -69,7 +48,7 @@ class Lock:
         """Unlock the file; may be called again."""
         with GUARD:
             if self._file is not None:
-                HELD.discard(self._file)  # before: an interrupt may come behind either, and `held` tells by the other
+                LOCKED.discard(self._file)  # before: an interrupt may come behind either, and `held` tells by the other
                 self._file.close()
                 self._file = None
 
@@ -100,7 +79,7 @@ class Lock:
         try:
             with GUARD:
                 self._file = appended(self._path, "x+")
-                HELD.add(self._file)
+                LOCKED.add(self._file)
             self._file.seek(0)
             known = self._file.read(40)
             if not NAME.startswith(known or b"") and not WORD.fullmatch(known or b""):
@@ -147,9 +126,9 @@ class Lock:
 
 def _forked() -> None:
     """Close the files of the parent process, which keeps its locks, and keeps them alone."""
-    for file in HELD:
+    for file in LOCKED:
         file.close()
-    HELD.clear()
+    LOCKED.clear()
 
 
 def _lock(descriptor: int) -> None:

@@ -84,26 +84,7 @@ class Memory(Storage):
 
 
 class MemorySession(Session):
-    """The states of one sweep in main memory; see `Session` for the methods and counts.
-
-    Parameters
-    ----------
-    copy : callable
-        ``copy(state) -> state``.
-    slots : int or None
-        Limit on saved states.
-    pack, unpack : callable
-        What is kept of a state, and the state made of that again.
-
-    Examples
-    --------
-    >>> session = Memory(slots=1).open()
-    >>> session.save(0, 1.0)
-    >>> session.save(1, 2.0)
-    Traceback (most recent call last):
-    ...
-    RuntimeError: Memory: cannot save state 1: all 1 slots hold states [0]; drop one, or give more slots
-    """
+    """The states of one sweep in main memory, at most `slots` of them, as ``pack(copy(state))``; see `Session`."""
 
     def __init__(self, copy: Callable[[Any], Any], slots: int | None, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
         self._copy, self._pack, self._unpack = copy, pack, unpack
@@ -120,8 +101,8 @@ class MemorySession(Session):
         """Save a copy of a state; see `Session.save`."""
         if index in self._pool or index in self._states:
             raise ValueError(f"Memory: state {index} is saved already; drop it before saving it again")
-        held = len(self._pool) + len(self._states)
-        if held == self._slots:
+        count = len(self._pool) + len(self._states)
+        if count == self._slots:
             raise RuntimeError(
                 f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; drop one, or give more slots"
             )
@@ -132,8 +113,8 @@ class MemorySession(Session):
             self._states[index] = state, size
         self._bytes += size
         self.saves += 1
-        if held >= self.peak_states:
-            self.peak_states = held + 1
+        if count >= self.peak_states:
+            self.peak_states = count + 1
         if self._bytes > self.peak_bytes:
             self.peak_bytes = self._bytes
 

@@ -22,17 +22,7 @@ def created(path: Path, mode: str = "x") -> io.FileIO:
 
 
 def opened(path: Path, mode: str = "r") -> io.FileIO:
-    """A file that is there, unbuffered; a link, a folder, a pipe or a device is an OSError, and none is waited for.
-
-    Parameters
-    ----------
-    path : Path
-    mode : {"r", "r+"}
-
-    Returns
-    -------
-    FileIO
-    """
+    """Open an existing regular file, unbuffered; a link, folder, pipe or device raises OSError at once."""
     kind = os.stat(path, follow_symlinks=False).st_mode
     if not stat.S_ISREG(kind) and not stat.S_ISLNK(kind):
         raise OSError(errno.EINVAL, "it is no ordinary file", str(path))

@@ -48,29 +48,9 @@ def key_of(leaves: Sequence[Any]) -> tuple[Hashable, ...] | None:
 
 
 class Pattern:
-    """The kinds of the leaves of a state, and how they are packed into a row of bytes.
-
-    Parameters
-    ----------
-    kinds : list
-        A list for each leaf, in values that go into JSON: ``["d"]`` a Python float, ``["n", dtype]`` a NumPy scalar,
-        ``["a", dtype, shape]`` an array, ``["c", text]`` and so on what is the same in every state.
-
-    Attributes
-    ----------
-    size : int
-        Bytes of a row.
-    nbytes : int
-        Bytes of the leaves, as `nbytes` counts them.
-
-    Examples
-    --------
-    >>> pattern = Pattern.of([1.5, None, np.arange(3.0)])
-    >>> row = bytearray(pattern.size)
-    >>> pattern.pack([2.5, None, np.ones(3)], row, 0)
-    >>> pattern.size, pattern.unpack(row, 0)
-    (32, [2.5, None, array([1., 1., 1.])])
-    """
+    """The kinds of a state's leaves, and how they are packed into a row of `size` bytes.
+    `kinds` is JSON: ``["d"]`` a float, ``["n", dtype]`` a NumPy scalar, ``["a", dtype, shape]`` an array, ``["c", text]`` the same in
+    all states."""
 
     def __init__(self, kinds: list[list[Any]]) -> None:
         self.kinds = kinds
@@ -213,28 +193,7 @@ class _Rows:
 
 
 class PackedStates:
-    """Packed states by their index.
-
-    Parameters
-    ----------
-    largest : int
-        Bytes of the largest row that is taken.
-
-    Attributes
-    ----------
-    nbytes : int
-        Bytes of all rows.
-
-    Examples
-    --------
-    >>> pool = PackedStates()
-    >>> leaves, structure = optree.tree_flatten((1.0, 2.0))
-    >>> pool.add(7, structure, leaves), 7 in pool, pool.nbytes
-    (16, True, 16)
-    >>> structure, leaves = pool.get(7)
-    >>> optree.tree_unflatten(structure, leaves)
-    (1.0, 2.0)
-    """
+    """Packed states by their index, in rows of at most `largest` bytes; `nbytes` counts all rows."""
 
     def __init__(self, largest: int = LARGEST) -> None:
         self._largest = largest
@@ -354,13 +313,7 @@ class PackedStates:
 
 
 def slot_bytes(state: Any) -> int:
-    """Bytes that a saved copy of a state takes in main memory, with all that belongs to it.
-
-    Examples
-    --------
-    >>> slot_bytes((1.0, 2.0)), slot_bytes(np.zeros(10_000))
-    (100, 80480)
-    """
+    """Return the bytes that a saved copy of a state takes in main memory, overhead included."""
     leaves: list[Any] = optree.tree_leaves(state, none_is_leaf=True)  # type: ignore[arg-type]
     pattern = Pattern.of(leaves)
     if pattern is not None and pattern.size <= LARGEST:

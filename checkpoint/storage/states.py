@@ -17,28 +17,9 @@ SIZES = {float: 8, int: 8, bool: 8, complex: 16}
 
 
 def copy_state(state: Any) -> Any:
-    """Copy a state so that nothing written into either one is seen in the other.
+    """Copy a state: containers are rebuilt, ndarrays become C-contiguous (subclasses stay), other NumPy-like arrays go through ``np.copy``.
 
-    Containers are rebuilt. An ndarray leaf becomes a C-contiguous array (a subclass of ndarray stays what it is), any
-    other array that takes part in NumPy's protocols is copied by ``np.copy``, everything else is kept as it is: a
-    foreign mutable leaf needs a copy function of its own, ``Memory(copy=...)``.
-
-    Parameters
-    ----------
-    state : pytree
-
-    Returns
-    -------
-    pytree
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> state = (np.zeros((2, 3)).T, 1.5, None)
-    >>> copied = copy_state(state)
-    >>> copied[0].flags.c_contiguous, copied[0].base is None, copied[1:]
-    (True, True, (1.5, None))
-    """
+    Everything else is shared: a foreign mutable leaf needs ``Memory(copy=...)``."""
     kind = type(state)
     if kind in ATOMS:
         return state
@@ -58,24 +39,7 @@ def _copy_leaf(leaf: Any) -> Any:
 
 
 def canonical(state: Any) -> Any:
-    """Bring the ndarray leaves of a state into the canonical layout, copying only those that are not in it.
-
-    Parameters
-    ----------
-    state : pytree
-
-    Returns
-    -------
-    pytree
-        `state` itself if nothing had to be done.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.zeros((2, 3))
-    >>> canonical(x) is x, canonical(x.T).strides
-    (True, (16, 8))
-    """
+    """Return a state with C-contiguous ndarray leaves, copying only those that are not; `state` itself if all are."""
     if type(state) is np.ndarray:
         return state if state.flags.carray else np.array(state, order="C", copy=True)
     if type(state) is tuple:  # of arrays, as compiled chains have it
@@ -95,42 +59,12 @@ def _canonical_leaf(leaf: Any) -> Any:
 
 
 def has_arrays(state: Any) -> bool:
-    """Return whether any leaf of a state is an ndarray, so that its layout matters.
-
-    Parameters
-    ----------
-    state : pytree
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> has_arrays((1.0, None)), has_arrays({"u": np.zeros(3)})
-    (False, True)
-    """
+    """Return whether any leaf of a state is an ndarray, so that its layout matters."""
     return any(issubclass(type(leaf), np.ndarray) for leaf in optree.tree_leaves(state))
 
 
 def nbytes(state: Any) -> int:
-    """Bytes of data in the leaves of a state: ``leaf.nbytes``, or 8 for a Python number and 16 for a complex one.
-
-    Parameters
-    ----------
-    state : pytree
-
-    Returns
-    -------
-    int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> nbytes((np.zeros(10), 1.0, 2j, None))
-    104
-    """
+    """Return the bytes of data in a state: ``leaf.nbytes``, or 8 for a Python number and 16 for a complex one."""
     size = getattr(state, "nbytes", None)
     if type(size) is int:
         return size
@@ -143,20 +77,5 @@ def _leaf_nbytes(leaf: Any) -> int:
 
 
 def raw(array: np.ndarray) -> memoryview:
-    """The bytes of an array, not copied if it is C-contiguous.
-
-    Parameters
-    ----------
-    array : ndarray
-        Without Python objects.
-
-    Returns
-    -------
-    memoryview
-
-    Examples
-    --------
-    >>> bytes(raw(np.array([[1, 256]], np.int16)))
-    b'\\x01\\x00\\x00\\x01'
-    """
+    """Return the bytes of an array without Python objects, as a view if it is C-contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.nbytes else memoryview(bytearray())

@@ -69,25 +69,7 @@ class Tiers(Storage):
 
 
 def tiers(storage: Storage, on_disk: frozenset[int]) -> Storage:
-    """The storage that a user chose, made to put some places on disk.
-
-    Parameters
-    ----------
-    storage : Storage
-        A `Tiers`; or a `Disk`, to which `Memory` is added; or another one, to which `Disk` is added.
-    on_disk : frozenset of int
-        The places that go on disk; for none, `storage` is returned as it is.
-
-    Returns
-    -------
-    Storage
-
-    Examples
-    --------
-    >>> chosen = tiers(Memory(slots=4), frozenset({0}))
-    >>> chosen.memory.slots, chosen.disk == Disk(), chosen.on_disk
-    (4, True, frozenset({0}))
-    """
+    """Return the user's storage made to put the places `on_disk` on disk: `Memory` or `Disk` is added unless it is a `Tiers`."""
     if not on_disk:
         return storage
     if isinstance(storage, Tiers):
@@ -96,21 +78,7 @@ def tiers(storage: Storage, on_disk: frozenset[int]) -> Storage:
 
 
 class TieredSession(Session):
-    """The states of one sweep in two storages; see `Session` for the methods and counts.
-
-    Parameters
-    ----------
-    memory, disk : Session
-        The two sessions. They have counts of their own.
-    on_disk : frozenset of int
-        The places that go on disk.
-
-    Examples
-    --------
-    >>> session = Tiers(on_disk={0}).open()
-    >>> session.indices(), session.nbytes()
-    ([], 0)
-    """
+    """The states of one sweep in two sessions, the places `on_disk` in the second; see `Session`."""
 
     def __init__(self, memory: Session, disk: Session, on_disk: frozenset[int]) -> None:
         self.memory, self.disk, self._on_disk = memory, disk, on_disk

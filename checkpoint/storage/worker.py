@@ -16,22 +16,7 @@ PATIENCE = 1.0  # seconds after which a wait looks again
 
 
 class Job:
-    """Something to be done, or done already.
-
-    Parameters
-    ----------
-    work : callable or None
-        Without arguments; None: it is done, and has nothing to say.
-    value : object
-        Its result, if it is done.
-
-    Examples
-    --------
-    >>> worker = Worker()
-    >>> worker.submit(lambda: 4.5).result()
-    4.5
-    >>> worker.stop()
-    """
+    """Work (a callable without arguments) to be done, or, with None, done already with the result `value`."""
 
     def __init__(self, work: Callable[[], Any] | None = None, value: Any = None) -> None:
         self._work, self._value, self._error = work, value, None
@@ -76,18 +61,7 @@ class Job:
 
 
 class Worker:
-    """A thread that does jobs in their order; it begins with the first one.
-
-    Examples
-    --------
-    >>> worker = Worker()
-    >>> done = []
-    >>> for k in range(3):
-    ...     job = worker.submit(lambda k=k: done.append(k))
-    >>> worker.stop()
-    >>> done
-    [0, 1, 2]
-    """
+    """A thread that runs jobs in order; it starts with the first one."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
@@ -95,17 +69,7 @@ class Worker:
         self._end, self._idents = Job(int), list[int]()
 
     def submit(self, work: Callable[[], Any]) -> Job:
-        """Have something done.
-
-        Parameters
-        ----------
-        work : callable
-            Without arguments.
-
-        Returns
-        -------
-        Job
-        """
+        """Queue a callable without arguments."""
         job = Job(work)
         if not self._running:
             self._running = True
@@ -118,13 +82,7 @@ class Worker:
         return job
 
     def stop(self, cancel: bool = False) -> None:
-        """Return when everything is done, and the thread has ended; may be called again.
-
-        Parameters
-        ----------
-        cancel : bool
-            What is not begun is not done.
-        """
+        """Wait until all jobs are done (with `cancel`, only the one under way) and the thread has ended; may be called again."""
         if not self._running:
             return
         while cancel:

@@ -6,27 +6,7 @@ __all__ = ["format_bytes", "parse_bytes", "parse_count"]
 
 
 def parse_count(text: str) -> int:
-    """Read a whole number that may be written with an exponent or underscores.
-
-    Parameters
-    ----------
-    text : str
-        For instance ``1000``, ``1_000`` or ``1e3``.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        If the text is not a whole number.
-
-    Examples
-    --------
-    >>> parse_count("1e6"), parse_count("1_000"), parse_count("2.5e3")
-    (1000000, 1000, 2500)
-    """
+    """Return a whole number written as ``1000``, ``1_000`` or ``1e3``; anything else raises ValueError."""
     try:
         return int(text)
     except ValueError:

@@ -41,17 +41,7 @@ def refused(function: Callable[..., object], *given: object) -> str | None:
 
 
 def truth(answer: object, *, where: str, k: int) -> bool:
-    """Return what a predicate ``until(k, state)`` answers as a bool, or raise where it is neither yes nor no.
-
-    Examples
-    --------
-    >>> truth(True, where="chain", k=3)
-    True
-    >>> truth(None, where="chain", k=3)
-    Traceback (most recent call last):
-    ...
-    TypeError: chain: until(3, state) returned None; it must return True or False
-    """
+    """Return the answer of a predicate ``until(k, state)`` as a bool; raise TypeError where it is neither true nor false."""
     if type(answer) is bool:
         return answer
     shape = getattr(answer, "shape", None)

@@ -8,32 +8,9 @@ Cells = Sequence[Sequence[str]]
 
 
 def text(cells: Cells, width: int | None = None) -> str:
-    """Write a table as aligned text.
+    """Return a table as aligned text: headings first, the first column aligned left, the others right.
 
-    Parameters
-    ----------
-    cells : sequence of sequences of str
-        The headings and then the rows; the first column is aligned left, the others right.
-    width : int, optional
-        Columns of the terminal: what does not fit continues below, with the first column again.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> print(text([("name", "first", "second"), ("a", "1", "20"), ("b", "300", "4")]))
-    name  first  second
-    a         1      20
-    b       300       4
-    >>> print(text([("name", "first", "second"), ("a", "1", "20")], width=12))
-    name  first
-    a         1
-    <BLANKLINE>
-    name  second
-    a         20
-    """
+    With a `width`, columns that do not fit continue below, after the first column again."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     blocks: list[list[int]] = [[]]
     for column in range(1, len(widths)):
@@ -48,31 +25,14 @@ def text(cells: Cells, width: int | None = None) -> str:
 
 
 def markdown(cells: Cells, left: int = 1) -> str:
-    """Write a table in Markdown; so many columns are aligned left, the others right.
-
-    Examples
-    --------
-    >>> print(markdown([("name", "number"), ("a|b", "1")]))
-    | name | number |
-    | --- | ---: |
-    | a\\|b | 1 |
-    """
+    """Return a table in Markdown, the first `left` columns aligned left, the others right."""
     headings, *rows = cells
     rules = ["---" if i < left else "---:" for i in range(len(headings))]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in (headings, rules, *rows))
 
 
 def html(cells: Cells, caption: str = "", left: int = 1) -> str:
-    """Write a table in HTML; so many columns are aligned left, the others right.
-
-    Examples
-    --------
-    >>> print(html([("name", "number"), ("a<b", "1")], "two"))
-    <table><caption>two</caption>
-    <tr><th style="text-align: left">name</th><th style="text-align: right">number</th></tr>
-    <tr><td style="text-align: left">a&lt;b</td><td style="text-align: right">1</td></tr>
-    </table>
-    """
+    """Return a table in HTML, the first `left` columns aligned left, the others right."""
 
     from html import escape  # with its table of names
 

@@ -10,21 +10,7 @@ __all__ = ["ReplayCheck"]
 
 
 class ReplayCheck:
-    """Notes the checksum of every state of the first sweep, four bytes each, and compares those of the replays.
-
-    Examples
-    --------
-    >>> from itertools import count
-    >>> noise = count()
-    >>> check = ReplayCheck()
-    >>> step = lambda k, x: x + next(noise)
-    >>> check.first(step)(0, 1.5)
-    1.5
-    >>> check.replay(step)(0, 1.5)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    RuntimeError: sweep: step 0 is not deterministic: computed again from the same state, it returned another x_1. ...
-    """
+    """Stores the checksum of every state of the first sweep, four bytes each, and compares the replays with them."""
 
     def __init__(self) -> None:
         self._seen = array("I")  # x_0, x_1, ...

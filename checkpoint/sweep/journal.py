@@ -18,27 +18,9 @@ RowRestorers: TypeAlias = Mapping[str, Callable[[dict[int, list[Any]]], None] | 
 
 
 class Journal:
-    """The journal of a sweep that begins afresh, and notes nothing.
+    """The journal of a sweep that starts afresh and stores nothing; `made` counts the steps run again to compare results.
 
-    Parameters
-    ----------
-    session : Session
-    state : pytree
-        x_0.
-    step : callable
-    token : pytree
-        What else says that it is the same call.
-    schedule : Schedule
-    until : callable or None
-    restorers : mapping
-        For each sweep, ``"first"`` and ``"reverse"``, whose steps have rows: a function that is told, before any of them is made
-        again, the rows of those that are done, lists of leaves by the index of the step.
-
-    Attributes
-    ----------
-    made : int
-        Steps made again, to compare what they give or to have their rows.
-    """
+    `restorers`: for ``"first"`` and ``"reverse"``, a function that is given the rows of the completed steps, {index: leaves}."""
 
     made = 0
 
@@ -71,7 +53,7 @@ class Journal:
     def at(self, position: int, *working: Any) -> None:
         """Hear that the working state is x_position, in a first sweep of unknown length also of the one before it."""
 
-    def turn(self, final: Any, last: list[Any], steps: int) -> None:
+    def end_forward(self, final: Any, last: list[Any], steps: int) -> None:
         """Hear that the first sweep is done: x_N, a list of x_{N-1} unless that is saved, and N."""
 
     def reverse(self, steps: int, seed: Any, token: Any, pull: Callable[[int, Any, Any], Any]) -> tuple[Remaining, Any, Any]:

@@ -19,7 +19,7 @@ from ..support.tables import html, markdown
 
 __all__ = ["Plan", "plan", "state_size"]
 
-HELD = 3  # copies of a state besides the saved ones: x_0, x_{N-1} between the sweeps, the working state
+WORKING_COPIES = 3  # copies of a state besides the saved ones: x_0, x_{N-1} between the sweeps, the working state
 SMALL = 1 << 16  # bytes of a state beside which objects count
 WAITING = QUEUE + 1  # more of them if there is a disk: waiting to be written, and read ahead
 DEEPEST = 4096  # most slots of a schedule with two tiers
@@ -143,10 +143,10 @@ def _chosen(
     call = _seconds(call_seconds, "call_seconds")
     if call is not None:
         return _in_blocks(steps, size, budget, step, save, call)
-    slots = max(budget - HELD * size, 0) // (size + around(size))
+    slots = max(budget - WORKING_COPIES * size, 0) // (size + around(size))
     if slots < 1:
-        raise _too_small(budget, size, HELD)
-    room = f"{format_bytes(budget)} holds {slots + HELD:,} states of {format_bytes(size)}, {slots:,} of them saved"
+        raise _too_small(budget, size, WORKING_COPIES)
+    room = f"{format_bytes(budget)} holds {slots + WORKING_COPIES:,} states of {format_bytes(size)}, {slots:,} of them saved"
     if steps is None:
         return Plan(Online(slots), Memory(), f"{room}; the length is not known before")
     if slots >= steps:

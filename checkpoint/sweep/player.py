@@ -26,52 +26,17 @@ class Watch(Protocol):
 
 
 class Player:
-    """Executes actions, and counts.
+    """Executes actions, checks their legality and counts; `again` recomputes a state that cannot be read back.
 
-    Indices are checked throughout. That costs little, and a schedule that is wrong is an error, never a wrong gradient.
-
-    Parameters
-    ----------
-    session : Session
-        The saved states.
-    initial : pytree
-        x_0.
-    again : callable
-        The step, for a state that cannot be read back.
-    record : callable or None
-        The step that is recorded.
-
-    Attributes
-    ----------
-    record : callable or None
-        It may be another one in each sweep.
-    watch : Watch or None
-        Is told the working state between two steps.
-    records : dict
-        Pullbacks of the steps that are recorded.
-    arrays : bool
-        Whether there are arrays in the states, so that their layout matters.
-    advances, pulls : int
-        Counts so far.
-    peak_states, peak_bytes : int
-        The most held at one moment, states and records together, while there were records. The bytes of a record are what its
-        pullback says as its attribute `nbytes`, if it has one.
-
-    Examples
-    --------
-    >>> from checkpoint.storage import Memory
-    >>> player = Player(Memory().open(), 3.0, pow, None)
-    >>> player.play(lambda k, x: x + k, [Save(0), Advance(0, 4)], 0, 4, 3.0), player.advances
-    ((9.0, None), 4)
-    """
+    A wrong schedule is an error, never a wrong gradient. `peak_bytes` adds the `nbytes` of recorded pullbacks, where they have it."""
 
     def __init__(self, session: Session, initial: Any, again: Step, record: Recorder | None) -> None:
         self._session, self._initial, self._again, self.record = session, initial, again, record
-        self.records: dict[int, Callable[[Any], Any]] = {}
+        self.pullbacks: dict[int, Callable[[Any], Any]] = {}
         self.watch: Watch | None = None
         self.arrays = has_arrays(initial)
         self.advances = self.pulls = self.peak_states = self.peak_bytes = 0
-        self._recorded = 0  # bytes of the records
+        self._pullback_bytes = 0
 
     def play(
         self,
@@ -84,13 +49,11 @@ class Player:
         g: Any = None,
         left: int = 0,
     ) -> tuple[Any, Any]:
-        """Execute actions from the working state x = x_at to x_goal; give back the working state and the cotangent.
-
-        With a pull, the `left` first steps are reversed, and there is no working state in the end (goal None). A step that has an
-        attribute `many` makes those of an action at once: ``many(start, stop, x) -> x_stop``.
-        """
+        """Execute actions from x = x_at to x_goal; return the working state and the cotangent.
+        With a pull, the `left` first steps are reversed (goal None). ``step.many(start, stop, x) -> x_stop``, if present, makes all
+        steps of an action."""
         session, arrays, watch, many = self._session, self.arrays, self.watch, getattr(step, "many", None)
-        save, load, drop, records = session.save, self.load, session.drop, self.records
+        save, load, drop, pullbacks = session.save, self.load, session.drop, self.pullbacks
         position = at  # None while there is no working state
         advances = pulls = 0
         try:
@@ -98,7 +61,7 @@ class Player:
                 kind = type(action)
                 if kind is Reverse:
                     k = action[0]
-                    if (k != position and k not in records) or k != left - 1:
+                    if (k != position and k not in pullbacks) or k != left - 1:
                         raise misplaced(action, position, left)
                     g = pull(k, canonical(x) if arrays else x, g)  # type: ignore[misc]  # left > 0: there is a pull
                     pulls += 1
@@ -136,15 +99,15 @@ class Player:
                     if action[0] != position:
                         raise misplaced(action, position, left)
                     save(position, x)
-                    if records:
+                    if pullbacks:
                         self._measure()
                 elif kind is Drop:
                     drop(action[0])
                 elif kind is Record:
                     if action[0] != position or self.record is None:
                         raise misplaced(action, position, left)
-                    x, records[position] = self.record(position, canonical(x))
-                    self._recorded += getattr(records[position], "nbytes", 0)
+                    x, pullbacks[position] = self.record(position, canonical(x))
+                    self._pullback_bytes += getattr(pullbacks[position], "nbytes", 0)
                     position += 1
                     arrays = self.arrays = arrays or has_arrays(x)
                     self._measure()
@@ -184,22 +147,22 @@ class Player:
         """The same pull; the record of a step is used instead, where there is one, and used up."""
 
         def pulled(k: int, x: Any, g: Any) -> Any:
-            if k not in self.records:
+            if k not in self.pullbacks:
                 return pull(k, x, g)
-            pullback = self.records.pop(k)
-            self._recorded -= getattr(pullback, "nbytes", 0)
+            pullback = self.pullbacks.pop(k)
+            self._pullback_bytes -= getattr(pullback, "nbytes", 0)
             return pullback(g)
 
         return pulled
 
     def clear(self) -> None:
         """Free the records; the counts stay."""
-        self.records.clear()
-        self._recorded = 0
+        self.pullbacks.clear()
+        self._pullback_bytes = 0
 
     def _measure(self) -> None:
-        self.peak_states = max(self.peak_states, len(self.records) + len(self._session))
-        self.peak_bytes = max(self.peak_bytes, self._recorded + self._session.nbytes())
+        self.peak_states = max(self.peak_states, len(self.pullbacks) + len(self._session))
+        self.peak_bytes = max(self.peak_bytes, self._pullback_bytes + self._session.nbytes())
 
 
 def misplaced(action: Action | str, position: int | None, left: int) -> RuntimeError:

@@ -145,7 +145,7 @@ class Sweep:
             raise TypeError(f"sweep: {schedule!r} needs record=, a function of k and x; chain has one of its own")
         if schedule.records and (check or storage.durable):
             other, why = ("check=True", "compared") if check else (repr(storage), "written to disk")
-            raise ValueError(f"sweep: {schedule!r} does not go with {other}: records of steps are not {why}")
+            raise ValueError(f"sweep: {schedule!r} does not go with {other}: recorded steps are not {why}")
         self._again = step if self._check is None else self._check.replay(step)
         self._record = record if schedule.records else None
         self._player = Player(self._session, self._initial, self._again, self._record)
@@ -268,7 +268,7 @@ class Sweep:
             self._player.record = bar.counting(self._record)
         step = self._journal.watching(bar.counting(self._step if self._check is None else self._check.first(self._step)))
         final = self._run_until(bar, step) if self._steps is None else self._run_known(bar, step, self._steps)
-        self._journal.turn(final, self._last, self._steps)  # type: ignore[arg-type]  # known by now
+        self._journal.end_forward(final, self._last, self._steps)  # type: ignore[arg-type]  # known by now
         return final
 
     def _second(self, bar: Bar, pull: Pull, g: Any, steps: int, token: Any) -> Any:
@@ -286,13 +286,15 @@ class Sweep:
         bar.start(steps, steps - rest.left)
         play, pull = self._player.play, bar.counting(pull)
         # only the player refers to the working state and the copied cotangent: each is freed when the next one is there
-        held = [x]
+        working = [x]
         del x
-        return play(self._again, rest.actions, rest.position, None, self._turned(rest, steps, held), pull, copy_state(g), rest.left)[1]
+        return play(
+            self._again, rest.actions, rest.position, None, self._reverse_start(rest, steps, working), pull, copy_state(g), rest.left
+        )[1]
 
-    def _turned(self, rest: Remaining, steps: int, held: list[Any]) -> Any:
+    def _reverse_start(self, rest: Remaining, steps: int, working: list[Any]) -> Any:
         """The working state that the reverse sweep, or what is left of it, begins with; None if it begins by loading one."""
-        last, x = self._last.pop() if self._last else None, held.pop()
+        last, x = self._last.pop() if self._last else None, working.pop()
         if x is not None or rest.position is None:
             return x
         if last is not None and rest.left == steps and rest.position == steps - 1:
@@ -323,10 +325,10 @@ class Sweep:
         """The first sweep of a chain of unknown length, one step at a time; a newest state that is not saved is held."""
         until, session, durable = self._until, self._session, self._player.watch is not None
         assert until is not None
-        held = self._last
+        previous = self._last
         actions, k, working = self._begin(bar)
         x = canonical(working.pop(0))
-        held += working
+        previous += working
         while not truth(until(k, x), where="sweep", k=k):
             if k == self._max_steps:
                 raise RuntimeError(
@@ -339,13 +341,13 @@ class Sweep:
                     session.drop(action.index)
                 elif type(action) is Save and action.index == k:
                     session.save(k, x)
-                elif type(action) is Save and action.index == k - 1 and held:
-                    session.save(k - 1, held[0])
+                elif type(action) is Save and action.index == k - 1 and previous:
+                    session.save(k - 1, previous[0])
                 else:
                     raise misplaced(action, k, 0)
-            held.clear()
+            previous.clear()
             if k not in session:
-                held.append(session.copy(x))
+                previous.append(session.copy(x))
             self._player.advances += 1
             x = step(k, x)
             k += 1
@@ -354,7 +356,7 @@ class Sweep:
             if self._player.arrays:
                 x = canonical(x)
             if durable and session.due <= monotonic():
-                self._journal.at(k, x, *held)
+                self._journal.at(k, x, *previous)
         self._steps = k
         return x
 

@@ -80,7 +80,7 @@ def test_work_counts_pulls_and_kept_records():
     assert store.work == (49 + 1 + 3 * 50) / 50 and mixed.work == (1 + 3 + 7 * 49) / 50
     assert 0 < few.records < 50 and few.work == (few.advances + 1 + 3 * (50 - few.records) + 7 * few.records) / 50
     assert few.advances + few.records == simulate(Mixed(5), 50).advances + simulate(Mixed(5), 50).records
-    assert table.to_text().startswith("50 steps, a state of 1 MB; a pull counts as 3 steps (given), of a kept record as 7 (given)\n"), (
+    assert table.to_text().startswith("50 steps, a state of 1 MB; a pull counts as 3 steps (given), a recorded step as 7 (given)\n"), (
         "the table says which costs it counts"
     )
 

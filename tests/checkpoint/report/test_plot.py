@@ -70,8 +70,8 @@ def test_long_chains_show_the_states_held_longest_and_say_so():
     history = History.of(CTZ(), 300)
     (label,) = [label for label in lines(axes) if label.startswith("saved")]
     shown = lines(axes)[label]
-    assert label == f"saved: the {len(shown)} of {len(history.held)} states held longest" and len(shown) < len(history.held)
-    held = sorted((end - begin for _, begin, end in history.held), reverse=True)
+    assert label == f"saved: the {len(shown)} of {len(history.intervals)} states saved longest" and len(shown) < len(history.intervals)
+    held = sorted((end - begin for _, begin, end in history.intervals), reverse=True)
     assert sorted((b[0] - a[0] for a, b in shown), reverse=True) == held[: len(shown)]
     assert min(collection.get_linewidth()[0] for collection in axes.collections) >= 0.6
 

@@ -70,7 +70,7 @@ def test_states_that_all_fit_are_kept_in_the_first_sweep():
         assert blocks[:2] == (steps, StoreAll()) and "one block of all" in blocks.reason and "1.00 evaluations" in blocks.reason
     for steps, last in ((1000, 1), (1023, 24)):
         blocks = blocks_of(steps, 24, block=111, recorded=True)
-        assert blocks[:2] == (111, Mixed(9)) and "kept in the first sweep" in blocks.reason
+        assert blocks[:2] == (111, Mixed(9)) and "stay in memory" in blocks.reason
         assert f"{(steps + last - 1) / steps:.2f} evaluations" in blocks.reason, "the last block is made again"
     for options in ({"recorded": False}, {"recorded": True, "schedule": StoreAll()}, {"recorded": True, "budget": 10**6}):
         assert not blocks_of(10**6, 24, **options).schedule.records

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from checkpoint.schedules import CTZ, advances
 from checkpoint.schedules.actions import Advance, Drop, Load, Reverse, Save
 from checkpoint.schedules.ctz import advances as advances_of_ctz
-from checkpoint.schedules.ctz import kept
+from checkpoint.schedules.ctz import saved_set
 from checkpoint.schedules.machine import simulate
 
 SETS = """0; 0 1; 0 1 2; 0 2 3; 0 2 3 4; 0 2 4 5; 0 4 5 6; 0 4 6 7; 0 4 6 7 8; 0 4 6 8 9; 0 4 8 9 10; 0 4 8 10 11;
@@ -33,7 +33,7 @@ def saved_by_rule(newest):
 
 @pytest.mark.parametrize("newest", range(17))
 def test_saved_sets(newest):
-    assert kept(newest) == SETS[newest]
+    assert saved_set(newest) == SETS[newest]
     assert saved_by_rule(newest) == SETS[newest]
     assert [action.index for action in CTZ().forward(newest + 1) if type(action) is Save] == SETS[newest]
 
@@ -42,7 +42,7 @@ def test_saved_sets(newest):
 @settings(max_examples=50, deadline=None)
 def test_rule_keeps_the_closed_set(newest):
     saved = saved_by_rule(newest)
-    assert saved == kept(newest)
+    assert saved == saved_set(newest)
     assert len(saved) == newest.bit_length() + 1  # floor(log2 i) + 2
     gaps = [b - a for a, b in pairwise(saved)]
     assert all(gap & (gap - 1) == 0 for gap in gaps)
@@ -56,7 +56,7 @@ def test_the_dropped_state_stands_at_minus_two_minus_ctz():
             assert saved[position] == i - 2 * (i & -i)
             del saved[position]
         saved.append(i)
-        assert saved == kept(i)
+        assert saved == saved_set(i)
 
 
 def test_unknown_length_is_a_loop_of_drop_save_advance():
@@ -101,7 +101,7 @@ def test_counts(steps):
 def test_counts_of_a_million(refill, advances_):
     """Counted without the machine, which is tested on the shorter ones."""
     schedule = CTZ(refill)
-    actions = schedule.reverse(10**6, kept(10**6 - 1))
+    actions = schedule.reverse(10**6, saved_set(10**6 - 1))
     again = sum(action[1] - action[0] for action in actions if type(action) is Advance)
     assert again + 10**6 - 1 == advances_
 
@@ -115,7 +115,7 @@ def test_saves_with_and_without_the_length():
     """Knowing N spares exactly the states that would not have survived the first sweep."""
     known, unknown = simulate(CTZ(), 1000), simulate(CTZ(), 1000, known=False)
     assert (known.saves, unknown.saves) == (610, 1599)
-    assert unknown.saves - known.saves == 1000 - len(kept(999))
+    assert unknown.saves - known.saves == 1000 - len(saved_set(999))
     assert known._replace(saves=0) == unknown._replace(saves=0)
 
 
@@ -135,7 +135,7 @@ def test_legal_and_within_bounds(steps, refill, known):
 @pytest.mark.parametrize("steps", [1, 2, 3, 16, 17, 100, 333])
 def test_bisect_advances_no_step_more_than_log_times_again(steps):
     times = [0] * steps
-    for action in CTZ("bisect").reverse(steps, kept(steps - 1)):
+    for action in CTZ("bisect").reverse(steps, saved_set(steps - 1)):
         if type(action) is Advance:
             for k in range(*action):
                 times[k] += 1
@@ -143,9 +143,9 @@ def test_bisect_advances_no_step_more_than_log_times_again(steps):
 
 
 def test_a_long_chain_starts_at_once():
-    actions = CTZ().reverse(10**18, kept(10**18 - 1))
+    actions = CTZ().reverse(10**18, saved_set(10**18 - 1))
     assert len(list(islice(actions, 1000))) == 1000
-    assert len(kept(10**18 - 1)) == 61
+    assert len(saved_set(10**18 - 1)) == 61
 
 
 def test_value():

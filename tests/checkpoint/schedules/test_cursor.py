@@ -24,7 +24,7 @@ def test_a_sweep_that_is_cut_anywhere_goes_on_from_where_the_cursor_stands(sched
     assert list(actions) == whole[cut:]
     cursor.run(whole[cut:])
     assert cursor.working == steps - 1
-    cursor.turn(steps)
+    cursor.end_forward(steps)
     reverse = list(schedule.reverse(steps, sorted(cursor.saved)))
     cut = data.draw(st.integers(0, len(reverse)))
     cursor.run(reverse[:cut])

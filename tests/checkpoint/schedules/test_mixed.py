@@ -88,12 +88,12 @@ def test_sweeps_begin_again_and_leave_nothing():
     engine = Engine()
     with Sweep(engine.step, X, steps=20, schedule=Mixed(4), record=engine.record, progress=False) as sweep:
         sweep.forward()
-        assert 0 < len(sweep._player.records) + len(sweep._session) <= 4
+        assert 0 < len(sweep._player.pullbacks) + len(sweep._session) <= 4
         sweep.forward()
         first = sweep.backward(engine.pull, X)
-        assert sweep.backward(engine.pull, X).tobytes() == first.tobytes() and not sweep._player.records
+        assert sweep.backward(engine.pull, X).tobytes() == first.tobytes() and not sweep._player.pullbacks
         sweep.forward()
-    assert not sweep._player.records and len(sweep._session) == 0
+    assert not sweep._player.pullbacks and len(sweep._session) == 0
 
 
 def everything(schedule, steps):

@@ -15,7 +15,7 @@ from checkpoint.durable.folder import DurableFolder, read_manifest
 from checkpoint.durable.log import Log
 from checkpoint.storage import opening
 from checkpoint.storage.files import read_label, read_leaves, sync_file, write_leaves
-from checkpoint.storage.lock import GUARD, HELD, Lock
+from checkpoint.storage.lock import GUARD, LOCKED, Lock
 from checkpoint.storage.opening import appended, created, opened
 
 ROOM = str(Path(checkpoint.storage.__file__).parent)
@@ -91,7 +91,7 @@ def test_an_interrupt_leaves_no_file_open(tmp_path, name):
     for number in count(0, 7 if name == "folder" else 1):
         before = len(os.listdir("/dev/fd"))
         hit = interrupted(lambda: CALLS[name](tmp_path), number, watched, looks)
-        assert len(os.listdir("/dev/fd")) == before and not HELD and not GUARD._is_owned(), number
+        assert len(os.listdir("/dev/fd")) == before and not LOCKED and not GUARD._is_owned(), number
         (tmp_path / "manifest.json.tmp").unlink(missing_ok=True)
         if not hit:
             break

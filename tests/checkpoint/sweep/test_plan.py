@@ -10,7 +10,7 @@ from checkpoint.schedules.blocks import blocks_of
 from checkpoint.schedules.tiered import traffic
 from checkpoint.storage import Memory, Tiers
 from checkpoint.sweep import reverse
-from checkpoint.sweep.plan import HELD, WAITING, plan
+from checkpoint.sweep.plan import WAITING, WORKING_COPIES, plan
 
 
 def sweep(chosen, x, steps):
@@ -47,8 +47,8 @@ def test_the_budget_holds(steps, states):
     x = np.zeros(10_000)
     chosen = plan(steps, x.nbytes, states * x.nbytes)
     stats = sweep(chosen, x, steps)
-    assert stats.peak_bytes + HELD * x.nbytes <= states * x.nbytes
-    assert stats.advances == advances(steps, states - HELD) + 1
+    assert stats.peak_bytes + WORKING_COPIES * x.nbytes <= states * x.nbytes
+    assert stats.advances == advances(steps, states - WORKING_COPIES) + 1
 
 
 def test_what_keeps_a_small_state_counts():
@@ -70,7 +70,7 @@ def seconds(schedule, steps, step, save):
 @given(st.integers(2, 400), st.integers(4, 30), st.sampled_from([0.0, 0.01, 0.1, 1.0, 10.0]))
 def test_the_disk_is_used_where_it_pays(steps, states, save):
     chosen = plan(steps, 80_000, 80_000 * states, step_seconds=1.0, save_seconds=save).schedule
-    slots = states - HELD
+    slots = states - WORKING_COPIES
     if slots >= steps:
         assert chosen == StoreAll()
         return

@@ -32,15 +32,15 @@ def test_records_count_in_the_bytes_as_they_say():
     player = Player(session, X, double, record)
     pull = player.using_records(lambda k, x, g: 2.0 * g)
     x, _ = player.play(double, [Save(0), Advance(0, 1), Record(1), Record(2)], 0, 3, X.copy())
-    assert x.tolist() == [8.0] * 10 and sorted(player.records) == [1, 2]
+    assert x.tolist() == [8.0] * 10 and sorted(player.pullbacks) == [1, 2]
     assert (player.advances, player.peak_states, player.peak_bytes) == (1, 3, 2080)
     actions = [Reverse(3), Reverse(2), Reverse(1), Load(0), Drop(0), Reverse(0)]
     _, g = player.play(double, actions, 3, None, x, pull, 1.0, 4)
-    assert (g, player.pulls, player.peak_bytes, player.records, len(session)) == (16.0, 4, 2080, {}, 0)
+    assert (g, player.pulls, player.peak_bytes, player.pullbacks, len(session)) == (16.0, 4, 2080, {}, 0)
     player.play(double, [Record(0)], 0, 1, X)
     player.clear()
     player.play(double, [Record(0)], 0, 1, X)
-    assert player.peak_bytes == 2080 and len(player.records) == 1
+    assert player.peak_bytes == 2080 and len(player.pullbacks) == 1
 
 
 def test_stats_of_a_sweep_have_them():

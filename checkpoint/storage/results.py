@@ -1,4 +1,4 @@
-"""Records appended to one file, each under a key: small results of many evaluations take what they hold, and no file each."""
+"""Results appended to one file, each under a key: small results of many evaluations take what they hold, and no file each."""
 
 import errno
 import io
@@ -10,49 +10,20 @@ from typing import Any
 
 from dualad.support.forks import lock_of
 
-from .files import encode_leaves, next_leaves, record_header
+from .files import encode_leaves, entry_header, next_leaves
 from .opening import appended, opened
 from .storage import DamagedState
 
-__all__ = ["Records"]
+__all__ = ["ResultFile"]
 
-MAGIC = b"CKPT"  # of every record, see `files`
+MAGIC = b"CKPT"  # of every result, see `files`
 PART = 1 << 20  # bytes that are searched at once
 
 
-class Records:
-    """A file of records, laid out as states' files are, whose label is the key.
+class ResultFile:
+    """An append-only file of results, each under a key; one process writes. OSError if it cannot be opened or was not made here.
 
-    Whatever ends the process, the file holds whole records, and perhaps a part of one behind them, which the next process cuts off. A
-    record whose header is damaged is left out, and those behind it are found again; its data are checked when it is read.
-
-    Parameters
-    ----------
-    path : Path
-        Of the file, which is made if it is not there. For one process to write into.
-
-    Attributes
-    ----------
-    damaged : bool
-        Whether something in the file is no record.
-
-    Raises
-    ------
-    OSError
-        If it cannot be opened, or was not made here.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> path = Path(mkdtemp()) / "a.results"
-    >>> records = Records(path)
-    >>> records.append("one", [1.5, "text"])
-    >>> records.close()
-    >>> again = Records(path)
-    >>> again.read("one"), "two" in again
-    ([1.5, 'text'], False)
-    >>> again.close()
-    """
+    Torn results at the end are cut off, ones with a damaged header are skipped (`damaged`); data are checked when they are read."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.damaged = path, False
@@ -62,19 +33,7 @@ class Records:
         self._find()
 
     def append(self, key: str, leaves: Sequence[Any]) -> None:
-        """Write a record behind the others; it is there as a whole, or not at all.
-
-        Parameters
-        ----------
-        key : str
-        leaves : sequence
-            Leaves that `check_leaves` accepts.
-
-        Raises
-        ------
-        OSError
-            As the system says it.
-        """
+        """Append the leaves of a result (as `check_leaves` accepts) atomically; OSError as the system gives it."""
         data = b"".join(encode_leaves(0, leaves, key))
         with lock_of(self):
             self._file.seek(self._end)  # on what a write before this one, which was cut short, may have left
@@ -86,13 +45,7 @@ class Records:
             self._unsynced = True
 
     def read(self, key: str) -> list[Any]:
-        """The leaves of a record.
-
-        Raises
-        ------
-        DamagedState
-            If they cannot be read back.
-        """
+        """Return the leaves of a result, or raise DamagedState."""
         try:
             with lock_of(self):
                 if self._process != os.getpid():  # a fork, which moves the place in the file of the process that writes
@@ -103,14 +56,14 @@ class Records:
             raise
         except Exception as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-            raise DamagedState(f"Disk: a record cannot be read back from {self.path}: {reason}") from error
+            raise DamagedState(f"Disk: a result cannot be read back from {self.path}: {reason}") from error
 
     def forget(self, key: str) -> None:
-        """Leave a record out."""
+        """Leave a result out."""
         self._places.pop(key, None)
 
     def sync(self) -> None:
-        """Return when the disk itself has all records."""
+        """Return when the disk itself has all results."""
         if self._unsynced:
             self._unsynced = False
             os.fsync(self._file.fileno())
@@ -126,7 +79,7 @@ class Records:
         return len(self._places)
 
     def _find(self) -> None:
-        """Find the records, and cut off what is behind the last one."""
+        """Find the results, and cut off what is behind the last one."""
         size = self._file.seek(0, os.SEEK_END)
         self._file.seek(0)
         file = io.BufferedReader(self._file, PART)
@@ -134,7 +87,7 @@ class Records:
         while at < size:
             file.seek(at)
             try:
-                key, length = record_header(file)
+                key, length = entry_header(file)
             except ValueError:
                 at = _next(file, at + 1, size)
                 continue
@@ -153,7 +106,7 @@ class Records:
 
 
 def _next(file: Any, at: int, size: int) -> int:
-    """Where the next record may begin."""
+    """Where the next result may begin."""
     while at < size:
         file.seek(at)
         found = file.read(PART).find(MAGIC)
