@@ -52,6 +52,27 @@ def test_pictures_in_space_and_time_are_of_today(name, monkeypatch):
     assert (DOCS / "pages" / "pictures" / f"{name}.svg").read_text() == draw(pictures.SCHEDULES[name], 64)._repr_svg_() + "\n"
 
 
+def test_the_picture_of_the_rooms_is_of_today(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    import pictures
+
+    assert (DOCS / "pages" / "pictures" / "architecture.svg").read_text() == pictures.architecture()
+
+
+def test_the_rooms_that_the_map_names_are_the_folders():
+    house = (DOCS.parent / "dualad" / "README.md").read_text()
+    for package, table in zip(["dualad", "checkpoint"], house.split("## A row")[0].split("| room |")[1:], strict=True):
+        folders = {path.parent.name for path in (DOCS.parent / package).glob("*/__init__.py")}
+        assert set(re.findall(r"^\| `(\w+)/` \|", table, re.MULTILINE)) == folders
+
+
+def test_the_files_that_the_architecture_names_exist():
+    page = (DOCS / "pages" / "architecture.md").read_text()
+    named = re.findall(r"`((?:dualad|checkpoint)/[\w/]+(?:\.py|/))`", page)
+    assert len(named) > 20
+    assert not [name for name in named if not (DOCS.parent / name).exists()]
+
+
 def test_the_version_to_cite_is_that_of_the_package():
     assert f"version: {dualad.__version__}\n" in (DOCS / "CITATION.cff").read_text()
 
