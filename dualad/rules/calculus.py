@@ -192,7 +192,7 @@ def angle(z, deg=False):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-bilinear(convolve_full,  convolve_first, lambda g, a, v: correlation(g, a, np.shape(v)[0]))
+bilinear(convolve_full,  convolve_first, lambda g, a, v: correlation(g, a, np.shape(v)[0]), pattern="convolved")
 elementwise(np.sinc,     sinc_partial)  # sinc''(0) = -pi^2/3
 elementwise(bessel_i0,   i0_partial)
 composite(np.i0,         lambda x: bessel_i0(x))

@@ -116,10 +116,10 @@ def shifted(sign):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-linear(np.fft.fft,   own_transpose(np.fft.fft))
-linear(np.fft.ifft,  own_transpose(np.fft.ifft))
-linear(np.fft.rfft,  rfft_transpose)
-linear(np.fft.irfft, irfft_transpose)
+linear(np.fft.fft,   own_transpose(np.fft.fft), axes="axis")
+linear(np.fft.ifft,  own_transpose(np.fft.ifft), axes="axis")
+linear(np.fft.rfft,  rfft_transpose, axes="axis")
+linear(np.fft.irfft, irfft_transpose, axes="axis")
 composite(np.fft.hfft,      hfft, with_numpy_value=True)
 composite(np.fft.ihfft,     ihfft, with_numpy_value=True)
 composite(np.fft.fftn,      several(np.fft.fft), with_numpy_value=True)

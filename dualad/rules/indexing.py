@@ -108,6 +108,6 @@ linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe"
 linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True)
 constant(discretize, chooses=True)
 constant(last_of)
-linear(cast,    lambda g, x, dtype, order="K": g, cheap=True, neutral=True)
-linear(restate, lambda g, x: g, moves=True)
+linear(cast,    lambda g, x, dtype, order="K": g, cheap=True, neutral=True, elementwise=True)
+linear(restate, lambda g, x: g, moves=True, elementwise=True)
 # fmt: on

@@ -131,7 +131,8 @@ def linear(fn: Callable[..., Any], transpose: Rule, *, affine: tuple[str, ...] =
     def vjp(g, ans, *args, **kwargs):
         return row.transposes[0](g, *args, **kwargs)
 
-    row = Differentiable(fn, (jvp,), (vjp,), (argnum,), kind="linear", shape_only=True, uses_ans=False, transposes=(transpose,), **options)
+    options = {"kind": "linear", "affine": affine, "shape_only": True, "uses_ans": False, "transposes": (transpose,), **options}
+    row = Differentiable(fn, (jvp,), (vjp,), (argnum,), **options)
     row.alone = argnum == 0
     row.unary_linear_no_view = row.alone and row.view is None
     return register(row)

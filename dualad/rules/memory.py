@@ -127,8 +127,8 @@ def as_plain_array(x):
 
 
 # fmt: off
-linear(copied,         lambda g, x: g, moves=True)
-linear(in_order,       lambda g, x, order: g, moves=True)
-linear(as_plain_array, lambda g, x: g, view="maybe", moves=True)
+linear(copied,         lambda g, x: g, moves=True, elementwise=True)
+linear(in_order,       lambda g, x, order: g, moves=True, elementwise=True)
+linear(as_plain_array, lambda g, x: g, view="maybe", moves=True, elementwise=True)
 constant(arranged, metadata=True)
 # fmt: on

@@ -67,8 +67,16 @@ class Row:
     #: a body that follows NumPy only up to rounding, or in what it takes: the value is computed by the function itself
     #: (a predicate of the arguments: for some calls)
     with_numpy_value: bool | Callable = False
-    #: every element of the result is an element of the first argument, or of the arrays that it joins; it may be asked by moving positions
+    #: each element of its result is computed of those elements of its arguments that it stands at
+    elementwise: bool = False
+    #: each element of its result is an element of its array arguments, or zero: which one is asked by moving positions
     moves: bool = False
+    #: keywords that add a constant
+    affine: tuple[str, ...] = ()
+    #: the axes that it works along, or the argument that names them: along them all depends on all
+    axes: str | tuple[int, ...] | None = None
+    #: where its sparsity pattern does not follow from these: the function of `sparse/calls.py` that gives it
+    pattern: str | None = None
     #: takes a list of arrays, which it joins
     joins: bool = False
     #: gives its first argument where shape, dtype and layout stay
@@ -94,6 +102,8 @@ class Row:
     def __init__(self, fn: Callable, **options):
         self.fn = self.call = self.viewed = fn
         self.name = public_name(fn)
+        if type(fn) is np.ufunc:
+            self.elementwise = fn.signature is None and fn.nout == 1
         for option, setting in options.items():
             setattr(self, option, setting)
 
@@ -295,7 +305,7 @@ class Elementwise(Differentiable):
     rules: ClassVar = {"partials": 1}
 
     def __init__(self, fn, *partials, brief=None, **options):
-        super().__init__(fn, partials, partials, **options)
+        super().__init__(fn, partials, partials, elementwise=True, **options)
         if brief is not None:
             self.brief = Elementwise(fn, brief, trusted=True)
         self.partials = partials

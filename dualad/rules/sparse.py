@@ -33,5 +33,5 @@ def sparse_matmul(a, b):
 
 
 # fmt: off
-linear(times_sparse, lambda g, x, matrix: times_sparse(np.atleast_1d(g), matrix.T))
+linear(times_sparse, lambda g, x, matrix: times_sparse(np.atleast_1d(g), matrix.T), pattern="sparse_product")
 # fmt: on

@@ -184,7 +184,8 @@ elementwise(np.fmax,     fmax_share, second(fmax_share))                        
 elementwise(np.fmin,     fmax_share, second(fmax_share))
 elementwise(np.copysign, lambda ans, x, y: np.sign(x) * np.sign(ans), lambda ans, x, y: 0.0, chooses=True)  # copysign'(0) = 0
 elementwise(np.nextafter, ONE, lambda ans, x, y: 0.0)
-constant(larger_share, fmax_share, np.ceil, np.floor, np.trunc, np.rint, np.heaviside, chooses=True)
+constant(larger_share, fmax_share, chooses=True, elementwise=True)
+constant(np.ceil, np.floor, np.trunc, np.rint, np.heaviside, chooses=True)
 constant(np.floor_divide, chooses=True, symbol="//")
 constant(np.spacing)
 constant(np.sign, complex_body=direction, chooses=True)
@@ -192,8 +193,8 @@ constant(np.sign, complex_body=direction, chooses=True)
 # --- complex --------------------------------------------------------------------------------------------------------------
 
 real_linear(np.conjugate, lambda g, x: np.conjugate(g), neutral=True)
-real_linear(np.real,      lambda g, x: g, view="maybe", neutral=True)
-real_linear(np.imag,      lambda g, x: -1j * g, view="maybe")
+real_linear(np.real,      lambda g, x: g, view="maybe", neutral=True, elementwise=True)
+real_linear(np.imag,      lambda g, x: -1j * g, view="maybe", elementwise=True)
 
 # --- predicates, integers, bits, strings ------------------------------------------------------------------------------------
 

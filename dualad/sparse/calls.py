@@ -1,23 +1,21 @@
-"""What is called between the loops, read for sparsity: products with constants, functions along axes; else dense over what it touches."""
+"""What is called between the loops, read for sparsity by what its row says: how it moves elements, the axes that it works along.
+
+A row may name one of the functions here (``pattern="product"``); what says nothing is dense over what it touches.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..core.levels import locate
 from ..graph.program import Value, map_values, updated
-from ..rules import decompositions, names
-from ..rules.calculus import convolve_full
-from ..rules.indexing import cast, getitem, restate
-from ..rules.kinds import ROWS, Elementwise
-from ..rules.linalg import cofactor_matrix
-from ..rules.memory import as_plain_array, copied, in_order
-from ..rules.reductions import put_back, reordered
-from ..rules.shapes import blank, filled
-from ..rules.sparse import times_sparse
+from ..rules.calling import signature
+from ..rules.kinds import ROWS, Constant
 from .sets import Sets, scipy_sparse, together, union, with_empty_row
 
 __all__ = ["called"]
+
+#: keywords of a function that moves elements that say what the elements are, not where they go
+CASTS = ("dtype", "casting")
 
 
 def called(operation, of, known) -> list[Sets]:
@@ -25,14 +23,7 @@ def called(operation, of, known) -> list[Sets]:
     outs = operation.outputs
     if all(out.dtype.kind not in "fc" or not out.size for out in outs):
         return [Sets(out.shape) for out in outs]
-    fn, row = operation.fn, ROWS.get(operation.fn)
-    result = None
-    if fn in CALLS and len(outs) == 1:
-        result = CALLS[fn](outs[0], of, known, *operation.args, **operation.kwargs)
-    elif isinstance(row, Elementwise) and len(outs) == 1:
-        result = union(outs[0].shape, [of(value) for value in operation.reads])
-    elif fn in STACKED:
-        result = stacked(operation, of)
+    result = derived(operation, of, known)
     if result is None:
         total = union((), [of(value).total() for value in operation.reads])
         result = [total.broadcast(out.shape) for out in outs]
@@ -40,6 +31,25 @@ def called(operation, of, known) -> list[Sets]:
         Sets(out.shape) if out.dtype.kind not in "fc" else sets
         for out, sets in zip(outs, result if isinstance(result, list) else [result], strict=True)
     ]
+
+
+def derived(operation, of, known):
+    """Return the sets of the results that follow from the row of a function, None where it does not say."""
+    row, out = ROWS.get(operation.fn), operation.outputs[0]
+    if type(row) is Constant:
+        return [Sets(out.shape) for out in operation.outputs]
+    arrays, move = mover(operation, known)
+    if move is not None:
+        return together(out.shape, [of(arg) if type(arg) is Value else Sets(np.shape(arg)) for arg in arrays], move)
+    if row is None or (operation.several and type(row.axes) is not tuple):
+        return None
+    if row.pattern is not None:
+        return globals()[row.pattern](out, of, known, *operation.args, **operation.kwargs)
+    if row.elementwise:
+        return union(out.shape, [of(value) for value in operation.reads])
+    if type(row.axes) is tuple:
+        return stacked(operation, len(row.axes), of)
+    return None if row.axes is None else along(operation, row.axes, of, known)
 
 
 def constants(known, arguments):
@@ -54,65 +64,41 @@ def constants(known, arguments):
     return None if any(array is None for array in found) else arguments
 
 
-def moves(fn):
-    """Make the rule of a function that moves the elements of its first argument."""
+def mover(operation, known):
+    """Return the array arguments of a function that only moves their elements, and the function of their positions, which are above 0.
 
-    def rule(out, of, known, x, *rest, **options):
-        rest, options = constants(known, list(rest)), constants(known, options)
-        if rest is None or options is None or type(x) is not Value:
-            return None
-        return of(x).map(lambda rows: np.asarray(fn(rows, *rest, **options)), out.shape)
+    It is None where the function does more, or an argument that says how to move is computed.
+    """
+    fn, args, row = operation.fn, operation.args, ROWS.get(operation.fn)
+    if fn is not updated and (row is None or not row.moves):
+        return [], None
+    places = [0, 1] if fn is updated else list(row.arrays(args))
+    affine = () if fn is updated else row.affine
+    rest = constants(known, [None if i in places else arg for i, arg in enumerate(args)])
+    options = constants(known, {name: x for name, x in operation.kwargs.items() if name not in (*CASTS, *affine)})
 
-    return rule
+    def move(*positions):
+        moved = dict(zip(places, positions, strict=True))
+        return np.asarray(operation.call(*(moved.get(i, arg) for i, arg in enumerate(rest)), **options)).astype(np.int32)
+
+    return [args[i] for i in places], None if rest is None or options is None else move
 
 
-def assigned(out, of, known, x, v, index, ops=()):
-    rest = constants(known, [index, ops])
-    if rest is None:
+def along(operation, name, of, known):
+    """Return the unions along the axes that an argument names, for each element of the result."""
+    call = signature(operation.fn).bind(*operation.args, **operation.kwargs)
+    call.apply_defaults()
+    x, axis, out = operation.args[0], call.arguments[name], operation.outputs[0]
+    if type(x) is not Value or any(of(value).parts for value in operation.reads if value is not x):
         return None
-    index, ops = rest
-    places = locate(ops, np.arange(out.size).reshape(out.shape))[index]
-
-    def put(rows, new):
-        rows = np.array(rows).reshape(-1)
-        rows[places] = np.reshape(new, np.shape(new)[max(np.ndim(new) - np.ndim(places), 0) :])  # axes of length 1 may stand in front
-        return rows.reshape(out.shape)
-
-    sets, written = (of(arg) if type(arg) is Value else Sets(np.shape(arg)) for arg in (x, v))
-    return together(out.shape, [sets, written], put)
-
-
-def joining(fn):
-    """Make the rule of a function that joins arrays."""
-
-    def rule(out, of, known, *arrays, axis=0, dtype=None, casting=None):
-        many = [of(arg) if type(arg) is Value else Sets(np.shape(arg)) for arg in arrays]
-        return together(out.shape, many, lambda *rows: fn(rows, axis=axis))
-
-    return rule
-
-
-def transformed(out, of, known, x, n=None, axis=-1, norm=None):
-    """A Fourier transform: all along an axis depends on all along it."""
-    return spread(out, of(x), axis)
-
-
-def sorted_along(out, of, known, x, places, axis, *rest, **options):
-    return spread(out, of(x), axis)
-
-
-def partitioned(out, of, known, x, kth, axis=-1, *rest, **options):
-    return spread(out, of(x), axis)
-
-
-def spread(out, sets, axis):
-    """Return the unions along an axis, for each element of the result along it."""
-    if axis is None:
-        return sets.total().broadcast(out.shape)
-    axis = int(axis) % len(sets.shape)
-    one = sets.reduced((axis,))
-    shape = (*one.shape[:axis], 1, *one.shape[axis:])
-    return one.map(lambda rows: np.expand_dims(rows, axis), shape).broadcast(out.shape)
+    if axis is None or not x.ndim:
+        return of(x).total().broadcast(out.shape)
+    axes = tuple(int(k) % x.ndim for k in (axis if isinstance(axis, tuple | list) else (axis,)))
+    one = of(x).reduced(axes)
+    if out.ndim == len(one.shape):
+        return one.broadcast(out.shape)
+    shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
+    return one.map(lambda rows: np.expand_dims(rows, axes), shape).broadcast(out.shape)
 
 
 # --- products -----------------------------------------------------------------------------------------------------------------------
@@ -203,13 +189,13 @@ def convolved(out, of, known, a, v):
 # --- stacks of matrices ---------------------------------------------------------------------------------------------------------------
 
 
-def stacked(operation, of):
-    """A function of stacks of matrices: dense over each."""
+def stacked(operation, count, of):
+    """A function of stacks of matrices: dense over each, which has its last `count` axes."""
     values = [value for value in operation.args if type(value) is Value]
-    lead = values[0].shape[:-2]
-    if not lead or any(value.ndim < 3 or value.shape[:-2] != lead for value in values):
+    lead = values[0].shape[:-count]
+    if not lead or any(value.ndim <= count or value.shape[:-count] != lead for value in values):
         return None
-    one = union(lead, [of(value).reduced((value.ndim - 2, value.ndim - 1)) for value in values])
+    one = union(lead, [of(value).reduced(tuple(range(value.ndim - count, value.ndim))) for value in values])
     results = []
     for out in operation.outputs:
         if out.shape[: len(lead)] != lead:
@@ -217,34 +203,3 @@ def stacked(operation, of):
         shape = (*lead, *(1,) * (out.ndim - len(lead)))
         results.append(one.map(lambda rows: np.reshape(rows, shape), shape).broadcast(out.shape))
     return results
-
-
-STACKED = {
-    np.linalg.solve, np.linalg.inv, np.linalg.det, np.linalg.slogdet, cofactor_matrix, decompositions.cholesky_factor,
-    decompositions.eigh_factors, decompositions.eigenvalues, decompositions.eig_factors, decompositions.general_eigenvalues,
-    decompositions.svd_factors, decompositions.singular_values, decompositions.qr_factors, decompositions.pseudo_inverse,
-}  # fmt: skip
-
-MOVES = [
-    np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.expand_dims, np.squeeze, np.broadcast_to, np.flip, np.diagonal,
-    np.take, np.roll, np.repeat, np.tile, np.delete, np.lib.stride_tricks.sliding_window_view, getitem,
-]  # fmt: skip
-
-CALLS = {
-    **{fn: moves(fn) for fn in MOVES},
-    **{fn: moves(lambda rows, *rest, **options: rows) for fn in (np.copy, cast, restate, copied, in_order, as_plain_array, np.conjugate)},
-    **{fn: moves(lambda rows, *rest, **options: rows) for fn in (np.real, np.imag)},
-    **{fn: lambda out, *rest, **options: Sets(out.shape) for fn in (blank, filled, np.zeros, np.sign, np.floor)},
-    np.concatenate: joining(np.concatenate),
-    np.stack: joining(np.stack),
-    updated: assigned,
-    np.matmul: product,
-    np.dot: dot,
-    names.np.einsum: einsum,
-    times_sparse: sparse_product,
-    convolve_full: convolved,
-    reordered: sorted_along,
-    put_back: sorted_along,
-    np.partition: partitioned,
-    **dict.fromkeys((np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft), transformed),
-}

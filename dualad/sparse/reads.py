@@ -14,15 +14,14 @@ import optree
 from ..core.levels import Level
 from ..core.traced import example_of
 from ..forward.dual import make_dual
-from ..forward.seeding import flatten_input, flatten_output, split_value
+from ..forward.seeding import flatten_input, flatten_output, shape_of, split_value
 from ..graph.passes import optimised
-from ..graph.program import Program, Value, map_values, values_in
+from ..graph.program import Program, Value, values_in
 from ..graph.scan import Scan
 from ..graph.symbol import Symbol, Trace
 from ..rules import names
-from ..rules.kinds import row_says
-from ..rules.shapes import surround
 from ..support.costs import PATTERN_PARTS, READ_COLORS
+from .calls import mover
 from .sets import scipy_sparse
 
 __all__ = ["by_reads"]
@@ -81,24 +80,13 @@ def reads(program, active):
         columns[value] = np.arange(start, start + value.size).reshape(value.shape)
         start += value.size
     for operation in program.operations:
-        fn = operation.fn
-        count = len(operation.args) if row_says(fn, "joins") else 1 if fn is surround or row_says(fn, "moves") else 0
-        data = values_in(operation.args[:count])
-        if any(value in columns for value in data) and all(value in columns or value in program.constants for value in data):
-
-            def moved(value, data=data):
-                if value in columns:
-                    return columns[value] + 1
-                return np.zeros(value.shape, int) if value in data else program.constants[value]
-
-            rest = [value for value in operation.reads if value not in columns and value not in program.constants]
-            if not rest:
-                args, kwargs = map_values(moved, operation.args), map_values(moved, operation.kwargs)
-                if operation.fn is surround:
-                    args, kwargs = (args[0], args[1]), {}
-                columns[operation.outputs[0]] = np.asarray(operation.call(*args, **kwargs)) - 1
-                continue
-        later.append(operation)
+        arrays, move = mover(operation, program.constants.get)
+        data = values_in(arrays)
+        if move and any(value in columns for value in data) and all(value in columns or value in program.constants for value in data):
+            places = (columns[arg] + 1 if arg in columns else np.zeros(shape_of(arg), int) for arg in arrays)
+            columns[operation.outputs[0]] = move(*places) - 1
+        else:
+            later.append(operation)
     used = {value for operation in later for value in operation.reads} | set(values_in(program.outputs))
     return {value: places for value, places in columns.items() if value in used}, later
 

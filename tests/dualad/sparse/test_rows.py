@@ -64,3 +64,21 @@ def test_elementwise_moves_and_reductions_are_exact(fn):
         if case.precise and not case.sample.casts and not any(map(np.iscomplexobj, case.leaves)):
             pattern = sparsity(lambda leaves: case(leaves), list(case.leaves)).toarray()
             assert np.array_equal(pattern, nonzero), case.sample
+
+
+DERIVED = [fn for fn in SAMPLES if ROWS[fn].moves or ROWS[fn].elementwise or ROWS[fn].axes or ROWS[fn].pattern]
+
+
+@pytest.mark.parametrize("fn", DERIVED, ids=public_name)
+def test_what_a_row_says_is_the_pattern_where_there_is_no_loop_form(fn):
+    """Long doubles have no loops, so that the pattern is read off the row; moves and elements are exact."""
+    row = ROWS[fn]  # the loops of imag know, besides, that reals have no imaginary part
+    for case, nonzero in cases_of(fn):
+        if row.value_dependent or case.sample.casts or any(map(np.iscomplexobj, case.leaves)) or row.axes == (-2, -1):
+            continue
+        leaves = [np.asarray(leaf, np.longdouble)[()] for leaf in case.leaves]
+        pattern = sparsity(lambda leaves: case(leaves), leaves).toarray()
+        assert not (nonzero & ~pattern).any(), case.sample
+        if (row.moves or row.elementwise) and fn is not np.imag and "dtype" not in case.sample.kwargs:
+            expected = sparsity(lambda leaves: case(leaves), list(case.leaves)).toarray()
+            assert np.array_equal(pattern, expected), case.sample
