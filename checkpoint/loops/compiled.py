@@ -365,7 +365,7 @@ class CompiledEntry(ChainEntry):
         link = copy(self)
         link.__class__ = ChainEntry
         link.outs, link.aliases = Stacked(self.steps), Aliases(self.links.path)
-        link.sweep = Sweep(unowned(link.advance), self.links.tree(link.state), record=unowned(link.record_step), steps=self.steps)
+        link.sweep = Sweep(link.advancing(), self.links.tree(link.state), record=unowned(link.record_step), steps=self.steps)
         leaves = self.links.leaves(self.steps - 1, link.sweep.forward())
         link.aliases.watching = False
         link.before = link.last = Snapshot(self.steps, leaves)

@@ -19,14 +19,15 @@ def run(links, top, steps, until=None, max_steps=None, stats=None, progress=Fals
     """Run the chain as a loop; arrays of a plain state become traced ones of the level of `top`, because a step may write into them."""
     params, outs, until, k = links.arguments(links.params), Stacked(steps), on_primals(until), 0
     x = links.tree(lifted(links.flatten(copy_state(links.tree(links.state))), top))
-    call, started, bar = twice(links) if check else links.call, perf_counter(), Bar(progress, "chain")
+    call, started, bar = links.calls(params, links.inputs), perf_counter(), Bar(progress, "chain")
+    call = twice(links, call) if check else call
     bar.start(steps)
     try:
         while k != steps and not (until is not None and until(k, x)):
             if k == max_steps:
                 raise too_many(k)
             try:
-                x, out = call(k, x, links.row(k, links.inputs), params)
+                x, out = call(k, x)
             except Exception:
                 links.explain(k, x, params, links.inputs)
                 raise
@@ -48,14 +49,14 @@ def run(links, top, steps, until=None, max_steps=None, stats=None, progress=Fals
     return (x, outs.tree(outs.arrays())) if links.outputs else x
 
 
-def twice(links):
+def twice(links, once):
     """Return the call of a step, made a second time from a copy of its state: another result raises."""
 
-    def call(k, x, row, params):
+    def call(k, x):
         given = copy_state(x)
-        result = links.call(k, x, row, params)
+        result = once(k, x)
         first = Snapshot(k + 1, links.leaves(k, result[0]), exact=True)
-        i = first.differing(k + 1, links.leaves(k, links.call(k, given, row, params)[0]))
+        i = first.differing(k + 1, links.leaves(k, once(k, given)[0]))
         if i is not None:
             raise not_repeatable(k, links.path(i))
         return result

@@ -60,7 +60,7 @@ def record(links, tape, **options):
     options["until"], link.lossy = on_primals(options["until"]), options["storage"].lossy
     if options["storage"].durable:
         options |= link.durable_options(tape, options["token"])
-    link.sweep = sweep = Sweep(unowned(link.advance), links.tree(link.state), record=unowned(link.record_step), **options)
+    link.sweep = sweep = Sweep(link.advancing(), links.tree(link.state), record=unowned(link.record_step), **options)
     tape.sweeps = [*getattr(tape, "sweeps", ()), sweep]
     final = sweep.forward()
     link.aliases.watching = False
@@ -107,22 +107,31 @@ class ChainEntry(Entry):
         self.arguments = links.arguments(self.params)
         self.weak = scalar_kinds((*self.state, *self.params, *self.inputs))[1]
         self.outs = Stacked(steps)
-        self.direct = not links.given and not links.outputs
         self.sweep, self.keeps_rows, self.exact, self.tried, self.lossy = None, False, exact, False, False
         self.out_cotangents, self.rows = [], []
         self.before = self.last = Snapshot(-1, ())  # the state that was met last, and x_N
         self.aliases = Aliases(links.path)
         self.lock = None  # a sweep uses up its states: two threads cannot pull at once
 
-    def advance(self, k, x):
-        """Evaluate step k on values one level down."""
-        try:
-            if k and self.direct and not self.aliases.watching:
-                return self.links.step(k, x, *self.arguments)
-            return self.advance_watched(k, x)
-        except Exception as error:
-            self.explain(k, x, error)
-            raise
+    def advancing(self):
+        """Return the function that evaluates step k on values one level down, which does not keep this entry (see `unowned`)."""
+        step, arguments, owner = self.links.step, self.arguments, ref(self)
+        direct, watched = not self.links.given and not self.links.outputs, True
+
+        def advance(k, x):
+            nonlocal watched
+            try:
+                if k and not watched:
+                    return step(k, x, *arguments)
+                entry = owner()
+                x = entry.advance_watched(k, x)
+                watched = not direct or entry.aliases.watching
+                return x
+            except Exception as error:
+                owner().explain(k, x, error)
+                raise
+
+        return advance
 
     def advance_watched(self, k, x):
         """Evaluate step k; in the first sweep also try step 0, keep what the steps put out, and see to it that no two leaves are one."""
@@ -164,7 +173,7 @@ class ChainEntry(Entry):
         is a traced value of a closed level there, which raises when it is used.
         """
         with np.errstate(all="ignore"):  # the step itself will warn
-            record = tape, _, _, final, _ = self.record(0, copy_state(x), first=True)
+            record = tape, _, _, final, _ = self.record(0, self.links.flatten(copy_state(x)), first=True)
         self.before = Snapshot(1, self.values(final, tape), self.exact)
         return record
 
@@ -203,16 +212,17 @@ class ChainEntry(Entry):
 
     def pull_step(self, k, x, cotangent):
         """Pull the cotangent of the state back through step k, and add the parameters' shares to their sums."""
-        record = self.record(k, x)
+        leaves = self.links.flatten(x)
+        record = self.record(k, leaves)
         self.compare(k, record[3])
-        self.before = Snapshot(k, self.links.flatten(x), self.exact)
+        self.before = Snapshot(k, leaves, self.exact)
         return self.pull_record(k, record[:3], cotangent)  # x_{k+1} is not needed
 
     def record_step(self, k, x):
         """Evaluate step k as `advance` does, and return x_{k+1} with the pullback of the step."""
-        links = self.links
+        links, given = self.links, self.links.flatten(x)
         try:
-            record = tape, _, _, final, out = self.record(k, x, first=True)
+            record = tape, _, _, final, out = self.record(k, given, first=True)
         except Exception as error:
             self.explain(k, x, error)
             raise
@@ -222,7 +232,7 @@ class ChainEntry(Entry):
         if links.outputs and k == self.outs.length:
             leaves, structure = optree.tree_flatten(out)
             self.put_out(k, optree.tree_unflatten(structure, self.values(map(pack_leaf, leaves), tape)))
-        return copy_state(state), Pullback(self, k, record[:3], Snapshot(k, links.flatten(x), self.exact))
+        return copy_state(state), Pullback(self, k, record[:3], Snapshot(k, given, self.exact))
 
     def check_params(self, arguments, given):
         """Raise where steps have changed the parameters or inputs that they were given, which both sweeps must see."""
@@ -287,25 +297,21 @@ class ChainEntry(Entry):
         self.links.check_closure(values, self.below)
         return values
 
-    def record(self, k, x, first=False):
+    def record(self, k, leaves, first=False):
         """Evaluate step k on a tape of its own; return the tape, the nodes of inputs and of results, the final leaves, the out."""
-        links, out, results = self.links, None, []
+        links, results, state = self.links, [], leaves.copy()
         with StepTape(self.nan_safe, self.weak) as tape:
-            state, nodes = links.flatten(x), []
-            make_variables(tape, state, links.floating, nodes)
-            params, row = self.arguments, []
-            handed = list(state) if self.aliases.before(k) else ()
+            nodes = [*tape.variables(state, links.floating)]
+            given, params, row = self.params, self.arguments, []
+            handed = state.copy() if first and self.aliases.before(k) else ()
             if self.active:
-                given = list(self.params)
-                make_variables(tape, given, self.active, nodes)
+                given = given.copy()
+                nodes += tape.variables(given, self.active)
                 params = links.arguments(given)
-            if self.direct:
-                final = links.leaves(k, links.step(k, links.tree(state), *params))
-            else:
+            if links.given:
                 row = links.row(k, self.inputs)
-                make_variables(tape, row, self.active_inputs, nodes)
-                final, out = links.call(k, links.tree(state), row, params)
-                final = links.leaves(k, final)
+                nodes += tape.variables(row, self.active_inputs)
+            final, out = links.flat(k, state, row, params)
             for i in links.floating:
                 leaf = final[i]
                 if type(leaf) is Var and leaf.level is tape and type(leaf.primal) is float:  # `node_of` without its questions
@@ -315,7 +321,6 @@ class ChainEntry(Entry):
             if links.outputs:
                 results += [self.node_of(pack_leaf(leaf), tape) for leaf in optree.tree_leaves(out)]
             if first:
-                given = given if self.active else self.params
                 self.check_params(params, given)
                 self.aliases.check(k, handed)
                 self.aliases.note(k, final, (*given, *row), handed)
@@ -349,7 +354,8 @@ class ChainEntry(Entry):
         n, m = len(self.links.floating), len(self.active)
         for j, share in enumerate(pulled[n : n + m]):
             if share is not None:
-                sums[j] = added(sums[j], share)
+                now = sums[j]
+                sums[j] = now + share if type(now) is float else added(now, share)
         if self.rows:
             self.put_shares(k, pulled[n + m :])
         return pulled[:n], sums
@@ -453,10 +459,3 @@ class Pullback:
             else:
                 numbers += issubclass(type(value), float | np.generic)
         return 8 * numbers + sum(nbytes(owner) for owner in arrays.values())
-
-
-def make_variables(tape, leaves, positions, nodes):
-    """Put variables in the place of leaves, and note their nodes."""
-    for i in positions:
-        leaves[i] = tape.variable(leaves[i])
-        nodes.append(leaves[i].node)

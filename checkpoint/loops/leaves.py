@@ -19,6 +19,7 @@ from ..storage.files import NAMESPACE
 from ..support.checks import truth
 
 __all__ = [
+    "NUMBER",
     "added",
     "check_levels",
     "described",
@@ -100,13 +101,13 @@ def is_floating(leaf):
     return issubclass(type(leaf), float | complex) or getattr(leaf, "dtype", INTEGER).kind in "fc"
 
 
-INTEGER = np.dtype(int)
+INTEGER, NUMBER = np.dtype(int), ((), FLOAT)
 
 
 def kind_of(leaf):
     """Return the shape and dtype that a leaf must keep; for what is no number, None and the object that it must stay."""
     if type(leaf) is float:
-        return (), FLOAT
+        return NUMBER
     if issubclass(type(leaf), int | complex | np.ndarray | np.generic | Traced):
         return getattr(leaf, "shape", ()), dtype_of(leaf)
     return None, leaf
@@ -115,7 +116,7 @@ def kind_of(leaf):
 def differs(leaf, kind):
     """Return whether a leaf has another shape or dtype than it must keep, or, of what is no number, is another object."""
     if type(leaf) is float or (type(leaf) is Var and type(leaf.primal) is float):
-        return kind[1] is not FLOAT or kind[0] != ()
+        return kind != NUMBER
     if kind[0] is None:
         return not (leaf is kind[1] or (isinstance(leaf, str | bytes) and type(leaf) is type(kind[1]) and leaf == kind[1]))
     return kind_of(leaf) != kind

@@ -155,9 +155,7 @@ class Recomputed(Entry):
         """Evaluate f again on a tape, and pull `g` back over it."""
         with Tape(self.nan_safe, self.weak) as tape:
             leaves = list(self.values)
-            for i in self.active:
-                leaves[i] = tape.variable(leaves[i])
-            nodes = [leaves[i].node for i in self.active]
+            nodes = tape.variables(leaves, self.active)
             outs = self.results(leaves)
             seeds = [
                 (leaf._refresh().node, part)
@@ -177,10 +175,9 @@ class Recomputed(Entry):
         with Tape(self.nan_safe, self.weak) as tape:
             leaves = list(self.values)
             tangents = []
-            for i in self.active:
-                leaves[i] = tape.variable(leaves[i])
+            for i, node in zip(self.active, tape.variables(leaves, self.active), strict=True):
                 t = pushed[place_of(self.nodes[i])]
-                tangents.append((leaves[i].node, np.zeros_like(self.values[i])[()] if t is None else t))
+                tangents.append((node, np.zeros_like(self.values[i])[()] if t is None else t))
             outs = self.results(leaves)
             nodes = [leaf._refresh().node if type(leaf) is Var and leaf.level is tape else None for leaf in outs]
         found = iter(tape.push(tangents, [node for node in nodes if node is not None]))

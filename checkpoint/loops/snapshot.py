@@ -32,7 +32,9 @@ class Snapshot:
 
     def __init__(self, index, leaves, exact=False, final=False):
         self.index, self.exact = index, exact
-        self.known = [leaf if type(leaf) is float else self.held(leaf) for leaf in leaves]
+        self.known = known = []
+        for leaf in leaves:  # no comprehension: this is done at every step
+            known.append(leaf if type(leaf) is float else self.held(leaf))
         self.alive = [ref(leaf) if type(leaf) is np.ndarray else None for leaf in leaves] if final and not exact else None
 
     def held(self, leaf):

@@ -6,13 +6,14 @@ import numpy as np
 import optree
 
 from dualad.core.dispatch import apply, dtype_of
-from dualad.core.traced import Traced
+from dualad.core.traced import Traced, example_of
 from dualad.forward.seeding import FLOAT, pack_leaf
 from dualad.rules.indexing import getitem
 
+from ..reverse.tape import Var
 from ..storage.states import copy_state
 from ..support.checks import refused
-from .leaves import check_levels, described, differs, flattening, is_floating, kind_of, levels_of, refuse_opaque
+from .leaves import NUMBER, check_levels, described, differs, flattening, is_floating, kind_of, levels_of, refuse_opaque
 
 __all__ = ["Rows", "Stacked", "StepSpec"]
 
@@ -41,6 +42,11 @@ class StepSpec:
         """Return the leaves of row k of the inputs."""
         return [apply(getitem, (leaf, k), {}) if isinstance(leaf, Traced) else leaf[k] for leaf in inputs]
 
+    def flat(self, k, leaves, row, params, step=None):
+        """Return the leaves of the state, checked, and the out that step k makes of leaves: the one way to call a step from leaves."""
+        x, out = self.call(k, self.tree(leaves), row, params, step)
+        return self.leaves(k, x), out
+
     def call(self, k, x, row, params, step=None):
         """Return the state and the out (None without outputs) that step k makes of x; `step` in the place of its own."""
         if self.given:
@@ -52,21 +58,32 @@ class StepSpec:
             raise TypeError(f"chain: with outputs=True a step must return a pair (state, out); step {k} returned {described(result)}")
         return result
 
+    def calls(self, params, inputs):
+        """Return `call` as a function of k and the state."""
+        step = self.step
+        if self.given or self.outputs:
+            return lambda k, x: self.call(k, x, self.row(k, inputs), params)
+        return lambda k, x: (step(k, x, *params), None)
+
     def leaves(self, k, state):
         """Return the leaves of what step k returned; another structure, shape or dtype raises."""
         leaves = self.flatten(state)
         if leaves is None:
+            k = example_of(k)
             if state is None:
                 raise TypeError(f"chain: step {k} returned None; return the new state (is its return statement missing?)")
             raise TypeError(
                 f"chain: step {k} returned a state of the structure {optree.tree_structure(state)}; it was given "
                 f"{self.state_structure}. Return the structure of the initial state"
             )
-        if any(map(differs, leaves, self.kinds)):
+        for given, kind in zip(leaves, self.kinds, strict=True):
+            if (kind is NUMBER and type(given) is Var and type(given.primal) is float) or not differs(given, kind):
+                continue
             leaves = [pack_leaf(leaf) for leaf in leaves]
             for i, (leaf, kind) in enumerate(zip(leaves, self.kinds, strict=True)):
                 if differs(leaf, kind):
-                    raise self.changed(k, i, leaf)
+                    raise self.changed(example_of(k), i, leaf)
+            break
         return leaves
 
     def path(self, i):
@@ -118,9 +135,9 @@ class StepSpec:
 
     def first_change(self, count, params, inputs):
         """Return the error of the first of `count` steps that returned another structure, shape or dtype, None if none does again."""
-        x = copy_state(self.tree(self.state))
+        x, call = copy_state(self.tree(self.state)), self.calls(params, inputs)
         for k in range(count):
-            x, _ = self.call(k, x, self.row(k, inputs), params)
+            x, _ = call(k, x)
             try:
                 self.leaves(k, x)
             except TypeError as change:

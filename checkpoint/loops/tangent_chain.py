@@ -84,11 +84,11 @@ def step_of(links, peels, level):
         row, params = (rest[0], rest[1:]) if links.given else ((None, ()), rest)
         with Level(*options) as inner:
             state_peel, row_peel, param_peel = (made._replace(level=inner) for made in peels)
-            x = links.tree(join_tangents([*optree.tree_leaves(state[0]), *state[1]], [state_peel]))
+            x = join_tangents([*optree.tree_leaves(state[0]), *state[1]], [state_peel])
             row = join_tangents([*optree.tree_leaves(row[0]), *row[1]], [row_peel._replace(rows=False)])
             arguments = links.arguments(join_tangents([*optree.tree_leaves(params[:-1]), *params[-1]], [param_peel]))
-            x, out = links.call(k, x, row, arguments, run)
-            xs, dxs = split(split_tangents(links.leaves(k, x), state_peel), state_peel.count)
+            x, out = links.flat(k, x, row, arguments, run)
+            xs, dxs = split(split_tangents(x, state_peel), state_peel.count)
             state = optree.tree_unflatten(links.state_structure, xs), dxs
             if not links.outputs:
                 return state

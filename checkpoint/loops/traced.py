@@ -61,13 +61,13 @@ def body_of(links, moving, prepared=None):
             links = copy(links)
             links.step = prepared(links.step, trace)
         try:
-            x, out = links.call(k, links.tree(state), row, links.arguments(params))
+            leaves, out = links.flat(k, state, row, links.arguments(params))
         except Exception as error:
             if trace.refusal is not None and error is not trace.refusal:
                 raise trace.refusal from error
             raise
         outs, structure = optree.tree_flatten(out)
-        return trace.finish([*links.leaves(0, x), *outs]), structure
+        return trace.finish([*leaves, *outs]), structure
 
 
 def repeated(body, steps, count, rows, args, nbytes):

@@ -96,6 +96,16 @@ class Tape(Level):
         self.entries.append(None)
         return make_var(value.item() if type(value) is np.float64 else value, len(self.entries) - 1, self)
 
+    def variables(self, leaves, positions):
+        """Put new input variables in the place of leaves, as `variable` makes them, and return their nodes."""
+        entries, first = self.entries, len(self.entries)
+        for i in positions:
+            leaf, var = leaves[i], new(Var)
+            var.primal, var.node, var.level, var.alias = leaf.item() if type(leaf) is np.float64 else leaf, len(entries), self, None
+            leaves[i] = var
+            entries.append(None)
+        return range(first, len(entries))
+
     def record(self, entry):
         """Give an entry its place and return it, as the node of what it made."""
         entry.place = taken(self.entries, entry)
@@ -155,7 +165,10 @@ class Tape(Level):
         values, entries, zero = adjoints.values, adjoints.entries, ZERO
         last = -1
         for node, g in seeds:
-            if node is not None:
+            if type(node) is int and values[node] is zero:
+                values[node] = g
+                last = max(last, node)
+            elif node is not None:
                 last = max(last, adjoints.add(node, g, False))
         for k in range(last, -1, -1):
             g = values[k]
