@@ -16,6 +16,27 @@ settings.register_profile("dualad", derandomize=True, deadline=None, max_example
 settings.load_profile("dualad")
 
 
+#: tests of the table that are quick for every row
+EVERY_ROW = {"test_value_has_the_type_shape_and_dtype_of_numpys", "test_jvp_against_differences", "test_vjp_against_jvp"}
+#: files whose tests start processes, compile much, or wait
+SLOW = {
+    "test_distributed", "test_docs", "test_exit", "test_exports", "test_fit_campaign", "test_fit_changes", "test_forks", "test_installations",
+    "test_outside", "test_processors", "test_pyplot", "test_random_layouts", "test_random_programs", "test_systems", "test_types",
+}  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    """Mark as quick: the table's tests in both modes for every row, and of all others the first of each function's parameters."""
+    seen = set()
+    for item in items:
+        name = getattr(item, "originalname", None) or item.name
+        first = (item.path, name) not in seen
+        seen.add((item.path, name))
+        slow = item.path.stem in SLOW or item.path.parent.name in ("benchmarks", "examples") or item.get_closest_marker("long")
+        if not slow and (first or name in EVERY_ROW):
+            item.add_marker(pytest.mark.quick)
+
+
 def pytest_collection_finish():
     """Keep the garbage collector from walking through 18,000 collected tests again and again."""
     gc.collect()

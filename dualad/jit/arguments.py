@@ -79,11 +79,8 @@ class Call:
                 raise TypeError(f"jit: {self.named(i)} has dtype {dtype}, which a program cannot hold: pass numbers")
             return native_dtype(dtype), leaf.shape, kind_of(leaf), strides_of(leaf)
         if kind in (float, int, complex):
-            if kind is int and not SMALLEST <= leaf <= LARGEST:
-                raise OverflowError(
-                    f"jit: {self.named(i)} is {leaf}, which has more than the 64 bits of a program's integers: pass a float, or declare "
-                    f"the argument static (jit(f, static_argnames=...))"
-                )
+            if kind is int and not SMALLEST <= leaf <= LARGEST:  # which Python has, and no program
+                self.abstract = True
             return kind, (), "python", "C"
         if kind is bool or isinstance(leaf, str | bytes | type | np.dtype) or callable(leaf) or leaf is ...:
             return "static", kind, leaf

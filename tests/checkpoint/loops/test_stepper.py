@@ -185,6 +185,8 @@ def test_an_index_out_of_bounds_names_its_line():
 def test_integers_beyond_64_bits_do_not_wrap():
     step = dualad.jit(lambda k, n: n * 3)
     assert [chain(step, 1, steps=n) for n in (30, 50)] == [3**30, 3**50]
+    compared = dualad.jit(lambda k, n: n * 3, verify=True)
+    assert chain(compared, 1, steps=50) == 3**50
 
 
 def test_block_of_a_step_that_is_not_compiled():
