@@ -20,8 +20,8 @@ settings.load_profile("dualad")
 EVERY_ROW = {"test_value_has_the_type_shape_and_dtype_of_numpys", "test_jvp_against_differences", "test_vjp_against_jvp"}
 #: files whose tests start processes, compile much, or wait
 SLOW = {
-    "test_distributed", "test_docs", "test_exit", "test_exports", "test_fit_campaign", "test_fit_changes", "test_forks", "test_installations",
-    "test_outside", "test_processors", "test_pyplot", "test_random_layouts", "test_random_programs", "test_systems", "test_types",
+    "test_distributed", "test_docs", "test_exit", "test_exports", "test_fit_campaign", "test_fit_changes", "test_forks",
+    "test_installations", "test_outside", "test_processors", "test_random_layouts", "test_random_programs", "test_systems", "test_types",
 }  # fmt: skip
 
 
