@@ -10,8 +10,7 @@ import numpy as np
 
 from ..core.levels import new
 from ..core.traced import Traced
-from ..rules.batching import BATCHING, aligned, elementwise_form
-from ..rules.kinds import Elementwise
+from ..rules.batching import aligned
 
 __all__ = ["Directions", "unwrap", "wrap"]
 
@@ -41,13 +40,9 @@ class Directions(Traced):
             if type(arg) is Directions and arg.level is level:
                 raw[i] = arg.primal
                 batched.add(i)
-        if isinstance(row, Elementwise) or (isinstance(row.fn, np.ufunc) and row.fn.signature is None):
-            ans = elementwise_form(row.fn if row.canonical is None else row.call, raw, kwargs, batched)
-        else:
-            form = BATCHING.get(row.fn)
-            ans = NotImplemented if form is None else form(row.fn if row.canonical is None else row.call, raw, kwargs, batched)
-            if ans is NotImplemented:
-                ans = loop(row, raw, kwargs, batched)
+        ans = NotImplemented if not row.batch else row.batch(row.fn if row.canonical is None else row.call, raw, kwargs, batched)
+        if ans is NotImplemented:
+            ans = loop(row, raw, kwargs, batched)
         if isinstance(ans, tuple | list):
             return (
                 type(ans)(wrap(part, level) for part in ans)

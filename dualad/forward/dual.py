@@ -16,8 +16,8 @@ from ..core.levels import Handle, Level, Owner, is_view_of, locate, new, shared_
 from ..core.traced import Traced, writable
 from ..core.with_numpy_value import with_numpy_value
 from ..dask.arrays import VERBS, lifted
-from ..rules.batching import aligned, last_kept
-from ..rules.indexing import getitem, is_basic
+from ..rules.batching import aligned
+from ..rules.indexing import getitem, is_basic, last_kept
 from ..rules.kinds import Elementwise
 from ..rules.memory import copied, empty_as, own_to_write
 from ..rules.shapes import filled

@@ -2,7 +2,8 @@
 
 A form takes ``(fn, args, kwargs, batched)``: the arguments at the positions `batched` are arrays with one more leading axis
 than the function would see; the result has that leading axis too. A form may give up by returning NotImplemented; a
-function without a form is looped over the K directions, which is right but slower.
+function without a form is looped over the K directions, which is right but slower. A row names its function's form (`batch=`), or the
+form follows from what else the row says (`derived_form`).
 """
 
 from __future__ import annotations
@@ -11,15 +12,9 @@ from math import prod
 
 from ..support.costs import LIBRARY_PRODUCTS_EAGER
 from .calling import signature
-from .indexing import cast, getitem, is_basic, restate, scatter
-from .kinds import Abstract, strong_multiply
-from .memory import copied, in_order
 from .names import np
-from .reductions import along, difference, put_back, scattered_difference
-from .shapes import blank, select, surround
-from .sparse import times_sparse
 
-__all__ = ["BATCHING", "aligned", "elementwise_form", "last_kept"]
+__all__ = ["aligned", "derived_form"]
 
 
 def aligned(t, ndim):
@@ -151,10 +146,6 @@ def outer_form(fn, args, kwargs, batched):
     return a[..., :, None] * b[..., None, :]
 
 
-def roll_form(fn, args, kwargs, batched):
-    return np.reshape(scan_form(fn, args, kwargs, batched), args[0].shape)
-
-
 def matmul_form(fn, args, kwargs, batched):
     """Multiply; what meets one vector or matrix K times is one product of matrices, which reads that once."""
     if len(batched) == 2 or kwargs:
@@ -206,31 +197,6 @@ def operations(terms, operands):
     return prod({c: n for term, x in zip(terms, operands, strict=True) for c, n in zip(term, x.shape, strict=True)}.values())
 
 
-def getitem_form(fn, args, kwargs, batched):
-    x, index = args
-    parts = index if type(index) is tuple else (index,)
-    if is_basic(index):
-        return getitem(x, (slice(None), *parts))
-    return np.moveaxis(getitem(np.moveaxis(x, 0, -1), last_kept(parts)), -1, 0)
-
-
-def last_kept(parts):
-    """Return an index that leaves one more, last axis alone (K in front would mix with advanced indices)."""
-    return (*parts, slice(None)) if any(part is Ellipsis for part in parts) else parts
-
-
-def scatter_form(fn, args, kwargs, batched):
-    g, index, like = args
-    parts = index if type(index) is tuple else (index,)
-    whole = Abstract.__new__(Abstract)
-    whole.dtype = like.dtype
-    if is_basic(index):
-        whole.shape = (g.shape[0], *like.shape)
-        return scatter(g, (slice(None), *parts), whole)
-    whole.shape = (*like.shape, g.shape[0])
-    return np.moveaxis(scatter(np.moveaxis(g, 0, -1), last_kept(parts), whole), -1, 0)
-
-
 def solve_form(fn, args, kwargs, batched):
     a, b = args
     if len(batched) == 2 or np.ndim(a) - (0 in batched) != 2 or np.ndim(b) - (1 in batched) > 2:
@@ -245,83 +211,27 @@ def surround_form(fn, args, kwargs, batched):
     return fn(x, ((0, 0), *widths), **kwargs)
 
 
-def put_back_form(fn, args, kwargs, batched):
-    y, places, axis, shape = args
-    back = np.argsort(places, axis=axis)
-    index = back if axis is None else along(back, axis, shape)
-    return np.reshape(getitem(y, (slice(None), *(index if type(index) is tuple else (index,)))), (y.shape[0], *shape))
-
-
 def gathered_form(fn, args, kwargs, batched):
     """Evaluate a function that moves elements about: it moves their positions."""
     x = args[0]
-    places = fn(np.arange(np.size(x) // x.shape[0]).reshape(x.shape[1:]), *args[1:], **kwargs)
-    return np.reshape(x, (x.shape[0], -1))[:, places] if batched == {0} else NotImplemented
+    size = np.size(x) // x.shape[0]
+    places = np.asarray(fn(np.arange(1, size + 1).reshape(x.shape[1:]), *args[1:], **kwargs))
+    if batched != {0} or places.dtype.kind != "i" or not places.all():  # with zeros among them
+        return NotImplemented
+    return np.reshape(x, (x.shape[0], -1))[:, places - 1]
 
 
-def times_sparse_form(fn, args, kwargs, batched):
-    x, matrix = args
-    if np.ndim(x) == 2:
-        ans = np.transpose(fn(np.transpose(x), matrix))
-        return ans[:, 0] if matrix.shape[0] == 1 and not np.ndim(matrix @ np.zeros(matrix.shape[1])) else ans
-    count, n, m = x.shape
-    wide = fn(np.reshape(np.moveaxis(x, 0, 1), (n, count * m)), matrix)
-    return np.moveaxis(np.reshape(wide, (-1, count, m)), 1, 0)
+def roll_form(fn, args, kwargs, batched):
+    return np.reshape(flat_form(fn, args, kwargs, batched), args[0].shape)
 
 
-reduce_form, scan_form = over_axes("axis"), over_axes("axis", flatten=True)
+axis_form, flat_form = over_axes("axis"), over_axes("axis", flatten=True)
 
-BATCHING = {
-    strong_multiply: elementwise_form,
-    select: elementwise_form,
-    blank: natural,
-    cast: natural,
-    restate: natural,
-    np.real: natural,
-    np.imag: natural,
-    np.conjugate: natural,
-    np.copy: natural,
-    copied: natural,
-    in_order: natural,
-    np.sum: reduce_form,
-    np.prod: reduce_form,
-    np.max: reduce_form,
-    np.min: reduce_form,
-    np.mean: reduce_form,
-    np.cumsum: scan_form,
-    np.cumprod: scan_form,
-    np.flip: over_axes("axis"),
-    np.roll: roll_form,
-    np.repeat: scan_form,
-    np.take: scan_form,
-    np.lib.stride_tricks.sliding_window_view: over_axes("axis"),
-    np.tile: tile_form,
-    difference: over_axes("axis"),
-    put_back: put_back_form,
-    scattered_difference: over_axes("axis"),
-    np.reshape: reshape_form,
-    np.ravel: reshape_form,
-    np.transpose: transpose_form,
-    np.swapaxes: over_axes("axis1", "axis2"),
-    np.moveaxis: over_axes("source", "destination"),
-    np.expand_dims: expand_dims_form,
-    np.squeeze: squeeze_form,
-    np.broadcast_to: broadcast_to_form,
-    np.tril: last_two,
-    np.triu: last_two,
-    np.diagonal: over_axes("axis1", "axis2"),
-    np.concatenate: joined_form,
-    np.stack: joined_form,
-    np.matmul: matmul_form,
-    np.dot: dot_form,
-    np.outer: outer_form,
-    np.einsum: einsum_form,
-    getitem: getitem_form,
-    scatter: scatter_form,
-    surround: surround_form,
-    np.delete: gathered_form,
-    times_sparse: times_sparse_form,
-    np.linalg.solve: solve_form,
-    np.linalg.inv: natural,
-    np.linalg.det: natural,
-}
+
+def derived_form(row):
+    """Return the form that follows from what a row says of its function, None where none does."""
+    if row.elementwise:  # a linear one has one array, and options
+        return natural if row.alone else elementwise_form
+    if row.axes is not None:
+        return over_axes(row.axes) if type(row.axes) is str else natural
+    return gathered_form if row.moves and row.alone else None

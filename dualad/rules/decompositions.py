@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import warnings
 
-from .batching import BATCHING, natural
 from .constants import evaluate
 from .indexing import cast
 from .kinds import composite, constant, explicit, primitive, strong_multiply
@@ -456,20 +455,3 @@ composite(np.linalg.lstsq,    lstsq, value_dependent=lambda a, *rest, **options:
 # fmt: on
 if hasattr(np.linalg, "svdvals"):
     composite(np.linalg.svdvals, lambda x: singular_values(x), with_numpy_value=True)
-BATCHING.update(
-    dict.fromkeys(
-        (
-            cholesky_factor,
-            eigh_factors,
-            eigenvalues,
-            eig_factors,
-            general_eigenvalues,
-            svd_factors,
-            singular_values,
-            qr_factors,
-            pseudo_inverse,
-            np.linalg.slogdet,
-        ),
-        natural,
-    )
-)

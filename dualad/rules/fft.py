@@ -7,7 +7,6 @@ of a spectrum, of which all but the elements of frequency 0 and n/2 stand for tw
 
 from __future__ import annotations
 
-from .batching import BATCHING, over_axes
 from .kinds import composite, linear
 from .names import np
 
@@ -133,4 +132,3 @@ composite(np.fft.irfft2,    in_plane(np.fft.irfftn), with_numpy_value=True)
 composite(np.fft.fftshift,  shifted(1))
 composite(np.fft.ifftshift, shifted(-1))
 # fmt: on
-BATCHING.update(dict.fromkeys((np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft), over_axes("axis")))

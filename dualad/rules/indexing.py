@@ -5,7 +5,7 @@ from __future__ import annotations
 from .kinds import Abstract, constant, linear, primitive
 from .names import np
 
-__all__ = ["cast", "discretize", "expanded", "getitem", "is_basic", "is_traced", "is_whole", "restate", "scatter", "winners"]
+__all__ = ["cast", "discretize", "expanded", "getitem", "is_basic", "is_traced", "is_whole", "last_kept", "restate", "scatter", "winners"]
 
 
 @primitive
@@ -103,9 +103,34 @@ def abstract(x):
     return x if isinstance(x, Abstract) else Abstract(x)
 
 
+def getitem_form(fn, args, kwargs, batched):
+    x, index = args
+    parts = index if type(index) is tuple else (index,)
+    if is_basic(index):
+        return fn(x, (slice(None), *parts))
+    return np.moveaxis(fn(np.moveaxis(x, 0, -1), last_kept(parts)), -1, 0)
+
+
+def last_kept(parts):
+    """Return an index that leaves one more, last axis alone (K in front would mix with advanced indices)."""
+    return (*parts, slice(None)) if any(part is Ellipsis for part in parts) else parts
+
+
+def scatter_form(fn, args, kwargs, batched):
+    g, index, like = args
+    parts = index if type(index) is tuple else (index,)
+    whole = Abstract.__new__(Abstract)
+    whole.dtype = like.dtype
+    if is_basic(index):
+        whole.shape = (g.shape[0], *like.shape)
+        return fn(g, (slice(None), *parts), whole)
+    whole.shape = (*like.shape, g.shape[0])
+    return np.moveaxis(fn(np.moveaxis(g, 0, -1), last_kept(parts), whole), -1, 0)
+
+
 # fmt: off
-linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe", moves=True)
-linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True)
+linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe", moves=True, batch=getitem_form)
+linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True, batch=scatter_form)
 constant(discretize, chooses=True)
 constant(last_of)
 linear(cast,    lambda g, x, dtype, order="K": g, cheap=True, neutral=True, elementwise=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .batching import joined_form
 from .kinds import composite, joined, ndim_of, shape_of
 from .names import np
 
@@ -45,8 +46,10 @@ def column_stack(arrays):
 
 
 # fmt: off
-joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), canonical=positional, moves=True, joins=True, cheap=True)
-joined(np.stack,       stack_transpose, call=variadic(np.stack), canonical=positional, moves=True, joins=True, cheap=True)
+joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), canonical=positional, moves=True, joins=True, cheap=True,
+       batch=joined_form)
+joined(np.stack,       stack_transpose, call=variadic(np.stack), canonical=positional, moves=True, joins=True, cheap=True,
+       batch=joined_form)
 composite(np.vstack,       lambda arrays, **options: np.concatenate([np.atleast_2d(a) for a in arrays], axis=0, **options))
 composite(np.hstack,       hstack)
 composite(np.dstack,       lambda arrays: np.concatenate([np.atleast_3d(a) for a in arrays], axis=2))

@@ -9,6 +9,7 @@ from numbers import Number
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from .batching import axis_form
 from .constants import evaluate
 from .indexing import cast, scatter
 from .kinds import composite, elementwise, is_complex, joined, linear
@@ -310,7 +311,7 @@ composite(np.dsplit,    split_along(2, 3))
 composite(np.broadcast_arrays, broadcast_arrays)
 composite(np.meshgrid,  meshgrid)
 composite(np.ix_,       ix_)
-linear(windows, windows_transpose, view="always", moves=True)
+linear(windows, windows_transpose, view="always", moves=True, batch=axis_form)
 composite(np.block,     block)
 composite(np.append,    append)
 joined(np.insert,       insert_transpose, argnums=(0, 2), canonical=insert_arrays)

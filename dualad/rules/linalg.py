@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from .batching import dot_form, einsum_form, matmul_form, outer_form, solve_form
 from .cotangents import is_symbolic
 from .kinds import bilinear, composite, explicit, is_complex, multilinear, ndim_of, primitive, restore_axes, shape_of, unbroadcast
 from .names import np
@@ -391,17 +392,17 @@ def norm(x, ord=None, axis=None, keepdims=False):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-bilinear(np.matmul,      matmul_first, matmul_second, pattern="product")
-bilinear(np.dot,         dot_first, dot_second, pattern="dot")
-bilinear(np.outer,       outer_first, outer_second)
+bilinear(np.matmul,      matmul_first, matmul_second, pattern="product", batch=matmul_form)
+bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form)
+bilinear(np.outer,       outer_first, outer_second, batch=outer_form)
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="alone", viewed=einsum_view,
-                         pattern="einsum")
+                         pattern="einsum", batch=einsum_form)
 composite(np.inner,      inner, with_numpy_value=beyond_matrices)
 composite(np.tensordot,  tensordot, with_numpy_value=lambda a, b, axes=2: is_complex(a) or is_complex(b))
 composite(np.kron,       kron)
 composite(np.vdot,       lambda a, b: np.dot(np.conjugate(np.ravel(a)), np.ravel(b)), with_numpy_value=beyond_matrices)
 explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp),
-         raises=True, axes=(-2, -1))
+         raises=True, axes=(-2, -1), batch=solve_form)
 explicit(np.linalg.inv,   inv_jvp, inv_vjp, raises=True, axes=(-2, -1))
 explicit(np.linalg.det,   det_jvp, det_vjp, axes=(-2, -1))
 explicit(cofactor_matrix, cofactor_matrix_jvp, cofactor_matrix_vjp, axes=(-2, -1))

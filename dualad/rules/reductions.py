@@ -6,6 +6,7 @@ import math
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from .batching import flat_form, gathered_form
 from .kinds import composite, explicit, is_complex, linear, ndim_of, primitive, restore_axes, shape_of, spread_out
 from .names import np
 from .primitives import ratio
@@ -349,20 +350,20 @@ def diff(x, n=1, axis=-1, prepend=NO, append=NO):
 
 # fmt: off
 linear(np.sum,     sum_transpose, affine=("initial",), call=add_reduce, axes="axis")
-linear(np.cumsum,  cumsum_transpose, axes="axis")
+linear(np.cumsum,  cumsum_transpose, axes="axis", batch=flat_form)
 linear(np.mean,    mean_transpose, axes="axis")
 explicit(variance,  variance_jvp, variance_vjp, axes="axis")
 explicit(deviation, deviation_jvp, deviation_vjp, axes="axis")  # std' = 0 of a constant
 composite(np.var,  var)
 composite(np.std,  std)
 explicit(np.prod,    prod_jvp, prod_vjp, axes="axis")
-explicit(np.cumprod, cumprod_jvp, cumprod_vjp, axes="axis")
+explicit(np.cumprod, cumprod_jvp, cumprod_vjp, axes="axis", batch=flat_form)
 explicit(np.max, extremum_jvp, extremum_vjp, axes="axis")  # ties share equally
 explicit(np.min, extremum_jvp, extremum_vjp, axes="axis")
 explicit(reordered, lambda t, ans, x, places, axis, **options: take_along_axis(t, places, axis),
                     lambda g, ans, x, places, axis, **options: put_back(g, places, axis, shape_of(x)),
-                    shape_only=True, uses_ans=False, axes="axis")
-linear(put_back,    lambda g, y, places, axis, shape: take_along_axis(g, places, axis), axes="axis")
+                    shape_only=True, uses_ans=False, axes="axis", batch=False)
+linear(put_back,    lambda g, y, places, axis, shape: take_along_axis(g, places, axis), axes="axis", batch=gathered_form)
 composite(np.sort,     sort)
 explicit(np.partition, partition_jvp, partition_vjp, axes="axis")
 composite(np.take_along_axis, take_along_axis)

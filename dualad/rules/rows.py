@@ -23,6 +23,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from ..support.forks import cached_property
+from .batching import derived_form
 from .calling import dtype_position, missing_rule, out_position, positional_count, public_name, required_count
 from .cotangents import FLOAT, Abstract, is_number, like_primal, unbroadcast
 from .names import ABSENT, Absent
@@ -77,6 +78,8 @@ class Row:
     axes: str | tuple[int, ...] | None = None
     #: where its sparsity pattern does not follow from these: the function of `sparse/calls.py` that gives it
     pattern: str | None = None
+    #: how it acts on K directions at once, where that does not follow from the other fields (`batching`); False: one after the other
+    batch: Callable | bool | None = None
     #: takes a list of arrays, which it joins
     joins: bool = False
     #: gives its first argument where shape, dtype and layout stay
@@ -449,6 +452,8 @@ def register(row: AnyRow) -> AnyRow:
     if type(row.fn) is Absent:
         ABSENT.add(row.name)
         return row
+    if row.batch is None:
+        row.batch = derived_form(row)
     if row.fn in ROWS:
         raise ValueError(f"rules: {row.name} has a row already ({ROWS[row.fn].kind}); a function has exactly one")
     ROWS[row.fn] = row

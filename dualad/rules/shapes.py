@@ -7,6 +7,21 @@ from functools import wraps
 
 from numpy.lib.array_utils import normalize_axis_index
 
+from .batching import (
+    axis_form,
+    broadcast_to_form,
+    expand_dims_form,
+    flat_form,
+    last_two,
+    natural,
+    over_axes,
+    reshape_form,
+    roll_form,
+    squeeze_form,
+    surround_form,
+    tile_form,
+    transpose_form,
+)  # fmt: skip
 from .constants import evaluate
 from .indexing import getitem, scatter
 from .kinds import Abstract, composite, constant, elementwise, explicit, joined, linear, ndim_of, primitive, shape_of, unbroadcast
@@ -373,27 +388,32 @@ def like(fill):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-linear(np.reshape,      reshape_transpose, view="maybe", canonical=known_order, call=of_number(np.reshape), moves=True, neutral=True)
-linear(np.ravel,        ravel_transpose, view="maybe", canonical=known_order, moves=True)
-linear(np.transpose,    transpose_transpose, view="always", call=of_number(np.transpose), moves=True, neutral=True)
-linear(np.swapaxes,     lambda g, x, axis1, axis2: np.swapaxes(g, axis1, axis2), view="always", moves=True)
-linear(np.moveaxis,     lambda g, x, source, destination: np.moveaxis(g, destination, source), view="always", moves=True)
-linear(np.expand_dims,  lambda g, x, axis: np.reshape(g, x.shape), view="always", moves=True)
-linear(np.squeeze,      lambda g, x, axis=None: np.reshape(g, x.shape), view="always", call=of_number(np.squeeze), moves=True, neutral=True)
-linear(np.broadcast_to, lambda g, x, shape, subok=False: unbroadcast(g, x), view="always", moves=True, neutral=True)
-linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always", moves=True)
-linear(np.diagonal,     diagonal_transpose, view="maybe", moves=True)
+linear(np.reshape,      reshape_transpose, view="maybe", canonical=known_order, call=of_number(np.reshape), moves=True, neutral=True,
+       batch=reshape_form)
+linear(np.ravel,        ravel_transpose, view="maybe", canonical=known_order, moves=True, batch=reshape_form)
+linear(np.transpose,    transpose_transpose, view="always", call=of_number(np.transpose), moves=True, neutral=True, batch=transpose_form)
+linear(np.swapaxes,     lambda g, x, axis1, axis2: np.swapaxes(g, axis1, axis2), view="always", moves=True,
+       batch=over_axes("axis1", "axis2"))
+linear(np.moveaxis,     lambda g, x, source, destination: np.moveaxis(g, destination, source), view="always", moves=True,
+       batch=over_axes("source", "destination"))
+linear(np.expand_dims,  lambda g, x, axis: np.reshape(g, x.shape), view="always", moves=True, batch=expand_dims_form)
+linear(np.squeeze,      lambda g, x, axis=None: np.reshape(g, x.shape), view="always", call=of_number(np.squeeze), moves=True, neutral=True,
+       batch=squeeze_form)
+linear(np.broadcast_to, lambda g, x, shape, subok=False: unbroadcast(g, x), view="always", moves=True, neutral=True,
+       batch=broadcast_to_form)
+linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always", moves=True, batch=axis_form)
+linear(np.diagonal,     diagonal_transpose, view="maybe", moves=True, batch=over_axes("axis1", "axis2"))
 linear(np.copy,         lambda g, x, order="K", subok=False: g, moves=True, neutral=True, cheap=True, elementwise=True)
-linear(np.take,         take_transpose, moves=True)
-linear(np.roll,         roll_transpose, moves=True, cheap=True)
-linear(np.repeat,       repeat_transpose, moves=True)
-linear(np.tile,         tile_transpose, moves=True)
-linear(np.tril,         lambda g, x, k=0: unbroadcast(np.tril(g, k), x), moves=True)
-linear(np.triu,         lambda g, x, k=0: unbroadcast(np.triu(g, k), x), moves=True)
-linear(surround,        surround_transpose, affine=("constant_values",), moves=True)
+linear(np.take,         take_transpose, moves=True, batch=flat_form)
+linear(np.roll,         roll_transpose, moves=True, cheap=True, batch=roll_form)
+linear(np.repeat,       repeat_transpose, moves=True, batch=flat_form)
+linear(np.tile,         tile_transpose, moves=True, batch=tile_form)
+linear(np.tril,         lambda g, x, k=0: unbroadcast(np.tril(g, k), x), moves=True, batch=last_two)
+linear(np.triu,         lambda g, x, k=0: unbroadcast(np.triu(g, k), x), moves=True, batch=last_two)
+linear(surround,        surround_transpose, affine=("constant_values",), moves=True, batch=surround_form)
 joined(select,          select_transpose, argnums=(1, 2), zero=lambda x: 0.0, cheap=True, moves=True, elementwise=True)
 elementwise(clamp,      clamp_inside, clamp_low, clamp_high)  # 1 inside and at the bounds, 0 to a bound at the bound
-explicit(blank,         lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True)
+explicit(blank,         lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, batch=natural)
 explicit(filled,        lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True)
 composite(np.where,       where)
 composite(np.clip,        clip)

@@ -32,6 +32,17 @@ def sparse_matmul(a, b):
     return np.transpose(times_sparse(np.transpose(a), b.T))
 
 
+def times_sparse_form(fn, args, kwargs, batched):
+    x, matrix = args
+    if np.ndim(x) == 2:
+        ans = np.transpose(fn(np.transpose(x), matrix))
+        return ans[:, 0] if matrix.shape[0] == 1 and not np.ndim(matrix @ np.zeros(matrix.shape[1])) else ans
+    count, n, m = x.shape
+    wide = fn(np.reshape(np.moveaxis(x, 0, 1), (n, count * m)), matrix)
+    return np.moveaxis(np.reshape(wide, (-1, count, m)), 1, 0)
+
+
 # fmt: off
-linear(times_sparse, lambda g, x, matrix: times_sparse(np.atleast_1d(g), matrix.T), pattern="sparse_product")
+linear(times_sparse, lambda g, x, matrix: times_sparse(np.atleast_1d(g), matrix.T), pattern="sparse_product",
+       batch=times_sparse_form)
 # fmt: on

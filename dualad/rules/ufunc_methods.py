@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from .batching import BATCHING, over_axes
+from .batching import axis_form
 from .indexing import scatter
 from .kinds import ROWS, Abstract, Elementwise, constant, linear, primitive
 from .writing import at
@@ -133,8 +133,7 @@ def add_reduceat_transpose(g, x, indices, axis=0, dtype=None):
 
 # fmt: off
 constant(leader)
-linear(add_reduceat, add_reduceat_transpose)
-BATCHING[add_reduceat] = over_axes("axis")
+linear(add_reduceat, add_reduceat_transpose, batch=axis_form)
 
 METHODS = {
     (np.add,      "reduce"): np.sum,
