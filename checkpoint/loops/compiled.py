@@ -153,7 +153,7 @@ def recorded(links, tape, *, steps, until, max_steps, schedule, budget, block, s
     if link.keeps_last:
         link.missing = -steps % link.blocks.size
     if not link.blocks.schedule.records and not link.keeps_last:
-        link.reversal = link.work = None  # its arrays are made again for the reverse sweep
+        link.reversal = None  # its arrays are made again for the reverse sweep
     link.max_steps, stats.reason = max_steps, link.blocks.reason + alone
     if type(storage) is Memory and storage.compress is None:
         small = stepper.nbytes <= LARGEST  # which are packed
@@ -219,22 +219,21 @@ class CompiledEntry(ChainEntry):
 
     def __init__(self, links, tape, below, steps, exact):
         super().__init__(links, tape, below, steps, exact)
-        self.steps, self.max_steps, self.pulled, self.reversal, self.work = steps, None, 0, None, None
+        self.steps, self.max_steps, self.pulled, self.reversal = steps, None, 0, None
         self.keeps_last, self.inside = False, None  # of the last block: whether its states are kept, and they
         self.missing = 0  # steps that the first block has less than the others
         self.rows_made = 0
 
     def compile(self):
-        """Compile before the first sweep, which takes states into the buffers of a reversal without cotangents."""
-        loops = self.stepper.pull_loops(self.active_inputs, self.active, self.nan_safe)
-        self.work = loops.work()
-        self.reversal = Reversal(self.segments, loops, [], [], [], self.sums(), self.work, 1)
+        """Compile before the first sweep."""
+        self.reversal = Reversal(self.segments, self.stepper.pull_loops(self.active_inputs, self.active, self.nan_safe))
 
     def held(self):
         """Return the bytes that the chain holds besides states."""
-        work = [*self.segments.work, *(array for arrays in self.work for array in arrays)]
+        work, sums = [*self.segments.work, *(array for arrays in self.reversal.work for array in arrays)], self.sums()
+        shares = [sums[i] for i in self.reversal.loops.shares]
         outs = sum(int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize for out in self.stepper.base.outputs[1])
-        return overhead_bytes(self, outs, self.steps) + total(work) + total(self.sums()) + total(self.reversal.shares)
+        return overhead_bytes(self, outs, self.steps) + total(work) + total(sums) + total(shares)
 
     # --- the first sweep ----------------------------------------------------------------------------------------------------
 
@@ -385,7 +384,7 @@ class CompiledEntry(ChainEntry):
             gs, sums = self.sweep.backward(self.pull_step, cotangent, self.reversal.d)
         finally:
             self.count()
-        rows, self.reversal, self.work = self.reversal.e, None, None
+        rows, self.reversal = self.reversal.e, None
         self.segments.pool.clear()
         peels, stepper = self.stepper.all_peels, self.stepper
         groups = ([self.state[i] for i in self.links.floating], gs), ([self.params[i] for i in self.active], sums)
@@ -402,8 +401,9 @@ class CompiledEntry(ChainEntry):
         d = self.parts([g[count + i] for i in floating_outs], likes, rows=True)
         e = self.parts([None] * len(self.active_inputs), [self.inputs[i] for i in self.active_inputs], rows=True)
         sums = self.sums()
-        loops = stepper.pull_loops(self.active_inputs, self.active, self.nan_safe)
-        self.reversal = Reversal(self.segments, loops, d, e, gs, sums, self.work or loops.work(), self.inside or length)
+        if self.reversal is None:
+            self.compile()
+        self.reversal.begin(d, e, gs, sums, self.inside or self.reversal.buffer(length))
         return gs, sums
 
     def sums(self):

@@ -57,9 +57,9 @@ def flattening(example, structure):
         leaves, found = optree.tree_flatten(tree)
         return leaves if found == structure else None
 
-    if structure == optree.tree_structure(0.0):
+    if structure.is_leaf():
         return (lambda tree: [tree] if type(tree) in LEAF_TYPES else flatten(tree)), lambda leaves: leaves[0]
-    if type(example) is tuple and structure == optree.tree_structure((0.0,) * len(example)):
+    if type(example) is tuple and structure.num_leaves == len(example) == structure.num_nodes - 1:
 
         def flatten_tuple(tree):
             if type(tree) is tuple and len(tree) == len(example) and all(map(LEAF_TYPES.__contains__, map(type, tree))):

@@ -127,16 +127,17 @@ class Segments:
 
 
 class Reversal:
-    """The arrays of one reverse sweep over segments, and its loops called with them; `states` are arrays for them, or how many."""
+    """The loops of a reverse sweep over segments, called with its arrays; in the first sweep it fills buffers only."""
 
-    def __init__(self, segments, loops, out_cotangents, row_cotangents, gs, sums, work, states):
-        self.segments, self.loops, self.work = segments, loops, work
-        self.d, self.e = out_cotangents, row_cotangents
-        self.spare = [np.empty_like(g) for g in gs]
-        self.shares = [np.empty_like(sums[i]) for i in loops.shares]
-        self.states = self.buffer(states) if issubclass(type(states), int) else states
-        self.pace = Pace()
+    def __init__(self, segments, loops):
+        self.segments, self.loops, self.work, self.pace = segments, loops, loops.work(), Pace()
         segments.stepper.compile(loops)
+
+    def begin(self, out_cotangents, row_cotangents, gs, sums, states):
+        """Take the arrays of the cotangents and sums, and those for the states inside of a block."""
+        self.d, self.e, self.states = out_cotangents, row_cotangents, states
+        self.spare = [np.empty_like(g) for g in gs]
+        self.shares = [np.empty_like(sums[i]) for i in self.loops.shares]
 
     def buffer(self, length):
         """Return arrays for the states of so many steps but the first."""

@@ -24,8 +24,10 @@ ATOMS = str | bytes | int | float | complex | np.dtype | np.ufunc  # that cannot
 
 def with_static_leaves(links, until):
     """Return the chain of the numbers alone; None where there is nothing else, or what is declared static is no setting."""
-    count, first = len(links.params_structure.children()), 2 + links.given
     source = links.source
+    if not (source.static_argnums or source.static_argnames or any(map(is_setting, (*links.state, *links.params)))):
+        return None
+    count, first = len(links.params_structure.children()), 2 + links.given
     names = positional_names(source.f)[: first + count]
     declared = {i % (first + count) for i in source.static_argnums if -(first + count) <= i < first + count}
     declared |= {i for i, name in enumerate(names) if name in source.static_argnames}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from threading import get_ident
 from typing import NamedTuple
 
@@ -95,24 +95,34 @@ class Stepper:
         except TypeError:
             links.explain(0, tree, links.arguments(params), inputs)
             raise
-        program, count = self.entry.compiled.program, len(state)
-        if len(program.inputs) != 1 + count + len(rows) + len(params):
+        key = "step", links.state_structure, links.outputs, len(rows), len(params)
+        self.base, self.out_structure = kept(self.entry.compiled, key, lambda: self.grouped(len(rows), len(params)))
+
+    def grouped(self, rows, params):
+        """Return the program of a step with its inputs and outputs in groups, and the structure of an out."""
+        links, program, out = self.links, self.entry.compiled.program, None
+        count = len(links.state)
+        if len(program.inputs) != 1 + count + rows + params:
             raise NotCompiled("some arguments of the step are static")
         made = optree.tree_unflatten(self.entry.structure, list(program.outputs))
         if links.outputs:
             if not isinstance(made, tuple) or len(made) != 2:
                 raise NotCompiled("the step returns no pair of state and out")
             made, out = made
-            self.out_structure = optree.tree_structure(out)
         if optree.tree_structure(made) != links.state_structure or not all(
             map(keeps, program.inputs[1 : 1 + count], program.outputs[:count])
         ):
             raise NotCompiled("the step changes the structure, a shape or a dtype of its state")
         inputs = program.inputs
-        ends = [0, 1, 1 + count, 1 + count + len(rows), len(inputs)]
+        ends = [0, 1, 1 + count, 1 + count + rows, len(inputs)]
         outputs = list(map(described, program.outputs))
-        groups, examples = ([part[a:b] for a, b in pairwise(ends)] for part in (inputs, call.examples()))
-        self.base = Routine(program, groups, [outputs[:count], outputs[count:]], examples)
+        groups = [inputs[a:b] for a, b in pairwise(ends)]
+        return Routine(program, groups, [outputs[:count], outputs[count:]], []), optree.tree_structure(out)
+
+    def example(self):
+        """Return `base` with this call's arguments, which nothing keeps."""
+        given = iter(self.call.examples())
+        return self.base._replace(examples=[list(islice(given, len(group))) for group in self.base.inputs])
 
     def traced_predicate(self, until, state):
         """Return the program of the predicate, which sees plain values; where it has none, steps are made one by one."""
@@ -164,7 +174,7 @@ class Stepper:
 
     def step(self):
         """Return the routine of a step of the plain leaves."""
-        routine = self.base
+        routine = self.example()
         for k, level in enumerate(self.levels):
             outs = [[], inexact(routine.inputs[1]), self.input_peels[k].positions, self.param_peels[k].positions]
             routine = pushed(routine, outs, level.directions, level.nan_safe)
@@ -172,7 +182,7 @@ class Stepper:
 
     def pull(self, rows, params, nan_safe):
         """Return the routine of the pullback of a step, to these inputs and parameters."""
-        routine = pulled(self.base, rows, params, nan_safe)
+        routine = pulled(self.example(), rows, params, nan_safe)
         for k, level in enumerate(self.levels):
             gs = [list(range(len(routine.inputs[group]))) for group in (4, 5)]
             active = [[], inexact(routine.inputs[1]), self.input_peels[k].positions, self.param_peels[k].positions, *gs]
