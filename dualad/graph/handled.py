@@ -17,11 +17,19 @@ class Handled(TraceError):
     """The function handled an error at these values, so that what was traced is not what it does at others."""
 
 
-def check_handlers(tracing, program, name):
-    """Raise where the function handled an error while it was traced, or would where its program leaves out what raises."""
+def check_handlers(tracing, program, name, exact):
+    """Raise where the function handled an error while it was traced, or would where its program leaves out what raises.
+
+    An exact program raises where Python numbers are divided by zero; loops do not.
+    """
     if tracing.raised is not None:
         line, error = tracing.raised
         raise Handled(f"jit: {where_in(line)}{name} handles a {type(error).__name__} at these arguments: compile it with others")
+    if tracing.divided and not exact:
+        raise TraceError(
+            f"jit: {where_in(tracing.divided[0].line)}a division (or power) of Python numbers stands in a try block: compiled, it gives "
+            f"inf where Python raises. Test the divisor, np.where(b == 0, ..., a / b), or give backend='numpy'"
+        )
     if tracing.tried:
         evaluated = set(dead(program).operations)
         for operation in tracing.tried:

@@ -41,6 +41,8 @@ LIBRARIES = (*(f"{path}{os.sep}" for path in ROOMS), "<dualad", "<__array")
 
 #: errors that depend on the values of a call
 BY_VALUE = (np.linalg.LinAlgError, ArithmeticError, IndexError)
+#: of Python numbers raise at zero, in compiled loops give inf as NumPy's: which operand counts
+DIVISIONS = {np.true_divide: 1, np.floor_divide: 1, np.remainder: 1, np.divmod: 1, np.power: 0, np.float_power: 0}
 ATOMS = (int, float, bool, str, type(None), type(...))
 UNROLLED = "loops in Python are unrolled. Write the long loop as checkpoint.chain, which is one operation, or compile its step alone"
 
@@ -68,7 +70,7 @@ def where_in(line):
 class Trace(Level):
     """The level of Symbols, and the program that what is done with them is entered into."""
 
-    __slots__ = ("known", "line", "outermost", "program", "raised", "refusal", "tried")
+    __slots__ = ("divided", "known", "line", "outermost", "program", "raised", "refusal", "tried")
     abstract = True
 
     def __init__(self):
@@ -77,6 +79,7 @@ class Trace(Level):
         self.known = {}
         self.outermost = self.refusal = self.raised = None  # the last: the line, and the error that depends on the values of this call
         self.tried: list = []  # operations that may raise, where the user's code handles it
+        self.divided: list = []  # divisions of Python numbers, where it does
         self.line = None  # what is entered counts as evaluated there
 
     def __enter__(self):
@@ -163,18 +166,20 @@ class Trace(Level):
             parts = [
                 self.symbol(part, value) for part, value in zip(result, self.program.append(fn, entered, named, result, line), strict=True)
             ]
-            self.note_tried(fn, entered)
+            self.note_tried(fn, entered, result[0])
             return type(result)(parts) if type(result) in (tuple, list) else type(result)(*parts)
         if not numeric(result):
             raise self.refuse(f"{public_name(fn)} of traced values gives {type(result).__name__} {result!r}, which is no array or number")
-        result = self.symbol(result, self.program.append(fn, entered, named, result, line))
-        self.note_tried(fn, entered)
-        return result
+        made = self.symbol(result, self.program.append(fn, entered, named, result, line))
+        self.note_tried(fn, entered, result)
+        return made
 
-    def note_tried(self, fn, entered):
+    def note_tried(self, fn, entered, example):
         """Note the operation entered last where it may raise, and the function's code handles errors there."""
-        if (row_says(fn, "raises") or (fn is getitem and self.varies(entered[1:]))) and handles(sys._getframe(1), self.outermost):
-            self.tried.append(self.program.operations[-1])
+        divides = fn in DIVISIONS and type(example) in (float, complex) and self.varies(entered[DIVISIONS[fn]])
+        may_raise = divides or row_says(fn, "raises") or (fn is getitem and self.varies(entered[1:]))
+        if may_raise and handles(sys._getframe(1), self.outermost):
+            (self.divided if divides else self.tried).append(self.program.operations[-1])
 
     def varies(self, argument):
         """Return whether there are values in an argument that are no constants."""

@@ -355,38 +355,39 @@ def trace(jitted, call):
     started = perf_counter()
     jitted.began = jitted.began or started
     jitted.traces += 1
+    backend = jitted.backend or default_backend()
     read = jitted.f, (*call.fixed.values(), *(slot for slot in call.slots if slot is not Value))
     watch = Watch(*read)
     drawn = Drawn(watch.generators)
-    first, structure = traced(jitted.f, call)
+    first, structure = traced(jitted.f, call, backend == "numpy")
     drawn.check(jitted.__name__)
     if not watch.fresh():  # what the first call keeps for later ones is read by those
         watch = Watch(*read)
     with Clocks() as clocks:
-        second, other = traced(jitted.f, call)
+        second, other = traced(jitted.f, call, backend == "numpy")
     effect = jitted.effect or ("it writes outside" if watch.settle() else None) or clocks.effect
     clocks.check(jitted.__name__)
     compare(first, second, structure == other, jitted.__name__)
     if clocks.elsewhere:
         clocks.wait()
-        third, other = traced(jitted.f, call)
+        third, other = traced(jitted.f, call, backend == "numpy")
         compare(first, third, structure == other, jitted.__name__)
     checks = Checks(jitted, first, perf_counter() - started, effect)
-    compiled = Compiled(first, jitted.backend or default_backend(), jitted.__name__, jitted.threads)
+    compiled = Compiled(first, backend, jitted.__name__, jitted.threads)
     return Entry(compiled, structure, watch, len(first.operations), checks)
 
 
-def traced(f, call) -> tuple[Program, Any]:
+def traced(f, call, exact) -> tuple[Program, Any]:
     """Return the program of a function, and the structure of its result."""
     try:
-        return traced_once(f, call, lambda f, tracing: f)
+        return traced_once(f, call, exact, lambda f, tracing: f)
     except TraceError as error:
         if not error.indexed:
             raise
-        return traced_once(f, call, with_symbols)  # arrays outside may be indexed by traced integers
+        return traced_once(f, call, exact, with_symbols)  # arrays outside may be indexed by traced integers
 
 
-def traced_once(f, call, prepared) -> tuple[Program, Any]:
+def traced_once(f, call, exact, prepared) -> tuple[Program, Any]:
     """Return the program of ``prepared(f, tracing)``, and the structure of its result."""
     with Trace() as tracing:
         args, kwargs = call.arguments([tracing.input(example) for example in call.examples()])
@@ -414,7 +415,7 @@ def traced_once(f, call, prepared) -> tuple[Program, Any]:
                 )
             outputs.append(leaf)
         program = tracing.finish(outputs)
-        check_handlers(tracing, program, getattr(f, "__name__", "the function"))
+        check_handlers(tracing, program, getattr(f, "__name__", "the function"), exact)
         return program, structure
 
 

@@ -129,6 +129,42 @@ def test_what_would_not_be_evaluated_is_refused():
         pass
 
 
+def divided(a, b):
+    try:
+        return a / b
+    except ZeroDivisionError:
+        return -7.0 * a
+
+
+def raised_to(a, b):
+    try:
+        return a * b**-1.5
+    except ZeroDivisionError:
+        return -7.0 * a
+
+
+@pytest.mark.parametrize("f", [divided, raised_to])
+def test_divisions_of_numbers_by_zero_are_handled_or_refused(f):
+    """Loops give inf there, so that the handler would never act."""
+    exact = jit(f, backend="numpy")
+    assert [exact(3.0, b) for b in (2.0, 0.0, 4.0)] == [f(3.0, b) for b in (2.0, 0.0, 4.0)]
+    with pytest.raises(TypeError, match=r"test_handled.py, line \d+: a division \(or power\) of Python numbers stands in a try block"):
+        jit(f, backend="numba")(3.0, 2.0)
+    for b in (2.0, 0.0):  # NumPy's numbers do not raise
+        with np.errstate(divide="ignore"):
+            assert jit(f, backend="numba")(3.0, np.float64(b)) == f(3.0, np.float64(b))
+
+
+def test_constant_divisors_in_try_blocks_are_compiled():
+    def halved(a):
+        try:
+            return a / 2.0 + 3.0**a
+        except ZeroDivisionError:
+            return a
+
+    assert jit(halved)(3.0) == 28.5
+
+
 def test_floating_point_errors_are_refused():
     def careful(x):
         try:
