@@ -24,6 +24,7 @@ from ..storage import DamagedState, Storage
 from ..storage.digests import described, digest
 from ..storage.files import check_leaves
 from ..support.checks import folder_path, whole_number
+from ..support.costs import COMPARED_SECONDS, DURABLE_SHARE
 from .fit_folder import FitFolder, covers
 from .identity import dependency_digests, identity
 from .journal import DurableJournal, DurableSession
@@ -33,9 +34,7 @@ __all__ = ["Fit"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-CHEAP = 1.0  # seconds: an evaluation that took less may be made again, to compare
 NEVER = 1e9  # seconds
-SHARE = 0.05  # of the time since the folder was opened, which longer ones may take together
 
 
 class Fit(Storage):
@@ -285,7 +284,7 @@ class KeptFunction:
         evaluation = Evaluation(folder, key, is_comparison=True)
         with folder.making(key):
             try:
-                if said["seconds"] >= CHEAP + SHARE * (started - folder.began) - folder.compared:
+                if said["seconds"] >= COMPARED_SECONDS + DURABLE_SHARE * (started - folder.began) - folder.compared:
                     if not said["step"]:
                         return False
                     evaluation.is_probe = True
@@ -297,7 +296,7 @@ class KeptFunction:
                 made = self._evaluated(evaluation, read, args, kwargs)
             finally:
                 folder.remove_evaluation(key)
-                if said["seconds"] >= CHEAP:
+                if said["seconds"] >= COMPARED_SECONDS:
                     folder.compared += monotonic() - started
         before, after = optree.tree_leaves(value), optree.tree_leaves(made)
         if len(before) != len(after) or not all(map(alike, before, after)):

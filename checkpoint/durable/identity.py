@@ -36,6 +36,7 @@ from dualad.jit.watch import WHEN_MADE, getattr_static, installed, mentioned, na
 
 from ..storage.digests import compiled, summed
 from ..storage.states import raw
+from ..support.costs import IDENTITY_VALUES, NAMED_PARTS
 
 __all__ = ["Reads", "dependency_digests", "identity"]
 
@@ -43,8 +44,6 @@ ATOMS = frozenset({float, int, bool, complex, str, bytes, type(None)})
 CONTAINERS = (tuple, list, dict, set, frozenset)
 CODE, DEFAULTS, VERB = "its code", "its defaults", "the verb"
 DYNAMIC = frozenset({"__dict__", "__slots__", "vars", "asdict", "astuple", "fields", "attrgetter", "getattr", "getmembers"})
-LONG = 100  # entries of a dict, up to which each is a part of its own: a function may change one of them itself
-MOST = 100_000  # values that are looked at, so that a function that holds a world of objects is still looked at in time
 OWN_PACKAGES = ("dualad", "checkpoint")
 WRITTEN: dict[CodeType, bytes] = {}  # what compiled code consists of
 
@@ -147,14 +146,14 @@ class Reads:
         if kind is np.ndarray and not value.dtype.hasobject:
             self.add(name, array(value, bool(self._what)))
             return
-        if kind in CONTAINERS and (kind is not dict or len(value) > LONG or self._what) and plain(value):
+        if kind in CONTAINERS and (kind is not dict or len(value) > NAMED_PARTS or self._what) and plain(value):
             self.add(name, [kind.__name__.encode(), marshal.dumps(value, 2)])
             return
         if id(value) in self._seen:
             self.add(name, [b"seen"])
             return
         self._seen[id(value)] = value
-        if len(self._seen) > MOST:
+        if len(self._seen) > IDENTITY_VALUES:
             self.add("the rest", [kind.__qualname__.encode()])
         elif kind is FunctionType:
             self.function(name, value)
@@ -379,7 +378,7 @@ def written(code: CodeType) -> Iterator[bytes]:
     """What compiled code consists of, found once."""
     found = WRITTEN.get(code)
     if found is None:
-        if len(WRITTEN) > MOST:
+        if len(WRITTEN) > IDENTITY_VALUES:
             WRITTEN.clear()
         found = WRITTEN[code] = b"".join(compiled(code))
     yield found

@@ -23,15 +23,13 @@ from ..storage import DamagedState
 from ..storage.digests import described, digest, digest_with_closure
 from ..storage.files import NAMESPACE
 from ..storage.states import canonical, copy_state, nbytes
+from ..support.costs import DIGEST_REST, PART_BYTES
 from ..sweep.journal import Journal, RowRestorers
 from .folder import ANEW, Mark
 from .points import LeafCodec, Named, Point, named, structure_of, text_of
 from .session import DurableStates
 
 __all__ = ["DurableJournal", "DurableSession"]
-
-LARGEST_WAITING = 1 << 20  # most bytes of x_{N-1} that wait for the first point of the reverse sweep
-SHARE = 100  # a digest is taken no earlier than after so many times the time that the last one took
 
 
 class DurableJournal(Journal):
@@ -167,7 +165,7 @@ class DurableJournal(Journal):
         self._left, self._count, session.point = steps, steps, 0
         before = last[0] if last else session.peek(steps - 1) if steps else final
         self._ends = self._leaves(max(steps - 1, 0), copy_state(before))
-        if nbytes(self._ends) > LARGEST_WAITING:
+        if nbytes(self._ends) > PART_BYTES:
             self._note_ends()
         if steps and monotonic() >= session.due:
             self._commit()
@@ -236,7 +234,7 @@ class DurableJournal(Journal):
                 return g
             if started >= self._digest_due or (started >= session.due and session.ready()):
                 self._state = digest(x, "resume: a state")
-                self._digest_due = started + (SHARE * (monotonic() - started) if session.every else 0.0)
+                self._digest_due = started + (DIGEST_REST * (monotonic() - started) if session.every else 0.0)
             g = made(k, x, g)
             self._cotangent, self._left = g, k
             if not self._pulled:

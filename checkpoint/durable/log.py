@@ -15,11 +15,11 @@ from ..storage.files import check_leaves, encode_leaves, next_leaves
 from ..storage.opening import appended, opened
 from ..storage.pool import Pattern, key_of
 from ..support.byte_sizes import format_bytes
+from ..support.costs import PART_BYTES
 
 __all__ = ["Log"]
 
 GROUP = -1  # the index of several rows that are one
-FULL = 1 << 20  # bytes of rows after which they are handed to the system
 
 
 class Log:
@@ -46,7 +46,7 @@ class Log:
             try:
                 self._pattern.pack(leaves, self._rows, at)
                 self._indices.append(index)
-                if len(self._rows) > FULL:
+                if len(self._rows) > PART_BYTES:
                     self.flush()
                 return
             except struct.error:  # an integer of more than 64 bits

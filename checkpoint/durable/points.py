@@ -9,6 +9,7 @@ import optree
 
 from ..schedules import Schedule
 from ..storage.files import NAMESPACE
+from ..support.costs import NAMED_PARTS
 
 __all__ = ["LeafCodec", "Named", "Point", "named", "structure_of", "text_of"]
 
@@ -61,9 +62,6 @@ class Point(NamedTuple):
     state: str  # digest of x_left, from which the last pull started
 
 
-MANY = 100  # leaves, which are then named together
-
-
 class Named(dict[str, Any]):
     """A token of several parts, each of which is named where it differs."""
 
@@ -71,7 +69,7 @@ class Named(dict[str, Any]):
 def named(name: str, tree: Any) -> dict[str, Any]:
     """Return the leaves of a tree by names such as ``params[0]['rate']``, and its structure under the name itself."""
     accessors, leaves, structure = optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
-    if len(leaves) > MANY or (len(leaves) == 1 and not len(accessors[0])):
+    if len(leaves) > NAMED_PARTS or (len(leaves) == 1 and not len(accessors[0])):
         return {name: tree}
     empty = optree.tree_unflatten(structure, [0.0] * len(leaves))
     return {name: empty} | {accessor.codify(name): leaf for accessor, leaf in zip(accessors, leaves, strict=True)}

@@ -18,20 +18,18 @@ from typing import Any
 
 import optree
 
-from ..storage.background import QUEUE, Batch, DiskSession, File, batch_of
+from ..storage.background import Batch, DiskSession, File, batch_of
 from ..storage.files import NAMESPACE, check_leaves, read_label, read_leaves, sync_file, write_leaves
 from ..storage.states import nbytes
 from ..storage.storage import DamagedState
 from ..storage.worker import Job
+from ..support.costs import DISK_RATE, POINT_REST, WRITE_QUEUE, WRITE_QUEUE_BYTES
 from .folder import DurableFolder, Mark, remove_files
 from .log import Log
 
 __all__ = ["DurableStates"]
 
 WHAT = {"point": "a durable point", "final": "the end of the first sweep"}
-ROOM = 1 << 30  # bytes of large states in main memory, where nothing is said
-RATE = 1 << 29  # bytes a second that a disk takes, before it is known
-SHARE = 19  # a point is made no earlier than after so many times the time that the last one took
 
 
 class DurableStates(DiskSession):
@@ -40,7 +38,7 @@ class DurableStates(DiskSession):
     `every`: seconds between durable points (0: all, synchronously). The caller sets `point`, the number of the action under way."""
 
     def __init__(self, path: Path, queue: int | None, shared: bool = False, every: float = 0.0) -> None:
-        super().__init__(path, queue or QUEUE)
+        super().__init__(path, queue or WRITE_QUEUE)
         self._unsaid = queue is None
         self.path, self._shared, self.every = path, shared, every
         self._restart()
@@ -103,7 +101,7 @@ class DurableStates(DiskSession):
         super().save(index, state)
         self._saved.append(index)
         if self._unsaid and index in self._files:
-            self._queue, self._unsaid = max(QUEUE, ROOM // self._files[index].nbytes), False
+            self._queue, self._unsaid = max(WRITE_QUEUE, WRITE_QUEUE_BYTES // self._files[index].nbytes), False
 
     def note(self, index: int, leaves: list[Any]) -> None:
         """Have the state written from which the last step of the first sweep gives x_index; takes ownership of the leaves."""
@@ -118,7 +116,7 @@ class DurableStates(DiskSession):
                 self.due = monotonic() + self.every / 8
                 return False
             self._committed.result()
-        elif self.every and monotonic() < (due := self._began + SHARE * self._bytes / RATE):
+        elif self.every and monotonic() < (due := self._began + POINT_REST * self._bytes / DISK_RATE):
             self.due = due
             return False
         return True
@@ -164,7 +162,7 @@ class DurableStates(DiskSession):
             remove_files(doomed)
             if self.every:
                 ended = monotonic()
-                self.due = max(self.due, ended + SHARE * (ended - started))  # with the states that were written for it before
+                self.due = max(self.due, ended + POINT_REST * (ended - started))  # with the states that were written for it before
 
         self.due = started + self.every
         self._committed = folder.writer.submit(put)

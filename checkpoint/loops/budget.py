@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from ..storage.pool import PLACE, slot_bytes
+from ..storage.pool import slot_bytes
 from ..storage.states import nbytes
 from ..support.byte_sizes import format_bytes, parse_bytes
-from ..sweep.plan import SMALL, WORKING_COPIES, plan
+from ..support.costs import CHAIN_STATES, COUNTED_STATE_BYTES, PACKED_ROW_BYTES, SWEEP_BYTES, SWEEP_STATES
+from ..sweep.plan import plan
 
-__all__ = ["BASE", "overhead_bytes", "planned", "total"]
-
-BASE = 112 << 10  # bytes of the objects of a sweep, whatever its states are
-STATES = 4  # copies of a state besides the saved ones: x_0, x_N, a cotangent, what the loss makes of x_N
+__all__ = ["overhead_bytes", "planned", "total"]
 
 
 def total(leaves):
@@ -24,7 +22,7 @@ def overhead_bytes(link, outs, steps):
     `outs` are the bytes of what one step puts out. Not counted is what the rest of the program holds.
     """
     sums, rows = (total(leaves[i] for i in active) for leaves, active in ((link.params, link.active), (link.inputs, link.active_inputs)))
-    return BASE + total(link.params) + sums + total(link.inputs) + rows + 2 * outs * (steps or 0)
+    return SWEEP_BYTES + total(link.params) + sums + total(link.inputs) + rows + 2 * outs * (steps or 0)
 
 
 def planned(link, steps, memory, storage):
@@ -37,18 +35,18 @@ def planned(link, steps, memory, storage):
     taken, outs = link.tried_bytes(storage is not None and storage.durable) if steps != 0 else (0, 0)
     states = link.state
     size = total(states)
-    if size <= SMALL:  # otherwise what is around the data does not count
-        size = max(slot_bytes(link.links.tree(states)) - PLACE, 1)
-    held = overhead_bytes(link, outs, steps) + STATES * size + taken
+    if size <= COUNTED_STATE_BYTES:  # otherwise what is around the data does not count
+        size = max(slot_bytes(link.links.tree(states)) - PACKED_ROW_BYTES, 1)
+    held = overhead_bytes(link, outs, steps) + CHAIN_STATES * size + taken
     try:
-        schedule, storage, reason, _ = plan(steps, size, max(budget - held, 0) + WORKING_COPIES * size)
+        schedule, storage, reason, _ = plan(steps, size, max(budget - held, 0) + SWEEP_STATES * size)
     except ValueError:
         raise ValueError(
             f"chain: memory={memory!r} is too small: the steps, their parameters, inputs and outs take {format_bytes(held)}, and one "
-            f"saved state {format_bytes(size + PLACE)} more"
+            f"saved state {format_bytes(size + PACKED_ROW_BYTES)} more"
         ) from None
     return (
         schedule,
         storage,
-        f"of {format_bytes(budget)}, {format_bytes(max(held - WORKING_COPIES * size, 0))} are in use otherwise; {reason}",
+        f"of {format_bytes(budget)}, {format_bytes(max(held - SWEEP_STATES * size, 0))} are in use otherwise; {reason}",
     )

@@ -22,11 +22,11 @@ from dualad.forward.dual import Dual
 from dualad.support.progress import Bar
 
 from ..reverse.tape import Tape
-from ..schedules.blocks import IN_USE, blocks_of
+from ..schedules.blocks import blocks_of
 from ..storage import Memory
 from ..storage.digests import digest_with_closure
 from ..storage.held import ByReference, itself
-from ..storage.pool import LARGEST, LEAF, OBJECT
+from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, PACKED_BYTES, STATE_BYTES
 from ..sweep.stats import fill
 from ..sweep.sweep import Sweep
 from .aliasing import Aliases
@@ -40,9 +40,6 @@ from .spec import Stacked
 from .stepper import NotCompiled, Stepper, join_tangents, split_tangents
 
 __all__ = ["NotCompiled", "record_compiled", "run_compiled"]
-
-ADDITION_SECONDS = 1e-10  # in loops over arrays
-COPIES = 4  # states more in use where the storage copies: x_0, x_{N-1}, x_N, and one that is saved or loaded
 
 
 # --- without derivatives, and in forward mode ---------------------------------------------------------------------------------------
@@ -130,7 +127,7 @@ def recorded(links, tape, *, steps, until, max_steps, schedule, budget, block, s
     link.segments = segments = Segments(stepper, steps)
     link.compile()
     if budget is not None:
-        in_use = IN_USE if type(storage) is Memory and storage.compress is None else IN_USE + COPIES
+        in_use = BLOCK_STATES if type(storage) is Memory and storage.compress is None else BLOCK_STATES + COPIED_STATES
         budget -= in_use * stepper.nbytes + link.held()
         if budget < stepper.nbytes:
             raise NotCompiled(f"the budget does not hold {in_use + 1} states beside parameters, inputs and outs")
@@ -146,7 +143,7 @@ def recorded(links, tape, *, steps, until, max_steps, schedule, budget, block, s
         stepper.cost * ADDITION_SECONDS,
         schedule=schedule,
         block=block,
-        around=0 if budget is None else OBJECT + LEAF * len(link.state),
+        around=0 if budget is None else STATE_BYTES + LEAF_BYTES * len(link.state),
         recorded=recorded,
     )
     link.keeps_last = recorded and until is None and link.blocks.size > 1 and not link.blocks.schedule.records
@@ -156,7 +153,7 @@ def recorded(links, tape, *, steps, until, max_steps, schedule, budget, block, s
         link.reversal = None  # its arrays are made again for the reverse sweep
     link.max_steps, stats.reason = max_steps, link.blocks.reason + alone
     if type(storage) is Memory and storage.compress is None:
-        small = stepper.nbytes <= LARGEST  # which are packed
+        small = stepper.nbytes <= PACKED_BYTES  # which are packed
         storage = replace(storage, copy=itself) if small else ByReference(slots=storage.slots, size=stepper.nbytes)
     options = {"storage": storage, "stats": stats, "progress": progress, "check": check, "record": unowned(link.record_block)}
     if durable:

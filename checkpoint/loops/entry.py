@@ -19,7 +19,7 @@ from dualad.support.measured import measured
 from ..reverse.entries import Entry, Part, place_of
 from ..reverse.tape import Tape, Var, make_var, owner_of
 from ..storage.states import copy_state, has_arrays, nbytes
-from ..sweep.plan import SMALL
+from ..support.costs import COUNTED_STATE_BYTES
 from ..sweep.sweep import Sweep
 from .aliasing import Aliases
 from .budget import planned, total
@@ -195,7 +195,7 @@ class ChainEntry(Entry):
             return sum(map(nbytes, outs)), estimate
 
         try:
-            if not repeatable and (total(self.state) <= SMALL or isinstance(self.links.source, Jit)):
+            if not repeatable and (total(self.state) <= COUNTED_STATE_BYTES or isinstance(self.links.source, Jit)):
                 trial()  # what is made once for all calls, such as the code of a rule, or of the step, would count
             (outs, estimate), taken = (trial(), 0) if repeatable else measured(trial)
         except Exception as error:

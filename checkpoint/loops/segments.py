@@ -13,11 +13,9 @@ from time import perf_counter
 
 import numpy as np
 
-__all__ = ["BufferPool", "Reversal", "Segments", "like_leaves", "word"]
+from ..support.costs import LONG_CALL_SECONDS, POOL_PROBES, POOLED_BYTES, SHORT_CALL_SECONDS
 
-QUICK, SLOW = 0.02, 0.2  # seconds of a call: more steps are made in the next one, or fewer, so that Ctrl-C is heard
-SMALL = 1 << 15  # bytes of states that are sooner made than looked for
-PROBES = 64  # states that are looked at before a new one is made
+__all__ = ["BufferPool", "Reversal", "Segments", "like_leaves", "word"]
 
 
 class BufferPool:
@@ -28,14 +26,14 @@ class BufferPool:
 
     def __init__(self, like):
         self.like, self.made = like, []
-        self.small = sum(leaf.nbytes for leaf in like) < SMALL
+        self.small = sum(leaf.nbytes for leaf in like) < POOLED_BYTES
 
     def take(self):
         """Return a state to write into."""
         if self.small:
             return tuple([np.empty_like(leaf) for leaf in self.like])
         made, count = self.made, len(self.made)
-        for i in range(count - 1, max(count - PROBES, 0) - 1, -1):
+        for i in range(count - 1, max(count - POOL_PROBES, 0) - 1, -1):
             arrays = made[i]
             for k in range(len(arrays)):  # a generator would take most of the time
                 if getrefcount(arrays[k]) != UNSHARED:
@@ -65,9 +63,9 @@ class Pace:
         started = perf_counter()
         call(*arguments)
         seconds = perf_counter() - started
-        if seconds > SLOW:
+        if seconds > LONG_CALL_SECONDS:
             self.steps = max(self.steps // 2, 1)
-        elif seconds < QUICK and steps == self.steps:
+        elif seconds < SHORT_CALL_SECONDS and steps == self.steps:
             self.steps *= 2
 
 

@@ -15,9 +15,9 @@ from dualad.core.dispatch import primal
 from dualad.core.levels import Handle
 from dualad.support.equality import nearly_same, same_bits
 
-__all__ = ["Snapshot", "not_repeatable"]
+from ..support.costs import SNAPSHOT_ELEMENTS
 
-COMPARED = 1024  # elements of an array that are compared at a step; over the steps all have their turn
+__all__ = ["Snapshot", "not_repeatable"]
 
 
 class Snapshot:
@@ -78,8 +78,8 @@ def not_repeatable(k, path):
 
 def elements(array, index):
     """Return those elements of an array that are compared at a step: copies, unless it is small."""
-    if array.size <= COMPARED:
+    if array.size <= SNAPSHOT_ELEMENTS:
         return array
-    every = -(-array.size // COMPARED)
+    every = -(-array.size // SNAPSHOT_ELEMENTS)
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     return flat[index % every :: every].copy()

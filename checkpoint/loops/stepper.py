@@ -27,13 +27,11 @@ from dualad.jit.watch import Watch
 from dualad.loops.forms import NoLoopForm
 
 from ..support.checks import truth
+from ..support.costs import KEPT_STEPS
 from .leaves import levels_of, parts_in
 from .segments import like_leaves, word
 
 __all__ = ["NotCompiled", "Stepper"]
-
-
-MOST = 64  # functions and loops that are kept for a compiled step, and predicates
 
 
 class NotCompiled(Exception):
@@ -269,12 +267,12 @@ def kept(step, key, make):
     """Return what was made of a compiled step before, or is now; what was not used for longest is forgotten."""
     known = vars(step).setdefault("of_chains", OrderedDict())
     known[key] = made = known.pop(key, None) or make()
-    while len(known) > MOST:
+    while len(known) > KEPT_STEPS:
         known.popitem(last=False)
     return made
 
 
-@lru_cache(maxsize=MOST)
+@lru_cache(maxsize=KEPT_STEPS)
 def predicate(until):
     """Return the predicate as a function that can be traced, the same one for the same predicate."""
     return until if isinstance(until, Jit) else jit(until)

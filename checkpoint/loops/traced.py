@@ -1,6 +1,6 @@
 """A chain in code that is traced by `dualad.jit`: one operation of the program, a loop, whatever its length.
 
-Its derivatives are loops too. What they need of each step is kept where it fits into `ROOM`; else the loop is one of loops, and the
+Its derivatives are loops too. What they need of each step is kept where it fits into a budget; else the loop is one of loops, and the
 steps between two turns of the outer one are made again.
 """
 
@@ -20,10 +20,10 @@ from dualad.graph.symbol import Trace, TraceError
 from dualad.jit.compiled import Compiled
 from dualad.jit.jit import with_symbols
 
-__all__ = ["ROOM", "entered_loop"]
+from ..support.costs import TRACED_STATES_BYTES
 
-#: bytes of all states of a loop that are kept for its derivatives
-ROOM = 64 << 20
+__all__ = ["entered_loop"]
+
 NUMBERS = float | int | complex | np.generic | np.ndarray | Traced
 
 
@@ -73,7 +73,7 @@ def body_of(links, moving, prepared=None):
 def repeated(body, steps, count, rows, args, nbytes):
     """Return the results of a loop, or of a loop of loops where it would keep too much."""
     inner = math.isqrt(steps)
-    if steps * nbytes <= ROOM or inner < 4:
+    if steps * nbytes <= TRACED_STATES_BYTES or inner < 4:
         return Scan(body, steps, count, rows)(*args)
     turns = steps // inner
     carried, stacks, params = args[:count], args[count : count + rows], args[count + rows :]

@@ -13,17 +13,16 @@ from ..schedules import CTZ, Revolve, Schedule, StoreAll
 from ..schedules.machine import simulate
 from ..support.byte_sizes import format_bytes, parse_bytes
 from ..support.checks import whole_number
+from ..support.costs import COMPARED_STEPS, RECORD_COST
 from ..support.tables import html, markdown, text
 from ..sweep.plan import plan, state_size
 from .plot import plot_tradeoff
 
 __all__ = ["Measured", "Row", "Tradeoff", "compare"]
 
-LONGEST = 10**7  # one action after another: a few seconds for a million steps
 HEADINGS = ("schedule", "saved states", "memory", "disk", "advances", "work")
 MEASURED = ("first sweep", "reverse sweep", "time", "peak memory", "saves", "loads")
 DISK = HEADINGS.index("disk")
-RECORDED = 4 / 3  # cost of a step recorded and pulled later, over one made twice and pulled: 0.9 to 1.7 in chains of 2 to 10^6 numbers
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ class Tradeoff:
     rows: tuple[Row, ...]
     memory: int | None = None
     pull_cost: float = 1.0
-    record_cost: float = 2 * RECORDED
+    record_cost: float = 2 * RECORD_COST
     costs: tuple[str, str] = ("assumed", "assumed")
     simulation_seconds: float | None = None
     schedules: tuple[Schedule, ...] = field(default=(), repr=False, compare=False)
@@ -302,9 +301,9 @@ def compare(
 def compared(steps: int, state_bytes: Any, schedules: Iterable[Schedule] | None, memory: float | str | None, where: str) -> Tradeoff:
     """What `compare` returns; errors name the function `where`."""
     steps = whole_number(steps, where=where, argument="steps", least=1, hint="give the length of the chain")
-    if steps > LONGEST:
+    if steps > COMPARED_STEPS:
         raise ValueError(
-            f"{where}: steps must be at most {LONGEST}, because every action is counted, got {steps}; "
+            f"{where}: steps must be at most {COMPARED_STEPS}, because every action is counted, got {steps}; "
             "checkpoint.schedules.advances(steps, slots) gives the advances of Revolve for any length"
         )
     size = state_size(state_bytes, where)
@@ -325,7 +324,7 @@ def with_costs(table: Tradeoff, pull: float | None = None, record: float | None 
     """The table with the work that these costs give; those that are None are assumed."""
     costs = "assumed" if pull is None else source, "assumed" if record is None else source
     pull = 1.0 if pull is None else pull
-    record = RECORDED * (1 + pull) if record is None else record
+    record = RECORD_COST * (1 + pull) if record is None else record
     steps = table.steps
     works = [(row.advances + 1 + pull * (steps - row.records) + record * row.records) / steps for row in table.rows]
     rows = tuple(replace(row, work=work) for row, work in zip(table.rows, works, strict=True))

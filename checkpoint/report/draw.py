@@ -6,10 +6,10 @@ from ..schedules.history import History
 from ..schedules.machine import simulate
 from ..schedules.schedule import check_schedule
 from ..support.checks import whole_number
+from ..support.costs import DRAWN_STEPS, PLOTTED_STEPS
 
 __all__ = ["Drawing", "draw"]
 
-WIDEST = 120
 LEGEND = "X saved   + loaded   - advanced over   ^ working state"
 RECORDED = "   R recorded"
 WIDTH, HEIGHT, MARGIN = 640, 320, 36  # of the picture in a notebook
@@ -84,9 +84,10 @@ def draw(schedule: Schedule, steps: int) -> Drawing:
     check_schedule(schedule, "draw")
     hint = "give the length of the chain"
     steps = whole_number(steps, where="draw", argument="steps", least=1, hint=hint)
-    if steps > WIDEST:
+    if steps > DRAWN_STEPS:
         raise ValueError(
-            f"draw: steps must be at most {WIDEST} to be readable, got {steps}; a plot shows up to 2000, compare gives the counts of any"
+            f"draw: steps must be at most {DRAWN_STEPS} to be readable, got {steps}; a plot shows up to {PLOTTED_STEPS}, "
+            "compare gives the counts of any"
         )
     counts = simulate(schedule, steps)  # first, so that an illegal schedule is an error and not a wrong picture
     picture = _Picture(steps)

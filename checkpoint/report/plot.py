@@ -11,11 +11,10 @@ from ..schedules.history import History
 from ..schedules.machine import simulate
 from ..support.byte_sizes import format_bytes
 from ..support.checks import whole_number
+from ..support.costs import PLOTTED_EXECUTIONS, PLOTTED_STEPS
 
 __all__ = ["check_picture", "plot_schedule", "plot_tradeoff"]
 
-LONGEST = 2000  # steps in a picture over time
-EXECUTED = 2_000_000  # steps of all chains that are run through on integers for one curve
 LINES = {"first sweep": "#0072B2", "advanced again": "#E69F00", "reversed": "0.1"}
 #: told apart with every kind of colour vision (Okabe & Ito 2008), and by their markers
 COLOURS = {
@@ -74,8 +73,8 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
     ValueError: plot_schedule: steps must be at most 2000 to be seen, got 5000
     """
     steps = whole_number(steps, where="plot_schedule", argument="steps", least=1, hint="give the length of the chain")
-    if steps > LONGEST:
-        raise ValueError(f"plot_schedule: steps must be at most {LONGEST} to be seen, got {steps}")
+    if steps > PLOTTED_STEPS:
+        raise ValueError(f"plot_schedule: steps must be at most {PLOTTED_STEPS} to be seen, got {steps}")
     counts = simulate(schedule, steps)
     axes = _figure("plot_schedule", (6.4, 4.0))[1]
     history = History.of(schedule, steps)
@@ -161,7 +160,7 @@ def _curve(family: str, steps: int) -> list[tuple[int, int]]:
         return [(slots, advances(steps, slots)) for slots in _slots(steps)]
     if family == "Online":
         slots = [slots for slots in _slots(steps) if 2 < slots <= max(steps // 10, 4)]
-        apart = -(-len(slots) // min(max(EXECUTED // steps, 2), 24)) or 1
+        apart = -(-len(slots) // min(max(PLOTTED_EXECUTIONS // steps, 2), 24)) or 1
         return [(count, simulate(Online(count), steps).advances) for count in slots[::apart]]
     return []
 

@@ -6,17 +6,13 @@ from types import NoneType
 from typing import NamedTuple
 
 from ..support.byte_sizes import format_bytes
+from ..support.costs import ACTION_SECONDS, BLOCK_BYTES, BLOCK_LENGTHS, COUNTED_BLOCKS, COUNTED_BLOCKS_CHOSEN
 from . import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, advances, ctz
 from .actions import Action, Advance, Drop, Record, Reverse, Save
 
-__all__ = ["BUDGET", "IN_USE", "Blocks", "blocks_of"]
+__all__ = ["Blocks", "blocks_of"]
 
-BUDGET = 256 << 10  # bytes of the states inside of a block and between blocks, where nothing is said
-IN_USE = 6  # states besides: x_0, x_N, the working state and the buffer that changes places with it, two cotangents
 SCHEDULES = (CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered)  # values, so that what was chosen once is known
-CALL_SECONDS = 5e-6  # what an action costs in Python
-FEW, MANY = 64, 4096  # most blocks whose steps are counted action by action: of all lengths that are tried, of the one that is chosen
-BESIDE = 3  # lengths that are tried below the longest, which leaves no room for states between blocks
 
 
 class Blocks(NamedTuple):
@@ -32,7 +28,7 @@ def blocks_of(
     state_bytes: int,
     budget: int | None = None,
     step_seconds: float = 1e-7,
-    call_seconds: float = CALL_SECONDS,
+    call_seconds: float = ACTION_SECONDS,
     schedule: Schedule | None = None,
     block: int | None = None,
     around: int = 0,
@@ -60,7 +56,7 @@ def _chosen(
     size = max(state_bytes, 1)
     given = schedule or CTZ()
     if budget is None:
-        budget = max(BUDGET, given.limit(steps) * size if steps is not None else 0)
+        budget = max(BLOCK_BYTES, given.limit(steps) * size if steps is not None else 0)
     room = budget // size
     if steps is None:
         length = block or max(room // 2, 1)
@@ -81,14 +77,14 @@ def _chosen(
         if recorded and schedule is None and count > 1 and count * length <= room:
             calls, chosen = 3 * count, Mixed(count - 1)
             saved = "whose states stay in memory"
-        if count <= FEW:
+        if count <= COUNTED_BLOCKS:
             evaluated = evaluations(chosen, steps, length, recorded) or evaluated
         seconds = evaluated * step_seconds + calls * call_seconds
         if best is None or seconds < best[0]:
             best = seconds, length, chosen, saved, evaluated
     assert best is not None  # one step in a block always fits
     _, length, chosen, saved, evaluated = best
-    counted = evaluations(chosen, steps, length, recorded) if -(-steps // length) <= MANY else None
+    counted = evaluations(chosen, steps, length, recorded) if -(-steps // length) <= COUNTED_BLOCKS_CHOSEN else None
     about = "" if counted or type(schedule) in (CTZ, Revolve, StoreAll, NoneType) else "about "
     times = f"{about}{(counted or evaluated) / steps:.2f} evaluations of every step"
     return Blocks(length, chosen, f"{reason(budget, room, size, steps, length, saved)}, {times}")
@@ -133,7 +129,7 @@ def lengths(steps: int, room: int, recorded: bool) -> list[int]:
     most = min(steps, room)
     tried = {int(part * 2**power) for power in range(most.bit_length()) for part in (1, 1.5)}
     even = {-(-steps // -(-steps // length)) for length in {*tried, most} if 1 <= length <= most}
-    return sorted(even | {length for length in range(most - BESIDE, most + 1) if recorded and length > 0}) or [1]
+    return sorted(even | {length for length in range(most - BLOCK_LENGTHS, most + 1) if recorded and length > 0}) or [1]
 
 
 def reason(budget: int, room: int, size: int, steps: int, length: int, saved: str) -> str:

@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ..support.costs import TABLE_STEPS
 from .refill import Split
 
-__all__ = ["LONGEST", "as_costs", "cheapest_split", "total_cost"]
+__all__ = ["as_costs", "cheapest_split", "total_cost"]
 
-LONGEST = 4096  # the table of splits takes slots * N^2 bytes, the work is of order slots * N^2
 
 Table: TypeAlias = list[list[np.ndarray]]
 
@@ -23,9 +23,9 @@ def as_costs(costs: Sequence[float], where: str) -> tuple[float, ...]:
         values = tuple(float(cost) for cost in costs)
     except TypeError:
         raise TypeError(f"{where}: costs must be a sequence of numbers, one for each step, got {costs!r}") from None
-    if len(values) > LONGEST:
+    if len(values) > TABLE_STEPS:
         raise ValueError(
-            f"{where}: costs for at most {LONGEST} steps can be used, got {len(values)}: the table grows with their "
+            f"{where}: costs for at most {TABLE_STEPS} steps can be used, got {len(values)}: the table grows with their "
             "square; leave costs out, or make several steps one"
         )
     for k, cost in enumerate(values):

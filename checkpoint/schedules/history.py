@@ -2,12 +2,10 @@
 
 from typing import Any
 
+from ..support.costs import DRAWN_EVALUATIONS, DRAWN_PARTS
 from .actions import Advance, Drop, Load, Record, Reverse, Save
 
 __all__ = ["History"]
-
-CROWDED = 400  # evaluations of the step in a picture that shows every saved state
-FINEST = 150  # part of a longer picture that a line must span
 
 
 class History:
@@ -68,4 +66,5 @@ class History:
 
     def visible(self) -> list[tuple[int, int, int]]:
         """Index, begin and end of the saved states that a picture can show: of long chains those saved long enough to be seen."""
-        return self.intervals if self.now <= CROWDED else [line for line in self.intervals if line[2] - line[1] >= self.now / FINEST]
+        shortest = self.now / DRAWN_PARTS if self.now > DRAWN_EVALUATIONS else 0
+        return [line for line in self.intervals if line[2] - line[1] >= shortest]

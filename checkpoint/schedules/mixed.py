@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from ..support.checks import whole_number
+from ..support.costs import TABLE_STEPS
 from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .schedule import Schedule
 
 __all__ = ["Mixed"]
 
-LONGEST = 4096  # of the table
 RECORD = 0  # the choice of a table entry that is no number of steps
 
 
@@ -72,8 +72,8 @@ class Mixed(Schedule):
         return min(self.slots, max(self._steps(steps) - 1, 0))
 
     def _table(self, steps: int) -> np.ndarray:
-        if steps > LONGEST:
-            raise ValueError(f"Mixed: steps must be at most {LONGEST}, because all shorter chains are looked at, got {steps}")
+        if steps > TABLE_STEPS:
+            raise ValueError(f"Mixed: steps must be at most {TABLE_STEPS}, because all shorter chains are looked at, got {steps}")
         return _choices(steps, min(self.slots, max(steps - 1, 1)))
 
 

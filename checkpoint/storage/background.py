@@ -19,6 +19,7 @@ import numpy as np
 import optree
 
 from ..support.byte_sizes import format_bytes
+from ..support.costs import GATHERED_BYTES, GATHERED_PARTS, GATHERED_STATE_BYTES, WAIT_WARNING_SECONDS
 from .files import NAMESPACE, check_leaves, read_leaves, write_leaves
 from .lock import Lock
 from .pool import NUMBER, PackedStates, Pattern
@@ -26,15 +27,10 @@ from .states import copy_state, nbytes
 from .storage import Session
 from .worker import Job, Worker
 
-__all__ = ["QUEUE", "Batch", "DiskSession", "File", "Folder"]
+__all__ = ["Batch", "DiskSession", "File", "Folder"]
 
-SMALL = 1 << 23  # bytes of the largest state that is gathered in main memory, and written together with others
-QUEUE = 2  # large states in main memory, where nothing is said
-PATIENCE = 5.0  # seconds of waiting after which it may warn
 LOCK, MADE_HERE = "lock", re.compile("checkpoint-[0-9a-f]{16}")  # of a folder: the name of its lock, and its own
 SURVEYED: set[Path] = set()  # where this process has looked for abandoned folders
-POOL = 1 << 26  # most bytes of small states in main memory, those included that are being written
-PART = 8  # the part of them that is written at once is an eighth
 
 
 class DiskSession(Session):
@@ -45,7 +41,7 @@ class DiskSession(Session):
     def __init__(self, path: Path | None, queue: int) -> None:
         self._path, self._queue = path, queue
         self._files: dict[int, File] = {}  # of large states
-        self._pool = PackedStates(SMALL)  # the small ones that are in main memory
+        self._pool = PackedStates(GATHERED_STATE_BYTES)  # the small ones that are in main memory
         self._batches: dict[int, Batch] = {}  # in which a small state was written
         self._evicted: set[int] = set()  # those of them that are not in main memory
         self._bytes = self._made = 0
@@ -75,7 +71,7 @@ class DiskSession(Session):
             leaves, structure = optree.tree_flatten(state, none_is_leaf=True, namespace=NAMESPACE)
         if self._keeps(structure, index) and (size := self._pool.add(index, structure, leaves)) is not None:
             self._bytes += size
-            if self._pool.nbytes > POOL - POOL // PART:
+            if self._pool.nbytes > GATHERED_BYTES - GATHERED_BYTES // GATHERED_PARTS:
                 self._evict()
         else:
             check_leaves(leaves)
@@ -185,7 +181,7 @@ class DiskSession(Session):
         while self._writing:  # what is written is a copy
             file = self._writing.popleft()
             self._waited_for(file.written, file)
-        indices = self._pool.indices()[: max(len(self._pool) // PART, 1)]
+        indices = self._pool.indices()[: max(len(self._pool) // GATHERED_PARTS, 1)]
         unwritten = [index for index in indices if index not in self._batches]
         if unwritten:
             batch = self._batch(unwritten)
@@ -252,7 +248,7 @@ class DiskSession(Session):
         result = job.result()
         ended = monotonic()
         self._waited += ended - started
-        if not self._warned and self._waited > max(PATIENCE, (ended - self._began) / 4):
+        if not self._warned and self._waited > max(WAIT_WARNING_SECONDS, (ended - self._began) / 4):
             self._warned = True
             warnings.warn(
                 f"Disk: writing and reading slow the sweep down: {self._waited:.3g} s of {ended - self._began:.3g} s were spent waiting "

@@ -6,7 +6,8 @@ from math import inf
 from pathlib import Path
 
 from ..support.checks import flag, folder_path, whole_number
-from .background import QUEUE, DiskSession
+from ..support.costs import WRITE_QUEUE
+from .background import DiskSession
 from .storage import Storage
 
 __all__ = ["Disk"]
@@ -110,4 +111,4 @@ class Disk(Storage):
             from ..durable.journal import DurableSession
 
             return DurableSession(path, self.queue, self.shared, self.every)
-        return DiskSession(path, self.queue or QUEUE)
+        return DiskSession(path, self.queue or WRITE_QUEUE)

@@ -14,19 +14,13 @@ from typing import Any
 import numpy as np
 import optree
 
+from ..support.costs import LEAF_BYTES, PACKED_BYTES, PACKED_ROW_BYTES, PATTERN_TEXT, POOL_BLOCK_BYTES, POOL_PATTERNS, STATE_BYTES
 from .states import nbytes
 
-__all__ = ["LARGEST", "LEAF", "NUMBER", "OBJECT", "PLACE", "PackedStates", "Pattern", "key_of", "slot_bytes"]
+__all__ = ["NUMBER", "PackedStates", "Pattern", "key_of", "slot_bytes"]
 
-LARGEST = 4096  # bytes of a row, where there is no reason for longer ones
-BLOCK = 1 << 14  # bytes of a block, if rows are smaller
-KINDS = 64  # most patterns in a pool
-OBJECT = 320  # bytes of what keeps a state that is not packed: its place in a table, its containers
-LEAF = 160  # bytes of what is around the data of a leaf that is not packed
-PLACE = 84  # bytes of what says where a packed row is, with its index in the lists of a schedule
 NUMBER = optree.tree_structure(0.0, none_is_leaf=True)  # type: ignore[arg-type]
 NUMBERS = {float: "d", np.float64: "d", int: "q", bool: "?"}
-CONSTANT = 128  # most characters of a text that is part of a pattern
 
 
 def key_of(leaves: Sequence[Any]) -> tuple[Hashable, ...] | None:
@@ -40,7 +34,7 @@ def key_of(leaves: Sequence[Any]) -> tuple[Hashable, ...] | None:
             key.append((leaf.dtype, leaf.shape))
         elif issubclass(type(leaf), np.generic):
             key.append((kind, leaf.dtype))
-        elif leaf is None or (kind in (str, bytes) and len(leaf) <= CONSTANT):
+        elif leaf is None or (kind in (str, bytes) and len(leaf) <= PATTERN_TEXT):
             key.append((kind, leaf))
         else:
             return None
@@ -168,7 +162,7 @@ class _Rows:
     def __init__(self, pattern: Pattern, structure: optree.PyTreeSpec, number: int, types: tuple[type, ...]) -> None:
         self.pattern, self.structure, self.number = pattern, structure, number
         self.types = types if pattern.numbers else None  # where they say all of the pattern
-        self.each = max(BLOCK // max(pattern.size, 1), 1)  # rows in a block
+        self.each = max(POOL_BLOCK_BYTES // max(pattern.size, 1), 1)  # rows in a block
         self.blocks: list[bytearray] = []
         self.free, self.top = array("q"), 0
 
@@ -195,12 +189,12 @@ class _Rows:
 class PackedStates:
     """Packed states by their index, in rows of at most `largest` bytes; `nbytes` counts all rows."""
 
-    def __init__(self, largest: int = LARGEST) -> None:
+    def __init__(self, largest: int = PACKED_BYTES) -> None:
         self._largest = largest
         self._rows: dict[Any, _Rows | None] = {}
         self._numbered: list[_Rows] = []
         self._last: _Rows | None = None
-        self._indices, self._places = array("q"), array("q")  # ascending; the place is slot * KINDS + number of the rows
+        self._indices, self._places = array("q"), array("q")  # ascending; the place is slot * POOL_PATTERNS + number of the rows
         self.nbytes = 0
 
     def add(self, index: int, structure: optree.PyTreeSpec, leaves: Sequence[Any]) -> int | None:
@@ -222,7 +216,7 @@ class PackedStates:
             slot = rows.add(leaves)
         except struct.error:  # an integer of more than 64 bits
             return None
-        place, indices = slot * KINDS + rows.number, self._indices
+        place, indices = slot * POOL_PATTERNS + rows.number, self._indices
         if not indices or index > indices[-1]:
             indices.append(index)
             self._places.append(place)
@@ -266,9 +260,9 @@ class PackedStates:
         found: dict[int, tuple[list[int], list[memoryview]]] = {}
         for index in indices:
             place = self._places[self._find(index)]
-            group = found.setdefault(place % KINDS, ([], []))
+            group = found.setdefault(place % POOL_PATTERNS, ([], []))
             group[0].append(index)
-            group[1].append(self._numbered[place % KINDS].bytes(place // KINDS))
+            group[1].append(self._numbered[place % POOL_PATTERNS].bytes(place // POOL_PATTERNS))
         parts = ((self._numbered[number], group) for number, group in found.items())
         return [(rows.pattern, rows.structure, group[0], b"".join(group[1])) for rows, group in parts]
 
@@ -297,11 +291,11 @@ class PackedStates:
 
     def _at(self, i: int) -> tuple[_Rows, int]:
         place = self._places[i]
-        return self._numbered[place % KINDS], place // KINDS
+        return self._numbered[place % POOL_PATTERNS], place // POOL_PATTERNS
 
     def _made(self, structure: optree.PyTreeSpec, key: Hashable, leaves: Sequence[Any]) -> _Rows | None:
         """The rows of a new pattern; None if it is not packed."""
-        if len(self._rows) >= KINDS:
+        if len(self._rows) >= POOL_PATTERNS:
             return None
         pattern = Pattern.of(leaves)
         rows = None
@@ -316,6 +310,6 @@ def slot_bytes(state: Any) -> int:
     """Return the bytes that a saved copy of a state takes in main memory, overhead included."""
     leaves: list[Any] = optree.tree_leaves(state, none_is_leaf=True)  # type: ignore[arg-type]
     pattern = Pattern.of(leaves)
-    if pattern is not None and pattern.size <= LARGEST:
-        return pattern.size + PLACE
-    return OBJECT + sum(LEAF + nbytes(leaf) for leaf in leaves)
+    if pattern is not None and pattern.size <= PACKED_BYTES:
+        return pattern.size + PACKED_ROW_BYTES
+    return STATE_BYTES + sum(LEAF_BYTES + nbytes(leaf) for leaf in leaves)

@@ -10,6 +10,7 @@ from typing import Any
 
 from dualad.support.forks import lock_of
 
+from ..support.costs import PART_BYTES
 from .files import encode_leaves, entry_header, next_leaves
 from .opening import appended, opened
 from .storage import DamagedState
@@ -17,7 +18,6 @@ from .storage import DamagedState
 __all__ = ["ResultFile"]
 
 MAGIC = b"CKPT"  # of every result, see `files`
-PART = 1 << 20  # bytes that are searched at once
 
 
 class ResultFile:
@@ -82,7 +82,7 @@ class ResultFile:
         """Find the results, and cut off what is behind the last one."""
         size = self._file.seek(0, os.SEEK_END)
         self._file.seek(0)
-        file = io.BufferedReader(self._file, PART)
+        file = io.BufferedReader(self._file, PART_BYTES)
         at, beginning = 0, file.read(len(MAGIC))
         while at < size:
             file.seek(at)
@@ -109,8 +109,8 @@ def _next(file: Any, at: int, size: int) -> int:
     """Where the next result may begin."""
     while at < size:
         file.seek(at)
-        found = file.read(PART).find(MAGIC)
+        found = file.read(PART_BYTES).find(MAGIC)
         if found >= 0:
             return at + found
-        at += PART - len(MAGIC) + 1
+        at += PART_BYTES - len(MAGIC) + 1
     return size

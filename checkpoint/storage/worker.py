@@ -10,9 +10,9 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
-__all__ = ["Job", "Worker"]
+from ..support.costs import WORKER_WAIT_SECONDS
 
-PATIENCE = 1.0  # seconds after which a wait looks again
+__all__ = ["Job", "Worker"]
 
 
 class Job:
@@ -44,12 +44,12 @@ class Job:
 
     def wait(self, timeout: float | None = None) -> None:
         """Return when it is done, or has failed, or the time (in seconds) is over."""
-        if not self._ended and self._gate.acquire(timeout=PATIENCE if timeout is None else timeout):
+        if not self._ended and self._gate.acquire(timeout=WORKER_WAIT_SECONDS if timeout is None else timeout):
             self._gate.release()
         while not self._ended:
             if timeout is not None:
                 raise TimeoutError
-            if self._gate.acquire(timeout=PATIENCE):
+            if self._gate.acquire(timeout=WORKER_WAIT_SECONDS):
                 self._gate.release()
 
     def result(self, timeout: float | None = None) -> Any:

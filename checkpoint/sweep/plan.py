@@ -7,22 +7,26 @@ from typing import Any, NamedTuple
 from dualad.support.callers import trim
 
 from ..schedules import Online, Revolve, Schedule, StoreAll, Tiered, advances
-from ..schedules.blocks import IN_USE, blocks_of
+from ..schedules.blocks import blocks_of
 from ..schedules.tiered import traffic
 from ..storage import Disk, Memory, Storage, Tiers
-from ..storage.background import QUEUE
-from ..storage.pool import LARGEST, LEAF, OBJECT, PLACE
 from ..storage.states import nbytes
 from ..support.byte_sizes import format_bytes, parse_bytes
 from ..support.checks import whole_number
+from ..support.costs import (
+    BLOCK_STATES,
+    COUNTED_STATE_BYTES,
+    LEAF_BYTES,
+    PACKED_BYTES,
+    PACKED_ROW_BYTES,
+    STATE_BYTES,
+    SWEEP_STATES,
+    TABLE_STEPS,
+    WAITING_STATES,
+)
 from ..support.tables import html, markdown
 
 __all__ = ["Plan", "plan", "state_size"]
-
-WORKING_COPIES = 3  # copies of a state besides the saved ones: x_0, x_{N-1} between the sweeps, the working state
-SMALL = 1 << 16  # bytes of a state beside which objects count
-WAITING = QUEUE + 1  # more of them if there is a disk: waiting to be written, and read ahead
-DEEPEST = 4096  # most slots of a schedule with two tiers
 
 
 class Plan(NamedTuple):
@@ -143,10 +147,10 @@ def _chosen(
     call = _seconds(call_seconds, "call_seconds")
     if call is not None:
         return _in_blocks(steps, size, budget, step, save, call)
-    slots = max(budget - WORKING_COPIES * size, 0) // (size + around(size))
+    slots = max(budget - SWEEP_STATES * size, 0) // (size + around(size))
     if slots < 1:
-        raise _too_small(budget, size, WORKING_COPIES)
-    room = f"{format_bytes(budget)} holds {slots + WORKING_COPIES:,} states of {format_bytes(size)}, {slots:,} of them saved"
+        raise _too_small(budget, size, SWEEP_STATES)
+    room = f"{format_bytes(budget)} holds {slots + SWEEP_STATES:,} states of {format_bytes(size)}, {slots:,} of them saved"
     if steps is None:
         return Plan(Online(slots), Memory(), f"{room}; the length is not known before")
     if slots >= steps:
@@ -155,7 +159,7 @@ def _chosen(
     if step is None or save is None:
         return best
     seconds = _predicted(steps, advances(steps, slots), step)
-    for schedule in _with_disk(steps, slots - WAITING):
+    for schedule in _with_disk(steps, slots - WAITING_STATES):
         again, moved = advances(steps, schedule.slots), _moved(schedule, steps)
         time = _predicted(steps, again, step) + moved * save
         if time < seconds:
@@ -177,15 +181,15 @@ def _in_blocks(steps: int | None, size: int, budget: int, step: float | None, sa
         raise TypeError("plan: call_seconds, with which steps are made in blocks, needs step_seconds and steps too")
     if save is not None:
         raise TypeError("plan: blocks are saved in memory; give save_seconds or call_seconds")
-    if budget < (1 + IN_USE) * size:
-        raise _too_small(budget, size, IN_USE)
-    chosen = blocks_of(max(steps, 1), size, budget - IN_USE * size, step, call)
+    if budget < (1 + BLOCK_STATES) * size:
+        raise _too_small(budget, size, BLOCK_STATES)
+    chosen = blocks_of(max(steps, 1), size, budget - BLOCK_STATES * size, step, call)
     return Plan(chosen.schedule, Memory(), chosen.reason, chosen.size)
 
 
 def around(size: int) -> int:
     """Bytes around those of a saved state, where they count."""
-    return PLACE if size <= LARGEST else OBJECT + LEAF if size <= SMALL else 0
+    return PACKED_ROW_BYTES if size <= PACKED_BYTES else STATE_BYTES + LEAF_BYTES if size <= COUNTED_STATE_BYTES else 0
 
 
 def _too_small(budget: int, size: int, held: int) -> ValueError:
@@ -199,7 +203,7 @@ def _with_disk(steps: int, slots: int) -> list[Tiered]:
     """Schedules of two tiers to try: twice as many places on disk in four tries."""
     if slots < 1:
         return []
-    most = min(steps - 1, DEEPEST) - slots
+    most = min(steps - 1, TABLE_STEPS) - slots
     tried = {min(round(2 ** (power / 4)), most) for power in range(4 * max(most, 1).bit_length() + 1)}
     return [Tiered(slots, places) for places in sorted(tried) if places > 0]
 

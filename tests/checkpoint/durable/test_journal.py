@@ -261,7 +261,7 @@ def test_what_does_not_go_together(folder):
 @pytest.mark.parametrize("kind", ["state", "batch"])
 def test_damaged_states_are_computed_again(folder, end, damage, kind, monkeypatch):
     if kind == "state":
-        monkeypatch.setattr(background, "SMALL", -1)
+        monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)
     with pytest.raises(Interrupted):
         Calls(end).run(storage=Disk(folder, resume=True, every=0), schedule=Revolve(3))
     files = list(folder.glob(f"*.{kind}"))
@@ -336,7 +336,7 @@ def test_partial_steps_and_layers_have_a_fingerprint(folder):
 def test_what_two_points_count_on_is_kept(folder, monkeypatch, small):
     """A state is removed when there are two newer points without it; one that no point has known is never kept."""
     if not small:
-        monkeypatch.setattr(background, "SMALL", -1)
+        monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)
     kind = "batch" if small else "state"
     session = kept_module.DurableStates(folder, queue=4)
     session.begin({})
@@ -377,21 +377,21 @@ def test_points_are_made_when_they_are_due_and_not_while_one_is_written(folder, 
     assert not session.ready() and session.due == 2.125
     may_go.release()
     session._committed.wait()
-    assert session.due == 4.0 + kept_module.SHARE * 3.0, "from when its states began to be written"
+    assert session.due == 4.0 + kept_module.POINT_REST * 3.0, "from when its states began to be written"
     session.finish()
 
 
 def test_the_first_point_waits_until_its_states_can_be_written_in_a_small_part_of_the_time(folder, monkeypatch):
     clock = [5.0]
-    monkeypatch.setattr(background, "SMALL", -1)
+    monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)
     monkeypatch.setattr(kept_module, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(kept_module, "RATE", GRID.nbytes)  # a second for each state
+    monkeypatch.setattr(kept_module, "DISK_RATE", GRID.nbytes)  # a second for each state
     session = Disk(folder, resume=True).open()
     session.begin({})
     for index in range(2):
         session.save(index, GRID)
     clock[0] = session.due
-    assert not session.ready() and session.due == 5.0 + kept_module.SHARE * 2.0
+    assert not session.ready() and session.due == 5.0 + kept_module.POINT_REST * 2.0
     clock[0] = session.due
     assert session.ready()
     session.finish()
@@ -400,8 +400,8 @@ def test_the_first_point_waits_until_its_states_can_be_written_in_a_small_part_o
 @pytest.mark.parametrize(("queue", "room", "written"), [(None, 1 << 30, 0), (None, 4 * 800, 3), (3, 1 << 30, 4), (None, 0, 5)])
 def test_large_states_stay_in_main_memory_as_long_as_there_is_room(folder, monkeypatch, queue, room, written):
     """With resume and nothing said, as many as a GiB holds; the oldest is written when the next one will need its place."""
-    monkeypatch.setattr(background, "SMALL", -1)
-    monkeypatch.setattr(kept_module, "ROOM", room)
+    monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)
+    monkeypatch.setattr(kept_module, "WRITE_QUEUE_BYTES", room)
     session = Disk(folder, queue=queue, resume=True, every=1000.0).open()
     session.begin({})
     for index in range(6):
@@ -415,7 +415,7 @@ def test_large_states_stay_in_main_memory_as_long_as_there_is_room(folder, monke
 @pytest.mark.parametrize("schedule", [CTZ(), StoreAll(), Revolve(3)], ids=repr)
 def test_evicted_states_are_read_back(folder, schedule, monkeypatch):
     """Small states that are more than fit into main memory, interrupted and not."""
-    monkeypatch.setattr(background, "POOL", 3 * GRID.nbytes)
+    monkeypatch.setattr(background, "GATHERED_BYTES", 3 * GRID.nbytes)
     for storage in (Disk(folder), Disk(folder, resume=True, every=0)):
         assert bits(Calls().run(schedule=schedule, storage=storage)) == EXPECTED
     for end in (20, 30, 45):
@@ -433,7 +433,7 @@ def test_a_short_sweep_makes_no_durable_point(folder, monkeypatch):
 def test_nothing_is_copied_for_points_that_cannot_be_made(folder, monkeypatch):
     """While one was written, each pull took a digest of its state and each step a copy: large states took twice the time."""
     taken = []
-    monkeypatch.setattr(resume, "SHARE", 1e9)
+    monkeypatch.setattr(resume, "DIGEST_REST", 1e9)
     monkeypatch.setattr(resume, "digest", lambda value, what: taken.append(what) or "digest")
     monkeypatch.setattr(resume, "copy_state", lambda x: taken.append("copy") or x)
     monkeypatch.setattr(kept_module.DurableStates, "ready", lambda session: False)

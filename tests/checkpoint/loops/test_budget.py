@@ -8,7 +8,7 @@ import pytest
 import dualad
 from checkpoint import Disk, Online, Revolve, Stats, chain, grad, sweep, value_and_grad
 from checkpoint.loops import entry as link
-from checkpoint.storage.pool import PLACE
+from checkpoint.support.costs import PACKED_ROW_BYTES
 
 X = np.linspace(0.1, 0.9, 2000)
 
@@ -66,7 +66,7 @@ def test_the_peak_is_within_the_budget(name, memory):
 @pytest.mark.parametrize("schedule", [Revolve(2_800), Online(2_800)], ids=str)
 def test_the_indices_of_many_saved_numbers_are_held_once(schedule):
     reverse = lambda steps: sweep.reverse(lambda k, x: x, lambda k, x, g: g, 1.0, 1.0, steps=steps, schedule=schedule)
-    assert peak(reverse, 3_000) <= 2_800 * (8 + PLACE) + (24 << 10)
+    assert peak(reverse, 3_000) <= 2_800 * (8 + PACKED_ROW_BYTES) + (24 << 10)
 
 
 @pytest.mark.parametrize("memory", ["16 MB", "20 MB"])

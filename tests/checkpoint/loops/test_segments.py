@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from checkpoint.loops.segments import SMALL, BufferPool, given_array, like_leaves
+from checkpoint.loops.segments import BufferPool, given_array, like_leaves
+from checkpoint.support.costs import POOLED_BYTES
 
-LIKE = (np.zeros(SMALL), np.array(1.0))
+LIKE = (np.zeros(POOLED_BYTES), np.array(1.0))
 
 
 def test_a_state_is_used_again_when_nobody_refers_to_it():

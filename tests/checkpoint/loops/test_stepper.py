@@ -12,8 +12,9 @@ pytest.importorskip("numba")
 import dualad
 from checkpoint import Revolve, Stats, chain, grad, hvp, jacobian
 from checkpoint.loops import compiled
-from checkpoint.loops.stepper import MOST, kept
+from checkpoint.loops.stepper import kept
 from checkpoint.schedules import Mixed
+from checkpoint.support.costs import KEPT_STEPS
 
 X, U = np.array([0.3, 0.5, 0.7]), np.linspace(0.0, 1.0, 18).reshape(6, 3)
 
@@ -236,14 +237,14 @@ def test_a_large_state_is_handed_on_without_copies():
 
 def test_what_is_kept_for_a_compiled_step_is_bounded():
     step = dualad.jit(turn)
-    for key in range(3 * MOST):
+    for key in range(3 * KEPT_STEPS):
         assert kept(step, key, lambda: f"{key}") == f"{key}" and kept(step, 0, lambda: "made again") == "0"
-    assert kept(step, 0, lambda: "made again") == "0" and kept(step, 3 * MOST - 1, lambda: "made again") == f"{3 * MOST - 1}"
-    assert kept(step, 1, lambda: "made again") == "made again" and len(step.of_chains) == MOST
+    assert kept(step, 0, lambda: "made again") == "0" and kept(step, 3 * KEPT_STEPS - 1, lambda: "made again") == f"{3 * KEPT_STEPS - 1}"
+    assert kept(step, 1, lambda: "made again") == "made again" and len(step.of_chains) == KEPT_STEPS
 
 
 def test_predicates_and_their_loops_are_not_kept_for_ever(monkeypatch):
-    monkeypatch.setattr("checkpoint.loops.stepper.MOST", 3)
+    monkeypatch.setattr("checkpoint.loops.stepper.KEPT_STEPS", 3)
     plain, set_up = dualad.jit(lambda k, x: 0.5 * x), dualad.jit(lambda k, x, mode: 0.5 * x if mode == "half" else x)
     stops = [lambda k, x, n=n: k == n for n in range(1, 5)]
     assert (

@@ -8,7 +8,8 @@ import pytest
 
 from checkpoint import CTZ, Mixed, Online, Periodic, Revolve, Schedule, Stats, StoreAll, Tiered, chain, grad
 from checkpoint.schedules import advances
-from checkpoint.schedules.blocks import BUDGET, blocks_of
+from checkpoint.schedules.blocks import blocks_of
+from checkpoint.support.costs import BLOCK_BYTES
 from dualad import jit
 
 
@@ -23,7 +24,7 @@ def test_blocks_and_saved_states_fit_into_the_budget(steps, nbytes, schedule):
     for budget in (None,) if schedule else (None, 10**8):
         blocks = blocks_of(steps, nbytes, budget, schedule=schedule)
         count = ceil(steps / blocks.size)
-        room = (budget or max(BUDGET, (schedule or CTZ()).limit(steps) * max(nbytes, 1))) // max(nbytes, 1)
+        room = (budget or max(BLOCK_BYTES, (schedule or CTZ()).limit(steps) * max(nbytes, 1))) // max(nbytes, 1)
         assert 1 <= blocks.size <= steps and said(count, blocks.size) in blocks.reason
         assert blocks.schedule.limit(count) + blocks.size - 1 <= room
         assert blocks.schedule == (schedule or blocks.schedule)
@@ -106,5 +107,5 @@ def test_of_other_schedules_evaluations_are_said_about():
 
 def test_a_length_that_is_not_known_before():
     blocks = blocks_of(None, 24)
-    assert blocks.size == BUDGET // 48 and blocks.schedule == CTZ() and "not known before" in blocks.reason
+    assert blocks.size == BLOCK_BYTES // 48 and blocks.schedule == CTZ() and "not known before" in blocks.reason
     assert blocks_of(None, 10**9, schedule=Revolve(4), block=3)[:2] == (3, Revolve(4))

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from checkpoint.schedules import Revolve, advances
 from checkpoint.schedules.actions import Advance, Save
-from checkpoint.schedules.costs import LONGEST, total_cost
+from checkpoint.schedules.costs import total_cost
 from checkpoint.schedules.machine import simulate
+from checkpoint.support.costs import TABLE_STEPS
 
 COSTS = st.lists(st.integers(0, 20), min_size=1, max_size=14)
 
@@ -72,7 +73,7 @@ def test_value():
     [
         ([1, -1], ValueError, r"costs\[1\] is -1"),
         ([float("nan")], ValueError, r"costs\[0\] is nan"),
-        ([1.0] * (LONGEST + 1), ValueError, "at most 4096 steps"),
+        ([1.0] * (TABLE_STEPS + 1), ValueError, "at most 4096 steps"),
         (3, TypeError, "sequence of numbers"),
         ([None], TypeError, "sequence of numbers"),
     ],

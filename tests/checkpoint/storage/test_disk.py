@@ -26,7 +26,7 @@ STATE = {"u": np.arange(6.0).reshape(2, 3), "pair": Binary(1.5, None), "list": [
 
 @pytest.fixture(autouse=True)
 def every_state_in_a_file_of_its_own(monkeypatch):
-    monkeypatch.setattr(module, "SMALL", -1)
+    monkeypatch.setattr(module, "GATHERED_STATE_BYTES", -1)
 
 
 @pytest.fixture
@@ -264,7 +264,7 @@ def test_sessions_do_not_meet(tmp_path):
 SCRIPT = """
 import os, sys, numpy as np
 from checkpoint.storage import Disk, background
-background.SMALL = -1
+background.GATHERED_STATE_BYTES = -1
 sessions = [Disk(sys.argv[1]).open() for _ in range(3)]
 for session in sessions:
     session.save(0, np.zeros(100_000))
@@ -339,8 +339,8 @@ def test_bad_arguments():
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "SMALL", 1000)
-    monkeypatch.setattr(module, "POOL", 100)
+    monkeypatch.setattr(module, "GATHERED_STATE_BYTES", 1000)
+    monkeypatch.setattr(module, "GATHERED_BYTES", 100)
     session = Disk(tmp_path).open()
     yield session
     session.clear()
@@ -349,7 +349,7 @@ def small(monkeypatch, tmp_path):
 
 def test_small_states_and_those_that_are_being_written_fit_into_the_pool(tmp_path, monkeypatch):
     """The older half of the pool was copied while it was written: 1.5 of it."""
-    monkeypatch.setattr(module, "POOL", 1 << 20)
+    monkeypatch.setattr(module, "GATHERED_BYTES", 1 << 20)
     session, state = Disk(tmp_path).open(), np.ones(4000)
     tracemalloc.start()
     try:
@@ -402,8 +402,8 @@ def test_what_cannot_be_packed_has_a_file(small):
 
 def test_it_warns_once_where_writing_outlasts_stepping(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "write_leaves", lambda path, index, leaves: time.sleep(0.02))
-    monkeypatch.setattr(module, "SMALL", -1)
-    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    monkeypatch.setattr(module, "GATHERED_STATE_BYTES", -1)
+    monkeypatch.setattr(module, "WAIT_WARNING_SECONDS", 0.05)
     session = Disk(tmp_path, queue=1).open()
     with pytest.warns(
         RuntimeWarning, match=r"Disk: writing and reading slow .*: .* s of .* s were spent waiting for states of 80 B.*Disk\(queue=6\)"

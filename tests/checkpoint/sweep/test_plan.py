@@ -9,8 +9,9 @@ from checkpoint.schedules import Online, Revolve, StoreAll, Tiered, advances
 from checkpoint.schedules.blocks import blocks_of
 from checkpoint.schedules.tiered import traffic
 from checkpoint.storage import Memory, Tiers
+from checkpoint.support.costs import SWEEP_STATES, WAITING_STATES
 from checkpoint.sweep import reverse
-from checkpoint.sweep.plan import WAITING, WORKING_COPIES, plan
+from checkpoint.sweep.plan import plan
 
 
 def sweep(chosen, x, steps):
@@ -47,8 +48,8 @@ def test_the_budget_holds(steps, states):
     x = np.zeros(10_000)
     chosen = plan(steps, x.nbytes, states * x.nbytes)
     stats = sweep(chosen, x, steps)
-    assert stats.peak_bytes + WORKING_COPIES * x.nbytes <= states * x.nbytes
-    assert stats.advances == advances(steps, states - WORKING_COPIES) + 1
+    assert stats.peak_bytes + SWEEP_STATES * x.nbytes <= states * x.nbytes
+    assert stats.advances == advances(steps, states - SWEEP_STATES) + 1
 
 
 def test_what_keeps_a_small_state_counts():
@@ -70,20 +71,20 @@ def seconds(schedule, steps, step, save):
 @given(st.integers(2, 400), st.integers(4, 30), st.sampled_from([0.0, 0.01, 0.1, 1.0, 10.0]))
 def test_the_disk_is_used_where_it_pays(steps, states, save):
     chosen = plan(steps, 80_000, 80_000 * states, step_seconds=1.0, save_seconds=save).schedule
-    slots = states - WORKING_COPIES
+    slots = states - SWEEP_STATES
     if slots >= steps:
         assert chosen == StoreAll()
         return
     without = (advances(steps, slots) + 1 + steps) * 1.0
     if isinstance(chosen, Tiered):
-        assert chosen.memory_slots == slots - WAITING
+        assert chosen.memory_slots == slots - WAITING_STATES
         assert seconds(chosen, steps, 1.0, save) < without
     else:
         assert chosen == Revolve(slots)
     spent = seconds(chosen, steps, 1.0, save)
     for disk_slots in (1, 2, 4, 8, 16, 64):
-        if slots > WAITING and slots - WAITING + disk_slots < steps:
-            assert spent <= seconds(Tiered(slots - WAITING, disk_slots), steps, 1.0, save)
+        if slots > WAITING_STATES and slots - WAITING_STATES + disk_slots < steps:
+            assert spent <= seconds(Tiered(slots - WAITING_STATES, disk_slots), steps, 1.0, save)
 
 
 def test_a_fast_disk_holds_all_and_a_slow_one_nothing():

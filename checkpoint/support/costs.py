@@ -1,0 +1,109 @@
+"""Every threshold, budget and heuristic of `checkpoint`: its unit, what it buys, and the measurement that chose it.
+
+Imported by name where it is used; this file imports nothing. ``python -m benchmarks.costs`` lists what can be measured again. Sizes
+that are part of a file's format stand with the format; arrays are small as `dualad.support.costs` says.
+"""
+
+# --- what a sweep holds ---------------------------------------------------------------------------------------------------------------
+
+#: states besides the saved ones. Of a sweep: x_0, x_{N-1} between the sweeps, the working state
+SWEEP_STATES = 3
+#: of a chain: x_0, x_N, a cotangent, what the loss makes of x_N
+CHAIN_STATES = 4
+#: of a compiled chain: x_0, x_N, the working state and the buffer that changes places with it, two cotangents
+BLOCK_STATES = 6
+#: of one whose storage copies, besides: x_0, x_{N-1}, x_N, and one that is saved or loaded
+COPIED_STATES = 4
+#: bytes of the objects of a sweep, whatever its states are (`tracemalloc` of chains of one float)
+SWEEP_BYTES = 112 << 10
+#: bytes of what keeps a state that is not packed (its place in a table, its containers), and around the data of each leaf
+STATE_BYTES = 320
+LEAF_BYTES = 160
+#: bytes of what says where a packed row is, with its index in the lists of a schedule
+PACKED_ROW_BYTES = 84
+#: bytes of a state beside which its objects count (0.5 % of a larger one)
+COUNTED_STATE_BYTES = 1 << 16
+
+# --- schedules ------------------------------------------------------------------------------------------------------------------------
+
+#: steps, or slots, of a table by which a schedule is found: of order slots * N^2
+TABLE_STEPS = 4096
+#: bytes of the states inside of a block and between blocks, where nothing is said: they stay in a core's cache
+BLOCK_BYTES = 256 << 10
+#: blocks whose steps are counted action by action: of each length that is tried, and of the one that is chosen
+COUNTED_BLOCKS = 64
+COUNTED_BLOCKS_CHOSEN = 4096
+#: lengths of blocks that are tried below the longest, which leaves no room for states between blocks
+BLOCK_LENGTHS = 3
+#: seconds that an action costs in Python, and an addition in compiled loops over arrays
+ACTION_SECONDS = 5e-6
+ADDITION_SECONDS = 1e-10
+
+# --- steps ----------------------------------------------------------------------------------------------------------------------------
+
+#: elements of an array that are compared at a step; over the steps all have their turn
+SNAPSHOT_ELEMENTS = 1024
+#: functions, loops and predicates of compiled steps that are kept
+KEPT_STEPS = 64
+#: bytes of all states of a traced loop that are kept for its derivatives
+TRACED_STATES_BYTES = 64 << 20
+#: seconds of a compiled call: after shorter ones it makes more steps, after longer ones fewer, so that Ctrl-C is heard
+SHORT_CALL_SECONDS = 0.02
+LONG_CALL_SECONDS = 0.2
+#: bytes of states that are sooner made than looked for, and states that are looked at before a new one is made
+POOLED_BYTES = 1 << 15
+POOL_PROBES = 64
+
+# --- storage --------------------------------------------------------------------------------------------------------------------------
+
+#: bytes of a state that is packed in rows with others, of a block of such rows, patterns of rows, and characters of a text in one
+PACKED_BYTES = 4096
+POOL_BLOCK_BYTES = 1 << 14
+POOL_PATTERNS = 64
+PATTERN_TEXT = 128
+#: bytes of the largest state that is gathered and written with others, of all such in main memory, and the part written at once
+GATHERED_STATE_BYTES = 1 << 23
+GATHERED_BYTES = 1 << 26
+GATHERED_PARTS = 8
+#: large states in main memory that wait to be written, where nothing is said; durable ones may take so many bytes
+WRITE_QUEUE = 2
+WRITE_QUEUE_BYTES = 1 << 30
+#: states in main memory beside those of a sweep if there is a disk: waiting to be written, and one read ahead
+WAITING_STATES = WRITE_QUEUE + 1
+#: bytes of a file that are read at once, or wait in main memory to be written
+PART_BYTES = 1 << 20
+#: seconds of waiting for a disk after which it may warn
+WAIT_WARNING_SECONDS = 5.0
+#: seconds after which a wait for a worker looks again, so that Ctrl-C is heard
+WORKER_WAIT_SECONDS = 1.0
+
+# --- what outlives the process --------------------------------------------------------------------------------------------------------
+
+#: part of the time that durable points, or comparisons of long evaluations, may take
+DURABLE_SHARE = 0.05
+#: a durable point is made no earlier than after so many times the time that the last one took
+POINT_REST = 1 / DURABLE_SHARE - 1
+#: the same of a digest, which nobody asked for
+DIGEST_REST = 100
+#: bytes a second that a disk takes, before it is known
+DISK_RATE = 1 << 29
+#: seconds: an evaluation that took less may be made again, to compare
+COMPARED_SECONDS = 1.0
+#: leaves, or entries of a dict, that are told apart one by one
+NAMED_PARTS = 100
+#: values that a function reads which are looked at, so that one that holds a world of objects is looked at in time
+IDENTITY_VALUES = 100_000
+
+# --- reports --------------------------------------------------------------------------------------------------------------------------
+
+#: a step that is recorded, kept and pulled, by one that is made twice and pulled: 0.9 to 1.7 in chains of 2 to 10^6 numbers
+RECORD_COST = 4 / 3
+#: steps of a comparison, whose actions are counted one by one: a few seconds for a million
+COMPARED_STEPS = 10**7
+#: steps of a drawing in text, of a picture over time, and those of all chains that are run through on integers for one curve
+DRAWN_STEPS = 120
+PLOTTED_STEPS = 2000
+PLOTTED_EXECUTIONS = 2_000_000
+#: evaluations in a picture that shows every saved state, and the part of a longer one that a line must span
+DRAWN_EVALUATIONS = 400
+DRAWN_PARTS = 150
