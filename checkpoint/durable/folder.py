@@ -29,7 +29,7 @@ LOGS = ("first", "reverse")
 MARK = re.compile(r"([0-9]{15})-([0-9]{12})\.(state|batch|final|point)")
 ROWS = re.compile(rf"({'|'.join(LOGS)})\.rows")
 OURS = re.compile(rf"{MARK.pattern}(\.tmp)?|{ROWS.pattern}|{MANIFEST}|{DONE}|{LOCK}|{TEMPORARY}".replace(".json", r"\.json"))
-SIGNATURE = b'{"format": "sweep of checkpoint, 4"'
+SIGNATURE = b'{"format": "sweep of checkpoint, 5"'
 ANEW = "remove the folder to begin anew"
 
 
@@ -37,7 +37,7 @@ class Mark(NamedTuple):
     """A file that was found; `kind` is ``"state"``, ``"batch"`` (of small states), ``"final"`` or ``"point"``."""
 
     number: int  # ascending in the order of writing
-    index: int  # of the state (N: x_N); else the number in the file's name
+    index: int  # type: ignore[assignment]  # of the state (N: x_N), else the number in the file's name; hides tuple.index
     kind: str
     path: Path
 

@@ -64,7 +64,7 @@ class DurableJournal(Journal):
         self._parts: list[Any] = []  # of its cotangent
         self._working: list[Any] = []  # its working state, if it had one
         self._rest: Remaining | None = None  # what was left to do
-        self._compared: dict[int, list[Any]] | None = None  # rows of steps made again, which are not written
+        self._compared: dict[int, str] | None = None  # digests of the rows of steps made again
         self._seed = self._pulled = self._first = self._state = ""  # digests: see Point
         self._first_count = self._left = 0
         self._digest_due = 0.0

@@ -83,9 +83,9 @@ class DurableStates(DiskSession):
                 batch.sizes = {index: pattern.nbytes for pattern, indices, _ in groups for index in indices}
                 self._batches.update(dict.fromkeys(wanted & batch.sizes.keys(), batch))
                 batches.append(batch)
-        for index, batch in self._batches.items():
-            batch.left += 1
-            self._bytes += batch.sizes[index]
+        for index, known in self._batches.items():
+            known.left += 1
+            self._bytes += known.sizes[index]
         self._evicted.update(self._batches)
         paths = {mark.index: mark.path for mark in marks if mark.kind == "state"}
         for index in wanted - self._evicted:

@@ -188,8 +188,8 @@ def _figure(where: str, size: tuple[float, float]) -> tuple[Any, Any]:
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()
     axes.tick_params(labelsize=8)
-    axes.xaxis.label.set_size(9)
-    axes.yaxis.label.set_size(9)
+    axes.xaxis.label.set_fontsize(9)
+    axes.yaxis.label.set_fontsize(9)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 

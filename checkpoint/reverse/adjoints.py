@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dualad.forward.directions import Directions
@@ -21,21 +23,21 @@ class Adjoints:
 
     __slots__ = ("entries", "nan_safe", "owned", "values")
 
-    def __init__(self, entries, nan_safe=False):
-        self.values = [ZERO] * len(entries)
+    def __init__(self, entries: list[Any], nan_safe: bool = False) -> None:
+        self.values: list[Any] = [ZERO] * len(entries)
         self.entries = entries
-        self.owned = set()
+        self.owned: set[int] = set()
         self.nan_safe = nan_safe
 
-    def place(self, node):
+    def place(self, node: Any) -> int:
         """Return the place of a node on the tape, where its entry is known from now on."""
         if type(node) is int:
             return node
         self.entries[node.place] = node
         return node.place
 
-    def add(self, node, share, fresh):
-        """Add a share to the adjoint of a node and return its place; `fresh` tells that nobody else holds the share's buffer."""
+    def add(self, node: Any, share: Any, fresh: bool) -> int:
+        """Add a share to the adjoint of a node and return its place; `fresh` tells that the share's buffer has no other reference."""
         k, values, owned = self.place(node), self.values, self.owned
         now = values[k]
         if now is ZERO:
@@ -51,8 +53,8 @@ class Adjoints:
                 owned.add(k)
         return k
 
-    def buffer(self, k, like):
-        """Return the adjoint at a place as an array that may be written; None where it cannot be (a Batch)."""
+    def buffer(self, k: int, like: Any) -> Any:
+        """Return the adjoint at a place as an array that may be written; None where it cannot be (`Directions`)."""
         now = self.values[k]
         if now is ZERO:
             now = np.zeros(like.shape, like.dtype)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future, wait
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from dualad.forward.seeding import check_flags, check_function
 from dualad.support.callers import trim
@@ -14,6 +14,8 @@ from dualad.support.progress import Bar
 
 from .verbs import value_and_grad
 
+Outcome: TypeAlias = tuple[int, Any, Exception | None]  # number of the member, its result, why it failed
+
 __all__ = ["MemberError", "map_gradients"]
 
 
@@ -21,7 +23,7 @@ __all__ = ["MemberError", "map_gradients"]
 
 
 class MemberError(RuntimeError):
-    """Some members of an ensemble failed; what the others gave is kept.
+    """Some members of an ensemble failed; the results of the others are in `values` and `gradients`.
 
     Attributes
     ----------
@@ -95,7 +97,8 @@ def map_gradients(
         with Bar(progress, "map_gradients", "member") as bar:
             bar.start(len(members))
             compute = one_by_one if executor is None else partial(on_executor, executor)
-            results, errors = [None] * len(members), {}
+            results: list[Any] = [None] * len(members)
+            errors: dict[int, BaseException] = {}
             for k, result, error in compute(f, members, args, nan_safe):
                 if error is None:
                     results[k] = result
@@ -116,12 +119,12 @@ def map_gradients(
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
 
-def one_member(f, x, args, nan_safe):
+def one_member(f: Callable[..., Any], x: Any, args: tuple[Any, ...], nan_safe: bool) -> Any:
     """Return the value and the gradient of a member."""
     return value_and_grad(f, nan_safe=nan_safe)(x, *args)
 
 
-def one_by_one(f, members, args, nan_safe):
+def one_by_one(f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], nan_safe: bool) -> Iterator[Outcome]:
     """Yield (number, result, error) of each member, computed here."""
     for k, x in enumerate(members):
         try:
@@ -132,9 +135,10 @@ def one_by_one(f, members, args, nan_safe):
         yield k, result, failure
 
 
-def on_executor(executor, f, members, args, nan_safe):
+def on_executor(executor: Executor, f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], nan_safe: bool) -> Iterator[Outcome]:
     """Yield (number, result, error) of each member, as they are computed elsewhere."""
-    numbers, waiting = {}, iter(enumerate(members))
+    numbers: dict[Future[Any], int] = {}
+    waiting = iter(enumerate(members))
     with Crew(executor, "map_gradients", {"the function": f, "the members and arguments": (members, args)}) as crew:
         most = 2 * crew.workers
         while True:
@@ -147,8 +151,9 @@ def on_executor(executor, f, members, args, nan_safe):
             if not numbers:
                 return
             done, _ = wait(numbers, return_when="FIRST_COMPLETED")
-            for future in sorted(done, key=numbers.get):
+            for future in sorted(done, key=numbers.__getitem__):
                 k = numbers.pop(future)
+                failure: Exception | None
                 try:
                     result, failure = crew.result(future), None
                 except TypeError as error:
@@ -162,7 +167,7 @@ def on_executor(executor, f, members, args, nan_safe):
                 yield k, result, failure
 
 
-def summary(errors, count):
+def summary(errors: Mapping[int, BaseException], count: int) -> str:
     """Return what is said of the members that failed."""
     numbers = sorted(errors)
     first = errors[numbers[0]]

@@ -6,6 +6,9 @@ the tangent of the node from those of its parents.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
 import numpy as np
 from numpy import ndarray
 
@@ -18,7 +21,7 @@ from dualad.rules.indexing import is_basic, is_traced, scatter, winners
 from dualad.rules.kinds import Elementwise
 from dualad.rules.partials import ONE
 
-from .adjoints import ZERO
+from .adjoints import ZERO, Adjoints
 
 __all__ = [
     "Assign",
@@ -26,6 +29,7 @@ __all__ = [
     "Entry",
     "Index",
     "Linear",
+    "Node",
     "Number",
     "Part",
     "Record",
@@ -37,26 +41,26 @@ __all__ = [
 ]
 
 
-# --- what the tape holds itself: lists of (parent, pullback, held) ------------------------------------------------------------------
+# --- what the tape itself references: lists of (parent, pullback, residuals) ------------------------------------------------------------
 
 
-def pull_row(g, held):
+def pull_row(g: Any, residuals: Any) -> Any:
     """Return the share of one argument of any row."""
-    row, i, ans, args, kwargs = held
+    row, i, ans, args, kwargs = residuals
     share = row.vjp(i, g, ans, args, kwargs)
     return ZERO if share is None else share
 
 
-def pull_broadcast(g, held):
+def pull_broadcast(g: Any, residuals: Any) -> Any:
     """Return the share of an elementwise row's argument that was broadcast."""
-    pullback, inner, value = held
+    pullback, inner, value = residuals
     share = g if pullback is None else pullback(g, inner)
     if type(share) is ndarray and type(value) is not ndarray:
         return float(np.add.reduce(share, None))
     return unbroadcast(share, value)
 
 
-def push_small(entry, pushed):
+def push_small(entry: Any, pushed: list[Any]) -> Any:
     """Return the tangent of what such a list recorded."""
     tangents = [pushed[k] for k, _, _ in entry]
     if all(t is None for t in tangents):
@@ -67,14 +71,14 @@ def push_small(entry, pushed):
         for t, (_, _, (_, i, *_)) in zip(tangents, entry, strict=True):
             filled[i] = t
         return row.jvp(ans, args, kwargs, filled)
-    total = 0.0
-    for t, (_, pullback, held) in zip(tangents, entry, strict=True):
+    total: Any = 0.0
+    for t, (_, pullback, residuals) in zip(tangents, entry, strict=True):
         if t is not None:  # a partial times a tangent is what it is times a cotangent, and broadcasts by itself
             shape = None
             if pullback is pull_broadcast:
-                pullback, held, _ = held
-                shape = held[0].shape
-            share = t if pullback is None else pullback(t, held)
+                pullback, residuals, _ = residuals
+                shape = residuals[0].shape
+            share = t if pullback is None else pullback(t, residuals)
             total = total + (share if shape is None else np.broadcast_to(share, shape))
     return total
 
@@ -83,12 +87,16 @@ def push_small(entry, pushed):
 
 
 class Entry:
-    """An entry is held by the values that it made and by the entries that came from it; `place` is its index on the tape."""
+    """An entry is referenced by the values that it made and by the entries that came from it; `place` is its index on the tape."""
 
     __slots__ = ("place",)
+    place: int
 
 
-def place_of(node):
+Node: TypeAlias = int | Entry  # a place on the tape, or an entry
+
+
+def place_of(node: Any) -> int:
     """Return the index of a node on its tape."""
     return node if type(node) is int else node.place
 
@@ -97,11 +105,14 @@ class Record(Entry):
     """One evaluation of a row: what its VJP needs, and the nodes of its active arguments."""
 
     __slots__ = ("active", "ans", "args", "kwargs", "parents", "row", "shapes")
+    shapes: list[Any]  # of the results, where there are several
 
-    def __init__(self, row, active, parents, args, kwargs, ans):
+    def __init__(
+        self, row: Any, active: Sequence[int], parents: Sequence[Node], args: Sequence[Any], kwargs: dict[str, Any], ans: Any
+    ) -> None:
         self.row, self.active, self.parents, self.args, self.kwargs, self.ans = row, active, parents, args, kwargs, ans
 
-    def pull(self, k, g, adjoints):
+    def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Add each active argument's share of the cotangent `g` to its adjoint."""
         row, args = self.row, self.args
         if adjoints.nan_safe and vanishes(g):
@@ -124,14 +135,14 @@ class Record(Entry):
                     )
                 fresh = type(share) is np.ndarray and share is not g and share.base is None and row.trusted and share is not self.ans
                 if fresh:
-                    for held in args:
-                        if share is held:
+                    for arg in args:
+                        if share is arg:
                             fresh = False
                 adjoints.add(parent, share, fresh)
 
-    def push(self, pushed):
+    def push(self, pushed: list[Any]) -> Any:
         """Return the tangent of the result."""
-        tangents = [None] * len(self.args)
+        tangents: list[Any] = [None] * len(self.args)
         for i, parent in zip(self.active, self.parents, strict=True):
             t = pushed[place_of(parent)]
             tangents[i] = np.float64(t) if type(t) is float else t  # it does not yield to the precision of a constant
@@ -145,15 +156,15 @@ class Number(Entry):
 
     __slots__ = ("parents", "partials")
 
-    def __init__(self, parents, partials):
+    def __init__(self, parents: Sequence[Node], partials: Sequence[Any]) -> None:
         self.parents, self.partials = parents, partials
 
-    def pull(self, k, g, adjoints):
+    def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Add partial times `g` to the adjoint of each parent."""
         for parent, p in zip(self.parents, self.partials, strict=True):
             adjoints.add(parent, p * g, False)
 
-    def push(self, pushed):
+    def push(self, pushed: list[Any]) -> Any:
         """Return the tangent of the result."""
         shares = [p * t for parent, p in zip(self.parents, self.partials, strict=True) if (t := pushed[place_of(parent)]) is not None]
         return sum(shares) if shares else None
@@ -165,17 +176,22 @@ class Unary(Entry):
     A cotangent without another reference is overwritten by the share computed from it."""
 
     __slots__ = ("ans", "args", "i", "parent", "row")
+    ans: Any
+    args: tuple[Any, ...]
+    i: int
+    parent: Node
+    row: Elementwise
 
-    def pull(self, k, g, adjoints):
+    def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Add partial times `g` to the adjoint of the parent."""
         share, fresh = times_partial(self.row, self.i, g, self.ans, self.args, k in adjoints.owned)
         adjoints.add(self.parent, share, fresh)
 
     @property
-    def parents(self):
+    def parents(self) -> tuple[Node, ...]:
         return (self.parent,)
 
-    def push(self, pushed):
+    def push(self, pushed: list[Any]) -> Any:
         """Return the tangent of the result."""
         t = pushed[place_of(self.parent)]
         return None if t is None else self.row.jvp(self.ans, self.args, {}, (t, None) if self.i == 0 else (None, t))
@@ -185,8 +201,12 @@ class Binary(Entry):
     """An elementwise row of two array arguments of the result's shape and dtype; see `Unary`."""
 
     __slots__ = ("ans", "args", "parents", "row")
+    ans: Any
+    args: tuple[Any, ...]
+    parents: tuple[Node, Node]
+    row: Elementwise
 
-    def pull(self, k, g, adjoints):
+    def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Add partial times `g` to the adjoints of both parents."""
         row, args, ans, parents = self.row, self.args, self.ans, self.parents
         first, last = row.order
@@ -195,14 +215,14 @@ class Binary(Entry):
         share, fresh = times_partial(row, last, g, ans, args, share is not g and k in adjoints.owned)
         adjoints.add(parents[last], share, fresh)
 
-    def push(self, pushed):
+    def push(self, pushed: list[Any]) -> Any:
         """Return the tangent of the result."""
         t, u = (pushed[place_of(parent)] for parent in self.parents)
         return None if t is u is None else self.row.jvp(self.ans, self.args, {}, (t, u))
 
 
-def times_partial(row, i, g, ans, args, mine):
-    """Return partial i times `g`, and whether it is a buffer that nobody else holds; `mine` tells that `g` is one to write into."""
+def times_partial(row: Elementwise, i: int, g: Any, ans: Any, args: Any, mine: bool) -> tuple[Any, bool]:
+    """Return partial i times `g`, and whether it is a buffer without another reference; `mine` tells that `g` is one to write into."""
     if row.partials[i] is ONE:
         return g, mine
     return row.times(row.partials[i], g, ans, args, mine=mine and type(g) is ndarray), True
@@ -213,10 +233,10 @@ class Linear(Entry):
 
     __slots__ = ("args", "kwargs", "parent", "row")
 
-    def __init__(self, row, parent, args, kwargs):
+    def __init__(self, row: Any, parent: Node, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         self.row, self.parent, self.args, self.kwargs = row, parent, args, kwargs
 
-    def pull(self, k, g, adjoints):
+    def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Add the transpose applied to `g` to the adjoint of the parent."""
         row, like = self.row, self.args[0]
         if adjoints.nan_safe and vanishes(g):
@@ -227,10 +247,10 @@ class Linear(Entry):
         adjoints.add(self.parent, share, type(share) is ndarray and share is not g and share.base is None and row.trusted)
 
     @property
-    def parents(self):
+    def parents(self) -> tuple[Node, ...]:
         return (self.parent,)
 
-    def push(self, pushed):
+    def push(self, pushed: list[Any]) -> Any:
         """Return the tangent of the result."""
         t = pushed[place_of(self.parent)]
         return None if t is None else self.row.jvp(None, self.args, self.kwargs, (t, *self.args[1:]))
@@ -241,7 +261,7 @@ class Index(Linear):
 
     __slots__ = ()
 
-    def pull(self, k, g, adjoints):
+    def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Add `g` at the index."""
         (like, index), node = self.args, self.parent
         at = adjoints.place(node)
@@ -250,7 +270,7 @@ class Index(Linear):
             adjoints.add(node, like_primal(self.row.transposes[0](g, like, index), like), True)
             return
         if adjoints.values[at] is ZERO and type(g) in (np.ndarray, float) and once:
-            buffer = np.zeros(like.shape, like.dtype)
+            buffer: Any = np.zeros(like.shape, like.dtype)
             buffer[index] = g
             adjoints.values[at] = buffer
             adjoints.owned.add(at)
@@ -273,7 +293,7 @@ class Index(Linear):
             np.add.at(buffer, index, g)
 
 
-def has_repeats(index, shape):
+def has_repeats(index: Any, shape: tuple[int, ...]) -> bool:
     return winners(shape, index) is not None
 
 
@@ -282,10 +302,10 @@ class Part(Entry):
 
     __slots__ = ("index", "whole")
 
-    def __init__(self, whole, index):
+    def __init__(self, whole: Record, index: Any) -> None:
         self.whole, self.index = whole, index
 
-    def pull(self, k, g, adjoints):
+    def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Put `g` into its place among the cotangents of the results."""
         at = adjoints.place(self.whole)
         parts = adjoints.values[at]
@@ -295,10 +315,10 @@ class Part(Entry):
         parts[self.index] = g
 
     @property
-    def parents(self):
+    def parents(self) -> tuple[Node, ...]:
         return (self.whole,)
 
-    def push(self, pushed):
+    def push(self, pushed: list[Any]) -> Any:
         """Return the tangent of this result."""
         whole = pushed[place_of(self.whole)]
         return None if whole is None else whole[self.index]
@@ -309,10 +329,10 @@ class Assign(Entry):
 
     __slots__ = ("base", "index", "like", "ops", "v", "v_like")
 
-    def __init__(self, base, v, ops, index, v_like, like):
+    def __init__(self, base: Node | None, v: Node | None, ops: Any, index: Any, v_like: Any, like: Any) -> None:
         self.base, self.v, self.ops, self.index, self.v_like, self.like = base, v, ops, index, v_like, like
 
-    def pull(self, k, g, adjoints):
+    def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Give the written part of `g` to v, and the rest, in the same buffer, to the array before the write."""
         if not self.like.shape and not isinstance(g, Traced):
             g = np.asarray(g)
@@ -343,7 +363,7 @@ class Assign(Entry):
         if adjoints.values[at := place_of(self.base)] is rest:
             adjoints.owned.add(at)
 
-    def cleared(self, buffer, v=0.0):
+    def cleared(self, buffer: Any, v: Any = 0.0) -> Any:
         """Return the buffer with the written part set to `v`, in place where the view ops give views of it."""
         part = locate(self.ops, buffer)
         if not self.ops or (np.may_share_memory(part, buffer) if type(part) is np.ndarray else is_view_of(part, buffer)):
@@ -355,10 +375,10 @@ class Assign(Entry):
         return np.reshape(flat, self.like.shape)
 
     @property
-    def parents(self):
+    def parents(self) -> tuple[Node, ...]:
         return tuple(node for node in (self.base, self.v) if node is not None)
 
-    def push(self, pushed):
+    def push(self, pushed: list[Any]) -> Any:
         """Return the tangent of the array after the write."""
         before = None if self.base is None else pushed[place_of(self.base)]
         written = None if self.v is None else pushed[place_of(self.v)]
@@ -371,7 +391,7 @@ class Assign(Entry):
         after = writable(after, written)
         return self.cleared(after, 0.0 if written is None else written)
 
-    def push_batch(self, before, written, level):
+    def push_batch(self, before: Any, written: Any, level: Any) -> Any:
         """Return K tangents: each direction is written into its own part of one buffer."""
         lanes = level.directions
         dtype = np.result_type(self.like.dtype, *(t.dtype for t in (before, written) if t is not None))

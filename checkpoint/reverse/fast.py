@@ -1,8 +1,10 @@
-"""The short path of numbers and small arrays, for any row: what the tape itself holds of them."""
+"""The short path of numbers and small arrays, for any row: what the tape itself references of them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy import float64, ndarray
@@ -13,20 +15,20 @@ from dualad.rules.kinds import Elementwise
 from dualad.rules.partials import evaluated
 from dualad.rules.precision import in_loop
 
-from .entries import Number, pull_broadcast, pull_row
-from .tape import NEVER_WRITTEN, Var, found, make_var
+from .entries import Node, Number, pull_broadcast, pull_row
+from .tape import NEVER_WRITTEN, Tape, Var, found, make_var
 
 __all__ = ["NO_KEYWORDS", "NUMBERS", "small"]
 
-NO_KEYWORDS: dict = {}
-NUMBERS = {float, int, float64}
+NO_KEYWORDS: dict[str, Any] = {}
+NUMBERS: set[type] = {float, int, float64}
 
 
-def small(row, fn, args, kwargs, tape):
+def small(row: Any, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], tape: Tape) -> Any:
     """Evaluate a row of numbers and small arrays of double precision; None where the general path is needed."""
     if not (tape.plain and row.trusted and (row.view is None or not row.views(args))) or "out" in kwargs:
         return None
-    arrays, values, active, kept, mixed = row.arrays(args), list(args), [], [], False
+    arrays, values, active, to_copy, mixed = row.arrays(args), list(args), [], [], False
     for i, arg in enumerate(args):
         kind = type(arg)
         if kind is Var:
@@ -44,12 +46,12 @@ def small(row, fn, args, kwargs, tape):
                 if arg.dtype.kind not in "bi":
                     return None
                 mixed = True
-            kept.append(i)
+            to_copy.append(i)
         elif kind not in NUMBERS:
             if i in arrays or isinstance(arg, Handle):
                 return None
             if kind not in NEVER_WRITTEN and (kind is not tuple or not NEVER_WRITTEN.issuperset(map(type, arg))):
-                kept.append(i)
+                to_copy.append(i)
     for value in kwargs.values():
         if isinstance(value, Handle):
             return None
@@ -63,7 +65,7 @@ def small(row, fn, args, kwargs, tape):
         return None
     if not active:
         return make_var(v, None, tape)
-    for i in kept:
+    for i in to_copy:
         arg = args[i]
         values[i] = arg.copy("K") if type(arg) is ndarray else tape.freeze(arg)
     if mixed and type(row) is Elementwise:
@@ -72,8 +74,9 @@ def small(row, fn, args, kwargs, tape):
     return None if node is None else make_var(v, node, tape)
 
 
-def entry_of(row, v, values, kwargs, active, args, tape):
+def entry_of(row: Any, v: Any, values: Any, kwargs: dict[str, Any], active: Sequence[int], args: Any, tape: Tape) -> Node | None:
     """Record what `small` has evaluated and return the node; None where a number has an infinite partial."""
+    entry: Any
     nodes = [args[i].node for i in active]
     if type(row) is Elementwise and type(v) is float:
         with np.errstate(all="ignore"):
@@ -92,11 +95,11 @@ def entry_of(row, v, values, kwargs, active, args, tape):
             kwargs = kwargs and tape.freeze(kwargs)
             entry = [(args[i].node, pull_row, (row, i, v, values, kwargs)) for i in active]
         else:
-            held = (v, *values)
+            residuals = (v, *values)
             entry = [
-                (args[i].node, row.pullbacks[i], held)
+                (args[i].node, row.pullbacks[i], residuals)
                 if type(values[i]) is ndarray and values[i].shape == v.shape
-                else (args[i].node, pull_broadcast, (row.pullbacks[i], held, values[i]))
+                else (args[i].node, pull_broadcast, (row.pullbacks[i], residuals, values[i]))
                 for i in active
             ]
     entries = tape.entries

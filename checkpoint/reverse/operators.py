@@ -7,6 +7,9 @@ what the marked partials are (1, -1, "the other argument", one over it), and tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy import float64, ndarray
 
@@ -17,14 +20,14 @@ from dualad.core.traced import GETITEM, Traced
 from dualad.forward.dual import shows_memory
 from dualad.forward.operators import BASIC, OPERATORS, SETTINGS, define_late, not_real
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Multilinear
+from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Elementwise, Multilinear
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 
-from .entries import Binary, Index, Linear, Record, Unary
+from .entries import Binary, Index, Linear, Node, Record, Unary
 from .fast import NO_KEYWORDS, NUMBERS, small
-from .tape import Var, found, make_var, taken
+from .tape import Tape, Var, found, make_var, taken
 
-__all__ = []
+__all__: list[str] = []
 
 BINARY = """
 def {method}(self, other):
@@ -114,30 +117,30 @@ DIRECT = {FIRST: ("multiply", "a"), SECOND: ("multiply", "b")}
 DIVIDED = {SECOND: ("divide", "b")}
 
 
-def divisor_of(partial):
+def divisor_of(partial: Any) -> Any:
     """Return the divisor of a partial that is one over it."""
     return getattr(partial, "divisor", None)
 
 
-def scalar_partial(name, partial):
+def scalar_partial(name: str, partial: Any) -> str:
     """Return the source of a partial of numbers."""
     divisor = MARKED.get(divisor_of(partial))
     return MARKED.get(partial) or (f"finite(1.0 / {divisor})" if divisor else f"finite({name}(v, a, b))")
 
 
-def finite(p):
+def finite(p: Any) -> float:
     """Return the partial as a float; an infinite one takes the general path, which knows what a zero times it is."""
     if p - p != 0.0:
         raise ArithmeticError
     return float(p)
 
 
-def array_entry(row, i, ans):
+def array_entry(row: Elementwise, i: int | None, ans: str) -> str:
     """Return the source that records an operation by argument i of two, or by both if i is None, holding what its partials need."""
     used = set(row.uses[i]) if i is not None else {*row.uses[0], *row.uses[1]}
     variables = {None: {0: "self", 1: "other"}, 0: {0: "self"}, 1: {1: "self"}}[i]
 
-    def held(k):
+    def operand(k: int) -> Any:
         value = "ab"[k]
         if k not in used:
             return "None"
@@ -146,22 +149,23 @@ def array_entry(row, i, ans):
     return ARRAY.format(
         kind="Binary" if i is None else "Unary",
         ans=ans,
-        args=f"({held(0)}, {held(1)})",
+        args=f"({operand(0)}, {operand(1)})",
         nodes="entry.parents = (i, j)" if i is None else f"entry.i = {i}; entry.parent = {'ij'[i]}",
     )
 
 
-def small_entry(row, *active):
+def small_entry(row: Elementwise, *active: Any) -> str:
     """Return the source that records an operation of small arrays by its active arguments."""
     parts = []
     for i in active:
-        pullback, held = DIRECT.get(row.partials[i]) or DIVIDED.get(divisor_of(row.partials[i])) or (f"pullbacks[{i}]", "(v, a, b)")
-        parts.append(f"({'ij'[i]}, {pullback}, {held})")
+        pullback, residuals = DIRECT.get(row.partials[i]) or DIVIDED.get(divisor_of(row.partials[i])) or (f"pullbacks[{i}]", "(v, a, b)")
+        parts.append(f"({'ij'[i]}, {pullback}, {residuals})")
     return SMALL_ARRAY.format(keep="; ".join(KEEP["ij"[i]] for i in active), entry=f"[{', '.join(parts)}]")
 
 
-def define_binary(name, symbol, ufunc, operate):
+def define_binary(name: str, symbol: str, ufunc: np.ufunc, operate: Callable[..., Any]) -> None:
     row = ROWS[ufunc]
+    assert isinstance(row, Elementwise)
     first, second = row.partials
     p, q = scalar_partial("p", first), scalar_partial("q", second)
     ans = "v" if row.uses_ans else "None"
@@ -203,10 +207,10 @@ def define_binary(name, symbol, ufunc, operate):
         define_late(Var, method, text, general=general, **space)
 
 
-def general_operator(row, operate, slow, reflected):
+def general_operator(row: Any, operate: Callable[..., Any], slow: Callable[..., Any], reflected: bool) -> Callable[[Var, Any], Any]:
     """Return the operator for all else."""
 
-    def general(self, other):
+    def general(self: Var, other: Any) -> Any:
         r = small(row, operate, (other, self) if reflected else (self, other), NO_KEYWORDS, self.level)
         return slow(self, other) if r is None else r
 
@@ -216,14 +220,14 @@ def general_operator(row, operate, slow, reflected):
 # --- arrays that were never written -----------------------------------------------------------------------------------------------
 
 
-def abstract(array):
+def abstract(array: np.ndarray) -> Abstract:
     """Return the Abstract of a plain array."""
     like = new(Abstract)
     like.shape, like.dtype = array.shape, array.dtype
     return like
 
 
-def array_function(self, fn, types, args, kwargs):
+def array_function(self: Var, fn: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Evaluate an array function of a row that is linear in its first argument, or of small arrays, directly."""
     if len(types) > 1 and another_goes_first(types):
         return Traced.__array_function__(self, fn, types, args, kwargs)
@@ -254,9 +258,9 @@ def array_function(self, fn, types, args, kwargs):
             r = linear(Linear, row, (abstract(a), *rest), kwargs and tape.freeze(kwargs), self.node, v, tape)
             if row.view is not None and shows_memory(v, a):
                 r.alias = shared_view(self, alias, fn, args[1:], kwargs)
-                tape.settle(r)
+                tape.own_small_view(r)
             return r
-        canonical = (args, kwargs) if row.canonical is None or "out" in kwargs else row.canonical(args, kwargs)
+        canonical: tuple[Any, dict[str, Any]] = (args, kwargs) if row.canonical is None or "out" in kwargs else row.canonical(args, kwargs)
         if (r := small(row, row.call, *canonical, tape)) is not None:
             return r
         if row.complex_body is None and canonical[0] and type(canonical[0][0]) is Var and of_one_level(canonical[0], tape) and not kwargs:
@@ -272,19 +276,19 @@ def array_function(self, fn, types, args, kwargs):
     return Traced.__array_function__(self, fn, types, args, kwargs)
 
 
-def of_one_level(args, tape):
+def of_one_level(args: Any, tape: Tape) -> bool:
     """Return whether all arguments are variables of a tape, or arrays of numbers."""
     return all((type(arg) is Var and arg.level is tape) or (type(arg) is ndarray and arg.dtype != object) for arg in args)
 
 
-def plain_rest(args, kwargs):
+def plain_rest(args: Any, kwargs: dict[str, Any]) -> bool:
     """Return whether nothing but the first argument is traced, and no array is to be written into."""
     if len(args) > 1 and any(isinstance(arg, Handle) for arg in args[1:]):
         return False
     return not kwargs or ("out" not in kwargs and not any(isinstance(value, Handle) for value in kwargs.values()))
 
 
-def linear(kind, row, args, kwargs, node, v, tape):
+def linear(kind: type[Linear], row: Any, args: Any, kwargs: dict[str, Any], node: Node, v: Any, tape: Tape) -> Var:
     """Record an entry of a function that is linear in its first argument, and return its variable."""
     entries = tape.entries
     r = new(Var)
@@ -299,7 +303,7 @@ def linear(kind, row, args, kwargs, node, v, tape):
     return r
 
 
-def get(self, index):
+def get(self: Var, index: Any) -> Any:
     """Return ``x[index]``: an element, or a view."""
     value, tape = self.primal, self.level
     kind = type(index)
@@ -314,7 +318,7 @@ def get(self, index):
         r = linear(Index, GETITEM, (abstract(value), index), NO_KEYWORDS, self.node, v, tape)
         if type(v) is np.ndarray:
             r.alias = shared_view(self, alias, getitem, (index,))
-            tape.settle(r)
+            tape.own_small_view(r)
         else:
             r.node = tape.keep(r.node)
         return r
@@ -324,13 +328,16 @@ def get(self, index):
 # --- the rest --------------------------------------------------------------------------------------------------------------------
 
 
-def negative(self):
+def negative(self: Any) -> Any:
     """Return -x."""
     return self.__rsub__(0.0) if type(self.primal) is float and self.primal else np.negative(self)  # 0.0 - 0.0 is no -0.0
 
 
-def array_ufunc(self, ufunc, method, *args, **kwargs):
+def array_ufunc(self: Var, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
     """Evaluate a ufunc; one of one argument on a float, or of two with a NumPy scalar, directly."""
+    row: Any
+    entry: Any
+    r: Var | None
     tape = self.level
     i = self.node
     if tape.plain and i is not None and method == "__call__" and not kwargs:
@@ -352,8 +359,8 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                             row = row.brief
                         r.node = entry = new(Unary)
                         entry.row, entry.i, entry.parent = row, 0, i
-                        held = (tape.own(self) if tape.borrowed else a) if row.uses[0] else None
-                        entry.args, entry.ans = (held,), v if row.uses_ans else None
+                        residual = (tape.own(self) if tape.borrowed else a) if row.uses[0] else None
+                        entry.args, entry.ans = (residual,), v if row.uses_ans else None
                         entry.place = taken(entries, entry)
                         entries[entry.place] = None
                     r.primal = v
@@ -378,7 +385,7 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 
 
-def by_constant(var, row, ufunc, args, tape):
+def by_constant(var: Var, row: Any, ufunc: np.ufunc, args: Any, tape: Tape) -> Var | None:
     """Evaluate a product of an array that was never written and a constant one of its dtype; None where it is something else."""
     i = 0 if args[0] is var else 1
     a, other = var.primal, args[1 - i]
@@ -396,7 +403,7 @@ def by_constant(var, row, ufunc, args, tape):
     return make_var(v.item() if type(v) is float64 else v, tape.record(entry), tape)
 
 
-def current_values(args, tape):
+def current_values(args: Any, tape: Tape) -> list[Any] | None:
     """Return the values of variables of a tape that were never written, and of numbers and arrays; None where there is something else."""
     values = []
     for arg in args:
@@ -412,7 +419,7 @@ def current_values(args, tape):
     return values
 
 
-def dualad_apply(cls, fn, args, kwargs):
+def dualad_apply(cls: type[Var], fn: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """Evaluate a function of our own, or of a user's; of small arrays directly."""
     row = ROWS.get(fn)
     if isinstance(row, Differentiable) and row.canonical is None:
@@ -429,8 +436,6 @@ def dualad_apply(cls, fn, args, kwargs):
 
 for entry in OPERATORS:
     define_binary(*entry)
-Var.__dualad_apply__ = classmethod(dualad_apply)  # type: ignore[assignment]
-Var.__neg__ = negative  # type: ignore[operator]
-Var.__array_ufunc__ = array_ufunc
-Var.__array_function__ = array_function
-Var.__getitem__ = get
+METHODS = {"__neg__": negative, "__array_ufunc__": array_ufunc, "__array_function__": array_function, "__getitem__": get}
+for name, method in (METHODS | {"__dualad_apply__": classmethod(dualad_apply)}).items():
+    setattr(Var, name, method)

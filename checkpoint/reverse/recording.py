@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import optree
 
@@ -29,6 +32,7 @@ from dualad.forward.seeding import (
 from dualad.rules.cotangents import is_complex, like_primal
 from dualad.rules.memory import copied, copied_to_write
 from dualad.support.costs import CHUNK_BYTES, CHUNK_DIRECTIONS
+from dualad.support.hints import Chunk
 from dualad.verbs.gradient import check_scalar
 
 from .tape import Tape, Var
@@ -36,7 +40,7 @@ from .tape import Tape, Var
 __all__ = ["Recording", "recorded_gradient"]
 
 
-def handed_out(leaf, tape):
+def handed_out(leaf: Any, tape: Tape) -> Any:
     """Return the value of a variable of a tape for a caller, who may change it, as what was recorded must not; anything else as it is."""
     if type(leaf) is not Var or leaf.level is not tape:
         return leaf
@@ -46,7 +50,9 @@ def handed_out(leaf, tape):
     return copied(value) if isinstance(value, Traced) and value.ndim else value
 
 
-def recorded_gradient(f, argnums, args, kwargs, where, nan_safe, has_aux):
+def recorded_gradient(
+    f: Callable[..., Any], argnums: Any, args: Any, kwargs: dict[str, Any], where: str, nan_safe: bool, has_aux: bool
+) -> tuple[Recording, Any]:
     """Return the recording of a function of one number as result, and its gradient."""
     positions, single = chosen(args, argnums, where)
     chosen_args = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
@@ -63,7 +69,15 @@ def recorded_gradient(f, argnums, args, kwargs, where, nan_safe, has_aux):
 class Recording:
     """A function recorded once: its value, and sweeps over its tape."""
 
-    def __init__(self, f, primals, where, nan_safe, has_aux, check=None):
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        primals: Any,
+        where: str,
+        nan_safe: bool,
+        has_aux: bool,
+        check: Callable[[Any, str], None] | None = None,
+    ) -> None:
         self.where = where
         self.leaves, self.structure = flatten_arguments(primals, where, None)
         self.python_scalars, weak = scalar_kinds(primals)
@@ -89,12 +103,12 @@ class Recording:
             raise
         self.value = unflatten_output(self.out_structure, self.values)
 
-    def release(self):
+    def release(self) -> None:
         """Free what the chains on the tape have saved."""
         for sweep in getattr(self.tape, "sweeps", ()):
             sweep.release()
 
-    def pull(self, g):
+    def pull(self, g: Any) -> tuple[Any, ...]:
         """Return the cotangents of the arguments, a tuple."""
         leaves, structure = flatten_input(g, self.where, "the cotangent")
         if structure != self.out_structure:
@@ -108,14 +122,14 @@ class Recording:
                 )
         return self.pull_leaves(list(map(like_primal, leaves, self.values)))
 
-    def pull_leaves(self, leaves):
+    def pull_leaves(self, leaves: list[Any]) -> tuple[Any, ...]:
         if LAZY.met:
             leaves = list(map(like_chunks, leaves, self.values))
         pulled = self.tape.pull(list(zip(self.nodes, leaves, strict=True)), self.inputs)
         cotangents = list(map(self.finish, pulled, self.leaves))
         return tuple(unflatten_arguments(self.structure, made_own(cotangents, leaves)))
 
-    def finish(self, g, leaf):
+    def finish(self, g: Any, leaf: Any) -> Any:
         """Return a cotangent as users get it: of the primal's dtype, their own; zeros where nothing depends on it."""
         if g is None:
             return plain(zero_like(leaf), self.python_scalars)
@@ -127,7 +141,7 @@ class Recording:
         g = g if issubclass(type(g), float) else like_primal(g, leaf)
         return plain(g[()] if type(g) is np.ndarray and g.ndim == 0 else g, self.python_scalars)
 
-    def rows(self, k, value, chunk):
+    def rows(self, k: int, value: Any, chunk: Chunk) -> list[Any]:
         """Return the Jacobian of output leaf k by each input leaf, pulling back K unit cotangents at a time."""
         shape, size = shape_of(value), int(np.prod(shape_of(value), dtype=int))
         dtype = dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(float)
@@ -146,12 +160,12 @@ class Recording:
                         blocks[i][start:stop] = rows
         return [np.reshape(block, (*shape, *shape_of(leaf)))[()] for block, leaf in zip(blocks, self.leaves, strict=True)]
 
-    def cheaper_forward(self):
+    def cheaper_forward(self) -> bool:
         """Return whether jit traces a function of more outputs than inputs: a compiled row costs about as much as a column."""
         sizes = [sum(int(np.prod(shape_of(x), dtype=int)) for x in group) for group in (self.leaves, self.values)]
         return sizes[0] < sizes[1] and any(isinstance(leaf, Traced) and leaf.level.abstract for leaf in self.leaves)
 
-    def lanes(self, value, chunk):
+    def lanes(self, value: Any, chunk: Chunk) -> int:
         """Return how many cotangents of a value to pull back at once; where that is compiled all of them, not code for each chunk."""
         if chunk is None and isinstance(value, Traced) and value.level.abstract:
             return max(1, value.size)
@@ -159,7 +173,7 @@ class Recording:
         largest = max(map(bytes_of, (value, *self.leaves)))
         return max(1, min(int(np.prod(shape_of(value), dtype=int)), chunk or max(CHUNK_DIRECTIONS, CHUNK_BYTES // max(largest, 1))))
 
-    def block_of_rows(self, k, value, start, stop):
+    def block_of_rows(self, k: int, value: Any, start: int, stop: int) -> list[Any]:
         """Return some rows of the Jacobian of output leaf k by each input leaf, None for zeros."""
         shape, size = shape_of(value), int(np.prod(shape_of(value), dtype=int))
         units = np.zeros((stop - start, size), dtype_of(value) if dtype_of(value).kind in "fc" else float)
@@ -167,11 +181,11 @@ class Recording:
         with Level(stop - start) as level:
             return self.pull_units([(self.nodes[k], units.reshape(stop - start, *shape))], level)
 
-    def pull_units(self, pairs, level):
+    def pull_units(self, pairs: list[tuple[Any, Any]], level: Any) -> list[Any]:
         """Return the cotangents of the inputs for K cotangents of each of some nodes, as plain (K, ...) buffers.
 
         A complex output of a real input takes two sweeps: Re(1 dy) and Re(-1j dy) = Im(dy)."""
-        sweeps = []
+        sweeps: list[list[Any]] = []
         mixed = any(units.dtype.kind == "c" for _, units in pairs) and any(dtype_of(leaf).kind != "c" for leaf in self.leaves)
         for factor in (1.0, -1j)[: 2 if mixed else 1]:
             pulled = self.tape.pull([(node, wrap(units * factor, level)) for node, units in pairs], self.inputs)
@@ -186,7 +200,7 @@ class Recording:
             for i, (first, leaf) in enumerate(zip(sweeps[0], self.leaves, strict=True))
         ]
 
-    def block_of_columns(self, start, stop):
+    def block_of_columns(self, start: int, stop: int) -> Any:
         """Return some columns of the Jacobian of the only output by the only input, along the first axis; None for zeros."""
         (leaf,), (node,), (value,) = self.leaves, self.nodes, self.values
         if node is None:
@@ -197,12 +211,13 @@ class Recording:
             t = self.tape.push([(self.inputs[0], wrap(units.reshape(stop - start, *shape_of(leaf)), level))], [node])[0]
             return unwrap(t, level, shape_of(value))
 
-    def push(self, tangents):
+    def push(self, tangents: Any) -> Any:
         """Return the tangent of the value along tangents of the arguments."""
         leaves, structure = flatten_input(tangents, self.where, "tangents")
         if LAZY.met:
             leaves = list(map(like_chunks, leaves, self.leaves))
-        expected = optree.tree_structure((0.0,) * self.structure) if type(self.structure) is int else self.structure
+        inputs: Any = (0.0,) * self.structure if type(self.structure) is int else None
+        expected = self.structure if inputs is None else optree.tree_structure(inputs)
         if structure != expected or [shape_of(t) for t in leaves] != [shape_of(x) for x in self.leaves]:
             raise TypeError(
                 f"{self.where}: push was given tangents of the structure {structure} and shapes "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from dualad.core.dispatch import dtype_of
@@ -12,6 +15,7 @@ from dualad.sparse.operators import make_operator
 from dualad.sparse.vectors import Flattened, flat, like, sizes
 from dualad.sparse.verbs import sparse_function
 from dualad.support.costs import CHUNK_BYTES, CHUNK_DIRECTIONS
+from dualad.support.hints import Chunk
 
 from .recording import Recording
 
@@ -23,7 +27,7 @@ ALL = ("forward", "reverse", "both", "symmetric"), ""
 class CompressedRows(Compressed):
     """The sparse Jacobian of a function, by forward mode where the colouring has columns and by reverse mode where it has rows."""
 
-    def entries(self, colors, args, kwargs, f=None):
+    def entries(self, colors: Any, args: tuple[Any, ...], kwargs: dict[str, Any], f: Callable[..., Any] | None = None) -> tuple[Any, ...]:
         if colors.rows is None:
             return super().entries(colors, args, kwargs, f)
         f = f or self.f
@@ -38,7 +42,7 @@ class CompressedRows(Compressed):
         data = np.take(np.concatenate(products) if len(products) > 1 else products[0], colors.found_at)
         return recording.value, data, *(aux or [recording.aux] if self.options["has_aux"] else [])
 
-    def pulled(self, recording, colors):
+    def pulled(self, recording: Recording, colors: Any) -> np.ndarray:
         """Return the cotangents along the rows of a colouring, flat: (colours, columns)."""
         check_columns(colors, recording.leaves, self.options["holomorphic"], self.where)
         check_rows(colors, sum(sizes(recording.values)), self.where)
@@ -57,16 +61,18 @@ class CompressedRows(Compressed):
                 if node is not None
             ]
             with Level(stop - start) as level:
-                shares = recording.pull_units(pairs, level) if pairs else [None] * len(recording.leaves)
+                pulled = recording.pull_units(pairs, level) if pairs else [None] * len(recording.leaves)
             shares = [
                 np.zeros((stop - start, size)) if g is None else np.reshape(g, (stop - start, size))
-                for g, size in zip(shares, sizes(recording.leaves), strict=True)
+                for g, size in zip(pulled, sizes(recording.leaves), strict=True)
             ]
             rows.append(shares[0] if len(shares) == 1 else np.concatenate(shares, axis=1))
         return np.reshape(rows[0] if len(rows) == 1 else np.concatenate(rows), (-1,)) if rows else np.zeros(0)
 
 
-def sparse_jacobian(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, has_aux):
+def sparse_jacobian(
+    f: Callable[..., Any], argnums: Any, chunk: Chunk, sparsity: Any, verify: bool, holomorphic: bool, nan_safe: bool, has_aux: bool
+) -> Callable[..., Any]:
     """Return the function that computes the sparse Jacobian, and aux where there is one."""
     g = without_aux(f, has_aux, "jacobian")
     colored = Colored(g, argnums, sparsity, "auto", ALL, "jacobian")
@@ -74,17 +80,19 @@ def sparse_jacobian(f, argnums, chunk, sparsity, verify, holomorphic, nan_safe, 
     return sparse_function(f, CompressedRows(f, argnums, colored, chunk, "jacobian", **options), verify, g)
 
 
-def recorded_operator(f, argnums, args, kwargs, holomorphic=False, nan_safe=False):
+def recorded_operator(
+    f: Callable[..., Any], argnums: Any, args: tuple[Any, ...], kwargs: dict[str, Any], holomorphic: bool = False, nan_safe: bool = False
+) -> Any:
     """Return the Jacobian at a point as a linear operator: f is recorded once, products sweep over the recording."""
     where = "jacobian.linear_operator"
     given = Flattened(f, args, kwargs, argnums, where)
     recording = Recording(given.f, given.primals, where, nan_safe, False)
     outs = recording.values
 
-    def matvec(v):
+    def matvec(v: Any) -> Any:
         return flat(recording.push(given.unflatten(v)))
 
-    def rmatvec(w):
+    def rmatvec(w: Any) -> Any:
         parts = np.split(np.ravel(w), np.cumsum(sizes(outs))[:-1])
         return flat(recording.pull_leaves([like(part, out) for part, out in zip(parts, outs, strict=True)]))
 

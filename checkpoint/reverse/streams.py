@@ -184,12 +184,12 @@ class RecordedColumns(Columns):
     """The columns of a Jacobian, from one recording where there can be one."""
 
     @property
-    def size(self):
+    def size(self) -> int:
         _ = self.recording  # its memory is not that of a chunk
         return super().size
 
     @cached_property
-    def recording(self):
+    def recording(self) -> Recording | None:
         """The recorded function; None where its states are not kept."""
         if self.executor is not None:
             return None
@@ -201,7 +201,7 @@ class RecordedColumns(Columns):
             return None
         return recording
 
-    def compute(self, start, stop):
+    def compute(self, start: int, stop: int) -> tuple[Any, Any]:
         if self.recording is None:
             return super().compute(start, stop)
         block, value = self.recording.block_of_columns(start, stop), self.recording.values[0]
@@ -214,27 +214,27 @@ class Rows(Columns):
     where, what = "jacobian_rows", "row"
 
     @cached_property
-    def recording(self):
+    def recording(self) -> Recording:
         """The recorded function."""
         return recorded(self.f, self.x, self.where, self.nan_safe, self.budget)
 
     @property
-    def size(self):
+    def size(self) -> int:
         return int(np.prod(shape_of(self.recording.values[0]), dtype=int))
 
     @property
-    def lanes(self):
+    def lanes(self) -> int:
         return self.recording.lanes(self.recording.values[0], self.chunk)
 
-    def compute(self, start, stop):
+    def compute(self, start: int, stop: int) -> tuple[Any, Any]:
         return block_of_rows(self.recording, start, stop)
 
     @staticmethod
-    def send(f, x, nan_safe, start, stop):
+    def send(f: Callable[..., Any], x: Any, nan_safe: bool, start: int, stop: int) -> tuple[Any, Any]:
         return block_of_rows(recorded(f, x, Rows.where, nan_safe), start, stop)
 
 
-def recorded(f, x, where, nan_safe, budget=None):
+def recorded(f: Callable[..., Any], x: Any, where: str, nan_safe: bool, budget: Any = None) -> Recording:
     """Return the recording of a function of one array that returns one."""
     arguments = f, (x,), where, nan_safe, False
     recording = Recording(*arguments) if budget is None else budget.held(Recording, *arguments)
@@ -243,13 +243,13 @@ def recorded(f, x, where, nan_safe, budget=None):
     return recording
 
 
-def block_of_rows(recording, start, stop):
+def block_of_rows(recording: Recording, start: int, stop: int) -> tuple[Any, Any]:
     value, (x,) = recording.values[0], recording.leaves
     rows = None if recording.nodes[0] is None else recording.block_of_rows(0, value, start, stop)[0]
     return value, np.zeros((stop - start, *shape_of(x)), inexact(value, x)) if rows is None else rows
 
 
-def inexact(value, x):
+def inexact(value: Any, x: Any) -> np.dtype:
     """Return the dtype of derivatives of `value` by x."""
     types = [dtype_of(part) for part in (value, x) if dtype_of(part).kind in "fc"]
     return np.result_type(*types) if any(dtype.kind == "c" for dtype in types) else types[-1] if types else np.dtype(float)

@@ -4,13 +4,13 @@ Entry k says how node k came from earlier nodes, so a sweep is one loop from the
 recursion. Adjoints live in the sweep, not on the tape: one recording serves any number of cotangents.
 
 ========================  ===========================================  ==================================================
-what was recorded         entry                                        held by
+what was recorded         entry                                        referenced by
 ========================  ===========================================  ==================================================
 an input                  None
 arithmetic of numbers     ``(i, p)`` or ``(i, p, j, q)``: the share    the tape
                           of the node at i is ``p * g``
-small arrays              a list of ``(i, pullback, held)``: the       the tape
-                          share is ``pullback(g, held)``, or g
+small arrays              a list of ``(i, pullback, residuals)``: the  the tape
+                          share is ``pullback(g, residuals)``, or g
 large arrays              an `Entry`                                   the Var of its result, and the entries that came
                                                                        from it
 ========================  ===========================================  ==================================================
@@ -23,7 +23,9 @@ those that it came from, because code that loops over elements is to be fast.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
+from typing import Any, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -43,29 +45,32 @@ from dualad.rules.primitives import all_finite
 from dualad.support.costs import SMALL_ARRAY_BYTES
 
 from .adjoints import ZERO, Adjoints
-from .entries import Assign, Index, Number, Part, Record, Unary, place_of, push_small
+from .entries import Assign, Entry, Index, Node, Number, Part, Record, Unary, place_of, push_small
 
 __all__ = ["NEVER_WRITTEN", "Tape", "Var", "found", "make_var", "owner_of", "taken"]
 
+E = TypeVar("E", bound=Entry)
 NUMERIC = float | int | complex | np.ndarray | np.generic | Traced | list | tuple
-NEVER_WRITTEN = {float, int, complex, bool, str, slice, type(None), type(np._NoValue), np.float64}
+NEVER_WRITTEN: set[type] = {float, int, complex, bool, str, slice, type(None), type(np._NoValue), np.float64}
 
 
 class Tape(Level):
     """A level that records: `entries` is the Wengert list."""
 
     __slots__ = ("borrowed", "entries", "frozen", "pulled_in_lanes", "sweeps")  # the last two where there are any
+    pulled_in_lanes: bool
+    sweeps: list[Any]
 
-    small = 1024  # bytes of an array that the tape itself may hold
+    small = 1024  # bytes of an array that the tape itself may reference
 
-    def __init__(self, nan_safe=False, weak=False):
+    def __init__(self, nan_safe: bool = False, weak: bool = False) -> None:
         super().__init__(None, nan_safe, weak)
-        self.entries = []
-        self.frozen = {}
-        self.borrowed = {}
+        self.entries: list[Any] = []
+        self.frozen: dict[int, tuple[ref[np.ndarray], ref[np.ndarray]]] = {}
+        self.borrowed: dict[int, np.ndarray] = {}
 
-    def input(self, value):
-        """Return a new input variable. A large array stays the caller's until something must hold it (see `own`)."""
+    def input(self, value: Any) -> Var:
+        """Return a new input variable. A large array stays the caller's until an entry needs it (see `own`)."""
         if type(value) is np.ndarray:
             if value.nbytes <= self.small:
                 value = value.copy() if value.flags.carray else copied(value)
@@ -74,29 +79,29 @@ class Tape(Level):
                 self.borrowed[id(owner)] = owner
         return self.variable(value)
 
-    def borrows(self, value):
+    def borrows(self, value: Any) -> bool:
         """Return whether a value is a caller's array or shows one."""
         return type(value) is np.ndarray and id(owner_of(value)) in self.borrowed
 
-    def own(self, var):
-        """Return the value of a variable as one that nobody else writes: a caller's array is copied the first time it is held."""
+    def own(self, var: Var) -> Any:
+        """Return the value of a variable as one that nobody else writes: a caller's array is copied the first time an entry needs it."""
         if self.borrows(var.primal):
             var.primal = copied(var.primal)
         return var.primal
 
     @staticmethod
-    def settle(var):
-        """Copy a small view of a large array, in its layout: what is small is held without further questions, and holds nothing else."""
+    def own_small_view(var: Var) -> None:
+        """Copy a small view of a large array, in its layout: a small value is kept alive as it is, and must keep nothing else alive."""
         value = var.primal
         if type(value) is np.ndarray and value.nbytes <= var.level.small < getattr(value.base, "nbytes", 0):
             var.primal = copied(value)
 
-    def variable(self, value):
+    def variable(self, value: Any) -> Var:
         """Return a new input variable of a value that nobody else writes; no other thread records yet."""
         self.entries.append(None)
         return make_var(value.item() if type(value) is np.float64 else value, len(self.entries) - 1, self)
 
-    def variables(self, leaves, positions):
+    def variables(self, leaves: list[Any], positions: Iterable[int]) -> range:
         """Put new input variables in the place of leaves, as `variable` makes them, and return their nodes."""
         entries, first = self.entries, len(self.entries)
         for i in positions:
@@ -106,18 +111,18 @@ class Tape(Level):
             entries.append(None)
         return range(first, len(entries))
 
-    def record(self, entry):
+    def record(self, entry: E) -> E:
         """Give an entry its place and return it, as the node of what it made."""
         entry.place = taken(self.entries, entry)
         self.entries[entry.place] = None
         return entry
 
-    def keep(self, entry):
-        """Hold an entry and return its place, as the node of the number that it made."""
+    def keep(self, entry: Entry) -> int:
+        """Reference an entry from the tape and return its place, as the node of the number that it made."""
         self.entries[entry.place] = entry
         return entry.place
 
-    def freeze(self, constant):
+    def freeze(self, constant: Any) -> Any:
         """Return a copy of a constant (or of those in a container) that the tape needs: its owner may change it before the pull.
 
         An array met again unchanged is not copied again; a subclass becomes a plain array, as rules expect."""
@@ -146,7 +151,7 @@ class Tape(Level):
             return {key: self.freeze(value) for key, value in constant.items()}
         return constant
 
-    def pull(self, seeds, inputs):
+    def pull(self, seeds: Iterable[tuple[Node | None, Any]], inputs: Sequence[int]) -> list[Any]:
         """Sweep back from (node, cotangent) seeds to the cotangents of input nodes; None: nothing depends on the input.
 
         A seed's node None is a constant."""
@@ -159,7 +164,7 @@ class Tape(Level):
                 errors_as_in(context)
             raise
 
-    def sweep_back(self, seeds, inputs):
+    def sweep_back(self, seeds: Iterable[tuple[Node | None, Any]], inputs: Sequence[int]) -> list[Any]:
         """Do what `pull` does, under the caller's error state."""
         adjoints = Adjoints(self.entries.copy(), self.nan_safe)
         values, entries, zero = adjoints.values, adjoints.entries, ZERO
@@ -185,8 +190,8 @@ class Tape(Level):
                     i, p = entry
                     values[i] = values[i] + p * g
             elif kind is list:
-                for i, pullback, held in entry:
-                    share = g if pullback is None else pullback(g, held)
+                for i, pullback, residuals in entry:
+                    share = g if pullback is None else pullback(g, residuals)
                     now = values[i]
                     values[i] = share if now is zero else now + share
             elif entry is not None:
@@ -198,7 +203,7 @@ class Tape(Level):
             results.append(None if g is zero else g)
         return results
 
-    def push(self, tangents, outputs):
+    def push(self, tangents: Iterable[tuple[int, Any]], outputs: Iterable[Node]) -> list[Any]:
         """Sweep forward from (node, tangent) pairs of inputs to the tangents of output nodes, None for zeros."""
         pushed = [None] * len(self.entries)
         for node, t in tangents:
@@ -213,10 +218,10 @@ class Tape(Level):
                     pushed[k] = entry.push(pushed)
         return [pushed[place_of(node)] for node in outputs]
 
-    def needed(self, outputs):
+    def needed(self, outputs: Iterable[Node]) -> list[Any]:
         """Return the entries in their places: the tape's own, and those that they and the outputs came from."""
         entries = self.entries.copy()
-        waiting = [node for node in outputs if type(node) is not int]
+        waiting: list[Any] = [node for node in outputs if type(node) is not int]
         for entry in filter(None, entries):
             if type(entry) not in (tuple, list):
                 waiting += entry.parents
@@ -228,19 +233,19 @@ class Tape(Level):
         return entries
 
 
-def taken(entries, entry):
+def taken(entries: list[Any], entry: Any) -> int:
     """Append an entry and return its place, also where another thread appends at the same time."""
     place = len(entries)
     entries.append(entry)
     return place if entries[place] is entry else found(entries, entry)
 
 
-def found(entries, entry):
+def found(entries: list[Any], entry: Any) -> int:
     """Return the place of an entry that was just appended."""
     return next(k for k in range(len(entries) - 1, -1, -1) if entries[k] is entry)
 
 
-def partial_now(row, i, ans, values, args, tape):
+def partial_now(row: Any, i: int, ans: Any, values: Sequence[Any], args: Any, tape: Tape) -> np.ndarray | None:
     """Return a partial of a large array, where to hold it is cheaper than to copy two arrays that others may change; else None."""
     if not (tape.plain and row.trusted):
         return None
@@ -255,17 +260,17 @@ def partial_now(row, i, ans, values, args, tape):
         return p if usable and (not row.singular or all_finite(p)) else None
 
 
-def owner_of(array):
+def owner_of(array: np.ndarray) -> np.ndarray:
     """Return the array that the views of an array have as their base: itself, also where it shows a buffer that is no such array."""
     return array.base if type(array.base) is np.ndarray else array
 
 
-def plain_array(ans):
+def plain_array(ans: Any) -> Any:
     """Return an array of a subclass as a plain one, anything else as it is."""
     return np.asarray(ans) if issubclass(type(ans), np.ndarray) else ans
 
 
-def same_bits(a, b):
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     """Return whether two contiguous arrays hold the same bits (NaN included); arrays of other layouts are taken for different."""
     a, b = (a.T, b.T) if a.flags.fnc else (a, b)
     if a.shape != b.shape or a.dtype != b.dtype or not (a.flags.c_contiguous and b.flags.c_contiguous) or not a.size:
@@ -280,12 +285,12 @@ class Var(Traced):
     __slots__ = ()
     node = Handle.__dict__["payload"]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         self._refresh()
         value = np.array2string(self.primal, separator=", ") if type(self.primal) is np.ndarray else self.primal
         return f"Var({value}, node={self.node})"
 
-    def _interpret(self, row, args, kwargs, evaluate=None):
+    def _interpret(self, row: Any, args: Any, kwargs: dict[str, Any], evaluate: Callable[..., Any] | None = None) -> Any:
         tape = self.level
         if not tape.plain:
             tape.check()
@@ -313,7 +318,7 @@ class Var(Traced):
                 copied(v) if type(arg) is Var and arg.alias is not None and arg._shares_written() else v
                 for v, arg in zip(values, args, strict=True)
             ]
-        node = None
+        node: Any = None
         if len(parents) == 1 and type(row) is Elementwise and (p := partial_now(row, active[0], ans, values, args, tape)) is not None:
             node = new(Unary)
             node.row, node.i, node.parent, node.args, node.ans = ROWS[np.multiply], 0, parents[0], (None, p), None
@@ -344,12 +349,12 @@ class Var(Traced):
             result.alias = shared_view(args[0], args[0].alias, row.viewed, tuple(args[1:]), kwargs)
         elif written:
             result.primal = separate(result.primal, args)
-        tape.settle(result)
+        tape.own_small_view(result)
         if tape.watched:
             tape.watch(row, args, result)
         return result
 
-    def _assign(self, ops, index, v):
+    def _assign(self, ops: Any, index: Any, v: Any) -> None:
         tape = self.level
         v_value, v_node = v, None
         if type(v) is Var and v.level is tape:
@@ -366,13 +371,13 @@ class Var(Traced):
         locate(ops, value)[index] = v_value
         if self.node is not None or v_node is not None:
             self.node = tape.record(Assign(self.node, v_node, ops, tape.freeze(index), Abstract(v_value), Abstract(value)))
-        alias.version += 1  # also of constants, whose small views hold a copy (`settle`)
+        alias.version += 1  # also of constants, whose small views hold a copy (`own_small_view`)
 
 
 Var._restate = with_numpy_value  # type: ignore[method-assign]
 
 
-def make_var(value, node, tape):
+def make_var(value: Any, node: Node | None, tape: Tape) -> Var:
     """Return a Var without checks."""
     var = new(Var)
     var.primal, var.node, var.level, var.alias = value, node, tape, None

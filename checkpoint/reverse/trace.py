@@ -71,7 +71,7 @@ def explain(f: Callable[..., Any], *args: Any, seed: int = 0) -> Explanation:
         raise
 
 
-def explanation(f, args, seed):
+def explanation(f: Callable[..., Any], args: tuple[Any, ...], seed: Any) -> Explanation:
     """Return the `Explanation` of a function at a point."""
     check_function(f, "explain")
     leaves, structure = flatten_input(args, "explain")
@@ -134,7 +134,7 @@ class Explanation:
         adjoints = f"adjoints of v{self.output}" if self.output is not None else "the result does not depend on the inputs"
         return f"tangents by input {self.seed + 1}; {adjoints}"
 
-    def __str__(self):
+    def __str__(self) -> str:
         table = [HEADER, *self.rows()]
         widths = [max(len(row[i]) for row in table) for i in range(5)]
         lines = [
@@ -174,16 +174,17 @@ class Trace(Tape):
     __slots__ = ("names", "values")
     watched = True
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.plain = False
-        self.values, self.names = {}, {}
+        self.values: dict[int, Any] = {}
+        self.names: dict[int, tuple[str, list[Any]]] = {}
 
-    def record(self, entry):
-        """Hold every entry, also those that nothing needs."""
+    def record(self, entry: Any) -> Any:
+        """Keep every entry on the tape, also those that nothing needs."""
         return self.keep(super().record(entry))
 
-    def watch(self, row, args, result):
+    def watch(self, row: Any, args: Any, result: Any) -> None:
         """Keep the value and the spelling of an operation."""
         if result.node is not None:
             self.values[result.node] = result.primal
@@ -193,11 +194,11 @@ class Trace(Tape):
             )
 
 
-def trace_lines(tape, inputs, output, seed):
+def trace_lines(tape: Trace, inputs: int, output: int | None, seed: int) -> list[Line]:
     nodes = tape.entries
     ones = np.ones_like(tape.values[seed])[()]
     tangents = tape.push([(seed, ones)], range(len(nodes)))
-    adjoints, kept, needed = Adjoints(nodes.copy()), {}, set()
+    adjoints, found, needed = Adjoints(nodes.copy()), {}, set()
     if output is not None:
         adjoints.add(output, 1.0, False)
         needed.add(output)
@@ -207,7 +208,7 @@ def trace_lines(tape, inputs, output, seed):
             needed.update(parents_of(nodes[k]))
         if g is ZERO:
             continue
-        kept[k] = np.copy(g)[()] if issubclass(type(g), np.ndarray) else g
+        found[k] = np.copy(g)[()] if issubclass(type(g), np.ndarray) else g
         if nodes[k] is not None:
             with np.errstate(all="ignore"):
                 nodes[k].pull(k, g, adjoints)
@@ -227,23 +228,23 @@ def trace_lines(tape, inputs, output, seed):
                 tuple(parent + shift for parent in parents_of(entry)),
                 tape.values.get(k),
                 seeded(tangents[k], k, seed, ones),
-                kept.get(k, 0.0),
+                found.get(k, 0.0),
                 k in needed,
             )
         )
     return lines
 
 
-def seeded(tangent, k, seed, ones):
+def seeded(tangent: Any, k: int, seed: int, ones: Any) -> Any:
     return ones if k == seed else 0.0 if tangent is None else tangent
 
 
-def parents_of(entry):
+def parents_of(entry: Any) -> tuple[Any, ...]:
     """Return the nodes that an entry comes from."""
     return () if entry is None else tuple(entry.parents)
 
 
-def short(x):
+def short(x: Any) -> str:
     """Return a value in few letters."""
     if x is None:
         return ""

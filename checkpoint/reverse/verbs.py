@@ -88,7 +88,7 @@ def vjp(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: b
         trim(error)
         raise
 
-    def pullback(g):
+    def pullback(g: Any) -> tuple[Any, ...]:
         try:
             return recording.pull(g)
         except Exception as error:
@@ -189,7 +189,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: boo
     """
 
     @wraps(f)
-    def differentiated(*args, **kwargs):
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
         try:
             recording, gradient = recorded_gradient(f, argnums, args, kwargs, "value_and_grad", nan_safe, has_aux)
         except Exception as error:
@@ -382,7 +382,7 @@ def linearize(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_
         trim(error)
         raise
 
-    def push(*tangents):
+    def push(*tangents: Any) -> Any:
         try:
             return recording.push(tangents)
         except Exception as error:
@@ -435,11 +435,11 @@ def hvp(f: Callable[[Any], Any], x: Any, v: Any, *, nan_safe: bool = False, has_
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
 
-def gradient_for(f, argnums, where, nan_safe, has_aux=False):
+def gradient_for(f: Callable[..., Any], argnums: Any, where: str, nan_safe: bool, has_aux: bool = False) -> Callable[..., Any]:
     """Return what `grad` does, in which errors name the verb `where`."""
 
     @wraps(f)
-    def differentiated(*args, **kwargs):
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
         try:
             recording, gradient = recorded_gradient(f, argnums, args, kwargs, where, nan_safe, has_aux)
         except Exception as error:
@@ -450,11 +450,13 @@ def gradient_for(f, argnums, where, nan_safe, has_aux=False):
     return differentiated
 
 
-def dense_jacobian(f, argnums, chunk, holomorphic, nan_safe, has_aux):
+def dense_jacobian(
+    f: Callable[..., Any], argnums: Any, chunk: Chunk, holomorphic: bool, nan_safe: bool, has_aux: bool
+) -> Callable[..., Any]:
     """Return the function that computes the Jacobian, and aux where there is one."""
 
     @wraps(f)
-    def differentiated(*args, **kwargs):
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
         try:
             if chunk is None:
                 made = from_structure(f, args, kwargs, argnums, "jacobian", holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)

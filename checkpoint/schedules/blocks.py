@@ -61,7 +61,7 @@ def _chosen(
     if steps is None:
         length = block or max(room // 2, 1)
         return Blocks(length, given, f"blocks of {length:,} compiled steps; the length is not known before")
-    best: tuple[float, int, Schedule, str, float] | None = None
+    best: tuple[float, int, Schedule, str, int] | None = None
     for length in (min(block, steps),) if block else lengths(steps, room, recorded):
         count = -(-steps // length)
         left = max(budget - (length - 1) * size, 0) // (size + around)

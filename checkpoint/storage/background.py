@@ -299,7 +299,8 @@ class DiskSession(Session):
             self._writing.clear()
             self._resident.clear()  # what is in main memory stays there
             self._ahead = self._folder = None
-            for file in (*self._files.values(), *self._batches.values()):
+            files: list[File | Batch] = [*self._files.values(), *self._batches.values()]
+            for file in files:
                 file.inherited, file.written = True, Job()
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from contextvars import copy_context
+from typing import Any
 
 import numpy as np
 
@@ -92,6 +93,10 @@ class Handle:
     """
 
     __slots__ = ("alias", "level", "payload", "primal")
+    alias: Any
+    level: Any
+    payload: Any
+    primal: Any
 
 
 class Owner:
