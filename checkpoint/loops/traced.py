@@ -16,7 +16,7 @@ from dualad.core.traced import Traced, example_of
 from dualad.graph.passes import optimised
 from dualad.graph.reroll import rolled
 from dualad.graph.scan import Scan
-from dualad.graph.symbol import Trace, TraceError
+from dualad.graph.trace import Trace, TraceError
 from dualad.jit.compiled import Compiled
 from dualad.jit.jit import with_symbols
 

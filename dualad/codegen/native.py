@@ -12,8 +12,8 @@ import numpy as np
 
 from ..graph.program import Program, Value, map_values, values_in
 from ..graph.rerun import again
-from ..graph.symbol import where_in
 from ..graph.to_numpy import joined
+from ..graph.trace import where_in
 from ..loops.forms import Buffer, Fill, Made, Node
 from ..loops.fuse import Plan, memory_of, plan
 from ..loops.threads import in_blocks, runner

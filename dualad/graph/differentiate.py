@@ -23,7 +23,8 @@ from .examples import Examples
 from .passes import dead, optimised
 from .program import Program, Value, map_values, updated, values_in
 from .scan import Scan
-from .symbol import Symbol, Trace
+from .symbol import Symbol
+from .trace import Trace
 
 __all__ = ["halves", "pullback", "pushforward"]
 

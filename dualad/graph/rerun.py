@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .program import Program
-from .symbol import where_in
+from .trace import where_in
 
 __all__ = ["again"]
 

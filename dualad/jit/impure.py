@@ -14,7 +14,7 @@ from types import BuiltinFunctionType, CodeType, MethodType, ModuleType
 import numpy as np
 
 from ..graph.program import Program, Value, key_of
-from ..graph.symbol import LIBRARIES, TraceError, where_in
+from ..graph.trace import LIBRARIES, TraceError, where_in
 from ..rules.calling import public_name
 
 __all__ = ["ELSEWHERE", "Clocks", "Drawn", "compare", "generators_of"]

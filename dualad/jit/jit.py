@@ -23,7 +23,8 @@ from ..core.levels import Handle, errors_as_in
 from ..forward.seeding import check_function
 from ..graph.handled import Handled, check_handlers, in_plain_code, own
 from ..graph.program import Program, Value
-from ..graph.symbol import BY_VALUE, Symbol, Trace, TraceError
+from ..graph.symbol import Symbol
+from ..graph.trace import BY_VALUE, Trace, TraceError
 from ..rules.calling import signature
 from ..support.callers import trim
 from ..support.costs import KEPT_VARIANTS

@@ -15,7 +15,7 @@ from ..forward.seeding import check_function, chosen, flatten_input, flatten_out
 from ..graph.differentiate import pullback
 from ..graph.passes import optimised
 from ..graph.program import Program, Value, key_of
-from ..graph.symbol import TraceError
+from ..graph.trace import TraceError
 from ..jit.jit import compare, traced
 from ..support.callers import trim
 from ..support.hints import Argnums

@@ -18,7 +18,8 @@ from ..forward.seeding import flatten_input, flatten_output, shape_of, split_val
 from ..graph.passes import optimised
 from ..graph.program import Program, Value, values_in
 from ..graph.scan import Scan
-from ..graph.symbol import Symbol, Trace
+from ..graph.symbol import Symbol
+from ..graph.trace import Trace
 from ..rules import names
 from ..support.costs import PATTERN_PARTS, READ_COLORS
 from .calls import mover

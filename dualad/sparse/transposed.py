@@ -9,7 +9,7 @@ from ..core.dispatch import dtype_of
 from ..core.traced import example_of
 from ..forward.seeding import chosen, flatten_input, shape_of, take_aux
 from ..graph.program import Value
-from ..graph.symbol import TraceError
+from ..graph.trace import TraceError
 from ..jit.compiled import inexact
 from ..jit.jit import Call, Jit, jit
 from .vectors import flat

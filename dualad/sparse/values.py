@@ -14,7 +14,7 @@ from ..core.traced import Traced, writable
 from ..core.with_numpy_value import with_numpy_value
 from ..forward.dual import shows_memory
 from ..graph.program import Program, updated
-from ..graph.symbol import user_line
+from ..graph.trace import user_line
 from ..jit.compiled import ProgramRow
 from ..rules.memory import own_to_write
 

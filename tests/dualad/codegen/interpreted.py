@@ -13,7 +13,7 @@ from dualad.codegen.arithmetic import multiply_add, product_of, sum_of
 from dualad.codegen.emit import HEADER
 from dualad.codegen.native import Native
 from dualad.graph.passes import optimised
-from dualad.graph.symbol import Trace
+from dualad.graph.trace import Trace
 from dualad.jit.compiled import BACKENDS
 from dualad.rules.stable import exp_of_expm1, root_above_one, sech_squared, turn
 from dualad.rules.ufuncs import fmax_share, larger_share, softmax_share

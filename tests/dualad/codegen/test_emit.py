@@ -24,7 +24,7 @@ from dualad.graph.passes import optimised  # noqa: E402
 from dualad.graph.program import Program  # noqa: E402
 from dualad.graph.reroll import rolled  # noqa: E402
 from dualad.graph.scan import Scan  # noqa: E402
-from dualad.graph.symbol import Trace  # noqa: E402
+from dualad.graph.trace import Trace  # noqa: E402
 from dualad.loops.fuse import plan  # noqa: E402
 from dualad.loops.maps import MAPS  # noqa: E402
 

@@ -9,7 +9,7 @@ from interrupting import interrupted
 
 import dualad
 from checkpoint import chain, grad, vjp
-from dualad.graph.symbol import Trace
+from dualad.graph.trace import Trace
 
 X = np.array([0.25, 0.5])
 WATCHED = {np.errstate.__enter__.__code__, np.errstate.__exit__.__code__, Trace.__enter__.__code__, Trace.__exit__.__code__}

@@ -10,7 +10,7 @@ import pytest
 
 from checkpoint import grad
 from dualad import Dual, gradient, hessian, jit
-from dualad.graph.symbol import TraceError
+from dualad.graph.trace import TraceError
 
 X = np.array([1.0, 2.0])
 VERBS = {"gradient": gradient, "grad": grad, "order 2": lambda f: hessian(f, nan_safe=True)}

@@ -10,7 +10,7 @@ from checkpoint import jacobian as reverse_jacobian
 from dualad import hessian, jacobian, jit, jvp, sparsity
 from dualad.graph import reroll as roll
 from dualad.graph.scan import Scan, unrolled
-from dualad.graph.symbol import Trace
+from dualad.graph.trace import Trace
 from dualad.jit.compiled import BACKENDS, Compiled
 
 TURNS = 7

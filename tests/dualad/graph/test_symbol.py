@@ -9,7 +9,8 @@ import pytest
 import dualad
 from dualad.core.levels import Level
 from dualad.graph.program import Value, updated
-from dualad.graph.symbol import Symbol, Trace, TraceError, user_line
+from dualad.graph.symbol import Symbol
+from dualad.graph.trace import Trace, TraceError, user_line
 from dualad.rules.indexing import getitem
 
 
@@ -193,7 +194,7 @@ def test_values_of_others_are_refused():
 
 
 def test_an_unrolled_loop_that_is_too_long_is_refused_by_its_line(monkeypatch):
-    monkeypatch.setattr("dualad.graph.symbol.PROGRAM_OPERATIONS", 50)
+    monkeypatch.setattr("dualad.graph.trace.PROGRAM_OPERATIONS", 50)
 
     def f(x):
         for _ in range(100):

@@ -11,7 +11,7 @@ from programs import LAYOUTS, Program, state
 
 from checkpoint import chain, grad
 from dualad import jit
-from dualad.graph.symbol import TraceError
+from dualad.graph.trace import TraceError
 from dualad.jit.compiled import BACKENDS
 
 SHAPES = [(), (0,), (0, 3), (1,), (3,), (2, 3), (3, 2, 2), (1, 4), (4, 1), (5, 7), (11, 12)]

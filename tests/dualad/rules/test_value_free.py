@@ -9,7 +9,8 @@ import pytest
 import samples_more
 from samples import SAMPLES
 
-from dualad.graph.symbol import Symbol, Trace, TraceError
+from dualad.graph.symbol import Symbol
+from dualad.graph.trace import Trace, TraceError
 from dualad.rules import ROWS
 from dualad.rules.calling import public_name
 from dualad.rules.kinds import Abstract, Composite, Differentiable, Elementwise, primitive

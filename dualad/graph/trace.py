@@ -1,0 +1,221 @@
+"""Trace: the level of Symbols, which enters what is done with them into a program; its errors name the user's line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from ..core.dispatch import array, holds_traced
+from ..core.levels import Level, errors_as_in, new
+from ..core.traced import Traced
+from ..rules.calling import public_name, without_defaults
+from ..rules.indexing import getitem
+from ..rules.kinds import ROWS, row_says
+from ..support.callers import handles
+from ..support.costs import PROGRAM_OPERATIONS
+from .program import Program, Value, values_in
+from .symbol import Symbol
+
+__all__ = ["BY_VALUE", "Trace", "TraceError", "user_line", "where_in"]
+
+PACKAGES = Path(__file__).parents[2]
+ROOMS = (PACKAGES / "dualad", PACKAGES / "checkpoint", Path(np.__file__).parent)
+LIBRARIES = (*(f"{path}{os.sep}" for path in ROOMS), "<dualad", "<__array")
+
+#: errors that depend on the values of a call
+BY_VALUE = (np.linalg.LinAlgError, ArithmeticError, IndexError)
+#: of Python numbers raise at zero, in compiled loops give inf as NumPy's: which operand counts
+DIVISIONS = {np.true_divide: 1, np.floor_divide: 1, np.remainder: 1, np.divmod: 1, np.power: 0, np.float_power: 0}
+ATOMS = (int, float, bool, str, type(None), type(...))
+UNROLLED = "loops in Python are unrolled. Write the long loop as checkpoint.chain, which is one operation, or compile its step alone"
+
+
+class TraceError(TypeError):
+    """The function cannot be compiled: it needs a value, or a shape, that is known only when the program runs."""
+
+    #: a plain array may have been indexed by a traced integer
+    indexed = False
+
+
+def user_line():
+    """Return the file and the number of the line of the user's code that is being evaluated, None if there is none."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def where_in(line):
+    """Return a line as it is named in messages."""
+    return "" if line is None else f"{os.path.basename(line[0])}, line {line[1]}: "
+
+
+class Trace(Level):
+    """The level of Symbols, and the program that what is done with them is entered into."""
+
+    __slots__ = ("divided", "known", "line", "outermost", "program", "raised", "refusal", "tried")
+    abstract = True
+
+    def __init__(self):
+        super().__init__()
+        self.program = Program()
+        self.known = {}
+        self.outermost = self.refusal = self.raised = None  # the last: the line, and the error that depends on the values of this call
+        self.tried: list = []  # operations that may raise, where the user's code handles it
+        self.divided: list = []  # divisions of Python numbers, where it does
+        self.line = None  # what is entered counts as evaluated there
+
+    def __enter__(self):
+        self.outermost = sys._getframe(1).f_code
+        try:
+            np.seterr(all="ignore")
+        except BaseException:  # an interrupt, perhaps behind it: the block is not entered, so nobody calls `__exit__`
+            errors_as_in(self.context)
+            raise
+        return self
+
+    def __exit__(self, *exception):
+        errors_as_in(self.context)
+        super().__exit__(*exception)
+
+    def input(self, example):
+        """Return a Symbol of a new input."""
+        return self.symbol(example, self.program.input(example))
+
+    def symbol(self, example, value):
+        s = new(Symbol)
+        s.primal, s.payload, s.level, s.alias = value, example, self, None
+        return s
+
+    def lift(self, constant):
+        """Return a Symbol of a plain array or number."""
+        plain = constant if issubclass(type(constant), np.generic) else np.asarray(constant)
+        return self.symbol(plain.copy("K"), self.constant(constant if issubclass(type(constant), np.ndarray) else plain))
+
+    def constant(self, plain):
+        """Return the value of a constant array; one met again with the same bits is the same."""
+        known = self.known.get(id(plain))
+        if known is not None and known[0] is plain:
+            held = self.program.constants[known[1]]
+            if held.tobytes() == plain.tobytes():
+                return known[1]
+        value = self.program.constant(np.asarray(plain))
+        if not issubclass(type(plain), np.ndarray):
+            value.kind = "scalar"
+        self.known[id(plain)] = plain, value
+        return value
+
+    def at(self, operation):
+        """Let what is entered from here on count as evaluated where an operation of another program was."""
+        self.line = operation.line
+
+    def finish(self, outputs):
+        """Return the program, with these results: Symbols, plain arrays, or literals."""
+        self.program.outputs = [self.split(out)[1] if issubclass(type(out), Traced | np.ndarray) else out for out in outputs]
+        return self.program
+
+    def refuse(self, message, indexed=False):
+        """Return the error that the function cannot be traced, naming the user's line."""
+        self.refusal = TraceError(f"jit: {where_in(user_line())}{message}")
+        self.refusal.indexed = indexed
+        return self.refusal
+
+    def record(self, fn, call, args, kwargs):
+        """Enter ``fn(*args, **kwargs)`` and return its result as Symbols."""
+        self.check()
+        if not {"raise", "call"}.isdisjoint(np.geterr().values()):
+            raise self.refuse(
+                "np.errstate or np.seterr asks for floating-point errors, which a compiled function does not raise: test the result "
+                "(np.isfinite(y)) and choose with np.where, or call the function outside of jit"
+            )
+        if len(self.program.operations) >= PROGRAM_OPERATIONS:
+            raise self.refuse(f"more than {PROGRAM_OPERATIONS} operations are traced, most of them {self.busiest()}: {UNROLLED}")
+        if (row := ROWS.get(fn)) is None or row.canonical is None:
+            args, kwargs = without_defaults(fn, args, kwargs)
+        examples, entered = self.split(args)
+        options, named = self.split(kwargs)
+        try:
+            result = call(*examples, **options)
+        except BY_VALUE as error:
+            if type(error) is not IndexError or self.varies(entered[1:]):
+                self.raised = user_line(), error
+            raise
+        if result is None:
+            return None
+        line = self.line or user_line()
+        if isinstance(result, tuple | list):
+            if not all(numeric(part) for part in result):
+                raise self.refuse(f"{public_name(fn)} of traced values gives {result!r}, which is no array or number")
+            parts = [
+                self.symbol(part, value) for part, value in zip(result, self.program.append(fn, entered, named, result, line), strict=True)
+            ]
+            self.note_tried(fn, entered, result[0])
+            return type(result)(parts) if type(result) in (tuple, list) else type(result)(*parts)
+        if not numeric(result):
+            raise self.refuse(f"{public_name(fn)} of traced values gives {type(result).__name__} {result!r}, which is no array or number")
+        made = self.symbol(result, self.program.append(fn, entered, named, result, line))
+        self.note_tried(fn, entered, result)
+        return made
+
+    def note_tried(self, fn, entered, example):
+        """Note the operation entered last where it may raise, and the function's code handles errors there."""
+        divides = fn in DIVISIONS and type(example) in (float, complex) and self.varies(entered[DIVISIONS[fn]])
+        may_raise = divides or row_says(fn, "raises") or (fn is getitem and self.varies(entered[1:]))
+        if may_raise and handles(sys._getframe(1), self.outermost):
+            (self.divided if divides else self.tried).append(self.program.operations[-1])
+
+    def varies(self, argument):
+        """Return whether there are values in an argument that are no constants."""
+        return any(value not in self.program.constants for value in values_in(argument))
+
+    def busiest(self):
+        """Return the name of the line that entered most operations."""
+        (line, _), *_ = Counter(operation.line for operation in self.program.operations).most_common(1)
+        return where_in(line).rstrip(": ") or "on an unknown line"
+
+    def split(self, argument):
+        """Return an argument with the examples of its Symbols, and as it stands in the program."""
+        kind = type(argument)
+        if kind is Symbol:
+            if argument.level is not self:
+                raise self.refuse("a value traced by another call of jit is used: pass it as an argument")
+            if argument.alias is not None:
+                argument._refresh()
+            return argument.payload, argument.primal
+        if kind in ATOMS:
+            return argument, argument
+        if isinstance(argument, Traced):
+            raise self.refuse(
+                f"the function uses a {kind.__name__} that it was not given (from a variable outside): its derivative would be lost. "
+                f"Pass it as an argument"
+            )
+        if issubclass(type(argument), np.ndarray):
+            if argument.dtype == object:
+                if holds_traced(argument):
+                    return self.split(array(argument))
+                raise self.refuse("an array of Python objects is used: make it one of numbers")
+            plain = argument if kind is np.ndarray else np.asarray(argument)
+            return plain, self.constant(argument)
+        if kind in (tuple, list):
+            pairs = [self.split(part) for part in argument]
+            return kind(pair[0] for pair in pairs), kind(pair[1] for pair in pairs)
+        if kind is dict:
+            pairs = {key: self.split(part) for key, part in argument.items()}
+            return {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
+        if kind is slice:
+            pairs = [self.split(part) for part in (argument.start, argument.stop, argument.step)]
+            if any(isinstance(pair[1], Value) for pair in pairs):
+                raise self.refuse(
+                    "a slice has a traced bound, so the shape would depend on the data: use np.where with a mask, or declare the "
+                    "argument static (jit(f, static_argnames=...))"
+                )
+        return argument, argument
+
+
+def numeric(x):
+    """Return whether a result is a number or an array of numbers."""
+    return issubclass(type(x), int | float | complex) or (issubclass(type(x), np.ndarray | np.generic) and x.dtype.kind in "biufc")
