@@ -1,6 +1,6 @@
-"""What each function is on dask arrays: elementwise functions chunk by chunk, those that move and reduce elements by dask's own.
+"""What each function is on dask arrays, by what its row says: elementwise chunk by chunk, what moves and reduces elements by dask's own.
 
-`CALLS` is the whole list; what is not in it, and not elementwise, is refused by name.
+A row may name one of the functions here (``blocks="taken"``); what says nothing is refused by name.
 """
 
 from __future__ import annotations
@@ -10,36 +10,12 @@ from collections import OrderedDict
 import dask.array as da
 import numpy as np
 
-from ..rules import names
 from ..rules.calling import public_name, signature
-from ..rules.indexing import cast, discretize, expanded, getitem, is_basic, restate, scatter
-from ..rules.kinds import ROWS, Elementwise
-from ..rules.linalg import euclidean
-from ..rules.memory import as_plain_array, copied, in_order
-from ..rules.reductions import deviation, difference, scattered_difference, variance
-from ..rules.shapes import blank, filled, select, surround
-from ..rules.ufuncs import fmax_share, larger_share
+from ..rules.indexing import expanded, is_basic
+from ..rules.kinds import ROWS
 from ..support.costs import DASK_SHAPES
 
-__all__ = ["CALLS", "as_dask", "computed", "remember"]
-
-#: functions of elements that have no elementwise row
-OF_ELEMENTS = {
-    select,
-    larger_share,
-    fmax_share,
-    np.real,
-    np.imag,
-    np.round,
-    np.around,
-    np.isclose,
-    np.isreal,
-    np.iscomplex,
-    np.isposinf,
-    np.isneginf,
-    names.np.fix,
-}
-
+__all__ = ["as_dask", "computed", "is_lazy", "remember"]
 
 #: the chunks of the arrays met last, by shape: zeros and what is broadcast, as cotangents of sums are, are made in them
 CHUNKS: OrderedDict[tuple, tuple] = OrderedDict()
@@ -58,29 +34,50 @@ def as_dask(array):
     return da.from_array(array, chunks=CHUNKS.get(array.shape, "auto"))
 
 
+def is_lazy(row):
+    """Return whether the function of a row is computed of dask arrays."""
+    return bool(row.elementwise or row.blocks or row.reduces or dasks_own(row))
+
+
+def dasks_own(row):
+    """Return the function of dask that is called as NumPy's, for one that moves elements or works along axes; None if there is none."""
+    same = (row.moves or row.axes) and getattr(row.fn, "__module__", None) == "numpy"
+    return getattr(da, row.fn.__name__, None) if same else None
+
+
 def computed(fn, args, kwargs):
     """Return what a function of dask and other arrays gives, lazily."""
-    if isinstance(fn, np.ufunc) or isinstance(ROWS.get(fn), Elementwise) or fn in OF_ELEMENTS:
-        if isinstance(fn, np.ufunc) and (fn.signature or fn.nout > 1):
-            return called(fn, args, kwargs)
+    row = ROWS.get(fn)
+    if row.elementwise if row else isinstance(fn, np.ufunc):
         return da.core.elemwise(Quiet(fn), *args, **kwargs)
-    return called(fn, args, kwargs)
-
-
-def called(fn, args, kwargs):
-    rule = CALLS.get(fn)
-    if rule is None:
+    if row is None or not is_lazy(row):
         raise TypeError(
             f"{public_name(fn)} of a dask array is not computed lazily by dualad: compute the array first, or write it otherwise"
         )
     try:
-        return rule(*args, **given(fn, kwargs))
+        if row.blocks:
+            return globals()[row.blocks](*args, **given(fn, kwargs))
+        call = given(fn, signature(fn).bind(*args, **kwargs).arguments)
+        x = call.pop(next(iter(call)))
+        if row.reduces:
+            return reduced(row, x, **call)
+        x = da.ravel(x) if row.axes and not x.ndim else x  # NumPy takes a number for one element along an axis
+        return as_dask_does(dasks_own(row), x, call)
     except NotImplementedError as error:
         raise TypeError(f"{public_name(fn)} of a dask array: {error or 'dask does not compute it'}") from error
 
 
+def as_dask_does(same, x, options):
+    """Return what dask's own function gives, which may have fewer options than NumPy's."""
+    try:
+        signature(same).bind(x, **options)
+    except TypeError as error:
+        raise NotImplementedError(f"dask.array.{same.__name__} does not take this call ({error})") from None
+    return same(x, **options)
+
+
 def given(fn, kwargs):
-    """Return keywords without those that say nothing."""
+    """Return arguments by name without those that say nothing."""
     known = signature(fn).parameters
     return {name: x for name, x in kwargs.items() if not (name in known and x is known[name].default) and x is not np._NoValue}
 
@@ -102,35 +99,23 @@ class Quiet:
 # --- reductions ---------------------------------------------------------------------------------------------------------------------
 
 
-def reduced(reduce, start=None, join=None):
-    """Make the rule of a reduction, whose options `initial` and `where` dask has not; `start` changes nothing."""
-
-    def rule(x, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True, **options):
-        initial = None if initial is np._NoValue else initial
-        if where is not True and where is not np._NoValue:
-            if start is None and initial is None:
-                raise NotImplementedError("dask takes no where=")
-            x = da.where(where, x, initial if start is None else start).astype(x.dtype)
-        dtype = {} if dtype is None else {"dtype": dtype}
-        ans = reduce(x, axis=axis, keepdims=keepdims is True, **dtype, **options)
-        if initial is not None and join is None:
-            raise NotImplementedError("dask takes no initial=")
-        return ans if initial is None else join(ans, initial).astype(ans.dtype)
-
-    return rule
+def reduced(row, x, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True):
+    """Reduce by dask's function of this name, which has no options `initial` and `where`."""
+    if where is not True:
+        start = initial if row.reduces.identity is None else row.reduces.identity
+        if start is None:
+            raise NotImplementedError("dask takes no where=")
+        x = da.where(where, x, start).astype(x.dtype)
+    ans = getattr(da, row.fn.__name__)(x, axis=axis, keepdims=keepdims is True, **({} if dtype is None else {"dtype": dtype}))
+    return ans if initial is None else getattr(da, row.reduces.__name__)(ans, initial).astype(ans.dtype)
 
 
 def mean(x, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
     if where is True:
-        return reduced(da.mean)(x, axis, dtype, None, keepdims)
+        return da.mean(x, axis=axis, dtype=dtype, keepdims=keepdims is True)
     count = da.sum(da.broadcast_to(da.asarray(where), x.shape), axis=axis, keepdims=keepdims is True)
-    ans = reduced(da.sum, 0)(x, axis, dtype, None, keepdims, None, where)
+    ans = reduced(ROWS[np.sum], x, axis, dtype, None, keepdims, None, where)
     return (ans / count).astype(ans.dtype if ans.dtype.kind in "fc" else float)
-
-
-def extreme(reduce, join=None):
-    rule = reduced(reduce, None, join)
-    return lambda x, axis=None, out=None, keepdims=False, initial=None, where=True: rule(x, axis, None, out, keepdims, initial, where)
 
 
 def spread(reduce):
@@ -140,6 +125,9 @@ def spread(reduce):
         return reduce(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims is True)
 
     return rule
+
+
+variance, deviation = spread(da.var), spread(da.std)
 
 
 def refuse_options(**options):
@@ -156,17 +144,6 @@ def counted(x, axis=None, *, keepdims=False):
     return da.sum(x != 0, axis=axis, keepdims=keepdims)
 
 
-def scanned(scan):
-    def rule(x, axis=None, dtype=None, out=None):
-        return scan(da.ravel(x) if axis is None or not x.ndim else x, axis=axis or 0, dtype=dtype or scan_type(x))
-
-    return rule
-
-
-def scan_type(x):
-    return np.cumsum(np.zeros(1, x.dtype)).dtype
-
-
 # --- moving elements ----------------------------------------------------------------------------------------------------------------
 
 
@@ -174,10 +151,6 @@ def reshaped(x, shape=None, order="C", **options):
     if order != "C":
         raise NotImplementedError(f"the order is {order!r}: dask has order C only")
     return da.reshape(x, (shape,) if issubclass(type(shape), int | np.integer) else shape)
-
-
-def raveled(x, order="C"):
-    return reshaped(x, -1, order)
 
 
 def element(x, index):
@@ -340,6 +313,9 @@ def triangle(make):
     return rule
 
 
+lower_triangle, upper_triangle = triangle(da.tril), triangle(da.triu)
+
+
 def joined(join):
     def rule(*arrays, axis=0, dtype=None, casting=None):
         arrays = [da.asarray(x) for x in arrays]
@@ -351,8 +327,7 @@ def joined(join):
     return rule
 
 
-def turned(x, axes=None):
-    return da.transpose(x, axes)
+concatenated, stacked = joined(da.concatenate), joined(da.stack)
 
 
 def differences(x, axis):
@@ -400,35 +375,9 @@ def dotted(a, b, out=None):
     return a * b if not (a.ndim and b.ndim) else da.dot(a, b)
 
 
-# --- the list ------------------------------------------------------------------------------------------------------------------------
+def outer(a, b, out=None):
+    return da.outer(da.asarray(a), da.asarray(b))
 
-# fmt: off
-#: what dask computes for each function, besides the elementwise ones
-CALLS = {
-    # elements and copies
-    getitem: element, scatter: scattered, cast: lambda x, dtype, order="K": x.astype(dtype),
-    discretize: lambda x, dtype, order="K": x.astype(dtype),
-    restate: lambda x: x, copied: lambda x: x, in_order: lambda x, order: x, as_plain_array: lambda x: x,
-    np.copy: lambda x, *order, **options: x,
-    blank: blank_like, filled: blank_filled,
-    # reductions
-    np.sum: reduced(da.sum, 0, da.add), np.mean: mean, np.prod: reduced(da.prod, 1, da.multiply),
-    np.max: extreme(da.max, da.maximum), np.min: extreme(da.min, da.minimum), variance: spread(da.var), deviation: spread(da.std),
-    euclidean: root_of_squares,
-    np.all: extreme(da.all), np.any: extreme(da.any), np.count_nonzero: counted,
-    np.argmax: lambda x, axis=None, out=None, keepdims=False: da.argmax(x, axis=axis, keepdims=keepdims is True),
-    np.argmin: lambda x, axis=None, out=None, keepdims=False: da.argmin(x, axis=axis, keepdims=keepdims is True),
-    np.searchsorted: placed_in_order,
-    np.cumsum: scanned(da.cumsum), np.cumprod: scanned(da.cumprod),
-    difference: differences, scattered_difference: scattered_differences,
-    # movements
-    np.reshape: reshaped, np.ravel: raveled, np.transpose: turned, np.swapaxes: da.swapaxes, np.moveaxis: da.moveaxis,
-    np.expand_dims: da.expand_dims, np.squeeze: da.squeeze, np.broadcast_to: broadcast,
-    np.flip: da.flip, np.diagonal: da.diagonal, np.take: taken, np.roll: rolled, np.repeat: repeated, np.tile: da.tile,
-    np.tril: triangle(da.tril), np.triu: triangle(da.triu), surround: surrounded,
-    np.concatenate: joined(da.concatenate), np.stack: joined(da.stack),
-    # products
-    np.matmul: product, np.dot: dotted, np.outer: lambda a, b, out=None: da.outer(da.asarray(a), da.asarray(b)),
-    np.einsum: lambda *arrays, subscripts, **options: da.einsum(subscripts, *arrays),
-}
-# fmt: on
+
+def einsum(*arrays, subscripts, **options):
+    return da.einsum(subscripts, *arrays)

@@ -38,11 +38,12 @@ TEXT = """str_len count find rfind index rindex startswith endswith isalnum isal
 # fmt: off
 constant(evaluate)
 constant(stopped)
-constant(*named(np, "array_equiv isneginf isposinf"))                                           # questions
+constant(*named(np, "isneginf isposinf around fix"), elementwise=True)
+constant(np.array_equiv)                                           # questions
 constant(*named(np, "argwhere flatnonzero"), data_shaped=True)
 constant(*named(np, "nanargmax nanargmin digitize lexsort isin in1d"))     # positions
 constant(*named(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)
-constant(*named(np, "min_scalar_type around fix"))
+constant(np.min_scalar_type)
 constant(np.linalg.matrix_rank, raises=True)
 
 refused("what is read from a file again is a constant. Save plain values: dualad.primal(x)",

@@ -98,6 +98,10 @@ class Row:
     raises: bool = False
     #: how Python writes it of numbers
     symbol: str | None = None
+    #: the ufunc whose reduction it is
+    reduces: np.ufunc | None = None
+    #: where its form on dask arrays does not follow from these: the function of `dask/calls.py` that gives it
+    blocks: str | None = None
     #: linear in its first argument, the only one with a derivative; and if its result is never a view
     alone: bool = False
     unary_linear_no_view: bool = False
