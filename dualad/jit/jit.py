@@ -183,11 +183,16 @@ class Jit(Generic[Rest, Result]):
         self.methods: WeakKeyDictionary = WeakKeyDictionary()
 
     def __call__(self, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
+        guards = self.guards
         try:
-            for guard in self.guards:
-                result = guard(args, kwargs)
+            if guards:  # a loop over all of them would cost the first one an iterator
+                result = guards[0](args, kwargs)
                 if result is not MISS:
                     return result
+                for guard in guards[1:]:
+                    result = guard(args, kwargs)
+                    if result is not MISS:
+                        return result
         except BY_VALUE as error:
             return in_plain_code(self.f, args, kwargs, error)
         if EVALUATING and get_ident() in EVALUATING:

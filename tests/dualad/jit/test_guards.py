@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict, namedtuple
 from functools import partial
+from itertools import permutations
 
 import numpy as np
 import optree
@@ -77,6 +78,22 @@ def test_second_calls_are_short_and_others_are_not_taken_for_them(name, backend)
     for x in (other, given, other, given):
         assert_same(f(x), double(x))
     assert len(f.guards) == 2 and len(f.entries) == 2
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict])
+def test_keys_are_tested_with_their_number_and_order(kind):
+    f = jit(lambda x: [v * k for k, v in enumerate(x.values())], verify=False)
+    keys = {"a": 1.0, "b": 2.0, "c": 3.0}
+    f(dict(keys))
+    (guard,) = f.guards
+    assert guard((dict(keys),), {}) == [0.0, 2.0, 6.0]
+    others = [*permutations(keys, 3), *permutations(keys, 2), *permutations("abd", 3), *permutations("abcd", 4), (1, "b", "c")]
+    for order in others:
+        given = kind((key, keys.get(key, 4.0)) for key in order)
+        if order != tuple(keys) or kind is not dict:
+            assert guard((given,), {}) is MISS
+        if order != (1, "b", "c"):  # which cannot be sorted
+            assert f(given) == [v * k for k, v in enumerate(given.values())]
 
 
 @pytest.mark.parametrize("name", LONG)
