@@ -38,7 +38,7 @@ from ..storage.digests import compiled, summed
 from ..storage.states import raw
 from ..support.costs import IDENTITY_VALUES, NAMED_PARTS
 
-__all__ = ["Reads", "dependency_digests", "identity"]
+__all__ = ["Reads", "dependency_digests", "function_digest", "identity"]
 
 ATOMS = frozenset({float, int, bool, complex, str, bytes, type(None)})
 CONTAINERS = (tuple, list, dict, set, frozenset)
@@ -63,7 +63,17 @@ def identity(value: Any, what: str) -> str:
     reads = Reads(what)
     reads.look("", value)
     reads.finish()
-    return total(f"{name}={found}".encode() for name, found in sorted(reads.parts.items()))
+    return whole(reads.parts)
+
+
+def function_digest(function: Callable[..., Any]) -> str:
+    """Return a digest of a function and of all that it reads."""
+    return whole(dependency_digests(function))
+
+
+def whole(parts: dict[str, str]) -> str:
+    """Return one digest of many, by name."""
+    return total(f"{name}={found}".encode() for name, found in sorted(parts.items()))
 
 
 class Reads:
@@ -324,7 +334,7 @@ class Reads:
         for key, places in inner._of_modules.items():
             for part, item in places:
                 self.of_module(key, item, part)
-        return total(f"{part}={found}".encode() for part, found in sorted(inner.parts.items()))
+        return whole(inner.parts)
 
 
 class Unseen(Exception):

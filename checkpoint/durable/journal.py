@@ -20,12 +20,13 @@ from ..schedules import Schedule
 from ..schedules.actions import Action, Advance
 from ..schedules.cursor import Cursor, Remaining
 from ..storage import DamagedState
-from ..storage.digests import described, digest, digest_with_closure
+from ..storage.digests import described, digest
 from ..storage.files import NAMESPACE
 from ..storage.states import canonical, copy_state, nbytes
 from ..support.costs import DIGEST_REST, PART_BYTES
 from ..sweep.journal import Journal, RowRestorers
 from .folder import ANEW, Mark
+from .identity import function_digest
 from .points import LeafCodec, Named, Point, named, structure_of, text_of
 from .session import DurableStates
 
@@ -54,7 +55,7 @@ class DurableJournal(Journal):
         given = {"step": step} | self._token | named("state", state)
         self._call = {name: described(value, f"resume: {name}") for name, value in given.items()}
         if until is not None:
-            self._call["until"] = digest_with_closure(until, "resume: until")
+            self._call["until"] = function_digest(until)
         self._call["schedule"] = text_of(schedule)
         self._structure = structure_of(state)
         self._kinds = LeafCodec(state, self._token)

@@ -24,7 +24,6 @@ from dualad.support.progress import Bar
 from ..reverse.tape import Tape
 from ..schedules.blocks import blocks_of
 from ..storage import Memory
-from ..storage.digests import digest_with_closure
 from ..storage.held import ByReference, itself
 from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, PACKED_BYTES, STATE_BYTES
 from ..sweep.stats import fill
@@ -157,8 +156,7 @@ def recorded(links, tape, *, steps, until, max_steps, schedule, budget, block, s
         storage = replace(storage, copy=itself) if small else ByReference(slots=storage.slots, size=stepper.nbytes)
     options = {"storage": storage, "stats": stats, "progress": progress, "check": check, "record": unowned(link.record_block)}
     if durable:
-        until_digest = None if until is None else digest_with_closure(until, "chain: until")
-        options |= link.durable_options(tape, token, link.blocks.size, until_digest)
+        options |= link.durable_options(tape, token, link.blocks.size, until)
     if until is None:
         options["steps"] = -(-steps // link.blocks.size)
     else:

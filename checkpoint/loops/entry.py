@@ -259,6 +259,7 @@ class ChainEntry(Entry):
 
     def durable_options(self, tape, token, block=None, until=None):
         """Return the options of a sweep that another process may go on with; `token` is what else says that it is the same call."""
+        from ..durable.identity import function_digest
         from ..durable.points import Named, named
 
         if getattr(tape, "pulled_in_lanes", False):
@@ -269,7 +270,8 @@ class ChainEntry(Entry):
         self.keeps_rows = True
         inputs = optree.tree_unflatten(self.links.inputs_structure, self.inputs)
         parts = {"step": self.links.source} | named("params", self.arguments) | named("inputs", inputs) | named("token", token)
-        parts |= {"what is differentiated": (self.active, self.active_inputs), "block": block, "until": until}
+        parts |= {"what is differentiated": (self.active, self.active_inputs), "block": block}
+        parts["until"] = None if until is None else function_digest(until)
         return {"token": Named(parts), "restorers": self.row_restorers()}
 
     def row_restorers(self):

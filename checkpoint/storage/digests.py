@@ -3,10 +3,9 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType
 from typing import Any
 from zlib import adler32, crc32
 
@@ -16,7 +15,7 @@ import optree
 from .files import NAMESPACE
 from .states import raw
 
-__all__ = ["checksum", "compiled", "described", "digest", "digest_with_closure", "summed"]
+__all__ = ["checksum", "compiled", "described", "digest", "summed"]
 
 PLAIN = (float, int, bool, complex, str, bytes, type(None), np.generic)
 PART = 1 << 20
@@ -48,54 +47,6 @@ def described(value: Any, what: str) -> str:
     """A number, a short text, a boolean or None as it is written; else its digest."""
     text = repr(value) if issubclass(type(value), PLAIN) else ""
     return text if 0 < len(text) <= 60 else digest(value, what)
-
-
-def digest_with_closure(function: Callable[..., Any], what: str) -> str:
-    """Return a digest of a function's compiled code and of the plain values and functions that it reads. Errors begin with `what`."""
-    total = blake2b(digest_size=16)
-    for piece in _read(function, what, {}):
-        total.update(len(piece).to_bytes(8))
-        total.update(piece)
-    return total.hexdigest()
-
-
-def _read(value: Any, what: str, seen: dict[int, Any]) -> Iterator[Any]:
-    """What a value is, as far as it is plain; of functions, also what they read. Each function and object counts once."""
-    for leaf in optree.tree_leaves(value, none_is_leaf=True):
-        kind = type(leaf)
-        if issubclass(kind, PLAIN) or (issubclass(kind, np.ndarray) and not leaf.dtype.hasobject):
-            yield from _pieces(leaf, what)
-        elif not issubclass(kind, ModuleType | type) and id(leaf) not in seen:
-            seen[id(leaf)] = leaf
-            if kind is FunctionType:
-                yield from compiled(leaf.__code__)
-                for dependency in _surroundings(leaf):
-                    yield from _read(dependency, what, seen)
-            elif kind is partial:
-                yield from _read([leaf.func, leaf.args, leaf.keywords], what, seen)
-            elif kind is MethodType:
-                yield from _read([leaf.__func__, leaf.__self__], what, seen)
-            else:
-                yield kind.__qualname__.encode()
-                call = getattr(kind, "__call__", None)  # noqa: B004  (its code)
-                yield from _read([getattr(leaf, "__dict__", None), call if isinstance(call, FunctionType) else None], what, seen)
-
-
-def _surroundings(function: FunctionType) -> Iterator[Any]:
-    """What a function reads: default values, variables that it closes over, and global ones, of functions those of its own module."""
-    yield [function.__defaults__, function.__kwdefaults__]
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):  # not yet bound
-            yield cell.cell_contents
-    for name in _names(function.__code__):
-        value = function.__globals__.get(name)
-        if not isinstance(value, FunctionType) or value.__module__ == function.__module__:
-            yield value
-
-
-def _names(code: CodeType) -> list[str]:
-    """Names in compiled code, and in that of the functions in it."""
-    return [*code.co_names, *(name for constant in code.co_consts if isinstance(constant, CodeType) for name in _names(constant))]
 
 
 def _pieces(value: Any, what: str) -> Iterator[Any]:

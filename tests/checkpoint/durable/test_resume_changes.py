@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from checkpoint import CTZ, Disk, Periodic, Revolve, StoreAll, chain, grad, hvp, jacobian, value_and_grad, vjp
+from checkpoint.durable.identity import function_digest
 from checkpoint.storage import files as files_module
-from checkpoint.storage.digests import digest_with_closure
 from checkpoint.sweep import reverse
 
 N, X = 20, np.array([0.3, 0.8])
@@ -217,7 +217,7 @@ UNTIL = {
 @pytest.mark.parametrize("name", UNTIL)
 def test_another_until_is_refused(folder, name):
     make = UNTIL[name]
-    assert digest_with_closure(make(20), "until") == digest_with_closure(make(20), "until")
+    assert function_digest(make(20)) == function_digest(make(20))
     interrupt(closed(1.1), folder, 9, until=make(20))
     with pytest.raises(ValueError, match="differs in: until"):
         gradient(closed(1.1), folder, until=make(21))
