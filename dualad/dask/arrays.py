@@ -17,8 +17,7 @@ from ..core.levels import Handle, Level, Owner, new, shared_view, version_of
 from ..core.traced import Traced
 from ..rules.calling import public_name
 from ..rules.indexing import expanded, getitem, is_basic
-from ..rules.memory import copied
-from ..rules.shapes import blank, filled
+from ..rules.kinds import ROWS
 
 __all__ = ["LAZY", "VERBS", "DaskValue", "lifted", "like_chunks", "outside"]
 
@@ -72,7 +71,8 @@ class DaskValue(Traced):
         if isinstance(result, tuple | list):
             return type(result)(lifted(part, public_name(fn)) for part in result)
         result = lifted(result, public_name(fn))
-        if type(result) is DaskValue and (fn in BUFFERS or (fn in COPIES and args[0].payload is ARRAY)):
+        row = ROWS.get(fn)
+        if type(result) is DaskValue and row and (row.buffer or (copies(row) and args[0].payload is ARRAY)):
             result.payload = ARRAY
         return result
 
@@ -98,8 +98,13 @@ class DaskValue(Traced):
         return super().__array_ufunc__(ufunc, method, *args, **kwargs)
 
 
-#: what makes arrays to write into, also of no axes, and what marks these: other results without axes are numbers, as NumPy's are
-BUFFERS, COPIES, ARRAY = {blank, filled}, {copied, np.copy}, "array"
+#: what marks an array of no axes: other results without axes are numbers, as NumPy's are
+ARRAY = "array"
+
+
+def copies(row):
+    """Return whether a function gives the elements of its first argument, in their places."""
+    return row.alone and row.moves and row.elementwise
 
 
 def assigned(x, ops, index, v):

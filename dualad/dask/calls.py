@@ -36,7 +36,7 @@ def as_dask(array):
 
 def is_lazy(row):
     """Return whether the function of a row is computed of dask arrays."""
-    return bool(row.elementwise or row.blocks or row.reduces or dasks_own(row))
+    return bool(row.elementwise or row.blocks or row.reduces or (row.moves and row.alone) or dasks_own(row))
 
 
 def dasks_own(row):
@@ -61,6 +61,8 @@ def computed(fn, args, kwargs):
         x = call.pop(next(iter(call)))
         if row.reduces:
             return reduced(row, x, **call)
+        if dasks_own(row) is None:
+            return gathered(row, x, *args[1:], **kwargs)
         x = da.ravel(x) if row.axes and not x.ndim else x  # NumPy takes a number for one element along an axis
         return as_dask_does(dasks_own(row), x, call)
     except NotImplementedError as error:
@@ -74,6 +76,15 @@ def as_dask_does(same, x, options):
     except TypeError as error:
         raise NotImplementedError(f"dask.array.{same.__name__} does not take this call ({error})") from None
     return same(x, **options)
+
+
+def gathered(row, x, *args, **kwargs):
+    """Return the elements of x where a function moves them that dask has not: it moves their positions."""
+    if row.affine or any(isinstance(arg, da.Array) for arg in (*args, *kwargs.values())):
+        raise NotImplementedError("it moves elements to computed places, or adds a constant")
+    places = np.asarray(row.call(np.arange(1, x.size + 1).reshape(x.shape), *args, **kwargs))
+    with_zero = da.concatenate([da.zeros(1, dtype=x.dtype), da.ravel(x)])
+    return da.reshape(da.take(with_zero, np.ravel(places), 0), places.shape)
 
 
 def given(fn, kwargs):

@@ -98,6 +98,8 @@ class Row:
     raises: bool = False
     #: how Python writes it of numbers
     symbol: str | None = None
+    #: gives an array to write into, also one of no axes
+    buffer: bool = False
     #: the ufunc whose reduction it is
     reduces: np.ufunc | None = None
     #: where its form on dask arrays does not follow from these: the function of `dask/calls.py` that gives it

@@ -414,8 +414,10 @@ linear(surround,        surround_transpose, affine=("constant_values",), moves=T
 joined(select,          select_transpose, argnums=(1, 2), zero=lambda x: 0.0, cheap=True, moves=True, elementwise=True)
 elementwise(clamp,      clamp_inside, clamp_low, clamp_high)  # 1 inside and at the bounds, 0 to a bound at the bound
 explicit(blank,         lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, batch=natural,
-         blocks="blank_like")
-explicit(filled,        lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, blocks="blank_filled")
+         blocks="blank_like",
+         buffer=True)
+explicit(filled,        lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, blocks="blank_filled",
+         buffer=True)
 composite(np.where,       where)
 composite(np.clip,        clip)
 composite(np.interp,      interp, with_numpy_value=True)

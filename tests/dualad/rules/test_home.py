@@ -1,0 +1,137 @@
+"""A row is the only home of a function: no table of functions stands outside `rules/`, and one row serves every interpreter."""
+
+from __future__ import annotations
+
+import importlib.util
+import pkgutil
+
+import numpy as np
+import pytest
+
+import dualad
+from checkpoint import grad
+from dualad import gradient, jacobian, jit, jvp, sparsity
+from dualad.rules.kinds import ROWS
+
+#: module-level containers of functions that still stand outside `rules/`: this list may only shrink
+LEFT = {
+    "dualad.codegen.translate": {"UNARY", "LIBRARY"},
+    "dualad.forward.operators": {"OPERATORS", "REFLECTED_METHODS", "entry"},
+    "dualad.graph.program": {"PYTHON"},
+    "dualad.graph.symbol": {"METHODS"},
+    "dualad.graph.to_numpy": {"SHAPED"},
+    "dualad.graph.trace": {"DIVISIONS"},
+    "dualad.loops.forms": {"LOWERINGS"},
+    "dualad.loops.lower": {"CALLED"},
+    "dualad.loops.maps": {"MAPS", "COMPLEX", "EXACT", "INTEGERS"},
+}
+
+
+def tables():
+    """Return, for each container with functions of the table in it, the names that it has in modules outside `rules/`."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    for info in pkgutil.walk_packages(dualad.__path__, "dualad."):
+        if info.name.startswith("dualad.rules") or info.name == "dualad.__main__":
+            continue
+        if info.name == "dualad.dask.calls" and importlib.util.find_spec("dask") is None:
+            continue
+        for name, x in vars(importlib.import_module(info.name)).items():
+            if x is not ROWS and isinstance(x, dict | set | frozenset | list | tuple) and not name.startswith("__") and holds_functions(x):
+                found.setdefault(id(x), []).append((info.name, name))
+    return list(found.values())
+
+
+def holds_functions(container):
+    parts = [part for item in container for part in (item if type(item) is tuple else (item,))]
+    return any(callable(part) and type(part).__hash__ is not None and part in ROWS for part in parts)
+
+
+def test_no_table_of_functions_stands_outside_of_the_rules():
+    left = {(module, name) for module, names in LEFT.items() for name in names}
+    found = tables()
+    assert not [places for places in found if left.isdisjoint(places)], "say it in the row of each function (dualad/rules/rows.py)"
+    assert not left - {place for places in found for place in places}, "no longer there: strike them from LEFT"
+
+
+def test_the_forms_that_rows_name_are_those_that_are_written():
+    from dualad.sparse import calls
+
+    for row in ROWS.values():
+        assert row.pattern is None or callable(vars(calls)[row.pattern]), row
+        assert row.blocks is None or type(row.blocks) is str, row
+
+
+def test_the_dask_forms_that_rows_name_are_those_that_are_written():
+    calls = pytest.importorskip("dualad.dask.calls", reason="dask (the extra `distributed`) is not installed")
+    for row in ROWS.values():
+        assert row.blocks is None or callable(vars(calls)[row.blocks]), row
+
+
+# --- three new rows -----------------------------------------------------------------------------------------------------------------
+
+
+@dualad.primitive
+def softplus(x):
+    return np.logaddexp(x, 0.0)
+
+
+@dualad.primitive
+def rows_turned(x):
+    """Return the rows of x in reverse order, without the first, and zeros in the place of the last."""
+    out = np.zeros_like(x)
+    out[:-1] = x[:0:-1]
+    return out
+
+
+@dualad.primitive
+def ripple(x):
+    return np.asarray(np.sin(x) * x)[()]
+
+
+def turned_back(g, x):
+    return np.concatenate([np.zeros_like(g[:1]), g[-2::-1]]) if len(g) > 1 else np.zeros_like(g)
+
+
+@pytest.fixture(scope="module")
+def new_rows():
+    fns = (softplus, rows_turned, ripple)
+    dualad.rules.elementwise(softplus, lambda ans, x: 1.0 / (1.0 + np.exp(-x)))
+    dualad.rules.linear(rows_turned, turned_back, moves=True)
+    dualad.rules.composite(ripple, lambda x: np.sin(x) * x)
+    yield fns
+    for fn in fns:
+        del ROWS[fn]
+
+
+X = np.linspace(-1.0, 1.4, 6)
+SLOPES = {
+    "softplus": np.diag(1.0 / (1.0 + np.exp(-X))),
+    "rows_turned": np.vstack([np.eye(6)[:0:-1], np.zeros(6)]),
+    "ripple": np.diag(np.cos(X) * X + np.sin(X)),
+}
+
+
+@pytest.mark.parametrize("k", range(3), ids=list(SLOPES))
+def test_a_new_row_serves_every_interpreter(new_rows, k):
+    f = new_rows[k]
+    expected, v, w = SLOPES[f.__name__], np.cos(np.arange(6.0)), np.sin(1.0 + np.arange(6.0))
+    close = lambda got, wanted: np.testing.assert_allclose(got, wanted, rtol=1e-13, atol=1e-15)
+    whole = lambda x: np.sum(w * f(x))
+    close(jvp(f, (X,), (v,))[1], expected @ v)
+    close(grad(whole)(X), w @ expected)
+    close(gradient(whole)(X), w @ expected)
+    close(jacobian(f)(X), expected)  # K directions at once
+    close(jit(grad(whole))(X), w @ expected)
+    assert np.array_equal(sparsity(f, X).toarray(), expected != 0)
+    assert np.array_equal(sparsity(f, X.astype(np.longdouble)).toarray(), expected != 0)
+
+
+@pytest.mark.parametrize("k", range(3), ids=list(SLOPES))
+def test_a_new_row_serves_dask_arrays(new_rows, k):
+    da = pytest.importorskip("dask.array", reason="dask (the extra `distributed`) is not installed")
+    f, w = new_rows[k], np.sin(1.0 + np.arange(6.0))
+    x, v = da.from_array(X, chunks=4), da.from_array(w, chunks=4)
+    tangent, cotangent = jvp(f, (x,), (v,))[1], grad(lambda x: np.sum(w * f(x)))(x)
+    assert isinstance(tangent, da.Array) and isinstance(cotangent, da.Array)
+    np.testing.assert_allclose(tangent.compute(), SLOPES[f.__name__] @ w, rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(cotangent.compute(), w @ SLOPES[f.__name__], rtol=1e-13, atol=1e-15)
