@@ -287,7 +287,7 @@ def known_length(steps, layers, inputs, until):
     lengths = {} if steps is None else {"steps": steps}
     if layers is not None:
         lengths["the list of steps"] = layers
-    for path, leaf in zip(*optree.tree_flatten_with_path(inputs)[:2], strict=True):
+    for path, leaf in () if inputs is None else zip(*optree.tree_flatten_with_path(inputs)[:2], strict=True):
         name = "inputs" + "".join(f"[{part!r}]" for part in path)
         if np.ndim(leaf) == 0:
             raise TypeError(

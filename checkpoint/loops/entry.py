@@ -116,7 +116,7 @@ class ChainEntry(Entry):
     def advancing(self):
         """Return the function that evaluates step k on values one level down, which does not keep this entry (see `unowned`)."""
         step, arguments, owner = self.links.step, self.arguments, ref(self)
-        direct, watched = not self.links.given and not self.links.outputs, True
+        direct, watched = self.links.direct, True
 
         def advance(k, x):
             nonlocal watched

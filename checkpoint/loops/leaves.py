@@ -84,7 +84,7 @@ def check_levels(leaves, levels, where, example=""):
 
 def levels_of(values):
     """Return the levels of traced values, and of what they are made of."""
-    return {part.level for value in values for part in parts_in(value)}
+    return {part.level for value in values if isinstance(value, Traced) for part in parts_in(value)}
 
 
 def parts_in(value):
@@ -109,7 +109,8 @@ def kind_of(leaf):
     if type(leaf) is float:
         return NUMBER
     if issubclass(type(leaf), int | complex | np.ndarray | np.generic | Traced):
-        return getattr(leaf, "shape", ()), dtype_of(leaf)
+        shape, dtype = getattr(leaf, "shape", ()), dtype_of(leaf)
+        return NUMBER if shape == () and dtype is FLOAT else (shape, dtype)
     return None, leaf
 
 

@@ -31,6 +31,7 @@ class StepSpec:
             for i, leaf in enumerate(leaves):
                 refuse_opaque(leaf, lambda i=i, name=name, tree=tree: f"chain: {name}{optree.tree_accessors(tree)[i].codify('')}", name)
         self.given = inputs is not None
+        self.direct = not self.given and not outputs  # a step takes and returns nothing besides its state and params
         self.traced = [leaf for leaf in (*self.state, *self.params, *self.inputs) if isinstance(leaf, Traced)]
         self.levels = levels_of(self.traced)
         self.floating = [i for i, leaf in enumerate(self.state) if is_floating(leaf)]
@@ -44,6 +45,8 @@ class StepSpec:
 
     def flat(self, k, leaves, row, params, step=None):
         """Return the leaves of the state, checked, and the out that step k makes of leaves: the one way to call a step from leaves."""
+        if self.direct:
+            return self.leaves(k, (step or self.step)(k, self.tree(leaves), *params)), None
         x, out = self.call(k, self.tree(leaves), row, params, step)
         return self.leaves(k, x), out
 
@@ -61,9 +64,9 @@ class StepSpec:
     def calls(self, params, inputs):
         """Return `call` as a function of k and the state."""
         step = self.step
-        if self.given or self.outputs:
-            return lambda k, x: self.call(k, x, self.row(k, inputs), params)
-        return lambda k, x: (step(k, x, *params), None)
+        if self.direct:
+            return lambda k, x: (step(k, x, *params), None)
+        return lambda k, x: self.call(k, x, self.row(k, inputs), params)
 
     def leaves(self, k, state):
         """Return the leaves of what step k returned; another structure, shape or dtype raises."""

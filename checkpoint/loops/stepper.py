@@ -280,7 +280,7 @@ def predicate(until):
 
 def levels_without_tapes(leaves):
     """Return the levels of forward mode of leaves, the highest first; of another kind they raise."""
-    if any(type(part) is not Dual for leaf in leaves for part in parts_in(leaf)):
+    if any(type(part) is not Dual for leaf in leaves if isinstance(leaf, Traced) for part in parts_in(leaf)):
         raise NotCompiled("it is traced or recorded by another derivative inside of a tangent")
     return sorted(levels_of(leaves), key=lambda level: -level.id)
 

@@ -12,6 +12,8 @@ from .actions import Action, Advance, Drop, Load, Reverse, Save
 
 __all__ = ["Split", "along", "forward", "reverse"]
 
+new = tuple.__new__  # the constructor of a named tuple is a function of Python, called several times a step
+
 Split: TypeAlias = Callable[[int, int, int], int]
 
 
@@ -20,11 +22,11 @@ def along(indices: Iterable[int], last: int) -> Iterator[Action]:
     position = 0
     for index in indices:
         if position < index:
-            yield Advance(position, index)
+            yield new(Advance, (position, index))
             position = index
-        yield Save(index)
+        yield new(Save, (index,))
     if position < last:
-        yield Advance(position, last)
+        yield new(Advance, (position, last))
 
 
 def forward(steps: int, slots: int, split: Split) -> Iterator[Action]:
@@ -32,14 +34,14 @@ def forward(steps: int, slots: int, split: Split) -> Iterator[Action]:
     if not steps:
         return
     base, last = 0, steps - 1
-    yield Save(0)
+    yield new(Save, (0,))
     while base < last:
         stop = base + split(steps - base, slots, base)
-        yield Advance(base, stop)
+        yield new(Advance, (base, stop))
         base = stop
         if base < last:
             slots -= 1
-            yield Save(base)
+            yield new(Save, (base,))
 
 
 def reverse(steps: int, saved: Sequence[int], slots: int, split: Split) -> Iterator[Action]:
@@ -53,20 +55,20 @@ def reverse(steps: int, saved: Sequence[int], slots: int, split: Split) -> Itera
     last = steps - 1
     if stack[-1] == last:
         stack.pop()
-        yield Drop(last)
-    yield Reverse(last)
+        yield new(Drop, (last,))
+    yield new(Reverse, (last,))
     while last:
         last -= 1
         base = stack[-1]
-        yield Load(base)
+        yield new(Load, (base,))
         while base < last:
             stop = base + split(last - base + 1, slots - len(stack) + 1, base)
-            yield Advance(base, stop)
+            yield new(Advance, (base, stop))
             base = stop
             if base < last:
                 stack.append(base)
-                yield Save(base)
+                yield new(Save, (base,))
         if stack[-1] == last:  # its last use: free the place before the pull, which needs memory of its own
             stack.pop()
-            yield Drop(last)
-        yield Reverse(last)
+            yield new(Drop, (last,))
+        yield new(Reverse, (last,))

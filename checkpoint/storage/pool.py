@@ -178,9 +178,6 @@ class _Rows:
             self.top += 1
         return slot
 
-    def leaves(self, slot: int) -> list[Any]:
-        return self.pattern.unpack(self.blocks[slot // self.each], slot % self.each * self.pattern.size)
-
     def bytes(self, slot: int) -> memoryview:
         at = slot % self.each * self.pattern.size
         return memoryview(self.blocks[slot // self.each])[at : at + self.pattern.size]
@@ -230,18 +227,18 @@ class PackedStates:
 
     def get(self, index: int) -> tuple[optree.PyTreeSpec, list[Any]] | None:
         """The structure and the leaves of a state; None if it is not there."""
-        i = self._find(index)
-        if i < 0:
+        found = self._find(index)
+        if found is None:
             return None
-        rows, slot = self._at(i)
-        return rows.structure, rows.leaves(slot)
+        _, rows, slot = found
+        return rows.structure, rows.pattern.unpack(rows.blocks[slot // rows.each], slot % rows.each * rows.pattern.size)
 
     def remove(self, index: int) -> int | None:
         """Free a state; return the bytes of its leaves, or None if it is not there."""
-        i = self._find(index)
-        if i < 0:
+        found = self._find(index)
+        if found is None:
             return None
-        rows, slot = self._at(i)
+        i, rows, slot = found
         del self._indices[i], self._places[i]
         if slot == rows.top - 1:
             rows.top -= 1
@@ -252,17 +249,17 @@ class PackedStates:
 
     def data_bytes(self, index: int) -> int | None:
         """Bytes of the leaves of a state; None if it is not there."""
-        i = self._find(index)
-        return None if i < 0 else self._at(i)[0].pattern.nbytes
+        found = self._find(index)
+        return None if found is None else found[1].pattern.nbytes
 
     def batch(self, indices: Iterable[int]) -> list[tuple[Pattern, optree.PyTreeSpec, list[int], bytes]]:
         """States that are there, copied: for each pattern, their indices and their rows one behind the other."""
         found: dict[int, tuple[list[int], list[memoryview]]] = {}
         for index in indices:
-            place = self._places[self._find(index)]
-            group = found.setdefault(place % POOL_PATTERNS, ([], []))
+            _, rows, slot = self._find(index)  # type: ignore[misc]  # it is there
+            group = found.setdefault(rows.number, ([], []))
             group[0].append(index)
-            group[1].append(self._numbered[place % POOL_PATTERNS].bytes(place // POOL_PATTERNS))
+            group[1].append(rows.bytes(slot))
         parts = ((self._numbered[number], group) for number, group in found.items())
         return [(rows.pattern, rows.structure, group[0], b"".join(group[1])) for rows, group in parts]
 
@@ -278,20 +275,20 @@ class PackedStates:
         return len(self._indices)
 
     def __contains__(self, index: object) -> bool:
-        return self._find(index) >= 0  # type: ignore[arg-type]
+        return self._find(index) is not None  # type: ignore[arg-type]
 
-    def _find(self, index: int) -> int:
+    def _find(self, index: int) -> tuple[int, _Rows, int] | None:
+        """The position of a state in the lists, its rows and its slot there; None if it is not there."""
         indices = self._indices
         if not indices:
-            return -1
-        if indices[-1] == index:
-            return len(indices) - 1
-        i = bisect_left(indices, index)
-        return i if i < len(indices) and indices[i] == index else -1
-
-    def _at(self, i: int) -> tuple[_Rows, int]:
+            return None
+        i = len(indices) - 1
+        if indices[i] != index:
+            i = bisect_left(indices, index)
+            if i == len(indices) or indices[i] != index:
+                return None
         place = self._places[i]
-        return self._numbered[place % POOL_PATTERNS], place // POOL_PATTERNS
+        return i, self._numbered[place % POOL_PATTERNS], place // POOL_PATTERNS
 
     def _made(self, structure: optree.PyTreeSpec, key: Hashable, leaves: Sequence[Any]) -> _Rows | None:
         """The rows of a new pattern; None if it is not packed."""
