@@ -232,7 +232,12 @@ def explain(error, refusal, objects):
         notes.append(f"raised inside {name}, called {where}{'' if ours(error) else f'; if it was given traced values: {WAYS_OUT}'}")
     elif name is None and not deliberate and not ours(error) and issubclass(type(error), TypeError) and CLASSES.search(str(error)):
         notes.append(f"a traced value was given to code that takes plain ones, {users_place(steps)}: {WAYS_OUT}")
-    if objects is not None and not deliberate:
+    if objects is not None and not deliberate and "read-only" in str(error):
+        notes.append(
+            f"np.asarray of a traced array ({objects}) is read-only: what is written would not reach the traced array. Write into "
+            f"np.array(x, copy=True), or into dualad.array(x), which is x itself"
+        )
+    elif objects is not None and not deliberate:
         notes.append(
             f"traced numbers were put into an object array {objects}, for which NumPy does not have every function: make it with "
             f"np.stack([...]) or dualad.array([...]), and leave out np.asarray of a traced array"
