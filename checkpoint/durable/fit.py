@@ -119,8 +119,8 @@ class Fit(Storage):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "Fit: it cannot be sent to another process, as its folder belongs to this one: evaluate in threads or in forks of this "
-            "process, or make a Fit of a folder of its own in each process"
+            "Fit: it cannot be pickled, because this process has locked its folder; use threads or forks of this process, or a Fit with "
+            "its own folder in each process"
         )
 
     @property
@@ -174,14 +174,13 @@ class Fit(Storage):
         evaluation = self._under_way.get() or (self._evaluations[0] if len(self._evaluations) == 1 else None)
         if evaluation is None and self._evaluations:
             raise ValueError(
-                f"Fit: {len(self._evaluations)} evaluations are under way, and this thread does not say to which of them its chain "
-                "belongs: give it the context of its evaluation, pool.submit(contextvars.copy_context().run, work), or evaluate one point "
-                "at a time"
+                f"Fit: {len(self._evaluations)} evaluations are running; which one does the chain in this thread belong to? Submit work "
+                "with its context, pool.submit(contextvars.copy_context().run, work), or evaluate one point at a time"
             )
         if evaluation is None:
             raise ValueError(
-                "Fit: a chain with storage=fit runs inside of a function that the fit evaluates: give the optimizer fit(value_and_grad(f)) "
-                "instead of value_and_grad(f), or the chain Disk(path, resume=True)"
+                "Fit: a chain with storage=fit must run inside a function wrapped by the fit: give the optimizer fit(value_and_grad(f)), "
+                "or give the chain storage=Disk(path, resume=True)"
             )
         return EvaluationSession(evaluation, NEVER if evaluation.is_comparison else self.every)
 
@@ -301,8 +300,8 @@ class KeptFunction:
         before, after = optree.tree_leaves(value), optree.tree_leaves(made)
         if len(before) != len(after) or not all(map(alike, before, after)):
             raise ValueError(
-                f"Fit: {self._name} gives another result than the one that {self._fit.path} has for the same arguments: something that it "
-                "reads has changed (a file, an attribute, random numbers). Give another folder, or say what it depends on with token="
+                f"Fit: {self._name} is not reproducible: evaluated again, it differs from the result in {self._fit.path}. Likely causes: a "
+                "file, an attribute or random numbers that it reads. Use another folder, or name the dependency with token="
             )
         return True
 
@@ -432,8 +431,8 @@ def outlined(value: Any, leaves: list[Any]) -> Any:
         check_leaves([value])
     except TypeError:
         raise TypeError(
-            f"Fit: the function returned a {type(value).__name__}, which cannot be kept: return numbers and arrays, in tuples, lists and "
-            "dicts with texts as keys"
+            f"Fit: the function returned a {type(value).__name__}, which cannot be stored; return numbers and arrays, in tuples, lists and "
+            "dicts with str keys"
         ) from None
     if type(value) is np.ndarray and value.ndim > 1 and not value.flags.c_contiguous:  # the order in memory decides on last digits
         axes = np.argsort([-abs(stride) for stride in value.strides], kind="stable").tolist()

@@ -91,13 +91,13 @@ class FitFolder:
             differing.insert(0, "token")
         if differing:
             raise ValueError(
-                f"Fit: {self.path} is of another function {name} than this one; it differs in: {listed(differing)}. Give another folder, "
-                "or each function a name of its own, fit(f, name=...)"
+                f"Fit: {self.path} belongs to another function {name}; it differs in: {listed(differing)}. Use another folder, or give "
+                "each function its own name, fit(f, name=...)"
             )
         if content["numpy"] != np.__version__:
             warnings.warn(
-                f"Fit: {self.path} was written with NumPy {content['numpy']}, and this is {np.__version__}: its results are answered as "
-                "they are, and new ones may differ from them in the last digits. Give another folder to compute all with one version",
+                f"Fit: {self.path} was written with NumPy {content['numpy']}, this is {np.__version__}: stored and new results may differ "
+                "in the last digits. Use another folder to compute all with one version",
                 RuntimeWarning,
                 stacklevel=4,
             )
@@ -146,8 +146,8 @@ class FitFolder:
                     self._synced = monotonic()
             except OSError as error:
                 warn(
-                    f"Fit: cannot write a result into {self.path}: {error.strerror or error}. It is kept in main memory, and "
-                    "written with the next one that can be; make room on the disk"
+                    f"Fit: cannot write a result into {self.path}: {error.strerror or error}. It stays in memory until the next write; "
+                    "free space on the disk"
                 )
             return key not in self._memory
 
@@ -207,8 +207,8 @@ class FitFolder:
         except BlockingIOError:
             raise BlockingIOError(
                 errno.EAGAIN,
-                f"Fit: process {self._lock.owner()} is at work in this folder, which is for one process at a time: wait until it has "
-                "ended, or give another folder. Workers that evaluate in parallel are threads, or forks of one process",
+                f"Fit: process {self._lock.owner()} uses this folder; wait until it ends, or use another folder. To evaluate in parallel, "
+                "use threads or forks of one process",
                 str(self.path),
             ) from None
         try:
@@ -282,16 +282,10 @@ class FitFolder:
             if not known and not SIGNATURE.startswith(data[: len(SIGNATURE)]):
                 raise FileExistsError(f"Fit: {path} was not made here; {ANEW}")
         if there or known:
-            warn(
-                f"Fit: {path} is {'damaged' if there else 'lost'}, and written anew. Results of the functions that are given now are found "
-                "again, those of others are not taken for theirs"
-            )
+            warn(f"Fit: {path} is {'damaged' if there else 'lost'} and is rewritten; its results serve the same functions only")
 
     def _refuse_format(self, which: str) -> None:
-        raise ValueError(
-            f"Fit: {self.path} was written by {which} version of this package, whose results do not say all that they depend on; end that "
-            f"fit with that version, or {ANEW}"
-        )
+        raise ValueError(f"Fit: {self.path} was written by {which} version of this package; finish that fit with that version, or {ANEW}")
 
     def _write_manifest(self) -> None:
         if self._process != os.getpid():

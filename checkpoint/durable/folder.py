@@ -122,8 +122,8 @@ class DurableFolder(Folder):
         if others and not self.shared:
             raise FileExistsError(
                 errno.EEXIST,
-                f"Disk: the folder holds other files ({_listed(sorted(others))}); with resume=True give it a folder of its own, or say "
-                "shared=True, with which they are left alone",
+                f"Disk: the folder has other files ({_listed(sorted(others))}); with resume=True use a folder of its own, or shared=True, "
+                "which leaves them alone",
                 str(self.path),
             )
         return ours
@@ -171,9 +171,7 @@ class DurableFolder(Folder):
         differing = [name for name in {**there, **here} if there.get(name) != here.get(name)]
         if differing:
             names = ", ".join(f"{name} ({_short(there.get(name))} there, {_short(here.get(name))} here)" for name in differing)
-            raise ValueError(
-                f"Disk: {self.path} holds another call than this one; it differs in: {names}. Make the same call again, or {ANEW}"
-            )
+            raise ValueError(f"Disk: {self.path} belongs to another call; it differs in: {names}. Repeat the same call, or {ANEW}")
 
     def _check_temporary(self) -> None:
         """Raise where the beginning of a manifest is that of something else."""

@@ -187,8 +187,7 @@ class DurableJournal(Journal):
         if found is not None and rest is not None:
             if found.seed and found.seed != self._seed:
                 raise ValueError(
-                    f"Disk: {session.path} holds a reverse sweep that began with another cotangent of x_N than this one; "
-                    f"make the same call again, or {ANEW}"
+                    f"Disk: {session.path} belongs to a reverse sweep from another cotangent of x_N; repeat the same call, or {ANEW}"
                 )
             rows: dict[int, list[Any]] | None = {}
             if found.left < steps:
@@ -278,8 +277,8 @@ class DurableJournal(Journal):
         structure = optree.tree_structure(g, none_is_leaf=True)
         if structure != self._container:
             raise TypeError(
-                f"resume: the pull of step {self._left} returned a cotangent of the structure {structure}; the seed's is "
-                f"{self._container}: begin with a seed that has the structure of all cotangents"
+                f"resume: the pull of step {self._left} returned a cotangent of structure {structure}, the seed has {self._container}; "
+                "all cotangents must have one structure"
             )
 
     def _leaves(self, index: int, x: Any) -> list[Any]:
@@ -357,9 +356,8 @@ class DurableJournal(Journal):
     def _same(self, noted: str, found: Any, what: str, result: str) -> None:
         if noted != (found if isinstance(found, str) else digest(found, "resume: a result")):
             raise ValueError(
-                f"Disk: {self._session.path} holds another call than this one: made again, {what} gives another {result} than it gave. "
-                "Something that it reads has changed (a closed-over or global value, a helper function, an attribute, random "
-                f"numbers). Make the same call again, or {ANEW}"
+                f"Disk: {self._session.path} belongs to another call: running {what} again gave another {result}. Likely causes: a changed "
+                f"closure, global, helper function or attribute, or random numbers. Repeat the same call, or {ANEW}"
             )
 
     def _again(self, k: int, x: Any) -> Any:

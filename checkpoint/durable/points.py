@@ -33,8 +33,8 @@ class LeafCodec:
             of_leaf, structure = optree.tree_flatten(leaf, none_is_leaf=True, namespace=NAMESPACE)
             if structure not in self._structures:
                 raise TypeError(
-                    f"resume: a leaf of type {type(leaf).__name__} came in that no leaf of the state, of the token, or of the cotangent of "
-                    "x_N is like: without resume=True it can be kept, or put what it depends on into the state"
+                    f"resume: cannot store a leaf of type {type(leaf).__name__}: none is in the state, the token or the cotangent of x_N. "
+                    "Put what it depends on into the state, or drop resume=True"
                 )
             numbers.append(self._structures.index(structure))
             parts += of_leaf

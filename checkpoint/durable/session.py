@@ -232,9 +232,8 @@ class DurableStates(DiskSession):
     def refuse(index: int, structure: optree.PyTreeSpec, earlier: optree.PyTreeSpec) -> None:
         """Raise for a state of another structure."""
         raise TypeError(
-            f"Disk: state {index} has the structure {structure}, an earlier one {earlier}; with resume=True all "
-            "states must have the same. Use Disk(path) without it; or, if the structures differ by a Dual, because a "
-            "derivative (as of hvp) enters through a parameter, put that parameter into the state"
+            f"Disk: state {index} has structure {structure}, an earlier one {earlier}; resume=True needs one structure. Drop resume=True, "
+            "or, if a Dual enters through a parameter (as in hvp), put that parameter into the state"
         )
 
     def _path_of(self, index: int, kind: str) -> Path:
@@ -289,8 +288,7 @@ class DurableStates(DiskSession):
     def _here(self) -> None:
         if self._process != os.getpid():
             raise RuntimeError(
-                f"Disk: with resume=True the sweep belongs to process {self._process}, of which this one is a fork; go on with it there, "
-                "or use Disk(path) without resume"
+                f"Disk: this is a fork of process {self._process}, which owns the sweep; continue it there, or drop resume=True"
             )
 
 

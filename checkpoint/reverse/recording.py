@@ -220,9 +220,8 @@ class Recording:
         expected = self.structure if inputs is None else optree.tree_structure(inputs)
         if structure != expected or [shape_of(t) for t in leaves] != [shape_of(x) for x in self.leaves]:
             raise TypeError(
-                f"{self.where}: push was given tangents of the structure {structure} and shapes "
-                f"{[shape_of(t) for t in leaves]}; the arguments have {expected} and "
-                f"{[shape_of(x) for x in self.leaves]}"
+                f"{self.where}: push was given tangents of structure {structure} and shapes {[shape_of(t) for t in leaves]}; "
+                f"the arguments have {expected} and {[shape_of(x) for x in self.leaves]}"
             )
         outputs = [node for node in self.nodes if node is not None]
         pushed = iter(self.tape.push(list(zip(self.inputs, leaves, strict=True)), outputs))

@@ -251,9 +251,8 @@ class DiskSession(Session):
         if not self._warned and self._waited > max(WAIT_WARNING_SECONDS, (ended - self._began) / 4):
             self._warned = True
             warnings.warn(
-                f"Disk: writing and reading slow the sweep down: {self._waited:.3g} s of {ended - self._began:.3g} s were spent waiting "
-                f"for states of {format_bytes(file.nbytes)}. Keep more of them in main memory (Disk(queue={2 * self._queue + 4}), or "
-                "Tiered), save fewer of them (a schedule with fewer slots), or give a faster disk",
+                f"Disk: the sweep waited {self._waited:.3g} s of {ended - self._began:.3g} s for states of {format_bytes(file.nbytes)}. "
+                f"Use Disk(queue={2 * self._queue + 4}) or Tiered, a schedule with fewer slots, or a faster disk",
                 RuntimeWarning,
                 stacklevel=5,
             )

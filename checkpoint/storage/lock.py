@@ -107,8 +107,8 @@ class Lock:
                 if last or owner != str(os.getpid()):
                     raise BlockingIOError(
                         error.errno,
-                        f"Disk: another sweep is at work in this folder, in process {owner}{', this one' if last else ''}; "
-                        f"one folder is for one sweep: give each chain one of its own",
+                        f"Disk: another sweep uses this folder, in process {owner}{' (this one)' if last else ''}; "
+                        "give each chain its own folder",
                         str(self._path.parent),
                     ) from None
             gc.collect()  # a sweep of this process that is lost, in a circle of references, gives its folder free

@@ -36,8 +36,8 @@ class ReplayCheck:
             y = step(k, x)
             if checksum(y) != self._seen[k + 1]:
                 raise RuntimeError(
-                    f"sweep: step {k} is not deterministic: computed again from the same state, it returned another x_{k + 1}. "
-                    "Make what it reads besides its state (random numbers, the clock, what it changed itself) depend on k"
+                    f"sweep: step {k} is not reproducible: running it again from the same state gave another x_{k + 1}. "
+                    "Random numbers, clocks and counters must depend on k only"
                 )
             return y
 
@@ -55,6 +55,5 @@ class ReplayCheck:
     def _same(self, k: int, x: Any) -> None:
         if checksum(x) != self._seen[k]:
             raise RuntimeError(
-                f"sweep: the storage gave back another x_{k} than was saved; check=True goes with storages without loss only, "
-                "and with a copy= that copies everything"
+                f"sweep: the storage returned another x_{k} than was saved; check=True needs a lossless storage and a copy= that copies all"
             )

@@ -134,9 +134,7 @@ def scaled(rate, table=None):
 def test_another_function_is_refused_by_the_name_of_what_differs(fit):
     fit(scaled(2.0, DATA))
     for other, named in ((scaled(3.0, DATA), "rate"), (scaled(2.0, DATA + 1e-15), "table")):
-        with pytest.raises(
-            ValueError, match=f"is of another function scaled.<locals>.f than this one; it differs in: {named}. Give another"
-        ):
+        with pytest.raises(ValueError, match=f"belongs to another function scaled.<locals>.f; it differs in: {named}. Use another"):
             Fit(fit.path)(other)
     with pytest.raises(ValueError, match=r"differs in: .*its code"):
         Fit(fit.path)(lambda x: x, name="scaled.<locals>.f")
@@ -167,7 +165,7 @@ def test_results_of_all_kinds_come_back_as_they_were(fit):
         assert (repr(back) == repr(value) and fit.answered == answered and back is not value) or not answered
     back[2]["b"][:] = -1
     assert repr(fit(f)()) == repr(value), "a copy"
-    with pytest.raises(TypeError, match="the function returned a set, which cannot be kept"):
+    with pytest.raises(TypeError, match="the function returned a set, which cannot be stored"):
         fit(lambda x: {1, 2}, name="set")(1.0)
 
 
@@ -219,9 +217,7 @@ def folders_are_given_free():
 
 
 def test_misuse(fit, tmp_path):
-    with pytest.raises(
-        ValueError, match=r"runs inside of a function that the fit evaluates: give the optimizer fit\(value_and_grad\(f\)\)"
-    ):
+    with pytest.raises(ValueError, match=r"must run inside a function wrapped by the fit: give the optimizer fit\(value_and_grad\(f\)\)"):
         value_and_grad(lambda p: misfit(p, fit))(np.ones(2))
     with pytest.raises(TypeError, match="Fit: give the function that the optimizer is to call"):
         fit(3.0)

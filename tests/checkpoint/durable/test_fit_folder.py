@@ -90,7 +90,7 @@ def test_another_process_is_refused(fit):
     fit(doubled)
     script = f"from checkpoint import Fit; Fit({str(fit.path)!r})(len)"
     other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
-    assert other.returncode and re.search(rf"BlockingIOError: .*Fit: process {os.getpid()} is at work in this folder", other.stderr)
+    assert other.returncode and re.search(rf"BlockingIOError: .*Fit: process {os.getpid()} uses this folder", other.stderr)
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "link"])
@@ -130,7 +130,7 @@ def test_without_its_manifest_no_result_is_taken_for_another_function(fit, damag
         fit_folder.give_free()
         path.unlink() if damage == "lost" else path.write_bytes(damaged[damage])
         again = anew(fit)
-        with pytest.warns(RuntimeWarning, match=rf"fit\.json is {'lost' if damage == 'lost' else 'damaged'}, and written anew"):
+        with pytest.warns(RuntimeWarning, match=rf"fit\.json is {'lost' if damage == 'lost' else 'damaged'} and is rewritten"):
             f = again(function, name="f")
         assert f(1.5) == function(1.5) and again.answered == (function is doubled)
     again = anew(fit)
@@ -246,7 +246,7 @@ def test_another_version_of_numpy_is_said_once(fit, monkeypatch):
     fit(doubled)(1.0)
     monkeypatch.setattr(np, "__version__", "9.9.9")
     again = anew(fit)
-    with pytest.warns(RuntimeWarning, match=r"was written with NumPy 2\.\S+, and this is 9\.9\.9: its results are answered"):
+    with pytest.warns(RuntimeWarning, match=r"was written with NumPy 2\.\S+, this is 9\.9\.9: stored and new results"):
         f = again(doubled)
     assert f(1.0) == 2.0 and again.answered == 1
     assert anew(fit)(doubled)(1.0) == 2.0
@@ -269,9 +269,7 @@ def test_a_full_disk_keeps_results_in_memory(fit, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(results.ResultFile, "append", full)
         for x in (2.0, 3.0):
-            with pytest.warns(
-                RuntimeWarning, match=r"Fit: cannot write a result into .*: No space left on device. It is kept in main memory"
-            ):
+            with pytest.warns(RuntimeWarning, match=r"Fit: cannot write a result into .*: No space left on device. It stays in memory"):
                 made.append(f(x)["a"])
         for x in (2.0, 3.0):
             found = f(x)["a"]
@@ -412,7 +410,7 @@ print([value for value, _ in found] == [plain(x).tolist() for x in points], fit.
 
 
 def test_it_is_not_sent_to_other_processes(fit):
-    with pytest.raises(TypeError, match="Fit: it cannot be sent to another process"):
+    with pytest.raises(TypeError, match="Fit: it cannot be pickled"):
         pickle.dumps(fit)
 
 
@@ -492,4 +490,4 @@ def test_evaluations_with_pools_of_their_own(durable):
     with ThreadPoolExecutor(2) as outer:
         errors = [task.exception() for task in [outer.submit(g, x) for x in points]]
     said = [str(error) for error in errors if error is not None]
-    assert said and all(re.search(r"2 evaluations are under way.*contextvars\.copy_context\(\)\.run", text) for text in said)
+    assert said and all(re.search(r"2 evaluations are running.*contextvars\.copy_context\(\)\.run", text) for text in said)

@@ -56,7 +56,7 @@ def contents(folder):
 @pytest.mark.parametrize("name", FOREIGN)
 def test_a_folder_with_other_files_is_refused_and_left_as_it_is(folder, name):
     (folder / name).write_text("mine")
-    with pytest.raises(FileExistsError, match=rf"holds other files \({name}\).*shared=True"):
+    with pytest.raises(FileExistsError, match=rf"has other files \({name}\).*shared=True"):
         run(folder)
     assert contents(folder) == {name: b"mine"}
 
@@ -68,7 +68,7 @@ def test_in_a_shared_folder_other_files_are_left_alone(folder):
     before = contents(folder)
     interrupt(folder, shared=True)
     assert contents(folder).items() > before.items()
-    with pytest.raises(FileExistsError, match=r"holds other files \(.*, .*, .* and 5 more\)"):
+    with pytest.raises(FileExistsError, match=r"has other files \(.*, .*, .* and 5 more\)"):
         run(folder)
     run(folder, shared=True)
     assert contents(folder) == before and (folder / "sub").is_dir()
@@ -104,7 +104,7 @@ def test_nothing_is_removed_before_the_call_is_known_to_be_the_same(folder):
     interrupt(folder)
     (folder / "000000000000099-000000000000.state.tmp").write_bytes(b"part")
     before = contents(folder)
-    with pytest.raises(ValueError, match="holds another call than this one; it differs in: step"):
+    with pytest.raises(ValueError, match="belongs to another call; it differs in: step"):
         reverse(lambda k, x: x, None, np.ones(3), 1.0, steps=9, token=3, storage=Disk(folder, resume=True, every=0))
     assert contents(folder).keys() == before.keys()
     run(folder)

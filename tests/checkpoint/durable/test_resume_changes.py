@@ -130,7 +130,7 @@ def test_a_changed_step_is_noticed_and_nothing_is_lost_by_that(folder, name, at)
     make = FIRST[name]
     expected = gradient(make(1.1), folder)
     interrupt(make(1.1), folder, at)
-    with pytest.raises(ValueError, match=r"holds another call.*made again.*remove the folder to begin anew"):
+    with pytest.raises(ValueError, match=r"belongs to another call: running .* again.*remove the folder to begin anew"):
         gradient(make(1.2), folder)
     assert gradient(make(1.1), folder).tobytes() == expected.tobytes()
 
@@ -151,7 +151,7 @@ def test_a_changed_global_is_noticed(folder, monkeypatch, name, value, step, at)
     interrupt(step, folder, at)
     with monkeypatch.context() as patch:
         patch.setitem(globals(), name, value)
-        with pytest.raises(ValueError, match="made again"):
+        with pytest.raises(ValueError, match="running .* again gave another"):
             gradient(step, folder)
     assert gradient(step, folder).tobytes() == expected.tobytes()
 
@@ -165,7 +165,7 @@ def test_changed_outs_and_pulls_are_noticed(folder):
 
     with pytest.raises(Interrupted):
         grad(loss)(X, 1.0, N - 3)
-    with pytest.raises(ValueError, match="step 0 gives another row"):
+    with pytest.raises(ValueError, match="running step 0 again gave another row"):
         grad(loss)(X, 2.0, None)
 
     def run(rate, at=None):
@@ -182,7 +182,7 @@ def test_changed_outs_and_pulls_are_noticed(folder):
     expected = run(1.1)
     with pytest.raises(Interrupted):
         run(1.1, 7)
-    with pytest.raises(ValueError, match=f"the pull of step {N - 1} gives another cotangent"):
+    with pytest.raises(ValueError, match=f"running the pull of step {N - 1} again gave another cotangent"):
         run(1.2)
     assert run(1.1) == expected
 
@@ -381,7 +381,7 @@ def test_with_resume_a_forked_child_is_refused_and_the_parent_goes_on(folder):
             os._exit(0)
     os.close(write)
     with open(read, "rb") as pipe:
-        assert f"the sweep belongs to process {os.getpid()}" in pipe.read().decode()
+        assert f"a fork of process {os.getpid()}, which owns the sweep" in pipe.read().decode()
     os.waitpid(child, 0)
     assert pullback(np.ones(2))[0].tobytes() == grad(lambda x: np.sum(chain(plain, x, steps=60)))(X).tobytes()
     assert not folder.exists()

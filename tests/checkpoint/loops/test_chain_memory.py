@@ -86,7 +86,7 @@ def test_states_that_are_rounded_are_not_compared(made, schedule):
     x = np.linspace(0.3, 0.9, 3000)
     rounded = grad(lambda x: f(x, schedule=schedule, storage=Memory(compress="float32")))(x)
     np.testing.assert_allclose(rounded, grad(f)(x), rtol=1e-4)
-    with pytest.raises(RuntimeError, match=r"the storage gave back another x_\d+ than was saved"):
+    with pytest.raises(RuntimeError, match=r"the storage returned another x_\d+ than was saved"):
         grad(lambda x: f(x, schedule=CTZ(), storage=Memory(compress="float32"), check=True))(x)
 
 

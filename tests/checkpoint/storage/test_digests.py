@@ -96,10 +96,10 @@ def test_the_first_step_that_differs_is_named(schedule, bad):
         replayed.append(k)
         return differs(k, x)
 
-    with pytest.raises(RuntimeError, match=r"step \d+ is not deterministic.*another x_") as caught:
+    with pytest.raises(RuntimeError, match=r"step \d+ is not reproducible.*another x_") as caught:
         reverse(watched, pull, X, X, steps=40, schedule=schedule, check=True)
     first = next(k for k in replayed[40:] if k in bad)
-    assert f"step {first} is not deterministic" in str(caught.value) and replayed[-1] == first
+    assert f"step {first} is not reproducible" in str(caught.value) and replayed[-1] == first
 
 
 def test_without_the_check_nothing_is_noticed():
@@ -115,7 +115,7 @@ def test_without_the_check_nothing_is_noticed():
 
 
 def test_a_storage_with_loss_is_noticed():
-    with pytest.raises(RuntimeError, match=r"the storage gave back another x_\d+ than was saved"):
+    with pytest.raises(RuntimeError, match=r"the storage returned another x_\d+ than was saved"):
         reverse(step, pull, X, X, steps=30, storage=Memory(compress="float32"), check=True)
     with pytest.raises(RuntimeError, match="another x_"):
         reverse(lambda k, x: np.add(x, 1, out=x), pull, X, X, steps=30, storage=Memory(copy=lambda x: x), check=True)
