@@ -247,7 +247,7 @@ def test_what_does_not_go_together(folder):
         Sweep(step, X0, steps=N, storage=Disk(folder, resume=True, every=0), check=True)
     with pytest.raises(TypeError, match=r"Disk: state \d+ has structure"):
         reverse(lambda k, x: (x, x), pull, 1.0, 1.0, steps=3, storage=Disk(folder, resume=True, every=0))
-    with pytest.raises(TypeError, match="the pull of step 2 returned a cotangent of the structure"):
+    with pytest.raises(TypeError, match="the pull of step 2 returned a cotangent of structure"):
         reverse(lambda k, x: x, lambda k, x, g: (g, g), 1.0, 1.0, steps=3, storage=Disk(folder / "2", resume=True, every=0))
 
 

@@ -151,7 +151,7 @@ def test_a_changed_global_is_noticed(folder, monkeypatch, name, value, step, at)
     interrupt(step, folder, at)
     with monkeypatch.context() as patch:
         patch.setitem(globals(), name, value)
-        with pytest.raises(ValueError, match="running .* again gave another"):
+        with pytest.raises(ValueError, match=r"running .* again gave another"):
             gradient(step, folder)
     assert gradient(step, folder).tobytes() == expected.tobytes()
 
