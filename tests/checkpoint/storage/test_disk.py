@@ -405,9 +405,7 @@ def test_it_warns_once_where_writing_outlasts_stepping(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "GATHERED_STATE_BYTES", -1)
     monkeypatch.setattr(module, "WAIT_WARNING_SECONDS", 0.05)
     session = Disk(tmp_path, queue=1).open()
-    with pytest.warns(
-        RuntimeWarning, match=r"Disk: the sweep waited .* s of .* s for states of 80 B.*Disk\(queue=6\)"
-    ) as warned:
+    with pytest.warns(RuntimeWarning, match=r"Disk: the sweep waited .* s of .* s for states of 80 B.*Disk\(queue=6\)") as warned:
         for k in range(20):
             session.save(k, np.zeros(10))
     assert len(warned) == 1
