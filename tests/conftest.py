@@ -18,10 +18,16 @@ settings.load_profile("dualad")
 
 #: tests of the table that are quick for every row
 EVERY_ROW = {"test_value_has_the_type_shape_and_dtype_of_numpys", "test_jvp_against_differences", "test_vjp_against_jvp"}
-#: files whose tests start processes, compile much, or wait
+#: files whose tests start processes, compile much, or wait; tests that take a second and more
 SLOW = {
     "test_distributed", "test_docs", "test_exit", "test_exports", "test_fit_campaign", "test_fit_changes", "test_forks",
     "test_installations", "test_outside", "test_processors", "test_random_layouts", "test_random_programs", "test_systems", "test_types",
+    "test_counts_are_those_of_the_prediction", "test_counts_of_a_million", "test_every_evaluation_is_drawn_once",
+    "test_functions_of_numbers_as_numba_compiles_them", "test_interrupted_and_gone_on", "test_kinds_of_reductions_and_dtypes",
+    "test_peak_memory_is_within_a_quarter_of_the_saved_states_and_one_step", "test_places_on_disk", "test_random_loops",
+    "test_random_programs_of_views_and_writes", "test_results_that_turns_leave_to_be_read_one_by_one_end",
+    "test_the_same_bits_and_nothing_is_made_twice", "test_traced_derivatives_are_rolled_up_too", "test_what_exceeds_a_budget_is_left_out",
+    "test_whole_rows_are_read_back",
 }  # fmt: skip
 
 
@@ -32,7 +38,7 @@ def pytest_collection_modifyitems(items):
         name = getattr(item, "originalname", None) or item.name
         first = (item.path, name) not in seen
         seen.add((item.path, name))
-        slow = item.path.stem in SLOW or item.path.parent.name in ("benchmarks", "examples") or item.get_closest_marker("long")
+        slow = SLOW & {item.path.stem, name} or item.path.parent.name in ("benchmarks", "examples") or item.get_closest_marker("long")
         if not slow and (first or name in EVERY_ROW):
             item.add_marker(pytest.mark.quick)
 
