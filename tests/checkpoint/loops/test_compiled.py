@@ -205,7 +205,7 @@ def test_states_that_all_fit_are_made_once():
         loss, args = program("numbers", True, stats=stats, **options)
         grad(loss, argnums=(0, 1))(*args)
         last = N - 4 * (N // 4)  # the block that is made again
-        assert "kept in the first sweep" in stats.reason and stats.advances == N + last - 1
+        assert "whose states stay in memory" in stats.reason and stats.advances == N + last - 1
         assert stats.peak_bytes == stats.peak_states * 24 and N <= stats.peak_states <= N + 4
     for options in ({"check": True}, {"schedule": Revolve(9)}):
         grad(program("numbers", True, stats=stats, block=4, **options)[0])(*args)

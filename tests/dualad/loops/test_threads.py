@@ -58,8 +58,8 @@ CASES = {
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch, tmp_path):
     monkeypatch.setenv("DUALAD_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(room, "LARGE", 256)
-    monkeypatch.setattr(room, "BLOCK", 100)
+    monkeypatch.setattr(room, "THREADED_ELEMENTS", 256)
+    monkeypatch.setattr(room, "CACHE_ELEMENTS", 100)
 
 
 def bits(outs):
