@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 
-from ..rules.decompositions import cholesky_factor
 from ..rules.names import np
 from ..rules.primitives import ratio
 from ..rules.shapes import select
@@ -22,7 +21,7 @@ CALLED = "it is linear algebra, which LAPACK does"
 REGULAR = Scalar("regular({0}, {1})")
 
 
-@lowers(np.linalg.solve)
+@lowers
 def solve(out, a, b):
     rows, vector = rows_of(out, a), b.ndim == 1
     if not vector and b.shape[-1] > ELIMINATED_SIDES:
@@ -31,14 +30,14 @@ def solve(out, a, b):
     return assembled(out, [[x] for (x,) in solved(rows, sides)] if vector else solved(rows, sides), vector)
 
 
-@lowers(np.linalg.inv)
+@lowers
 def inverse(out, a):
     rows = rows_of(out, a)
     count = range(len(rows))
     return assembled(out, solved(rows, [[fill(out.dtype.type(i == j), (), out.dtype) for j in count] for i in count]))
 
 
-@lowers(np.linalg.det)
+@lowers
 def determinant(out, a):
     pivots, product = pivots_and_sign(out, a)
     for pivot in pivots:
@@ -46,7 +45,7 @@ def determinant(out, a):
     return mapped(np.add, product, 0.0)  # no -0.0
 
 
-@lowers(np.linalg.slogdet)
+@lowers
 def sign_and_logarithm(outs, a):
     pivots, sign = pivots_and_sign(outs[1], a)
     logarithm = fill(0.0, (), outs[1].dtype)
@@ -57,7 +56,7 @@ def sign_and_logarithm(outs, a):
     return sign, logarithm
 
 
-@lowers(cholesky_factor)
+@lowers
 def cholesky(out, a):
     rows = rows_of(out, a)
     factor = [[fill(out.dtype.type(0), (), out.dtype)] * len(rows) for _ in rows]

@@ -7,6 +7,7 @@ of integers).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,19 +212,14 @@ class Made:
 
 # --- the table ----------------------------------------------------------------------------------------------------------------------
 
-#: the rules that make a node of an operation's arguments, by function
-LOWERINGS: dict = {}
+#: the rules that make a node of an operation's arguments, by the names that rows say them with (`lower=`)
+LOWERINGS: dict[str, Callable] = {}
 
 
-def lowers(*fns):
-    """Enter a rule into the table: given the result's `Value` and the arguments, with nodes for values, it returns a node."""
-
-    def enter(rule):
-        for fn in fns:
-            LOWERINGS[fn] = rule
-        return rule
-
-    return enter
+def lowers(rule):
+    """Enter a rule under its name: given the result's `Value` and the arguments, with nodes for values, it returns a node."""
+    LOWERINGS[rule.__name__] = rule
+    return rule
 
 
 # --- making nodes ------------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, field
 
 from ..graph.program import Program, Value, values_in
+from ..rules.names import np
 from ..support.costs import (
     CACHE_ELEMENTS,
     CUT_ELEMENTS,
@@ -28,7 +29,7 @@ from ..support.costs import (
 from .forms import AffineIndex, Buffer, Call, Cumulative, Fill, GatherIndex, Index, Made, Map, Node, Piecewise, Reduce, Scatter
 from .inline import compose, guard, start
 from .lower import lower
-from .moves import is_element, transpose
+from .moves import is_element, view
 
 __all__ = ["Nest", "Part", "Plan", "additions", "adds", "memory_of", "plan", "reachable", "worth_storing"]
 
@@ -85,7 +86,11 @@ def plan(program: Program, layouts: bool = False) -> Plan:
     nodes = lower(program)
     outputs = [nodes[out] for out in values_in(program.outputs)]
     if layouts:
-        turns = {out: transpose(None, node) for out, node in zip(values_in(program.outputs), outputs, strict=True) if is_turned(out, node)}
+        turns = {
+            out: view(np.transpose, None, node)
+            for out, node in zip(values_in(program.outputs), outputs, strict=True)
+            if is_turned(out, node)
+        }
         outputs = [turns.get(out, nodes[out]) for out in values_in(program.outputs)]
     order = reachable(outputs)
     stored = roots_of(order, outputs)

@@ -7,9 +7,10 @@ arguments with `Node`s for values and returns a node; it raises `NoLoopForm` whe
 from __future__ import annotations
 
 import inspect
+from functools import partial as bind
 from string import Formatter
 
-from ..graph.program import Program, Value, map_values
+from ..graph.program import Program, Value, map_values, updated
 from ..graph.scan import Scan
 from ..rules import calculus, constants, decompositions, linalg, reductions, scimath, sparse, ufunc_methods, ufuncs
 from ..rules.indexing import cast, discretize, last_of
@@ -20,7 +21,7 @@ from . import elimination, moves, sums
 from .forms import LOWERINGS, Buffer, Call, Fill, Made, Map, Node, NoLoopForm, Repeat, broadcast, converted, copied, fill, mapped, parts_of
 from .maps import IMAGINARY, MAPS, REAL_PART, Scalar
 
-__all__ = ["CALLED", "lower", "lowering_of"]
+__all__ = ["CALLED", "lower", "lowering_of", "rule_of"]
 
 ROOMS = (elimination, moves, sums)  # whose rules enter the table
 
@@ -67,7 +68,8 @@ def repeated(operation, nodes):
 def lowered(operation, nodes):
     """Return the nodes of the results of an operation."""
     fn, outs = operation.fn, operation.outputs
-    if operation.several and fn not in LOWERINGS:
+    rule = rule_of(fn)
+    if operation.several and rule is None:
         raise NoLoopForm(CALLED.get(fn, "it has several results"))
     for out in outs:
         if out.size == 0 or any(value.size == 0 for value in operation.reads) or out.dtype.kind not in "fiubc" or out.dtype.itemsize > 16:
@@ -77,8 +79,7 @@ def lowered(operation, nodes):
             raise NoLoopForm(f"numba has no {value.dtype}")
     given = outs if operation.several else outs[0]
     args, kwargs = (map_values(nodes.__getitem__, part) for part in (operation.args, operation.kwargs))
-    if fn in LOWERINGS:
-        rule = LOWERINGS[fn]
+    if rule is not None:
         try:
             inspect.signature(rule).bind(given, *args, **kwargs)
         except TypeError:
@@ -89,6 +90,18 @@ def lowered(operation, nodes):
     else:
         raise NoLoopForm(CALLED.get(fn, "it has keywords" if fn in MAPS else "it has no loop form"))
     return tuple(map(exactly, made if operation.several else [made], outs))
+
+
+def rule_of(fn):
+    """Return the rule that lowers a function: the one that its row names, or that follows from what the row says; None without one."""
+    row = ROWS.get(fn)
+    if row is None:
+        return moves.assigned if fn is updated else None
+    if row.lower is not None:
+        return LOWERINGS[row.lower]
+    if row.trusted and row.moves and row.alone and fn not in CALLED:
+        return moves.copy if row.elementwise else bind(moves.view, fn) if row.view else None
+    return None
 
 
 def exactly(node, out):
@@ -191,6 +204,6 @@ for name in ("isin", "in1d"):
 
 def lowering_of(fn):
     """Return what a function with a row is to the loops: ``loops``, or the reason why it is called."""
-    if fn in LOWERINGS or fn in MAPS:
+    if rule_of(fn) is not None or fn in MAPS:
         return "loops"
     return CALLED.get(fn) or ("SciPy evaluates it" if ROWS[fn].name.startswith(("scipy.", "dualad.rules.special")) else None)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from ..graph.program import updated
-from ..rules.indexing import expanded, getitem, is_basic, restate, scatter
-from ..rules.memory import as_plain_array, copied, in_order
+from numpy.lib.stride_tricks import as_strided
+
+from ..rules.indexing import expanded, getitem, is_basic
 from ..rules.names import np
-from ..rules.reductions import difference, scattered_difference
-from ..rules.shapes import blank, filled, select, surround
-from ..rules.writing import added
+from ..rules.shapes import select
 from .forms import (  # fmt: skip
     AffineIndex,
     Buffer,
@@ -36,37 +35,30 @@ from .forms import (  # fmt: skip
 )
 from .maps import Scalar
 
-__all__ = ["known", "reshaped", "turned", "window"]
+__all__ = ["known", "reshaped", "view", "window"]
 
 
 # --- moving elements -----------------------------------------------------------------------------------------------------------------
 
 
-@lowers(np.transpose)
-def transpose(out, x, axes=None):
-    axes = range(x.ndim)[::-1] if axes is None else [axis % x.ndim for axis in axes]
-    return turned(x, axes)
+def view(fn, out, x, *rest, **options):
+    """Return the node of a function that gives a view: its strides say where it reads, where each axis of x has one of its own."""
+    steps = [math.prod(4 * n for n in x.shape[k + 1 :]) for k in range(x.ndim)]
+    memory = as_strided(np.empty(1, np.uint8), x.shape, steps)  # which is never read
+    shown = fn(memory, *rest, **options)
+    start, strides, maps = shown.ctypes.data - memory.ctypes.data, list(shown.strides), []
+    for n in reversed(x.shape):
+        digits = [(stride + 2 * n) % (4 * n) - 2 * n for stride in strides]
+        strides = [(stride - digit) // (4 * n) for stride, digit in zip(strides, digits, strict=True)]
+        start, first = divmod(start, 4 * n)
+        axes = [k for k, digit in enumerate(digits) if digit]
+        if len(axes) > 1:
+            raise NoLoopForm("two axes of its result go along one")
+        maps.append(along(axes[0], shown.shape[axes[0]], digits[axes[0]], first) if axes else first)
+    return indexed(x, maps[::-1], shown.shape)
 
 
-def turned(x, axes):
-    """Return a node whose axis k is axis ``axes[k]`` of x."""
-    window = Window(x.shape).transpose(list(axes))
-    return indexed(x, window.maps(), window.shape)
-
-
-@lowers(np.swapaxes)
-def swapaxes(out, x, axis1, axis2):
-    axes = list(range(x.ndim))
-    axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
-    return turned(x, axes)
-
-
-@lowers(np.moveaxis)
-def moveaxis(out, x, source, destination):
-    return turned(x, np.moveaxis(np.empty(range(1, x.ndim + 1)), source, destination).shape - np.array(1))
-
-
-@lowers(np.reshape, np.ravel, np.expand_dims, np.squeeze)
+@lowers
 def reshape(out, x, *rest, order="C", **options):
     if order != "C" or (rest and rest[-1] in ("F", "A", "K")):
         raise NoLoopForm("the order is not C")
@@ -89,24 +81,16 @@ def reshaped(x, shape):
     return Node(Buffer(None, None, x, (x,)), shape, x.dtype)
 
 
-@lowers(np.broadcast_to)
+@lowers
 def broadcast_to(out, x, shape, subok=False):
     return broadcast(x if isinstance(x, Node) else fill(x), out.shape)
 
 
-@lowers(np.flip)
-def flip(out, x, axis=None):
-    axes = range(x.ndim) if axis is None else [a % x.ndim for a in np.atleast_1d(axis)]
-    maps = [along(k, n, -1, n - 1) if k in axes else along(k, n) for k, n in enumerate(x.shape)]
-    return indexed(x, maps, x.shape)
-
-
-@lowers(np.copy, restate, copied, in_order, as_plain_array)
 def copy(out, x, order="K", subok=False):
     return x if isinstance(x, Node) else fill(x)
 
 
-@lowers(np.roll)
+@lowers
 def roll(out, x, shift, axis=None):
     if axis is None:
         return reshaped(roll(out, reshaped(x, (x.size,)), shift, 0), x.shape)
@@ -117,7 +101,7 @@ def roll(out, x, shift, axis=None):
     return x
 
 
-@lowers(np.repeat)
+@lowers
 def repeat(out, x, repeats, axis=None):
     if axis is None or not x.ndim:
         x, axis = reshaped(x, (x.size,)), 0
@@ -126,7 +110,7 @@ def repeat(out, x, repeats, axis=None):
     return taken(x, axis % x.ndim, np.repeat(np.arange(x.shape[axis]), repeats))
 
 
-@lowers(np.tile)
+@lowers
 def tile(out, x, reps):
     reps = (reps,) if issubclass(type(reps), int | np.integer) else tuple(reps)
     x = reshaped(x, (1,) * (len(reps) - x.ndim) + x.shape)
@@ -136,41 +120,30 @@ def tile(out, x, reps):
     return x
 
 
-@lowers(np.tril)
+@lowers
 def tril(out, x, k=0):
     return mapped(select, constant(np.tri(*out.shape[-2:], k=k, dtype=bool)), x, 0.0, out=out.dtype)
 
 
-@lowers(np.triu)
+@lowers
 def triu(out, x, k=0):
     return mapped(select, constant(np.tri(*out.shape[-2:], k=k - 1, dtype=bool)), 0.0, x, out=out.dtype)
 
 
-@lowers(np.diagonal)
-def diagonal(out, x, offset=0, axis1=0, axis2=1):
-    axes = [axis1 % x.ndim, axis2 % x.ndim]
-    maps: list[Any] = [0] * x.ndim
-    for place, axis in enumerate(axis for axis in range(x.ndim) if axis not in axes):
-        maps[axis] = along(place, x.shape[axis])
-    for axis, start in zip(axes, (max(-offset, 0), max(offset, 0)), strict=True):
-        maps[axis] = along(x.ndim - 2, out.shape[-1], 1, start)
-    return indexed(x, maps, out.shape)
-
-
-@lowers(difference)
+@lowers
 def differences(out, x, axis):
     before = (slice(None),) * (axis % x.ndim)
     return mapped(np.subtract, window(x, (*before, slice(1, None))), window(x, (*before, slice(None, -1))))
 
 
-@lowers(scattered_difference)
+@lowers
 def scattered_differences(out, g, axis):
     before = (slice(None),) * (axis % g.ndim)
     later, earlier = (placed(fill(0.0, out.shape, out.dtype), g, (*before, part)) for part in (slice(1, None), slice(None, -1)))
     return mapped(np.subtract, later, earlier)
 
 
-@lowers(surround)
+@lowers
 def surrounded(out, x, pad_width, constant_values=0):
     number = constant_values
     if number.shape if isinstance(number, Node) else isinstance(number, tuple | list) or np.ndim(number):
@@ -184,36 +157,36 @@ def surrounded(out, x, pad_width, constant_values=0):
     return placed(base, x, index)
 
 
-@lowers(np.zeros, blank, filled)
+@lowers
 def zeros(out, *rest, **options):
     return fill(out.dtype.type(0), out.shape, out.dtype)
 
 
-@lowers(np.real)
+@lowers
 def real(out, x):
     return parts_of(x)[0] if x.dtype.kind == "c" else x
 
 
-@lowers(np.imag)
+@lowers
 def imaginary(out, x):
     if x.dtype.kind == "c":
         return parts_of(x)[1]
     return fill(out.dtype.type(0), out.shape, out.dtype)
 
 
-@lowers(np.conjugate)
+@lowers
 def conjugate(out, x):
     return Node(Map(Scalar("np.conj({0})"), (x,), (x.dtype,)), x.shape, out.dtype) if x.dtype.kind == "c" else x
 
 
-@lowers(np.round, np.around)
+@lowers
 def rounded(out, x, decimals=0):
     if decimals != 0:
         raise NoLoopForm("it rounds to decimals")
     return x if x.dtype.kind in "iub" else mapped(np.rint, x)
 
 
-@lowers(np.concatenate)
+@lowers
 def concatenate(out, *arrays, axis=0, dtype=None, casting=None):
     arrays = list(map(as_node, arrays))
     if axis is None:
@@ -221,7 +194,7 @@ def concatenate(out, *arrays, axis=0, dtype=None, casting=None):
     return joined(out, arrays, axis % len(out.shape))
 
 
-@lowers(np.stack)
+@lowers
 def stack(out, *arrays, axis=0, dtype=None, casting=None):
     axis %= len(out.shape)
     arrays = list(map(as_node, arrays))
@@ -323,7 +296,7 @@ def plain_index(index):
     return tuple(parts), all(not isinstance(part, Node) for part in parts) and is_basic(tuple(parts))
 
 
-@lowers(getitem)
+@lowers
 def get(out, x, index):
     index, basic = plain_index(index)
     if basic:
@@ -333,7 +306,7 @@ def get(out, x, index):
     return indexed(x, maps, shape)
 
 
-@lowers(np.take)
+@lowers
 def take(out, x, indices, axis=None, into=None, mode="raise"):
     if mode != "raise":
         raise NoLoopForm("its indices wrap")
@@ -406,7 +379,7 @@ def positions_along(array, n, first, common):
     return GatherIndex(constant, tuple(0 if m == 1 else along(lead + k, m) for k, m in enumerate(plain.shape)), 0)
 
 
-@lowers(scatter)
+@lowers
 def scattered(out, g, index, like):
     index, basic = plain_index(index)
     base = fill(out.dtype.type(0), out.shape, out.dtype)
@@ -416,7 +389,7 @@ def scattered(out, g, index, like):
     return Node(Scatter(base, broadcast(converted(g, out.dtype), shape), tuple(maps), True), out.shape, out.dtype)
 
 
-@lowers(added)
+@lowers
 def added_at(out, x, b, index):
     index, basic = plain_index(index)
     b = b if isinstance(b, Node) else fill(b)
@@ -428,7 +401,6 @@ def added_at(out, x, b, index):
     return Node(Scatter(x, broadcast(converted(b, out.dtype), shape), tuple(maps), True), out.shape, out.dtype)
 
 
-@lowers(updated)
 def assigned(out, x, v, index, ops=()):
     index, basic = plain_index(index)
     if basic:

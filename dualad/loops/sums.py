@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 
-from ..rules.linalg import euclidean
 from ..rules.names import np
-from ..rules.reductions import deviation, variance
 from ..rules.shapes import select
 from ..support.costs import LIBRARY_PRODUCTS, SHORTEST_LOOP
 from .forms import (
+    LOWERINGS,
     AffineIndex,
     Cumulative,
     Index,
@@ -72,8 +71,8 @@ def accumulated(name, fn, neutral):
     return rule
 
 
-lowers(np.sum)(accumulated("sum", np.add, 0))
-lowers(np.prod)(accumulated("product", np.multiply, 1))
+LOWERINGS["sum"] = accumulated("sum", np.add, 0)
+LOWERINGS["prod"] = accumulated("product", np.multiply, 1)
 
 
 def extremum(name, fn):
@@ -90,25 +89,25 @@ def extremum(name, fn):
     return rule
 
 
-lowers(np.max)(extremum("maximum", np.maximum))
-lowers(np.min)(extremum("minimum", np.minimum))
+LOWERINGS["max"] = extremum("maximum", np.maximum)
+LOWERINGS["min"] = extremum("minimum", np.minimum)
 
 
 def truth(x):
     return x if x.dtype.kind == "b" else mapped(np.not_equal, x, fill(x.dtype.type(0), (), x.dtype))
 
 
-@lowers(np.all)
+@lowers
 def every(out, x, axis=None, into=None, keepdims=False, where=True):
     return reduced("all", masked(truth(x), where, True), axes_of(x, axis), keepdims)
 
 
-@lowers(np.any)
+@lowers
 def some(out, x, axis=None, into=None, keepdims=False, where=True):
     return reduced("any", masked(truth(x), where, False), axes_of(x, axis), keepdims)
 
 
-@lowers(np.count_nonzero)
+@lowers
 def count_nonzero(out, x, axis=None, keepdims=False):
     return reduced("sum", converted(truth(x), np.dtype(int)), axes_of(x, axis), keepdims)
 
@@ -134,7 +133,7 @@ def squared(x):
     return mapped(np.add, *(mapped(np.square, part) for part in parts_of(x)))
 
 
-@lowers(np.mean)
+@lowers
 def mean(out, x, axis=None, dtype=None, into=None, keepdims=False, where=True):
     if where is not True and where is not NO:
         raise NoLoopForm("it has a mask")
@@ -154,17 +153,17 @@ def squares(x, axis, ddof, keepdims, where, correction):
     return mapped(np.divide, total, float(max(free, 0)))
 
 
-@lowers(variance)
+@lowers
 def var(out, x, axis=None, dtype=None, into=None, ddof=0, keepdims=False, where=True, correction=NO):
     return converted(squares(x, axis, ddof, keepdims, where, correction), out.dtype)
 
 
-@lowers(deviation)
+@lowers
 def std(out, x, axis=None, dtype=None, into=None, ddof=0, keepdims=False, where=True, correction=NO):
     return converted(mapped(np.sqrt, squares(x, axis, ddof, keepdims, where, correction)), out.dtype)
 
 
-@lowers(euclidean)
+@lowers
 def norm(out, x, axis, keepdims):
     return converted(mapped(np.sqrt, reduced("sum", squared(widened(x)), axes_of(x, axis), keepdims)), out.dtype)
 
@@ -183,8 +182,8 @@ def scanned(name):
     return rule
 
 
-lowers(np.cumsum)(scanned("sum"))
-lowers(np.cumprod)(scanned("product"))
+LOWERINGS["cumsum"] = scanned("sum")
+LOWERINGS["cumprod"] = scanned("product")
 
 
 # --- products ----------------------------------------------------------------------------------------------------------------------
@@ -239,7 +238,7 @@ def terms_end(term, letter):
     return term[-1] == letter
 
 
-@lowers(np.matmul)
+@lowers
 def matmul(out, a, b):
     batch = "ABCDEFGH"
     if a.ndim > 2 and b.ndim > 2 and a.shape[:-2] != b.shape[:-2]:
@@ -250,21 +249,21 @@ def matmul(out, a, b):
     return product(out, (first, second), outer, a, b)
 
 
-@lowers(np.dot)
+@lowers
 def dot(out, a, b):
     if not 1 <= a.ndim <= 2 or not 1 <= b.ndim <= 2:
         raise NoLoopForm("its arguments are numbers or stacks")
     return matmul(out, a, b)
 
 
-@lowers(np.outer)
+@lowers
 def outer(out, a, b):
     a, b = (x if isinstance(x, Node) else fill(x) for x in (a, b))
     a, b = reshaped(a, (a.size,)), reshaped(b, (b.size,))
     return mapped(np.multiply, indexed(a, [along(0, a.size)], out.shape), indexed(b, [along(1, b.size)], out.shape))
 
 
-@lowers(np.einsum)
+@lowers
 def einsum(out, *operands, subscripts, **options):
     if options or "." in subscripts:
         raise NoLoopForm("it has options")

@@ -232,6 +232,8 @@ def derived_form(row):
     """Return the form that follows from what a row says of its function, None where none does."""
     if row.elementwise:  # a linear one has one array, and options
         return natural if row.alone else elementwise_form
-    if row.axes is not None:
-        return over_axes(row.axes) if type(row.axes) is str else natural
+    if type(row.axes) is tuple:
+        return natural
+    if row.axes is not None and row.kind != "constant":  # argmax without an axis flattens
+        return over_axes(row.axes)
     return gathered_form if row.moves and row.alone else None

@@ -38,7 +38,8 @@ TEXT = """str_len count find rfind index rindex startswith endswith isalnum isal
 # fmt: off
 constant(evaluate)
 constant(stopped)
-constant(*named(np, "isneginf isposinf around fix"), elementwise=True)
+constant(*named(np, "isneginf isposinf fix"), elementwise=True)
+constant(*named(np, "around"), elementwise=True, lower="rounded")
 constant(np.array_equiv)                                           # questions
 constant(*named(np, "argwhere flatnonzero"), data_shaped=True)
 constant(*named(np, "nanargmax nanargmin digitize lexsort isin in1d"))     # positions

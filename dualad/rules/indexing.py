@@ -129,8 +129,9 @@ def scatter_form(fn, args, kwargs, batched):
 
 
 # fmt: off
-linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe", moves=True, batch=getitem_form, blocks="element")
-linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True, batch=scatter_form, blocks="scattered")
+linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe", moves=True, batch=getitem_form, blocks="element",
+       lower="get")
+linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True, batch=scatter_form, blocks="scattered", lower="scattered")
 constant(discretize, chooses=True, elementwise=True)
 constant(last_of)
 linear(cast,    lambda g, x, dtype, order="K": g, cheap=True, neutral=True, elementwise=True)

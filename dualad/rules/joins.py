@@ -47,9 +47,9 @@ def column_stack(arrays):
 
 # fmt: off
 joined(np.concatenate, concatenate_transpose, call=variadic(np.concatenate), canonical=positional, moves=True, joins=True, cheap=True,
-       batch=joined_form, blocks="concatenated")
+       batch=joined_form, blocks="concatenated", lower="concatenate")
 joined(np.stack,       stack_transpose, call=variadic(np.stack), canonical=positional, moves=True, joins=True, cheap=True,
-       batch=joined_form, blocks="stacked")
+       batch=joined_form, blocks="stacked", lower="stack")
 composite(np.vstack,       lambda arrays, **options: np.concatenate([np.atleast_2d(a) for a in arrays], axis=0, **options))
 composite(np.hstack,       hstack)
 composite(np.dstack,       lambda arrays: np.concatenate([np.atleast_3d(a) for a in arrays], axis=2))

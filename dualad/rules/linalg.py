@@ -392,20 +392,20 @@ def norm(x, ord=None, axis=None, keepdims=False):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-bilinear(np.matmul,      matmul_first, matmul_second, pattern="product", batch=matmul_form, blocks="product")
-bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dotted")
-bilinear(np.outer,       outer_first, outer_second, batch=outer_form, blocks="outer")
+bilinear(np.matmul,      matmul_first, matmul_second, pattern="product", batch=matmul_form, blocks="product", lower="matmul")
+bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dotted", lower="dot")
+bilinear(np.outer,       outer_first, outer_second, batch=outer_form, blocks="outer", lower="outer")
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="alone", viewed=einsum_view,
-                         pattern="einsum", batch=einsum_form, blocks="einsum")
+                         pattern="einsum", batch=einsum_form, blocks="einsum", lower="einsum")
 composite(np.inner,      inner, with_numpy_value=beyond_matrices)
 composite(np.tensordot,  tensordot, with_numpy_value=lambda a, b, axes=2: is_complex(a) or is_complex(b))
 composite(np.kron,       kron)
 composite(np.vdot,       lambda a, b: np.dot(np.conjugate(np.ravel(a)), np.ravel(b)), with_numpy_value=beyond_matrices)
 explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp),
-         raises=True, axes=(-2, -1), batch=solve_form)
-explicit(np.linalg.inv,   inv_jvp, inv_vjp, raises=True, axes=(-2, -1))
-explicit(np.linalg.det,   det_jvp, det_vjp, axes=(-2, -1))
+         raises=True, axes=(-2, -1), batch=solve_form, lower="solve")
+explicit(np.linalg.inv,   inv_jvp, inv_vjp, raises=True, axes=(-2, -1), lower="inverse")
+explicit(np.linalg.det,   det_jvp, det_vjp, axes=(-2, -1), lower="determinant")
 explicit(cofactor_matrix, cofactor_matrix_jvp, cofactor_matrix_vjp, axes=(-2, -1))
-explicit(euclidean,       euclidean_jvp, euclidean_vjp, axes="axis", blocks="root_of_squares")  # norm'(0) = 0
+explicit(euclidean,       euclidean_jvp, euclidean_vjp, axes="axis", blocks="root_of_squares", lower="norm")  # norm'(0) = 0
 composite(np.linalg.norm, norm, with_numpy_value=lambda x, *how, **named: bool(how or named))  # norm(x) is one call
 # fmt: on

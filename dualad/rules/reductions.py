@@ -349,17 +349,17 @@ def diff(x, n=1, axis=-1, prepend=NO, append=NO):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-linear(np.sum,     sum_transpose, affine=("initial",), call=add_reduce, axes="axis", reduces=np.add)
-linear(np.cumsum,  cumsum_transpose, axes="axis", batch=flat_form)
-linear(np.mean,    mean_transpose, axes="axis", blocks="mean")
-explicit(variance,  variance_jvp, variance_vjp, axes="axis", blocks="variance")
-explicit(deviation, deviation_jvp, deviation_vjp, axes="axis", blocks="deviation")  # std' = 0 of a constant
+linear(np.sum,     sum_transpose, affine=("initial",), call=add_reduce, axes="axis", reduces=np.add, lower="sum")
+linear(np.cumsum,  cumsum_transpose, axes="axis", batch=flat_form, lower="cumsum")
+linear(np.mean,    mean_transpose, axes="axis", blocks="mean", lower="mean")
+explicit(variance,  variance_jvp, variance_vjp, axes="axis", blocks="variance", lower="var")
+explicit(deviation, deviation_jvp, deviation_vjp, axes="axis", blocks="deviation", lower="std")  # std' = 0 of a constant
 composite(np.var,  var)
 composite(np.std,  std)
-explicit(np.prod,    prod_jvp, prod_vjp, axes="axis", reduces=np.multiply)
-explicit(np.cumprod, cumprod_jvp, cumprod_vjp, axes="axis", batch=flat_form)
-explicit(np.max, extremum_jvp, extremum_vjp, axes="axis", reduces=np.maximum)  # ties share equally
-explicit(np.min, extremum_jvp, extremum_vjp, axes="axis", reduces=np.minimum)
+explicit(np.prod,    prod_jvp, prod_vjp, axes="axis", reduces=np.multiply, lower="prod")
+explicit(np.cumprod, cumprod_jvp, cumprod_vjp, axes="axis", batch=flat_form, lower="cumprod")
+explicit(np.max, extremum_jvp, extremum_vjp, axes="axis", reduces=np.maximum, lower="max")  # ties share equally
+explicit(np.min, extremum_jvp, extremum_vjp, axes="axis", reduces=np.minimum, lower="min")
 explicit(reordered, lambda t, ans, x, places, axis, **options: take_along_axis(t, places, axis),
                     lambda g, ans, x, places, axis, **options: put_back(g, places, axis, shape_of(x)),
                     shape_only=True, uses_ans=False, axes="axis", batch=False)
@@ -367,7 +367,9 @@ linear(put_back,    lambda g, y, places, axis, shape: take_along_axis(g, places,
 composite(np.sort,     sort)
 explicit(np.partition, partition_jvp, partition_vjp, axes="axis")
 composite(np.take_along_axis, take_along_axis)
-linear(difference,           lambda g, x, axis: scattered_difference(g, axis) if x.shape[axis] else g, axes="axis", blocks="differences")
-linear(scattered_difference, lambda g, x, axis: difference(g, axis), axes="axis", blocks="scattered_differences")
+linear(difference,           lambda g, x, axis: scattered_difference(g, axis) if x.shape[axis] else g, axes="axis", blocks="differences",
+       lower="differences")
+linear(scattered_difference, lambda g, x, axis: difference(g, axis), axes="axis", blocks="scattered_differences",
+       lower="scattered_differences")
 composite(np.diff, diff)
 # fmt: on

@@ -80,6 +80,8 @@ class Row:
     pattern: str | None = None
     #: how it acts on K directions at once, where that does not follow from the other fields (`batching`); False: one after the other
     batch: Callable | bool | None = None
+    #: the rule of `loops` that lowers it, where that is neither an elementwise one nor follows from the other fields
+    lower: str | None = None
     #: takes a list of arrays, which it joins
     joins: bool = False
     #: gives its first argument where shape, dtype and layout stay

@@ -389,35 +389,35 @@ def like(fill):
 
 # fmt: off
 linear(np.reshape,      reshape_transpose, view="maybe", canonical=known_order, call=of_number(np.reshape), moves=True, neutral=True,
-       batch=reshape_form, blocks="reshaped")
-linear(np.ravel,        ravel_transpose, view="maybe", canonical=known_order, moves=True, batch=reshape_form)
+       batch=reshape_form, blocks="reshaped", lower="reshape")
+linear(np.ravel,        ravel_transpose, view="maybe", canonical=known_order, moves=True, batch=reshape_form, lower="reshape")
 linear(np.transpose,    transpose_transpose, view="always", call=of_number(np.transpose), moves=True, neutral=True, batch=transpose_form)
 linear(np.swapaxes,     lambda g, x, axis1, axis2: np.swapaxes(g, axis1, axis2), view="always", moves=True,
        batch=over_axes("axis1", "axis2"))
 linear(np.moveaxis,     lambda g, x, source, destination: np.moveaxis(g, destination, source), view="always", moves=True,
        batch=over_axes("source", "destination"))
-linear(np.expand_dims,  lambda g, x, axis: np.reshape(g, x.shape), view="always", moves=True, batch=expand_dims_form)
+linear(np.expand_dims,  lambda g, x, axis: np.reshape(g, x.shape), view="always", moves=True, batch=expand_dims_form, lower="reshape")
 linear(np.squeeze,      lambda g, x, axis=None: np.reshape(g, x.shape), view="always", call=of_number(np.squeeze), moves=True, neutral=True,
-       batch=squeeze_form)
+       batch=squeeze_form, lower="reshape")
 linear(np.broadcast_to, lambda g, x, shape, subok=False: unbroadcast(g, x), view="always", moves=True, neutral=True,
-       batch=broadcast_to_form, blocks="broadcast")
+       batch=broadcast_to_form, blocks="broadcast", lower="broadcast_to")
 linear(np.flip,         lambda g, x, axis=None: np.flip(g, axis), view="always", moves=True, batch=axis_form)
 linear(np.diagonal,     diagonal_transpose, view="maybe", moves=True, batch=over_axes("axis1", "axis2"))
 linear(np.copy,         lambda g, x, order="K", subok=False: g, moves=True, neutral=True, cheap=True, elementwise=True)
-linear(np.take,         take_transpose, moves=True, batch=flat_form, blocks="taken")
-linear(np.roll,         roll_transpose, moves=True, cheap=True, batch=roll_form, blocks="rolled")
-linear(np.repeat,       repeat_transpose, moves=True, batch=flat_form, blocks="repeated")
-linear(np.tile,         tile_transpose, moves=True, batch=tile_form)
-linear(np.tril,         lambda g, x, k=0: unbroadcast(np.tril(g, k), x), moves=True, batch=last_two, blocks="lower_triangle")
-linear(np.triu,         lambda g, x, k=0: unbroadcast(np.triu(g, k), x), moves=True, batch=last_two, blocks="upper_triangle")
-linear(surround,        surround_transpose, affine=("constant_values",), moves=True, batch=surround_form, blocks="surrounded")
+linear(np.take,         take_transpose, moves=True, batch=flat_form, blocks="taken", lower="take")
+linear(np.roll,         roll_transpose, moves=True, cheap=True, batch=roll_form, blocks="rolled", lower="roll")
+linear(np.repeat,       repeat_transpose, moves=True, batch=flat_form, blocks="repeated", lower="repeat")
+linear(np.tile,         tile_transpose, moves=True, batch=tile_form, lower="tile")
+linear(np.tril,         lambda g, x, k=0: unbroadcast(np.tril(g, k), x), moves=True, batch=last_two, blocks="lower_triangle", lower="tril")
+linear(np.triu,         lambda g, x, k=0: unbroadcast(np.triu(g, k), x), moves=True, batch=last_two, blocks="upper_triangle", lower="triu")
+linear(surround,        surround_transpose, affine=("constant_values",), moves=True, batch=surround_form, blocks="surrounded",
+       lower="surrounded")
 joined(select,          select_transpose, argnums=(1, 2), zero=lambda x: 0.0, cheap=True, moves=True, elementwise=True)
 elementwise(clamp,      clamp_inside, clamp_low, clamp_high)  # 1 inside and at the bounds, 0 to a bound at the bound
 explicit(blank,         lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, batch=natural,
-         blocks="blank_like",
-         buffer=True)
+         blocks="blank_like", buffer=True, lower="zeros")
 explicit(filled,        lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, blocks="blank_filled",
-         buffer=True)
+         buffer=True, lower="zeros")
 composite(np.where,       where)
 composite(np.clip,        clip)
 composite(np.interp,      interp, with_numpy_value=True)
@@ -437,11 +437,12 @@ composite(np.full_like,   like(None))
 constant(np.nonzero, data_shaped=True)
 constant(np.argsort, np.argpartition, np.allclose, np.array_equal, np.array2string, np.array_repr, np.array_str)
 constant(np.argmax, np.argmin, axes="axis")
-constant(np.all, reduces=np.logical_and)
-constant(np.any, reduces=np.logical_or)
-constant(np.count_nonzero, blocks="counted")
+constant(np.all, reduces=np.logical_and, lower="every")
+constant(np.any, reduces=np.logical_or, lower="some")
+constant(np.count_nonzero, blocks="counted", lower="count_nonzero")
 constant(np.searchsorted, blocks="placed_in_order")
-constant(np.isclose, np.isreal, np.iscomplex, np.round, elementwise=True)
+constant(np.isclose, np.isreal, np.iscomplex, elementwise=True)
+constant(np.round, elementwise=True, lower="rounded")
 constant(np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type, np.can_cast, np.may_share_memory,
          np.shares_memory, metadata=True)
 # fmt: on

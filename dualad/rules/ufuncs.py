@@ -192,9 +192,9 @@ constant(np.sign, complex_body=direction, chooses=True)
 
 # --- complex --------------------------------------------------------------------------------------------------------------
 
-real_linear(np.conjugate, lambda g, x: np.conjugate(g), neutral=True)
-real_linear(np.real,      lambda g, x: g, view="maybe", neutral=True, elementwise=True)
-real_linear(np.imag,      lambda g, x: -1j * g, view="maybe", elementwise=True)
+real_linear(np.conjugate, lambda g, x: np.conjugate(g), neutral=True, lower="conjugate")
+real_linear(np.real,      lambda g, x: g, view="maybe", neutral=True, elementwise=True, lower="real")
+real_linear(np.imag,      lambda g, x: -1j * g, view="maybe", elementwise=True, lower="imaginary")
 
 # --- predicates, integers, bits, strings ------------------------------------------------------------------------------------
 

@@ -153,5 +153,5 @@ composite(np.putmask,        putmask)
 composite(np.place,          place)
 composite(np.fill_diagonal,  fill_diagonal)
 composite(np.put_along_axis, put_along_axis)
-joined(added,                added_transpose, argnums=(0, 1))    # x - v is x + (-v), to the last bit
+joined(added,                added_transpose, argnums=(0, 1), lower="added_at")    # x - v is x + (-v), to the last bit
 # fmt: on

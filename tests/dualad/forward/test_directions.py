@@ -219,6 +219,14 @@ LOOPED = {
 }
 
 
+@pytest.mark.parametrize("options", [{}, {"axis": 0}, {"axis": -1}])
+def test_positions_of_each_direction(options):
+    x = np.random.default_rng(3).standard_normal((4, 2, 3))
+    with Level(4) as level:
+        for fn in (np.argmax, np.argmin, np.argsort):
+            assert fn(wrap(x, level), **options).primal.tolist() == [fn(one, **options).tolist() for one in x]
+
+
 def test_nested_directions():
     f = lambda x: np.sum(np.tanh(x) * x[::-1]) * x
     x = np.array([0.5, -1.0, 2.0])

@@ -12,10 +12,10 @@ from dualad import jit
 from dualad.graph.program import Program, map_values, updated
 from dualad.jit.arguments import Call
 from dualad.jit.compiled import BACKENDS
-from dualad.loops.forms import AffineIndex, Map, runs_of
+from dualad.loops.forms import LOWERINGS, AffineIndex, Buffer, Map, runs_of
 from dualad.loops.fuse import Part, plan
 from dualad.loops.inline import compose, guard, preimage, start, widened
-from dualad.loops.lower import CALLED, LOWERINGS, lower, lowering_of
+from dualad.loops.lower import CALLED, lower, lowering_of, rule_of
 from dualad.loops.maps import MAPS
 from dualad.rules.indexing import getitem, scatter
 from dualad.rules.kinds import ROWS, Abstract
@@ -25,7 +25,8 @@ from dualad.rules.stable import sech_squared
 def test_every_row_has_a_loop_form_or_a_reason():
     entered = [row for row in ROWS.values() if row.trusted and not row.metadata and row.kind not in ("refused", "composite")]
     assert not [row.name for row in entered if lowering_of(row.fn) is None]
-    assert not [fn for fn in CALLED if fn in LOWERINGS or fn in MAPS]
+    assert not [fn for fn in CALLED if rule_of(fn) is not None or fn in MAPS]
+    assert {row.lower for row in ROWS.values() if row.lower is not None} == LOWERINGS.keys()
 
 
 def evaluated(make, *inputs):
@@ -260,3 +261,27 @@ def test_a_flag_of_python_among_masks():
     x = np.linspace(-3.0, 3.0, 7)
     for backend in BACKENDS:
         np.testing.assert_array_equal(jit(f, backend=backend)(x), f(x))
+
+
+VIEWS = {
+    "transpose": (np.transpose, lambda rng, n: (rng.permutation(n).tolist(),)),
+    "swapaxes": (np.swapaxes, lambda rng, n: rng.integers(-n, n, 2).tolist()),
+    "moveaxis": (np.moveaxis, lambda rng, n: (rng.permutation(n)[:2].tolist(), rng.permutation(n)[:2].tolist())),
+    "flip": (np.flip, lambda rng, n: (tuple(rng.permutation(n)[: rng.integers(1, n + 1)].tolist()),)),
+    "diagonal": (np.diagonal, lambda rng, n: (int(rng.integers(-1, 2)), *rng.permutation(n)[:2].tolist())),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("seed", range(20))
+def test_a_view_is_lowered_by_what_its_strides_say(name, seed):
+    rng = np.random.default_rng(seed)
+    fn, arguments = VIEWS[name]
+    x = rng.uniform(-1, 1, rng.integers(1, 5, rng.integers(2, 5)))
+    given = arguments(rng, x.ndim)
+    if not fn(x, *given).size:
+        return
+    assert ROWS[fn].lower is None
+    p, got, expected = evaluated(lambda enter, x: [enter(np.negative, enter(fn, x, *given))], x)
+    np.testing.assert_array_equal(got[0], expected[0], err_msg=str(p))
+    assert not [call for call in lower(p).values() if type(call.form) is Buffer and call.form.operands]

@@ -21,7 +21,6 @@ LEFT = {
     "dualad.graph.symbol": {"METHODS"},
     "dualad.graph.to_numpy": {"SHAPED"},
     "dualad.graph.trace": {"DIVISIONS"},
-    "dualad.loops.forms": {"LOWERINGS"},
     "dualad.loops.lower": {"CALLED"},
     "dualad.loops.maps": {"MAPS", "COMPLEX", "EXACT", "INTEGERS"},
 }
