@@ -110,7 +110,7 @@ class Symbol(Traced):
             written = in_layout(v, self)
         elif index is Ellipsis and not ops and type(v) is np.ndarray and same_type(v, self):
             blank = v.nbytes > SMALL_ARRAY_BYTES and not np.ascontiguousarray(v).reshape(-1).view(np.uint8).any()
-            written = trace.record(np.zeros, np.zeros, (v.shape, v.dtype), {}) if blank else trace.lift(v)
+            written = in_layout(trace.record(np.zeros, np.zeros, (v.shape, v.dtype), {}) if blank else trace.lift(v), self)
         else:
             written = trace.record(updated, updated, (self, v, index, tuple(ops)), {})
         self.primal, self.payload, self.alias = written.primal, written.payload, Owner(version_of(self) + 1, False)

@@ -82,11 +82,39 @@ def test_gradients_of_what_a_write_reaches(layout, copy, backend):
         np.testing.assert_allclose(g(x), slope, rtol=1e-12)
 
 
-def moved(x):
-    """Return complex numbers in the memory layout of an array."""
-    memory = np.zeros(4 * x.size + 8, complex)
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("assigned", LAYOUTS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_array_that_is_assigned_as_a_whole_takes_the_order_of_what_it_is_assigned_to(layout, assigned, backend):
+    x, known = LAYOUTS[layout], np.cos(LAYOUTS[assigned]).reshape(LAYOUTS[layout].shape)
+
+    def f(x, zeros):
+        total = np.sum(x)
+        x[...] = np.zeros(x.shape) if zeros else known
+        x += total
+        flat, row = x.ravel(), x.reshape(-1)
+        x *= 2.0
+        return total * flat, row
+
+    for zeros in (False, True):
+        compiled = jit(f, backend=backend, static_argnums=1)
+        for got, expected in zip(compiled(moved(x, float), zeros), f(moved(x, float), zeros), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-14)
+        weights, slope = np.random.default_rng(0).normal(size=(2, 12)), np.empty(x.shape)
+        loss = lambda x, zeros=zeros: sum(np.sum(w * v) for w, v in zip(weights, f(x, zeros), strict=True))
+        for index in np.ndindex(x.shape):
+            z = moved(x)
+            z[index] += 1e-30j
+            slope[index] = np.imag(loss(z)) / 1e-30
+        np.testing.assert_allclose(jit(grad(loss), backend=backend)(moved(x, float)), slope, rtol=1e-12)
+
+
+def moved(x, dtype=complex):
+    """Return complex or other numbers in the memory layout of an array."""
+    memory = np.zeros(4 * x.size + 8, dtype)
+    scale = memory.itemsize // x.itemsize
     start = sum(-s * (n - 1) for s, n in zip(x.strides, x.shape, strict=True) if s < 0) // x.itemsize
-    z = np.lib.stride_tricks.as_strided(memory[start:], x.shape, [2 * s for s in x.strides])
+    z = np.lib.stride_tricks.as_strided(memory[start:], x.shape, [scale * s for s in x.strides])
     z[...] = x
     return z
 
