@@ -87,6 +87,10 @@ def gathered(row, x, *args, **kwargs):
     return da.reshape(da.take(with_zero, np.ravel(places), 0), places.shape)
 
 
+def without(x, *args, **kwargs):
+    return gathered(ROWS[np.delete], x, *args, **kwargs)  # dask takes a mask for integers
+
+
 def given(fn, kwargs):
     """Return arguments by name without those that say nothing."""
     known = signature(fn).parameters
