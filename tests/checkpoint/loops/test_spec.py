@@ -1,0 +1,88 @@
+"""What calls a step: how many Python calls a step of each kind of chain takes, and what is kept of its arguments."""
+
+import gc
+import sys
+from weakref import ref
+
+import numpy as np
+import pytest
+
+from checkpoint import StoreAll, chain, grad
+from dualad import jit
+
+
+def calls(f, *args):
+    """Return how many Python functions a call runs, the step among them."""
+    count, before = 0, sys.getprofile()
+
+    def counted(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    f(*args)
+    sys.setprofile(counted)
+    try:
+        f(*args)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def third(k, x, c):
+    return x / 3 + c
+
+
+def simulate(steps, **options):
+    return lambda x, c: chain(third, x, c, steps=steps, **options)
+
+
+def per_step(program, **options):
+    """Return the calls that one step more takes, in a chain of some length."""
+    more, less = (calls(program(steps, **options), 1.0, 2.0) for steps in (80, 40))
+    return (more - less) / 40
+
+
+def test_a_step_takes_few_calls():
+    gradient = lambda steps, **options: grad(simulate(steps, **options), argnums=(0, 1))
+    assert per_step(simulate) == 2  # the step, and what calls it
+    assert per_step(gradient) <= 50
+    assert per_step(gradient, schedule=StoreAll()) <= 53
+
+
+def test_what_calls_a_step_passes_everything():
+    """Rows and outs, params in containers, none of them, and steps made twice, against the loop written out."""
+    rows, x, p = np.linspace(0.0, 1.0, 6).reshape(3, 2), np.array([0.3, 0.7]), {"a": 0.5, "b": [np.array([1.0, 2.0])]}
+
+    def step(k, state, row, p):
+        return {"x": state["x"] * p["a"] + row * p["b"][0] * k}, (state["x"] * row,)
+
+    expected, outs = x, []
+    for k in range(3):
+        outs.append(expected * rows[k])
+        expected = expected * 0.5 + rows[k] * p["b"][0] * k
+    for check in (False, True):
+        final, (made,) = chain(step, {"x": x}, p, inputs=rows, outputs=True, check=check)
+        assert final["x"].tobytes() == expected.tobytes() and made.tobytes() == np.array(outs).tobytes()
+    assert chain(lambda k, x: x * 2 + k, 1.0, steps=3, check=True) == 12.0
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_parameters_are_not_kept(compiled):
+    """A compiled step remembers its program from call to call, and nothing of the arrays that it was given."""
+    if compiled:
+        pytest.importorskip("numba")
+    scale = lambda k, x, c: x * c
+    step = jit(scale) if compiled else scale
+
+    def gradient(c):
+        chain(step, np.ones(500), c, steps=4)  # in whose first call the step is traced, with the caller's own array
+        return grad(lambda x: np.sum(chain(step, x, c, steps=4)))(np.ones(500))
+
+    alive = []
+    for value in (1.5, 2.0):
+        c = np.full(500, value)
+        alive.append(ref(c))
+        assert np.array_equal(gradient(c), c * c * c * c)
+        del c
+    gc.collect()
+    assert all(array() is None for array in alive)
