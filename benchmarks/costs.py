@@ -234,7 +234,6 @@ MEASURES = {
     "UNROLLED_ELEMENTS": Measure((0, 36, 400), ("POLLU's Jacobian", *(name for name in PROGRAMS if name.startswith("matrix functions")))),
     "INLINED_TERMS": Measure((0, 9, 64), ("window of 5", "window of 9", "window of 20")),
     "RECOMPUTED_COST": Measure((0, 3, 1000), (*STENCILS, "N-body")),
-    "CUT_ELEMENTS": Measure((0, 256, 1 << 30), ("FDTD",)),
     "NEST_ROOTS": Measure((4, 24, 1000), ("20 results", "40 results", "lattice Boltzmann", "POLLU's Jacobian")),
     "JOINED_SLABS": Measure((1, 32), ("lattice Boltzmann",)),
     "SLABS": Measure((0, 64), ("POLLU's Jacobian", "lattice Boltzmann")),

@@ -15,7 +15,6 @@ from ..graph.program import Program, Value, values_in
 from ..rules.names import np
 from ..support.costs import (
     CACHE_ELEMENTS,
-    CUT_ELEMENTS,
     INLINED_COST,
     INLINED_TERMS,
     JOINED_SLABS,
@@ -350,7 +349,7 @@ def pulled(form, at):
 def elements_behind(root):
     """Let a large root with a single element assigned assign it behind its loops, which a condition for it would cut at a cross."""
     form = root.form
-    if isinstance(form, Piecewise) and is_element(form.regions) and form.regions[0].source.size == 1 and root.size > CUT_ELEMENTS:
+    if isinstance(form, Piecewise) and is_element(form.regions) and form.regions[0].source.size == 1 and root.size > UNROLLED_ELEMENTS:
         (region,) = form.regions
         root.form = Scatter(form.base, region.source, tuple(low for low, _ in region.box), False)
 

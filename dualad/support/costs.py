@@ -2,12 +2,13 @@
 
 Imported by name where it is used; this file imports nothing. ``python -m benchmarks.costs`` lists what can be measured again, and
 ``python -m benchmarks.costs NAME`` does. Limits of formats, of the platform and of an approximation's range stand where they are used.
+"Off" is a threshold moved so far that it decides nothing; figures without a name are of that benchmark, least of many calls (2026-11-22).
 """
 
 # --- arrays ---------------------------------------------------------------------------------------------------------------------------
 
-#: bytes: smaller arrays are copied, folded into programs and held by machine code; larger ones are dropped early. A copy of 4 kB
-#: takes as long as the bookkeeping that would save it (0.2 us).
+#: bytes: smaller arrays are copied, folded into programs and held by machine code; larger ones are dropped early (a gradient
+#: that holds 400 numbers: 57 us off, 50 us)
 SMALL_ARRAY_BYTES = 4096
 #: bytes: smaller arrays are compared as `bytes`, larger ones word by word, without a copy
 COMPARED_BYTES = 1 << 16
@@ -16,13 +17,15 @@ OBJECT_WARNING_ELEMENTS = 32
 
 # --- directions (forward mode) --------------------------------------------------------------------------------------------------------
 
-#: bytes of one (K, n) tangent, which leave room for the temporaries of a rule in a cache of 1 or 2 MB
+#: bytes of one (K, n) tangent, which leave room for the temporaries of a rule in a cache of 1 or 2 MB (Burgers' dense
+#: Jacobian, n = 1000: 22 ms; 102 ms with all directions at once, 63 with four)
 CHUNK_BYTES = 512_000
 #: directions to a chunk however large n is, because f itself is evaluated once a chunk; and of a chunk that tells what each takes
 CHUNK_DIRECTIONS = 4
 #: bytes of the directions of a compiled chunk. All in one, not code for each: every chunk is compiled by itself
 COMPILED_CHUNK_BYTES = 64 << 20
-#: products from which `einsum` of two arrays looks for a product of matrices (``optimize=True``), which takes 20 us to find
+#: products from which `einsum` of two arrays looks for a product of matrices (8 directions of n = 32: 320 us, 430 always;
+#: n = 128: 2.2 ms, 3.3 never)
 LIBRARY_PRODUCTS_EAGER = 50_000
 #: chunkings of dask arrays that are remembered by shape
 DASK_SHAPES = 256
@@ -91,30 +94,30 @@ THREADED_ELEMENTS = 2 * CACHE_ELEMENTS
 THREAD_BLOCKS = 64
 #: elements, or terms, of an innermost loop: of fewer, none is vectorised
 SHORTEST_LOOP = 8
-#: elements of an array that is straight code: a Jacobian of 6 x 6 is
+#: elements of an array that is straight code, a matrix of 6 x 6 (POLLU's Jacobian 1.44 us off, 1.27), and of one that is cut into boxes
+#: for the sake of a single one that is assigned: in larger ones it is assigned behind the loops (FDTD's step 37 us off, 34)
 UNROLLED_ELEMENTS = 36
 #: operations that such an array may take, and of one shorter than the shortest loop
 UNROLLED_OPERATIONS = 1000
 UNROLLED_OPERATIONS_FEW = 4000
-#: terms of a reduction that is written out where it is read: a window of 3 x 3
+#: terms of a reduction that is written out where it is read: a window of 3 x 3 (9 terms: 25.8 us off, 13.4)
 INLINED_TERMS = 9
 #: additions: what costs no more is computed again as fast as it is read
 RECOMPUTED_COST = 3
 #: additions of an expression that is stored however rarely it is read: code grows with each that is not
 INLINED_COST = 1500
-#: elements of an array that is cut into boxes for the sake of a single one that is assigned; in larger ones it is assigned behind the
-#: loops (an FDTD gradient with a point source: 10 % less)
-CUT_ELEMENTS = 256
-#: roots of a nest at most: each has registers and pointers of its own
+#: roots of a nest at most: each has registers and pointers of its own (60 results: 1110 us off, 891)
 NEST_ROOTS = 24
 #: slabs along a last axis that are computed together however large they are: the writes are neighbours in memory
+#: (Burgers' sparse Jacobian, n = 1000: 6.5 us off, 5.6)
 JOINED_SLABS = 32
-#: slabs of one loop, of at most so many elements each (POLLU's Jacobian: 12 to 8 us)
+#: slabs of one loop, of at most so many elements each (POLLU's Jacobian: 4.4 us off, 1.2)
 SLABS = 64
 SLAB_ELEMENTS = 1024
 #: boxes of an index space that are told apart, 3^4
 SPLIT_BOXES = 81
-#: part of an index space that has fast loops: an element in the others takes ten times as long (0.98: FDTD's gradient 10 % less)
+#: part of an index space that has fast loops: an element in the others takes ten times as long (FDTD's
+#: gradient: 292 us at 0.5, 148 from 0.98 on, where it takes less to compile)
 FAST_SHARE = 0.98
 #: elements of a nest whose ends of rows may be computed behind it, because it is in the cache still
 MENDED_ELEMENTS = 1 << 14
@@ -123,23 +126,25 @@ MENDED_ELEMENTS = 1 << 14
 
 #: partial sums of a reduction: bits depend on it, and on nothing of the machine
 LANES = 8
-#: the same where nothing but terms of so few additions are added: two vectors of eight wait for each other, four do not
+#: the same where nothing but terms of so few additions are added: eight wait for each other (a sum of 10^5: 12.4 us with 8, 10.3)
 MOST_LANES = 32
 LANES_COST = 8
 #: steps of the last loop but one that are taken at once, in a nest with a loop around them, and additions of a term there: each value
-#: that is read serves all of them (products of matrices)
+#: that is read serves all of them (a neural ODE's gradient 64 us off, 48; a product of matrices, n = 16, 1.62 and 1.14)
 JAMMED_STEPS = 4
 JAMMED_STEPS_AROUND = 2
 JAMMED_COST = 16
-#: multiplications of a product that is left to the library: twice as fast there, but 10 us to call
+#: multiplications of a product that is left to the library, which takes 6 us to call (n = 16: 6.8 us there, 1.15; n = 128: 100 and 103;
+#: n = 256: 667 and 733)
 LIBRARY_PRODUCTS = 1 << 18
-#: rows of a system of equations that is written out, and right-hand sides in one loop: beyond, it compiles for long
+#: rows of a system of equations that is written out (4: 10.8 us off, 1.7), and right-hand sides in one loop: beyond, it compiles for long
 ELIMINATED_ROWS = 4
 ELIMINATED_SIDES = 8
 
 # --- sparse ---------------------------------------------------------------------------------------------------------------------------
 
-#: inputs, and inputs for each colour, of a compiled Jacobian that is computed along colours (Burgers, n = 1000: 20 ms to 0.13 ms)
+#: inputs, and inputs for each colour, of a compiled Jacobian that is computed along colours (Burgers, n = 200: 18.4 us off,
+#: 4.9)
 SPARSE_INPUTS = 32
 SPARSE_GAIN = 4
 #: parts of a pattern that are held apart: sets before they are united, kinds of rows of one loop each
