@@ -102,8 +102,9 @@ NAMES = bool, str, bytes, int, float, complex, type(None)
 
 def fingerprint(args, kwargs):
     """Return what tells the arguments of a call from others; None where something may change unseen: a traced value, an object."""
-    leaves, structure = optree.tree_flatten((args, kwargs), none_is_leaf=True)
-    seen = [structure]
+    tree: Any = args, kwargs
+    leaves, structure = optree.tree_flatten(tree, none_is_leaf=True)
+    seen: list[Any] = [structure]
     for leaf in leaves:
         if type(leaf) is np.ndarray or issubclass(type(leaf), np.generic):
             if leaf.dtype.hasobject:
@@ -118,4 +119,4 @@ def fingerprint(args, kwargs):
 
 def own(leaf):
     """Return a copy of an array or a sparse matrix, anything else as it is."""
-    return leaf.copy() if hasattr(leaf, "copy") and getattr(leaf, "ndim", 0) else leaf
+    return leaf.copy() if hasattr(leaf, "copy") and getattr(leaf, "ndim", False) else leaf

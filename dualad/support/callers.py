@@ -11,6 +11,7 @@ import sysconfig
 import warnings
 from functools import cache
 from types import FunctionType
+from typing import Any
 
 __all__ = [
     "WAYS_OUT",
@@ -109,7 +110,7 @@ def within(frames):
 
     `frames` are pairs of a frame and its line, innermost first.
     """
-    called = []
+    called: list[Any] = []
     for frame, number in frames:
         package = owner_of(frame)
         if package == "":

@@ -7,6 +7,7 @@ import pickle
 import threading
 from collections import deque
 from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from typing import Any
 from weakref import WeakKeyDictionary
 
 __all__ = ["Crew", "check_executor"]
@@ -135,7 +136,8 @@ class Crew:
 
     def in_order(self, spans, name, task, args):
         """Yield (start, stop, result of ``task(*args, start, stop)``) of spans of work, in order, two a worker at once."""
-        window, most = deque(), 2 * self.workers
+        window: deque[Any] = deque()
+        most = 2 * self.workers
         for span in spans:
             window.append((span, self.submit(f"{name} {span[0]} to {span[1] - 1}", task, *args, *span)))
             if len(window) == most:
