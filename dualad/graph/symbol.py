@@ -22,7 +22,7 @@ from ..forward.dual import shows_memory
 from ..rules.indexing import getitem, is_basic
 from ..rules.kinds import ROWS, row_says
 from ..rules.shapes import select
-from ..rules.ufunc_methods import METHODS
+from ..rules.ufunc_methods import method as method_of
 from ..support.callers import asserting
 from ..support.costs import SMALL_ARRAY_BYTES
 from .program import updated
@@ -73,7 +73,7 @@ class Symbol(Traced):
         if type(top) is Symbol:
             if not any(isinstance(arg, Traced) for arg in args):  # but a mask, or what is written into
                 args = (top.level.lift(args[0]), *args[1:])
-            if method != "__call__" and row_says(ufunc, "logical") and (same := METHODS.get((ufunc, method))) is not None:
+            if method != "__call__" and row_says(ufunc, "logical") and (same := method_of(ufunc, method)) is not None:
                 return same(*args, **({"axis": 0} if len(args) < 2 and "axis" not in kwargs else {}), **kwargs)
             if method != "__call__" and (ROWS[ufunc].bits or ROWS[ufunc].kind == "constant"):
                 fn = getattr(ufunc, method)

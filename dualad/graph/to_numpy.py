@@ -20,7 +20,6 @@ from .rerun import again
 
 __all__ = ["Executable", "compile_python", "joined"]
 
-SHAPED = {np.reshape, np.ravel}  # views or copies: that depends on the order of the elements in memory
 numbers = count()
 
 
@@ -162,7 +161,7 @@ class Writer:
             copied = self.argument(x)
             start = f"{out!r} = {copied}.copy('K')"
         part, ops = repr(out), ops[0] if ops else ()
-        if any(fn in SHAPED for fn, *_ in ops):
+        if any(row_says(fn, "canonical") is not None for fn, *_ in ops):  # views or copies, by the order of the elements in memory
             return f"{start}; {self.name(write)}({', '.join(map(self.argument, (out, v, index, ops)))})"
         for fn, args, kwargs in ops:
             if fn is getitem:

@@ -86,7 +86,7 @@ def plan(program: Program, layouts: bool = False) -> Plan:
     outputs = [nodes[out] for out in values_in(program.outputs)]
     if layouts:
         turns = {
-            out: view(np.transpose, None, node)
+            out: view(np.transpose, node, (), {})
             for out, node in zip(values_in(program.outputs), outputs, strict=True)
             if is_turned(out, node)
         }

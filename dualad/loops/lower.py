@@ -7,7 +7,6 @@ arguments with `Node`s for values and returns a node; it raises `NoLoopForm` whe
 from __future__ import annotations
 
 import inspect
-from functools import partial as bind
 from string import Formatter
 
 from ..graph.program import Program, Value, map_values, updated
@@ -100,7 +99,7 @@ def rule_of(fn):
     if row.lower is not None:
         return LOWERINGS[row.lower]
     if row.trusted and row.moves and row.alone and fn not in CALLED:
-        return moves.copy if row.elementwise else bind(moves.view, fn) if row.view else None
+        return moves.copy if row.elementwise else moves.viewed(fn) if row.view else None
     return None
 
 

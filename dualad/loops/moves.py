@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 from numpy.lib.stride_tricks import as_strided
@@ -35,18 +36,19 @@ from .forms import (  # fmt: skip
 )
 from .maps import Scalar
 
-__all__ = ["known", "reshaped", "view", "window"]
+__all__ = ["known", "reshaped", "view", "viewed", "window"]
 
 
 # --- moving elements -----------------------------------------------------------------------------------------------------------------
 
 
-def view(fn, out, x, *rest, **options):
+def view(fn, x, rest, options):
     """Return the node of a function that gives a view: its strides say where it reads, where each axis of x has one of its own."""
     steps = [math.prod(4 * n for n in x.shape[k + 1 :]) for k in range(x.ndim)]
     memory = as_strided(np.empty(1, np.uint8), x.shape, steps)  # which is never read
     shown = fn(memory, *rest, **options)
-    start, strides, maps = shown.ctypes.data - memory.ctypes.data, list(shown.strides), []
+    start, first = (array.__array_interface__["data"][0] for array in (shown, memory))
+    start, strides, maps = start - first, list(shown.strides), []
     for n in reversed(x.shape):
         digits = [(stride + 2 * n) % (4 * n) - 2 * n for stride in strides]
         strides = [(stride - digit) // (4 * n) for stride, digit in zip(strides, digits, strict=True)]
@@ -56,6 +58,12 @@ def view(fn, out, x, *rest, **options):
             raise NoLoopForm("two axes of its result go along one")
         maps.append(along(axes[0], shown.shape[axes[0]], digits[axes[0]], first) if axes else first)
     return indexed(x, maps[::-1], shown.shape)
+
+
+@cache
+def viewed(fn):
+    """Make the rule of a function that gives a view."""
+    return lambda out, x, *rest, **options: view(fn, x, rest, options)
 
 
 @lowers

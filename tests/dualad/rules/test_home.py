@@ -18,8 +18,6 @@ LEFT = {
     "dualad.codegen.translate": {"UNARY", "LIBRARY"},
     "dualad.forward.operators": {"OPERATORS", "REFLECTED_METHODS", "entry"},
     "dualad.graph.program": {"PYTHON"},
-    "dualad.graph.symbol": {"METHODS"},
-    "dualad.graph.to_numpy": {"SHAPED"},
     "dualad.graph.trace": {"DIVISIONS"},
     "dualad.loops.lower": {"CALLED"},
     "dualad.loops.maps": {"MAPS", "COMPLEX", "EXACT", "INTEGERS"},
