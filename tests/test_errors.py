@@ -1,6 +1,8 @@
 """Errors name the function that was called, and what to do."""
 
+import os
 import re
+import tempfile
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,6 +145,29 @@ def of_scipy(x):
     return pytest.importorskip("scipy.linalg").expm(np.diag(x))
 
 
+def searched(a):
+    return pytest.importorskip("scipy.optimize").golden(lambda x: (x - a) ** 2)
+
+
+def became_stale():
+    f = dualad.jit(lambda x: x * float(os.environ.get("DUALAD_SHOWN", "1")), verify=True)
+    f(1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DUALAD_SHOWN", "2")
+        f(1.0)
+
+
+def changed_fit():
+    with tempfile.TemporaryDirectory() as folder:
+        for rate in (1.0, 2.0):
+            Fit(folder)(lambda x, rate=rate: rate * x, name="f")(1.0)
+
+
+def filled_in_place(x):
+    np.asarray(x)[0] = 1.0
+    return np.sum(x)
+
+
 SHOWN = {
     "grad: f returns": lambda: grad(lambda x: x**2)(np.ones(3)),
     "float()": lambda: dualad.gradient(lambda x: float(x[0]))(X),
@@ -151,6 +176,7 @@ SHOWN = {
     "no derivative rule": lambda: grad(unruled)(1.0),
     "no derivative": lambda: dualad.jacobian(np.unpackbits)(X),
     "compiled code": lambda: dualad.jacobian(of_scipy)(X),
+    "searches": lambda: dualad.derivative(searched)(1.0),
     "after the derivative call": outlived,
     "a step is called as": lambda: chain(lambda x, rate: x * rate, 1.0, 0.5, steps=3),
     "which was": lambda: chain(lambda k, x: 0.5 * x, 1, steps=3),
@@ -158,6 +184,10 @@ SHOWN = {
     "evaluated again": lambda: grad(lambda x: chain(drawn, x, steps=3))(1.0),
     "reverse over reverse": lambda: grad(grad(lambda x: chain(lambda k, s: s * s, x, steps=3)))(1.0),
     "branch": lambda: dualad.jit(lambda x: x if x > 0 else -x)(1.0),
+    "stale": became_stale,
+    "random numbers": lambda: dualad.jit(lambda x: x * np.random.default_rng().normal())(1.0),
+    "another function": changed_fit,
+    "read-only": lambda: grad(filled_in_place)(X),
 }
 ROWS = re.findall(r"^\| `(.+?)` \|", (Path(__file__).parents[1] / "docs/pages/errors.md").read_text(), re.MULTILINE)
 
@@ -168,7 +198,7 @@ def test_the_page_has_a_row_for_each_of_these():
 
 @pytest.mark.parametrize(("row", "name"), list(zip(ROWS, SHOWN, strict=False)), ids=list(SHOWN))
 def test_messages_are_those_that_the_page_shows(row, name):
-    with pytest.raises((TypeError, RuntimeError)) as caught:
+    with pytest.raises((TypeError, RuntimeError, ValueError, dualad.StaleWarning)) as caught:
         SHOWN[name]()
     told = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
     assert re.search(".*".join(map(re.escape, row.split("..."))), told), told
