@@ -23,7 +23,7 @@ import numpy as np
 
 from ..support.byte_sizes import format_bytes, parse_bytes
 from ..support.costs import ABANDONED_FILE_SECONDS, CODE_CACHE_BYTES, CODE_CACHE_SURVEYS
-from ..support.forks import COMPILER
+from ..support.forks import compiler
 from .trusted import opened
 
 __all__ = ["CacheWarning", "clear_cache", "described", "load", "stored"]
@@ -60,7 +60,7 @@ def size() -> int:
 @cache
 def surroundings() -> bytes:
     """Return what machine code depends on besides its source: versions, the processor, the functions that are inlined."""
-    with COMPILER:
+    with compiler():
         import llvmlite
         import numba
         from llvmlite import binding
@@ -79,7 +79,7 @@ def load(text: str) -> ModuleType:
     module.__file__ = f"<{name}>"
     linecache.cache[module.__file__] = (len(text), None, text.splitlines(True), module.__file__)
     sys.modules[name] = module
-    with COMPILER:
+    with compiler():
         exec(compile(text, module.__file__, "exec"), vars(module))
     return module
 

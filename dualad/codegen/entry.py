@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 from llvmlite import binding
 
-from ..support.forks import COMPILER, held_across_forks
+from ..support.forks import compiler, held_across_forks
 from .cache import stored
 from .llvm import COMPLEX, Array, Untranslatable, number_type
 from .translate import translated
@@ -80,7 +80,7 @@ def compiled(module, text: str, name: str, kinds: list):
     constants = {i: kind for i, kind in enumerate(kinds) if issubclass(type(kind), np.ndarray)}
     contents = [(i, hashlib.sha256(array.tobytes()).hexdigest()) for i, array in constants.items()]
     digest = hashlib.sha256(f"{text}{name}{told}{contents}".encode()).hexdigest()[:24]
-    with COMPILER:
+    with compiler():
         if digest not in made:
             _, holder = engine()
             for i, array in constants.items():
@@ -105,7 +105,7 @@ def type_of(kind):
 
 def assembly(module, text: str, name: str, kinds: list) -> str:
     """Return the assembly of what `compiled` makes."""
-    with COMPILER:
+    with compiler():
         return engine()[0].emit_assembly(optimised(with_entry(module, text, name, list(map(type_of, kinds)), "0")))
 
 

@@ -18,7 +18,7 @@ from ..loops.forms import Buffer, Fill, Made, Node
 from ..loops.fuse import Plan, memory_of, plan
 from ..loops.threads import in_blocks, runner
 from ..support.costs import SLOW_SOURCE_LINES, SLOW_SOURCE_NESTS, SMALL_ARRAY_BYTES
-from ..support.forks import COMPILER
+from ..support.forks import compiler
 from .cache import load
 from .emit import Source, emit
 from .fragments import STEPS
@@ -293,7 +293,7 @@ def driven(module, name, parts, run) -> Callable:
 
 def compiled(module, source, name, kinds):
     """Return a function of an emitted module, compiled for parameters of these kinds: translated, or by numba where that goes not."""
-    with COMPILER:
+    with compiler():
         from .entry import compiled
         from .llvm import Untranslatable
 

@@ -25,7 +25,7 @@ from ..graph.reroll import rolled
 from ..graph.symbol import Symbol
 from ..graph.to_numpy import Executable, compile_python
 from ..rules.kinds import Differentiable
-from ..support.forks import COMPILER
+from ..support.forks import compiler
 
 __all__ = ["BACKENDS", "Compiled"]
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 def compile_numba(program, threads=None):
     """Compile a program to loops; the rooms that make them are imported when the first is made."""
-    with COMPILER:
+    with compiler():
         try:
             from ..codegen import kernels  # noqa: F401  (numba and llvmlite)
             from ..codegen.native import compile_numba

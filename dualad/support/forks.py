@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from functools import cached_property as standard
 from threading import RLock
 from typing import Any
 
-__all__ = ["COMPILER", "cached_property", "held_across_forks", "in_child", "lock_of"]
+__all__ = ["cached_property", "compiler", "held_across_forks", "in_child", "lock_of"]
 
 HELD: list[Any] = []  # across a fork
 TAKEN: list[Any] = []  # those of them that the process that forks has taken
@@ -27,7 +28,6 @@ def held_across_forks(lock=None):
     return HELD[-1]
 
 
-#: of all that compiles, imports what compiles, or calls LLVM
 COMPILER = held_across_forks()
 MAKING = held_across_forks()
 
@@ -67,8 +67,10 @@ def take():
 
 
 def give():
-    while TAKEN:
-        TAKEN.pop().release()
+    taken = TAKEN.copy()
+    TAKEN.clear()  # before another thread can take them
+    for lock in taken:
+        lock.release()
 
 
 def begin():
@@ -82,6 +84,20 @@ def begin():
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=take, after_in_parent=give, after_in_child=begin)
+
+
+@cache
+def compiler():
+    """Return the lock of all that compiles, imports what compiles, or calls LLVM.
+
+    Such an import logs. What logging locks at a fork is locked after all locks here, which are therefore taken (again) by a hook that is
+    younger than that of logging.
+    """
+    import logging  # noqa: F401
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=take)
+    return COMPILER
 
 
 class UnlockedProperty(standard):

@@ -130,6 +130,26 @@ PROGRAMS = {
         begin(lambda: Slow().value)
         fork(child)
     """,
+    "the first import of numba": """
+        import dualad
+        assert "logging" not in sys.modules  # its hook is younger than that of dualad
+        from dualad import jit
+
+        class Slow:
+            def find_spec(name, path=None, target=None):
+                if name == "numba":
+                    sys.meta_path.remove(Slow)
+                    pause(1.0)  # in which the process begins to fork
+                    import logging
+                    logging.getLogger(name)
+
+        def child():
+            assert jit(lambda x: 2.0 * x, backend="numba")(np.ones(3))[1] == 2.0
+
+        sys.meta_path.insert(0, Slow)
+        begin(lambda: jit(lambda x: 3.0 * x, backend="numba")(np.ones(3)))
+        fork(child)
+    """,
     "a compilation": """
         from dualad import gradient, jit
 
@@ -186,7 +206,7 @@ def told(program, folder, turns=2):
 @FORKS
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_child_of_a_process_whose_other_thread_is_in(name, tmp_path):
-    if name in ("a compilation", "numba"):
+    if name in ("the first import of numba", "a compilation", "numba"):
         pytest.importorskip("numba")
     out = told(PROGRAMS[name], tmp_path)
     assert out.split() == ["right"] * max(1, PROGRAMS[name].count("TURNS") * 2)
