@@ -10,9 +10,10 @@ import optree
 
 from dualad.core.dispatch import dtype_of, primal
 from dualad.core.levels import Owner
-from dualad.core.traced import Traced, writable
+from dualad.core.traced import Traced
 from dualad.forward.dual import Dual, make_dual
 from dualad.forward.seeding import FLOAT
+from dualad.rules.memory import writable
 
 from ..reverse.tape import Var
 from ..storage.files import NAMESPACE

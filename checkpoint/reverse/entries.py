@@ -12,13 +12,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy import ndarray
 
-from dualad.core.levels import is_view_of, locate
-from dualad.core.traced import Traced, writable
-from dualad.forward.directions import Directions, unwrap, wrap
+from dualad.core.traced import Traced
+from dualad.forward.directions import Directions
 from dualad.forward.dual import vanishes
 from dualad.rules.cotangents import is_complex, like_primal, unbroadcast
-from dualad.rules.indexing import is_basic, is_traced, scatter, winners
-from dualad.rules.kinds import Elementwise
+from dualad.rules.indexing import accumulated, is_traced, locate, overwritten, reads_once, updated, winners
+from dualad.rules.kinds import ROWS, Elementwise
 from dualad.rules.partials import ONE
 
 from .adjoints import ZERO, Adjoints
@@ -265,36 +264,32 @@ class Index(Linear):
         """Add `g` at the index."""
         (like, index), node = self.args, self.parent
         at = adjoints.place(node)
-        once = is_basic(index) or (type(index) is ndarray and index.dtype == bool)  # no element twice
-        if not like.shape:  # an adjoint of no axes may be a number
-            adjoints.add(node, like_primal(self.row.transposes[0](g, like, index), like), True)
-            return
-        if adjoints.values[at] is ZERO and type(g) in (np.ndarray, float) and once:
-            buffer: Any = np.zeros(like.shape, like.dtype)
-            buffer[index] = g
-            adjoints.values[at] = buffer
-            adjoints.owned.add(at)
-            return
-        alone = adjoints.values[at] is ZERO and isinstance(g, Traced)
-        buffer = adjoints.buffer(at, like) if not isinstance(g, Directions) and not alone else None
-        if (
-            buffer is None
-            or ((isinstance(g, Traced) or (not once and is_traced(index))) and not isinstance(buffer, Traced))
-            or (type(g) is not float and is_complex(g) and like.dtype.kind != "c")
+        now = adjoints.values[at]
+        if (  # 36 % less than the general way in the pull of a loop over elements, 4 % in one of slices
+            (type(index) is int or type(index) is slice)
+            and type(now) is ndarray
+            and now.ndim
+            and (issubclass(type(g), float) or (type(g) is ndarray and g.dtype is now.dtype))
         ):
-            adjoints.add(node, like_primal(self.row.transposes[0](g, like, index), like), True)
-            if isinstance(adjoints.values[at], Traced):
-                adjoints.owned.add(at)
-        elif once or (isinstance(buffer, Traced) and not has_repeats(index, like.shape)):
-            buffer[index] += g
-        elif isinstance(buffer, Traced):
-            adjoints.values[at] = buffer + scatter(g, index, like)
-        else:
-            np.add.at(buffer, index, g)
+            (now if at in adjoints.owned else adjoints.buffer(at, like))[index] += g
+            return
+        if self.adds_into(now, g):
+            accumulated(adjoints.buffer(at, like), g, index)
+            return
+        adjoints.add(node, self.row.vjp(0, g, None, self.args, {}), True)
+        if isinstance(adjoints.values[at], Traced):
+            adjoints.owned.add(at)
 
-
-def has_repeats(index: Any, shape: tuple[int, ...]) -> bool:
-    return winners(shape, index) is not None
+    def adds_into(self, now: Any, g: Any) -> bool:
+        """Return whether a cotangent can be added into what an adjoint is now."""
+        like, index = self.args
+        if now is ZERO or not like.shape or isinstance(g, Directions) or isinstance(now, Directions):  # one of no axes may be a number
+            return False
+        if type(g) is not float and is_complex(g) and like.dtype.kind != "c":
+            return False
+        if isinstance(now, Traced):
+            return reads_once(index) or winners(like.shape, index) is None
+        return not isinstance(g, Traced) and (reads_once(index) or not is_traced(index))
 
 
 class Part(Entry):
@@ -325,54 +320,37 @@ class Part(Entry):
 
 
 class Assign(Entry):
-    """A write into an array: ``base[ops][index] = v``; nodes of the array before the write and of v, None for constants."""
+    """A write into an array, as `updated` with `args`; nodes of the array before the write and of what is written, None for constants.
 
-    __slots__ = ("base", "index", "like", "ops", "v", "v_like")
+    What is not written of the cotangent stays in its buffer, so that a loop of writes stays O(n).
+    """
 
-    def __init__(self, base: Node | None, v: Node | None, ops: Any, index: Any, v_like: Any, like: Any) -> None:
-        self.base, self.v, self.ops, self.index, self.v_like, self.like = base, v, ops, index, v_like, like
+    __slots__ = ("args", "base", "v")
+    row: Any = ROWS[updated]
+
+    def __init__(self, base: Node | None, v: Node | None, args: tuple[Any, ...]) -> None:
+        self.base, self.v, self.args = base, v, args
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
-        """Give the written part of `g` to v, and the rest, in the same buffer, to the array before the write."""
-        if not self.like.shape and not isinstance(g, Traced):
+        """Add the cotangents of v and of the array before the write, the latter in the buffer of `g`, to their adjoints."""
+        like, _, index, ops = self.args
+        if not like.shape and not isinstance(g, Traced):
             g = np.asarray(g)
         if self.v is not None:
-            share = locate(self.ops, g)[self.index]
-            stays = winners(np.shape(locate(self.ops, np.empty(self.like.shape, bool))), self.index)
-            if stays is not None:
-                share = np.where(stays, share, 0.0)
-            if sum(op[0] is np.imag for op in self.ops) % 2:  # Re(g * 1j dv) = -Im(g) dv
-                share = -share
+            share = self.row.vjp(1, g, None, self.args, {})
             if issubclass(type(share), np.ndarray | Traced):
                 share = np.copy(share)[()]  # of shape (), too: it may show the buffer that is cleared below
-            share = unbroadcast(share, self.v_like)
             adjoints.add(self.v, share, True)
-        if self.base is None:
+        if self.base is None or (not like.shape and locate(ops, np.zeros(()))[index].size):  # all of an array of no axes is written
             return
-        if not self.like.shape:  # all or, under a mask, nothing of a 0-d array is written
-            if not locate(self.ops, np.zeros(()))[self.index].size:
-                adjoints.add(self.base, g, False)
+        if isinstance(g, Directions) or (type(index) is not int and is_traced(index)):
+            adjoints.add(self.base, self.row.vjp(0, g, None, self.args, {}), False)
             return
-        if isinstance(g, Directions):
-            rest = np.stack([self.cleared(np.copy(direction)) for direction in g.primal])
-            adjoints.add(self.base, wrap(rest, g.level), False)
-            return
-        rest = self.cleared(adjoints.buffer(k, self.like))
+        rest = self.row.transpose(0, adjoints.buffer(k, like), *self.args, into=overwritten)
         adjoints.owned.discard(k)
         adjoints.add(self.base, rest, True)
         if adjoints.values[at := place_of(self.base)] is rest:
             adjoints.owned.add(at)
-
-    def cleared(self, buffer: Any, v: Any = 0.0) -> Any:
-        """Return the buffer with the written part set to `v`, in place where the view ops give views of it."""
-        part = locate(self.ops, buffer)
-        if not self.ops or (np.may_share_memory(part, buffer) if type(part) is np.ndarray else is_view_of(part, buffer)):
-            part[self.index] = v
-            return buffer
-        places = locate(self.ops, np.arange(self.like.size).reshape(self.like.shape))[self.index]  # reshape copied: another layout
-        flat = np.copy(np.ravel(buffer))
-        flat[places] = v
-        return np.reshape(flat, self.like.shape)
 
     @property
     def parents(self) -> tuple[Node, ...]:
@@ -380,25 +358,5 @@ class Assign(Entry):
 
     def push(self, pushed: list[Any]) -> Any:
         """Return the tangent of the array after the write."""
-        before = None if self.base is None else pushed[place_of(self.base)]
-        written = None if self.v is None else pushed[place_of(self.v)]
-        if before is None and written is None:
-            return None
-        for t in (before, written):
-            if isinstance(t, Directions):
-                return self.push_batch(before, written, t.level)
-        after = np.zeros(self.like.shape, self.like.dtype) if before is None else np.copy(before)
-        after = writable(after, written)
-        return self.cleared(after, 0.0 if written is None else written)
-
-    def push_batch(self, before: Any, written: Any, level: Any) -> Any:
-        """Return K tangents: each direction is written into its own part of one buffer."""
-        lanes = level.directions
-        dtype = np.result_type(self.like.dtype, *(t.dtype for t in (before, written) if t is not None))
-        after = np.zeros((lanes, *self.like.shape), dtype)
-        if before is not None:
-            after[:] = unwrap(before, level, self.like.shape)
-        many = type(written) is Directions and written.level is level
-        for k in range(lanes):
-            after[k] = self.cleared(after[k], 0.0 if written is None else written.primal[k] if many else written)
-        return wrap(after, level)
+        t, u = (None if node is None else pushed[place_of(node)] for node in (self.base, self.v))
+        return None if t is u is None else self.row.jvp(None, self.args, {}, (t, u))

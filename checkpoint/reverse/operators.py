@@ -17,10 +17,10 @@ from dualad.core.conversions import another_goes_first
 from dualad.core.dispatch import apply, strengthen
 from dualad.core.levels import Handle, new, shared_view
 from dualad.core.traced import GETITEM, Traced
-from dualad.forward.dual import shows_memory
 from dualad.forward.operators import BASIC, OPERATORS, SETTINGS, define_late, not_real
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Elementwise, Multilinear
+from dualad.rules.memory import shows_memory
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 
 from .entries import Binary, Index, Linear, Node, Record, Unary

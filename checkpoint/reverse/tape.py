@@ -32,13 +32,13 @@ import numpy as np
 
 from dualad.core.conversions import check_result
 from dualad.core.dispatch import strengthen
-from dualad.core.levels import Handle, Level, Owner, errors_as_in, locate, new, shared_view, version_of
-from dualad.core.traced import Traced, writable
+from dualad.core.levels import Handle, Level, Owner, errors_as_in, new, shared_view, version_of
+from dualad.core.traced import Traced
 from dualad.core.with_numpy_value import with_numpy_value
-from dualad.forward.dual import refuse_traced_metadata, separate, shows_memory
-from dualad.rules.indexing import getitem
+from dualad.forward.dual import refuse_traced_metadata, separate
+from dualad.rules.indexing import getitem, overwritten
 from dualad.rules.kinds import ROWS, Abstract, Elementwise
-from dualad.rules.memory import copied, own_to_write
+from dualad.rules.memory import copied, own_to_write, shows_memory, writable
 from dualad.rules.partials import evaluated
 from dualad.rules.precision import in_loop
 from dualad.rules.primitives import all_finite
@@ -368,9 +368,9 @@ class Var(Traced):
         if value is not self.primal:
             self.primal = value
             alias.version += 1
-        locate(ops, value)[index] = v_value
+        overwritten(value, v_value, index, ops)
         if self.node is not None or v_node is not None:
-            self.node = tape.record(Assign(self.node, v_node, ops, tape.freeze(index), Abstract(v_value), Abstract(value)))
+            self.node = tape.record(Assign(self.node, v_node, (Abstract(value), Abstract(v_value), tape.freeze(index), ops)))
         alias.version += 1  # also of constants, whose small views hold a copy (`own_small_view`)
 
 

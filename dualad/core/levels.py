@@ -18,7 +18,7 @@ import numpy as np
 from ..support.callers import explain
 from ..support.forks import lock_of
 
-__all__ = ["Handle", "Level", "Owner", "View", "errors_as_in", "is_view_of", "locate", "new", "root", "shared_view", "version_of"]
+__all__ = ["Handle", "Level", "Owner", "View", "errors_as_in", "new", "root", "shared_view", "version_of"]
 
 new = object.__new__
 
@@ -98,6 +98,10 @@ class Handle:
     payload: Any
     primal: Any
 
+    def _shows(self, other):
+        """Return whether this is a view of the memory of another handle."""
+        return type(self.alias) is View and self.alias.base is root(other)
+
 
 class Owner:
     """The buffers of this handle were written: `version` counts replacements, `exclusive` that nobody shares them."""
@@ -131,17 +135,6 @@ def shared_view(handle, alias, fn, args, kwargs={}):  # noqa: B006  (never writt
 def root(handle):
     """Return the handle whose memory this one shows: of a view its base."""
     return handle.alias.base if type(handle.alias) is View else handle
-
-
-def is_view_of(handle, other):
-    """Return whether a handle is a view that shows the memory of another."""
-    return type(handle.alias) is View and handle.alias.base is root(other)
-
-
-def locate(ops, buffer):
-    for fn, args, kwargs in ops:
-        buffer = fn(buffer, *args, **kwargs)
-    return buffer
 
 
 def version_of(handle):

@@ -13,17 +13,17 @@ import sys
 import numpy as np
 
 from ..rules.calling import public_name
-from ..rules.indexing import cast, discretize, getitem
+from ..rules.indexing import cast, discretize, getitem, locate
 from ..rules.kinds import ROWS, Composite, Differentiable
 from ..rules.sparse import is_sparse, sparse_matmul
 from ..support.callers import asks_exactly, asserting
 from .conversions import another_goes_first, as_objects, lift_of, lost
 from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, looked_at, masked_call, packed, primal, strengthen
 from .flat import Flat
-from .levels import Handle, Owner, View, locate, new, version_of
+from .levels import Handle, Owner, View, new, version_of
 from .options import cast_operands, inexact, taken_options
 
-__all__ = ["GETITEM", "Traced", "example_of", "lift", "shows", "writable"]
+__all__ = ["GETITEM", "Traced", "example_of", "lift", "shows"]
 
 GETITEM = ROWS[getitem]
 PLAIN = {float, int, bool, complex, np.ndarray, np.float64}
@@ -474,13 +474,6 @@ def write_in_order(ufunc, args, kwargs, order):
         raise TypeError(f"{public_name(ufunc)}: order= says nothing about out=: leave it out")
     results = ufunc(*args)
     return tuple(np.copy(r, order) for r in results) if isinstance(results, tuple) else np.copy(results, order)
-
-
-def writable(buffer, v):
-    """Return a buffer that `v` can be written into: a plain one is lifted to v's level if v is traced."""
-    if isinstance(v, Traced) and not isinstance(buffer, Traced):
-        return v._lifted(buffer, v.level)
-    return buffer
 
 
 def lower_one(arg, level):

@@ -11,15 +11,15 @@ import numpy as np
 
 from ..core import methods as _methods  # noqa: F401  (gives Traced its operators)
 from ..core.conversions import check_result, defers, lift_of, refuse_kind
-from ..core.dispatch import apply, dtype_of, no_derivative_for, primal, strengthen
-from ..core.levels import Handle, Level, Owner, is_view_of, locate, new, shared_view, version_of
-from ..core.traced import Traced, writable
+from ..core.dispatch import dtype_of, no_derivative_for, primal, strengthen
+from ..core.levels import Handle, Level, Owner, new, shared_view, version_of
+from ..core.traced import Traced
 from ..core.with_numpy_value import with_numpy_value
 from ..dask.arrays import VERBS, lifted
 from ..rules.batching import aligned
-from ..rules.indexing import getitem, is_basic, last_kept
+from ..rules.indexing import overwritten, overwritten_directions
 from ..rules.kinds import Elementwise
-from ..rules.memory import copied, empty_as, own_to_write
+from ..rules.memory import copied, empty_as, own_to_write, shows_memory, writable
 from ..rules.shapes import filled
 from .directions import unwrap, wrap
 
@@ -160,22 +160,10 @@ class Dual(Traced):
                 v_value = copied(v_value)
                 v_tangent = None if v_tangent is None else copied(v_tangent)
         self._own(v_value, v_tangent)
-        locate(ops, self.primal)[index] = v_value
-        tangent = self.tangent
-        if tangent is None:
-            return
-        if v_tangent is None:
-            v_tangent = 0.0
-        if level.directions is None:
-            locate(ops, tangent)[index] = v_tangent
-        else:
-            target = tangent
-            for fn, args, kwargs in ops:
-                if fn is getitem and is_basic(args[0]):
-                    target = target[(slice(None), *(args[0] if type(args[0]) is tuple else args))]
-                else:
-                    target = apply(fn, (wrap(target, level), *args), kwargs).primal
-            assign_directions(target, index, v_tangent)
+        overwritten(self.primal, v_value, index, ops)
+        if self.tangent is not None:
+            write = overwritten if level.directions is None else overwritten_directions
+            write(self.tangent, 0.0 if v_tangent is None else v_tangent, index, ops)
 
     def _own(self, v_value, v_tangent):
         """Make the buffers this handle's alone, and able to hold what is to be written."""
@@ -239,14 +227,6 @@ def refuse_traced_metadata(row, values, kwargs, level):
             raise no_derivative_for(row, name)
 
 
-def shows_memory(ans, x):
-    """Return whether `ans` is a view of the memory of `x`."""
-    if type(ans) is np.ndarray:
-        base = ans.base
-        return ans is x or (base is not None and type(x) is np.ndarray and (base is x or base is x.base or np.may_share_memory(ans, x)))
-    return isinstance(ans, Traced) and isinstance(x, Traced) and is_view_of(ans, x)
-
-
 def separate(buffer, args):
     """Return a buffer that shares no memory with the written buffers among the arguments."""
     if type(buffer) is not np.ndarray:
@@ -272,19 +252,6 @@ def laid_out_like(value, directions, fill):
         buffer = writable(buffer, fill)
         buffer[...] = fill
     return buffer
-
-
-def assign_directions(target, index, v):
-    """Assign a (K, ...) tangent into a (K, ...) buffer at an index that does not see the leading axis."""
-    parts = index if type(index) is tuple else (index,)
-    if is_basic(index):
-        part = target[(slice(None), *parts)]
-        if type(v) is not float:  # axes of length 1 in front are NumPy's to add or to leave out
-            v = aligned(v, part.ndim - 1) if v.ndim <= part.ndim else np.reshape(v, (v.shape[0], *v.shape[v.ndim - part.ndim + 1 :]))
-        part[...] = v
-        return
-    target = np.moveaxis(target, 0, -1)
-    target[last_kept(parts)] = v if type(v) is float else np.moveaxis(v, 0, -1)
 
 
 def shown(x):

@@ -9,21 +9,18 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ..core.dispatch import no_derivative_for
-from ..core.levels import Level, locate
+from ..core.levels import Level
 from ..core.traced import example_of
 from ..forward.directions import unwrap, wrap
 from ..forward.dual import Dual, make_dual
 from ..forward.seeding import split_value
-from ..rules.cotangents import like_primal, unbroadcast
-from ..rules.indexing import getitem, winners
+from ..rules.cotangents import like_primal
 from ..rules.kinds import ROWS, Constant, Differentiable, Elementwise
 from ..rules.names import np
-from ..rules.shapes import select
 from .examples import Examples
 from .passes import dead, optimised
-from .program import Program, Value, map_values, updated, values_in
+from .program import Program, Value, map_values, values_in
 from .scan import Scan
-from .symbol import Symbol
 from .trace import Trace
 
 __all__ = ["halves", "pullback", "pushforward"]
@@ -121,9 +118,6 @@ def pull(operation, held, active, adjoints, nan_safe):
     """Add the shares of an operation's arguments to their adjoints."""
     gs = [adjoints.pop(value, None) for value in operation.outputs]
     if all(g is None for g in gs):
-        return
-    if operation.fn is updated:
-        pull_update(operation, gs[0], held, active, adjoints)
         return
     row = ROWS.get(operation.fn)
     if not isinstance(row, Differentiable):
@@ -366,7 +360,7 @@ def dear(operation):
     """Return whether a value is sooner kept than computed again: not what is elementwise or only moves elements."""
     row = ROWS.get(operation.fn)
     if row is None:
-        return operation.fn is not updated
+        return True
     cheap = row.cheap or isinstance(row, Elementwise) or row.views(operation.args)
     return not cheap and not (isinstance(row, Constant) and isinstance(operation.fn, np.ufunc))
 
@@ -374,34 +368,6 @@ def dear(operation):
 def with_values(argument, held):
     """Return an argument with what is held for its values."""
     return map_values(held.__getitem__, argument)
-
-
-def pull_update(operation, g, held, active, adjoints):
-    """Pull back through ``updated(x, v, index, ops)``: what was overwritten has no share, v has that of its part."""
-    x, v, *rest = operation.args
-    index, ops = with_values(rest[0], held), tuple(with_values(rest[1], held)) if len(rest) > 1 else ()
-    if type(v) is Value and v in active:
-        part = locate(ops, g)
-        share = getitem(part, index)
-        stays = winners(part.shape, index)
-        if stays is not None:
-            share = select(stays, share, 0.0)
-        if any(fn is np.imag for fn, *_ in ops):  # Re(g * 1j * t) is -Im(g) * t
-            share = -share
-        add(adjoints, v, unbroadcast(share, held[v]))
-    if type(x) is Value and x in active:
-        if type(g) is Symbol:
-            add(adjoints, x, updated(g, 0.0, index, ops))
-        else:  # a Batch is never written
-            parts = any(fn in (np.real, np.imag) for fn, *_ in ops)
-            mask = np.zeros(x.shape, complex if parts else bool)
-            symbolic = next((part for part in (index if type(index) is tuple else (index,)) if type(part) is Symbol), None)
-            mask = updated(mask if symbolic is None else symbolic.level.lift(mask), True, index, ops)
-            if parts:
-                left = select(np.real(mask) != 0, 0.0, np.real(g)) + 1j * select(np.imag(mask) != 0, 0.0, np.imag(g))
-            else:
-                left = select(mask, 0.0, g)
-            add(adjoints, x, left)
 
 
 def add(adjoints, value, share):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..rules.indexing import getitem, is_basic, is_whole, scatter
+from ..rules.indexing import getitem, is_basic, is_whole, scatter, updated
 from ..rules.kinds import row_says
 from ..rules.shapes import blank, filled
 from ..support.costs import SMALL_ARRAY_BYTES
-from .program import Operation, Program, Value, key_of, map_values, updated, values_in
+from .program import Operation, Program, Value, key_of, map_values, values_in
 
 __all__ = ["apart", "common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "simpler", "straight"]
 

@@ -27,7 +27,7 @@ rows, and functions of bits; bodies of composite rows have been run. In `args` a
 `outputs` holds one value, or several where `several` says that fn returned a tuple or list. `line` is the line of the user's code,
 ``(file, number)`` or None.
 
-**Assignment** is the operation ``updated(x, v, index, ops)``: a copy of ``x`` in which ``view[index]`` is ``v``, with ``view`` what the
+**Assignment** is the row ``updated(x, v, index, ops)``: a copy of ``x`` in which ``view[index]`` is ``v``, with ``view`` what the
 view functions `ops` (each ``(fn, args, kwargs)``) make of ``x``, one after the other; mostly `ops` is ``()``.
 
 **Program.** `inputs` are values, `constants` maps values to read-only arrays, `operations` are in order of evaluation, `outputs` are
@@ -45,43 +45,17 @@ from typing import Any
 import numpy as np
 
 from ..core.dispatch import highest
-from ..core.levels import locate
 from ..core.methods import BINARY, COMPARE, UNARY
-from ..core.traced import writable
-from ..forward.dual import shows_memory
 from ..rules.calling import public_name
 from ..rules.kinds import ROWS, Abstract, Constant, Differentiable
-from ..rules.memory import copied_to_write
 from ..rules.sparse import is_sparse
 
-__all__ = ["Operation", "Program", "Value", "key_of", "kind_of", "map_values", "updated", "values_in", "write"]
+__all__ = ["Operation", "Program", "Value", "key_of", "kind_of", "map_values", "values_in"]
 
 #: what ufuncs are on Python numbers
 PYTHON = {
     ufunc: getattr(operator, f"__{name}__") for name, ufunc in (*BINARY.items(), *COMPARE.items(), *UNARY.items()) if name != "divmod"
 }
-
-
-def updated(x, v, index, ops=()):
-    """Return a copy of `x` in which the part that `ops` and then `index` show is `v`."""
-    y = copied_to_write(x) if issubclass(type(x), np.ndarray) else np.copy(x)
-    for part in (v, *(index if type(index) is tuple else (index,))):
-        y = writable(y, part)
-    write(y, v, index, ops)
-    return y
-
-
-def write(y, v, index, ops):
-    """Assign `v` to the part of `y` that `ops` and then `index` show.
-
-    `ops` are views, in whatever order the elements of y are in memory here: where `reshape` gives a copy, its elements are found in y.
-    """
-    part = locate(ops, y)
-    if part is y or shows_memory(part, y):
-        part[index] = v
-    else:
-        places = locate(ops, np.arange(y.size).reshape(y.shape))[index]
-        y[np.unravel_index(places, y.shape)] = v
 
 
 # --- values and operations --------------------------------------------------------------------------------------------------

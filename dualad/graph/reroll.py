@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..rules.indexing import getitem
+from ..rules.indexing import getitem, updated
 from ..rules.kinds import ROWS, Elementwise
 from ..support.costs import REROLL_ALIGNED_OPERATIONS, REROLL_GAIN, REROLL_OPERATIONS, REROLL_PERIOD, REROLL_TURNS
 from .passes import optimised
-from .program import Operation, Program, Value, key_of, updated, values_in
+from .program import Operation, Program, Value, key_of, values_in
 from .scan import Scan
 
 __all__ = ["rolled"]

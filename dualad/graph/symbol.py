@@ -18,14 +18,13 @@ from ..core.dispatch import array, highest, holds_traced
 from ..core.levels import Owner, shared_view, version_of
 from ..core.methods import BINARY, COMPARE, UNARY
 from ..core.traced import Traced
-from ..forward.dual import shows_memory
-from ..rules.indexing import getitem, is_basic
+from ..rules.indexing import getitem, is_basic, updated
 from ..rules.kinds import ROWS, row_says
+from ..rules.memory import shows_memory
 from ..rules.shapes import select
 from ..rules.ufunc_methods import method as method_of
 from ..support.callers import asserting
 from ..support.costs import SMALL_ARRAY_BYTES
-from .program import updated
 
 __all__ = ["Symbol"]
 

@@ -12,10 +12,10 @@ from itertools import count
 
 import numpy as np
 
-from ..rules.indexing import getitem, is_basic, scatter
+from ..rules.indexing import getitem, is_basic, overwritten, scatter, updated
 from ..rules.kinds import ROWS, Differentiable, row_says
 from ..support.costs import SMALL_ARRAY_BYTES
-from .program import PYTHON, Program, Value, updated, values_in, write
+from .program import PYTHON, Program, Value, values_in
 from .rerun import again
 
 __all__ = ["Executable", "compile_python", "joined"]
@@ -109,7 +109,7 @@ class Writer:
         """Find out whose memory each value may show: None where that is unknown."""
         for operation in self.program.operations:
             row, reads = ROWS.get(operation.fn), operation.reads
-            if operation.fn is updated or isinstance(operation.fn, np.ufunc) or not reads:
+            if isinstance(operation.fn, np.ufunc) or not reads:
                 continue
             if isinstance(row, Differentiable) and row.trusted and not row.views(operation.args):
                 continue
@@ -162,7 +162,7 @@ class Writer:
             start = f"{out!r} = {copied}.copy('K')"
         part, ops = repr(out), ops[0] if ops else ()
         if any(row_says(fn, "canonical") is not None for fn, *_ in ops):  # views or copies, by the order of the elements in memory
-            return f"{start}; {self.name(write)}({', '.join(map(self.argument, (out, v, index, ops)))})"
+            return f"{start}; {self.name(overwritten)}({', '.join(map(self.argument, (out, v, index, ops)))})"
         for fn, args, kwargs in ops:
             if fn is getitem:
                 part = f"{part}[{self.index(args[0])}]"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from string import Formatter
 
-from ..graph.program import Program, Value, map_values, updated
+from ..graph.program import Program, Value, map_values
 from ..graph.scan import Scan
 from ..rules import calculus, constants, decompositions, linalg, reductions, scimath, sparse, ufunc_methods, ufuncs
 from ..rules.indexing import cast, discretize, last_of
@@ -95,7 +95,7 @@ def rule_of(fn):
     """Return the rule that lowers a function: the one that its row names, or that follows from what the row says; None without one."""
     row = ROWS.get(fn)
     if row is None:
-        return moves.assigned if fn is updated else None
+        return None
     if row.lower is not None:
         return LOWERINGS[row.lower]
     if row.trusted and row.moves and row.alone and fn not in CALLED:

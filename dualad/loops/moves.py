@@ -409,6 +409,7 @@ def added_at(out, x, b, index):
     return Node(Scatter(x, broadcast(converted(b, out.dtype), shape), tuple(maps), True), out.shape, out.dtype)
 
 
+@lowers
 def assigned(out, x, v, index, ops=()):
     index, basic = plain_index(index)
     if basic:

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from .kinds import Abstract, constant, linear, primitive
+from .batching import aligned
+from .kinds import ROWS, Abstract, constant, is_complex, joined, linear, primitive, shape_of
+from .memory import copied_to_write, shows_memory, writable
 from .names import np
 
-__all__ = ["cast", "discretize", "expanded", "getitem", "is_basic", "is_traced", "is_whole", "last_kept", "restate", "scatter", "winners"]
+__all__ = [
+    "accumulated",
+    "cast",
+    "discretize",
+    "expanded",
+    "getitem",
+    "is_basic",
+    "is_traced",
+    "is_whole",
+    "last_kept",
+    "locate",
+    "overwritten",
+    "overwritten_directions",
+    "reads_once",
+    "restate",
+    "scatter",
+    "updated",
+    "winners",
+]
 
 
 @primitive
@@ -18,11 +38,60 @@ def getitem(x, index):
 def scatter(g, index, like):
     """Return zeros of the shape and dtype of `like` (an `Abstract`) with `g` added at `index`; repeated indices sum."""
     out = np.zeros(like.shape, np.result_type(g, like.dtype) if np.iscomplexobj(g) else like.dtype)
-    if is_basic(index):
-        out[index] = g
-    else:
-        np.add.at(out, index, g)
+    if not reads_once(index):
+        return accumulated(out, g, index)
+    out[index] = g  # which keeps the sign of a zero
     return out
+
+
+def accumulated(y, v, index):
+    """Add `v` to `y` at `index`, once more for each time that a position of a plain array repeats, and return `y`."""
+    if reads_once(index) or type(y) is not np.ndarray:
+        y[index] += v
+    else:
+        np.add.at(y, index, v)
+    return y
+
+
+@primitive
+def updated(x, v, index, ops=()):
+    """Return a copy of `x` in which the part that `ops` and then `index` show is `v`."""
+    return overwritten(copied_to_write(np.asarray(x)), v, index, ops)
+
+
+def overwritten(y, v, index, ops=()):
+    """Assign `v` to the part of `y` that `ops` and then `index` show, and return `y`.
+
+    `ops` are views, in whatever order the elements of y are in memory here: where `reshape` gives a copy, its elements are found in y.
+    """
+    if not ops:
+        y[index] = v
+    elif (part := locate(ops, y)) is y or getattr(part, "base", None) is y or shows_memory(part, y):
+        part[index] = v
+    else:
+        places = locate(ops, np.arange(y.size).reshape(y.shape))[index]
+        y[np.unravel_index(places, y.shape)] = v
+    return y
+
+
+def updated_transpose(i, g, x, v, index, ops=(), into=updated):
+    """Give the written part of `g` to v, and the rest to x: by `overwritten`, in the buffer of `g`."""
+    if i == 0:
+        return into(g, 0.0, index, ops)
+    part = locate(ops, g) if ops else g
+    if reads_once(index) and type(part) is not float:
+        share = part[index]
+    else:
+        share, stays = getitem(part, index), winners(shape_of(part), index)
+        share = share if stays is None else np.where(stays, share, 0.0)
+    return -share if ops and any(fn is np.imag for fn, *_ in ops) else share  # Re(g * 1j * t) is -Im(g) * t
+
+
+def locate(ops, x):
+    """Return the view of `x` after `ops`, each an (fn, arguments, keywords)."""
+    for fn, args, kwargs in ops:
+        x = fn(x, *args, **kwargs)
+    return x
 
 
 @primitive
@@ -48,6 +117,11 @@ def is_basic(index) -> bool:
     if type(index) is tuple:
         return all(map(is_basic, index))
     return index is None or index is Ellipsis or (issubclass(type(index), int | slice | np.integer) and type(index) is not bool)
+
+
+def reads_once(index) -> bool:
+    """Return whether an index, by its type, shows no element twice."""
+    return is_basic(index) or (type(index) is np.ndarray and index.dtype == bool)
 
 
 def is_whole(index) -> bool:
@@ -107,7 +181,7 @@ def getitem_form(fn, args, kwargs, batched):
     x, index = args
     parts = index if type(index) is tuple else (index,)
     if is_basic(index):
-        return fn(x, (slice(None), *parts))
+        return x[(slice(None), *parts)]
     return np.moveaxis(fn(np.moveaxis(x, 0, -1), last_kept(parts)), -1, 0)
 
 
@@ -128,10 +202,54 @@ def scatter_form(fn, args, kwargs, batched):
     return np.moveaxis(fn(np.moveaxis(g, 0, -1), last_kept(parts), whole), -1, 0)
 
 
+def updated_form(fn, args, kwargs, batched):
+    x, v, index, *ops = args
+    count = next(args[i].shape[0] for i in batched)
+    x, v = (
+        arg if i in batched or (i and not np.ndim(arg)) else np.broadcast_to(arg, (count, *np.shape(arg))) for i, arg in enumerate((x, v))
+    )
+    y = copied_to_write(x) if type(x) is np.ndarray else np.copy(x)
+    for part in (v, *(index if type(index) is tuple else (index,))):
+        y = writable(y, part)
+    return overwritten_directions(y, v, index, *ops)
+
+
+def overwritten_directions(y, v, index, ops=()):
+    """Do for K arrays what `overwritten` does for one; `v` has the leading axis, too, or is a number."""
+    part, several = y, getattr(v, "ndim", 0)
+    for op, args, kwargs in ops:
+        part = ROWS[op].batch(op, (part, *args), kwargs, {0}) if ROWS[op].batch else NotImplemented
+        if part is NotImplemented:
+            break
+    parts = index if type(index) is tuple else (index,)
+    if ops and getattr(part, "base", None) is not y and not shows_memory(part, y):
+        for k in range(y.shape[0]):
+            overwritten(y[k, ...], v[k] if several else v, index, ops)
+    elif is_basic(index):
+        part = part[(slice(None), *parts)]
+        if several > part.ndim:  # axes of length 1 in front are NumPy's to add or to leave out
+            v = np.reshape(v, (v.shape[0], *v.shape[several - part.ndim + 1 :]))
+        part[...] = aligned(v, part.ndim - 1) if 0 < several < part.ndim else v
+    else:
+        part = np.moveaxis(part, 0, -1)
+        part[last_kept(parts)] = np.moveaxis(v, 0, -1) if several else v
+    return y
+
+
+def zeros_of(x):
+    return np.zeros_like(x) if shape_of(x) or is_complex(x) else 0.0
+
+
+def moves_whole(x, v, index, ops=()):
+    """Return whether an assignment moves whole elements, not the real or imaginary parts of complex ones."""
+    return not any(fn in (np.real, np.imag) for fn, *_ in ops)
+
+
 # fmt: off
 linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe", moves=True, batch=getitem_form, blocks="element",
        lower="get")
 linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True, batch=scatter_form, blocks="scattered", lower="scattered")
+joined(updated, updated_transpose, argnums=(0, 1), zero=zeros_of, cheap=True, moves=moves_whole, batch=updated_form, lower="assigned")
 constant(discretize, chooses=True, elementwise=True)
 constant(last_of)
 linear(cast,    lambda g, x, dtype, order="K": g, cheap=True, neutral=True, elementwise=True)

@@ -11,9 +11,9 @@ import math
 import numpy as np
 
 from .kinds import constant, linear
-from .primitives import primitive
+from .primitives import PLAIN, primitive
 
-__all__ = ["arranged", "as_plain_array", "copied", "copied_to_write", "empty_as", "in_order", "own_to_write"]
+__all__ = ["arranged", "as_plain_array", "copied", "copied_to_write", "empty_as", "in_order", "own_to_write", "shows_memory", "writable"]
 
 
 @primitive
@@ -95,6 +95,21 @@ def compressed(model):
             if strides[i] < 0:
                 steps[i] = -steps[i]
     return steps, span
+
+
+def writable(buffer, v):
+    """Return a buffer that `v` can be written into: a plain one is lifted to v's level if v is traced."""
+    if type(v) in PLAIN or not hasattr(type(v), "__dualad_apply__") or hasattr(type(buffer), "__dualad_apply__"):
+        return buffer
+    return v._lifted(buffer, v.level)
+
+
+def shows_memory(ans, x):
+    """Return whether `ans` is a view of the memory of `x`."""
+    if type(ans) is np.ndarray:
+        base = ans.base
+        return ans is x or (base is not None and type(x) is np.ndarray and (base is x or base is x.base or np.may_share_memory(ans, x)))
+    return hasattr(type(ans), "__dualad_apply__") and hasattr(type(x), "__dualad_apply__") and ans._shows(x)
 
 
 @primitive

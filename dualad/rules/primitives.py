@@ -12,8 +12,8 @@ from ..support.hints import Rest, Result
 __all__ = ["all_finite", "primitive", "ratio", "strong_multiply", "zero_wins"]
 
 
-PLAIN = {np.ndarray, np.float64, float, int, bool, str, type(None)}
-INDICES = {*PLAIN, slice, tuple, type(...)}  # what stands in tuples and is not traced itself
+PLAIN = {np.ndarray, np.float64, float, int, bool, str, slice, type(None)}
+INDICES = {*PLAIN, tuple, type(...)}  # what stands in tuples and is not traced itself
 
 
 def primitive(fn: Callable[Rest, Result]) -> Callable[Rest, Result]:

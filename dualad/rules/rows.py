@@ -71,7 +71,8 @@ class Row:
     #: each element of its result is computed of those elements of its arguments that it stands at
     elementwise: bool = False
     #: each element of its result is an element of its array arguments, or zero: which one is asked by moving positions
-    moves: bool = False
+    #: (a predicate of the arguments: for some calls)
+    moves: bool | Callable = False
     #: keywords that add a constant
     affine: tuple[str, ...] = ()
     #: the axes that it works along, or the argument that names them: along them all depends on all

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .calling import public_name
-from .indexing import getitem, is_traced
+from .indexing import accumulated, getitem, is_traced
 from .kinds import composite, joined, primitive
 from .names import np
 
@@ -126,9 +126,7 @@ def at(ufunc):
 @primitive
 def added(x, b, index):
     """Return a copy of `x` with `b` added at `index`, in the order of the index where positions repeat."""
-    x = x.copy("K")
-    np.add.at(x, index, b)
-    return x
+    return accumulated(x.copy("K"), b, index)
 
 
 def added_transpose(i, g, x, b, index):

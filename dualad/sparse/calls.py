@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..graph.program import Value, map_values, updated
+from ..graph.program import Value, map_values
 from ..rules.calling import signature
 from ..rules.kinds import ROWS, Constant
 from .sets import Sets, scipy_sparse, together, union, with_empty_row
@@ -69,13 +69,12 @@ def mover(operation, known):
 
     It is None where the function does more, or an argument that says how to move is computed.
     """
-    fn, args, row = operation.fn, operation.args, ROWS.get(operation.fn)
-    if fn is not updated and (row is None or not row.moves):
+    args, row = operation.args, ROWS.get(operation.fn)
+    if row is None or not row.moves or not (row.moves is True or row.moves(*args)):
         return [], None
-    places = [0, 1] if fn is updated else list(row.arrays(args))
-    affine = () if fn is updated else row.affine
+    places = list(row.arrays(args))
     rest = constants(known, [None if i in places else arg for i, arg in enumerate(args)])
-    options = constants(known, {name: x for name, x in operation.kwargs.items() if name not in (*CASTS, *affine)})
+    options = constants(known, {name: x for name, x in operation.kwargs.items() if name not in (*CASTS, *row.affine)})
 
     def move(*positions):
         moved = dict(zip(places, positions, strict=True))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.dispatch import dtype_of, strengthen
-from ..core.levels import Handle, Level, Owner, locate, new, shared_view, version_of
-from ..core.traced import Traced, writable
+from ..core.levels import Handle, Level, Owner, new, shared_view, version_of
+from ..core.traced import Traced
 from ..core.with_numpy_value import with_numpy_value
-from ..forward.dual import shows_memory
-from ..graph.program import Program, updated
+from ..graph.program import Program
 from ..graph.trace import user_line
 from ..jit.compiled import ProgramRow
-from ..rules.memory import own_to_write
+from ..rules.indexing import overwritten, updated
+from ..rules.memory import own_to_write, shows_memory, writable
 
 __all__ = ["Recorder", "Tracked"]
 
@@ -97,7 +97,7 @@ class Tracked(Traced):
         buffer = writable(self.primal, value)
         if buffer is not self.primal:
             self.primal = buffer
-        locate(ops, buffer)[index] = value
+        overwritten(buffer, value, index, ops)
         self.payload = level.program.append(updated, (written, entered, where, how), {}, self.primal, user_line())
         alias.version += 1
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dualad.graph.program import Program, updated
-from dualad.rules.indexing import getitem, scatter
+from dualad.graph.program import Program
+from dualad.rules.indexing import getitem, scatter, updated
 from dualad.rules.kinds import Abstract
 
 INNER, LEFT, RIGHT = slice(1, -1), slice(None, -2), slice(2, None)

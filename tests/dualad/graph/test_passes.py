@@ -8,9 +8,8 @@ from test_symbol import FUNCTIONS, X, traced
 from dualad.codegen.emit import HEADER, emit
 from dualad.graph.differentiate import pullback
 from dualad.graph.passes import apart, common, dead, fold, forwarded, optimised, relaxed, restored, simpler, straight
-from dualad.graph.program import updated
 from dualad.loops.fuse import plan
-from dualad.rules.indexing import getitem, scatter
+from dualad.rules.indexing import getitem, scatter, updated
 from dualad.rules.shapes import blank
 
 

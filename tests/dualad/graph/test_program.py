@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from program_examples import EXAMPLES
 
-from dualad.graph.program import Program, Value, key_of, kind_of, map_values, updated, values_in
+from dualad.graph.program import Program, Value, key_of, kind_of, map_values, values_in
+from dualad.rules.indexing import updated
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

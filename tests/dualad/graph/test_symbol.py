@@ -8,10 +8,10 @@ import pytest
 
 import dualad
 from dualad.core.levels import Level
-from dualad.graph.program import Value, updated
+from dualad.graph.program import Value
 from dualad.graph.symbol import Symbol
 from dualad.graph.trace import Trace, TraceError, user_line
-from dualad.rules.indexing import getitem
+from dualad.rules.indexing import getitem, updated
 
 
 def traced(f, *examples):

@@ -7,7 +7,7 @@ import pytest
 
 from checkpoint import grad
 from dualad import jit
-from dualad.graph.program import updated
+from dualad.rules.indexing import updated
 
 C = np.arange(1.0, 13.0).reshape(3, 4)
 LAYOUTS = {

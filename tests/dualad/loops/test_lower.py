@@ -9,7 +9,7 @@ from program_examples import EXAMPLES
 
 import checkpoint
 from dualad import jit
-from dualad.graph.program import Program, map_values, updated
+from dualad.graph.program import Program, map_values
 from dualad.jit.arguments import Call
 from dualad.jit.compiled import BACKENDS
 from dualad.loops.forms import LOWERINGS, AffineIndex, Buffer, Map, runs_of
@@ -17,7 +17,7 @@ from dualad.loops.fuse import Part, plan
 from dualad.loops.inline import compose, guard, preimage, start, widened
 from dualad.loops.lower import CALLED, lower, lowering_of, rule_of
 from dualad.loops.maps import MAPS
-from dualad.rules.indexing import getitem, scatter
+from dualad.rules.indexing import getitem, scatter, updated
 from dualad.rules.kinds import ROWS, Abstract
 from dualad.rules.stable import sech_squared
 

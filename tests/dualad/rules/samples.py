@@ -15,7 +15,7 @@ import scipy.sparse
 
 from dualad.core.traced import Traced
 from dualad.rules.constants import stopped
-from dualad.rules.indexing import cast, discretize, getitem, last_of, restate, scatter
+from dualad.rules.indexing import cast, discretize, getitem, last_of, restate, scatter, updated
 from dualad.rules.kinds import Abstract, strong_multiply
 from dualad.rules.linalg import cofactor_matrix, euclidean
 from dualad.rules.memory import as_plain_array, copied, in_order
@@ -366,6 +366,12 @@ sample(getitem)(*(Sample((A(2, 3, 4), Fixed(index))) for index in INDICES), call
 LIKE = Abstract(np.zeros((2, 3, 4)))
 sample(scatter)(*(Sample((np.asarray(A(*np.zeros((2, 3, 4))[index].shape)), Fixed(index),
                           LIKE)) for index in INDICES if index is not None))
+T, IM = ((np.transpose, (), {}),), ((np.imag, (), {}),)
+sample(updated)(*(Sample((A(2, 3, 4), np.asarray(A(*np.zeros((2, 3, 4))[index].shape)), Fixed(index)))
+                  for index in INDICES if index is not None),
+                call(A(2, 3, 4), A(), Fixed((0, slice(1, None)))), call(A(2, 3), A(3), Fixed(...)), call(A(3), A(1, 2), Fixed([0, 2])),
+                call(A(2, 3), A(2), Fixed(1), Fixed(T)), call(Z(3), Z(2), Fixed(slice(0, 2))), call(A(2, 3), A(2), Fixed(np.array([4, 4])), Fixed(((np.ravel, (), {}),))),
+                call(np.asarray(A()), A(), Fixed(())), call(Z(2, 3), A(3), Fixed(1), Fixed(IM)))
 unary(A, restate, complex_too=True)
 sample(cast)(Sample((A(3), complex)), Sample((A(3), float)), Sample((A(3), np.float32), casts=True),
              Sample((A().astype(np.float32), np.float64)))
