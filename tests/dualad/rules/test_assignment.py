@@ -16,9 +16,9 @@ from dualad.rules.indexing import locate, updated
 
 ROOT = Path(__file__).parents[3]
 #: what computes an assignment's derivative, and what besides rules/ may use it: to write in the buffers that an interpreter owns
-#: (overwritten, accumulated), to know whether an adjoint can be added into (winners), to print, optimise and lower the operation (scatter)
+#: (overwritten, accumulated), to know whether an adjoint can be added into (winners), to print and optimise the operation (scatter)
 USERS = {
-    "scatter": {"dualad/graph/to_numpy.py", "dualad/graph/passes.py", "dualad/loops/moves.py", "dualad/dask/calls.py"},
+    "scatter": {"dualad/graph/to_numpy.py", "dualad/graph/passes.py"},
     "overwritten": {"dualad/forward/dual.py", "checkpoint/reverse/entries.py", "checkpoint/reverse/tape.py", "dualad/graph/to_numpy.py",
                     "dualad/sparse/values.py"},
     "overwritten_directions": {"dualad/forward/dual.py"},
