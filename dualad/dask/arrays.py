@@ -16,7 +16,7 @@ from ..core.dispatch import highest
 from ..core.levels import Handle, Level, Owner, new, shared_view, version_of
 from ..core.traced import Traced
 from ..rules.calling import public_name
-from ..rules.indexing import expanded, getitem, is_basic
+from ..rules.indexing import getitem, is_basic
 from ..rules.kinds import ROWS
 
 __all__ = ["LAZY", "VERBS", "DaskValue", "lifted", "like_chunks", "outside"]
@@ -77,7 +77,9 @@ class DaskValue(Traced):
         return result
 
     def _assign(self, ops, index, v):
-        self.primal = assigned(self._refresh().primal, list(ops), outside(index), outside(v))
+        from .calls import assigned
+
+        self.primal = assigned(self._refresh().primal, outside(v), outside(index), ops)
         self.alias = Owner(version_of(self) + 1, False)
 
     def _holds_array(self):
@@ -105,24 +107,6 @@ ARRAY = "array"
 def copies(row):
     """Return whether a function gives the elements of its first argument, in their places."""
     return row.alone and row.moves and row.elementwise
-
-
-def assigned(x, ops, index, v):
-    """Return a dask array in which the part that views and then an index show is another."""
-    if ops:
-        (fn, args, _), *rest = ops
-        if fn is not getitem:
-            raise TypeError(f"a dask array is written through a view made by {public_name(fn)}: write x[index] = v")
-        index, v = outside(args[0]), assigned(x[outside(args[0])], rest, index, v)
-    parts = expanded(index, x.ndim)
-    if any(part is None for part in parts):  # which dask does not take here
-        shown = [part for part in parts if part is None or isinstance(part, slice)]
-        new_axes = tuple(k - len(shown) for k, part in enumerate(shown) if part is None)
-        v = np.squeeze(v, tuple(axis for axis in new_axes if -axis <= np.ndim(v)))
-        index = tuple(part for part in parts if part is not None)
-    y = x.copy()
-    y[index] = v
-    return y
 
 
 # --- in and out ---------------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import dask.array as da
 import numpy as np
 
 from ..rules.calling import public_name, signature
-from ..rules.indexing import expanded, is_basic
+from ..rules.indexing import expanded, getitem, is_basic
 from ..rules.kinds import ROWS
 from ..support.costs import DASK_SHAPES
 
@@ -210,6 +210,24 @@ def placed_in_order(a, v, side="left", sorter=None):
     if sorter is not None or isinstance(a, da.Array):
         raise NotImplementedError("what is searched is a dask array, or has a sorter")
     return da.map_blocks(lambda v: np.searchsorted(a, v, side), v, dtype=np.intp)
+
+
+def assigned(x, v, index, ops=()):
+    """Return a dask array in which the part that views and then an index show is another."""
+    if ops:
+        (fn, args, _), *rest = ops
+        if fn is not getitem:
+            raise TypeError(f"a dask array is written through a view made by {public_name(fn)}: write x[index] = v")
+        index, v = args[0], assigned(x[args[0]], v, index, rest)
+    parts = expanded(index, x.ndim)
+    if any(part is None for part in parts):  # which dask does not take here
+        shown = [part for part in parts if part is None or isinstance(part, slice)]
+        new_axes = tuple(k - len(shown) for k, part in enumerate(shown) if part is None)
+        v = np.squeeze(v, tuple(axis for axis in new_axes if -axis <= np.ndim(v)))
+        index = tuple(part for part in parts if part is not None)
+    y = x.copy()
+    y[index] = v
+    return y
 
 
 def scattered(g, index, like):

@@ -249,7 +249,8 @@ def moves_whole(x, v, index, ops=()):
 linear(getitem, lambda g, x, index: scatter(g, index, abstract(x)), view="maybe", moves=True, batch=getitem_form, blocks="element",
        lower="get")
 linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True, batch=scatter_form, blocks="scattered", lower="scattered")
-joined(updated, updated_transpose, argnums=(0, 1), zero=zeros_of, cheap=True, moves=moves_whole, batch=updated_form, lower="assigned")
+joined(updated, updated_transpose, argnums=(0, 1), zero=zeros_of, cheap=True, moves=moves_whole, batch=updated_form, lower="assigned",
+       blocks="assigned")
 constant(discretize, chooses=True, elementwise=True)
 constant(last_of)
 linear(cast,    lambda g, x, dtype, order="K": g, cheap=True, neutral=True, elementwise=True)

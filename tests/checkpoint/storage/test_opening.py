@@ -136,7 +136,7 @@ def test_a_lock_that_was_written_in_part_is_a_lock(tmp_path, left):
     lock, other = Lock(path), Lock(path)
     lock.acquire()
     assert path.read_text() == f"checkpoint {os.getpid()}"
-    with pytest.raises(BlockingIOError, match=f"in process {os.getpid()}, this one"):
+    with pytest.raises(BlockingIOError, match=f"in process {os.getpid()} \\(this one\\)"):
         other.acquire()
     lock.release()
 

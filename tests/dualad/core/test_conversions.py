@@ -327,8 +327,11 @@ SCIPY = {
 def test_functions_of_scipy_are_refused_with_their_spelling_in_numpy(name):
     package, _, function = name.rpartition(".")
     theirs = getattr(pytest.importorskip(f"scipy.{package}"), function)
-    with pytest.raises(TypeError, match=rf"scipy\.{name} asks a traced Dual .*: write ") as caught:
+    with pytest.raises(TypeError, match=rf"scipy\.{name} asks a traced Dual .*: write |a traced number becomes complex") as caught:
         jvp(lambda x: theirs(x, *SCIPY[name][1:]), SCIPY[name][:1], SCIPY[name][:1])
+    if "becomes complex" in str(caught.value):  # a newer SciPy, which multiplies by 1j
+        assert f"raised inside scipy.{name}, called in <lambda>" in caught.value.__notes__[-1]
+        return
     spelling = str(caught.value).rpartition(": write ")[2].split(", or give")[0]
     first, *rest = SCIPY[name]
     names = {
@@ -378,6 +381,9 @@ def test_scipy_names_the_function_that_was_called(module, name, call, differenti
     with pytest.raises((TypeError, AttributeError)) as caught:
         differentiate(lambda x: call(module, x))(X)
     text = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+    if "has no 'flags'" in text:  # the old SciPy; the message has a way out of its own
+        assert "dualad.primal(x).flags" in text
+        return
     assert any(words in text for words in (f"{name} asks a traced ", f"{name} compares traced values", f"raised inside {name}, "))
     assert f"called in <lambda>, {__file__}:" in text and "dualad.implicit" in text
 
