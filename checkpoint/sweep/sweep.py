@@ -92,7 +92,7 @@ class Sweep:
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind, or both or neither of `steps` and `until` are given.
+        If an argument is of the wrong kind, both or neither of `steps` and `until` are given, or `token` without a durable storage.
 
     Examples
     --------
@@ -133,6 +133,8 @@ class Sweep:
         progress, check = flag(progress, where="sweep", argument="progress"), flag(check, where="sweep", argument="check")
         check_schedule(schedule, "sweep")
         check_storage(storage, "sweep")
+        if token is not None and not storage.durable:
+            raise TypeError("sweep: token= is compared by a call that goes on: give storage=Disk(path, resume=True) too, or leave it out")
         self._steps = None if steps is None else _length(steps, "steps")
         self._max_steps = None if max_steps is None else _length(max_steps, "max_steps")
         self._step, self._until = step, until
@@ -413,7 +415,7 @@ def reverse(
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind, or both or neither of `steps` and `until` are given.
+        If an argument is of the wrong kind, both or neither of `steps` and `until` are given, or `token` without a durable storage.
 
     Examples
     --------

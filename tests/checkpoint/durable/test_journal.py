@@ -69,7 +69,8 @@ class Calls:
         return pull(k, x, g)
 
     def run(self, **options):
-        options = {"token": 1.5} | options
+        if options.get("storage", Memory()).durable:
+            options = {"token": 1.5} | options
         if "until" not in options:
             options = {"steps": N} | options
         return reverse(self.step, self.pull, X0, SEED, **options)
@@ -323,6 +324,16 @@ print(repr(bits(result)))
 def test_killed(tmp_path, folder, length):
     """At random calls of step, pull and the system; on one folder until one process comes through, then anew."""
     kill_again_and_again(tmp_path, folder, SCRIPT, length, module=__name__, kills=12, latest=900, expected=repr(EXPECTED))
+
+
+@pytest.mark.parametrize("storage", [Memory(), Disk(), Disk("folder")], ids=repr)
+def test_a_token_goes_with_a_sweep_that_goes_on(storage, folder):
+    calls, told = Calls(), r"sweep: token= is compared by a call that goes on: give storage=Disk\(path, resume=True\) too"
+    for sweep in (partial(Sweep, calls.step, X0), partial(reverse, calls.step, calls.pull, X0, SEED)):
+        with pytest.raises(TypeError, match=told):
+            sweep(steps=N, storage=storage, token=1.5)
+    assert not calls.calls
+    assert bits(calls.run(storage=Disk(folder, resume=True, every=0))) == EXPECTED
 
 
 def test_partial_steps_and_layers_have_a_fingerprint(folder):
