@@ -107,6 +107,7 @@ class ChainEntry(Entry):
         self.arguments = links.arguments(self.params)
         self.weak = scalar_kinds((*self.state, *self.params, *self.inputs))[1]
         self.outs = Stacked(steps)
+        self.traced_step = -1 if steps is None or isinstance(links.source, Jit) else steps - 1  # a program leaves nothing elsewhere
         self.sweep, self.keeps_rows, self.exact, self.tried, self.lossy = None, False, exact, False, False
         self.out_cotangents, self.rows = [], []
         self.before = self.last = Snapshot(-1, ())  # the state that was met last, and x_N
@@ -116,12 +117,12 @@ class ChainEntry(Entry):
     def advancing(self):
         """Return the function that evaluates step k on values one level down, which does not keep this entry (see `unowned`)."""
         step, arguments, owner = self.links.step, self.arguments, ref(self)
-        direct, watched = self.links.direct, True
+        direct, watched, last = self.links.direct, True, self.traced_step
 
         def advance(k, x):
             nonlocal watched
             try:
-                if k and not watched:
+                if k and not watched and k != last:
                     return step(k, x, *arguments)
                 entry = owner()
                 x = entry.advance_watched(k, x)
@@ -134,10 +135,15 @@ class ChainEntry(Entry):
         return advance
 
     def advance_watched(self, k, x):
-        """Evaluate step k; in the first sweep also try step 0, keep what the steps put out, and see to it that no two leaves are one."""
+        """Evaluate step k; in the first sweep also try step 0, keep what the steps put out, and see to it that no two leaves are one.
+
+        The last step is evaluated on traced values: what it leaves elsewhere than in its results raises when it is used.
+        """
         links, aliases = self.links, self.aliases
         if not k and aliases.watching and not self.tried:
             self.try_step(x)
+        if k == self.traced_step:
+            return self.record_step(k, x)[0]
         handed = ()
         if aliases.before(k):
             handed = aliases.guard(k, links.flatten(x))

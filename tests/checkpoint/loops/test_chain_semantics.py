@@ -10,9 +10,10 @@ import optree
 import pytest
 
 import dualad
-from checkpoint import CTZ, Disk, Revolve, StoreAll, chain, grad, hvp, value_and_grad, vjp
+from checkpoint import CTZ, Disk, Revolve, Stats, StoreAll, chain, grad, hvp, value_and_grad, vjp
 from checkpoint import checkpoint as dualad_checkpoint
 from checkpoint.schedules import Mixed
+from checkpoint.sweep import reverse
 
 SCHEDULES = [CTZ(), CTZ("bisect"), Revolve(1), Revolve(3), StoreAll(), Mixed(1), Mixed(3)]
 
@@ -233,6 +234,34 @@ def test_an_object_changed_in_place_is_no_state():
 
     with pytest.raises(RuntimeError, match="used outside of the step"):
         grad(lambda F: chain(step, State(0.5), F, steps=3).u)(0.5)
+
+
+@pytest.mark.parametrize("options", [{}, {"schedule": StoreAll()}, {"schedule": Mixed(3)}, {"memory": "1 MB"}], ids=repr)
+@pytest.mark.parametrize("steps", [1, 2, 9])
+@pytest.mark.parametrize("x", [1.1, np.array([1.1, 0.9])], ids=["number", "array"])
+def test_what_the_first_or_last_step_leaves_outside_has_no_silent_zero(x, steps, options):
+    def loss(x, use):
+        left = []
+
+        def step(k, x):
+            left.append(np.sum(0.5 * x * x))
+            return 0.5 * x * x
+
+        final = np.sum(chain(step, x, steps=steps, stats=stats, **options))
+        return use(left, final)
+
+    stats = Stats()
+    for use in (lambda left, final: left[-1], lambda left, final: left[0], lambda left, final: final + np.sum(left)):
+        with pytest.raises(RuntimeError, match=r"used outside of the step.*outputs=True"):
+            grad(loss)(x, use)
+    slope = grad(loss)(x, lambda left, final: final)
+    z = x + 1e-30j
+    for _ in range(steps):
+        z = 0.5 * z * z
+    np.testing.assert_allclose(slope, np.imag(z) / 1e-30, rtol=1e-13)
+    if options.keys() <= {"schedule"} and options.get("schedule") != Mixed(3):
+        alone = reverse(lambda k, x: x, lambda k, x, g: g, 1.0, 1.0, steps=steps, **options).stats
+        assert stats.advances == alone.advances, "the last step is evaluated once"
 
 
 @pytest.mark.parametrize("state", [np.array([{}, 1.0], object), np.zeros(2, [("u", float)])], ids=["object", "structured"])
