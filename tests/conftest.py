@@ -38,7 +38,8 @@ def pytest_collection_modifyitems(items):
         name = getattr(item, "originalname", None) or item.name
         first = (item.path, name) not in seen
         seen.add((item.path, name))
-        slow = SLOW & {item.path.stem, name} or item.path.parent.name in ("benchmarks", "examples") or item.get_closest_marker("long")
+        slow = SLOW & {item.path.stem, name} or item.path.parent.name in ("benchmarks", "examples")
+        slow = slow or any(item.iter_markers("long")) or any(item.iter_markers("campaign"))
         if not slow and (first or name in EVERY_ROW):
             item.add_marker(pytest.mark.quick)
 

@@ -77,8 +77,8 @@ def run(tmp_path):
         yield lambda moment, folder, rate, every: run_script(str(path), str(moment), str(folder), str(rate), str(every))
 
 
-def counts(small, long):
-    return [small, pytest.param(long, marks=pytest.mark.long)]
+def counts(small, campaign):
+    return [small, pytest.param(campaign, marks=pytest.mark.campaign)]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")

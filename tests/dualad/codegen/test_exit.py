@@ -74,7 +74,7 @@ def test_a_process_that_has_compiled_ends_with_status_0(tmp_path, arguments):
     assert ended(tmp_path, *arguments, options=["-X", "dev"], turns=3) == cold
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.parametrize("environment", [{}, OVERWRITTEN], ids=["", "overwritten"])
 @pytest.mark.parametrize("options", [(), ("-X", "dev")], ids=" ".join)
 @pytest.mark.parametrize("arguments", [(), ("collected",), ("called",), ("busy", "collected")], ids=" ".join)

@@ -188,14 +188,14 @@ def test_compiled_chains_of_any_layout(backend):
     check(chain_differences, [*FOUND, *range(COUNT // 3)], backend)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("block", range(30))
 def test_many_compiled_programs_of_any_layout(backend, block):
     check(compiled_differences, range(1000 + 100 * block, 1100 + 100 * block), backend)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("block", range(12))
 def test_many_compiled_chains_of_any_layout(backend, block):

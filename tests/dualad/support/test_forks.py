@@ -213,7 +213,7 @@ def test_a_child_of_a_process_whose_other_thread_is_in(name, tmp_path):
 
 
 @FORKS
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", ["a compilation", "numba"])
 def test_many_children_of_a_process_that_compiles(name, tmp_path):
     pytest.importorskip("numba")
