@@ -384,6 +384,9 @@ def test_scipy_names_the_function_that_was_called(module, name, call, differenti
     if "has no 'flags'" in text:  # the old SciPy; the message has a way out of its own
         assert "dualad.primal(x).flags" in text
         return
+    if name == "scipy.signal.lfilter" and "returns shape (3,)" in text:  # the old SciPy filters objects, rightly
+        np.testing.assert_allclose(differentiate(lambda x: np.sum(call(module, x)))(X), [0.75, 0.5, 1.0])
+        return
     assert any(words in text for words in (f"{name} asks a traced ", f"{name} compares traced values", f"raised inside {name}, "))
     assert f"called in <lambda>, {__file__}:" in text and "dualad.implicit" in text
 
