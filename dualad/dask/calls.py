@@ -225,8 +225,13 @@ def assigned(x, v, index, ops=()):
         new_axes = tuple(k - len(shown) for k, part in enumerate(shown) if part is None)
         v = np.squeeze(v, tuple(axis for axis in new_axes if -axis <= np.ndim(v)))
         index = tuple(part for part in parts if part is not None)
+    if any(issubclass(type(part), np.ndarray) and part.dtype == bool and part.ndim > 1 for part in parts):
+        raise TypeError("a dask array is not assigned to at a mask over several axes: write numpy.where(mask, v, x)")
     y = x.copy()
-    y[index] = v
+    try:
+        y[index] = v
+    except TypeError as error:
+        raise TypeError(f"dask does not assign to a dask array at {index!r}: write numpy.where(mask, v, x)") from error
     return y
 
 

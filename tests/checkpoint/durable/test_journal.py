@@ -304,10 +304,11 @@ def test_after_an_error_of_the_writer_nothing_more_is_written(folder, monkeypatc
 SCRIPT = """
 import sys
 from checkpoint.schedules import Online, Revolve
-from checkpoint.storage import Disk, files, folder as room
+from checkpoint.durable import folder as room
+from checkpoint.storage import Disk, files
 from checkpoint.sweep import reverse
 from killing import counted
-from test_resume import X0, SEED, N, bits, pull, step
+from test_journal import X0, SEED, N, bits, pull, step
 
 moment, folder, until = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "until"
 files.os.fsync = lambda file: None  # it only takes time

@@ -171,9 +171,10 @@ def test_part_of_a_row_behind_the_last_one_counts_for_nothing(folder):
 SCRIPT = """
 import sys
 from checkpoint import Disk, Online, Revolve
-from checkpoint.storage import files, folder as room
+from checkpoint.durable import folder as room
+from checkpoint.storage import files
 from killing import counted
-from test_link import Calls, until
+from test_entry import Calls, until
 
 moment, folder, length = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 os = files.os
@@ -190,7 +191,7 @@ print(" ".join(Calls().gradient(storage=Disk(folder, resume=True, every=0), **op
 @pytest.mark.parametrize("length", ["known", "until"])
 def test_killed(tmp_path, folder, length):
     """At random calls of the step and the system; on one folder until one process comes through, then anew."""
-    kill_again_and_again(tmp_path, folder, SCRIPT, length, module=__name__, kills=10, latest=1200, expected=" ".join(EXPECTED[length]))
+    kill_again_and_again(tmp_path, folder, SCRIPT, length, module=__name__, kills=16, latest=1200, expected=" ".join(EXPECTED[length]))
 
 
 def test_memory_needs_no_rows():
