@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+import scipy
 import scipy.integrate
 import scipy.linalg
 import scipy.ndimage
@@ -73,12 +74,21 @@ def central(f, x, h=1e-5):
     return (4.0 * differences(h) - differences(2.0 * h)) / 3.0
 
 
+SCIPY = tuple(map(int, scipy.__version__.split(".")[:2]))
+#: what newer SciPy asks for plain numbers, and is refused by name
+OF_NUMBERS_SINCE_1_18 = {"linalg.norm", "linalg.norm of a matrix", "linalg.toeplitz", "linalg.convolution_matrix"}
+
+
 @pytest.mark.filterwarnings("ignore:packing an object array")
 @pytest.mark.parametrize("name", RIGHT)
 def test_values_and_derivatives(name):
     f, x = RIGHT[name]
     expected = central(f, x)
     g = lambda v: dualad.array(f(v))
+    if name in OF_NUMBERS_SINCE_1_18 and SCIPY >= (1, 18):
+        with pytest.raises(TypeError, match=rf"scipy\.{name.split()[0]} asks a traced"):
+            jacobian(g)(x)
+        return
     for take in (jacobian, reverse_jacobian):
         got = np.asarray(take(g)(x))
         np.testing.assert_allclose(got.reshape(expected.shape), expected, rtol=1e-6, atol=1e-8)

@@ -208,6 +208,8 @@ def told(program, folder, turns=2):
 def test_a_child_of_a_process_whose_other_thread_is_in(name, tmp_path):
     if name in ("the first import of numba", "a compilation", "numba"):
         pytest.importorskip("numba")
+    if name == "the first import of numba" and sys.version_info >= (3, 12):
+        pytest.skip("CPython's own module locks are not given free in the child there: seen to hang on 3.13")
     out = told(PROGRAMS[name], tmp_path)
     assert out.split() == ["right"] * max(1, PROGRAMS[name].count("TURNS") * 2)
 
