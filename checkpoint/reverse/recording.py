@@ -29,9 +29,9 @@ from dualad.forward.seeding import (
     unflatten_output,
     with_arguments,
 )
+from dualad.forward.streaming import chunk_size
 from dualad.rules.cotangents import is_complex, like_primal
 from dualad.rules.memory import copied, copied_to_write
-from dualad.support.costs import CHUNK_BYTES, CHUNK_DIRECTIONS
 from dualad.support.hints import Chunk
 from dualad.verbs.gradient import check_scalar
 
@@ -171,7 +171,7 @@ class Recording:
             return max(1, value.size)
         bytes_of = lambda x: dtype_of(x).itemsize * int(np.prod(shape_of(x), dtype=int))
         largest = max(map(bytes_of, (value, *self.leaves)))
-        return max(1, min(int(np.prod(shape_of(value), dtype=int)), chunk or max(CHUNK_DIRECTIONS, CHUNK_BYTES // max(largest, 1))))
+        return chunk_size(int(np.prod(shape_of(value), dtype=int)), largest, chunk)
 
     def block_of_rows(self, k: int, value: Any, start: int, stop: int) -> list[Any]:
         """Return some rows of the Jacobian of output leaf k by each input leaf, None for zeros."""

@@ -10,11 +10,11 @@ import numpy as np
 from dualad.core.dispatch import dtype_of
 from dualad.core.levels import Level
 from dualad.forward.seeding import chosen, shape_of, with_arguments, without_aux
+from dualad.forward.streaming import chunk_size
 from dualad.sparse.compressed import Colored, Compressed, check_columns, check_rows
 from dualad.sparse.operators import make_operator
 from dualad.sparse.vectors import Flattened, flat, like, sizes
 from dualad.sparse.verbs import sparse_function
-from dualad.support.costs import CHUNK_BYTES, CHUNK_DIRECTIONS
 from dualad.support.hints import Chunk
 
 from .recording import Recording
@@ -51,7 +51,7 @@ class CompressedRows(Compressed):
         largest = max(
             dtype_of(x).itemsize * size for part in (recording.leaves, recording.values) for x, size in zip(part, sizes(part), strict=True)
         )
-        lanes = min(max(count, 1), self.chunk or max(CHUNK_DIRECTIONS, CHUNK_BYTES // max(largest, 1)))
+        lanes = chunk_size(count, largest, self.chunk)
         rows = []
         for start in range(0, count, lanes):
             stop = min(start + lanes, count)

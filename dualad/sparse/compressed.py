@@ -25,10 +25,10 @@ from ..forward.seeding import (
     take_aux,
     with_arguments,
 )
-from ..forward.streaming import Unchanged, spans
+from ..forward.streaming import Unchanged, chunk_size, spans
 from ..jit.jit import Jit
 from ..jit.watch import Watch
-from ..support.costs import CHUNK_BYTES, CHUNK_DIRECTIONS, KEPT_VARIANTS
+from ..support.costs import KEPT_VARIANTS
 from ..support.executors import Crew
 from .coloring import Coloring, as_pattern, coloring
 from .pattern import Arguments, found
@@ -126,7 +126,7 @@ class Compressed:
         lanes = colors.forward_colors
         if type(x) is not np.ndarray or x.dtype is not FLOAT or x.shape != colors.shape[1:] or not lanes or colors.rows is not None:
             return None
-        if lanes > (self.chunk or max(CHUNK_DIRECTIONS, CHUNK_BYTES // x.nbytes)):
+        if lanes > chunk_size(lanes, x.nbytes, self.chunk):
             return None
         with Level(lanes, self.options["nan_safe"]) as level:
             out = self.f(make_dual(x, colors.seeds, level))
@@ -212,7 +212,7 @@ class Products:
         """Return the tangents, as many directions at once as the chunk has."""
         count, seeds = self.colors.forward_colors, self.seeds()
         largest = max(leaf.nbytes if type(leaf) is np.ndarray else dtype_of(leaf).itemsize for leaf in self.leaves)
-        lanes = min(max(count, 1), chunk or max(CHUNK_DIRECTIONS, CHUNK_BYTES // max(largest, 1)))
+        lanes = chunk_size(count, largest, chunk)
         if count <= lanes:
             return self.push_chunk(f, seeds, max(count, 1), nan_safe).reshape(-1)
         rows = [

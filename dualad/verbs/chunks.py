@@ -9,9 +9,9 @@ from ..core.dispatch import dtype_of
 from ..core.levels import Level
 from ..forward.dual import make_dual
 from ..forward.seeding import flatten_input, flatten_output, scalar_kinds, shape_of, split_value, strip_level, take_aux, with_arguments
-from ..forward.streaming import Unchanged, spans
+from ..forward.streaming import Unchanged, chunk_size, spans
 from ..graph.symbol import Symbol
-from ..support.costs import CHUNK_BYTES, CHUNK_DIRECTIONS, COMPILED_CHUNK_BYTES
+from ..support.costs import CHUNK_BYTES, COMPILED_CHUNK_BYTES
 from ..support.executors import Crew
 
 __all__ = ["Seeds", "inexact", "push_chunk", "push_chunks", "push_elsewhere"]
@@ -28,7 +28,7 @@ class Seeds:
         if len(primals) == 1 and type(x := primals[0]) is np.ndarray and x.dtype is FLOAT:
             self.leaves, self.structure, self.python_scalars, self.weak = [x], SINGLE, False, False
             self.slots, self.size = [(0, x.size, x.shape)], x.size
-            self.chunk = max(1, min(x.size, chunk or max(CHUNK_DIRECTIONS, CHUNK_BYTES // max(x.nbytes, 1))))
+            self.chunk = chunk_size(x.size, x.nbytes, chunk)
             return
         self.leaves, self.structure = flatten_input(primals, where)
         self.python_scalars, self.weak = scalar_kinds(primals)
@@ -42,7 +42,7 @@ class Seeds:
         largest = max((dtype_of(leaf).itemsize * (b - a) for leaf, (a, b, _) in zip(self.leaves, self.slots, strict=True)), default=1)
         compiled = any(type(leaf) is Symbol for leaf in self.leaves)  # then nothing passes through the cache, and every chunk is code
         room = COMPILED_CHUNK_BYTES if compiled else CHUNK_BYTES
-        self.chunk = max(1, min(self.size, chunk or max(CHUNK_DIRECTIONS, room // max(largest, 1))))
+        self.chunk = chunk_size(self.size, largest, chunk, room)
 
     def duals(self, start, level):
         """Return the input with the unit directions from `start` on."""
