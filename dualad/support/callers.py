@@ -7,7 +7,6 @@ import importlib.machinery
 import os
 import re
 import sys
-import sysconfig
 import warnings
 from functools import cache
 from types import FunctionType
@@ -37,7 +36,7 @@ __all__ = [
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OURS = tuple(os.path.join(PACKAGES, package, "") for package in ("dualad", "checkpoint"))
-PYTHON = os.path.join(sysconfig.get_path("stdlib"), "")
+PYTHON = os.path.join(os.path.dirname(os.__file__), "")
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 BETWEEN = {"dualad", "numpy", "python"}  # code that only hands on what somebody else asked for

@@ -7,10 +7,12 @@ A verb keeps the signature of the function that it is given: the gradient of ``f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Never, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, TypeAlias, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "Argnums", "Array", "Aux", "Chunk", "Decorator", "Element", "Jacobian", "Number", "Rest", "Result", "ValueAndJacobian", "X",
@@ -22,7 +24,7 @@ Result = TypeVar("Result", bound=Any)
 Aux = TypeVar("Aux", bound=Any)
 Element = TypeVar("Element", bound=np.generic)  # of an array: its dtype
 
-Array: TypeAlias = NDArray[Any]
+Array: TypeAlias = "NDArray[Any]"
 Number: TypeAlias = float | np.floating[Any]
 Argnums: TypeAlias = int | tuple[int, ...]
 Chunk: TypeAlias = int | None
