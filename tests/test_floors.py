@@ -19,6 +19,7 @@ FLOORS = {
         "dask",
         "forward",
         "graph",
+        "ir",
         "loops",
         "codegen",
         "jit",

@@ -1,0 +1,131 @@
+"""Values: expressions of the loop IR with Python's operators, so that a kernel or an elementwise function is a plain Python function.
+
+``x + y`` of values is an `Op`. Of plain numbers the same functions compute, so that Python is the oracle of what is compiled.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .nodes import ARITHMETIC, Call, Cast, Const, Expression, Op, number
+
+__all__ = ["Value", "call", "cast", "op", "promoted", "unwrapped", "wrapped"]
+
+COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+LOGICAL = {"and", "or", "xor", "not"}
+PART = {"complex64": "float32", "complex128": "float64"}
+
+
+def arithmetic_dtype(dtype: str) -> str:
+    """Return the type in which a number of a dtype is computed."""
+    return dtype if dtype in ARITHMETIC else "int64"
+
+
+def common(*dtypes: str) -> str:
+    """Return the arithmetic type of which all are special cases: as NumPy's, but for integers, which are int64 unless one is uint64."""
+    kinds = [arithmetic_dtype(dtype) for dtype in dtypes]
+    best = max(kinds, key=ARITHMETIC.index)
+    if best in ("float32", "complex64") and not {"int64", "uint64", "float64"}.isdisjoint(kinds):
+        return "float64" if best == "float32" else "complex128"
+    return best
+
+
+def promoted(name: str, dtypes: tuple[str, ...]) -> str:
+    """Return the dtype of an operator's result."""
+    if name in COMPARISONS or name == "not":
+        return "bool"
+    if name == "select":
+        return common(*dtypes[1:])
+    result = common(*dtypes)
+    if name in LOGICAL:
+        return result
+    if name in ("real", "imag"):
+        return PART[result]
+    if name == "complex":
+        return "complex64" if set(dtypes) == {"float32"} else "complex128"
+    if name == "absolute" and result in PART:
+        return PART[result]
+    if result == "bool":
+        result = "int64"
+    return "float64" if name == "divide" and result in ("int64", "uint64") else result
+
+
+def op(name: str, *args: Expression) -> Op:
+    """Return an operator of expressions."""
+    return Op(name, args, promoted(name, tuple(arg.dtype for arg in args)))
+
+
+class Value:
+    """A number in emitted code."""
+
+    __slots__ = ("node",)
+    __array_ufunc__ = None
+
+    def __init__(self, node: Expression):
+        self.node = node
+
+    @property
+    def real(self):
+        return Value(op("real", self.node))
+
+    @property
+    def imag(self):
+        return Value(op("imag", self.node))
+
+    def __neg__(self):
+        return Value(op("negative", self.node))
+
+    def __invert__(self):
+        return Value(op("not" if self.node.dtype == "bool" else "invert", self.node))
+
+    def __abs__(self):
+        return Value(op("absolute", self.node))
+
+    def __bool__(self):
+        raise TypeError("a number of emitted code has no truth value: write choose(condition, x, y), or & and | for and and or")
+
+    __hash__ = None
+
+
+def operator(name, swapped=False):
+    def method(self, other):
+        args = unwrapped(self), unwrapped(other)
+        return Value(op(name, *(args[::-1] if swapped else args)))
+
+    return method
+
+
+for special, name in {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power", "floordiv": "floor_divide", "mod": "remainder",
+    "and": "and", "or": "or", "xor": "xor", "lshift": "left_shift", "rshift": "right_shift",
+}.items():  # fmt: skip
+    setattr(Value, f"__{special}__", operator(name))
+    setattr(Value, f"__r{special}__", operator(name, swapped=True))
+for special, name in {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+}.items():  # fmt: skip
+    setattr(Value, f"__{special}__", operator(name))
+
+
+def unwrapped(x: Any) -> Expression:
+    """Return the expression of a value or of a plain number."""
+    return x.node if isinstance(x, Value) else number(x)
+
+
+def wrapped(fn, *nodes: Expression) -> Expression:
+    """Return the expression that a function of values makes of expressions."""
+    return unwrapped(fn(*map(Value, nodes)))
+
+
+def call(function: str, *args: Any, dtype: str | tuple[str, ...] | None) -> Value:
+    """Return the call of a function by name."""
+    return Value(Call(function, tuple(map(unwrapped, args)), dtype))
+
+
+def cast(x: Any, dtype: str) -> Value:
+    """Return a number as one of another dtype."""
+    node = unwrapped(x)
+    if isinstance(node, Const) and dtype in ("float64", "int64") and math.isfinite(node.value):
+        return Value(number(float(node.value) if dtype == "float64" else int(node.value)))
+    return Value(Cast(node, dtype))
