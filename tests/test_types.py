@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,6 @@ import typed_program
 import checkpoint
 import dualad
 import dualad.testing.derivatives
-from checkpoint.loops.chain import Options
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tests" / "typed_program.py"
@@ -60,6 +60,8 @@ def test_every_public_function_is_annotated(function):
         checkpoint.value_and_grad,
         checkpoint.jacobian,
         checkpoint.hessian,
+        checkpoint.jacobian_rows,
+        checkpoint.jacobian_columns,
         checkpoint.chain,
         dualad.jvp,
         dualad.derivative,
@@ -74,12 +76,14 @@ def test_every_public_function_is_annotated(function):
 def test_overloads_have_the_parameters_of_the_function(function):
     taken = set(inspect.signature(function).parameters)
     for overload in get_overloads(function):
-        given = set(inspect.signature(overload).parameters)
-        assert given - {"options"} <= taken
-        if "options" in given:
-            assert (given - {"options"}) | set(Options.__annotations__) == taken
-        else:
-            assert given == taken
+        given = set()
+        for name, parameter in inspect.signature(overload).parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                options = re.fullmatch(r"Unpack\[(\w+)\]", parameter.annotation)[1]
+                given |= getattr(inspect.getmodule(function), options).__optional_keys__
+            else:
+                given.add(name)
+        assert given == taken
 
 
 def test_packages_say_that_they_are_typed():

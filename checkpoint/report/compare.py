@@ -7,7 +7,7 @@ from os import PathLike
 from statistics import median
 from typing import Any
 
-from dualad.support.callers import trim
+from dualad.support.callers import trimmed
 
 from ..schedules import CTZ, Revolve, Schedule, StoreAll
 from ..schedules.machine import simulate
@@ -233,6 +233,7 @@ class Tradeoff:
         return [cells[:DISK] + cells[DISK + 1 :] for cells in table]
 
 
+@trimmed
 def compare(
     *,
     steps: int,
@@ -289,13 +290,9 @@ def compare(
     StoreAll()                     1,000    8 GB       999  4.20x
     CTZ(refill='binomial')            11   88 MB     3,781  6.98x
     """
-    try:
-        pull_cost, record_cost = _cost(pull_cost, "pull_cost"), _cost(record_cost, "record_cost")
-        table = compared(steps, state_bytes, schedules, memory, "compare")
-        return with_costs(table, pull_cost, record_cost, "given")
-    except Exception as error:
-        trim(error)
-        raise
+    pull_cost, record_cost = _cost(pull_cost, "pull_cost"), _cost(record_cost, "record_cost")
+    table = compared(steps, state_bytes, schedules, memory, "compare")
+    return with_costs(table, pull_cost, record_cost, "given")
 
 
 def compared(steps: int, state_bytes: Any, schedules: Iterable[Schedule] | None, memory: float | str | None, where: str) -> Tradeoff:

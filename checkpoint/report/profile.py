@@ -10,7 +10,7 @@ import optree
 
 from dualad.forward.seeding import check_function
 from dualad.jit.jit import Jit
-from dualad.support.callers import trim
+from dualad.support.callers import trimmed
 from dualad.support.measured import measured as bytes_taken
 
 from ..loops.chain import chain
@@ -27,6 +27,7 @@ from .compare import Measured, Tradeoff, compared, measured_costs
 __all__ = ["profile"]
 
 
+@trimmed
 def profile(
     step: Callable[..., Any],
     state: Any,
@@ -91,25 +92,6 @@ def profile(
     >>> [(row.advances, row.measured.advances, row.measured.peak_states) for row in table.rows]
     [(9, 10, 3)]
     """
-    try:
-        return _profiled(step, state, params, steps, schedules, storage, memory, pull, seed, record)
-    except Exception as error:
-        trim(error)
-        raise
-
-
-def _profiled(
-    step: Callable[..., Any],
-    state: Any,
-    params: tuple[Any, ...],
-    steps: int,
-    schedules: Iterable[Schedule] | None,
-    storage: Storage,
-    memory: float | str | None,
-    pull: Pull | None,
-    seed: Any,
-    record: Recorder | None,
-) -> Tradeoff:
     if callable(state):
         raise TypeError("profile: state is a function; a pull is given by its name: profile(step, state, pull=pull, seed=seed, steps=N)")
     check_function(step, "profile")

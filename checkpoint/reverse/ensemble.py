@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from dualad.forward.seeding import check_flags, check_function
-from dualad.support.callers import trim
-from dualad.support.executors import Crew, check_executor
+from dualad.support.callers import trim, trimmed
+from dualad.support.executors import Crew, Unpicklable, check_executor
 from dualad.support.progress import Bar
 
 from .verbs import value_and_grad
 
-Outcome: TypeAlias = tuple[int, Any, Exception | None]  # number of the member, its result, why it failed
+Outcome: TypeAlias = tuple[int, tuple[Any, Any] | Exception]  # number of a member; its value and gradient, or why it failed
 
 __all__ = ["MemberError", "map_gradients"]
 
@@ -48,6 +48,7 @@ class MemberError(RuntimeError):
         return type(self), (*self.args, self.values, self.gradients, self.errors)
 
 
+@trimmed
 def map_gradients(
     f: Callable[..., Any],
     xs: Iterable[Any],
@@ -85,31 +86,24 @@ def map_gradients(
     >>> map_gradients(lambda x, p: p * x**2, [1.0, 2.0, 3.0], 0.5)
     ([0.5, 2.0, 4.5], [1.0, 2.0, 3.0])
     """
-    try:
-        check_function(f, "map_gradients")
-        check_flags("map_gradients", nan_safe=nan_safe)
-        check_executor(executor, "map_gradients")
-        if not isinstance(xs, Iterable) or isinstance(xs, dict | str) or (hasattr(xs, "ndim") and not xs.ndim):
-            raise TypeError(
-                f"map_gradients: xs is {type(xs).__name__} {xs!r}: give the members, a list of what f takes as its first argument"
-            )
-        members = list(xs)
-        with Bar(progress, "map_gradients", "member") as bar:
-            bar.start(len(members))
-            compute = one_by_one if executor is None else partial(on_executor, executor)
-            results: list[Any] = [None] * len(members)
-            errors: dict[int, BaseException] = {}
-            for k, result, error in compute(f, members, args, nan_safe):
-                if error is None:
-                    results[k] = result
-                else:
-                    errors[k] = error
-                bar.advance(1)
-    except Exception as error:
-        trim(error)
-        raise
-    values = [None if result is None else result[0] for result in results]
-    gradients = [None if result is None else result[1] for result in results]
+    check_function(f, "map_gradients")
+    check_flags("map_gradients", nan_safe=nan_safe)
+    check_executor(executor, "map_gradients")
+    if not isinstance(xs, Iterable) or isinstance(xs, dict | str) or (hasattr(xs, "ndim") and not xs.ndim):
+        raise TypeError(f"map_gradients: xs is {type(xs).__name__} {xs!r}: give the members, a list of what f takes as its first argument")
+    members = list(xs)
+    compute = one_by_one if executor is None else partial(on_executor, executor)
+    results: list[Any] = [(None, None)] * len(members)
+    errors: dict[int, BaseException] = {}
+    with Bar(progress, "map_gradients", "member") as bar:
+        bar.start(len(members))
+        for k, outcome in compute(f, members, args, nan_safe):
+            if isinstance(outcome, Exception):
+                errors[k] = outcome
+            else:
+                results[k] = outcome
+            bar.advance(1)
+    values, gradients = ([result[i] for result in results] for i in (0, 1))
     if errors:
         first = min(errors)
         raise MemberError(summary(errors, len(members)), values, gradients, dict(sorted(errors.items()))) from errors[first]
@@ -125,18 +119,18 @@ def one_member(f: Callable[..., Any], x: Any, args: tuple[Any, ...], nan_safe: b
 
 
 def one_by_one(f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], nan_safe: bool) -> Iterator[Outcome]:
-    """Yield (number, result, error) of each member, computed here."""
+    """Yield the number of each member and its outcome, computed here."""
     for k, x in enumerate(members):
         try:
-            result, failure = one_member(f, x, args, nan_safe), None
+            outcome = one_member(f, x, args, nan_safe)
         except Exception as error:
             trim(error)
-            result, failure = None, error
-        yield k, result, failure
+            outcome = error
+        yield k, outcome
 
 
 def on_executor(executor: Executor, f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], nan_safe: bool) -> Iterator[Outcome]:
-    """Yield (number, result, error) of each member, as they are computed elsewhere."""
+    """Yield the number of each member and its outcome, as they are computed elsewhere."""
     numbers: dict[Future[Any], int] = {}
     waiting = iter(enumerate(members))
     with Crew(executor, "map_gradients", {"the function": f, "the members and arguments": (members, args)}) as crew:
@@ -147,24 +141,20 @@ def on_executor(executor: Executor, f: Callable[..., Any], members: list[Any], a
                 try:
                     numbers[crew.submit(f"member {k}", one_member, f, x, args, nan_safe)] = k
                 except RuntimeError as error:  # the executor takes no more work
-                    yield k, None, error
+                    yield k, error
             if not numbers:
                 return
             done, _ = wait(numbers, return_when="FIRST_COMPLETED")
             for future in sorted(done, key=numbers.__getitem__):
                 k = numbers.pop(future)
-                failure: Exception | None
                 try:
-                    result, failure = crew.result(future), None
-                except TypeError as error:
-                    if "it cannot be pickled" in str(error):
-                        raise
-                    result, failure = None, error
+                    outcome = crew.result(future)
+                except Unpicklable:
+                    raise
                 except Exception as error:
-                    result, failure = None, error
-                if failure is not None:
-                    trim(failure)
-                yield k, result, failure
+                    trim(error)
+                    outcome = error
+                yield k, outcome
 
 
 def summary(errors: Mapping[int, BaseException], count: int) -> str:

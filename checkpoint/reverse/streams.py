@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 
 from dualad.core.dispatch import dtype_of
 from dualad.forward.seeding import shape_of
-from dualad.support.callers import trim
+from dualad.support.callers import trimmed
 from dualad.support.forks import cached_property
-from dualad.support.hints import Chunk
+from dualad.support.hints import Chunk, StreamOptions
 from dualad.verbs.columns import Columns, streamed
 
 from .recording import Recording
@@ -25,30 +25,11 @@ __all__ = ["jacobian_columns", "jacobian_rows"]
 
 @overload
 def jacobian_rows(
-    f: Callable[[Any], Any],
-    x: Any,
-    chunk: Chunk = None,
-    *,
-    out: None = None,
-    memory: float | str | None = None,
-    progress: bool = False,
-    executor: Executor | None = None,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
+    f: Callable[[Any], Any], x: Any, chunk: Chunk = None, *, out: None = None, **options: Unpack[StreamOptions]
 ) -> Iterator[tuple[int, Any]]: ...
 @overload
-def jacobian_rows(
-    f: Callable[[Any], Any],
-    x: Any,
-    chunk: Chunk = None,
-    *,
-    out: Any,
-    memory: float | str | None = None,
-    progress: bool = False,
-    executor: Executor | None = None,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-) -> Any: ...
+def jacobian_rows(f: Callable[[Any], Any], x: Any, chunk: Chunk = None, *, out: Any, **options: Unpack[StreamOptions]) -> Any: ...
+@trimmed
 def jacobian_rows(
     f: Callable[[Any], Any],
     x: Any,
@@ -97,39 +78,16 @@ def jacobian_rows(
     0 [1. 1.]
     1 [5. 3.]
     """
-    try:
-        return streamed(Rows(f, x, chunk, memory, executor, holomorphic, nan_safe), out, progress)
-    except Exception as error:
-        trim(error)
-        raise
+    return streamed(Rows(f, x, chunk, memory, executor, holomorphic, nan_safe), out, progress)
 
 
 @overload
 def jacobian_columns(
-    f: Callable[[Any], Any],
-    x: Any,
-    chunk: Chunk = None,
-    *,
-    out: None = None,
-    memory: float | str | None = None,
-    progress: bool = False,
-    executor: Executor | None = None,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
+    f: Callable[[Any], Any], x: Any, chunk: Chunk = None, *, out: None = None, **options: Unpack[StreamOptions]
 ) -> Iterator[tuple[int, Any]]: ...
 @overload
-def jacobian_columns(
-    f: Callable[[Any], Any],
-    x: Any,
-    chunk: Chunk = None,
-    *,
-    out: Any,
-    memory: float | str | None = None,
-    progress: bool = False,
-    executor: Executor | None = None,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-) -> Any: ...
+def jacobian_columns(f: Callable[[Any], Any], x: Any, chunk: Chunk = None, *, out: Any, **options: Unpack[StreamOptions]) -> Any: ...
+@trimmed
 def jacobian_columns(
     f: Callable[[Any], Any],
     x: Any,
@@ -170,11 +128,7 @@ def jacobian_columns(
     array([[2.      , 0.      ],
            [0.909297, 0.      ]])
     """
-    try:
-        return streamed(RecordedColumns(f, x, chunk, memory, executor, holomorphic, nan_safe), out, progress)
-    except Exception as error:
-        trim(error)
-        raise
+    return streamed(RecordedColumns(f, x, chunk, memory, executor, holomorphic, nan_safe), out, progress)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------

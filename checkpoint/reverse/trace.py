@@ -11,7 +11,7 @@ import optree
 
 from dualad.core.dispatch import primal
 from dualad.forward.seeding import check_function, flatten_input
-from dualad.support.callers import trim
+from dualad.support.callers import trimmed
 from dualad.verbs.gradient import check_scalar
 
 from ..support.tables import html, markdown
@@ -24,6 +24,7 @@ __all__ = ["Explanation", "Line", "explain"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
+@trimmed
 def explain(f: Callable[..., Any], *args: Any, seed: int = 0) -> Explanation:
     """Record `f` and return its evaluation trace: every node with its value, its tangent and its adjoint.
 
@@ -64,15 +65,6 @@ def explain(f: Callable[..., Any], *args: Any, seed: int = 0) -> Explanation:
     v5    subtract(v3, v4)    11.6521      5.5          1
     tangents by input 1; adjoints of v5
     """
-    try:
-        return explanation(f, args, seed)
-    except Exception as error:
-        trim(error)
-        raise
-
-
-def explanation(f: Callable[..., Any], args: tuple[Any, ...], seed: Any) -> Explanation:
-    """Return the `Explanation` of a function at a point."""
     check_function(f, "explain")
     leaves, structure = flatten_input(args, "explain")
     if not issubclass(type(seed), int | np.integer) or type(seed) is bool or not 0 <= seed < len(leaves):

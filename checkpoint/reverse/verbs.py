@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, Literal, overload
+from typing import Any, Concatenate, Literal, Unpack, overload
 
 import optree
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ from dualad.forward.seeding import (
     without_aux,
 )
 from dualad.sparse.structural import from_structure
-from dualad.support.callers import trim
-from dualad.support.hints import Argnums, Array, Aux, Chunk, Decorator, Element, Jacobian, Rest, Result, X
+from dualad.support.callers import trim, trimmed
+from dualad.support.hints import Argnums, Array, Aux, Chunk, Decorator, Element, Flags, Jacobian, JacobianOptions, Rest, Result, X
 from dualad.verbs.jacobian import jacobian as forward_jacobian
 from dualad.verbs.jacobian import refuse_verify
 
@@ -201,17 +201,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: boo
 
 
 @overload
-def jacobian(
-    f: None = None,
-    argnums: Argnums = 0,
-    chunk: Chunk = None,
-    *,
-    sparsity: Any = None,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: bool = False,
-) -> Decorator: ...
+def jacobian(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[JacobianOptions]) -> Decorator: ...
 @overload
 def jacobian(
     f: Callable[Concatenate[X, Rest], Result],
@@ -219,10 +209,8 @@ def jacobian(
     chunk: Chunk = None,
     *,
     sparsity: None = None,
-    verify: Literal[False] = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
     has_aux: Literal[False] = False,
+    **flags: Unpack[Flags],
 ) -> Jacobian[X, Rest, Result]: ...
 @overload
 def jacobian(
@@ -231,46 +219,18 @@ def jacobian(
     chunk: Chunk = None,
     *,
     sparsity: None = None,
-    verify: Literal[False] = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
     has_aux: Literal[True],
+    **flags: Unpack[Flags],
 ) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]]: ...
 @overload
+def jacobian(f: Callable[..., Any], argnums: Argnums, chunk: Chunk = None, **options: Unpack[JacobianOptions]) -> Any: ...
+@overload
 def jacobian(
-    f: Callable[..., Any],
-    argnums: Argnums,
-    chunk: Chunk = None,
-    *,
-    sparsity: Any = None,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: bool = False,
+    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any, has_aux: bool = False, **flags: Unpack[Flags]
 ) -> Any: ...
 @overload
 def jacobian(
-    f: Callable[..., Any],
-    argnums: Argnums = 0,
-    chunk: Chunk = None,
-    *,
-    sparsity: Any,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: bool = False,
-) -> Any: ...
-@overload
-def jacobian(
-    f: Callable[..., Any],
-    argnums: Argnums = 0,
-    chunk: Chunk = None,
-    *,
-    sparsity: Any = None,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: bool,
+    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any = None, has_aux: bool, **flags: Unpack[Flags]
 ) -> Any: ...
 @curried
 def jacobian(
@@ -343,6 +303,7 @@ def linearize(
 def linearize(
     f: Callable[..., Result], *primals: Any, nan_safe: bool = False, has_aux: Literal[False] = False
 ) -> tuple[Result, Callable[..., Result]]: ...
+@trimmed
 def linearize(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: bool = False) -> tuple[Any, ...]:
     """Evaluate `f` once and return its value and the linear map of its tangents: one recording, many JVPs.
 
@@ -372,22 +333,14 @@ def linearize(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_
     >>> value, push(1.0), push(2.0)
     (9.0, 6.0, 12.0)
     """
-    try:
-        check_function(f, "linearize")
-        if nan_safe or has_aux:
-            check_flags("linearize", nan_safe=nan_safe, has_aux=has_aux)
-        recording = Recording(f, primals, "linearize", nan_safe, has_aux)
-        recording.release()
-    except Exception as error:
-        trim(error)
-        raise
+    check_function(f, "linearize")
+    check_flags("linearize", nan_safe=nan_safe, has_aux=has_aux)
+    recording = Recording(f, primals, "linearize", nan_safe, has_aux)
+    recording.release()
 
+    @trimmed
     def push(*tangents: Any) -> Any:
-        try:
-            return recording.push(tangents)
-        except Exception as error:
-            trim(error)
-            raise
+        return recording.push(tangents)
 
     return (recording.value, push, recording.aux) if has_aux else (recording.value, push)
 
@@ -396,6 +349,7 @@ def linearize(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_
 def hvp(f: Callable[[X], tuple[Any, Aux]], x: X, v: X, *, nan_safe: bool = False, has_aux: Literal[True]) -> tuple[X, Aux]: ...
 @overload
 def hvp(f: Callable[[X], Any], x: X, v: X, *, nan_safe: bool = False, has_aux: Literal[False] = False) -> X: ...
+@trimmed
 def hvp(f: Callable[[Any], Any], x: Any, v: Any, *, nan_safe: bool = False, has_aux: bool = False) -> Any:
     """Return the product of the Hessian of `f` at `x` with the direction `v`, by forward over reverse mode.
 
@@ -422,13 +376,9 @@ def hvp(f: Callable[[Any], Any], x: Any, v: Any, *, nan_safe: bool = False, has_
     >>> hvp(lambda x: x[0] ** 2 * x[1], np.array([3.0, 5.0]), np.array([1.0, 0.0]))
     array([10.,  6.])
     """
-    try:
-        check_function(f, "hvp")
-        check_flags("hvp", nan_safe=nan_safe, has_aux=has_aux)
-        _, *pushed = along(gradient_for(f, 0, "hvp", nan_safe, has_aux), (x,), (v,), nan_safe, has_aux, "hvp", ("x", "v"))
-    except Exception as error:
-        trim(error)
-        raise
+    check_function(f, "hvp")
+    check_flags("hvp", nan_safe=nan_safe, has_aux=has_aux)
+    _, *pushed = along(gradient_for(f, 0, "hvp", nan_safe, has_aux), (x,), (v,), nan_safe, has_aux, "hvp", ("x", "v"))
     return tuple(pushed) if has_aux else pushed[0]
 
 
@@ -455,28 +405,23 @@ def dense_jacobian(
 ) -> Callable[..., Any]:
     """Return the function that computes the Jacobian, and aux where there is one."""
 
+    @trimmed
     @wraps(f)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
-        try:
-            if chunk is None:
-                made = from_structure(f, args, kwargs, argnums, "jacobian", holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)
-                if made is not None:
-                    return made[1:] if has_aux else made[1]
-            positions, single = chosen(args, argnums, "jacobian")
-            recording = Recording(
-                with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian", nan_safe, has_aux
-            )
-            check_holomorphic(recording.leaves, holomorphic, "jacobian")
-            if chunk is None and recording.cheaper_forward():
-                return forward_jacobian(f, argnums, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)(*args, **kwargs)
-            results = []
-            for k, value in enumerate(recording.values):
-                tree = unflatten_arguments(recording.structure, recording.rows(k, value, chunk))
-                results.append(tree[0] if single else tuple(tree))
-            jac = optree.tree_unflatten(recording.out_structure, results)
-        except Exception as error:
-            trim(error)
-            raise
+        if chunk is None:
+            made = from_structure(f, args, kwargs, argnums, "jacobian", holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)
+            if made is not None:
+                return made[1:] if has_aux else made[1]
+        positions, single = chosen(args, argnums, "jacobian")
+        recording = Recording(with_arguments(f, args, kwargs, positions), tuple(args[i] for i in positions), "jacobian", nan_safe, has_aux)
+        check_holomorphic(recording.leaves, holomorphic, "jacobian")
+        if chunk is None and recording.cheaper_forward():
+            return forward_jacobian(f, argnums, holomorphic=holomorphic, nan_safe=nan_safe, has_aux=has_aux)(*args, **kwargs)
+        results = []
+        for k, value in enumerate(recording.values):
+            tree = unflatten_arguments(recording.structure, recording.rows(k, value, chunk))
+            results.append(tree[0] if single else tuple(tree))
+        jac = optree.tree_unflatten(recording.out_structure, results)
         return (jac, recording.aux) if has_aux else jac
 
     return differentiated

@@ -4,7 +4,7 @@ from math import isfinite
 from numbers import Number
 from typing import Any, NamedTuple
 
-from dualad.support.callers import trim
+from dualad.support.callers import trimmed
 
 from ..schedules import Online, Revolve, Schedule, StoreAll, Tiered, advances
 from ..schedules.blocks import blocks_of
@@ -62,6 +62,7 @@ class Plan(NamedTuple):
         return markdown(self._cells(), left=2)
 
 
+@trimmed
 def plan(
     steps: int | None,
     state_bytes: Any,
@@ -123,21 +124,6 @@ def plan(
     256 kB hold 10,660 states of 24 B: 123 blocks of 8,131 compiled steps, 123 states between them saved,
     2.00 evaluations of every step
     """
-    try:
-        return _chosen(steps, state_bytes, memory, step_seconds, save_seconds, call_seconds)
-    except Exception as error:
-        trim(error)
-        raise
-
-
-def _chosen(
-    steps: int | None,
-    state_bytes: Any,
-    memory: float | str,
-    step_seconds: float | None,
-    save_seconds: float | None,
-    call_seconds: float | None,
-) -> Plan:
     if steps is not None:
         steps = whole_number(steps, where="plan", argument="steps", least=0, hint="give the length of the chain, or None")
     size, budget = max(state_size(state_bytes, "plan"), 1), parse_bytes(memory, "plan", "memory")

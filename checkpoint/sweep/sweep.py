@@ -6,7 +6,7 @@ from time import monotonic, perf_counter
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from dualad.support.callers import trim
+from dualad.support.callers import trimmed
 from dualad.support.progress import Bar
 
 from ..schedules import CTZ, Schedule
@@ -372,6 +372,7 @@ class Sweep:
         stats.schedule = str(self._schedule)
 
 
+@trimmed
 def reverse(
     step: Step,
     pull: Pull,
@@ -424,15 +425,10 @@ def reverse(
     (True, True)
     """
     options: dict[str, Any] = {"schedule": schedule, "storage": storage, "stats": stats, "until": until, "max_steps": max_steps}
-    try:
-        sweep = Sweep(step, state, steps=steps, progress=progress, check=check, token=token, record=record, **options)
-        with sweep:
-            final = sweep.forward()
-            cotangent = sweep.backward(pull, seed(sweep._session.copy(final)) if callable(seed) else seed)
-        return Result(final, cotangent, sweep.stats)
-    except Exception as error:
-        trim(error)
-        raise
+    with Sweep(step, state, steps=steps, progress=progress, check=check, token=token, record=record, **options) as sweep:
+        final = sweep.forward()
+        cotangent = sweep.backward(pull, seed(sweep._session.copy(final)) if callable(seed) else seed)
+    return Result(final, cotangent, sweep.stats)
 
 
 def _length(value: object, argument: str) -> int:

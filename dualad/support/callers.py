@@ -8,9 +8,10 @@ import os
 import re
 import sys
 import warnings
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
 from types import FunctionType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 __all__ = [
     "WAYS_OUT",
@@ -29,6 +30,7 @@ __all__ = [
     "searches",
     "storing",
     "trim",
+    "trimmed",
     "users",
     "warn",
     "within",
@@ -282,6 +284,9 @@ def ours(error):
 
 # --- tracebacks -------------------------------------------------------------------------------------------------------------
 
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
 ORIGIN = "raised_by_dualad"  # attribute of an error whose innermost frame was cut: whether a statement of ours raised it
 MISTAKES = (AttributeError, NameError, KeyError, AssertionError, RecursionError)  # of ours, where no statement raises them
 
@@ -298,6 +303,20 @@ def trim(error):
         seen.add(id(error))
         trim_one(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def trimmed(verb: Callable[Given, Made]) -> Callable[Given, Made]:
+    """Return a function that trims the errors which leave it."""
+
+    @wraps(verb)
+    def outermost(*args: Given.args, **kwargs: Given.kwargs) -> Made:
+        try:
+            return verb(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+
+    return outermost
 
 
 def trim_one(error):

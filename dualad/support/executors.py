@@ -10,7 +10,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecut
 from typing import Any
 from weakref import WeakKeyDictionary
 
-__all__ = ["Crew", "check_executor"]
+__all__ = ["Crew", "Unpicklable", "check_executor"]
 
 HERE = threading.local()  # its attribute `waiting`: the threads that wait for the task that runs in this one
 USED_BY: WeakKeyDictionary = WeakKeyDictionary()  # executor -> the process that used it first
@@ -34,6 +34,10 @@ def check_executor(executor, where):
             f"{where}: executor is {executor!r}: give an executor of concurrent.futures (ThreadPoolExecutor for compiled code, "
             f"ProcessPoolExecutor for NumPy code), or client.get_executor() of dask.distributed"
         )
+
+
+class Unpicklable(TypeError):
+    """Something cannot be sent to other processes."""
 
 
 class Crew:
@@ -126,7 +130,7 @@ class Crew:
                 try:
                     dumps(thing)
                 except Exception as reason:
-                    return TypeError(
+                    return Unpicklable(
                         f"{where}: the {kind} sends {what} to other processes, and it cannot be pickled ({reason}): define it at the top "
                         f"level of a module, {instead}"
                     )

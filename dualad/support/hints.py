@@ -7,7 +7,7 @@ A verb keeps the signature of the function that it is given: the gradient of ``f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, TypeAlias, TypedDict, TypeVar, overload
 
 import numpy as np
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "Argnums", "Array", "Aux", "Chunk", "Decorator", "Element", "Jacobian", "Number", "Rest", "Result", "ValueAndJacobian", "X",
+    "Argnums", "Array", "Aux", "Chunk", "Decorator", "Element", "Flags", "HessianFlags", "HessianOptions", "Jacobian", "JacobianOptions",
+    "Number", "Rest", "Result", "StreamOptions", "ValueAndJacobian", "X",
 ]  # fmt: skip
 
 Rest = ParamSpec("Rest")  # further arguments of f, which are passed through
@@ -29,6 +30,46 @@ Number: TypeAlias = float | np.floating[Any]
 Argnums: TypeAlias = int | tuple[int, ...]
 Chunk: TypeAlias = int | None
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]  # of a verb that is given options only
+
+
+class Flags(TypedDict, total=False):
+    """Keywords of `jacobian` on which no type depends."""
+
+    verify: bool
+    holomorphic: bool
+    nan_safe: bool
+
+
+class JacobianOptions(Flags, total=False):
+    """All of them, where the result may be anything."""
+
+    sparsity: Any
+    has_aux: bool
+
+
+class HessianFlags(TypedDict, total=False):
+    """Keywords of `hessian` on which no type depends."""
+
+    verify: bool
+    nan_safe: bool
+
+
+class HessianOptions(HessianFlags, total=False):
+    """All of them, where the result may be anything."""
+
+    sparsity: Any
+    has_aux: bool
+
+
+class StreamOptions(TypedDict, total=False):
+    """Those of `jacobian_rows` and `jacobian_columns`."""
+
+    memory: float | str | None
+    progress: bool
+    executor: Any
+    holomorphic: bool
+    nan_safe: bool
+
 
 X_contra = TypeVar("X_contra", contravariant=True)
 Result_co = TypeVar("Result_co", covariant=True)
