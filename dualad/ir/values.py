@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 from .nodes import ARITHMETIC, Call, Cast, Const, Expression, Op, number
 
-__all__ = ["Value", "call", "cast", "op", "promoted", "unwrapped", "wrapped"]
+__all__ = ["Value", "call", "cast", "choose", "op", "promoted", "unwrapped", "wrapped"]
 
 COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 LOGICAL = {"and", "or", "xor", "not"}
@@ -22,6 +23,7 @@ def arithmetic_dtype(dtype: str) -> str:
     return dtype if dtype in ARITHMETIC else "int64"
 
 
+@cache
 def common(*dtypes: str) -> str:
     """Return the arithmetic type of which all are special cases: as NumPy's, but for integers, which are int64 unless one is uint64."""
     kinds = [arithmetic_dtype(dtype) for dtype in dtypes]
@@ -31,6 +33,7 @@ def common(*dtypes: str) -> str:
     return best
 
 
+@cache
 def promoted(name: str, dtypes: tuple[str, ...]) -> str:
     """Return the dtype of an operator's result."""
     if name in COMPARISONS or name == "not":
@@ -129,3 +132,10 @@ def cast(x: Any, dtype: str) -> Value:
     if isinstance(node, Const) and dtype in ("float64", "int64") and math.isfinite(node.value):
         return Value(number(float(node.value) if dtype == "float64" else int(node.value)))
     return Value(Cast(node, dtype))
+
+
+def choose(condition: Any, x: Any, y: Any) -> Any:
+    """Return x where a condition holds, else y; both are computed."""
+    if not any(isinstance(part, Value) for part in (condition, x, y)):
+        return x if condition else y
+    return Value(op("select", *map(unwrapped, (condition, x, y))))

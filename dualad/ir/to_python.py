@@ -1,0 +1,177 @@
+"""The loop IR as Python source: what `jit` shows, and the oracle of tests, for it runs."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from .nodes import Assign, Call, Cast, Const, Do, Fill, For, ForRows, If, Lane, Load, Op, Reshape, Return, Room, Row, Store, Table, Var
+
+__all__ = ["expression", "lines_of", "module_text"]
+
+ATOM, ANY = 15, 0  # how tightly Python binds
+POWER, UNARY, CHOICE = 13, 12, 1
+BINARY = {
+    "equal": ("==", 5), "not_equal": ("!=", 5), "less": ("<", 5), "less_equal": ("<=", 5), "greater": (">", 5), "greater_equal": (">=", 5),
+    "or": ("|", 6), "xor": ("^", 7), "and": ("&", 8), "left_shift": ("<<", 9), "right_shift": (">>", 9), "add": ("+", 10),
+    "subtract": ("-", 10), "multiply": ("*", 11), "divide": ("/", 11), "floor_divide": ("//", 11), "remainder": ("%", 11),
+}  # fmt: skip
+COMPARISON = 5
+#: the other operators, with how tightly they bind and what they need
+OTHERS = {
+    "power": ("{} ** {}", POWER, (ATOM, UNARY)), "negative": ("-{}", UNARY, (POWER,)), "invert": ("~{}", UNARY, (POWER,)),
+    "not": ("not {}", 4, (4,)), "absolute": ("abs({})", ATOM, (ANY,)), "complex": ("complex({}, {})", ATOM, (ANY, ANY)),
+    "select": ("choose({}, {}, {})", ATOM, (ANY, ANY, ANY)), "real": ("{}.real", ATOM, (ATOM,)), "imag": ("{}.imag", ATOM, (ATOM,)),
+}  # fmt: skip
+PLAIN = ("float64", "int64", "bool", "complex128")
+
+
+# --- expressions ------------------------------------------------------------------------------------------------------------------
+
+
+def expression(node, needed: int = ANY) -> str:
+    """Return an expression's source, in parentheses where what it stands in binds more tightly."""
+    text, binds = PRINTED[type(node)](node)
+    return text if binds >= needed else f"({text})"
+
+
+def listed(nodes):
+    return ", ".join([expression(node) for node in nodes])
+
+
+def shown(shape):
+    return str(shape[0]) if len(shape) == 1 else str(shape)
+
+
+def constant(node):
+    value, dtype = node.value, node.dtype
+    if dtype == "bool":
+        return str(bool(value)), ATOM
+    if dtype.startswith("complex"):
+        text = f"complex({floating(value.real)}, {floating(value.imag)})"
+    else:
+        text = floating(float(value)) if dtype.startswith("float") else str(int(value))
+    if dtype not in PLAIN:
+        return f"np.{dtype}({text})", ATOM
+    return text, UNARY if text.startswith("-") else ATOM
+
+
+def floating(value):
+    return "math.nan" if value != value else f"{'-' * (value < 0)}math.inf" if math.isinf(value) else repr(value)
+
+
+def operator(node):
+    if node.name in BINARY:
+        symbol, binds = BINARY[node.name]
+        x, y = node.args
+        return f"{expression(x, binds + (binds == COMPARISON))} {symbol} {expression(y, binds + 1)}", binds
+    template, binds, needed = OTHERS[node.name]
+    return template.format(*map(expression, node.args, needed)), binds
+
+
+def row(node):
+    index = list(map(expression, node.index))
+    if node.low is not None:
+        index.append(f"{node.low}:{node.high}")
+    return f"{expression(node.array, ATOM)}[{', '.join(index)}]", ATOM
+
+
+def lane(node):
+    text = f"{node.index.name} & {node.count - 1}"
+    return (text, BINARY["and"][1]) if node.below is None else (f"{text} if {node.index.name} < {node.below} else {node.count}", CHOICE)
+
+
+PRINTED = {
+    Const: constant,
+    Var: lambda node: (node.name, ATOM),
+    Op: operator,
+    Cast: lambda node: (f"np.{node.dtype}({expression(node.arg)})", ATOM),
+    Call: lambda node: (f"{node.function}({listed(node.args)})", ATOM),
+    Load: lambda node: (element(node), ATOM),
+    Row: row,
+    Reshape: lambda node: (f"{expression(node.array, ATOM)}.reshape({shown(node.type.shape)})", ATOM),
+    Lane: lane,
+}
+
+
+def element(node):
+    return f"{expression(node.array, ATOM)}[{listed(node.index) or '()'}]"
+
+
+# --- statements -------------------------------------------------------------------------------------------------------------------
+
+
+def lines_of(statements, indent: str = "") -> list[str]:
+    """Return the lines of statements."""
+    lines: list[str] = []
+    for statement in statements:
+        made = WRITTEN[type(statement)](statement, indent + "    ")
+        lines += [f"{indent}{made}"] if type(made) is str else [f"{indent}{made[0]}", *made[1:]]
+    return lines or [f"{indent}pass"]
+
+
+def assign(node, inner):
+    targets = listed(node.targets)
+    if len(node.targets) == 1 and isinstance(node.values[0].dtype, tuple):
+        targets += ","
+    comment = f"  # {os.path.basename(node.line[0])}:{node.line[1]}" if node.line is not None else ""
+    return f"{targets} = {listed(node.values)}{comment}"
+
+
+def room(node, inner):
+    return f"{node.target.name} = np.empty({shown(node.target.type.shape)}, np.{node.target.dtype})"
+
+
+def loop(node, inner):
+    bounds = [node.low, node.high]
+    if node.step != 1:
+        bounds.append(Const(node.step, "int64"))
+    elif type(node.low) is Const and node.low.value == 0:
+        bounds = bounds[1:]
+    return [f"for {node.index.name} in range({listed(bounds)}):", *lines_of(node.body, inner)]
+
+
+def rows(node, inner):
+    low, high = expression(node.low), expression(node.high)
+    part = ":" if (low, high) == ("0", str(node.table.type.shape[0])) else f"{low}:{high}"
+    return [f"for {node.row.name} in {node.table.name}[{part}]:", *lines_of(node.body, inner)]
+
+
+def branch(node, inner):
+    otherwise = [f"{inner[4:]}else:", *lines_of(node.otherwise, inner)] if node.otherwise else []
+    return [f"if {expression(node.condition)}:", *lines_of(node.then, inner), *otherwise]
+
+
+def do(node, inner):
+    if node.blocks is None:
+        return expression(node.call)
+    return f"run({node.call.function}, {node.blocks}, ({listed(node.call.args)},))"
+
+
+WRITTEN = {
+    Assign: assign,
+    Store: lambda node, inner: f"{element(node)} {'+=' if node.adds else '='} {expression(node.value)}",
+    Fill: lambda node, inner: f"{expression(node.array, ATOM)}[...] {'+=' if node.adds else '='} {expression(node.value)}",
+    Room: room,
+    For: loop,
+    ForRows: rows,
+    If: branch,
+    Do: do,
+    Return: lambda node, inner: f"return {listed(node.values)}{',' * (len(node.values) == 1)}".rstrip(),
+}
+
+
+# --- modules ----------------------------------------------------------------------------------------------------------------------
+
+
+def module_text(module, decorator=None) -> str:
+    """Return the source of a module; `decorator` says what stands above the definition of a function, if anything does."""
+    text = ""
+    for part in module.parts:
+        if type(part) is Table:
+            text += f"{part.name} = np.array({list(map(list, part.rows))})\n"
+            continue
+        above = "" if decorator is None else decorator(part)
+        definition = f"def {part.name}({', '.join([parameter.name for parameter in part.parameters])}):"
+        text += "\n".join([*([above] if above else []), definition, *lines_of(part.body, "    "), "", "", ""])
+    return text.rstrip("\n") + "\n"
