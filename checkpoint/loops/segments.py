@@ -13,9 +13,11 @@ from time import perf_counter
 
 import numpy as np
 
+from dualad.graph.program import role_of
+
 from ..support.costs import LONG_CALL_SECONDS, POOL_PROBES, POOLED_BYTES, SHORT_CALL_SECONDS
 
-__all__ = ["BufferPool", "Reversal", "Segments", "like_leaves", "word"]
+__all__ = ["BufferPool", "Reversal", "Segments", "like_leaves"]
 
 
 class BufferPool:
@@ -189,12 +191,7 @@ def given_array(leaf):
 
 def like_leaves(arrays, likes):
     """Return arrays as the numbers that they stand for: `likes` are leaves like them, or the words that programs have for that."""
-    return [as_kind(array, like if isinstance(like, str) else word(like)) for array, like in zip(arrays, likes, strict=True)]
-
-
-def word(leaf):
-    """Return what a plain leaf is to Python."""
-    return "array" if issubclass(type(leaf), np.ndarray) else "scalar" if issubclass(type(leaf), np.generic) else "python"
+    return [as_kind(array, like if isinstance(like, str) else role_of(like)) for array, like in zip(arrays, likes, strict=True)]
 
 
 def as_kind(array, kind):

@@ -18,8 +18,8 @@ from dualad.core.levels import Level
 from dualad.core.traced import Traced
 from dualad.forward.dual import Dual, make_dual
 from dualad.graph.handled import Handled
-from dualad.graph.program import Value
-from dualad.graph.split import Routine, described, inexact, keeps, pulled, pushed, tangent_of
+from dualad.graph.program import Value, kind_of, role_of
+from dualad.graph.split import Routine, inexact, keeps, pulled, pushed, tangent_of
 from dualad.jit.arguments import Call
 from dualad.jit.jit import Jit, jit
 from dualad.jit.verify import EVALUATING
@@ -29,7 +29,7 @@ from dualad.loops.forms import NoLoopForm
 from ..support.checks import truth
 from ..support.costs import KEPT_STEPS
 from .leaves import levels_of, parts_in
-from .segments import like_leaves, word
+from .segments import like_leaves
 
 __all__ = ["NotCompiled", "Stepper"]
 
@@ -113,7 +113,7 @@ class Stepper:
             raise NotCompiled("the step changes the structure, a shape or a dtype of its state")
         inputs = program.inputs
         ends = [0, 1, 1 + count, 1 + count + rows, len(inputs)]
-        outputs = list(map(described, program.outputs))
+        outputs = list(map(kind_of, program.outputs))
         groups = [inputs[a:b] for a, b in pairwise(ends)]
         return Routine(program, groups, [outputs[:count], outputs[count:]], []), optree.tree_structure(out)
 
@@ -131,7 +131,7 @@ class Stepper:
         except Exception as error:
             raise NotCompiled(f"until cannot be traced: {error}") from error
         program = entry.compiled.program
-        out = described(program.outputs[0]) if len(program.outputs) == 1 else None
+        out = kind_of(program.outputs[0]) if len(program.outputs) == 1 else None
         if out is None or out.shape or out.dtype.kind not in "bi" or len(program.inputs) != 1 + len(state):
             raise NotCompiled("until cannot be traced: it returns neither True nor False")
         if not isinstance(program.outputs[0], Value) or not watch.fresh():
@@ -144,7 +144,7 @@ class Stepper:
 
     def plain_state(self, k, arrays):
         """Return the values of the leaves of x_k, of their own."""
-        words = [word(stand_in(leaf)) for leaf in self.given] if not k else [out.kind for out in self.base.outputs[0]]
+        words = [role_of(stand_in(leaf)) for leaf in self.given] if not k else [out.kind for out in self.base.outputs[0]]
         return like_leaves(map(np.copy, arrays[: len(words)]), words)
 
     def plain_leaves(self, k, arrays):
@@ -234,7 +234,7 @@ class Stepper:
 
     def numbers(self, parts, likes):
         """Return arrays as the numbers that stand for these leaves, and their tangents."""
-        return like_leaves(parts, self.words([word(stand_in(leaf)) for leaf in likes], self.all_peels(len(likes))))
+        return like_leaves(parts, self.words([role_of(stand_in(leaf)) for leaf in likes], self.all_peels(len(likes))))
 
     def words(self, words, peels):
         for level, _, positions, _ in peels:

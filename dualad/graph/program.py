@@ -40,7 +40,7 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,7 +50,7 @@ from ..rules.calling import public_name
 from ..rules.kinds import ROWS, Abstract, Constant, Differentiable
 from ..rules.sparse import is_sparse
 
-__all__ = ["Operation", "Program", "Value", "key_of", "kind_of", "map_values", "values_in"]
+__all__ = ["Kind", "Operation", "Program", "Value", "key_of", "kind_of", "map_values", "role_of", "values_in"]
 
 #: what ufuncs are on Python numbers
 PYTHON = {
@@ -59,6 +59,18 @@ PYTHON = {
 
 
 # --- values and operations --------------------------------------------------------------------------------------------------
+
+
+class Kind(NamedTuple):
+    """What programs and guards know of a value without its numbers: `kind` is what it is to Python, see `role_of`.
+
+    `layout` is contiguous in the order of ``C`` or ``F``, or any other, ``A``; of arguments the strides stand in place of that.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    kind: str
+    layout: Any = "C"
 
 
 class Value:
@@ -150,10 +162,9 @@ class Program:
 
     def value(self, like) -> Value:
         """Return a new value of the shape, dtype and kind of an array, a number or another value."""
-        kind, layout = (like.kind, like.layout) if isinstance(like, Value) else (kind_of(like), layout_of(like))
-        like = like if isinstance(like, Value) else Abstract(like)
+        kind = kind_of(like)
         self.count += 1
-        return Value(self.count - 1, like.shape, like.dtype, kind, layout)
+        return Value(self.count - 1, kind.shape, kind.dtype, kind.kind, kind.layout)
 
     def input(self, like) -> Value:
         """Return a new input."""
@@ -215,16 +226,19 @@ class Program:
 # --- arguments ----------------------------------------------------------------------------------------------------------------
 
 
-def kind_of(x) -> str:
+def role_of(x) -> str:
     """Return what a plain value is to Python: an ``array``, a ``scalar`` of NumPy, or a number of ``python``."""
     return "array" if issubclass(type(x), np.ndarray) else "scalar" if issubclass(type(x), np.generic) else "python"
 
 
-def layout_of(x) -> str:
-    """Return the memory layout of a plain value: contiguous in the order of ``C`` or ``F``, or ``A``, any other."""
-    if not issubclass(type(x), np.ndarray) or x.flags.c_contiguous:
-        return "C"
-    return "F" if x.flags.f_contiguous else "A"
+def kind_of(x, strides=False) -> Kind:
+    """Return the kind of a number, array or value; with `strides`, those stand in place of the layout ``A``."""
+    if type(x) is Value:
+        return Kind(x.shape, x.dtype, x.kind, x.layout)
+    role, like = role_of(x), Abstract(x)
+    if role != "array" or x.flags.c_contiguous:
+        return Kind(like.shape, like.dtype, role)
+    return Kind(like.shape, like.dtype, role, "F" if x.flags.f_contiguous else x.strides if strides else "A")
 
 
 def values_in(argument) -> list[Value]:

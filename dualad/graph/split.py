@@ -14,17 +14,9 @@ import numpy as np
 
 from .differentiate import pullback, pushforward
 from .passes import optimised
-from .program import Program, Value
+from .program import Kind, Program, Value, kind_of
 
-__all__ = ["Described", "Routine", "described", "inexact", "keeps", "pulled", "pushed", "tangent_of"]
-
-
-class Described(NamedTuple):
-    """Shape, dtype and kind of an output, which may be a literal number."""
-
-    shape: tuple
-    dtype: np.dtype
-    kind: str
+__all__ = ["Routine", "inexact", "keeps", "pulled", "pushed", "tangent_of"]
 
 
 class Routine(NamedTuple):
@@ -32,20 +24,13 @@ class Routine(NamedTuple):
 
     program: Program
     inputs: list[list[Value]]
-    outputs: list[list[Described]]
+    outputs: list[list[Kind]]
     examples: list[list]
-
-
-def described(out) -> Described:
-    """Return shape, dtype and kind of an output, also where it is a literal."""
-    if isinstance(out, Value):
-        return Described(out.shape, out.dtype, out.kind)
-    return Described(np.shape(out), np.asarray(out).dtype, "python" if issubclass(type(out), float | int | complex) else "scalar")
 
 
 def keeps(given, out) -> bool:
     """Return whether an output has the shape and dtype of an input, and is an array, which can be written into, where that is one."""
-    out = described(out)
+    out = kind_of(out)
     return given.shape == out.shape and given.dtype == out.dtype and (given.kind == "array") == (out.kind == "array")
 
 
@@ -76,7 +61,7 @@ def pulled(step: Routine, rows: list[int], params: list[int], nan_safe: bool) ->
     groups = [list(islice(inputs, count)) for count in (*map(len, step.inputs), len(inexact(state)), len(inexact(outs)))]
     given = [[step.inputs[group][i] for i in asked] for group, asked in ((1, wanted_state), (2, rows), (3, params))]
     gs = [[one for one in ones if one is not None] for ones in (cotangents[: len(state)], cotangents[len(state) :])]
-    return Routine(program, groups, [[Described(x.shape, x.dtype, x.kind) for x in group] for group in given], [*step.examples, *gs])
+    return Routine(program, groups, [list(map(kind_of, group)) for group in given], [*step.examples, *gs])
 
 
 def pushed(routine: Routine, active: list[list[int]], directions, nan_safe: bool) -> Routine:
@@ -101,9 +86,9 @@ def pushed(routine: Routine, active: list[list[int]], directions, nan_safe: bool
     return Routine(optimised(made, exact=False), groups, shapes, examples)
 
 
-def tangent_of(out, directions) -> Described:
+def tangent_of(out, directions) -> Kind:
     """Return what the tangent of an output is."""
-    return out if directions is None else Described((directions, *out.shape), out.dtype, "array")
+    return out if directions is None else Kind((directions, *out.shape), out.dtype, "array")
 
 
 def flat(groups):

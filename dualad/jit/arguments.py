@@ -10,10 +10,10 @@ import optree
 from ..core.dispatch import array, holds_traced
 from ..core.levels import Handle
 from ..core.traced import example_of
-from ..graph.program import Value, key_of, kind_of, layout_of
+from ..graph.program import Kind, Value, key_of, kind_of
 from ..rules.calling import signature
 
-__all__ = ["Call", "exact", "names_keywords", "positional_names", "strides_of"]
+__all__ = ["Call", "exact", "names_keywords", "positional_names"]
 
 FLAT = {np.ndarray, float, int}
 SMALLEST, LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -28,15 +28,16 @@ class Call:
         self.moving = {key: arg for key, arg in (*enumerate(args), *kwargs.items()) if key not in self.fixed}
         leaves, self.structure = optree.tree_flatten(self.moving)
         orders = key_orders(self.moving, kwargs if kwargs and names_keywords(jitted.f) else ())
-        self.leaves, self.slots, key = [], [], []
+        self.leaves, self.kinds, self.slots, key = [], [], [], []
         for i, leaf in enumerate(leaves):
             if type(leaf) is np.ndarray and leaf.dtype == object and holds_traced(leaf):
                 leaf = array(leaf)
-            signature = self.signature(leaf, i)
-            self.slots.append(leaf if signature[0] == "static" else Value)
-            if signature[0] != "static":
+            kind = self.kind(leaf, i)
+            self.slots.append(leaf if kind is None else Value)
+            if kind is not None:
                 self.leaves.append(native(leaf))
-            key.append(signature)
+                self.kinds.append(kind)
+            key.append(kind or (type(leaf), leaf))
         self.traced = any(isinstance(leaf, Handle) for leaf in self.leaves)
         try:
             self.key = self.structure, orders, tuple(key), tuple((name, exact(value)) for name, value in self.fixed.items())
@@ -57,8 +58,8 @@ class Call:
         first, *rest = optree.tree_paths(self.moving)[i]
         return f"{self.where}: argument {first!r}" + "".join(f"[{part!r}]" for part in rest)
 
-    def signature(self, leaf, i):
-        """Return what the program depends on of a leaf."""
+    def kind(self, leaf, i):
+        """Return what the program depends on of a leaf, None of one that is compiled in."""
         kind = type(leaf)
         if isinstance(leaf, Handle):
             bottom, level = leaf, leaf.level
@@ -67,23 +68,24 @@ class Call:
                 level = bottom.level
                 if level.abstract:
                     self.abstract = True
-                    return ("symbol",)
+                    return Kind((), leaf.dtype, "symbol")
                 bottom = bottom.primal
             told = "python" if level.weak else "scalar"
-            return native_dtype(leaf.dtype), leaf.shape, told if type(bottom) is float else kind_of(bottom), strides_of(bottom)
+            kind = kind_of(bottom, strides=True)
+            return Kind(leaf.shape, native_dtype(leaf.dtype), told if type(bottom) is float else kind.kind, kind.layout)
         if issubclass(type(leaf), np.ndarray | np.generic):
             if isinstance(leaf, np.ma.MaskedArray | np.matrix):
                 raise TypeError(f"jit: {self.named(i)} is a {kind.__name__}: pass a plain array (np.asarray)")
             dtype = leaf.dtype
             if dtype.kind not in "biufc":
                 raise TypeError(f"jit: {self.named(i)} has dtype {dtype}, which a program cannot hold: pass numbers")
-            return native_dtype(dtype), leaf.shape, kind_of(leaf), strides_of(leaf)
+            return kind_of(leaf, strides=True)._replace(dtype=native_dtype(dtype))
         if kind in (float, int, complex):
             if kind is int and not SMALLEST <= leaf <= LARGEST:  # which Python has, and no program
                 self.abstract = True
-            return kind, (), "python", "C"
+            return kind_of(leaf)
         if kind is bool or isinstance(leaf, str | bytes | type | np.dtype) or callable(leaf) or leaf is ...:
-            return "static", kind, leaf
+            return None
         raise TypeError(
             f"jit: {self.named(i)} is a {kind.__name__}, neither array nor number: register its class with "
             f"optree.dataclasses, or declare the argument static (jit(f, static_argnames=...))"
@@ -99,8 +101,8 @@ class Call:
     def examples(self):
         """Return plain values of the leaves."""
         return [
-            np.float64(example) if signature[2] == "scalar" and type(example := example_of(leaf)) is float else example_of(leaf)
-            for leaf, signature in zip(self.leaves, (s for s in self.key[2] if s[0] != "static"), strict=True)
+            np.float64(example) if kind.kind == "scalar" and type(example := example_of(leaf)) is float else example_of(leaf)
+            for leaf, kind in zip(self.leaves, self.kinds, strict=True)
         ]
 
 
@@ -111,12 +113,6 @@ def key_orders(moving, kwargs):
         if type(arg) not in FLAT:
             optree.tree_flatten(arg, is_leaf=lambda node: isinstance(node, dict) and orders.append((key, *node)))
     return tuple(orders)
-
-
-def strides_of(x):
-    """Return the layout of an array; its strides where they are not contiguous, because they decide which results are views."""
-    layout = layout_of(x)
-    return x.strides if layout == "A" else layout
 
 
 def native(x):

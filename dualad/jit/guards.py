@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import optree
 
-from .arguments import exact, names_keywords, strides_of
+from ..graph.program import kind_of
+from .arguments import exact, names_keywords
 
 __all__ = ["MISS", "guard_of"]
 
@@ -166,7 +167,7 @@ class Writer:
             self.argument(inner[key], x[key])
 
     def array(self, name, x):
-        dtype, layout = self.constant(x.dtype), strides_of(x)
+        layout, dtype = kind_of(x, strides=True).layout, self.constant(x.dtype)
         self.test(f"type({name}) is array and {name}.shape == {x.shape} and ({name}.dtype is {dtype} or {name}.dtype == {dtype})")
         if layout == "C":
             self.lines.append(f"f = {name}.flags")

@@ -13,7 +13,7 @@ from types import BuiltinFunctionType, CodeType, MethodType, ModuleType
 
 import numpy as np
 
-from ..graph.program import Program, Value, key_of
+from ..graph.program import Program, Value, key_of, kind_of
 from ..graph.trace import LIBRARIES, TraceError, where_in
 from ..rules.calling import public_name
 
@@ -196,5 +196,5 @@ def compare(first: Program, second: Program, same_structure, name):
 
 
 def described(operation):
-    types = [(value.shape, value.dtype, value.kind) for value in operation.outputs]
+    types = [kind_of(value)[:3] for value in operation.outputs]
     return key_of(operation.args), key_of(operation.kwargs), types

@@ -14,7 +14,7 @@ from ..core.levels import Handle
 from ..forward.seeding import check_function, chosen, flatten_input, flatten_output, shape_of
 from ..graph.differentiate import pullback
 from ..graph.passes import optimised
-from ..graph.program import Program, Value, key_of
+from ..graph.program import Program, Value, key_of, kind_of
 from ..graph.trace import TraceError
 from ..jit.jit import compare, traced
 from ..support.callers import trim
@@ -137,7 +137,7 @@ class Arguments:
 
     def key(self):
         """Return what a pattern depends on: shapes and dtypes, and what is held fixed."""
-        types = tuple((shape_of(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in self.leaves)
+        types = tuple(kind_of(leaf)[:3] for leaf in self.leaves)
         return self.structure, self.others, types, tuple(map(key_of, self.fixed))
 
 

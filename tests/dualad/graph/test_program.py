@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from program_examples import EXAMPLES
 
-from dualad.graph.program import Program, Value, key_of, kind_of, map_values, values_in
+from dualad.graph.program import Kind, Program, Value, key_of, kind_of, map_values, values_in
 from dualad.rules.indexing import updated
 
 
@@ -75,4 +75,9 @@ def test_keys_tell_arguments_apart_bit_by_bit():
 
 
 def test_kinds():
-    assert [kind_of(x) for x in (np.zeros(()), np.float64(1.0), 1.0, 2, True)] == ["array", "scalar", "python", "python", "python"]
+    assert [kind_of(x).kind for x in (np.zeros(()), np.float64(1.0), 1.0, 2, True)] == ["array", "scalar", "python", "python", "python"]
+    grid = np.zeros((2, 3), np.float32)
+    assert kind_of(grid) == Kind((2, 3), np.dtype(np.float32), "array", "C") and kind_of(1) == Kind((), np.dtype(int), "python")
+    assert [kind_of(x).layout for x in (grid.T, grid[:, ::2], grid[:1, ::3])] == ["F", "A", "C"]
+    assert kind_of(grid[:, ::2], strides=True).layout == (12, 8) and kind_of(grid.T, strides=True).layout == "F"
+    assert kind_of(Program().value(grid.T)) == kind_of(grid.T)
