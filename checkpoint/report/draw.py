@@ -1,9 +1,10 @@
 """A schedule as a picture in text: states across, time downwards."""
 
 from ..schedules import Schedule
-from ..schedules.actions import Action, Advance, Drop, Load, Record, Reverse, Save
+from ..schedules.actions import Advance, Load, Record, Reverse
+from ..schedules.cursor import Cursor
 from ..schedules.history import History
-from ..schedules.machine import simulate
+from ..schedules.machine import executed
 from ..schedules.schedule import check_schedule
 from ..support.checks import whole_number
 from ..support.costs import DRAWN_STEPS, PLOTTED_STEPS
@@ -23,7 +24,7 @@ class Drawing(str):
     steps: int
 
     def _repr_svg_(self) -> str:
-        history = History.of(self.schedule, self.steps)
+        history = History(self.schedule, self.steps)
         across = lambda time: MARGIN + (WIDTH - MARGIN - 10) * time / max(history.now, 1)
         up = lambda index: HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * index / self.steps
         line = lambda t0, k0, t1, k1, style: (
@@ -31,7 +32,7 @@ class Drawing(str):
         )
         say = lambda x, y, words, anchor="middle", style="": f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{style}>{words}</text>'
         parts = [line(t0, k, t1, k, 'stroke="#b8b8b8" stroke-width="1.5"') for k, t0, t1 in history.visible()]
-        for name, lines in history.lines().items():
+        for name, lines in history.lines.items():
             style = f'stroke="{COLOURS[name]}" stroke-width="{2.5 if name == "reversed" else 1.8}" stroke-linecap="round"'
             parts += [line(t0, k0, t1, k1, style) for (t0, k0), (t1, k1) in lines]
         parts += [f'<circle cx="{across(t):.1f}" cy="{up(k):.1f}" r="2.5" fill="#4d4d4d"/>' for t, k in history.saves]
@@ -89,16 +90,25 @@ def draw(schedule: Schedule, steps: int) -> Drawing:
             f"draw: steps must be at most {DRAWN_STEPS} to be readable, got {steps}; a plot shows up to {PLOTTED_STEPS}, "
             "compare gives the counts of any"
         )
-    counts = simulate(schedule, steps)  # first, so that an illegal schedule is an error and not a wrong picture
-    picture = _Picture(steps)
-    for action in schedule.forward(steps):
-        picture.add(action)
-    picture.end_row("first sweep", steps - 1)
-    for action in schedule.reverse(steps, sorted(picture.saved)):
-        picture.add(action)
-    title = f"{schedule}, {steps} steps: {counts.advances} advances, at most {counts.peak_states} states saved"
+    cursor = Cursor(steps, str(schedule), schedule.limit(steps))
+    rows: list[str] = []
+    loaded: int | None = None
+    path: set[int] = set()  # columns advanced over; state k stands in column 2k
+    for action in executed(schedule, cursor):
+        match action:
+            case Load(k):
+                loaded = k
+            case Advance(start, stop):
+                path.update(range(2 * start, 2 * stop))
+            case Record(k):
+                path.add(2 * k + 1)
+            case None | Reverse():
+                label, here = ("first sweep", steps - 1) if action is None else (f"reverse {action.index}", action.index)
+                rows.append(_row(label, here, cursor, path, loaded))
+                path, loaded = set(), None
+    title = f"{schedule}, {steps} steps: {cursor.advances} advances, at most {cursor.peak} states saved"
     legend = LEGEND + RECORDED if schedule.records else LEGEND
-    drawing = Drawing("\n".join([title, legend, "", *_scale(steps), *picture.rows]))
+    drawing = Drawing("\n".join([title, legend, "", *_scale(steps), *rows]))
     drawing.schedule, drawing.steps = schedule, steps
     return drawing
 
@@ -114,45 +124,16 @@ def _scale(steps: int) -> list[str]:
     return [_label("") + " ".join(digit[row] for digit in digits) for row in range(width)]
 
 
-class _Picture:
-    """Collects actions into rows."""
-
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
-        self.saved: set[int] = set()
-        self.recorded: set[int] = set()
-        self.rows: list[str] = []
-        self.loaded: int | None = None
-        self.path: set[int] = set()  # columns advanced over; state k stands in column 2k
-
-    def add(self, action: Action) -> None:
-        match action:
-            case Save():
-                self.saved.add(action.index)
-            case Drop():
-                self.saved.remove(action.index)
-            case Load():
-                self.loaded = action.index
-            case Advance():
-                self.path.update(range(2 * action.start, 2 * action.stop))
-            case Record():
-                self.recorded.add(action.index)
-                self.path.add(2 * action.index + 1)
-            case Reverse():
-                self.recorded.discard(action.index)
-                self.end_row(f"reverse {action.index}", action.index)
-
-    def end_row(self, label: str, here: int) -> None:
-        cells = [" "] * (2 * self.steps)
-        for column in self.path:
-            cells[column] = "-"
-        cells[2 * here] = "^"
-        for k in self.saved:
-            cells[2 * k] = "X"
-        for k in self.recorded:
-            cells[2 * k] = "R"
-        if self.loaded is not None and self.path:
-            cells[2 * self.loaded] = "+"
-        self.rows.append((_label(label) + "".join(cells)).rstrip())
-        self.path.clear()
-        self.loaded = None
+def _row(label: str, here: int, cursor: Cursor, path: set[int], loaded: int | None) -> str:
+    """Return the row of what was done up to the working state x_here."""
+    cells = [" "] * (2 * (cursor.steps or 0))
+    for column in path:
+        cells[column] = "-"
+    cells[2 * here] = "^"
+    for k in cursor.saved:
+        cells[2 * k] = "X"
+    for k in cursor.recorded:
+        cells[2 * k] = "R"
+    if loaded is not None and path:
+        cells[2 * loaded] = "+"
+    return (_label(label) + "".join(cells)).rstrip()

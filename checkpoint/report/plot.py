@@ -77,14 +77,14 @@ def plot_schedule(schedule: Schedule, steps: int, path: str | PathLike[str] | No
         raise ValueError(f"plot_schedule: steps must be at most {PLOTTED_STEPS} to be seen, got {steps}")
     counts = simulate(schedule, steps)
     axes = _figure("plot_schedule", (6.4, 4.0))[1]
-    history = History.of(schedule, steps)
+    history = History(schedule, steps)
     width = max(1.0, min(1.8, 150 / steps))
     shown = history.visible()
     label = (
         "saved" if len(shown) == len(history.intervals) else f"saved: the {len(shown):,} of {len(history.intervals):,} states saved longest"
     )
     axes.hlines(*zip(*shown, strict=True), color="0.72", lw=max(0.6, 0.7 * width), label=label, zorder=1)
-    for name, lines in history.lines().items():
+    for name, lines in history.lines.items():
         _collect(axes, lines, color=LINES[name], lw=1.3 * width if name == "reversed" else width, label=name, clip_on=False, zorder=3)
     at = {(begin, index) for index, begin, _ in shown}
     saves = [save for save in history.saves if save in at]

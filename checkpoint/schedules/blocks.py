@@ -1,6 +1,5 @@
 """Blocks of compiled steps: how many are one action of the schedule, and how many states are saved between blocks."""
 
-from collections.abc import Iterable
 from functools import lru_cache
 from types import NoneType
 from typing import NamedTuple
@@ -8,7 +7,9 @@ from typing import NamedTuple
 from ..support.byte_sizes import format_bytes
 from ..support.costs import ACTION_SECONDS, BLOCK_BYTES, BLOCK_LENGTHS, COUNTED_BLOCKS, COUNTED_BLOCKS_CHOSEN
 from . import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, advances, ctz
-from .actions import Action, Advance, Drop, Record, Reverse, Save
+from .actions import Advance, Record, Reverse
+from .cursor import Cursor
+from .machine import executed
 
 __all__ = ["Blocks", "blocks_of"]
 
@@ -102,25 +103,17 @@ def evaluations(schedule: Schedule, steps: int, length: int, recorded: bool) -> 
     def steps_of(start: int, stop: int) -> int:
         return (stop - start) * length - (missing if start <= short < stop else 0)
 
-    made, saved, recorded_blocks = steps_of(count - 1, count), set[int](), set[int]()
-
-    def count_in(actions: Iterable[Action]) -> None:
-        nonlocal made
-        for action in actions:
-            if isinstance(action, Save):
-                saved.add(action.index)
-            elif isinstance(action, Drop):
-                saved.discard(action.index)
-            elif isinstance(action, Advance):
-                made += steps_of(action.start, action.stop)
-            elif isinstance(action, Record):
-                made += steps_of(action.index, action.index + 1)
-                recorded_blocks.add(action.index)
-            elif isinstance(action, Reverse) and action.index not in recorded_blocks and not (resident and action.index == count - 1):
-                made += steps_of(action.index, action.index + 1) - 1
-
-    count_in(schedule.forward(count))
-    count_in(schedule.reverse(count, sorted(saved)))
+    made = steps_of(count - 1, count)
+    cursor, recorded_blocks = Cursor(count), set[int]()
+    for action in executed(schedule, cursor):
+        kind = type(action)
+        if kind is Advance:
+            made += steps_of(*action)
+        elif kind is Record:
+            made += steps_of(action.index, action.index + 1)
+            recorded_blocks.add(action.index)
+        elif kind is Reverse and action.index not in recorded_blocks and not (resident and action.index == count - 1):
+            made += steps_of(action.index, action.index + 1) - 1
     return made
 
 

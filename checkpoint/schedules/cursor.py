@@ -1,5 +1,6 @@
 """What the actions of a schedule mean: executed on indices instead of states, each of them checked."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from math import inf
 from typing import NamedTuple
@@ -30,6 +31,10 @@ class Cursor:
 
     def run(self, actions: Iterable[Action]) -> None:
         """Execute actions."""
+        deque(self.executed(actions), maxlen=0)
+
+    def executed(self, actions: Iterable[Action]) -> Iterator[Action]:
+        """Yield actions, each of them when it is executed."""
         saved = self.saved
         for action in actions:
             kind = type(action)
@@ -85,6 +90,7 @@ class Cursor:
                 saved.remove(index)
             else:
                 raise self.illegal(action, "it is not an action")
+            yield action
 
     def count(self, action: Action) -> None:
         """Count one more saved state or recorded step."""

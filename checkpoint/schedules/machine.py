@@ -1,5 +1,6 @@
 """A machine of integers: it executes a schedule on indices instead of states, checks every action, and counts."""
 
+from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -8,7 +9,7 @@ from . import Schedule
 from .actions import Action, Advance
 from .cursor import Cursor, ScheduleError
 
-__all__ = ["Counts", "ScheduleError", "simulate"]
+__all__ = ["Counts", "ScheduleError", "executed", "simulate"]
 
 
 class Counts(NamedTuple):
@@ -28,13 +29,20 @@ def simulate(schedule: Schedule, steps: int, *, known: bool = True) -> Counts:
     `known`: whether the schedule is told N before the first sweep, or only after it (``until``)."""
     steps = whole_number(steps, where="simulate", argument="steps", least=0, hint="give the length of the chain")
     cursor = Cursor(steps, str(schedule), schedule.limit(steps))
-    cursor.run(schedule.forward(steps) if known else _until_end(cursor, schedule.forward(None), steps))
+    deque(executed(schedule, cursor, known=known), maxlen=0)
+    return Counts(cursor.saves, cursor.loads, cursor.advances, steps, cursor.peak, cursor.records)
+
+
+def executed(schedule: Schedule, cursor: Cursor, *, known: bool = True) -> Iterator[Action | None]:
+    """Execute both sweeps of a schedule: yield each action when the cursor has executed it, and None between the sweeps."""
+    steps = cursor.steps or 0
+    yield from cursor.executed(schedule.forward(steps) if known else _until_end(cursor, schedule.forward(None), steps))
     if cursor.working != (steps - 1 if steps else None):
         raise ScheduleError(f"{schedule}: the first sweep of {steps} steps ends at x_{cursor.working}")
     cursor.end_forward(steps)
-    cursor.run(schedule.reverse(steps, sorted(cursor.saved)))
+    yield None
+    yield from cursor.executed(schedule.reverse(steps, sorted(cursor.saved)))
     cursor.check_end()
-    return Counts(cursor.saves, cursor.loads, cursor.advances, steps, cursor.peak, cursor.records)
 
 
 def _until_end(cursor: Cursor, actions: Iterator[Action], steps: int) -> Iterator[Action]:

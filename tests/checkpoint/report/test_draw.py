@@ -52,8 +52,8 @@ def test_notebooks_show_it_in_space_and_time(schedule, steps):
     picture = ElementTree.fromstring(drawing._repr_svg_())
     lines = [line for line in picture if line.tag.endswith("line")]
     moved = [line for line in lines if line.get("y1") != line.get("y2")]
-    history = History.of(schedule, steps)
-    assert len(moved) == len(history.first) + len(history.again) + steps
+    history = History(schedule, steps)
+    assert len(moved) == sum(map(len, history.lines.values()))
     assert len(lines) - len(moved) == len(history.visible())
     assert drawing.splitlines()[0] in "".join(picture.itertext())
 

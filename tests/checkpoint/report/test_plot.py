@@ -67,7 +67,7 @@ def test_tradeoff(steps, tmp_path):
 
 def test_long_chains_show_the_states_held_longest_and_say_so():
     axes = plot_schedule(CTZ(), 300)
-    history = History.of(CTZ(), 300)
+    history = History(CTZ(), 300)
     (label,) = [label for label in lines(axes) if label.startswith("saved")]
     shown = lines(axes)[label]
     assert label == f"saved: the {len(shown)} of {len(history.intervals)} states saved longest" and len(shown) < len(history.intervals)
