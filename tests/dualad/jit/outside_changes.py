@@ -151,6 +151,9 @@ class Holder:
     def __mul__(self, x):
         return x * self.held
 
+    def __bool__(self):
+        return self.held > 3.0
+
 
 class Level(Enum):
     LOW = 2.0
@@ -215,6 +218,7 @@ for name, (make, change, read) in {
     "list, sorted": (lambda: [3.0, 2.0], list.sort, item(0)),
     "list, long": (lambda: [2.0] * 500, setting(400), item(400)),
     "list, very long": (lambda: [2.0] * 6000, setting(4000), item(4000)),
+    "list of arrays, long": (lambda: [np.ones(2) for _ in range(200)], lambda held: fill(held[150]), lambda held: held[150][1]),
     "list in a list": (lambda: [[2.0]], lambda held: operator.setitem(held[0], 0, 5.0), lambda held: held[0][0]),
     "list of a class of its own": (lambda: Own(L), setting(0), item(0)),
     "dict": (lambda: {"a": 2.0}, setting("a"), item("a")),
@@ -291,6 +295,7 @@ for name, (make, change, read) in {
     "__len__": (lambda: Holder(2.0), put("held"), len),
     "__iter__": (lambda: Holder(2.0), put("held"), lambda held: next(iter(held))),
     "__enter__": (lambda: Holder(2.0), put("held"), with_block),
+    "__bool__": (lambda: Holder(2.0), put("held"), lambda held: 5.0 if held else 2.0),
     "__mul__": (lambda: Holder(2.0), put("held"), lambda held: held * 1.0),
     "namespace": (lambda: types.SimpleNamespace(a=2.0), put(), lambda held: held.a),
     "namespace, computed name": (lambda: types.SimpleNamespace(ab=2.0), put("ab"), lambda held: getattr(held, "".join("ab"))),

@@ -1,0 +1,233 @@
+"""Derivatives of and through compiled functions: every verb, every kind of argument, masks, constants, chains."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import optree
+import pytest
+
+import dualad
+from checkpoint import chain, grad, hvp, jacobian, linearize, value_and_grad, vjp
+from dualad import derivative, hessian, jit, jvp
+
+X = np.linspace(0.2, 0.9, 5)
+TABLE = np.arange(12.0).reshape(3, 4)
+
+
+def wave(x, c=2.0):
+    y = x.copy()
+    y[1:-1] += c * (x[2:] - 2.0 * x[1:-1] + x[:-2])
+    y[[0, 0, 3]] = x[:3] * x[2]
+    return np.sum(np.sin(y) * x), y
+
+
+def loss(x, c=2.0):
+    return wave(x, c)[0]
+
+
+def test_every_verb_through_a_compiled_function():
+    f, compiled, v, g = loss, jit(loss), 1.0 - X, np.arange(5.0)
+    close = partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-14)
+    close(grad(compiled)(X), grad(f)(X))
+    close(grad(compiled, argnums=(0, 1))(X, 2.0)[1], grad(f, argnums=(0, 1))(X, 2.0)[1])
+    close(value_and_grad(compiled)(X)[1], grad(f)(X))
+    close(jvp(compiled, (X,), (v,)), jvp(f, (X,), (v,)))
+    close(dualad.gradient(compiled)(X), dualad.gradient(f)(X))
+    close(hessian(compiled)(X), hessian(f)(X))
+    close(hvp(compiled, X, v), hvp(f, X, v))
+    close(linearize(compiled, X)[1](v), linearize(f, X)[1](v))
+    close(derivative(lambda t: compiled(t * X), 2)(1.0), derivative(lambda t: f(t * X), 2)(1.0))
+    second = jit(lambda x: wave(x)[1])
+    close(dualad.jacobian(second)(X), dualad.jacobian(lambda x: wave(x)[1])(X))
+    close(jacobian(second)(X), jacobian(lambda x: wave(x)[1])(X))
+    close(vjp(second, X)[1](g)[0], vjp(lambda x: wave(x)[1], X)[1](g)[0])
+
+
+def test_every_verb_compiled():
+    v = 1.0 - X
+    close = partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-14)
+    for verb in (grad, dualad.gradient, hessian, jacobian, dualad.jacobian):
+        close(jit(verb(loss))(X), verb(loss)(X))
+        close(jit(verb(jit(loss)))(X), verb(loss)(X))
+    close(jit(lambda x, v: hvp(loss, x, v))(X, v), hvp(loss, X, v))
+    close(jit(lambda x, v: jvp(jit(grad(loss)), (x,), (v,))[1])(X, v), hvp(loss, X, v))
+    close(jvp(jit(grad(jit(loss))), (X,), (v,))[1], hvp(loss, X, v))
+    close(jit(derivative(lambda t: loss(t * X), 3))(1.0), derivative(lambda t: loss(t * X), 3)(1.0))
+
+
+def test_dear_values_are_kept_for_the_pullback_and_cheap_ones_computed_again():
+    @jit
+    def f(a, b):
+        return np.sum(np.sin(np.linalg.solve(a, np.exp(b)))), a @ b
+
+    a, b = np.eye(3) + 0.1 * np.arange(9.0).reshape(3, 3), np.arange(3.0)
+    got = vjp(f, a, b)[1]((2.0, np.ones(3)))
+    expected = vjp(f.f, a, b)[1]((2.0, np.ones(3)))
+    for x, y in zip(got, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12)
+    (entry,) = f.entries.values()
+    forward, backward = next(halves for key, halves in entry.compiled.derived.items() if key[0] == "halves")
+    assert [op.fn for op in forward.program.operations].count(np.linalg.solve) == 1
+    names = [op.fn for op in backward.program.operations]
+    assert np.exp in names and names.count(np.linalg.solve) == 1  # of the transposed matrix
+
+
+@pytest.mark.parametrize("constant", [dualad.stop_gradient, dualad.primal])
+def test_what_counts_as_a_constant_does_so_when_the_program_is_differentiated(constant):
+    def f(x):
+        return x * constant(np.sin(x)) + x[::-1] * constant(x[0]) + constant(x.sum())
+
+    def step(k, x):
+        return 0.5 * f(x)
+
+    def loss(x):
+        return np.sum(f(x) ** 2)
+
+    for through in (f, lambda x: chain(step, x, steps=3)):
+        expected = jacobian(through)(X)
+        np.testing.assert_allclose(dualad.jacobian(through)(X), expected, rtol=1e-14)
+        for derived in (jacobian(jit(through)), dualad.jacobian(jit(through)), jit(jacobian(through)), dualad.jacobian(jit(jit(through)))):
+            np.testing.assert_allclose(derived(X), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        jacobian(lambda x: chain(jit(step), x, steps=3))(X), jacobian(lambda x: chain(step, x, steps=3))(X), rtol=1e-12
+    )
+    np.testing.assert_allclose(hessian(jit(loss))(X), hessian(loss)(X), rtol=1e-12)
+    assert jit(lambda x: constant(x) * np.float32(2.0))(X[:1]).dtype == float
+    assert dualad.sparsity(jit(lambda x: x * constant(np.roll(x, 1))), X).nnz == 5
+
+
+VERBS = {
+    "grad": grad,
+    "value_and_grad": value_and_grad,
+    "gradient": dualad.gradient,
+    "hessian": hessian,
+    "vjp": lambda f: lambda x: vjp(f, x)[1](1),
+    "jvp": lambda f: lambda x: jvp(f, (x,), (np.arange(3),)),
+    "hvp": lambda f: lambda x: hvp(f, x, np.arange(3)),
+    "linearize": lambda f: lambda x: linearize(f, x)[1](np.arange(3)),
+    "of a tree": lambda f: lambda x: grad(lambda tree: f(tree["x"]))({"x": x}),
+}
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_integers_and_foreign_byte_orders_are_differentiated_as_eagerly(name):
+    def f(x):
+        return np.sum(x * x) * x[0] + x[2] ** 2
+
+    verb = VERBS[name]
+    for x in (np.array([3, 4, 5]), np.array([3, 4, 5], np.uint8), np.array([3.0, 4.0, 5.0], ">f8"), np.array([3.0, 4.0, 5.0], ">f4")):
+        expected = verb(f)(x.astype(float))
+        for derived in (verb(f), jit(verb(f)), verb(jit(f))):
+            for a, b in zip(optree.tree_leaves(derived(x)), optree.tree_leaves(expected), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-6 if x.dtype == ">f4" else 1e-14)
+    for derived in (verb(f), jit(verb(f))):
+        with pytest.raises(TypeError, match="has dtype bool, which has no derivative"):
+            derived(np.ones(3, bool))
+
+
+SAFE = {
+    "divide": lambda x: np.divide(1.0, x, out=np.zeros_like(x), where=x != 0),
+    "divide by itself": lambda x: np.divide(x, x * 1.0, out=x * 1.0, where=x != 0),
+    "log": lambda x: np.log(x, out=x * x, where=x > 0),
+    "power": lambda x: np.power(x, 0.3, out=np.zeros_like(x), where=x > 0),
+    "plain operand": lambda x: np.divide(np.array([1, 0, 2, 3]), x, out=np.zeros_like(x), where=x != 0),
+}
+
+
+@pytest.mark.parametrize("name", SAFE)
+def test_what_a_mask_leaves_out_has_no_share_in_a_derivative(name):
+    def f(x):
+        return np.sum(SAFE[name](x) * np.arange(1.0, 5.0))
+
+    x = np.array([-1.0, 0.0, 0.5, 2.0])
+    for verb in (grad, dualad.gradient, hessian):
+        expected = verb(f)(x)
+        assert np.isfinite(expected).all()
+        for derived in (verb(jit(f)), jit(verb(f)), verb(jit(f, backend="numpy"))):
+            np.testing.assert_allclose(derived(x), expected, rtol=1e-13, atol=1e-15)
+
+
+def test_writes_through_the_parts_of_complex_numbers():
+    def f(x):
+        z = np.zeros_like(x, complex)
+        z.real, z.imag = x, x * x
+        z.imag[1:] += x[:-1]
+        return np.sum(np.abs(np.exp(1j * z)) + (1j * z).real * x)
+
+    for verb in (grad, dualad.gradient, hessian):
+        for derived in (verb(jit(f)), jit(verb(f)), verb(jit(f, backend="numpy"))):
+            np.testing.assert_allclose(derived(X), verb(f)(X), rtol=1e-12)
+    np.testing.assert_allclose(grad(f)(X), dualad.gradient(f)(X), rtol=1e-12)
+    np.testing.assert_allclose(jacobian(jit(lambda x: np.stack([f(x), f(x * x)])))(X)[1], grad(lambda x: f(x * x))(X), rtol=1e-12)
+
+
+MASKED = {
+    "sum": lambda x, mask: np.sum(x * x, where=mask),
+    "mean": lambda x, mask: np.mean(x, where=mask, axis=0),
+    "prod": lambda x, mask: np.prod(x, where=mask),
+    "var": lambda x, mask: np.var(x, where=mask, ddof=1),
+    "std": lambda x, mask: x.std(where=mask),
+    "max": lambda x, mask: np.max(x, where=mask, initial=0.25) ** 2,
+    "add.reduce": lambda x, mask: np.add.reduce(x * x, where=mask),
+    "of a plain array": lambda x, mask: x[0] * (np.sum(TABLE[:, 0], where=mask[:3]) + np.mean(TABLE[1], where=mask[1:])),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_reductions_by_a_traced_mask(name):
+    def f(x):
+        return MASKED[name](x, x > 0.4)
+
+    for verb in (grad, dualad.gradient, hessian):
+        for derived in (verb(jit(f)), jit(verb(f)), jit(verb(f), backend="numpy")):
+            np.testing.assert_allclose(derived(X), verb(f)(X), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("verb", [grad, dualad.gradient])
+def test_nan_safe(verb):
+    f = jit(lambda x: np.sum(x * np.where(x > 0, np.log(x), 0.0) + 0.0 * np.arctanh(x + 1.0)))
+    x = np.array([0.0, 0.5])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(verb(f, nan_safe=True)(x), verb(f.f, nan_safe=True)(x))
+        np.testing.assert_array_equal(verb(f)(x), verb(f.f)(x))
+
+
+def test_outputs_without_derivative_and_inputs_that_are_none():
+    f = jit(lambda x, k: (x * k, k + 1, x > 0.5, 7))
+    (value, *rest), (tangent, *_) = jvp(lambda x: f(x, 3), (X,), (np.ones(5),))
+    np.testing.assert_array_equal(value, 3 * X)
+    np.testing.assert_array_equal(tangent, np.full(5, 3.0))
+    assert rest[0] == 4 and rest[2] == 7 and not isinstance(rest[1], dualad.Dual)
+    np.testing.assert_array_equal(grad(lambda x: np.sum(f(x, 3)[0]))(X), np.full(5, 3.0))
+
+
+def test_a_type_among_the_results_is_handed_on():
+    kind = dualad.gradient(jit(lambda x: (np.sum(x * x), np.common_type(x))), has_aux=True)(X)[1]
+    assert kind is np.float64
+
+
+def test_a_row_added_by_a_user_compiles_at_once():
+    @dualad.primitive
+    def cube(x):
+        return x**3
+
+    dualad.rules.elementwise(cube, lambda ans, x: 3.0 * x**2)
+    assert jit(cube)(2.0) == 8.0 and grad(jit(cube))(2.0) == 12.0 and jit(grad(cube))(2.0) == 12.0
+
+
+def test_single_precision_stays_single():
+    x = X.astype(np.float32)
+    assert grad(jit(loss))(x).dtype == np.float32 and jit(grad(loss))(x).dtype == np.float32
+    assert jit(lambda x: x * 2.0)(x).dtype == np.float32
+
+
+def test_in_a_chain():
+    def step(k, x, c):
+        return x + 0.1 * c * np.sin(x) * (k % 3) + TABLE[k % 3][:3]
+
+    for wrt in (0, 1):
+        got = grad(lambda x, c: np.sum(chain(jit(step), x, c, steps=10) ** 2), argnums=wrt)(X[:3], 0.3)
+        expected = grad(lambda x, c: np.sum(chain(step, x, c, steps=10) ** 2), argnums=wrt)(X[:3], 0.3)
+        np.testing.assert_allclose(got, expected, rtol=1e-12)

@@ -1,0 +1,87 @@
+"""What a function draws or reads besides its arguments, and no look can compare: random numbers and clocks are refused by name."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import logging
+import random
+import secrets
+import sys
+import time
+from datetime import date, datetime
+
+import numpy as np
+import pytest
+
+from dualad import jit
+from dualad.jit import impure
+
+IMPURE = {
+    "branch": lambda x, turns=[]: (turns.append(1), np.sin(x) if len(turns) % 2 else np.cos(x))[1],
+    "length": lambda x, turns=[]: (turns.append(1), sum([x] * len(turns)))[1],
+    "result": lambda x: (x, random.random()),
+    "constant result": lambda x: (x, np.array([random.random()])),
+    "choice of the system": lambda x: x * secrets.choice([1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("name", IMPURE)
+def test_impure_values_are_refused(name):
+    with pytest.raises(TypeError, match=r"two traces of .* differ|draws random numbers"):
+        jit(IMPURE[name])(np.ones(3))
+
+
+CLOCKS = {
+    "time.time": lambda x: x + int(time.time()),
+    "time.monotonic_ns": lambda x: x + time.monotonic_ns() // 10**18,
+    "time.localtime": lambda x: x + time.localtime().tm_year,
+    "datetime.datetime.now": lambda x: x + datetime.now().year,
+    "datetime.date.today": lambda x: x + date.today().year,
+    "time.perf_counter": lambda x: (time.perf_counter(), x)[1],
+    "numpy.datetime64": lambda x: x + np.datetime64("now").astype(int) // 10**9,
+}
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_clocks_that_stand_still_between_two_traces_are_refused(clock):
+    number = CLOCKS[clock].__code__.co_firstlineno
+    with pytest.raises(TypeError, match=rf"test_impure.py, line {number}: <lambda> reads a clock \({clock}\), which would be frozen"):
+        jit(CLOCKS[clock])(1.0)
+    assert sys.getprofile() is None
+
+
+def test_clocks_of_libraries_and_under_a_profiler():
+    logger = logging.getLogger("a jitted function")
+    seen = []
+    assert jit(lambda x: (logger.warning("traced"), x + 1.0)[1])(1.0) == 2.0
+    sys.setprofile(profiler := lambda *event: seen.append(event))
+    try:
+        assert jit(lambda x: x + time.time() // 1e12)(1.0) == 1.0
+        assert sys.getprofile() is profiler and seen
+    finally:
+        sys.setprofile(None)
+
+
+def test_clocks_of_callbacks_of_the_collector_are_not_the_functions():
+    seen = []
+    gc.callbacks.append(callback := lambda phase, info: seen.append(time.perf_counter()))
+    try:
+        assert jit(lambda x: (gc.collect(), x + 1.0)[1])(1.0) == 2.0 and seen
+    finally:
+        gc.callbacks.remove(callback)
+
+
+def test_clocks_of_installed_packages_are_found_in_another_second(monkeypatch, tmp_path):
+    (tmp_path / "watches.py").write_text(
+        "import time\n\nNOW = [1e9]\n\n\ndef seconds():\n    time.time()\n    return NOW[0]\n\n\ndef ignored():\n    time.time()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(impure, "PACKAGES", (str(tmp_path),))
+    monkeypatch.setattr(impure, "ELSEWHERE", (*impure.ELSEWHERE, str(tmp_path)))
+    watches = importlib.import_module("watches")
+    monkeypatch.setattr(impure.Clocks, "wait", lambda self: watches.NOW.append(watches.NOW.pop() + 1.0))
+    with pytest.raises(TypeError, match=r"two traces of <lambda> .*differ"):
+        jit(lambda x: x + watches.seconds())(1.0)
+    assert watches.NOW == [1e9 + 1.0]
+    assert jit(lambda x: (watches.ignored(), x + 1.0)[1])(1.0) == 2.0 and watches.NOW == [1e9 + 2.0]
