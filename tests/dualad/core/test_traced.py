@@ -278,54 +278,6 @@ def test_every_method_with_a_numpy_function_is_there():
 
 # --- ufunc methods, out=, where=, dtype= --------------------------------------------------------------------------------------
 
-UFUNC_METHODS = {
-    "add.reduce": lambda x: np.add.reduce(x),
-    "add.reduce axis": lambda x: np.add.reduce(x, axis=1),
-    "add.reduce None": lambda x: np.add.reduce(x, axis=None),
-    "multiply.reduce": lambda x: np.multiply.reduce(x, axis=0),
-    "maximum.reduce": lambda x: np.maximum.reduce(x, axis=1),
-    "minimum.reduce": lambda x: np.minimum.reduce(x, keepdims=True),
-    "add.accumulate": lambda x: np.add.accumulate(x),
-    "add.accumulate axis": lambda x: np.add.accumulate(x, 1),
-    "multiply.accumulate": lambda x: np.multiply.accumulate(x, axis=1),
-    "multiply.outer": lambda x: np.multiply.outer(x, V),
-    "subtract.outer": lambda x: np.subtract.outer(V, x),
-    "add.outer": lambda x: np.add.outer(x[0], x[1]),
-    "power.outer": lambda x: np.power.outer(x * x, V),
-}
-
-
-@pytest.mark.parametrize("name", UFUNC_METHODS)
-def test_ufunc_methods(name):
-    check(UFUNC_METHODS[name], X)
-
-
-@pytest.mark.parametrize(
-    "f",
-    [
-        lambda x: np.subtract.reduce(x),
-        lambda x: np.add.reduceat(x, [0, 1]),
-        lambda x: np.divide.accumulate(x),
-        lambda x: np.hypot.reduce(x),
-    ],
-)
-def test_other_ufunc_methods_are_refused_or_right(f):
-    try:
-        check(f, X)
-    except TypeError as error:
-        assert "has no derivative rule in dualad" in str(error)
-
-
-@pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.multiply, np.maximum, np.minimum])
-def test_ufunc_at(ufunc):
-    def f(x):
-        y = x * 1.0
-        ufunc.at(y, [0, 0, 2], x[1:] * 0.7)
-        ufunc.at(y, 3, x[0])
-        return y
-
-    check(f, V)
-
 
 def test_ufunc_at_of_a_plain_array_is_refused():
     with pytest.raises(TypeError, match=r"numpy\.add\.at"):

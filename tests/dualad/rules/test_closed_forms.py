@@ -123,42 +123,6 @@ def test_ldexp_and_nextafter():
     assert gradient(lambda y: np.nextafter(1.5, y))(2.0) == 0.0
 
 
-@pytest.mark.parametrize(
-    "fn",
-    [
-        np.exp,
-        np.expm1,
-        np.log,
-        np.log10,
-        np.log2,
-        np.log1p,
-        np.sin,
-        np.cos,
-        np.tan,
-        np.sinh,
-        np.cosh,
-        np.tanh,
-        np.arcsin,
-        np.arccos,
-        np.arctan,
-        np.arcsinh,
-        np.arccosh,
-        np.arctanh,
-        np.sqrt,
-        np.square,
-        np.reciprocal,
-        np.exp2,
-    ],
-    ids=name,
-)
-def test_against_the_complex_step(fn):
-    x = np.array([0.2, 0.5, 0.8]) + (1.0 if fn is np.arccosh else 0.0)
-    expected = np.imag(fn(x + 1e-100j)) / 1e-100
-    if fn is np.arccosh:
-        expected = np.abs(expected)  # the branch cut
-    np.testing.assert_allclose(jvp(fn, (x,), (np.ones(3),))[1], expected, rtol=1e-13)
-
-
 # --- closed forms -----------------------------------------------------------------------------------------------------------
 
 

@@ -12,8 +12,7 @@ from dualad import jvp
 from dualad.rules import ROWS, names
 from dualad.rules.kinds import Composite, Constant, Differentiable, Refused
 from dualad.rules.names import ABSENT
-from dualad.verbs import coverage
-from dualad.verbs.coverage import functions, namespace, table, treatment
+from dualad.verbs.coverage import functions, namespace, treatment
 
 #: functions in the table that not every version of NumPy since 2.0 has
 ADDED = {
@@ -139,18 +138,3 @@ def test_array_api_names():
         *([lambda x: np.cumulative_sum(x, axis=1), lambda x: np.unstack(x)[0]] if hasattr(np, "unstack") else []),
     ):
         assert np.array_equal(jvp(fn, (x,), (x,))[0], fn(x))
-
-
-def test_the_table_is_printed():
-    printed = subprocess.run([sys.executable, "-m", "dualad", "coverage"], capture_output=True, text=True, check=True, timeout=120).stdout
-    assert printed.strip() == table().strip()
-    assert printed.splitlines()[0].split() == ["namespace", "ruled", "constant", "refused", "unknown", "total"]
-    rows = {line[:25].strip(): [int(n) for n in line[25:].split()] for line in printed.splitlines()[1:]}
-    assert all(sum(numbers[:-1]) == numbers[-1] for numbers in rows.values())
-    assert rows["total"][-1] == len(FUNCTIONS)
-
-
-def test_a_wrong_command_is_answered():
-    wrong = subprocess.run([sys.executable, "-m", "dualad", "cover"], capture_output=True, text=True, timeout=60)
-    assert wrong.returncode != 0 and "usage: python -m dualad coverage" in wrong.stderr
-    assert coverage.__all__

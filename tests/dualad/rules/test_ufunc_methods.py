@@ -8,10 +8,11 @@ from dualad import jit, jvp
 from dualad.testing import check_derivatives
 
 A = np.random.default_rng(5).standard_normal((4, 3))
+UFUNCS = [np.add, np.multiply, np.subtract, np.hypot, np.maximum, np.minimum, np.logaddexp, np.logaddexp2, np.fmin]
 
 
-@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.subtract, np.hypot, np.maximum, np.logaddexp, np.fmin])
-@pytest.mark.parametrize("axis", [(0,), (-1,), (1,), None, (), (0, 1)], ids=str)
+@pytest.mark.parametrize("ufunc", UFUNCS)
+@pytest.mark.parametrize("axis", [0, (0,), (-1,), (1,), None, (), (0, 1)], ids=str)
 @pytest.mark.parametrize("method", ["accumulate", "reduceat", "reduce"])
 def test_axes_of_methods_as_numpy_takes_them(ufunc, axis, method):
     def call(x):
@@ -25,7 +26,29 @@ def test_axes_of_methods_as_numpy_takes_them(ufunc, axis, method):
                 jvp(call, (x,), (x,))
             continue
         np.testing.assert_array_equal(jvp(call, (x,), (x,))[0], plain)
-        check_derivatives(call, x)
+        check_derivatives(call, x, vjp=vjp)
+
+
+@pytest.mark.parametrize("ufunc", UFUNCS)
+def test_outer_products_and_kept_axes(ufunc):
+    b = np.array([0.7, -1.4])
+    for f in (
+        lambda x: ufunc.outer(x, b),
+        lambda x: ufunc.outer(b, x),
+        lambda x: ufunc.outer(x[0], x[:, 1]),
+        lambda x: ufunc.reduce(x, axis=1, keepdims=True),
+        lambda x: ufunc.reduce(x),
+    ):
+        np.testing.assert_array_equal(jvp(f, (A,), (A,))[0], f(A))
+        check_derivatives(f, A, vjp=vjp)
+
+
+@pytest.mark.parametrize("f", [np.divide.accumulate, lambda x: np.divide.reduceat(x, [0, 1]), np.arctan2.reduce])
+def test_methods_of_other_ufuncs_are_refused_or_right(f):
+    try:
+        check_derivatives(f, 2.0 + A / 4.0, vjp=vjp)
+    except TypeError as error:
+        assert "has no derivative rule in dualad" in str(error)
 
 
 def test_the_reduction_of_one_element_begins_with_the_identity():

@@ -10,7 +10,7 @@ import pytest
 
 from dualad.__main__ import main
 from dualad.rules.calling import public_name
-from dualad.verbs.coverage import table, treatment
+from dualad.verbs.coverage import functions, table, treatment
 
 
 def counts():
@@ -26,18 +26,11 @@ def test_the_numbers_add_up():
     assert list(rows)[-1] == "total"
     assert all(sum(row[:-1]) == row[-1] for row in rows.values())
     assert [sum(column) for column in zip(*spaces, strict=True)] == total
-
-
-def test_most_of_numpy_is_ruled():
-    rows = counts()
-    assert rows["numpy ufuncs"][0] >= 55 and rows["numpy ufuncs"][-1] >= 85
-    assert rows["numpy.linalg"][-1] >= 30 and rows["numpy.fft"][-1] >= 15
-    assert sum(rows[space][0] for space in rows if space in ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib")) >= 165
+    assert total[-1] == len(functions())
 
 
 def test_special_functions():
     special = pytest.importorskip("scipy.special")
-    assert counts()["scipy.special"][0] >= 60
     assert treatment(special.erf) == "ruled" and treatment(special.gammasgn) == "constant"
     assert treatment(special.kolmogorov) == "unknown"
     names = [public_name(fn) for fn in (special.erf, special.cbrt, np.cbrt)]
