@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import dualad
-from checkpoint import grad, jacobian
-from dualad import Dual, gradient, jvp, primal
+from checkpoint import grad
+from checkpoint import jacobian as reverse_jacobian
+from dualad import Dual, gradient, jacobian, jvp, primal
 
 both = pytest.mark.parametrize("differentiate", [gradient, grad])
 LAYOUTS = {
@@ -137,4 +138,73 @@ def test_ties_raise_or_are_those_of_the_table(name, differentiate):
         np.testing.assert_array_equal(got, [1.0, 1.0, 1.0])
         assert g(x) == f(x)
     untied = np.array([1.0, 3.0, 1.5])
-    np.testing.assert_array_equal(differentiate(f)(untied), jacobian(lambda v: np.reshape(f(v), (1,)))(untied)[0])
+    np.testing.assert_array_equal(differentiate(f)(untied), reverse_jacobian(lambda v: np.reshape(f(v), (1,)))(untied)[0])
+
+
+# --- arrays of traced numbers that NumPy packs ------------------------------------------------------------------------------------
+
+V = np.array([0.5, -1.5, 2.0, 0.25])
+OBJECTS = {
+    "arithmetic": lambda a, x: a * 2.0 + a,
+    "+ scalar": lambda a, x: a + x[0],
+    "@": lambda a, x: a @ np.arange(3.0),
+    "@ itself": lambda a, x: a @ a,
+    "sum": lambda a, x: a.sum(),
+    "np.sum": lambda a, x: np.sum(a),
+    "dot": lambda a, x: np.dot(a, a),
+    "indexing": lambda a, x: a[1] * a[-1],
+    "slicing": lambda a, x: a[1:] * a[:2],
+    "sin": lambda a, x: np.sin(a),
+    "exp": lambda a, x: np.exp(-a),
+    "sqrt": lambda a, x: np.sqrt(a * a),
+    "power": lambda a, x: a**2,
+    "with a Traced": lambda a, x: a * x[:3],
+    "Traced first": lambda a, x: x[:3] - a,
+    "returned": lambda a, x: a,
+    "reshape": lambda a, x: a.reshape(3, 1) * 2,
+    "comparison": lambda a, x: np.where(np.asarray(a > 0, bool), 1.0, 2.0) * x[:3],
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.filterwarnings("ignore:packing an object array")
+def test_object_arrays_are_slow_but_right(name):
+    f = OBJECTS[name]
+    slow = lambda x: f(np.array([x[0] * x[1], np.sin(x[2]), 2.0 * x[3]]), x)
+    fast = lambda x: f(dualad.array([x[0] * x[1], np.sin(x[2]), 2.0 * x[3]]), x)
+    np.testing.assert_allclose(jvp(slow, (V,), (V,))[1], jvp(fast, (V,), (V,))[1], rtol=1e-15)
+    np.testing.assert_allclose(jacobian(slow)(V), jacobian(fast)(V), rtol=1e-15)
+    np.testing.assert_allclose(reverse_jacobian(slow)(V), jacobian(fast)(V), rtol=1e-14, atol=1e-16)
+
+
+def test_packing_warns_once_and_names_the_faster_spelling():
+    with pytest.warns(UserWarning, match=r"packing an object array.*np\.stack.*dualad\.array") as caught:
+        jvp(lambda x: np.array([x[0], x[1]]) * x[:2], (V,), (V,))
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("f", [lambda a: np.linalg.solve(np.eye(2), a), np.fft.fft, np.linalg.inv, lambda a: np.interp(0.5, a, a)])
+def test_what_numpy_cannot_do_on_objects_raises(f):
+    with pytest.raises((TypeError, ValueError, np.linalg.LinAlgError)):
+        jvp(lambda x: f(np.array([x[0], x[1]])), (V,), (V,))
+
+
+def test_asarray_of_a_traced_array():
+    np.testing.assert_allclose(jvp(lambda x: np.asarray(x)[0] * 2.0, (V,), (V,))[1], 1.0)
+    with pytest.raises(TypeError, match="drop the dtype"):
+        jvp(lambda x: np.asarray(x, dtype=float), (V,), (V,))
+    with pytest.raises(TypeError, match=r"a complex traced value cannot sit in an object array .*np\.stack"):
+        jvp(lambda z: np.asarray(z), (V + 1j,), (V + 1j,))
+
+
+def test_dualad_array():
+    f = lambda x: dualad.array([[x[0], 1.0], [x[1] * x[2], x[3]]])
+    jac = jacobian(f)(V)
+    assert jac.shape == (2, 2, 4)
+    np.testing.assert_array_equal(jac[0, 0], [1, 0, 0, 0])
+    np.testing.assert_array_equal(jac[0, 1], [0, 0, 0, 0])
+    np.testing.assert_array_equal(jac[1, 0], [0, V[2], V[1], 0])
+    assert jvp(lambda x: dualad.array([x[0]], dtype=np.float32), (V,), (V,))[1].dtype == np.float32
+    assert type(dualad.array([1, 2])) is np.ndarray
+    assert dualad.array(3.0) == 3.0
+    np.testing.assert_array_equal(jvp(lambda x: dualad.array([x, 2 * x]), (V,), (V,))[1], [V, 2 * V])
