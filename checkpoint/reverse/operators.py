@@ -17,9 +17,9 @@ from dualad.core.conversions import another_goes_first
 from dualad.core.dispatch import apply, strengthen
 from dualad.core.levels import Handle, new, shared_view
 from dualad.core.traced import GETITEM, Traced
-from dualad.forward.operators import BASIC, OPERATORS, SETTINGS, define_late, not_real
+from dualad.forward.operators import BASIC, SETTINGS, SHORT, define_late, not_real
 from dualad.rules.indexing import getitem
-from dualad.rules.kinds import ROWS, Abstract, Composite, Constant, Differentiable, Elementwise, Multilinear
+from dualad.rules.kinds import OPERATORS, ROWS, SYMBOLS, Abstract, Composite, Constant, Differentiable, Elementwise, Multilinear
 from dualad.rules.memory import shows_memory
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 
@@ -163,14 +163,15 @@ def small_entry(row: Elementwise, *active: Any) -> str:
     return SMALL_ARRAY.format(keep="; ".join(KEEP["ij"[i]] for i in active), entry=f"[{', '.join(parts)}]")
 
 
-def define_binary(name: str, symbol: str, ufunc: np.ufunc, operate: Callable[..., Any]) -> None:
-    row = ROWS[ufunc]
+def define_binary(name: str) -> None:
+    row = OPERATORS[name]
     assert isinstance(row, Elementwise)
+    assert row.of_numbers is not None
     first, second = row.partials
     p, q = scalar_partial("p", first), scalar_partial("q", second)
     ans = "v" if row.uses_ans else "None"
     texts = {
-        "symbol": symbol,
+        "symbol": SYMBOLS[name],
         "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass",
         "both_floats": NUMBER.format(entry=f"(i, {p}, j, {q})"),
         "left_float": NUMBER.format(entry=f"(i, {p})"),
@@ -203,7 +204,7 @@ def define_binary(name: str, symbol: str, ufunc: np.ufunc, operate: Callable[...
     }
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
         text = source.format(method=method, **texts)
-        general = general_operator(row, operate, getattr(Traced, method), method.startswith("__r"))
+        general = general_operator(row, row.of_numbers, getattr(Traced, method), method.startswith("__r"))
         define_late(Var, method, text, general=general, **space)
 
 
@@ -434,8 +435,8 @@ def dualad_apply(cls: type[Var], fn: Callable[..., Any], args: Any, kwargs: dict
     return apply(fn, args, kwargs)
 
 
-for entry in OPERATORS:
-    define_binary(*entry)
+for name in SHORT:
+    define_binary(name)
 METHODS = {"__neg__": negative, "__array_ufunc__": array_ufunc, "__array_function__": array_function, "__getitem__": get}
-for name, method in (METHODS | {"__dualad_apply__": classmethod(dualad_apply)}).items():
-    setattr(Var, name, method)
+for name, defined in (METHODS | {"__dualad_apply__": classmethod(dualad_apply)}).items():
+    setattr(Var, name, defined)

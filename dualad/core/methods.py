@@ -9,7 +9,7 @@ from numbers import Rational
 import numpy as np
 
 from ..rules.calling import public_name
-from ..rules.kinds import ROWS
+from ..rules.kinds import COMPARISONS, OPERATORS, ROWS, SYMBOLS
 from ..rules.sparse import is_sparse
 from ..support.callers import searches
 from .conversions import comes_from_a_loop, defers, lift_of, lost, refuse_search, refuse_tie
@@ -17,57 +17,11 @@ from .traced import Traced
 
 __all__ = []
 
-BINARY = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "truediv": np.divide,
-    "floordiv": np.floor_divide,
-    "mod": np.remainder,
-    "pow": np.power,
-    "matmul": np.matmul,
-    "divmod": np.divmod,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "lshift": np.left_shift,
-    "rshift": np.right_shift,
-}
-COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
-ORDERINGS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
 SAME_METHODS = (
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "argpartition",
-    "argsort",
-    "choose",
-    "clip",
-    "conj",
-    "conjugate",
-    "cumprod",
-    "cumsum",
-    "diagonal",
-    "dot",
-    "max",
-    "mean",
-    "min",
-    "nonzero",
-    "prod",
-    "ravel",
-    "repeat",
-    "round",
-    "searchsorted",
-    "squeeze",
-    "std",
-    "sum",
-    "swapaxes",
-    "take",
-    "trace",
-    "var",
-)
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "conj", "conjugate", "cumprod", "cumsum", "diagonal",
+    "dot", "max", "mean", "min", "nonzero", "prod", "ravel", "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes",
+    "take", "trace", "var",
+)  # fmt: skip
 
 
 OPERANDS = (Traced, float, int, complex, np.generic, list)
@@ -133,15 +87,9 @@ def define_operators():
         call.__doc__ = f"Return ``{public_name(fn)}(x, ...)``."
         return call
 
-    for name, ufunc in BINARY.items():
-        forward, reflected = binary(ufunc)
-        setattr(Traced, f"__{name}__", forward)
-        setattr(Traced, f"__r{name}__", reflected)
-        if name != "divmod":
-            setattr(Traced, f"__i{name}__", in_place(getattr(operator, f"__{name}__")))
-
     def comparison(name, ufunc):
-        symbol, chooses, operate = ORDERINGS.get(name), name in ("ge", "le"), getattr(operator, name)
+        symbol, chooses, operate = SYMBOLS[name], name in ("ge", "le"), getattr(operator, name)
+        orders = name not in ("eq", "ne")
 
         def compare(self, other):
             if searches((frame := sys._getframe(1)).f_code.co_filename):
@@ -151,7 +99,7 @@ def define_operators():
                 b = other.primal if type(other) is type(self) and other.level is level else other
                 if type(b) is float or (type(b) is int and b.bit_length() < 53):  # NumPy compares with the nearest float
                     return np.bool_(operate(a, b))
-            if symbol is not None and (type(a) not in REAL or type(other) not in REAL):
+            if orders and (type(a) not in REAL or type(other) not in REAL):
                 refuse_ordering(self, other, symbol)
             if not operand(other):
                 return compare(self, float(other)) if issubclass(type(other), Rational) else NotImplemented
@@ -170,10 +118,17 @@ def define_operators():
 
         return compare
 
-    for name, ufunc in COMPARE.items():
-        setattr(Traced, f"__{name}__", comparison(name, ufunc))
-    for name, ufunc in UNARY.items():
-        setattr(Traced, f"__{name}__", method(ufunc))
+    for name, row in OPERATORS.items():
+        if row.fn.nin == 1:
+            setattr(Traced, f"__{name}__", method(row.fn))
+        elif name in COMPARISONS:
+            setattr(Traced, f"__{name}__", comparison(name, row.fn))
+        else:
+            forward, reflected = binary(row.fn)
+            setattr(Traced, f"__{name}__", forward)
+            setattr(Traced, f"__r{name}__", reflected)
+            if name != "divmod":
+                setattr(Traced, f"__i{name}__", in_place(row.of_numbers))
     for name in SAME_METHODS:
         setattr(Traced, name, method(getattr(np, name)))
     for row in list(ROWS.values()):  # NumPy's loops over object arrays call x.sin()

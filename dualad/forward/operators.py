@@ -8,7 +8,6 @@ multiplied by a marked partial (1, -1, "the other argument", one over it, "the v
 from __future__ import annotations
 
 import linecache
-import operator
 
 import numpy as np
 
@@ -16,19 +15,14 @@ from ..core.dispatch import apply
 from ..core.levels import Owner, View, new, shared_view, version_of
 from ..core.traced import Traced
 from ..rules.indexing import getitem
-from ..rules.kinds import ROWS, Composite, Constant, Elementwise, strong_multiply
+from ..rules.kinds import OPERATORS, ROWS, SYMBOLS, Composite, Constant, Elementwise, strong_multiply
 from ..rules.partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, product, scale
 from .dual import Dual
 
 __all__ = []
 
-OPERATORS = (
-    ("add", "+", np.add, operator.add),
-    ("sub", "-", np.subtract, operator.sub),
-    ("mul", "*", np.multiply, operator.mul),
-    ("truediv", "/", np.divide, operator.truediv),
-    ("pow", "**", np.power, operator.pow),
-)
+#: the operators that have short paths, here and for the reverse sweep
+SHORT = ("add", "sub", "mul", "truediv", "pow")
 
 RESULT = "r = new(Dual); r.tangent = {tangent}; r.primal = v; r.level = level; r.alias = None; return r"
 
@@ -118,13 +112,14 @@ def compile_function(name, source, **space):
     return space[name]
 
 
-def define_late(owner, method, source, **space):
+def define_late(owner, method, source, row, **space):
     """Give a class an operator that is compiled when it is first used: an import would spend a sixth of its time on it."""
 
     def first(self, other):
-        compiled = compile_function(method, source, **space)
+        compiled = compile_function(method, source, row=row, **space)
         setattr(owner, method, compiled)
-        REFLECTED_METHODS.update({ufunc: compiled for ufunc, held in REFLECTED_METHODS.items() if held is first})
+        if row.reflected is first:
+            row.reflected = compiled
         return compiled(self, other)
 
     setattr(owner, method, first)
@@ -167,10 +162,10 @@ def not_real(v):
     raise ArithmeticError  # Python's (-8.0) ** (1/3) is complex, NumPy's is NaN: take the general path
 
 
-def define_binary(name, symbol, ufunc, operate):
-    row = ROWS[ufunc]
+def define_binary(name):
+    row = OPERATORS[name]
     first, second = row.partials
-    texts = {"symbol": symbol, "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass"}
+    texts = {"symbol": SYMBOLS[name], "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass"}
     for scalar, suffix in ((True, "float"), (False, "array")):
         left = term(first, "p", "t", scalar, row.singular)
         right = term(second, "q", "u", scalar, row.singular)
@@ -195,13 +190,14 @@ def define_binary(name, symbol, ufunc, operate):
         "not_real": not_real,
     }
     for source, method in ((BINARY, f"__{name}__"), (REFLECTED, f"__r{name}__")):
-        general = general_operator(method, row, operate)
+        general = general_operator(method, row)
         define_late(Dual, method, source.format(method=method, **texts), general=general, **space)
+    row.reflected = getattr(Dual, f"__r{name}__")
 
 
-def general_operator(method, row, operate):
+def general_operator(method, row):
     """Return the operator for all other operands: by Python's operator where a value is an array, else by the ufunc."""
-    slow = getattr(Traced, method)
+    slow, operate = getattr(Traced, method), row.of_numbers
     reflected = method.startswith("__r")
 
     def general(self, other):
@@ -238,14 +234,18 @@ def negative(self):
     return np.negative(self)
 
 
+FLOAT64 = np.float64
+
+
 # --- ufuncs of one argument ---------------------------------------------------------------------------------------------------
 
 
 def array_ufunc(self, ufunc, method, *args, **kwargs):
     """Evaluate a ufunc; one of one argument, on an array that was never written, directly."""
-    if method == "__call__" and not kwargs and len(args) == 1:
-        level, a = self.level, self.primal
-        row = ROWS.get(ufunc)
+    if method != "__call__" or kwargs:
+        return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
+    level, a, row = self.level, self.primal, ROWS.get(ufunc)
+    if len(args) == 1:
         if type(a) is float and type(row) is Elementwise and level.plain and not row.singular:
             v, t = ufunc(a).item(), self.tangent
             if t is not None:
@@ -279,15 +279,8 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
             if t is None or (t.shape[-v.ndim :] == v.shape and t.dtype == v.dtype):
                 return r
             return self._interpret(row, args, kwargs)
-    if (
-        len(args) == 2
-        and type(args[0]) is np.float64
-        and type(self.primal) is float
-        and self.level.plain
-        and not kwargs
-        and ufunc in REFLECTED_METHODS
-    ):
-        return REFLECTED_METHODS[ufunc](self, float(args[0]))
+    elif type(a) is float and type(args[0]) is FLOAT64 and level.plain and row is not None and row.reflected is not None:
+        return row.reflected(self, float(args[0]))
     return Traced.__array_ufunc__(self, ufunc, method, *args, **kwargs)
 
 
@@ -413,9 +406,8 @@ BASIC, ALL = {int, slice}, slice(None)
 NO_KEYWORDS: dict = {}
 
 
-for entry in OPERATORS:
-    define_binary(*entry)
-REFLECTED_METHODS = {ufunc: getattr(Dual, f"__r{name}__") for name, _, ufunc, _ in OPERATORS}
+for name in SHORT:
+    define_binary(name)
 Dual.__neg__ = negative  # type: ignore[operator]
 Dual.__getitem__ = get
 Dual.__array_ufunc__ = array_ufunc

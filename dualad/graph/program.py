@@ -37,7 +37,6 @@ ones of any interpreter (so a program run on Vars is recorded, and its transpose
 
 from __future__ import annotations
 
-import operator
 import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -45,18 +44,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.dispatch import highest
-from ..core.methods import BINARY, COMPARE, UNARY
 from ..rules.calling import public_name
 from ..rules.kinds import ROWS, Abstract, Constant, Differentiable
 from ..rules.sparse import is_sparse
 
 __all__ = ["Kind", "Operation", "Program", "Value", "key_of", "kind_of", "map_values", "role_of", "values_in"]
-
-#: what ufuncs are on Python numbers
-PYTHON = {
-    ufunc: getattr(operator, f"__{name}__") for name, ufunc in (*BINARY.items(), *COMPARE.items(), *UNARY.items()) if name != "divmod"
-}
-
 
 # --- values and operations --------------------------------------------------------------------------------------------------
 
@@ -114,10 +106,10 @@ class Operation:
     @property
     def call(self) -> Callable:
         """What evaluates the arguments: `fn`, except where the row is canonical."""
-        if self.outputs[0].kind == "python" and self.fn in PYTHON:
-            return PYTHON[self.fn]
         row = ROWS.get(self.fn)
-        return self.fn if row is None else row.call
+        if row is None:
+            return self.fn
+        return (row.of_numbers if self.outputs[0].kind == "python" else None) or row.call
 
     @property
     def reads(self) -> list[Value]:

@@ -16,10 +16,9 @@ import numpy as np
 
 from ..core.dispatch import array, highest, holds_traced
 from ..core.levels import Owner, shared_view, version_of
-from ..core.methods import BINARY, COMPARE, UNARY
 from ..core.traced import Traced
 from ..rules.indexing import getitem, is_basic, updated
-from ..rules.kinds import ROWS, row_says
+from ..rules.kinds import COMPARISONS, OPERATORS, ROWS, row_says
 from ..rules.memory import shows_memory
 from ..rules.shapes import select
 from ..rules.ufunc_methods import method as method_of
@@ -267,15 +266,16 @@ def define_operators():
     def unary(ufunc, operate, usual):
         return lambda self: self.level.record(ufunc, operate, (self,), {}) if self.primal.kind == "python" else usual(self)
 
-    for name, ufunc in {**BINARY, **COMPARE}.items():
+    for name, row in OPERATORS.items():
         if name in ("matmul", "divmod"):
             continue
-        operate = getattr(operator, f"__{name}__")
-        setattr(Symbol, f"__{name}__", binary(ufunc, operate, getattr(Traced, f"__{name}__"), False))
-        if name in BINARY:
-            setattr(Symbol, f"__r{name}__", binary(ufunc, operate, getattr(Traced, f"__r{name}__"), True))
-    for name, ufunc in UNARY.items():
-        setattr(Symbol, f"__{name}__", unary(ufunc, getattr(operator, f"__{name}__"), getattr(Traced, f"__{name}__")))
+        usual = getattr(Traced, f"__{name}__")
+        if row.fn.nin == 1:
+            setattr(Symbol, f"__{name}__", unary(row.fn, row.of_numbers, usual))
+            continue
+        setattr(Symbol, f"__{name}__", binary(row.fn, row.of_numbers, usual, False))
+        if name not in COMPARISONS:
+            setattr(Symbol, f"__r{name}__", binary(row.fn, row.of_numbers, getattr(Traced, f"__r{name}__"), True))
 
 
 def scalar_operator(operate):

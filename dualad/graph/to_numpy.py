@@ -13,9 +13,9 @@ from itertools import count
 import numpy as np
 
 from ..rules.indexing import getitem, is_basic, overwritten, scatter, updated
-from ..rules.kinds import ROWS, Differentiable, row_says
+from ..rules.kinds import ROWS, SYMBOLS, Differentiable, row_says
 from ..support.costs import SMALL_ARRAY_BYTES
-from .program import PYTHON, Program, Value, values_in
+from .program import Program, Value, values_in
 from .rerun import again
 
 __all__ = ["Executable", "compile_python", "joined"]
@@ -128,10 +128,10 @@ class Writer:
             return self.assignment(operation, dead)
         if fn is getitem and not operation.kwargs:
             return f"{out!r} = {self.argument(args[0])}[{self.index(args[1])}]"
-        if out.kind == "python" and fn in PYTHON:
-            if (symbol := row_says(fn, "symbol")) is not None:
-                return f"{out!r} = {self.argument(args[0])} {symbol} {self.argument(args[1])}"
-            return f"{out!r} = {self.name(PYTHON[fn])}({', '.join(map(self.argument, args))})"
+        if out.kind == "python" and (operate := row_says(fn, "of_numbers")) is not None:
+            if len(args) == 2:
+                return f"{out!r} = {self.argument(args[0])} {SYMBOLS[row_says(fn, 'operator')]} {self.argument(args[1])}"
+            return f"{out!r} = {self.name(operate)}({', '.join(map(self.argument, args))})"
         if fn is scatter and is_basic(args[1]):
             blank = f"{self.name(np.zeros)}({out.shape!r}, {self.argument(out.dtype)})"
             return f"{out!r} = {blank}; {out!r}[{self.index(args[1])}] = {self.argument(args[0])}"

@@ -28,8 +28,6 @@ LIBRARIES = (*(f"{path}{os.sep}" for path in ROOMS), "<dualad", "<__array")
 
 #: errors that depend on the values of a call
 BY_VALUE = (np.linalg.LinAlgError, ArithmeticError, IndexError)
-#: of Python numbers raise at zero, in compiled loops give inf as NumPy's: which operand counts
-DIVISIONS = {np.true_divide: 1, np.floor_divide: 1, np.remainder: 1, np.divmod: 1, np.power: 0, np.float_power: 0}
 ATOMS = (int, float, bool, str, type(None), type(...))
 UNROLLED = "loops in Python are unrolled. Write the long loop as checkpoint.chain, which is one operation, or compile its step alone"
 
@@ -163,7 +161,8 @@ class Trace(Level):
 
     def note_tried(self, fn, entered, example):
         """Note the operation entered last where it may raise, and the function's code handles errors there."""
-        divides = fn in DIVISIONS and type(example) in (float, complex) and self.varies(entered[DIVISIONS[fn]])
+        divisor = row_says(fn, "divides")  # by zero it raises, in compiled loops it gives inf as NumPy's
+        divides = divisor is not None and type(example) in (float, complex) and self.varies(entered[divisor])
         may_raise = divides or row_says(fn, "raises") or (fn is getitem and self.varies(entered[1:]))
         if may_raise and handles(sys._getframe(1), self.outermost):
             (self.divided if divides else self.tried).append(self.program.operations[-1])

@@ -15,15 +15,33 @@ import numpy as np
 from .cotangents import Abstract, is_complex, ndim_of, restore_axes, shape_of, spread_out, unbroadcast
 from .partials import ANS, FIRST, MINUS_ONE, ONE, SECOND, one_over
 from .primitives import primitive, strong_multiply
-from .rows import ROWS, Composite, Constant, Differentiable, Elementwise, Joint, Multilinear, Refused, Row, register, row_says
+from .rows import (
+    COMPARISONS,
+    OPERATORS,
+    ROWS,
+    SYMBOLS,
+    Composite,
+    Constant,
+    Differentiable,
+    Elementwise,
+    Joint,
+    Multilinear,
+    Refused,
+    Row,
+    register,
+    row_says,
+)
 
 __all__ = [
     "ANS",
+    "COMPARISONS",
     "FIRST",
     "MINUS_ONE",
     "ONE",
+    "OPERATORS",
     "ROWS",
     "SECOND",
+    "SYMBOLS",
     "Abstract",
     "Composite",
     "Constant",

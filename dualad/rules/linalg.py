@@ -392,7 +392,9 @@ def norm(x, ord=None, axis=None, keepdims=False):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-bilinear(np.matmul,      matmul_first, matmul_second, pattern="product", batch=matmul_form, blocks="product", lower="matmul")
+bilinear(
+    np.matmul, matmul_first, matmul_second, pattern="product", batch=matmul_form, blocks="product", lower="matmul", operator="matmul"
+)
 bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dotted", lower="dot")
 bilinear(np.outer,       outer_first, outer_second, batch=outer_form, blocks="outer", lower="outer")
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="alone", viewed=einsum_view,

@@ -15,6 +15,7 @@ The pairing of cotangents is Re(g * t), without conjugation, as in autograd and 
 
 from __future__ import annotations
 
+import operator as operators
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial as bind
@@ -32,10 +33,18 @@ from .precision import in_loop
 from .primitives import all_finite, strong_multiply, zero_wins
 
 __all__ = [
-    "ROWS", "Composite", "Constant", "Differentiable", "Elementwise", "Joint", "Multilinear", "Refused", "Row", "register", "row_says",
+    "COMPARISONS", "OPERATORS", "ROWS", "SYMBOLS", "Composite", "Constant", "Differentiable", "Elementwise", "Joint", "Multilinear",
+    "Refused", "Row", "register", "row_says",
 ]  # fmt: skip
 
 ROWS: dict[Callable, Row] = {}
+#: the rows of Python's operators, by name, and how it writes those of two numbers
+OPERATORS: dict[str, Row] = {}
+COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "lshift": "<<", "rshift": ">>",
+    "and": "&", "or": "|", "xor": "^", **COMPARISONS,
+}  # fmt: skip
 AnyRow = TypeVar("AnyRow", bound="Row")
 
 
@@ -99,8 +108,12 @@ class Row:
     data_shaped: bool = False
     #: may raise LinAlgError for some values
     raises: bool = False
-    #: how Python writes it of numbers
-    symbol: str | None = None
+    #: the operator of Python that it is, as its method is named: add for __add__
+    operator: str | None = None
+    #: the short path of its operator where the right operand is a Dual
+    reflected: Callable | None = None
+    #: the argument at whose zero it raises where all are numbers of Python
+    divides: int | None = None
     #: gives an array to write into, also one of no axes
     buffer: bool = False
     #: the ufunc whose reduction it is
@@ -141,6 +154,11 @@ class Row:
     def most(self) -> int:
         """How many of its arguments stand before ``dtype`` and ``out``."""
         return min(self.out_at, sys.maxsize if self.dtype_at is None else self.dtype_at)
+
+    @cached_property
+    def of_numbers(self) -> Callable | None:
+        """What it is on numbers of Python, None where it is no operator."""
+        return None if self.operator is None else getattr(operators, f"__{self.operator}__", None)
 
     def views(self, args):
         """Return whether a call with these arrays may return a view of the first one."""
@@ -466,6 +484,8 @@ def register(row: AnyRow) -> AnyRow:
     if row.fn in ROWS:
         raise ValueError(f"rules: {row.name} has a row already ({ROWS[row.fn].kind}); a function has exactly one")
     ROWS[row.fn] = row
+    if row.operator is not None:
+        OPERATORS[row.operator] = row
     return row
 
 

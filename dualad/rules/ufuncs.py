@@ -117,21 +117,22 @@ def fraction(x):
 # --- arithmetic ---------------------------------------------------------------------------------------------------------
 
 # fmt: off
-elementwise(np.add,         ONE, ONE, symbol="+")
-elementwise(np.subtract,    ONE, MINUS_ONE, symbol="-")
-elementwise(np.multiply,    SECOND, FIRST, symbol="*")
+elementwise(np.add,         ONE, ONE, operator="add")
+elementwise(np.subtract,    ONE, MINUS_ONE, operator="sub")
+elementwise(np.multiply,    SECOND, FIRST, operator="mul")
 elementwise(ratio,          lambda ans, x, r: ratio(1.0, r), lambda ans, x, r: -ratio(ans, r), chooses=True)  # 0 where r is 0
-elementwise(np.divide,      one_over(SECOND), lambda ans, x, y: -ans / y, symbol="/")
-elementwise(np.negative,    MINUS_ONE)
-elementwise(np.positive,    ONE, neutral=True)
+elementwise(np.divide,      one_over(SECOND), lambda ans, x, y: -ans / y, operator="truediv", divides=1)
+elementwise(np.negative,    MINUS_ONE, operator="neg")
+elementwise(np.positive,    ONE, neutral=True, operator="pos")
 elementwise(np.reciprocal,  lambda ans, x: -ans * ans)
 elementwise(np.square,      lambda ans, x: x + x)
-elementwise(np.power,       power_base, power_exponent, singular=power_singular, symbol="**")  # x**0: 0 everywhere; 0**y: 0 for y > 0
-elementwise(np.float_power, power_base, power_exponent, singular=power_singular)
-elementwise(np.remainder,   ONE, lambda ans, x, y: -np.floor_divide(x, y), chooses=True, symbol="%")
+# x**0: 0 everywhere; 0**y: 0 for y > 0
+elementwise(np.power,       power_base, power_exponent, singular=power_singular, operator="pow", divides=0)
+elementwise(np.float_power, power_base, power_exponent, singular=power_singular, divides=0)
+elementwise(np.remainder,   ONE, lambda ans, x, y: -np.floor_divide(x, y), chooses=True, operator="mod", divides=1)
 elementwise(np.fmod,        ONE, lambda ans, x, y: -np.rint((x - ans) / y), chooses=True)
 elementwise(np.ldexp,       lambda ans, x, n: np.exp2(n * 1.0), None)
-composite(np.divmod,        lambda x, y: (np.floor_divide(x, y), np.remainder(x, y)))
+composite(np.divmod,        lambda x, y: (np.floor_divide(x, y), np.remainder(x, y)), operator="divmod", divides=1)
 elementwise(fraction,       ONE)
 constant(exponent)
 composite(np.modf,          lambda x: (fraction(x), np.trunc(x)))
@@ -176,7 +177,7 @@ elementwise(np.degrees, lambda ans, x: 1.0 / DEGREE)
 
 # --- kinks ----------------------------------------------------------------------------------------------------------------
 
-elementwise(np.absolute, lambda ans, x: np.sign(x), complex_body=magnitude)        # abs'(0) = 0
+elementwise(np.absolute, lambda ans, x: np.sign(x), complex_body=magnitude, operator="abs")  # abs'(0) = 0
 elementwise(np.fabs,     lambda ans, x: np.sign(x))                                # fabs'(0) = 0
 elementwise(np.maximum,  larger_share, second(larger_share))                       # ties share equally
 elementwise(np.minimum,  larger_share, second(larger_share))                       # ties share equally
@@ -186,7 +187,7 @@ elementwise(np.copysign, lambda ans, x, y: np.sign(x) * np.sign(ans), lambda ans
 elementwise(np.nextafter, ONE, lambda ans, x, y: 0.0)
 constant(larger_share, fmax_share, chooses=True, elementwise=True)
 constant(np.ceil, np.floor, np.trunc, np.rint, np.heaviside, chooses=True)
-constant(np.floor_divide, chooses=True, symbol="//")
+constant(np.floor_divide, chooses=True, operator="floordiv", divides=1)
 constant(np.spacing)
 constant(np.sign, complex_body=direction, chooses=True)
 
@@ -198,12 +199,12 @@ real_linear(np.imag,      lambda g, x: -1j * g, view="maybe", elementwise=True, 
 
 # --- predicates, integers, bits, strings ------------------------------------------------------------------------------------
 
-for symbol, fn in {"==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}.items():
-    constant(fn, chooses=True, symbol=symbol)
+for name, fn in {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}.items():
+    constant(fn, chooses=True, operator=name)
 constant(np.signbit, chooses=True)
 constant(np.logical_and, np.logical_or, np.logical_xor, np.logical_not, logical=True)
 constant(np.isfinite, np.isinf, np.isnan, np.isnat)
-for symbol, fns in {"&": [np.bitwise_and], "|": [np.bitwise_or], "^": [np.bitwise_xor],
-                    None: [np.bitwise_count, np.invert, np.left_shift, np.right_shift, np.gcd, np.lcm]}.items():
-    refused("it is defined on integers and bits: pass plain integers (dualad.primal(x).astype(int))", *fns, bits=True, symbol=symbol)
+for name, fns in {"and": [np.bitwise_and], "or": [np.bitwise_or], "xor": [np.bitwise_xor], "invert": [np.invert],
+                  "lshift": [np.left_shift], "rshift": [np.right_shift], None: [np.bitwise_count, np.gcd, np.lcm]}.items():
+    refused("it is defined on integers and bits: pass plain integers (dualad.primal(x).astype(int))", *fns, bits=True, operator=name)
 # fmt: on
