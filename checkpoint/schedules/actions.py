@@ -13,11 +13,6 @@ __all__ = ["Action", "Advance", "Drop", "Load", "Record", "Reverse", "Save"]
 class Save(NamedTuple):
     """Save a copy of the working state, which is x_index; the working state stays.
 
-    Attributes
-    ----------
-    index : int
-        Index of the state in the chain, x_0 being the initial state.
-
     Examples
     --------
     >>> Save(3)
@@ -29,11 +24,6 @@ class Save(NamedTuple):
 
 class Load(NamedTuple):
     """Make a copy of the saved state x_index the working state; x_index stays saved.
-
-    Attributes
-    ----------
-    index : int
-        Index of a state that is saved.
 
     Examples
     --------
@@ -47,11 +37,6 @@ class Load(NamedTuple):
 class Drop(NamedTuple):
     """Free the place of the saved state x_index.
 
-    Attributes
-    ----------
-    index : int
-        Index of a state that is saved.
-
     Examples
     --------
     >>> Drop(index=3)
@@ -63,11 +48,6 @@ class Drop(NamedTuple):
 
 class Advance(NamedTuple):
     """Run steps start, start + 1, ..., stop - 1: from the working state x_start to the working state x_stop.
-
-    Attributes
-    ----------
-    start, stop : int
-        Half-open range of steps, as in ``range(start, stop)``; start < stop.
 
     Examples
     --------
@@ -83,11 +63,6 @@ class Advance(NamedTuple):
 class Record(NamedTuple):
     """Run step ``index`` from the working state x_index to x_{index+1}, keeping what its pull needs, in a slot like a state's.
 
-    Attributes
-    ----------
-    index : int
-        The step to run.
-
     Examples
     --------
     >>> Record(9)
@@ -99,11 +74,6 @@ class Record(NamedTuple):
 
 class Reverse(NamedTuple):
     """Pull the cotangent of x_{index+1} back through step ``index``; uses up its record or the working state, x_index.
-
-    Attributes
-    ----------
-    index : int
-        The step to reverse.
 
     Examples
     --------

@@ -106,13 +106,12 @@ def evaluations(schedule: Schedule, steps: int, length: int, recorded: bool) -> 
     made = steps_of(count - 1, count)
     cursor, recorded_blocks = Cursor(count), set[int]()
     for action in executed(schedule, cursor):
-        kind = type(action)
-        if kind is Advance:
-            made += steps_of(*action)
-        elif kind is Record:
+        if isinstance(action, Advance):
+            made += steps_of(action.start, action.stop)
+        elif isinstance(action, Record):
             made += steps_of(action.index, action.index + 1)
             recorded_blocks.add(action.index)
-        elif kind is Reverse and action.index not in recorded_blocks and not (resident and action.index == count - 1):
+        elif isinstance(action, Reverse) and action.index not in recorded_blocks and not (resident and action.index == count - 1):
             made += steps_of(action.index, action.index + 1) - 1
     return made
 

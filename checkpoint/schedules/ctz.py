@@ -1,18 +1,18 @@
 """Checkpointing by counting trailing zeros: no length is needed in advance."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, pairwise
 
-from . import binomial, refill
+from . import binomial
 from .actions import Action, Advance, Drop, Save
-from .schedule import Schedule
+from .refill import Refilled, Split
 
 __all__ = ["CTZ", "advances"]
 
 
 @dataclass(frozen=True)
-class CTZ(Schedule):
+class CTZ(Refilled):
     """Keep states at gaps of powers of two, denser towards the end: at most ceil(log2 N) + 1 of them.
 
     While the length is unknown, one rule keeps the saved set up to date. Before x_i is saved, drop nothing if i is 0 or
@@ -51,18 +51,18 @@ class CTZ(Schedule):
         if self.refill not in ("binomial", "bisect"):
             raise ValueError(f'CTZ: refill must be "binomial" (fewer advances) or "bisect", got {self.refill!r}')
 
-    def forward(self, steps: int | None) -> Iterator[Action]:
-        """Actions of the first sweep; see `Schedule.forward`."""
-        if steps is None:
-            return _unknown()
-        last = self._steps(steps) - 1
-        return refill.along(saved_set(last), last)
+    def _first(self, steps: int) -> list[int]:
+        return saved_set(steps - 1)
 
-    def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
-        """Actions of the reverse sweep; see `Schedule.reverse`."""
-        steps = self._steps(steps)
-        split = binomial.split if self.refill == "binomial" else bisect_split
-        return refill.reverse(steps, self._saved(steps, saved), self.limit(steps), split)
+    def _endless(self) -> Iterator[Action]:
+        for i in count():
+            if i & (i - 1):
+                yield Drop(i - 2 * (i & -i))
+            yield Save(i)
+            yield Advance(i, i + 1)
+
+    def _split(self, steps: int) -> Split:
+        return binomial.split if self.refill == "binomial" else bisect_split
 
     def limit(self, steps: int) -> int:
         """ceil(log2 N) + 1; see `Schedule.limit`."""
@@ -108,11 +108,3 @@ def bisect_split(steps: int, slots: int, base: int = 0) -> int:
         return offset
     scale = offset.bit_length() - 2
     return (offset >> scale) - 1 << scale
-
-
-def _unknown() -> Iterator[Action]:
-    for i in count():
-        if i & (i - 1):
-            yield Drop(i - 2 * (i & -i))
-        yield Save(i)
-        yield Advance(i, i + 1)

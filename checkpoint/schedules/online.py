@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import count
 
 from ..support.checks import whole_number
-from . import refill
 from .actions import Action, Advance, Drop, Save
 from .binomial import SLOTS_HINT, beta
 from .slotted import Slotted
@@ -56,12 +55,29 @@ class Online(Slotted):
         slots = whole_number(self.slots, where="Online", argument="slots", least=1, hint=SLOTS_HINT)
         object.__setattr__(self, "slots", slots)
 
-    def forward(self, steps: int | None) -> Iterator[Action]:
-        """Actions of the first sweep; see `Schedule.forward`."""
-        if steps is None:
-            return _unknown(self.slots)
-        steps = self._steps(steps)
-        return refill.along(_survivors(steps, self.slots), steps - 1)
+    def _first(self, steps: int) -> Iterator[int]:
+        """What the rule leaves saved in the end; x_0 comes at once."""
+        if not steps:
+            return
+        yield 0
+        saved = []
+        for i, evicted in zip(range(1, steps - 1), evictions(self.slots), strict=False):
+            saved.append(i)
+            if evicted is not None:
+                saved.remove(evicted)
+        yield from saved
+
+    def _endless(self) -> Iterator[Action]:
+        """Whether x_i is saved is decided when it is known that x_{i+1} is not the end."""
+        yield Save(0)
+        yield Advance(0, 1)
+        yield Advance(1, 2)
+        for i, evicted in zip(count(1), evictions(self.slots), strict=False):
+            if evicted != i:
+                if evicted is not None:
+                    yield Drop(evicted)
+                yield Save(i)
+            yield Advance(i + 1, i + 2)
 
 
 def evictions(slots: int) -> Iterator[int | None]:
@@ -87,29 +103,3 @@ def evictions(slots: int) -> Iterator[int | None]:
         del levels[j or last]
         saved.append(i)
         yield saved.pop(j or last)
-
-
-def _survivors(steps: int, slots: int) -> Iterator[int]:
-    """What the rule leaves saved in the end; x_0 comes at once."""
-    if not steps:
-        return
-    yield 0
-    saved = []
-    for i, evicted in zip(range(1, steps - 1), evictions(slots), strict=False):
-        saved.append(i)
-        if evicted is not None:
-            saved.remove(evicted)
-    yield from saved
-
-
-def _unknown(slots: int) -> Iterator[Action]:
-    """Return whether x_i is saved is decided when it is known that x_{i+1} is not the end."""
-    yield Save(0)
-    yield Advance(0, 1)
-    yield Advance(1, 2)
-    for i, evicted in zip(count(1), evictions(slots), strict=False):
-        if evicted != i:
-            if evicted is not None:
-                yield Drop(evicted)
-            yield Save(i)
-        yield Advance(i + 1, i + 2)

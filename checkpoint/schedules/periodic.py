@@ -6,15 +6,14 @@ from itertools import count
 from math import isqrt
 
 from ..support.checks import whole_number
-from . import refill
 from .actions import Action, Advance, Drop, Save
-from .schedule import Schedule
+from .refill import Refilled, Split
 
 __all__ = ["Periodic"]
 
 
 @dataclass(frozen=True)
-class Periodic(Schedule):
+class Periodic(Refilled):
     """Save the first state of each of s segments; then, last segment first, every state of the segment to be reversed.
 
     No step is advanced more than once again. With r steps in the last segment there are A = 2 N - r - s plain advances.
@@ -58,17 +57,15 @@ class Periodic(Schedule):
         given = [f"{name}={value}" for name, value in (("every", self.every), ("segments", self.segments)) if value is not None]
         return f"Periodic({', '.join(given)})"
 
-    def forward(self, steps: int | None) -> Iterator[Action]:
-        """Actions of the first sweep; see `Schedule.forward`."""
-        if steps is None and self.every is not None:
-            return _unknown(self.every)
-        steps = self._known(steps)
-        return _known(self._bases(steps), steps)
+    def _first(self, steps: int) -> Sequence[int]:
+        bases = self._bases(steps)
+        return [*bases[:-1], *range(bases[-1], steps)] if bases else ()
 
-    def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
-        """Actions of the reverse sweep; see `Schedule.reverse`."""
-        steps = self._steps(steps)
-        return refill.reverse(steps, self._saved(steps, saved), self.limit(steps), _one_step)
+    def _endless(self) -> Iterator[Action] | None:
+        return None if self.every is None else _endless(self.every)
+
+    def _split(self, steps: int) -> Split:
+        return lambda steps, slots, base: 1
 
     def limit(self, steps: int) -> int:
         """max(s - 1 + r, s - 2 + every); see `Schedule.limit`."""
@@ -91,16 +88,7 @@ def _root(steps: int) -> int:
     return isqrt(steps - 1) + 1 if steps else 1
 
 
-def _one_step(steps: int, slots: int, base: int) -> int:
-    return 1
-
-
-def _known(bases: Sequence[int], steps: int) -> Iterator[Action]:
-    if bases:
-        yield from refill.along([*bases[:-1], *range(bases[-1], steps)], steps - 1)
-
-
-def _unknown(every: int) -> Iterator[Action]:
+def _endless(every: int) -> Iterator[Action]:
     """Segment after segment is filled; only its first state stays when the next one begins."""
     for k in count():
         if k and k % every == 0:

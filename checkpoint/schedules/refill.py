@@ -5,16 +5,47 @@ next save, n - 1 meaning straight to the end. A stack of indices is all the memo
 action of a chain of 10^9 steps comes at once.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+from . import binomial
 from .actions import Action, Advance, Drop, Load, Reverse, Save
+from .schedule import Schedule
 
-__all__ = ["Split", "along", "forward", "reverse"]
+__all__ = ["Refilled", "Split", "along", "first", "reverse"]
 
 new = tuple.__new__  # the constructor of a named tuple is a function of Python, called several times a step
 
 Split: TypeAlias = Callable[[int, int, int], int]
+
+
+class Refilled(Schedule):
+    """A schedule that saves some states in the first sweep, and refills the gaps between them in the reverse sweep."""
+
+    def forward(self, steps: int | None) -> Iterator[Action]:
+        """Actions of the first sweep; see `Schedule.forward`."""
+        endless = self._endless() if steps is None else None
+        if endless is not None:
+            return endless
+        steps = self._known(steps)
+        return along(self._first(steps), steps - 1)
+
+    def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
+        """Actions of the reverse sweep; see `Schedule.reverse`."""
+        steps = self._steps(steps)
+        return reverse(steps, self._saved(steps, saved), self.limit(steps), self._split(steps))
+
+    @abstractmethod
+    def _first(self, steps: int) -> Iterable[int]:
+        """Return the states that the first sweep saves, ascending."""
+
+    def _endless(self) -> Iterator[Action] | None:
+        """Return the actions of a first sweep of unknown length; None where there is none."""
+        return None
+
+    def _split(self, steps: int) -> Split:
+        return binomial.split
 
 
 def along(indices: Iterable[int], last: int) -> Iterator[Action]:
@@ -29,19 +60,16 @@ def along(indices: Iterable[int], last: int) -> Iterator[Action]:
         yield new(Advance, (position, last))
 
 
-def forward(steps: int, slots: int, split: Split) -> Iterator[Action]:
-    """Yield the first sweep: fill the whole chain as one gap, by ``split(n, free, base) -> int``."""
-    if not steps:
-        return
+def first(steps: int, slots: int, split: Split) -> Iterator[int]:
+    """Yield the states that the first sweep saves if the whole chain is one gap, by ``split(n, free, base) -> int``."""
     base, last = 0, steps - 1
-    yield new(Save, (0,))
+    if steps:
+        yield base
     while base < last:
-        stop = base + split(steps - base, slots, base)
-        yield new(Advance, (base, stop))
-        base = stop
+        base += split(steps - base, slots, base)
+        slots -= 1
         if base < last:
-            slots -= 1
-            yield new(Save, (base,))
+            yield base
 
 
 def reverse(steps: int, saved: Sequence[int], slots: int, split: Split) -> Iterator[Action]:
