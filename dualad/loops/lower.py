@@ -11,8 +11,7 @@ from string import Formatter
 
 from ..graph.program import Program, Value, map_values
 from ..graph.scan import Scan
-from ..rules import calculus, constants, decompositions, linalg, reductions, scimath, sparse, ufunc_methods, ufuncs
-from ..rules.indexing import cast, discretize, last_of
+from ..rules.indexing import cast, discretize
 from ..rules.kinds import ROWS
 from ..rules.names import np
 from ..rules.ufuncs import softmax_share
@@ -20,7 +19,7 @@ from . import elimination, moves, sums
 from .forms import LOWERINGS, Buffer, Call, Fill, Made, Map, Node, NoLoopForm, Repeat, broadcast, converted, copied, fill, mapped, parts_of
 from .maps import IMAGINARY, MAPS, REAL_PART, Scalar
 
-__all__ = ["CALLED", "lower", "lowering_of", "rule_of"]
+__all__ = ["lower", "lowering_of", "rule_of"]
 
 ROOMS = (elimination, moves, sums)  # whose rules enter the table
 
@@ -69,7 +68,7 @@ def lowered(operation, nodes):
     fn, outs = operation.fn, operation.outputs
     rule = rule_of(fn)
     if operation.several and rule is None:
-        raise NoLoopForm(CALLED.get(fn, "it has several results"))
+        raise NoLoopForm(reason_of(fn) or "it has several results")
     for out in outs:
         if out.size == 0 or any(value.size == 0 for value in operation.reads) or out.dtype.kind not in "fiubc" or out.dtype.itemsize > 16:
             raise NoLoopForm(f"its result is {out.type}")
@@ -87,7 +86,7 @@ def lowered(operation, nodes):
     elif fn in MAPS and not kwargs:
         made = elementwise(fn, given, args)
     else:
-        raise NoLoopForm(CALLED.get(fn, "it has keywords" if fn in MAPS else "it has no loop form"))
+        raise NoLoopForm("it has keywords" if fn in MAPS else reason_of(fn) or "it has no loop form")
     return tuple(map(exactly, made if operation.several else [made], outs))
 
 
@@ -98,7 +97,7 @@ def rule_of(fn):
         return None
     if row.lower is not None:
         return LOWERINGS[row.lower]
-    if row.trusted and row.moves and row.alone and fn not in CALLED:
+    if row.trusted and row.moves and row.alone and row.called is None:
         return moves.copy if row.elementwise else moves.viewed(fn) if row.view else None
     return None
 
@@ -166,43 +165,28 @@ POWERS = {
 
 # --- what is called -----------------------------------------------------------------------------------------------------------------
 
-REASONS = {
-    "its result is no array of numbers": [
-        np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type, np.can_cast, np.may_share_memory, np.shares_memory,
-        np.array2string, np.array_repr, np.array_str, np.common_type, np.einsum_path, np.min_scalar_type,
-        constants.evaluate, decompositions.warn_close, np.diag_indices_from, np.tril_indices_from, np.triu_indices_from,
-    ],
-    "the shape of its result depends on the values": [np.nonzero, np.argwhere, np.flatnonzero],
-    "it searches or sorts": [
-        np.argsort, np.argmax, np.argmin, np.nanargmax, np.nanargmin, np.argpartition, np.searchsorted, np.digitize, np.lexsort, np.isin,
-        ufunc_methods.leader,
-        last_of,
-        reductions.reordered,
-        np.partition,
-    ],
-    "NumPy moves its elements as fast as a loop": [
-        np.lib.stride_tricks.sliding_window_view, np.insert, np.delete, reductions.put_back,
-    ],
-    "it compares whole arrays": [np.isclose, np.allclose, np.array_equal, np.array_equiv],
-    "it is rarely asked": [np.isreal, np.iscomplex, np.isneginf, np.isposinf, np.fix, np.isnat, np.ldexp, ufuncs.fraction, ufuncs.exponent],
-    "NumPy evaluates it by a series of its own": [np.sinc, calculus.bessel_i0, scimath.arcsin_above, scimath.arccos_above],
-    "the library does it faster than a loop": [calculus.convolve_full, ufunc_methods.add_reduceat, sparse.times_sparse],
-    elimination.CALLED: [
-        np.linalg.matrix_rank, decompositions.close_pairs, decompositions.complement, decompositions.eigh_factors,
-        decompositions.eigenvalues, decompositions.eig_factors, decompositions.general_eigenvalues, decompositions.svd_factors,
-        decompositions.singular_values, decompositions.qr_factors, decompositions.pseudo_inverse, linalg.cofactor_matrix,
-    ],
-    "it is a Fourier transform": [np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft],
-}  # fmt: skip
-#: the rows that have no loop form, with the reason
-CALLED = {fn: reason for reason, fns in REASONS.items() for fn in fns}
-for name in ("isin", "in1d"):
-    if hasattr(np, name):
-        CALLED[getattr(np, name)] = "it searches or sorts"
+LIBRARIES = {
+    "numpy.fft.": "it is a Fourier transform",
+    "numpy.linalg.": elimination.CALLED,
+    "scipy.": "SciPy evaluates it",
+    "dualad.rules.special": "SciPy evaluates it",
+}
+
+
+def reason_of(fn):
+    """Return why the loops call a function that they have no form of, None where its row does not say."""
+    row = ROWS.get(fn)
+    if row is None or row.called is not None:
+        return row and row.called
+    if row.metadata:
+        return "its result is no array of numbers"
+    if row.data_shaped:
+        return "the shape of its result depends on the values"
+    if type(row.axes) is tuple:
+        return elimination.CALLED
+    return next((reason for package, reason in LIBRARIES.items() if row.name.startswith(package)), None)
 
 
 def lowering_of(fn):
     """Return what a function with a row is to the loops: ``loops``, or the reason why it is called."""
-    if rule_of(fn) is not None or fn in MAPS:
-        return "loops"
-    return CALLED.get(fn) or ("SciPy evaluates it" if ROWS[fn].name.startswith(("scipy.", "dualad.rules.special")) else None)
+    return "loops" if rule_of(fn) is not None or fn in MAPS else reason_of(fn)

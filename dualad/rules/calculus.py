@@ -192,9 +192,10 @@ def angle(z, deg=False):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-bilinear(convolve_full,  convolve_first, lambda g, a, v: correlation(g, a, np.shape(v)[0]), pattern="convolved")
-elementwise(np.sinc,     sinc_partial)  # sinc''(0) = -pi^2/3
-elementwise(bessel_i0,   i0_partial)
+bilinear(convolve_full,  convolve_first, lambda g, a, v: correlation(g, a, np.shape(v)[0]), pattern="convolved",
+         called="the library does it faster than a loop")
+elementwise(np.sinc,     sinc_partial, called="NumPy evaluates it by a series of its own")  # sinc''(0) = -pi^2/3
+elementwise(bessel_i0,   i0_partial, called="NumPy evaluates it by a series of its own")
 composite(np.i0,         lambda x: bessel_i0(x))
 composite(np.convolve,   convolve, with_numpy_value=True)
 composite(np.correlate,  correlate, with_numpy_value=True)

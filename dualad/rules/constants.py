@@ -36,15 +36,15 @@ TEXT = """str_len count find rfind index rindex startswith endswith isalnum isal
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-constant(evaluate)
+constant(evaluate, called="its result is no array of numbers")
 constant(stopped)
-constant(*named(np, "isneginf isposinf fix"), elementwise=True)
+constant(*named(np, "isneginf isposinf fix"), elementwise=True, called="it is rarely asked")
 constant(*named(np, "around"), elementwise=True, lower="rounded")
-constant(np.array_equiv)                                           # questions
+constant(np.array_equiv, called="it compares whole arrays")
 constant(*named(np, "argwhere flatnonzero"), data_shaped=True)
-constant(*named(np, "nanargmax nanargmin digitize lexsort isin in1d"))     # positions
+constant(*named(np, "nanargmax nanargmin digitize lexsort isin in1d"), called="it searches or sorts")
 constant(*named(np, "diag_indices_from tril_indices_from triu_indices_from common_type einsum_path"), metadata=True)
-constant(np.min_scalar_type)
+constant(np.min_scalar_type, called="its result is no array of numbers")
 constant(np.linalg.matrix_rank, raises=True)
 
 refused("what is read from a file again is a constant. Save plain values: dualad.primal(x)",

@@ -431,8 +431,9 @@ def lstsq(a, b, rcond=None):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-constant(close_pairs, warn_close)
-explicit(complement,      complement_jvp, complement_vjp)
+constant(close_pairs, called="it is linear algebra, which LAPACK does")
+constant(warn_close, called="its result is no array of numbers")
+explicit(complement,      complement_jvp, complement_vjp, called="it is linear algebra, which LAPACK does")
 explicit(cholesky_factor, cholesky_jvp, cholesky_vjp, raises=True, axes=(-2, -1), lower="cholesky")
 explicit(eigh_factors,    eigh_jvp, eigh_vjp, raises=True, axes=(-2, -1))
 explicit(eigenvalues,     eigenvalues_jvp, eigenvalues_vjp, raises=True, axes=(-2, -1))

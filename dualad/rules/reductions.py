@@ -362,10 +362,11 @@ explicit(np.max, extremum_jvp, extremum_vjp, axes="axis", reduces=np.maximum, lo
 explicit(np.min, extremum_jvp, extremum_vjp, axes="axis", reduces=np.minimum, lower="min")
 explicit(reordered, lambda t, ans, x, places, axis, **options: take_along_axis(t, places, axis),
                     lambda g, ans, x, places, axis, **options: put_back(g, places, axis, shape_of(x)),
-                    shape_only=True, uses_ans=False, axes="axis", batch=False)
-linear(put_back,    lambda g, y, places, axis, shape: take_along_axis(g, places, axis), axes="axis", batch=gathered_form)
+                    shape_only=True, uses_ans=False, axes="axis", batch=False, called="it searches or sorts")
+linear(put_back,    lambda g, y, places, axis, shape: take_along_axis(g, places, axis), axes="axis", batch=gathered_form,
+       called="NumPy moves its elements as fast as a loop")
 composite(np.sort,     sort)
-explicit(np.partition, partition_jvp, partition_vjp, axes="axis")
+explicit(np.partition, partition_jvp, partition_vjp, axes="axis", called="it searches or sorts")
 composite(np.take_along_axis, take_along_axis)
 linear(difference,           lambda g, x, axis: scattered_difference(g, axis) if x.shape[axis] else g, axes="axis", blocks="differences",
        lower="differences")

@@ -92,6 +92,8 @@ class Row:
     batch: Callable | bool | None = None
     #: the rule of `loops` that lowers it, where that is neither an elementwise one nor follows from the other fields
     lower: str | None = None
+    #: why the loops call it, where they do and that does not follow from the other fields
+    called: str | None = None
     #: takes a list of arrays, which it joins
     joins: bool = False
     #: gives its first argument where shape, dtype and layout stay

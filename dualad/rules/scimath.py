@@ -61,8 +61,8 @@ def logn(n, x):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-elementwise(arcsin_above, lambda ans, z: 1.0 / slope(z), singular=True)
-elementwise(arccos_above, lambda ans, z: -1.0 / slope(z), singular=True)
+elementwise(arcsin_above, lambda ans, z: 1.0 / slope(z), singular=True, called="NumPy evaluates it by a series of its own")
+elementwise(arccos_above, lambda ans, z: -1.0 / slope(z), singular=True, called="NumPy evaluates it by a series of its own")
 composite(scimath.sqrt,    widened(np.sqrt, negative), value_dependent=True, with_numpy_value=True)
 composite(scimath.log,     widened(np.log, negative), value_dependent=True, with_numpy_value=True)
 composite(scimath.log2,    widened(np.log2, negative), value_dependent=True, with_numpy_value=True)

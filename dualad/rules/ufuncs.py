@@ -131,10 +131,10 @@ elementwise(np.power,       power_base, power_exponent, singular=power_singular,
 elementwise(np.float_power, power_base, power_exponent, singular=power_singular, divides=0)
 elementwise(np.remainder,   ONE, lambda ans, x, y: -np.floor_divide(x, y), chooses=True, operator="mod", divides=1)
 elementwise(np.fmod,        ONE, lambda ans, x, y: -np.rint((x - ans) / y), chooses=True)
-elementwise(np.ldexp,       lambda ans, x, n: np.exp2(n * 1.0), None)
+elementwise(np.ldexp,       lambda ans, x, n: np.exp2(n * 1.0), None, called="it is rarely asked")
 composite(np.divmod,        lambda x, y: (np.floor_divide(x, y), np.remainder(x, y)), operator="divmod", divides=1)
-elementwise(fraction,       ONE)
-constant(exponent)
+elementwise(fraction,       ONE, called="it is rarely asked")
+constant(exponent, called="it is rarely asked")
 composite(np.modf,          lambda x: (fraction(x), np.trunc(x)))
 composite(np.frexp,         lambda x: (np.ldexp(x, -exponent(x)), exponent(x)))
 
@@ -203,7 +203,8 @@ for name, fn in {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.les
     constant(fn, chooses=True, operator=name)
 constant(np.signbit, chooses=True)
 constant(np.logical_and, np.logical_or, np.logical_xor, np.logical_not, logical=True)
-constant(np.isfinite, np.isinf, np.isnan, np.isnat)
+constant(np.isfinite, np.isinf, np.isnan)
+constant(np.isnat, called="it is rarely asked")
 for name, fns in {"and": [np.bitwise_and], "or": [np.bitwise_or], "xor": [np.bitwise_xor], "invert": [np.invert],
                   "lshift": [np.left_shift], "rshift": [np.right_shift], None: [np.bitwise_count, np.gcd, np.lcm]}.items():
     refused("it is defined on integers and bits: pass plain integers (dualad.primal(x).astype(int))", *fns, bits=True, operator=name)
