@@ -270,6 +270,8 @@ def array_ufunc(self, ufunc, method, *args, **kwargs):
                     if row.partials[0] is ANS
                     else row.jvp(v, args, kwargs, (t,))
                     if row.partials[0] in MARKED
+                    else product(row.partials[0], t, v, (a,))
+                    if row.trusted and not row.singular
                     else row.times(row.partials[0], t, v, (a,))
                     if row.trusted
                     else row.multiply(0, t, v, (a,))

@@ -1,4 +1,4 @@
-"""A function evaluated on Duals along one direction: its value and its tangent."""
+"""A function evaluated on Duals: the values of its results and their tangents."""
 
 from __future__ import annotations
 
@@ -6,29 +6,86 @@ import numpy as np
 
 from ..core.dispatch import dtype_of
 from ..core.levels import Handle, Level
-from ..dask.arrays import DaskValue, like_chunks
+from ..dask.arrays import LAZY, DaskValue, like_chunks
 from ..rules.indexing import cast
-from .dual import make_dual
+from .dual import Dual, make_dual
 from .seeding import (
+    FLOAT,
+    LEAF,
     flatten_arguments,
     flatten_input,
     flatten_output,
     made_own,
-    plain,
     scalar_kinds,
     shape_of,
-    split_value,
     strip_level,
     take_aux,
     unflatten_arguments,
     unflatten_output,
 )
 
-__all__ = ["along", "direction_for", "zero_like"]
+__all__ = ["along", "direction_for", "push", "zero_like"]
+
+
+def push(f, structure, leaves, seeds, level, where, has_aux=False):
+    """Evaluate `f` of leaves with tangents; return the values and tangents of its results (None is zero), their structure, the aux."""
+    aux = None
+    with level:
+        duals = []
+        for leaf, seed in zip(leaves, seeds, strict=True):  # no comprehension, which would be one more call
+            duals.append(make_dual(leaf, seed, level))
+        if LAZY.met or type(structure) is not int:
+            duals = unflatten_arguments(structure, duals)
+        out = f(*duals)
+        if has_aux:
+            out, aux = take_aux(out, True, where)
+        outs, out_structure = ([out], LEAF) if type(out) is Dual else flatten_output(out, where)
+        values, tangents = [], []
+        for leaf in outs:
+            mine = type(leaf) is Dual and leaf.level is level
+            if mine and leaf.alias is not None:
+                leaf._refresh()
+            values.append(leaf.primal if mine else leaf)
+            tangents.append(leaf.tangent if mine else None)
+        if has_aux:
+            aux = strip_level(aux, level)
+    return values, tangents, out_structure, aux
 
 
 def along(f, primals, tangents, nan_safe, has_aux, where, names):
     """Return what `jvp` does, in which errors name the verb `where`, and the two arguments of a verb that has them by `names`."""
+    leaves, directions, structure, python_scalars, weak = seeded(primals, tangents, where, names)
+    values, pushed, out_structure, aux = push(f, structure, leaves, directions, Level(None, nan_safe, weak), where, has_aux)
+    number = float if python_scalars else np.float64
+    for k, value in enumerate(values):
+        tangent = pushed[k]
+        if issubclass(type(value), float):
+            tangent = 0.0 if tangent is None else tangent
+            values[k] = number(value) if type(value) in NUMBERS else value
+            pushed[k] = number(tangent) if type(tangent) in NUMBERS else tangent
+        elif tangent is None:
+            pushed[k] = zero_like(value)
+    if out_structure is LEAF and type(pushed[0]) in NUMBERS:  # nobody's buffer
+        result = values[0], pushed[0]
+    else:
+        pushed = made_own(pushed, directions)
+        result = unflatten_output(out_structure, values), unflatten_output(out_structure, pushed)
+    return (*result, aux) if has_aux else result
+
+
+NUMBERS = {float, np.float64}
+
+
+def seeded(primals, tangents, where, names):
+    """Return the leaves and their directions, the structure of the arguments, and what `scalar_kinds` tells of them."""
+    kind = type(primals[0]) if primals and len(primals) == len(tangents) else None
+    if kind is float or kind is np.ndarray:  # all of them floats, or arrays of floats: most calls
+        for x, v in zip(primals, tangents, strict=True):
+            alike = type(x) is kind is type(v) and (kind is float or (x.dtype is FLOAT is v.dtype and x.shape == v.shape))
+            if not alike:
+                break
+        else:
+            return primals, tangents, len(primals), kind is float, kind is float
     x, v = ("primals", "tangents") if names is None else ((names[0],), (names[1],))
     leaves, structure = flatten_arguments(primals, where, x)
     directions, other = flatten_arguments(tangents, where, v)
@@ -37,27 +94,8 @@ def along(f, primals, tangents, nan_safe, has_aux, where, names):
         directions, other = flatten_input(tangents, where, v)
     if other != structure:
         raise TypeError(f"{where}: {' and '.join(names or (x, v))} differ in structure: {structure} and {other}")
-    python_scalars, weak = scalar_kinds(primals)
-    with Level(None, nan_safe, weak) as level:
-        duals = []
-        for leaf, direction in zip(leaves, directions, strict=True):  # no comprehension, which would be one more call
-            duals.append(make_dual(leaf, direction_for(leaf, direction, where, names), level))
-        out, aux = take_aux(f(*unflatten_arguments(structure, duals)), has_aux, where)
-        outs, out_structure = flatten_output(out, where)
-        values, pushed = [], []
-        for leaf in outs:
-            value, tangent = split_value(leaf, level)
-            if issubclass(type(value), float):
-                value = plain(value, python_scalars)
-                tangent = plain(0.0 if tangent is None else tangent, python_scalars)
-            elif tangent is None:
-                tangent = zero_like(value)
-            values.append(value)
-            pushed.append(tangent)
-        aux = strip_level(aux, level) if has_aux else None
-    pushed = made_own(pushed, directions)
-    result = unflatten_output(out_structure, values), unflatten_output(out_structure, pushed)
-    return (*result, aux) if has_aux else result
+    directions = [direction_for(leaf, direction, where, names) for leaf, direction in zip(leaves, directions, strict=True)]
+    return leaves, directions, structure, *scalar_kinds(primals)
 
 
 NOUNS = "its primal", "a tangent"

@@ -84,7 +84,12 @@ def product(partial, t, ans, args, mine=False):
     """Return a partial times `t`; of plain arrays in a buffer of the partial where that may be reused, or in `t` if it is `mine`."""
     divisor = getattr(partial, "divisor", None)
     if divisor is None:
-        p = evaluated(partial, ans, args)
+        try:
+            p = partial(ans, *args)
+        except (ZeroDivisionError, OverflowError):
+            p = evaluated(partial, ans, args)
+        if type(p) is not np.ndarray:
+            return p * t
         return np.multiply(p, t, t) if mine else scale(p, t, ans, args)
     d = divisor(ans, *args)
     if type(d) in (float, int) and not d:

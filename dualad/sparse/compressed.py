@@ -11,20 +11,8 @@ import optree
 
 from ..core.dispatch import dtype_of
 from ..core.levels import Level
-from ..forward.dual import make_dual
-from ..forward.seeding import (
-    check_holomorphic,
-    chosen,
-    flatten_input,
-    flatten_output,
-    plain,
-    scalar_kinds,
-    shape_of,
-    split_value,
-    strip_level,
-    take_aux,
-    with_arguments,
-)
+from ..forward.push import push
+from ..forward.seeding import LEAF, check_holomorphic, chosen, flatten_input, plain, scalar_kinds, shape_of, with_arguments
 from ..forward.streaming import Unchanged, chunk_size, spans
 from ..jit.jit import Jit
 from ..jit.watch import Watch
@@ -128,13 +116,11 @@ class Compressed:
             return None
         if lanes > chunk_size(lanes, x.nbytes, self.chunk):
             return None
-        with Level(lanes, self.options["nan_safe"]) as level:
-            out = self.f(make_dual(x, colors.seeds, level))
-            value, t = split_value(out, level)
-        if type(t) is not np.ndarray or t.size != lanes * colors.shape[0]:
+        values, (t, *_), structure, _ = push(self.f, 1, [x], [colors.seeds], Level(lanes, self.options["nan_safe"]), self.where)
+        if structure is not LEAF or type(t) is not np.ndarray or t.size != lanes * colors.shape[0]:
             self.usual = False
             return None
-        return plain(value, False), t.reshape(-1).take(colors.found_at), ()
+        return plain(values[0], False), t.reshape(-1).take(colors.found_at), ()
 
     def in_one_call(self, colors):
         """Return the function of the value and the entries of a compiled function, compiled itself; the entries may be in parts."""
@@ -200,7 +186,7 @@ class Products:
     def __init__(self, f, primals, colors, chunk, where, nan_safe=False, has_aux=False, holomorphic=False, valued=True):
         self.where, self.colors, self.has_aux, self.valued = where, colors, has_aux, valued
         if len(primals) == 1 and type(primals[0]) is np.ndarray and primals[0].dtype is FLOAT:
-            self.leaves, self.structure, self.python_scalars, self.weak = list(primals), None, False, False
+            self.leaves, self.structure, self.python_scalars, self.weak = list(primals), 1, False, False
         else:
             self.leaves, self.structure = flatten_input(primals, where)
             self.python_scalars, self.weak = scalar_kinds(primals)
@@ -226,7 +212,7 @@ class Products:
         seeds = self.colors.seeds
         if seeds is None or not len(seeds):
             return [None] * len(self.leaves)
-        if self.structure is None:
+        if self.structure == 1:
             (leaf,) = self.leaves
             return [seeds if leaf.ndim == 1 else seeds.reshape(len(seeds), *leaf.shape)]
         parts = np.split(seeds, np.cumsum(sizes(self.leaves))[:-1], axis=1)
@@ -237,20 +223,12 @@ class Products:
 
     def push_chunk(self, f, seeds, lanes, nan_safe):
         """Return the (lanes, rows) tangents along some directions; the value is kept."""
-        with Level(lanes, nan_safe, self.weak) as level:
-            if self.structure is None:
-                out = f(make_dual(self.leaves[0], seeds[0], level))
-            else:
-                duals = [make_dual(leaf, t, level) for leaf, t in zip(self.leaves, seeds, strict=True)]
-                out = f(*optree.tree_unflatten(self.structure, duals))
-            if self.has_aux:
-                out, aux = take_aux(out, True, self.where)
-                self.aux = [strip_level(aux, level)]
-            outs, structure = flatten_output(out, self.where)
-            pairs = [split_value(leaf, level) for leaf in outs]
+        level = Level(lanes, nan_safe, self.weak)
+        values, tangents, structure, aux = push(f, self.structure, self.leaves, seeds, level, self.where, self.has_aux)
+        self.aux = [aux] if self.has_aux else []
         if self.valued:
-            self.value = optree.tree_unflatten(structure, [plain(value, self.python_scalars) for value, _ in pairs])
-        parts = [zeros_of(value, lanes) if t is None else t.reshape(lanes, -1) for value, t in pairs]
+            self.value = optree.tree_unflatten(structure, [plain(value, self.python_scalars) for value in values])
+        parts = [zeros_of(value, lanes) if t is None else t.reshape(lanes, -1) for value, t in zip(values, tangents, strict=True)]
         tangents = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
         check_rows(self.colors, tangents.shape[1], self.where)
         return tangents

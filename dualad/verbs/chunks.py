@@ -7,8 +7,8 @@ import optree
 
 from ..core.dispatch import dtype_of
 from ..core.levels import Level
-from ..forward.dual import make_dual
-from ..forward.seeding import flatten_input, flatten_output, scalar_kinds, shape_of, split_value, strip_level, take_aux, with_arguments
+from ..forward.push import push
+from ..forward.seeding import flatten_input, scalar_kinds, shape_of, with_arguments
 from ..forward.streaming import Unchanged, chunk_size, spans
 from ..graph.symbol import Symbol
 from ..support.costs import CHUNK_BYTES, COMPILED_CHUNK_BYTES
@@ -44,9 +44,9 @@ class Seeds:
         room = COMPILED_CHUNK_BYTES if compiled else CHUNK_BYTES
         self.chunk = chunk_size(self.size, largest, chunk, room)
 
-    def duals(self, start, level):
-        """Return the input with the unit directions from `start` on."""
-        lanes, out = level.directions, []
+    def directions(self, start, lanes):
+        """Return unit directions from `start` on for each leaf, None where all are zero."""
+        out = []
         for leaf, (a, b, shape) in zip(self.leaves, self.slots, strict=True):
             first, last = max(a, start), min(b, start + lanes)
             tangent = None
@@ -55,8 +55,8 @@ class Seeds:
                 begin = (first - start) * (b - a) + first - a
                 flat[begin : begin + (last - first) * step : step] = 1.0
                 tangent = flat.reshape(lanes, *shape)
-            out.append(make_dual(leaf, tangent, level))
-        return optree.tree_unflatten(self.structure, out)
+            out.append(tangent)
+        return out
 
 
 def push_chunks(f, seeds, nan_safe, has_aux, where):
@@ -68,13 +68,10 @@ def push_chunks(f, seeds, nan_safe, has_aux, where):
 
 def push_chunk(f, seeds, nan_safe, has_aux, where, start, stop):
     """Evaluate `f` with some unit directions; returns (values, tangents, structure of the output, aux)."""
-    with Level(max(stop - start, 1), nan_safe, seeds.weak) as level:
-        out, aux = take_aux(f(*seeds.duals(start, level)), has_aux, where)
-        outs, structure = flatten_output(out, where)
-        pairs = [split_value(leaf, level) for leaf in outs]
-        aux = strip_level(aux, level) if has_aux else None
-    tangents = [t if t is None or len(t) == stop - start else t[: stop - start] for _, t in pairs]
-    return [value for value, _ in pairs], tangents, structure, aux
+    lanes = max(stop - start, 1)
+    level = Level(lanes, nan_safe, seeds.weak)
+    values, tangents, structure, aux = push(f, seeds.structure, seeds.leaves, seeds.directions(start, lanes), level, where, has_aux)
+    return values, [t if t is None or len(t) == stop - start else t[: stop - start] for t in tangents], structure, aux
 
 
 def push_elsewhere(executor, f, args, kwargs, positions, seeds, nan_safe, has_aux, where):

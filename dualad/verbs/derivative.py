@@ -67,8 +67,8 @@ def jvp(
     -----
     One tangent costs at most about 2.5 evaluations of `f` (Griewank & Walther 2008, section 3.2).
     """
-    check_function(f, "jvp")
-    if nan_safe or has_aux:
+    if not callable(f) or nan_safe or has_aux:
+        check_function(f, "jvp")
         check_flags("jvp", nan_safe=nan_safe, has_aux=has_aux)
     try:
         if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):

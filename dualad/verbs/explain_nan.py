@@ -69,15 +69,8 @@ def first_report(f, args, tangents):
     else:
         directions = flatten_input(tuple(tangents), "explain_nan", "tangents")[0]
     with WatchedLevel() as level, np.errstate(all="ignore"):
-        f(
-            *optree.tree_unflatten(
-                structure,
-                [
-                    make_dual(leaf, direction_for(leaf, direction, "explain_nan"), level)
-                    for leaf, direction in zip(leaves, directions, strict=True)
-                ],
-            )
-        )
+        pairs = zip(leaves, directions, strict=True)
+        f(*optree.tree_unflatten(structure, [make_dual(x, direction_for(x, v, "explain_nan"), level) for x, v in pairs]))
     return level.report
 
 
