@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .calling import public_name
-from .indexing import accumulated, getitem, is_traced
+from .indexing import accumulated, getitem, is_traced, last_kept
 from .kinds import composite, joined, primitive
 from .names import np
 
@@ -129,6 +129,16 @@ def added(x, b, index):
     return accumulated(x.copy("K"), b, index)
 
 
+def added_form(fn, args, kwargs, batched):
+    x, b, index = args
+    count = next(args[i].shape[0] for i in batched)
+    x, b = (
+        np.moveaxis(arg, 0, -1) if i in batched else np.broadcast_to(arg[..., None], (*np.shape(arg), count)) if np.ndim(arg) else arg
+        for i, arg in enumerate((x, b))
+    )
+    return np.moveaxis(fn(x, b, last_kept(index if type(index) is tuple else (index,))), -1, 0)
+
+
 def added_transpose(i, g, x, b, index):
     return g if i == 0 else getitem(g, index)
 
@@ -151,5 +161,5 @@ composite(np.putmask,        putmask)
 composite(np.place,          place)
 composite(np.fill_diagonal,  fill_diagonal)
 composite(np.put_along_axis, put_along_axis)
-joined(added,                added_transpose, argnums=(0, 1), lower="added_at")    # x - v is x + (-v), to the last bit
+joined(added,                added_transpose, argnums=(0, 1), batch=added_form, lower="added_at")    # x - v is x + (-v), to the last bit
 # fmt: on

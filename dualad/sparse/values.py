@@ -86,20 +86,16 @@ class Tracked(Traced):
         return result
 
     def _assign(self, ops, index, v):
-        level = self.level
-        entered, value = level.entered(v)
-        written, _ = level.entered(self)
-        where, how = level.entered(index)[0], level.entered(tuple(ops))[0]
-        alias = self.alias
-        if alias is None or not alias.exclusive:
-            self.primal = own_to_write(self.primal)
-            self.alias = alias = Owner(version_of(self) + 1, True)
-        buffer = writable(self.primal, value)
-        if buffer is not self.primal:
-            self.primal = buffer
-        overwritten(buffer, value, index, ops)
-        self.payload = level.program.append(updated, (written, entered, where, how), {}, self.primal, user_line())
-        alias.version += 1
+        owned = self.alias is not None and self.alias.exclusive
+
+        def written(x, value, index, ops):
+            return overwritten(writable(x if owned else own_to_write(x), value), value, index, ops)
+
+        result = self.level.record(updated, written, (self, v, index, tuple(ops)), {})
+        self.primal, self.payload = result.primal, result.payload
+        if not owned:
+            self.alias = Owner(version_of(self) + 1, True)
+        self.alias.version += 1
 
 
 Tracked._restate = with_numpy_value  # type: ignore[method-assign]

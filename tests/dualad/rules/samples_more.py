@@ -59,7 +59,7 @@ late_row(None)
 ELSEWHERE |= {ROWS[fn].name for fn in brought}
 
 #: functions whose K directions are looped over one by one
-LOOPED = ["dualad.rules.calculus.convolve_full", "dualad.rules.writing.added", "numpy.insert"]
+LOOPED = ["dualad.rules.calculus.convolve_full", "numpy.insert"]
 
 #: rows that look at values, because only then a shape or dtype is known
 VALUE_DEPENDENT = {

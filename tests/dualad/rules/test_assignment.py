@@ -24,7 +24,7 @@ USERS = {
     "overwritten_directions": {"dualad/forward/dual.py"},
     "accumulated": {"checkpoint/reverse/entries.py"},
     "winners": {"checkpoint/reverse/entries.py"},
-    "last_of": {"dualad/loops/lower.py"},
+    "last_of": set(),
     "updated_transpose": set(),
 }  # fmt: skip
 
