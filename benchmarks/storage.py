@@ -22,7 +22,7 @@ from checkpoint import Memory as InMemory
 from checkpoint.schedules import Revolve
 from checkpoint.schedules.actions import Advance, Save
 from checkpoint.schedules.parse import parse
-from checkpoint.storage.files import write_leaves
+from checkpoint.storage.codec import write_leaves
 
 from .harness import Case, Memory, Peer, Table, main
 

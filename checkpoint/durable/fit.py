@@ -21,8 +21,8 @@ from dualad.support.equality import nearly_same
 from dualad.support.forks import lock_of
 
 from ..storage import DamagedState, Storage
+from ..storage.codec import check_leaves
 from ..storage.digests import described, digest
-from ..storage.files import check_leaves
 from ..support.checks import folder_path, whole_number
 from ..support.costs import COMPARED_SECONDS, DURABLE_SHARE
 from .fit_folder import FitFolder, covers

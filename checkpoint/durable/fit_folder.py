@@ -16,7 +16,6 @@ from secrets import token_hex
 from time import monotonic
 from typing import Any
 from weakref import WeakSet
-from zlib import crc32
 
 import numpy as np
 
@@ -24,18 +23,20 @@ from dualad.support.forks import in_child, lock_of
 
 from ..storage import DamagedState
 from ..storage.background import LOCK
-from ..storage.files import sync_file, write_all
+from ..storage.files import opened
 from ..storage.lock import Lock
-from ..storage.opening import created, opened
-from ..storage.results import ResultFile
 from ..storage.states import copy_state
+from .folder import checked, listed, survey, write_manifest
+from .log import ResultFile
 
 __all__ = ["FitFolder", "give_free"]
 
 MANIFEST, TEMPORARY = "fit.json", "fit.json.tmp"
-SIGNATURE = b'{"format": "fit of checkpoint, 2"'
-FORMAT = json.loads(SIGNATURE + b"}")["format"]
+FORMAT = "fit of checkpoint, 3"
+SIGNATURE = json.dumps({"format": FORMAT})[:-1].encode()  # the beginning of a manifest
+FAMILY = SIGNATURE[: SIGNATURE.index(b",") + 1]  # the same in all versions
 RESULTS = re.compile(r"results(-[0-9]+-[0-9a-f]{8})?\.log")
+FILES = re.compile(rf"{RESULTS.pattern}|{re.escape(MANIFEST)}|{LOCK}")
 INTERRUPTED = re.compile(r"([0-9]{12})-([0-9a-f]{32})(-[0-9]+)?\.(evaluation|removed)")
 EARLIER = re.compile(r"[0-9a-f]{32}\.(result|evaluation)(\.tmp)?")  # of the first format
 ANEW = "give another folder, or remove this one to begin anew"
@@ -91,7 +92,7 @@ class FitFolder:
             differing.insert(0, "token")
         if differing:
             raise ValueError(
-                f"Fit: {self.path} belongs to another function {name}; it differs in: {listed(differing)}. Use another folder, or give "
+                f"Fit: {self.path} belongs to another function {name}; it differs in: {listed(differing, 6)}. Use another folder, or give "
                 "each function its own name, fit(f, name=...)"
             )
         if content["numpy"] != np.__version__:
@@ -219,31 +220,28 @@ class FitFolder:
 
     def _survey(self) -> set[str]:
         """The names of the files; an error if there are others, or if one is no ordinary file."""
-        ours, others = set(), []
-        with os.scandir(self.path) as entries:
-            for entry in entries:
-                is_folder = INTERRUPTED.fullmatch(entry.name) is not None
-                if not is_folder and not RESULTS.fullmatch(entry.name) and entry.name not in (MANIFEST, TEMPORARY, LOCK):
-                    others.append(entry.name)
-                elif entry.name == TEMPORARY:
-                    ours.add(entry.name)
-                elif not (entry.is_dir if is_folder else entry.is_file)(follow_symlinks=False):
-                    kind = "folder" if is_folder else "ordinary file"
-                    raise FileExistsError(errno.EEXIST, f"Fit: no {kind}, where a fit has one; give another folder, or move it", entry.path)
-                else:
-                    ours.add(entry.name)
+        ours, others = survey(self.path, FILES, INTERRUPTED, "Fit", "a fit")
+        if TEMPORARY in others:
+            others.remove(TEMPORARY)
         if others and all(map(EARLIER.fullmatch, others)) and MANIFEST in ours:
             self._refuse_format("an earlier")
         if others:
             raise FileExistsError(
-                f"Fit: {self.path} holds other files ({', '.join(sorted(others)[:3])}); give it a folder of its own, or remove what is left"
+                f"Fit: {self.path} holds other files ({listed(others)}); give it a folder of its own, or remove what is left"
             )
         return ours
 
     def _take_over(self, names: set[str]) -> None:
         """Read what an earlier process has left, and remove what it was about to."""
-        if TEMPORARY in names:
-            (self.path / TEMPORARY).unlink()
+        (self.path / TEMPORARY).unlink(missing_ok=True)
+        data = b""
+        if MANIFEST in names:
+            with opened(self.path / MANIFEST) as manifest:
+                data = manifest.read() or b""
+        content = checked(data, FORMAT)
+        is_ours = SIGNATURE.startswith(data[: len(SIGNATURE)])
+        if data.startswith(FAMILY) and not is_ours:
+            self._refuse_format("another")  # before anything of it is touched
         for name in sorted(names):
             if RESULTS.fullmatch(name):
                 file = ResultFile(self.path / name)
@@ -252,7 +250,13 @@ class FitFolder:
                     self._writer = file
                 if file.damaged:
                     warn(f"Fit: {file.path} is damaged; the results that it has lost are computed again")
-        self._read_manifest(MANIFEST in names)
+        known = any(map(len, self._files))
+        if content is None and MANIFEST in names and not known and not is_ours:
+            raise FileExistsError(f"Fit: {self.path / MANIFEST} was not made here; {ANEW}")
+        if content is None and (MANIFEST in names or known):
+            how = "damaged" if MANIFEST in names else "lost"
+            warn(f"Fit: {self.path / MANIFEST} is {how} and is rewritten; its results serve the same functions only")
+        self._content = content or {"token": None, "numpy": np.__version__, "functions": {}}
         for name in sorted(names):
             if match := INTERRUPTED.fullmatch(name):
                 if match[4] == "removed" or any(match[2] in file for file in self._files):
@@ -264,39 +268,12 @@ class FitFolder:
                 if before is not None:
                     remove_tree(before)
 
-    def _read_manifest(self, there: bool) -> None:
-        path, known = self.path / MANIFEST, any(map(len, self._files))
-        self._content = {"token": None, "numpy": np.__version__, "functions": {}}
-        if there:
-            with opened(path) as file:
-                data = file.read() or b""
-            try:
-                content = json.loads(data)
-                if content["format"] == FORMAT and content.pop("crc32") == checksum(content):
-                    self._content = content
-                    return
-            except (ValueError, KeyError, TypeError):
-                content = None
-            if type(content) is dict and str(content.get("format")).startswith("fit of checkpoint") and content["format"] != FORMAT:
-                self._refuse_format("another")
-            if not known and not SIGNATURE.startswith(data[: len(SIGNATURE)]):
-                raise FileExistsError(f"Fit: {path} was not made here; {ANEW}")
-        if there or known:
-            warn(f"Fit: {path} is {'damaged' if there else 'lost'} and is rewritten; its results serve the same functions only")
-
     def _refuse_format(self, which: str) -> None:
         raise ValueError(f"Fit: {self.path} was written by {which} version of this package; finish that fit with that version, or {ANEW}")
 
     def _write_manifest(self) -> None:
-        if self._process != os.getpid():
-            return
-        content = {"format": FORMAT} | self._content
-        temporary = self.path / TEMPORARY
-        temporary.unlink(missing_ok=True)
-        with created(temporary) as file:
-            write_all(file, json.dumps(content | {"crc32": checksum(content)}).encode())
-        sync_file(temporary)
-        os.replace(temporary, self.path / MANIFEST)
+        if self._process == os.getpid():
+            write_manifest(self.path / MANIFEST, {"format": FORMAT} | self._content, sync=True)
 
     def _new_writer(self) -> ResultFile:
         fork = self._process != os.getpid()
@@ -344,16 +321,6 @@ in_child(forked)
 def covers(own: set[str], part: str) -> bool:
     """Return whether a part is one of these, or belongs to one."""
     return part in own or any(part.startswith((f"{name}.", f"{name}[", f"{name}, ")) for name in own)
-
-
-def checksum(content: dict[str, Any]) -> int:
-    """The checksum of a manifest."""
-    return crc32(json.dumps({"format": FORMAT} | content, sort_keys=True).encode())
-
-
-def listed(names: Sequence[str]) -> str:
-    """Some names for an error."""
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 def remove_tree(path: Path) -> None:

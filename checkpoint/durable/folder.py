@@ -16,20 +16,20 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from ..storage.background import LOCK, Folder
-from ..storage.files import sync_file, write_all
+from ..storage.files import opened, sync_file, write_file
 from ..storage.lock import Lock
-from ..storage.opening import created, opened
 from ..storage.storage import DamagedState
-from .log import Log
+from .log import RowLog
 
-__all__ = ["ANEW", "DurableFolder", "Mark", "remove_files"]
+__all__ = ["ANEW", "DurableFolder", "Mark", "checked", "listed", "remove_files", "survey", "write_manifest"]
 
 MANIFEST, DONE, TEMPORARY = "manifest.json", "finished.json", "manifest.json.tmp"
 LOGS = ("first", "reverse")
 MARK = re.compile(r"([0-9]{15})-([0-9]{12})\.(state|batch|final|point)")
 ROWS = re.compile(rf"({'|'.join(LOGS)})\.rows")
 OURS = re.compile(rf"{MARK.pattern}(\.tmp)?|{ROWS.pattern}|{MANIFEST}|{DONE}|{LOCK}|{TEMPORARY}".replace(".json", r"\.json"))
-SIGNATURE = b'{"format": "sweep of checkpoint, 5"'
+FORMAT = "sweep of checkpoint, 6"
+SIGNATURE = json.dumps({"format": FORMAT})[:-1].encode()  # the beginning of a manifest
 ANEW = "remove the folder to begin anew"
 
 
@@ -51,7 +51,7 @@ class DurableFolder(Folder):
         super().__init__(path)
         self.path, self.shared = path, shared
         self.run, self.finished = "", False
-        self.logs: dict[str, Log] = {}
+        self.logs: dict[str, RowLog] = {}
         self.error: BaseException | None = None
         self._unsynced = True  # the manifest
         self.lock = Lock(path / LOCK)
@@ -82,11 +82,11 @@ class DurableFolder(Folder):
         elif left := sorted(names - {LOCK}):
             raise FileExistsError(
                 errno.EEXIST,
-                f"Disk: there is {_listed(left)}, but no {MANIFEST}, so that they may be anybody's; give another folder, or {ANEW}",
+                f"Disk: there is {listed(left)}, but no {MANIFEST}, so that they may be anybody's; give another folder, or {ANEW}",
                 str(self.path),
             )
         self.run = token_hex(8)
-        self._write_manifest(dict(call))
+        write_manifest(self.path / MANIFEST, {"format": FORMAT, "run": self.run, "call": dict(call)})
         return []
 
     @contextmanager
@@ -108,21 +108,11 @@ class DurableFolder(Folder):
 
     def survey(self) -> set[str]:
         """Return the names in the folder that are a sweep's; FileExistsError if there are others and the folder is not shared."""
-        ours, others = set(), []
-        with os.scandir(self.path) as entries:
-            for entry in entries:
-                if not OURS.fullmatch(entry.name):
-                    others.append(entry.name)
-                elif not entry.is_file(follow_symlinks=False):
-                    raise FileExistsError(
-                        errno.EEXIST, "Disk: no ordinary file, where a sweep has one; give another folder, or move it", entry.path
-                    )
-                else:
-                    ours.add(entry.name)
+        ours, others = survey(self.path, OURS, None, "Disk", "a sweep")
         if others and not self.shared:
             raise FileExistsError(
                 errno.EEXIST,
-                f"Disk: the folder has other files ({_listed(sorted(others))}); with resume=True use a folder of its own, or shared=True, "
+                f"Disk: the folder has other files ({listed(others)}); with resume=True use a folder of its own, or shared=True, "
                 "which leaves them alone",
                 str(self.path),
             )
@@ -137,10 +127,10 @@ class DurableFolder(Folder):
         """What a file of this name says of itself, if it is of this run."""
         return f"{self.run}/{name}"
 
-    def log(self, name: str) -> Log:
-        """The log to write rows into."""
+    def log(self, name: str) -> RowLog:
+        """The log of the rows of a sweep."""
         if name not in self.logs:
-            self.logs[name] = Log(self.path / f"{name}.rows", self.label(f"{name}.rows"))
+            self.logs[name] = RowLog(self.path / f"{name}.rows", self.label(f"{name}.rows"))
         return self.logs[name]
 
     def stop(self) -> None:
@@ -182,33 +172,53 @@ class DurableFolder(Folder):
                 errno.EEXIST, "Disk: this file was not made here; give another folder, or move it", str(self.path / TEMPORARY)
             )
 
-    def _write_manifest(self, call: dict[str, Any]) -> None:
-        temporary = self.path / TEMPORARY
-        content = {"format": FORMAT, "run": self.run, "call": call}
-        try:
-            with created(temporary) as file:
-                write_all(file, json.dumps(content | {"crc32": _sum(content)}).encode())
-            os.replace(temporary, self.path / MANIFEST)
-        except OSError as error:
-            raise OSError(error.errno, f"Disk: cannot write the manifest: {error.strerror or error}", str(temporary)) from error
+
+def write_manifest(path: Path, content: Mapping[str, Any], sync: bool = False) -> None:
+    """Write what says whose a folder is: a JSON mapping, whose first entry is ``"format"``, with its checksum."""
+    write_file(path, [json.dumps({**content, "crc32": _sum(content)}).encode()], "the manifest", sync)
 
 
-FORMAT = json.loads(SIGNATURE + b"}")["format"]
+def checked(data: bytes, form: str) -> dict[str, Any] | None:
+    """What the bytes of a manifest say; None if it has been altered, is of another format, or was not made here."""
+    try:
+        content = json.loads(data)
+        if content.pop("crc32") == _sum(content) and content["format"] == form:
+            return dict(content)
+    except Exception:  # whatever altered bytes lead to
+        pass
+    return None
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """What a manifest says, a mapping with ``"run"`` and ``"call"``."""
+    """What the manifest of a sweep says, a mapping with ``"run"`` and ``"call"``."""
+    reason = "it has been altered, is of another version of this package, or was not made here"
     try:
         with opened(path) as file:
-            content = json.loads(file.read())
-        if content.pop("crc32") == _sum(content) and content["format"] == FORMAT:
-            return dict(content)
-        reason = "it has been altered"
+            content = checked(file.read() or b"", FORMAT)
     except OSError as error:
-        reason = error.strerror or str(error)
-    except Exception:  # whatever altered bytes lead to
-        reason = "it has been altered, or was not made here"
-    raise DamagedState(f"Disk: {path} cannot be read back: {reason}; {ANEW}")
+        content, reason = None, error.strerror or str(error)
+    if content is None:
+        raise DamagedState(f"Disk: {path} cannot be read back: {reason}; {ANEW}")
+    return content
+
+
+def survey(path: Path, files: re.Pattern[str], folders: re.Pattern[str] | None, where: str, owner: str) -> tuple[set[str], list[str]]:
+    """Return the names in a folder that are its owner's, and the others, sorted.
+
+    FileExistsError for something that has the name of an ordinary file, or folder, of the owner's, and is none."""
+    ours, others = set(), []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            is_folder = folders is not None and folders.fullmatch(entry.name) is not None
+            if not is_folder and not files.fullmatch(entry.name):
+                others.append(entry.name)
+            elif (entry.is_dir if is_folder else entry.is_file)(follow_symlinks=False):
+                ours.add(entry.name)
+            else:
+                kind = "folder" if is_folder else "ordinary file"
+                message = f"{where}: no {kind}, where {owner} has one; give another folder, or move it"
+                raise FileExistsError(errno.EEXIST, message, entry.path)
+    return ours, sorted(others)
 
 
 def remove_files(paths: Iterable[Path]) -> None:
@@ -217,14 +227,15 @@ def remove_files(paths: Iterable[Path]) -> None:
         path.unlink(missing_ok=True)
 
 
-def _sum(content: dict[str, Any]) -> int:
+def listed(names: list[str], most: int = 3) -> str:
+    """Some names for a message."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _sum(content: Mapping[str, Any]) -> int:
     return crc32(json.dumps(content, sort_keys=True).encode())
 
 
 def _short(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

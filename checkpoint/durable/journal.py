@@ -20,8 +20,8 @@ from ..schedules import Schedule
 from ..schedules.actions import Action, Advance
 from ..schedules.cursor import Cursor, Remaining
 from ..storage import DamagedState
+from ..storage.codec import NAMESPACE
 from ..storage.digests import described, digest
-from ..storage.files import NAMESPACE
 from ..storage.states import canonical, copy_state, nbytes
 from ..support.costs import DIGEST_REST, PART_BYTES
 from ..sweep.journal import Journal, RowRestorers

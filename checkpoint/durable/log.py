@@ -1,108 +1,203 @@
-"""Rows appended to one file: a state's file is written whole, a log grows by O(1) with every step."""
+"""Files to which records are appended: a state's file is written whole, these grow by what is new."""
 
+import errno
 import io
 import os
-import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from dualad.support.forks import lock_of
 
-from ..storage.files import check_leaves, encode_leaves, next_leaves
-from ..storage.opening import appended, opened
-from ..storage.pool import Pattern, key_of
+from ..storage.codec import Kind, Pattern, check_leaves, encode_leaves, encode_rows, next_header, next_rows, unreadable
+from ..storage.files import appended, opened
 from ..support.byte_sizes import format_bytes
 from ..support.costs import PART_BYTES
 
-__all__ = ["Log"]
+__all__ = ["ResultFile", "RowLog"]
 
-GROUP = -1  # the index of several rows that are one
+MAGIC = b"CKPT"  # of every record, see `codec`
 
 
 class Log:
-    """An append-only file of rows in the format of state files, each with `label`; a torn row at the end is cut off by `read`."""
+    """An append-only file of records; what a write that was cut short has left behind the last one is written over."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._end, self._unsynced = 0, False
+        self._file = appended(path, "x+")
+
+    def _write(self, blocks: Iterable[Any]) -> None:
+        """Append records as a whole; OSError as the system gives it."""
+        data = memoryview(b"".join(blocks))
+        self._file.seek(self._end)
+        rest = data
+        while rest:
+            rest = rest[self._file.write(rest) :]
+        self._end += len(data)
+        self._unsynced = True
+
+    def _cut(self) -> None:
+        """Cut off what is behind the last whole record."""
+        with suppress(OSError):
+            if self._file.seek(0, os.SEEK_END) > self._end:
+                self._file.truncate(self._end)
+
+    def sync(self) -> None:
+        """Return when the disk itself has what was written; for a thread beside the one that writes."""
+        if self._unsynced:
+            self._unsynced = False  # before: what is written meanwhile may be too late for this call
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file; may be called again."""
+        self._file.close()
+
+
+class RowLog(Log):
+    """Rows by the index of their step, in records with `label`; those that an earlier process has left are in `read`."""
 
     def __init__(self, path: Path, label: str = "") -> None:
-        self._path, self._label, self._waiting = path, label, list[bytes]()
-        self._unsynced = False
-        self._key: Any = None  # of the group of rows that is being gathered
-        self._pattern: Pattern | None = None
+        super().__init__(path)
+        self._label, self._waiting = label, list[bytes]()
+        self._pattern = Pattern(())  # of the rows that are being gathered
         self._indices, self._rows = array("q"), bytearray()
-        self._file = appended(path)
+        self._end = self._file.seek(0, os.SEEK_END)
 
     def append(self, index: int, leaves: Sequence[Any]) -> None:
         """Copy a row; `flush` writes it. TypeError for a leaf that cannot be written."""
-        check_leaves(leaves)
-        key = key_of(leaves)
-        if key is None or key != self._key:
+        key: tuple[Kind, ...] = check_leaves(leaves)
+        if key != self._pattern.key:
             self._seal()
-            self._key, self._pattern = key, Pattern.of(leaves)
-        if self._pattern is not None:
-            at = len(self._rows)
-            self._rows += bytes(self._pattern.size)
-            try:
-                self._pattern.pack(leaves, self._rows, at)
-                self._indices.append(index)
-                if len(self._rows) > PART_BYTES:
-                    self.flush()
-                return
-            except struct.error:  # an integer of more than 64 bits
-                del self._rows[at:]
-                self._seal()
-        self._waiting += map(bytes, encode_leaves(index, leaves, self._label))
+            self._pattern = Pattern(key)
+        at = len(self._rows)
+        self._rows += bytes(self._pattern.size)
+        self._pattern.pack(leaves, self._rows, at)
+        self._indices.append(index)
+        if len(self._rows) > PART_BYTES:
+            self.flush()
 
     def _seal(self) -> None:
         """End the group of rows of one kind."""
-        if self._indices and self._pattern is not None:
-            leaves = [self._pattern.text(), np.array(self._indices, np.int64), np.frombuffer(bytes(self._rows), np.uint8)]
-            self._waiting += map(bytes, encode_leaves(GROUP, leaves, self._label))
-        self._key, self._pattern, self._indices, self._rows = None, None, array("q"), bytearray()
+        if self._indices:
+            self._waiting += map(bytes, encode_rows(self._pattern, self._indices, self._rows, self._label))
+        self._indices, self._rows = array("q"), bytearray()
 
     def flush(self) -> None:
         """Hand the rows to the system, so that they outlive the process; OSError names the file and their size."""
         self._seal()
-        data = memoryview(b"".join(self._waiting))
-        self._waiting.clear()
+        size = sum(map(len, self._waiting))
         try:
-            while data:
-                data = data[self._file.write(data) :]
-                self._unsynced = True
+            self._write(self._waiting)
         except OSError as error:
-            reason = f"Disk: cannot append {format_bytes(len(data))} of rows: {error.strerror or error}"
-            raise OSError(error.errno, reason, str(self._path)) from error
+            reason = f"Disk: cannot append {format_bytes(size)} of rows: {error.strerror or error}"
+            raise OSError(error.errno, reason, str(self.path)) from error
+        finally:
+            self._waiting.clear()
 
-    def sync(self) -> None:
-        """Return when the disk itself has what was flushed; for a thread beside the one that flushes."""
-        if self._unsynced:
-            self._unsynced = False  # before: what is flushed meanwhile may be too late for this call
-            os.fsync(self._file.fileno())
+    def read(self) -> dict[int, list[Any]]:
+        """Return the leaves by index (the last row of an index counts), and cut off what follows the last whole record."""
+        rows: dict[int, list[Any]] = {}
+        self._end = self._file.seek(0)
+        file = io.BufferedReader(self._file)
+        with suppress(ValueError):  # the end, or no whole record
+            while True:
+                rows |= next_rows(file, self._label)
+                self._end = file.tell()
+        file.detach()
+        self._cut()
+        return rows
+
+    def clear(self) -> None:
+        """Forget the rows of an earlier process."""
+        self._end = 0
+        self._cut()
 
     def close(self) -> None:
         """Flush as far as that is possible, and close the file; may be called again."""
         with suppress(OSError):
-            self.flush()
-        self._file.close()
+            if not self._file.closed:
+                self.flush()
+        super().close()
 
-    @staticmethod
-    def read(path: Path, label: str = "") -> dict[int, list[Any]]:
-        """Return the leaves by index (the last row of an index counts), and cut off what follows the last whole row."""
-        rows: dict[int, list[Any]] = {}
-        end = 0
-        with suppress(FileNotFoundError), opened(path, "r+") as raw:
-            file = io.BufferedReader(raw)
-            with suppress(ValueError):  # the end, or no whole row
-                while True:
-                    index, leaves = next_leaves(file, label)
-                    if index == GROUP:
-                        pattern = Pattern.read(leaves[0])
-                        packed = leaves[2].data
-                        rows.update((k, pattern.unpack(packed, i * pattern.size)) for i, k in enumerate(leaves[1].tolist()))
-                    else:
-                        rows[index] = leaves
-                    end = file.tell()
-            if raw.seek(0, os.SEEK_END) > end:
-                raw.truncate(end)
-        return rows
+
+class ResultFile(Log):
+    """An append-only file of results, each under a key; one process writes. OSError if it cannot be opened or was not made here.
+
+    Torn results at the end are cut off, ones with a damaged header are skipped (`damaged`); data are checked when they are read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.damaged = False
+        self._places: dict[str, int] = {}
+        self._process, self.lock = os.getpid(), None
+        self._find()
+
+    def append(self, key: str, leaves: Sequence[Any]) -> None:
+        """Append the leaves of a result; OSError as the system gives it."""
+        with lock_of(self):
+            place = self._end
+            self._write(encode_leaves(0, leaves, key))
+            self._places[key] = place
+
+    def read(self, key: str) -> list[Any]:
+        """Return the leaves of a result, or raise DamagedState."""
+        try:
+            with lock_of(self):
+                if self._process != os.getpid():  # a fork, which moves the place in the file of the process that writes
+                    self._file, self._process = opened(self.path), os.getpid()
+                self._file.seek(self._places[key])
+                (leaves,) = next_rows(self._file, key).values()  # type: ignore[arg-type]
+                return leaves
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise unreadable("a result", self.path, error) from error
+
+    def forget(self, key: str) -> None:
+        """Leave a result out."""
+        self._places.pop(key, None)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def _find(self) -> None:
+        """Find the results, and cut off what is behind the last one."""
+        size = self._file.seek(0, os.SEEK_END)
+        self._file.seek(0)
+        file = io.BufferedReader(self._file, PART_BYTES)
+        at, beginning = 0, file.read(len(MAGIC))
+        while at < size:
+            file.seek(at)
+            try:
+                header = next_header(file)
+            except ValueError:
+                at = _next(file, at + 1, size)
+                continue
+            end = file.tell() + header.bytes
+            if end > size:
+                break
+            self.damaged |= at > self._end
+            self._places[header.label] = at
+            at = self._end = end
+        file.detach()
+        if not self._places and not MAGIC.startswith(beginning):
+            self._file.close()
+            raise OSError(errno.EEXIST, "Fit: this file was not made here; give another folder, or move it", str(self.path))
+        self._cut()
+
+
+def _next(file: Any, at: int, size: int) -> int:
+    """Where the next result may begin."""
+    while at < size:
+        file.seek(at)
+        found = file.read(PART_BYTES).find(MAGIC)
+        if found >= 0:
+            return at + found
+        at += PART_BYTES - len(MAGIC) + 1
+    return size

@@ -8,7 +8,7 @@ import numpy as np
 import optree
 
 from ..schedules import Schedule
-from ..storage.files import NAMESPACE
+from ..storage.codec import NAMESPACE
 from ..support.costs import NAMED_PARTS
 
 __all__ = ["LeafCodec", "Named", "Point", "named", "structure_of", "text_of"]

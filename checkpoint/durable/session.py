@@ -18,14 +18,14 @@ from typing import Any
 
 import optree
 
-from ..storage.background import Batch, DiskSession, File, batch_of
-from ..storage.files import NAMESPACE, check_leaves, read_label, read_leaves, sync_file, write_leaves
+from ..storage.background import Batch, DiskSession, File, StateFile
+from ..storage.codec import NAMESPACE, check_leaves, read_leaves, write_leaves
+from ..storage.files import sync_file
 from ..storage.states import nbytes
 from ..storage.storage import DamagedState
 from ..storage.worker import Job
 from ..support.costs import DISK_RATE, POINT_REST, WRITE_QUEUE, WRITE_QUEUE_BYTES
 from .folder import DurableFolder, Mark, remove_files
-from .log import Log
 
 __all__ = ["DurableStates"]
 
@@ -48,7 +48,7 @@ class DurableStates(DiskSession):
         self._number = 0  # of the newest file
         self._committed: Job | None = None
         self._newest: Path | None = None  # of the points
-        self._unsynced: list[_DurableFile | _DurableBatch] = []
+        self._unsynced: list[File] = []  # that no point has counted on
         self._saved: list[int] = []  # since the last point
         self._superseded: list[Path] = []  # since the last point
         self._older: list[Path] = []  # before that
@@ -70,29 +70,30 @@ class DurableStates(DiskSession):
         A state that no file has counts as damaged when it is loaded."""
         leaves, structure = optree.tree_flatten(like, none_is_leaf=True, namespace=NAMESPACE)
         self._structure = structure
-        wanted, damaged, batches = set(indices), [], []
+        folder, wanted, damaged, used = self._opened(), set(indices), [], set()
         for mark in marks:
             if mark.kind == "batch":
-                batch = self._new_batch(mark.index, mark.path)
+                batch = Batch(mark.path, folder, [])
                 try:
-                    groups = batch_of(batch.read_leaves())
+                    records = batch.records()
                 except DamagedState as error:
                     damaged.append(error)
                     continue
-                batch.structures = [structure] * len(groups)
-                batch.sizes = {index: pattern.nbytes for pattern, indices, _ in groups for index in indices}
+                batch.structures = [structure] * len(records)
+                batch.sizes = {index: nbytes(leaves) for rows in records for index, leaves in rows.items()}
+                batch.content = None
                 self._batches.update(dict.fromkeys(wanted & batch.sizes.keys(), batch))
-                batches.append(batch)
-        for index, known in self._batches.items():
-            known.left += 1
-            self._bytes += known.sizes[index]
-        self._evicted.update(self._batches)
+        for index, batch in self._batches.items():
+            batch.left += 1
+            self._bytes += batch.sizes[index]
+            self._large[index] = batch
+            used.add(batch.path)
         paths = {mark.index: mark.path for mark in marks if mark.kind == "state"}
-        for index in wanted - self._evicted:
-            self._files[index] = self._adopted(index, paths.get(index), structure, nbytes(leaves), bool(damaged))
-            self._bytes += self._files[index].nbytes
+        for index in wanted - self._large.keys():
+            file = self._adopt(index, paths.get(index), nbytes(leaves), bool(damaged))
+            self._bytes += file.nbytes
+            used.add(file.path)
         self.peak_states, self.peak_bytes = max(self.peak_states, len(self)), max(self.peak_bytes, self._bytes)
-        used = {file.path for file in self._files.values()} | {batch.path for batch in batches if batch.left}
         self._superseded = [mark.path for mark in marks if mark.kind != "final" and mark.path not in used]
         return damaged
 
@@ -100,14 +101,13 @@ class DurableStates(DiskSession):
         """Save a copy of a state; see `Session.save`."""
         super().save(index, state)
         self._saved.append(index)
-        if self._unsaid and index in self._files:
-            self._queue, self._unsaid = max(WRITE_QUEUE, WRITE_QUEUE_BYTES // self._files[index].nbytes), False
+        if self._unsaid and index in self._large:
+            self._queue, self._unsaid = max(WRITE_QUEUE, WRITE_QUEUE_BYTES // self._large[index].nbytes), False
 
     def note(self, index: int, leaves: list[Any]) -> None:
         """Have the state written from which the last step of the first sweep gives x_index; takes ownership of the leaves."""
         check_leaves(leaves)
-        file = self._file(index, "final", leaves, optree.tree_structure(leaves, none_is_leaf=True))  # type: ignore[arg-type]
-        self._submit(file, file.move)
+        self._submit(self._file(index, "final", leaves, optree.tree_structure(leaves, none_is_leaf=True)))  # type: ignore[arg-type]
 
     def ready(self) -> bool:
         """Return whether there can be a durable point now; what the writing thread raised is raised."""
@@ -138,23 +138,20 @@ class DurableStates(DiskSession):
         check_leaves(leaves)
         folder = self._opened()
         saved = [index for index in dict.fromkeys(self._saved) if index in self._pool and index not in self._batches]
-        if saved:
-            self._batch(saved)
-        parts = [part for part in self._unsynced if part.is_needed(self._files)]
-        for file in self._resident:
+        for file in (*([self._batch(saved)] if saved else []), *self._resident):
             self._start(file)
-        self._unsynced, self._saved = [], []
+        parts, self._unsynced, self._saved = self._unsynced, [], []
         for log in folder.logs.values():
             log.flush()
         if self._newest is not None:
             self._superseded.append(self._newest)
         doomed, self._older, self._superseded = self._older, self._superseded, []
-        self._newest = path = self._path_of(position, "point")
+        self._newest = path = self._new_path("point", position)
 
         def put() -> None:
             with folder.writing():
                 for part in parts:
-                    part.sync()
+                    sync_file(part.path)
                 for log in tuple(folder.logs.values()):
                     log.sync()
                 folder.sync()
@@ -173,15 +170,15 @@ class DurableStates(DiskSession):
 
     def rows(self, name: str) -> dict[int, list[Any]]:
         """Return the leaves by index in a log, up to the first row that is damaged; it and what follows are cut off."""
-        return Log.read(self.log_path(name), self._opened().label(f"{name}.rows"))
+        return self._opened().log(name).read()
 
     def log_path(self, name: str) -> Path:
         """The file of a log."""
         return self.path / f"{name}.rows"
 
     def remove_log(self, name: str) -> None:
-        """Remove a log that was found."""
-        remove_files([self.log_path(name)])
+        """Forget the rows in a log that was found."""
+        self._opened().log(name).clear()
 
     def read(self, mark: Mark) -> list[Any]:
         """Return the leaves of a file that was found, or raise DamagedState."""
@@ -191,14 +188,9 @@ class DurableStates(DiskSession):
         """Remove files that were found."""
         remove_files(mark.path for mark in marks)
 
-    def is_of_this_run(self, mark: Mark) -> bool:
-        """Return whether the header of a file that was found says so."""
-        return read_label(mark.path) == self._opened().label(mark.path.name)
-
     def peek(self, index: int) -> Any:
         """A saved state that is not loaded for the schedule: neither counted nor copied, and not to be written into."""
-        if index in self._evicted:
-            self._fetch(index)
+        self._fetch(index)
         if (packed := self._pool.get(index)) is not None:
             return packed[0].unflatten(packed[1])
         return self._get(index, "read").read()
@@ -208,7 +200,7 @@ class DurableStates(DiskSession):
         for index in set(self.indices()) - set(indices):
             self.drop(index)
         for index in set(indices) - set(self.indices()):
-            self._files[index] = self._adopted(index, None, self._structure, 0, True)  # type: ignore[arg-type]
+            self._adopt(index, None, 0, True)
 
     def finish(self) -> None:
         """Remove all files: the sweep is done. See `Session.finish`."""
@@ -221,12 +213,11 @@ class DurableStates(DiskSession):
         super().clear()
         self._restart()
 
-    def _keeps(self, structure: optree.PyTreeSpec, index: int) -> bool:
+    def _check_structure(self, index: int, structure: optree.PyTreeSpec) -> None:
         if structure is not self._structure:
             self._structure = self._structure or structure
             if structure != self._structure:
                 self.refuse(index, structure, self._structure)
-        return True
 
     @staticmethod
     def refuse(index: int, structure: optree.PyTreeSpec, earlier: optree.PyTreeSpec) -> None:
@@ -236,40 +227,33 @@ class DurableStates(DiskSession):
             "or, if a Dual enters through a parameter (as in hvp), put that parameter into the state"
         )
 
-    def _path_of(self, index: int, kind: str) -> Path:
+    def _new_path(self, kind: str, index: int | None = None) -> Path:
         self._number += 1
-        return self._opened().path / f"{self._number:015d}-{index:012d}.{kind}"
+        return self._opened().path / f"{self._number:015d}-{self._number if index is None else index:012d}.{kind}"
 
-    def _file(self, index: int, kind: str, leaves: list[Any], structure: optree.PyTreeSpec) -> "_DurableFile":
-        file = _DurableFile(index, self._path_of(index, kind), leaves, structure)
-        file.folder = self._opened()
+    def _file(self, index: int, kind: str, leaves: list[Any], structure: optree.PyTreeSpec) -> StateFile:
+        file = super()._file(index, kind, leaves, structure)
         self._unsynced.append(file)
         return file
 
-    def _adopted(self, index: int, path: Path | None, structure: optree.PyTreeSpec, size: int, told: bool) -> "_DurableFile":
-        """What an earlier process has saved; without a path, in a file that is not there, or, if that was told, in a damaged one."""
-        file = _DurableFile(index, path, [], structure) if path is not None else _LostFile(index, self.path, told, structure)
-        file.leaves, file.nbytes, file.written, file.folder, file.committed = None, size, Job(), self._opened(), True
-        return file
-
-    def _new_batch(self, number: int, path: Path | None = None) -> "_DurableBatch":
-        batch = _DurableBatch(path or self._path_of(number, "batch"), number)
-        batch.folder = self._opened()
-        return batch
-
-    def _batch(self, indices: list[int]) -> "_DurableBatch":
+    def _batch(self, indices: list[int]) -> Batch:
         batch = super()._batch(indices)
-        assert isinstance(batch, _DurableBatch)
         self._unsynced.append(batch)
         return batch
 
-    def _remove_batch(self, batch: Batch) -> None:
-        self._superseded.append(batch.path)
+    def _adopt(self, index: int, path: Path | None, size: int, told: bool) -> StateFile:
+        """What an earlier process has saved; without a path, in a file that is not there, or, if that was told, in a damaged one."""
+        file = StateFile(path or self.path / f"{index}.lost", self._opened(), index, [], self._structure)  # type: ignore[arg-type]
+        file.content, file.sizes, file.written = None, {index: size}, Job()
+        if path is None:
+            file.lost = DamagedState(f"Disk: state {index} is in no file of {self.path} that can be read back")
+            file.lost.told = told
+        self._large[index] = file
+        return file
 
-    def _remove(self, file: File) -> None:
+    def _discard(self, file: File) -> None:
         """Remove a file once there are two points without it, or at once if there was none with it."""
-        assert isinstance(file, _DurableFile)
-        if file.committed:
+        if file not in self._unsynced:
             self._superseded.append(file.path)
             return
         self._unsynced.remove(file)
@@ -290,68 +274,3 @@ class DurableStates(DiskSession):
             raise RuntimeError(
                 f"Disk: this is a fork of process {self._process}, which owns the sweep; continue it there, or drop resume=True"
             )
-
-
-class _DurableFile(File):
-    """The file of a state, or of the ends of the first sweep, which the next point forces onto the disk itself."""
-
-    folder: DurableFolder
-    committed = False  # whether there is a point that counts on it
-
-    def is_needed(self, files: dict[int, File]) -> bool:
-        self.committed = self.path.suffix == ".final" or files.get(self.index) is self
-        return self.committed
-
-    def write(self) -> None:
-        assert self.leaves is not None
-        with self.folder.writing():
-            write_leaves(self.path, self.index, self.leaves, label=self.folder.label(self.path.name))
-
-    def move(self) -> None:
-        """Write it, and free its memory."""
-        self.write()
-        self.leaves = None
-
-    def sync(self) -> None:
-        sync_file(self.path)
-
-    def read(self) -> Any:
-        leaves = self.leaves
-        if leaves is None:
-            leaves = read_leaves(self.path, self.index, self.folder.label(self.path.name))
-        return optree.tree_unflatten(self.structure, leaves)
-
-
-class _LostFile(_DurableFile):
-    """In place of the file of a state that was saved, and is in none of those that were found."""
-
-    def __init__(self, index: int, folder: Path, told: bool, structure: optree.PyTreeSpec) -> None:
-        super().__init__(index, folder / f"{index}.lost", [], structure)
-        self._folder, self._told = folder, told
-
-    def read(self) -> Any:
-        error = DamagedState(f"Disk: state {self.index} is in no file of {self._folder} that can be read back")
-        error.told = self._told
-        raise error
-
-
-class _DurableBatch(Batch):
-    """A batch that the next point forces onto the disk itself."""
-
-    folder: DurableFolder
-
-    def is_needed(self, files: dict[int, File]) -> bool:
-        return self.left > 0
-
-    def write(self) -> None:
-        if self.groups is not None:
-            with self.folder.writing():
-                write_leaves(self.path, self.number, self.leaves(), label=self.folder.label(self.path.name))
-            self.groups = None
-
-    def sync(self) -> None:
-        self.write()
-        sync_file(self.path)
-
-    def read_leaves(self) -> list[Any]:
-        return read_leaves(self.path, self.number, self.folder.label(self.path.name), self.what)

@@ -24,7 +24,7 @@ from dualad.support.progress import Bar
 from ..reverse.tape import Tape
 from ..schedules.blocks import blocks_of
 from ..storage import Memory
-from ..storage.held import ByReference, itself
+from ..storage.memory import ByReference, itself
 from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, PACKED_BYTES, STATE_BYTES
 from ..sweep.stats import fill
 from ..sweep.sweep import Sweep

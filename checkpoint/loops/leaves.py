@@ -16,7 +16,7 @@ from dualad.forward.seeding import FLOAT
 from dualad.rules.memory import writable
 
 from ..reverse.tape import Var
-from ..storage.files import NAMESPACE
+from ..storage.codec import NAMESPACE
 from ..support.checks import truth
 
 __all__ = [

@@ -8,45 +8,137 @@ import warnings
 import weakref
 from _thread import start_new_thread
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
 from typing import Any
 
-import numpy as np
 import optree
 
 from ..support.byte_sizes import format_bytes
 from ..support.costs import GATHERED_BYTES, GATHERED_PARTS, GATHERED_STATE_BYTES, WAIT_WARNING_SECONDS
-from .files import NAMESPACE, check_leaves, read_leaves, write_leaves
+from .codec import NAMESPACE, Pattern, check_leaves, encode_leaves, encode_rows, read_leaves, read_records
+from .files import write_file
 from .lock import Lock
-from .pool import NUMBER, PackedStates, Pattern
+from .pool import PackedSession
 from .states import copy_state, nbytes
-from .storage import Session
+from .storage import DamagedState
 from .worker import Job, Worker
 
-__all__ = ["Batch", "DiskSession", "File", "Folder"]
+__all__ = ["LOCK", "Batch", "DiskSession", "File", "Folder", "StateFile"]
 
 LOCK, MADE_HERE = "lock", re.compile("checkpoint-[0-9a-f]{16}")  # of a folder: the name of its lock, and its own
 SURVEYED: set[Path] = set()  # where this process has looked for abandoned folders
 
 
-class DiskSession(Session):
+class File:
+    """Saved states in one file of a folder. `content`: what is to be written, while it is in main memory."""
+
+    def __init__(self, path: Path, folder: "Folder", what: str, content: Any, sizes: dict[int, int]) -> None:
+        self.path, self.folder, self.what, self.content = path, folder, what, content
+        self.sizes = sizes  # bytes of the leaves of each state
+        self.written: Job | None = None  # from when it has been put to the thread
+        self.inherited = False  # from the process of which this one is a fork
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all states."""
+        return sum(self.sizes.values())
+
+    @property
+    def label(self) -> str:
+        """What the records in it bear."""
+        return self.folder.label(self.path.name)
+
+    def blocks(self) -> list[Any]:
+        """The bytes of the content."""
+        raise NotImplementedError
+
+    def write(self) -> None:
+        """Write the content, unless that is done."""
+        if self.content is not None:
+            with self.folder.writing():
+                write_file(self.path, self.blocks(), self.what)
+
+    def move(self) -> None:
+        """Write the content, and free its memory."""
+        self.write()
+        self.content = None
+
+    def remove(self) -> None:
+        """Remove the file, or see to it that it is not written."""
+        if self.inherited or self.written is None:
+            return
+        if not self.written.cancel():
+            self.written.result()
+        self.path.unlink(missing_ok=True)
+
+
+class StateFile(File):
+    """The file of one large state, whose content are its leaves."""
+
+    def __init__(self, path: Path, folder: "Folder", index: int, leaves: list[Any], structure: optree.PyTreeSpec) -> None:
+        super().__init__(path, folder, f"state {index}", leaves, {index: nbytes(leaves)})
+        self.index, self.structure = index, structure
+        self.lost: DamagedState | None = None  # where it is known that there is no such file
+
+    def blocks(self) -> list[Any]:
+        """The bytes of the leaves."""
+        return encode_leaves(self.index, self.content, self.label)
+
+    def read(self) -> Any:
+        """The state, not copied if it is in main memory."""
+        if self.lost is not None:
+            raise self.lost
+        leaves = self.content
+        return self.structure.unflatten(read_leaves(self.path, self.index, self.label) if leaves is None else leaves)
+
+
+class Batch(File):
+    """The file of many small states, whose content are patterns, indices and rows; `left` of the states are of use."""
+
+    def __init__(self, path: Path, folder: "Folder", groups: list[tuple[Pattern, optree.PyTreeSpec, list[int], bytes]]) -> None:
+        sizes = {index: pattern.nbytes for pattern, _, indices, _ in groups for index in indices}
+        super().__init__(path, folder, "a batch of small states", groups, sizes)
+        self.structures = [structure for _, structure, _, _ in groups]
+        self.left = len(sizes)
+
+    def blocks(self) -> list[Any]:
+        """The bytes of a record for each pattern."""
+        records = [encode_rows(pattern, indices, rows, self.label) for pattern, _, indices, rows in self.content]
+        return [block for record in records for block in record]
+
+    def records(self) -> list[dict[int, list[Any]]]:
+        """The leaves of the states in the file, by their indices: one mapping for each pattern."""
+        return read_records(self.path, self.label, self.what)
+
+    def read(self) -> list[tuple[int, optree.PyTreeSpec, list[Any]]]:
+        """Index, structure and leaves of every state."""
+        groups = self.content
+        if groups is None:
+            records = [list(rows.items()) for rows in self.records()]
+        else:
+            records = [[(index, pattern.unpack(rows, i * pattern.size)) for i, index in enumerate(k)] for pattern, _, k, rows in groups]
+        return [(index, structure, leaves) for rows, structure in zip(records, self.structures, strict=True) for index, leaves in rows]
+
+
+class DiskSession(PackedSession):
     """The states of one sweep in files below `path` (None: a temporary folder); see `Session`.
 
     At most `queue` large states are in main memory at once, written or not."""
 
+    name, namespace = "Disk", NAMESPACE
+
     def __init__(self, path: Path | None, queue: int) -> None:
+        super().__init__(GATHERED_STATE_BYTES)
         self._path, self._queue = path, queue
-        self._files: dict[int, File] = {}  # of large states
-        self._pool = PackedStates(GATHERED_STATE_BYTES)  # the small ones that are in main memory
+        self._large: dict[int, File] = {}  # what is not in the pool: large states, and small ones that were evicted from it
         self._batches: dict[int, Batch] = {}  # in which a small state was written
-        self._evicted: set[int] = set()  # those of them that are not in main memory
-        self._bytes = self._made = 0
-        self._resident: deque[File] = deque()  # the newest large states, which are in main memory; oldest first
-        self._writing: deque[File | Batch] = deque()  # what else is being written; oldest first
+        self._made = 0
+        self._resident: deque[StateFile] = deque()  # the newest large states, which are in main memory; oldest first
+        self._writing: deque[File] = deque()  # what else is being written; oldest first
         self._ahead: tuple[int, Job] | None = None  # one state in main memory, or on its way there
         self._reversing = False  # whether anything was loaded: from then on, the newest state is the next one needed
         self._folder: Folder | None = None
@@ -62,119 +154,91 @@ class DiskSession(Session):
 
         Raises OSError if this state, or one saved before, cannot be written (a full disk), TypeError for a leaf that no file can hold."""
         self._here()
-        if index in self._pool or index in self._files or index in self._evicted:
-            raise ValueError(f"Disk: state {index} is saved already; drop it before saving it again")
-        leaves: Sequence[Any]
-        if type(state) is float:
-            leaves, structure = (state,), NUMBER
-        else:
-            leaves, structure = optree.tree_flatten(state, none_is_leaf=True, namespace=NAMESPACE)
-        if self._keeps(structure, index) and (size := self._pool.add(index, structure, leaves)) is not None:
-            self._bytes += size
+        super().save(index, state)
+
+    def _put(self, index: int, state: Any) -> int:
+        leaves, structure = self._flat(state)
+        self._check_structure(index, structure)
+        size = self._pool.add(index, structure, leaves)
+        if size is not None:
             if self._pool.nbytes > GATHERED_BYTES - GATHERED_BYTES // GATHERED_PARTS:
                 self._evict()
-        else:
-            check_leaves(leaves)
-            self._make_room()
-            file = self._files[index] = self._file(index, "state", copy_state(leaves), structure)
-            self._bytes += file.nbytes
-            self._resident.append(file)
-            if len(self._resident) >= self._queue:  # the next one will need its place
-                self._start(self._resident[0])
-        self.saves += 1
-        count = len(self._files) + len(self._pool) + len(self._evicted)
-        if count > self.peak_states:
-            self.peak_states = count
-        if self._bytes > self.peak_bytes:
-            self.peak_bytes = self._bytes
+            return size
+        check_leaves(leaves)
+        self._make_room()
+        file = self._large[index] = self._file(index, "state", copy_state(list(leaves)), structure)
+        self._resident.append(file)
+        if len(self._resident) >= self._queue:  # the next one will need its place
+            self._start(self._resident[0])
+        return file.nbytes
 
     def load(self, index: int) -> Any:
         """A copy of a saved state; see `Session.load`."""
         self._here()
-        if index in self._evicted:
-            self._fetch(index)
-        if (packed := self._pool.get(index)) is not None:
-            state = packed[1][0] if packed[0] is NUMBER else packed[0].unflatten(packed[1])
-        else:
-            file = self._get(index, "load")
-            self._reversing = True
-            if file.leaves is not None:
-                state = file.read()
-            else:
-                self.prefetch(index)
-                assert self._ahead is not None
-                state = self._waited_for(self._ahead[1], file)
-            state = copy_state(state)
-        self.loads += 1
-        return state
+        self._fetch(index)
+        return super().load(index)
+
+    def _take(self, index: int) -> Any:
+        file = self._get(index, "load")
+        self._reversing = True
+        if file.content is not None:
+            return copy_state(file.read())
+        self.prefetch(index)
+        assert self._ahead is not None
+        return copy_state(self._waited_for(self._ahead[1], file))
 
     def prefetch(self, index: int) -> None:
         """Begin to read a state, unless it is in main memory; see `Session.prefetch`."""
         self._here()
-        if index in self._pool or index in self._evicted:
+        if index in self._pool:
             return
         file = self._get(index, "read")
-        if file.leaves is None and (self._ahead is None or self._ahead[0] != index):
+        if isinstance(file, StateFile) and file.content is None and (self._ahead is None or self._ahead[0] != index):
             self._ahead = index, self._open().reader.submit(file.read)
 
     def drop(self, index: int) -> None:
         """Remove a saved state; see `Session.drop`."""
         self._here()
-        size = self._pool.remove(index)
-        if size is None and index in self._evicted:
-            self._evicted.remove(index)
-            size = self._batches[index].sizes[index]
-        if size is not None:
-            self._bytes -= size
-            batch = self._batches.pop(index, None)
-            if batch is not None:
-                batch.left -= 1
-                if not batch.left:
-                    self._remove_batch(batch)
-            return
+        super().drop(index)
+        batch = self._batches.pop(index, None)
+        if batch is not None:
+            batch.left -= 1
+            if not batch.left:
+                if batch in self._writing:
+                    self._writing.remove(batch)
+                self._discard(batch)
+
+    def _remove(self, index: int) -> int:
         file = self._get(index, "drop")
-        self._bytes -= file.nbytes
-        del self._files[index]
-        if self._ahead is not None and self._ahead[0] == index:
-            self._ahead[1].wait()
-            self._ahead = None
-        if file in self._resident:
-            self._resident.remove(file)
-        self._remove(file)
-        if self._reversing and (elsewhere := [index for index, file in self._files.items() if file.leaves is None]):
-            self.prefetch(max(elsewhere))
+        del self._large[index]
+        if isinstance(file, StateFile):
+            if self._ahead is not None and self._ahead[0] == index:
+                self._ahead[1].wait()
+                self._ahead = None
+            if file in self._resident:
+                self._resident.remove(file)
+            self._discard(file)
+            there = (other for other, file in self._large.items() if isinstance(file, StateFile) and file.content is None)
+            if self._reversing and (newest := max(there, default=None)) is not None:
+                self.prefetch(newest)
+        return int(file.sizes[index])
+
+    def _size(self, index: int) -> int:
+        return int(self._get(index, "measure").sizes[index])
 
     def clear(self) -> None:
         """Stop writing and remove the folder; see `Session.clear`. If it is interrupted, it may be called again."""
         if self._folder is not None:
             self._folder.remove()
             self._finalizer.detach()
-        for states in (self._files, self._resident, self._writing, self._pool, self._batches, self._evicted):
+        super().clear()
+        for states in (self._resident, self._writing, self._batches):
             states.clear()  # type: ignore[attr-defined]
         self._ahead = self._folder = None
-        self._bytes, self._reversing = 0, False
+        self._reversing = False
 
-    def indices(self) -> list[int]:
-        """Indices of the saved states, ascending."""
-        return sorted([*self._pool.indices(), *self._evicted, *self._files])
-
-    def nbytes(self, index: int | None = None) -> int:
-        """Bytes of one saved state, or of all, without the headers of the files; see `Session.nbytes`."""
-        if index is None:
-            return self._bytes
-        if (size := self._pool.data_bytes(index)) is not None:
-            return size
-        return self._batches[index].sizes[index] if index in self._evicted else self._get(index, "measure").nbytes
-
-    def __len__(self) -> int:
-        return len(self._files) + len(self._pool) + len(self._evicted)
-
-    def __contains__(self, index: object) -> bool:
-        return index in self._pool or index in self._files or index in self._evicted
-
-    def _keeps(self, structure: optree.PyTreeSpec, index: int) -> bool:
-        """Return whether small states of this structure are gathered."""
-        return True
+    def _check_structure(self, index: int, structure: optree.PyTreeSpec) -> None:
+        """Raise where a state must not have this structure."""
 
     def _evict(self) -> None:
         """Have the oldest small states written, in one file, and free their memory."""
@@ -184,48 +248,35 @@ class DiskSession(Session):
         indices = self._pool.indices()[: max(len(self._pool) // GATHERED_PARTS, 1)]
         unwritten = [index for index in indices if index not in self._batches]
         if unwritten:
-            batch = self._batch(unwritten)
-            self._submit(batch, batch.write)
+            self._submit(self._batch(unwritten))
         for index in indices:
             self._pool.remove(index)
-        self._evicted.update(indices)
+            self._large[index] = self._batches[index]
 
-    def _batch(self, indices: list[int]) -> "Batch":
+    def _batch(self, indices: list[int]) -> Batch:
         """A batch of small states that are in main memory, not yet written."""
-        self._made += 1
-        batch = self._new_batch(self._made)
-        batch.fill(self._pool.batch(indices))
+        batch = Batch(self._new_path("batch"), self._open(), self._pool.batch(indices))
         self._batches.update(dict.fromkeys(indices, batch))
         return batch
 
-    def _new_batch(self, number: int) -> "Batch":
-        return Batch(self._open().path / f"{number:012d}.batch", number)
-
     def _fetch(self, index: int) -> None:
-        """Take the states that were written together with this one back into main memory."""
-        batch = self._batches[index]
-        for index, structure, leaves in batch.read():
-            if index in self._evicted and self._batches[index] is batch:
-                self._pool.add(index, structure, leaves)
-                self._evicted.discard(index)
+        """Take the states that were written together with this one back into main memory, if they are not there."""
+        batch = self._large.get(index)
+        if isinstance(batch, Batch):
+            for other, structure, leaves in batch.read():
+                if self._large.get(other) is batch:
+                    self._pool.add(other, structure, leaves)
+                    del self._large[other]
 
-    def _remove_batch(self, batch: "Batch") -> None:
-        if not batch.inherited:
-            if batch in self._writing:
-                self._writing.remove(batch)
-            if batch.written is not None and not batch.written.cancel():
-                batch.written.result()
-            batch.path.unlink(missing_ok=True)
-
-    def _start(self, file: "File") -> None:
+    def _start(self, file: File) -> None:
         """Have a state written that may not be yet."""
         if file.written is None:
-            file.written = self._open().writer.submit(file.write)
+            file.written = self._open().writer.submit(file.move if isinstance(file, Batch) else file.write)
 
-    def _submit(self, file: "File | Batch", write: Callable[[], None]) -> None:
+    def _submit(self, file: File) -> None:
         """Have something written that is in main memory until then."""
         self._make_room()
-        file.written = self._open().writer.submit(write)
+        file.written = self._open().writer.submit(file.move)
         self._writing.append(file)
 
     def _make_room(self) -> None:
@@ -238,10 +289,10 @@ class DiskSession(Session):
         while len(self._resident) >= self._queue:
             self._start(oldest := self._resident[0])
             self._waited_for(oldest.written, oldest)
-            oldest.leaves = None
+            oldest.content = None
             self._resident.popleft()
 
-    def _waited_for(self, job: Job | None, file: "File | Batch") -> Any:
+    def _waited_for(self, job: Job | None, file: File) -> Any:
         """The result of a thread; it warns where much of the time is spent waiting for them."""
         assert job is not None
         started = monotonic()
@@ -254,27 +305,23 @@ class DiskSession(Session):
                 f"Disk: the sweep waited {self._waited:.3g} s of {ended - self._began:.3g} s for states of {format_bytes(file.nbytes)}. "
                 f"Use Disk(queue={2 * self._queue + 4}) or Tiered, a schedule with fewer slots, or a faster disk",
                 RuntimeWarning,
-                stacklevel=5,
+                stacklevel=7,
             )
         return result
 
-    def _file(self, index: int, kind: str, leaves: list[Any], structure: optree.PyTreeSpec) -> "File":
-        return File(index, self._open().path / f"{index:012d}.{kind}", leaves, structure)
+    def _file(self, index: int, kind: str, leaves: list[Any], structure: optree.PyTreeSpec) -> StateFile:
+        return StateFile(self._new_path(kind, index), self._open(), index, leaves, structure)
 
-    def _remove(self, file: "File") -> None:
-        """Remove a file, or see to it that it is not written."""
-        if file.inherited or file.written is None:
-            return
-        if not file.written.cancel():
-            file.written.result()
-        file.path.unlink(missing_ok=True)
+    def _new_path(self, kind: str, index: int | None = None) -> Path:
+        """The path of a new file: of the state `index`, or of a batch."""
+        if index is None:
+            self._made += 1
+            index = self._made
+        return self._open().path / f"{index:012d}.{kind}"
 
-    def _get(self, index: int, verb: str) -> "File":
-        try:
-            return self._files[index]
-        except KeyError:
-            saved = f"saved are {self.indices()}; save it first"
-            raise KeyError(f"Disk: cannot {verb} state {index}: {saved}") from None
+    def _discard(self, file: File) -> None:
+        """Remove a file of which nothing is of use any more."""
+        file.remove()
 
     def _open(self) -> "Folder":
         """The folder of this sweep and its two threads, made when the first state is saved."""
@@ -298,8 +345,7 @@ class DiskSession(Session):
             self._writing.clear()
             self._resident.clear()  # what is in main memory stays there
             self._ahead = self._folder = None
-            files: list[File | Batch] = [*self._files.values(), *self._batches.values()]
-            for file in files:
+            for file in (*self._large.values(), *self._batches.values()):
                 file.inherited, file.written = True, Job()
 
 
@@ -311,6 +357,15 @@ class Folder:
         self._name()
         self.writer, self.reader = Worker(), Worker()
         self.process = os.getpid()
+
+    def label(self, name: str) -> str:
+        """What the records in a file of this name bear."""
+        return ""
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """What the thread writes."""
+        yield
 
     def open(self) -> None:
         """Make it."""
@@ -362,79 +417,3 @@ def remove_abandoned(parent: Path) -> None:
                 lock.acquire()
                 lock.release()
                 shutil.rmtree(path, ignore_errors=True)
-
-
-class File:
-    """One saved state."""
-
-    def __init__(self, index: int, path: Path, leaves: list[Any], structure: optree.PyTreeSpec) -> None:
-        self.index, self.path, self.structure = index, path, structure
-        self.nbytes = nbytes(leaves)
-        self.leaves: list[Any] | None = leaves  # while they are in main memory
-        self.written: Job | None = None  # from when it has been put to the thread
-        self.inherited = False  # from the process of which this one is a fork
-
-    def write(self) -> None:
-        assert self.leaves is not None
-        write_leaves(self.path, self.index, self.leaves)
-
-    def read(self) -> Any:
-        leaves = self.leaves
-        if leaves is None:
-            leaves = read_leaves(self.path, self.index)
-        return optree.tree_unflatten(self.structure, leaves)
-
-
-class Batch:
-    """Small states in one file."""
-
-    what = "a batch of small states"
-
-    def __init__(self, path: Path, number: int) -> None:
-        self.path, self.number = path, number
-        self.groups: list[tuple[Pattern, optree.PyTreeSpec | None, list[int], Any]] | None = None  # until they are written
-        self.sizes: dict[int, int] = {}  # bytes of the leaves of each state
-        self.structures: list[optree.PyTreeSpec] = []
-        self.left = 0  # states that are of use
-        self.written: Job | None = None
-        self.inherited = False
-
-    @property
-    def nbytes(self) -> int:
-        return sum(self.sizes.values())
-
-    def fill(self, groups: list[tuple[Pattern, optree.PyTreeSpec, list[int], bytes]]) -> None:
-        """Take what is to be written."""
-        self.groups = list(groups)
-        self.structures = [structure for _, structure, _, _ in groups]
-        self.sizes = {index: pattern.nbytes for pattern, _, indices, _ in groups for index in indices}
-        self.left = len(self.sizes)
-
-    def leaves(self) -> list[Any]:
-        """What goes into the file: of each pattern its text, the indices, the rows."""
-        assert self.groups is not None
-        parts = ((pattern.text(), np.array(indices, np.int64), np.frombuffer(rows, np.uint8)) for pattern, _, indices, rows in self.groups)
-        return [leaf for part in parts for leaf in part]
-
-    def write(self) -> None:
-        write_leaves(self.path, self.number, self.leaves())
-        self.groups = None
-
-    def read(self) -> list[tuple[int, optree.PyTreeSpec, list[Any]]]:
-        """Index, structure and leaves of every state."""
-        groups = self.groups
-        if groups is None:
-            groups = [(pattern, None, indices, rows) for pattern, indices, rows in batch_of(self.read_leaves())]
-        return [
-            (index, structure, pattern.unpack(rows, i * pattern.size))
-            for (pattern, _, indices, rows), structure in zip(groups, self.structures, strict=True)
-            for i, index in enumerate(indices)
-        ]
-
-    def read_leaves(self) -> list[Any]:
-        return read_leaves(self.path, self.number, what=self.what)
-
-
-def batch_of(leaves: list[Any]) -> list[tuple[Pattern, list[int], memoryview]]:
-    """What the leaves of the file of a batch say: pattern, indices and rows of each group."""
-    return [(Pattern.read(leaves[i]), leaves[i + 1].tolist(), leaves[i + 2].data) for i in range(0, len(leaves), 3)]

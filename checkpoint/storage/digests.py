@@ -12,7 +12,7 @@ from zlib import adler32, crc32
 import numpy as np
 import optree
 
-from .files import NAMESPACE
+from .codec import NAMESPACE
 from .states import raw
 
 __all__ = ["checksum", "compiled", "described", "digest", "summed"]

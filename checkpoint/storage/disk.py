@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ..support.checks import flag, folder_path, whole_number
 from ..support.costs import WRITE_QUEUE
-from .background import DiskSession
-from .storage import Storage
+from .storage import Session, Storage
 
 __all__ = ["Disk"]
 
@@ -24,8 +23,8 @@ class Disk(Storage):
     sweep warns: where there is memory for it, a larger `queue` leaves less to be written.
 
     A file is written under a temporary name and renamed, and every byte is checked when it is read. If it cannot be read
-    back, the sweep warns, naming the file, and computes the state again from an earlier one. Files hold arrays in npy format
-    and JSON, no pickle, so reading one runs nothing.
+    back, the sweep warns, naming the file, and computes the state again from an earlier one. Files hold JSON and the bytes
+    of arrays, no pickle, so reading one runs nothing.
 
     The folder (mode 0700) is removed when the reverse sweep ends, when anything raises, when the sweep is lost, and when the
     interpreter exits.
@@ -99,16 +98,18 @@ class Disk(Storage):
         """See `Storage.durable`."""
         return self.resume
 
-    def open(self) -> DiskSession:
+    def open(self) -> Session:
         """A new, empty session. Its folder is made when something is saved.
 
         Returns
         -------
-        DiskSession
+        Session
         """
         path = None if self.path is None else Path(self.path)
         if self.resume and path is not None:
             from ..durable.journal import DurableSession
 
             return DurableSession(path, self.queue, self.shared, self.every)
+        from .background import DiskSession  # with its threads
+
         return DiskSession(path, self.queue or WRITE_QUEUE)

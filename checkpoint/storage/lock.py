@@ -16,7 +16,7 @@ except ImportError:  # not POSIX
 
 from dualad.support.forks import held_across_forks, in_child
 
-from .opening import appended, is_at, opened
+from .files import appended, is_at, opened
 
 __all__ = ["Lock"]
 

@@ -4,15 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import optree
-
 from ..support.checks import whole_number
-from .compress import PACKERS
-from .pool import NUMBER, PackedStates
+from .compress import PACKERS, Packed
+from .pool import PackedSession
 from .states import copy_state, nbytes
-from .storage import Session, Storage
+from .storage import Storage
 
-__all__ = ["Memory", "MemorySession"]
+__all__ = ["ByReference", "Memory", "MemorySession", "itself"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,97 +81,95 @@ class Memory(Storage):
         return MemorySession(copy, self.slots, pack, unpack)
 
 
-class MemorySession(Session):
+class MemorySession(PackedSession):
     """The states of one sweep in main memory, at most `slots` of them, as ``pack(copy(state))``; see `Session`."""
 
+    name = "Memory"
+
     def __init__(self, copy: Callable[[Any], Any], slots: int | None, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+        super().__init__()
         self._copy, self._pack, self._unpack = copy, pack, unpack
         self._slots = slots
-        self._states: dict[int, tuple[Any, int]] = {}  # index: (state, bytes), of what is not packed
-        self._pool = PackedStates()
-        self._bytes = 0
 
     def copy(self, state: Any) -> Any:
         """An independent copy of a state; see `Session.copy`."""
         return self._copy(state)
 
-    def save(self, index: int, state: Any) -> None:
-        """Save a copy of a state; see `Session.save`."""
-        if index in self._pool or index in self._states:
-            raise ValueError(f"Memory: state {index} is saved already; drop it before saving it again")
-        count = len(self._pool) + len(self._states)
-        if count == self._slots:
+    def _put(self, index: int, state: Any) -> int:
+        if self._slots is not None and len(self) >= self._slots:
             raise RuntimeError(
                 f"Memory: cannot save state {index}: all {self._slots} slots hold states {self.indices()}; drop one, or give more slots"
             )
-        size = self._packed(index, state) if self._pack is copy_state else None
-        if size is None:
-            state = self._pack(state)
-            size = nbytes(state)
-            self._states[index] = state, size
-        self._bytes += size
-        self.saves += 1
-        if count >= self.peak_states:
-            self.peak_states = count + 1
-        if self._bytes > self.peak_bytes:
-            self.peak_bytes = self._bytes
+        if self._pack is copy_state:
+            leaves, structure = self._flat(state)
+            size = self._pool.add(index, structure, leaves)
+            if size is not None:
+                return size
+        packed = self._pack(state)
+        size = nbytes(packed)
+        self._large[index] = Packed(packed, size)
+        return size
 
-    def _packed(self, index: int, state: Any) -> int | None:
-        """Put a state into the pool and return its bytes; None if it is not small."""
-        if type(state) is float:
-            return self._pool.add(index, NUMBER, (state,))
-        leaves, structure = optree.tree_flatten(state, none_is_leaf=True)
-        return self._pool.add(index, structure, leaves)
+    def _take(self, index: int) -> Any:
+        return self._unpack(self._get(index, "load").content)
+
+    def _remove(self, index: int) -> int:
+        size = int(self._get(index, "drop").nbytes)
+        del self._large[index]
+        return size
+
+    def _size(self, index: int) -> int:
+        return int(self._get(index, "measure").nbytes)
+
+
+@dataclass(frozen=True, repr=False)
+class ByReference(Memory):
+    """Keeps the states themselves, without copies, for who never writes into one; each counts as `size` bytes."""
+
+    size: int = 0
+
+    def open(self) -> "ReferenceSession":
+        """A new, empty session."""
+        return ReferenceSession(self.slots, self.size)
+
+
+class ReferenceSession(MemorySession):
+    """The states of one sweep in main memory, as they are; see `Session`."""
+
+    def __init__(self, slots: int | None, size: int) -> None:
+        super().__init__(itself, slots, itself, itself)
+        self._each = size
+
+    def save(self, index: int, state: Any) -> None:
+        """Save a state; see `Session.save`."""
+        states = self._large
+        if index in states or len(states) == self._slots:
+            super().save(index, state)  # which raises
+        states[index] = state
+        self._bytes += self._each
+        self.saves += 1
+        if self._bytes > self.peak_bytes:
+            self.peak_states, self.peak_bytes = len(states), self._bytes
 
     def load(self, index: int) -> Any:
-        """A copy of a saved state; see `Session.load`."""
-        if (packed := self._pool.get(index)) is not None:
-            structure, leaves = packed
-            self.loads += 1
-            return leaves[0] if structure is NUMBER else optree.tree_unflatten(structure, leaves)
-        try:
-            state = self._states[index][0]
-        except KeyError:
-            raise self._absent(index, "load") from None
+        """A saved state; see `Session.load`."""
+        if index not in self._large:
+            self._get(index, "load")  # which raises
         self.loads += 1
-        return self._unpack(state)
+        return self._large[index]
 
     def drop(self, index: int) -> None:
         """Free a saved state; see `Session.drop`."""
-        if (size := self._pool.remove(index)) is not None:
-            self._bytes -= size
-            return
-        try:
-            self._bytes -= self._states.pop(index)[1]
-        except KeyError:
-            raise self._absent(index, "drop") from None
+        if index not in self._large:
+            self._get(index, "drop")  # which raises
+        del self._large[index]
+        self._bytes -= self._each
 
-    def clear(self) -> None:
-        """Free everything; see `Session.clear`."""
-        self._states.clear()
-        self._pool.clear()
-        self._bytes = 0
+    def _size(self, index: int) -> int:
+        self._get(index, "measure")
+        return self._each
 
-    def indices(self) -> list[int]:
-        """Indices of the saved states, ascending."""
-        return sorted([*self._pool.indices(), *self._states]) if self._states else self._pool.indices()
 
-    def nbytes(self, index: int | None = None) -> int:
-        """Bytes of one saved state, or of all; see `Session.nbytes`."""
-        if index is None:
-            return self._bytes
-        if (size := self._pool.data_bytes(index)) is not None:
-            return size
-        try:
-            return self._states[index][1]
-        except KeyError:
-            raise self._absent(index, "measure") from None
-
-    def __len__(self) -> int:
-        return len(self._pool) + len(self._states)
-
-    def __contains__(self, index: object) -> bool:
-        return index in self._pool or index in self._states
-
-    def _absent(self, index: int, verb: str) -> KeyError:
-        return KeyError(f"Memory: cannot {verb} state {index}: saved are {self.indices()}; save it first")
+def itself(state: Any) -> Any:
+    """A state itself."""
+    return state

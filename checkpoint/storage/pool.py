@@ -4,156 +4,22 @@ A state of two Python numbers takes 220 bytes as objects, and 36 here. States of
 have rows of one length; a row is found by the index of its state.
 """
 
-import json
 import struct
 from array import array
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
-import numpy as np
 import optree
 
 from ..support.costs import LEAF_BYTES, PACKED_BYTES, PACKED_ROW_BYTES, PATTERN_TEXT, POOL_BLOCK_BYTES, POOL_PATTERNS, STATE_BYTES
+from .codec import Kind, Pattern, key_of
 from .states import nbytes
+from .storage import Session
 
-__all__ = ["NUMBER", "PackedStates", "Pattern", "key_of", "slot_bytes"]
+__all__ = ["PackedSession", "PackedStates", "slot_bytes"]
 
 NUMBER = optree.tree_structure(0.0, none_is_leaf=True)  # type: ignore[arg-type]
-NUMBERS = {float: "d", np.float64: "d", int: "q", bool: "?"}
-
-
-def key_of(leaves: Sequence[Any]) -> tuple[Hashable, ...] | None:
-    """What patterns are told apart by; None where a leaf cannot be packed."""
-    key: list[Any] = []
-    for leaf in leaves:
-        kind = type(leaf)
-        if kind in NUMBERS or kind is complex:
-            key.append(kind)
-        elif kind is np.ndarray:
-            key.append((leaf.dtype, leaf.shape))
-        elif issubclass(type(leaf), np.generic):
-            key.append((kind, leaf.dtype))
-        elif leaf is None or (kind in (str, bytes) and len(leaf) <= PATTERN_TEXT):
-            key.append((kind, leaf))
-        else:
-            return None
-    return tuple(key)
-
-
-class Pattern:
-    """The kinds of a state's leaves, and how they are packed into a row of `size` bytes.
-    `kinds` is JSON: ``["d"]`` a float, ``["n", dtype]`` a NumPy scalar, ``["a", dtype, shape]`` an array, ``["c", text]`` the same in
-    all states."""
-
-    def __init__(self, kinds: list[list[Any]]) -> None:
-        self.kinds = kinds
-        self.numbers = all(kind[0] in ("d", "q", "?", "f") for kind in kinds)
-        self.floats = all(kind[0] == "d" for kind in kinds)
-        self.restored = [i for i, kind in enumerate(kinds) if kind[0] == "f"]
-        self.struct = struct.Struct("=" + "".join("d" if kind[0] == "f" else kind[0] for kind in kinds)) if self.numbers else None
-        self.dtypes = [np.dtype(kind[1]) if kind[0] in "an" else None for kind in kinds]
-        self.sizes = [self._bytes(kind) for kind in kinds]
-        self.size = self.struct.size if self.struct else sum(self.sizes)
-        self.nbytes = sum(8 if kind[0] == "?" else 0 if kind[0] in "cbN" else size for kind, size in zip(kinds, self.sizes, strict=True))
-
-    @staticmethod
-    def of(leaves: Sequence[Any]) -> "Pattern | None":
-        """The pattern of these leaves; None if one of them cannot be packed."""
-        if key_of(leaves) is None:
-            return None
-        kinds = [_described(leaf) for leaf in leaves]
-        return None if None in kinds else Pattern(kinds)  # type: ignore[arg-type]
-
-    def text(self) -> str:
-        """All of it, for a file."""
-        return json.dumps(self.kinds)
-
-    @staticmethod
-    def read(text: str) -> "Pattern":
-        """What `text` says."""
-        return Pattern([list(kind) for kind in json.loads(text)])
-
-    def pack(self, leaves: Sequence[Any], buffer: bytearray, at: int) -> None:
-        """Write leaves into a buffer; an integer of more than 64 bits is a `struct.error`."""
-        if self.struct is not None:
-            self.struct.pack_into(buffer, at, *leaves)
-            return
-        for leaf, kind, size in zip(leaves, self.kinds, self.sizes, strict=True):
-            if not size:
-                continue
-            match kind[0]:
-                case "a":
-                    np.ndarray(leaf.shape, leaf.dtype, buffer, at)[...] = leaf
-                case "n":
-                    buffer[at : at + size] = leaf.tobytes()
-                case "D":
-                    struct.pack_into("=dd", buffer, at, leaf.real, leaf.imag)
-                case code:
-                    struct.pack_into("=d" if code == "f" else f"={code}", buffer, at, leaf)
-            at += size
-
-    def unpack(self, buffer: bytes | bytearray | memoryview, at: int) -> list[Any]:
-        """Read leaves from a buffer; arrays are copies."""
-        if self.struct is not None:
-            values = list(self.struct.unpack_from(buffer, at))
-            for i in self.restored:
-                values[i] = np.float64(values[i])
-            return values
-        leaves: list[Any] = []
-        for kind, size, dtype in zip(self.kinds, self.sizes, self.dtypes, strict=True):
-            match kind[0]:
-                case "a":
-                    leaves.append(np.array(np.ndarray(kind[2], dtype, buffer, at)))
-                case "n":
-                    leaves.append(np.frombuffer(buffer, np.dtype(kind[1]), 1, at)[0])
-                case "D":
-                    leaves.append(complex(*struct.unpack_from("=dd", buffer, at)))
-                case "f":
-                    leaves.append(np.float64(struct.unpack_from("=d", buffer, at)[0]))
-                case "N":
-                    leaves.append(None)
-                case "c":
-                    leaves.append(kind[1])
-                case "b":
-                    leaves.append(bytes.fromhex(kind[1]))
-                case code:
-                    leaves.append(struct.unpack_from(f"={code}", buffer, at)[0])
-            at += size
-        return leaves
-
-    @staticmethod
-    def _bytes(kind: list[Any]) -> int:
-        match kind[0]:
-            case "a":
-                return int(np.prod(kind[2], dtype=np.int64)) * np.dtype(kind[1]).itemsize
-            case "n":
-                return np.dtype(kind[1]).itemsize
-            case "D":
-                return 16
-            case "c" | "b" | "N":
-                return 0
-            case code:
-                return struct.calcsize("=d" if code == "f" else f"={code}")
-
-
-def _described(leaf: Any) -> list[Any] | None:
-    kind = type(leaf)
-    if kind is np.float64:
-        return ["f"]
-    if kind in NUMBERS:
-        return [NUMBERS[kind]]
-    if kind is complex:
-        return ["D"]
-    if leaf is None:
-        return ["N"]
-    if kind is str:
-        return ["c", leaf]
-    if kind is bytes:
-        return ["b", leaf.hex()]
-    if leaf.dtype.hasobject or np.dtype(leaf.dtype.str) != leaf.dtype or not leaf.dtype.itemsize:
-        return None
-    return ["a", leaf.dtype.str, list(leaf.shape)] if kind is np.ndarray else ["n", leaf.dtype.str]
 
 
 class _Rows:
@@ -211,7 +77,7 @@ class PackedStates:
                 self._last = rows
         try:
             slot = rows.add(leaves)
-        except struct.error:  # an integer of more than 64 bits
+        except struct.error:  # an integer of more than 64 bits, where the last one had fewer
             return None
         place, indices = slot * POOL_PATTERNS + rows.number, self._indices
         if not indices or index > indices[-1]:
@@ -290,23 +156,115 @@ class PackedStates:
         place = self._places[i]
         return i, self._numbered[place % POOL_PATTERNS], place // POOL_PATTERNS
 
-    def _made(self, structure: optree.PyTreeSpec, key: Hashable, leaves: Sequence[Any]) -> _Rows | None:
+    def _made(self, structure: optree.PyTreeSpec, key: tuple[Kind, ...], leaves: Sequence[Any]) -> _Rows | None:
         """The rows of a new pattern; None if it is not packed."""
-        if len(self._rows) >= POOL_PATTERNS:
+        long = any(kind is int or len(value or "") > PATTERN_TEXT for kind, dtype, value in key if dtype is None)
+        if long or len(self._rows) >= POOL_PATTERNS:
             return None
-        pattern = Pattern.of(leaves)
-        rows = None
-        if pattern is not None and pattern.size <= self._largest:
+        pattern, rows = Pattern(key), None
+        if pattern.size <= self._largest and all(dtype is None or dtype.itemsize for _, dtype, _ in key):
             rows = _Rows(pattern, structure, len(self._numbered), tuple(map(type, leaves)))
             self._numbered.append(rows)
         self._rows[structure, key] = rows
         return rows
 
 
+class PackedSession(Session):
+    """Saved states of which the small ones are packed in main memory; what keeps the others is in `_large`. See `Session`.
+
+    `name` is that of the storage in messages, `namespace` that of optree in which states are taken apart."""
+
+    name: ClassVar[str]
+    namespace: ClassVar[str] = ""
+
+    def __init__(self, largest: int = PACKED_BYTES) -> None:
+        self._pool = PackedStates(largest)
+        self._large: dict[int, Any] = {}
+        self._bytes = 0
+
+    def _put(self, index: int, state: Any) -> int:
+        """Keep a copy of a state, and return the bytes of its leaves."""
+        raise NotImplementedError
+
+    def _take(self, index: int) -> Any:
+        """A copy of a state that is not packed."""
+        raise NotImplementedError
+
+    def _remove(self, index: int) -> int:
+        """Free a state that is not packed, and return its bytes."""
+        raise NotImplementedError
+
+    def _size(self, index: int) -> int:
+        """Bytes of a state that is not packed."""
+        raise NotImplementedError
+
+    def save(self, index: int, state: Any) -> None:
+        """Save a copy of a state; see `Session.save`."""
+        if index in self._pool or index in self._large:
+            raise ValueError(f"{self.name}: state {index} is saved already; drop it before saving it again")
+        self._bytes += self._put(index, state)
+        self.saves += 1
+        count = len(self._pool) + len(self._large)
+        if count > self.peak_states:
+            self.peak_states = count
+        if self._bytes > self.peak_bytes:
+            self.peak_bytes = self._bytes
+
+    def _flat(self, state: Any) -> tuple[Sequence[Any], optree.PyTreeSpec]:
+        """The leaves and the structure of a state."""
+        return ((state,), NUMBER) if type(state) is float else optree.tree_flatten(state, none_is_leaf=True, namespace=self.namespace)
+
+    def load(self, index: int) -> Any:
+        """A copy of a saved state; see `Session.load`."""
+        packed = self._pool.get(index)
+        if packed is None:
+            state = self._take(index)
+        else:
+            structure, leaves = packed
+            state = leaves[0] if structure is NUMBER else structure.unflatten(leaves)
+        self.loads += 1
+        return state
+
+    def drop(self, index: int) -> None:
+        """Free a saved state; see `Session.drop`."""
+        size = self._pool.remove(index)
+        self._bytes -= self._remove(index) if size is None else size
+
+    def clear(self) -> None:
+        """Free everything; see `Session.clear`."""
+        self._large.clear()
+        self._pool.clear()
+        self._bytes = 0
+
+    def indices(self) -> list[int]:
+        """Indices of the saved states, ascending."""
+        return sorted([*self._pool.indices(), *self._large]) if self._large else self._pool.indices()
+
+    def nbytes(self, index: int | None = None) -> int:
+        """Bytes of one saved state, or of all, without what is around them; see `Session.nbytes`."""
+        if index is None:
+            return self._bytes
+        size = self._pool.data_bytes(index)
+        return self._size(index) if size is None else size
+
+    def __len__(self) -> int:
+        return len(self._pool) + len(self._large)
+
+    def __contains__(self, index: object) -> bool:
+        return index in self._pool or index in self._large
+
+    def _get(self, index: int, verb: str) -> Any:
+        """What keeps a state that is not packed; KeyError if there is none."""
+        try:
+            return self._large[index]
+        except KeyError:
+            raise KeyError(f"{self.name}: cannot {verb} state {index}: saved are {self.indices()}; save it first") from None
+
+
 def slot_bytes(state: Any) -> int:
     """Return the bytes that a saved copy of a state takes in main memory, overhead included."""
     leaves: list[Any] = optree.tree_leaves(state, none_is_leaf=True)  # type: ignore[arg-type]
-    pattern = Pattern.of(leaves)
-    if pattern is not None and pattern.size <= PACKED_BYTES:
-        return pattern.size + PACKED_ROW_BYTES
+    key = key_of(leaves)
+    if key is not None and (size := Pattern(key).size) <= PACKED_BYTES:
+        return size + PACKED_ROW_BYTES
     return STATE_BYTES + sum(LEAF_BYTES + nbytes(leaf) for leaf in leaves)

@@ -3,8 +3,8 @@
 
 def written(session):
     """Have the thread write everything, and keep nothing in main memory."""
-    for file in session._files.values():
+    for file in session._large.values():
         session._start(file)
         file.written.result(timeout=10)
-        file.leaves = None
+        file.content = None
     session._resident.clear()

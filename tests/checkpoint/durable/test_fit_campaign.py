@@ -42,25 +42,26 @@ SCRIPT = """
 import sys, warnings
 from checkpoint.durable import fit_folder
 from checkpoint.durable import folder as room
-from checkpoint.storage import files, results
+from checkpoint.durable import log
+from checkpoint.storage import codec, files
 from killing import counted
 import test_fit_campaign as campaign
 
 warnings.simplefilter("ignore")
 moment, path, rate, every = int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
 files.os.fsync = lambda file: None  # it only takes time
-places = [(files.os, "replace"), (files.os, "rename"), (files, "_encode"), (files, "encode_leaves"), (results, "encode_leaves")]
-places += [(room, "remove_files"), (fit_folder.shutil, "rmtree"), (fit_folder, "write_all"), (results, "appended")]
+places = [(files.os, "replace"), (files.os, "rename"), (codec, "_encode"), (codec, "encode_leaves"), (log, "encode_leaves")]
+places += [(room, "remove_files"), (fit_folder.shutil, "rmtree"), (room, "write_file"), (log, "appended")]
 before = counted(moment, *places)
 if moment % 3 == 0:  # in the middle of a write
-    whole = results.ResultFile.append
+    whole = log.ResultFile.append
     def append(self, key, leaves):
         self._file.seek(self._end)
-        self._file.write(b"".join(files.encode_leaves(0, leaves, key))[: moment % 400])
+        self._file.write(b"".join(codec.encode_leaves(0, leaves, key))[: moment % 400])
         step()
         return whole(self, key, leaves)
     step = before(lambda: None)
-    results.ResultFile.append = append
+    log.ResultFile.append = append
 campaign.CALLED[0] = before(lambda: None)
 fit = campaign.Fit(path, every=every)
 print(campaign.fitted(rate, fit), fit.answered, fit.made)

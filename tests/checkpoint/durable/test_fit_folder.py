@@ -20,8 +20,7 @@ import pytest
 
 from checkpoint import Fit, chain, grad
 from checkpoint.durable import fit as module
-from checkpoint.durable import fit_folder
-from checkpoint.storage import results
+from checkpoint.durable import fit_folder, log
 
 ROOT = Path(module.__file__).parents[1]
 
@@ -267,7 +266,7 @@ def test_a_full_disk_keeps_results_in_memory(fit, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(results.ResultFile, "append", full)
+        patch.setattr(log.ResultFile, "append", full)
         for x in (2.0, 3.0):
             with pytest.warns(RuntimeWarning, match=r"Fit: cannot write a result into .*: No space left on device. It stays in memory"):
                 made.append(f(x)["a"])

@@ -305,14 +305,14 @@ SCRIPT = """
 import sys
 from checkpoint.schedules import Online, Revolve
 from checkpoint.durable import folder as room
-from checkpoint.storage import Disk, files
+from checkpoint.storage import Disk, codec, files
 from checkpoint.sweep import reverse
 from killing import counted
 from test_journal import X0, SEED, N, bits, pull, step
 
 moment, folder, until = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "until"
 files.os.fsync = lambda file: None  # it only takes time
-before = counted(moment, (files.os, "replace"), (files.os, "fsync"), (files, "_encode"), (room, "remove_files"))
+before = counted(moment, (files.os, "replace"), (files.os, "fsync"), (codec, "_encode"), (room, "remove_files"))
 steps, schedule = {"until": lambda k, x: k == N} if until else {"steps": N}, Online(3) if until else Revolve(3)
 result = reverse(before(step), before(pull), X0, SEED, storage=Disk(folder, resume=True, every=0), schedule=schedule, **steps)
 print(repr(bits(result)))
@@ -416,7 +416,7 @@ def test_large_states_stay_in_main_memory_as_long_as_there_is_room(folder, monke
     session.begin({})
     for index in range(6):
         session.save(index, np.full(100, float(index)))
-    assert sum(file.written is not None for file in session._files.values()) == written
+    assert sum(file.written is not None for file in session._large.values()) == written
     for index in reversed(range(6)):
         np.testing.assert_array_equal(session.load(index), np.full(100, float(index)))
     session.finish()

@@ -1,13 +1,14 @@
 """A log of rows: what was flushed is read back, whatever stands behind the last whole row."""
 
 import io
+from contextlib import closing
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from checkpoint.durable.log import Log
+from checkpoint.durable.log import RowLog
 
 LEAVES = st.lists(
     st.one_of(
@@ -22,6 +23,11 @@ LEAVES = st.lists(
 )
 
 
+def rows_in(path):
+    with closing(RowLog(path)) as log:
+        return log.read()
+
+
 def same(a, b):
     bits = lambda x: x.tobytes() if hasattr(x, "tobytes") else repr(x)  # of a large int, np.asarray(x) has only the address
     return [(type(x), bits(x)) for x in a] == [(type(x), bits(x)) for x in b]
@@ -33,7 +39,7 @@ def test_whole_rows_are_read_back(tmp_path_factory, rows, cut, twice):
     path = tmp_path_factory.mktemp("log") / "rows"
     sizes = [0]
     for index, leaves in rows:
-        log = Log(path)
+        log = RowLog(path)
         log.append(index, leaves)
         log.close()
         sizes.append(path.stat().st_size)
@@ -42,26 +48,26 @@ def test_whole_rows_are_read_back(tmp_path_factory, rows, cut, twice):
     whole = sum(size <= sizes[-1] - cut for size in sizes[1:]) if rows else 0
     expected = dict(rows[:whole])
     for _ in range(1 + twice):
-        found = Log.read(path)
+        found = rows_in(path)
         assert found.keys() == expected.keys() and all(same(found[k], expected[k]) for k in expected)
     if rows:
         assert path.stat().st_size == sizes[whole], "the part of a row is cut off"
 
 
 def test_a_row_is_a_copy_and_must_be_writable(tmp_path):
-    log, x = Log(tmp_path / "rows"), np.ones(3)
+    log, x = RowLog(tmp_path / "rows"), np.ones(3)
     log.append(0, [x])
     x[:] = 0.0
     with pytest.raises(TypeError, match="leaf of type set"):
         log.append(1, [{1}])
     log.flush()
     log.sync()
-    assert Log.read(tmp_path / "rows")[0][0].tolist() == [1.0, 1.0, 1.0]
+    assert rows_in(tmp_path / "rows")[0][0].tolist() == [1.0, 1.0, 1.0]
     log.close()
 
 
 def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
-    log = Log(tmp_path / "rows")
+    log = RowLog(tmp_path / "rows")
     log.append(0, [np.ones(100)])
 
     class Full(io.FileIO):
@@ -73,4 +79,13 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
         with pytest.raises(OSError, match=r"cannot append .* of rows: No space left on device.*rows"):
             log.flush()
     log.close()
-    assert Log.read(tmp_path / "rows") == {} == Log.read(tmp_path / "nothing")
+    assert rows_in(tmp_path / "rows") == {} == rows_in(tmp_path / "nothing")
+
+
+def test_rows_of_another_run_do_not_count_and_are_written_over(tmp_path):
+    path = tmp_path / "rows"
+    for label, expected in (("one", {}), ("two", {}), ("two", {0: [1.0]})):
+        with closing(RowLog(path, label)) as log:
+            assert log.read() == expected
+            log.append(0, [1.0])
+    assert rows_in(path) == {} and path.stat().st_size == 0

@@ -1,7 +1,6 @@
 """One state, one file: what goes in comes out, and no altered byte passes."""
 
 import errno
-import io
 import json
 import math
 import os
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from checkpoint.storage import DamagedState
 from checkpoint.storage import files as module
-from checkpoint.storage.files import check_leaves, check_of, read_leaves, write_leaves
+from checkpoint.storage.codec import FORMAT, check_leaves, check_of, read_leaves, write_leaves
 
 RECORD = np.dtype([("a", "<f4"), ("b", "<i8", (2,))])
 LEAVES = [
@@ -148,21 +147,12 @@ def test_another_state_and_no_file(path):
         read_leaves(path, 4)
 
 
-def plant(path, entry, block=b""):
+def plant(path, leaf, block=b"", **more):
     """A file that is consistent in itself, as somebody with bad intentions would write it."""
-    header = json.dumps({"index": 0, "leaves": [entry]}).encode()
-    path.write_bytes(struct.pack("<4sHII", b"CKPT", 1, len(header), crc32(header)) + header + block)
-
-
-def npy(array, **options):
-    buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, array, (2, 0), **options)
-    return buffer.getvalue()
-
-
-def altered(block, old, new):
-    assert block.count(old) == 1 and len(old) == len(new)
-    return block.replace(old, new)
+    data = struct.pack("<q", 0) + block
+    content = {"label": "", "rows": 1, "leaves": [leaf], "bytes": len(data), "check": check_of(memoryview(block), crc32(data[:8]))} | more
+    header = json.dumps(content).encode()
+    path.write_bytes(struct.pack("<4sHII", b"CKPT", FORMAT, len(header), crc32(header)) + header + data)
 
 
 RUN = []
@@ -173,37 +163,55 @@ class Bomb:
         return RUN.append, ("run",)
 
 
-def planted_files():
-    bomb = np.array([Bomb()], object)
-    block = npy(bomb, allow_pickle=True)
-    entry = {"shape": [1], "dtype": "object", "bytes": len(block), "check": crc32(block)}
-    yield "an object array", {"array": entry}, block
-    block = altered(npy(np.zeros(3)), b"(3,), }       ", b"(10**15,), }  ")
-    yield "an expression in the header", {"array": {**entry, "bytes": len(block), "check": crc32(block)}}, block
-    block = altered(npy(np.zeros(3)), b"(3,), }        ", b"(999999999,), }")
-    yield "a huge array", {"array": {"shape": [999999999], "bytes": 128 + 8 * 999999999, "check": crc32(block)}}, block
-    block = npy(np.asfortranarray(np.zeros((2, 3))))
-    yield "another layout", {"array": {"shape": [2, 3], "bytes": len(block), "check": crc32(block)}}, block
-    yield "a pickle", {"pickle": pickle.dumps(Bomb()).hex()}, b""
-    yield "an unknown kind", {"eval": "RUN.append('run')"}, b""
-    yield "two kinds", {"value": 1, "int": "1"}, b""
-    yield "no hexadecimal", {"int": "zz"}, b""
-    yield "no block", {"array": None}, b""
+BLOCK = np.zeros(3).tobytes()
+PLANTED = {
+    "an object array": (["array", "'|O'", [1]], pickle.dumps(Bomb())[:8], {}),
+    "an expression in the dtype": (["array", "RUN.append('run')", [1]], BLOCK, {}),
+    "an expression in the shape": (["array", "'<f8'", ["RUN.append('run')"]], BLOCK, {}),
+    "a huge array": (["array", "'<f8'", [999999999]], BLOCK, {"bytes": 8 + 8 * 999999999}),
+    "a negative shape": (["array", "'<f8'", [-3]], BLOCK, {}),
+    "another shape": (["array", "'<f8'", [2]], BLOCK, {}),
+    "a pickle": (["pickle", pickle.dumps(Bomb()).hex()], b"", {}),
+    "an unknown kind": (["eval", "RUN.append('run')"], b"", {}),
+    "another constant": (["constant", 1, "str"], b"", {}),
+    "no hexadecimal": (["constant", "zz", "int"], b"", {}),
+    "no dtype": (["array", None, [3]], BLOCK, {}),
+    "no kind": (None, b"", {}),
+    "many rows": (["float"], BLOCK[:8], {"rows": 10**15, "bytes": 16 * 10**15}),
+    "less than no row": (["float"], BLOCK[:8], {"rows": -1, "bytes": -16}),
+    "rows in words": (["float"], BLOCK[:8], {"rows": "one"}),
+    "more in the header": (["float"], BLOCK[:8], {"eval": "RUN.append('run')"}),
+}
 
 
-@pytest.mark.parametrize(("entry", "block"), [pytest.param(*case, id=name) for name, *case in planted_files()])
-def test_a_planted_file_runs_nothing(path, entry, block):
-    plant(path, entry, block)
+def test_what_is_planted_is_read_if_it_is_right(path):
+    plant(path, ["array", "'<f8'", [3]], BLOCK)
+    assert read_leaves(path, 0)[0].tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_file_runs_nothing(path, name):
+    leaf, block, more = PLANTED[name]
+    plant(path, leaf, block, **more)
     with pytest.raises(DamagedState):
         read_leaves(path, 0)
     assert RUN == []
 
 
 def test_a_planted_file_without_a_header(path):
-    for content in (b"", b"[]", b"{}", b'{"index": 0}', b"[" * 100_000, b"\xff"):
-        path.write_bytes(struct.pack("<4sHII", b"CKPT", 1, len(content), crc32(content)) + content)
+    for content in (b"", b"[]", b"{}", b'{"rows": 0}', b"[" * 100_000, b"\xff"):
+        path.write_bytes(struct.pack("<4sHII", b"CKPT", FORMAT, len(content), crc32(content)) + content)
         with pytest.raises(DamagedState):
             read_leaves(path, 0)
+
+
+@pytest.mark.parametrize("number", [1, 3, FORMAT + 1])
+def test_another_format_is_refused(path, number):
+    write_leaves(path, 0, SMALL)
+    data = path.read_bytes()
+    path.write_bytes(data[:4] + struct.pack("<H", number) + data[6:])
+    with pytest.raises(DamagedState, match="not the file of a state in this format"):
+        read_leaves(path, 0)
 
 
 # ----------------------------------------------------------------------------------------------------------- writing
@@ -240,7 +248,7 @@ def test_no_room_on_the_disk(path, monkeypatch):
     def full(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(module, "_write", full)
+    monkeypatch.setattr(module.os, "replace", full)
     reason = r"cannot write state 7, which takes 8\.\d+ kB: No space left on device.*0\.state"
     with pytest.raises(OSError, match=reason) as caught:
         write_leaves(path, 7, [np.zeros(1000)])

@@ -11,12 +11,12 @@ import pytest
 from interrupting import interrupted
 
 import checkpoint.storage
-from checkpoint.durable.folder import DurableFolder, read_manifest
-from checkpoint.durable.log import Log
-from checkpoint.storage import opening
-from checkpoint.storage.files import read_label, read_leaves, sync_file, write_leaves
+from checkpoint.durable.folder import DurableFolder, read_manifest, write_manifest
+from checkpoint.durable.log import ResultFile, RowLog
+from checkpoint.storage import files
+from checkpoint.storage.codec import read_leaves, write_leaves
+from checkpoint.storage.files import appended, created, opened, sync_file
 from checkpoint.storage.lock import GUARD, LOCKED, Lock
-from checkpoint.storage.opening import appended, created, opened
 
 ROOM = str(Path(checkpoint.storage.__file__).parent)
 
@@ -51,14 +51,14 @@ def twice(verb):
 CALLS = {
     "folder": begun,
     "lock": locked,
-    "new manifest": lambda folder: DurableFolder(folder, shared=True)._write_manifest({}),
+    "new manifest": lambda folder: write_manifest(folder / "manifest.json", {}),
     "manifest": lambda folder: read_manifest(folder / "manifest.json"),
-    "log": lambda folder: Log(folder / "first.rows").close(),
-    "new log": lambda folder: Log(folder / "reverse.rows").close(),
-    "rows": lambda folder: Log.read(folder / "first.rows"),
+    "log": lambda folder: RowLog(folder / "first.rows").close(),
+    "new log": lambda folder: RowLog(folder / "reverse.rows").close(),
+    "rows": lambda folder: RowLog(folder / "first.rows").read(),
     "written": lambda folder: write_leaves(folder / "a.state", 0, [1.0]),
     "read": lambda folder: read_leaves(folder / "b.state", 0),
-    "label": lambda folder: read_label(folder / "b.state"),
+    "results": lambda folder: ResultFile(folder / "results.log").close(),
     "synced": lambda folder: sync_file(folder / "b.state"),
 }
 
@@ -142,11 +142,11 @@ def test_a_lock_that_was_written_in_part_is_a_lock(tmp_path, left):
 
 
 def test_a_lock_is_written_whole_by_short_writes(tmp_path, monkeypatch):
-    class Short(opening.io.FileIO):
+    class Short(files.io.FileIO):
         def write(self, data):
             return super().write(data[:3])
 
-    monkeypatch.setattr(opening.io, "FileIO", Short)
+    monkeypatch.setattr(files.io, "FileIO", Short)
     lock = Lock(tmp_path / "lock")
     lock.acquire()
     assert (tmp_path / "lock").read_text() == f"checkpoint {os.getpid()}"

@@ -141,15 +141,15 @@ def test_a_damaged_state_is_computed_again_once(tmp_path):
 @pytest.mark.parametrize("room", [0, 1, 3])
 def test_a_full_disk(room, tmp_path, monkeypatch):
     """Room for so many states; the next one fails in the thread, and the error ends the sweep."""
-    real, written = disk_module.write_leaves, []
+    real, written = disk_module.write_file, []
 
-    def write(path, index, leaves):
+    def write(path, blocks, what):
         if len(written) == room:
             raise OSError(errno.ENOSPC, "Disk: cannot write: No space left on device", str(path))
-        written.append(index)
-        real(path, index, leaves)
+        written.append(what)
+        real(path, blocks, what)
 
-    monkeypatch.setattr(disk_module, "write_leaves", write)
+    monkeypatch.setattr(disk_module, "write_file", write)
     with pytest.raises(OSError, match="No space left on device") as caught:
         run(storage=Disk(tmp_path))
     assert caught.value.errno == errno.ENOSPC and str(tmp_path) in caught.value.filename

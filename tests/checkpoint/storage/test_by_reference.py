@@ -2,7 +2,7 @@
 
 import pytest
 
-from checkpoint.storage.held import ByReference
+from checkpoint.storage.memory import ByReference
 
 
 def test_states_are_kept_as_they_are():

@@ -1,0 +1,335 @@
+"""Leaves as bytes, in one way for main memory, files and logs: a pattern says of what kinds they are, and a row holds their data.
+
+A record in a file is: ``CKPT``, a format number, the length and the CRC-32 of a header; the header in JSON, with a label (of which run or
+evaluation it is), the number of rows, the kinds of the leaves in a row, and the length and the checksum of the data; then the data: the
+index of each row, and the rows. Python objects are refused, so that reading a file runs nothing. The structure of a pytree is not in the
+file: whoever reads it brings it along.
+"""
+
+import io
+import json
+import math
+import os
+import struct
+from ast import literal_eval
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from zlib import crc32
+
+import numpy as np
+
+from .files import opened, write_file
+from .states import raw
+from .storage import DamagedState
+
+__all__ = [
+    "NAMESPACE",
+    "Kind",
+    "Pattern",
+    "check_leaves",
+    "encode_leaves",
+    "encode_rows",
+    "key_of",
+    "next_header",
+    "next_rows",
+    "read_leaves",
+    "read_records",
+    "unreadable",
+    "write_leaves",
+]
+
+NAMESPACE = "checkpoint"  # of optree: whoever registers a type of leaf here says how it is taken apart for a file
+PREFIX = struct.Struct("<4sHII")
+MAGIC, FORMAT = b"CKPT", 4
+PART, COLUMNS = 1 << 20, 1024  # bytes of a table of words that is summed, and its columns
+ALLOWED = "arrays without Python objects, NumPy and Python numbers, texts, bytes, booleans and None"
+
+#: a type of leaves with their dtype and shape, or, of what is the same in all rows, with None and the leaf itself
+Kind: TypeAlias = tuple[type, np.dtype | None, Any]
+NUMBERS: dict[type, Kind] = {kind: (kind, np.dtype(kind), ()) for kind in (float, bool, complex)} | {int: (int, np.dtype(np.int64), ())}
+CODES = {float: "d", np.float64: "d", int: "q", bool: "?"}
+CONSTANTS = frozenset({int, str, bytes, type(None)})
+NAMES = {kind.__name__: kind for kind in NUMBERS}
+INTEGERS = 1 << 63  # of which a row holds those that are smaller
+
+
+def key_of(leaves: Sequence[Any]) -> tuple[Kind, ...] | None:
+    """Return the kinds of leaves; None where there is one that cannot be written."""
+    key: list[Kind] = []
+    for leaf in leaves:
+        kind = type(leaf)
+        if kind in NUMBERS and (kind is not int or -INTEGERS <= leaf < INTEGERS):
+            key.append(NUMBERS[kind])
+        elif kind is np.ndarray or issubclass(kind, np.generic):
+            if leaf.dtype.hasobject:
+                return None
+            key.append((kind, leaf.dtype, leaf.shape))
+        elif kind in CONSTANTS:
+            key.append((kind, None, leaf))
+        else:
+            return None
+    return tuple(key)
+
+
+def check_leaves(leaves: Sequence[Any]) -> tuple[Kind, ...]:
+    """Return the kinds of leaves; TypeError, naming the type, for one that cannot be written."""
+    key = key_of(leaves)
+    if key is not None:
+        return key
+    leaf = next(leaf for leaf in leaves if key_of([leaf]) is None)
+    kind = type(leaf)
+    if kind is np.ndarray or issubclass(kind, np.generic):
+        raise TypeError(f"Disk: a state has an array of dtype {leaf.dtype}, which is not written to disk; use {ALLOWED}")
+    raise TypeError(f"Disk: a state has a leaf of type {kind.__name__}, which is not written to disk; use {ALLOWED}, or Memory()")
+
+
+class Pattern:
+    """How leaves of these kinds are packed into a row of `size` bytes; `nbytes` are those that `states.nbytes` counts."""
+
+    def __init__(self, key: tuple[Kind, ...]) -> None:
+        self.key = key
+        self.sizes = [0 if dtype is None else dtype.itemsize * math.prod(shape) for _, dtype, shape in key]
+        self.places = [sum(self.sizes[:i]) for i in range(len(key))]
+        self.size = sum(self.sizes)
+        self.nbytes = sum(8 if kind is bool else size for (kind, _, _), size in zip(key, self.sizes, strict=True))
+        self.numbers = all(kind in CODES and dtype is not None for kind, dtype, _ in key)
+        self.restored = [i for i, (kind, _, _) in enumerate(key) if kind is np.float64]
+        self.struct = struct.Struct("=" + "".join(CODES[kind] for kind, _, _ in key)) if self.numbers else None
+
+    def pack(self, leaves: Sequence[Any], buffer: bytearray, at: int) -> None:
+        """Write leaves into a buffer; an integer of more than 64 bits, which is of another kind, is a `struct.error` or OverflowError."""
+        if self.struct is not None:
+            self.struct.pack_into(buffer, at, *leaves)
+            return
+        for leaf, (_, dtype, shape), place in zip(leaves, self.key, self.places, strict=True):
+            if dtype is not None:
+                np.ndarray(shape, dtype, buffer, at + place)[...] = leaf
+
+    def unpack(self, buffer: bytes | bytearray | memoryview, at: int) -> list[Any]:
+        """Read leaves from a buffer; arrays are copies."""
+        if self.struct is not None:
+            values = list(self.struct.unpack_from(buffer, at))
+            for i in self.restored:
+                values[i] = np.float64(values[i])
+            return values
+        leaves: list[Any] = []
+        for (kind, dtype, shape), place in zip(self.key, self.places, strict=True):
+            if dtype is None:
+                leaves.append(shape)
+                continue
+            array = np.ndarray(shape, dtype, buffer, at + place)
+            leaves.append(np.array(array) if kind is np.ndarray else _scalar(kind, array))
+        return leaves
+
+    def parts(self, row: memoryview) -> list[memoryview]:
+        """The bytes of each leaf in a row."""
+        return [row[place : place + size] for place, size in zip(self.places, self.sizes, strict=True)]
+
+    def blocks(self, leaves: Sequence[Any]) -> list[memoryview]:
+        """The same of leaves themselves, whose memory they may show."""
+        return [raw(np.asarray(leaf, dtype)) for leaf, (_, dtype, _) in zip(leaves, self.key, strict=True) if dtype is not None]
+
+    def read_row(self, file: BinaryIO, check: int) -> tuple[list[Any], int]:
+        """Read leaves from a file, arrays straight into their memory, and the checksum of their parts."""
+        leaves: list[Any] = []
+        for kind, dtype, shape in self.key:
+            if dtype is None:
+                leaves.append(shape)
+                continue
+            array = np.empty(shape, dtype)
+            check = check_of(_filled(file, raw(array)), check)
+            leaves.append(array if kind is np.ndarray else _scalar(kind, array))
+        return leaves, check
+
+    def text(self) -> list[list[Any]]:
+        """The kinds, in values that go into JSON."""
+        return [_described(kind) for kind in self.key]
+
+    @staticmethod
+    def read(text: list[list[Any]]) -> "Pattern":
+        """What `text` says; ValueError where that is nothing."""
+        return Pattern(tuple(map(_understood, text)))
+
+
+def _scalar(kind: type, array: np.ndarray) -> Any:
+    return array.item() if kind in NUMBERS else array[()]
+
+
+def _described(given: Kind) -> list[Any]:
+    kind, dtype, value = given
+    if dtype is None:
+        return ["constant", value.hex() if kind is bytes else f"{value:x}" if kind is int else value, kind.__name__]
+    if kind in NUMBERS:
+        return [kind.__name__]
+    return ["array" if kind is np.ndarray else "scalar", repr(np.lib.format.dtype_to_descr(dtype)), list(value)]
+
+
+def _understood(text: list[Any]) -> Kind:
+    match text:
+        case [str(name)] if name in NAMES:
+            return NUMBERS[NAMES[name]]
+        case ["constant", None, "NoneType"]:
+            return type(None), None, None
+        case ["constant", str(value), "str"]:
+            return str, None, value
+        case ["constant", str(value), "bytes"]:
+            return bytes, None, bytes.fromhex(value)
+        case ["constant", str(value), "int"]:
+            return int, None, int(value, 16)
+        case ["array" | "scalar" as name, str(descr), [*shape]] if all(type(n) is int and n >= 0 for n in shape):
+            dtype = np.lib.format.descr_to_dtype(literal_eval(descr))
+            if not dtype.hasobject:
+                return (np.ndarray if name == "array" else dtype.type), dtype, tuple(shape)
+    raise ValueError(f"a leaf of kind {text!r} is unknown")
+
+
+# ----------------------------------------------------------------------------------------------------------- records
+
+
+class Header(NamedTuple):
+    """The header of a record."""
+
+    label: str
+    rows: int
+    leaves: list[list[Any]]  # see `Pattern.text`
+    bytes: int  # of the data
+    check: int  # of the data
+
+
+def encode_rows(pattern: Pattern, indices: Sequence[int], rows: bytes | bytearray | memoryview, label: str = "") -> list[Any]:
+    """The bytes of a record of packed rows, one behind the other."""
+    data = memoryview(rows)
+    return _encode(pattern, indices, pattern.parts(data) if len(indices) == 1 else [data], label)
+
+
+def encode_leaves(index: int, leaves: Sequence[Any], label: str = "") -> list[Any]:
+    """The bytes of a record of leaves with an index, in blocks that may show their memory; errors as `check_leaves`."""
+    pattern = Pattern(check_leaves(leaves))
+    return _encode(pattern, [index], pattern.blocks(leaves), label)
+
+
+def _encode(pattern: Pattern, indices: Sequence[int], blocks: Sequence[memoryview], label: str) -> list[Any]:
+    """The bytes of a record whose checksum goes through the data in these blocks: leaves of a single row, or rows as a whole."""
+    blocks = [raw(np.array(indices, np.int64)), *blocks]
+    check = 0
+    for block in blocks:
+        check = check_of(block, check)
+    content = Header(label, len(indices), pattern.text(), sum(map(len, blocks)), check)
+    header = json.dumps(content._asdict()).encode()
+    return [PREFIX.pack(MAGIC, FORMAT, len(header), crc32(header)), header, *blocks]
+
+
+def next_header(file: BinaryIO) -> Header:
+    """Read the header of a record from where a file is; a ValueError if it is not there."""
+    magic, number, length, check = PREFIX.unpack(_take(file, PREFIX.size))
+    if (magic, number) != (MAGIC, FORMAT):
+        raise ValueError("it is not the file of a state in this format")
+    header = _take(file, length)
+    if crc32(header) != check:
+        raise ValueError("its header has been altered")
+    try:
+        content = Header(**json.loads(header))
+    except TypeError:
+        content = None
+    if content is None or not all(map(isinstance, content, (str, int, list, int, int))):
+        raise ValueError("its header is not the one of a state")
+    return content
+
+
+def next_rows(file: BinaryIO, label: str = "") -> dict[int, list[Any]]:
+    """Read a record from where a file is, leaves by index; if it is not whole, or of another label, that is a ValueError."""
+    header = next_header(file)
+    if header.label != label:
+        raise ValueError("it is of another run, or was another file")
+    pattern, count = Pattern.read(header.leaves), header.rows
+    if header.bytes != count * (8 + pattern.size):
+        raise ValueError("its data are not those of its header")
+    if header.bytes > _left(file):
+        raise ValueError("it is cut off")
+    indices = np.empty(count, np.int64)
+    check = check_of(_filled(file, raw(indices)))
+    if count == 1:
+        leaves, check = pattern.read_row(file, check)
+        rows = [leaves]
+    else:
+        data = _filled(file, raw(np.empty(count * pattern.size, np.uint8)))
+        check = check_of(data, check)
+        rows = [pattern.unpack(data, i * pattern.size) for i in range(count)] if check == header.check else []
+    if check != header.check:
+        raise ValueError("its data have been altered")
+    return dict(zip(indices.tolist(), rows, strict=True))
+
+
+def check_of(data: memoryview, before: int = 0) -> int:
+    """Return the checksum of data after `before`: a CRC-32 of the row and column sums (mod 2^64) of each whole MiB, and of the rest.
+
+    It takes a quarter of the time of a CRC-32 and finds damage, not deliberate changes or a flipped sign of every number."""
+    whole = len(data) - len(data) % PART
+    for start in range(0, whole, PART):
+        words = np.frombuffer(data[start : start + PART], np.uint64).reshape(-1, COLUMNS)
+        before = crc32(np.add.reduce(words, 1).data, crc32(np.add.reduce(words, 0).data, before))
+    return crc32(data[whole:], before)
+
+
+def _left(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size - file.tell()
+
+
+def _take(file: BinaryIO, length: int) -> bytes:
+    data = file.read(length) if length <= _left(file) else b""
+    if len(data) != length:
+        raise ValueError("it is cut off")
+    return data
+
+
+def _filled(file: BinaryIO, memory: memoryview) -> memoryview:
+    """Memory, filled from a file."""
+    rest = memory
+    while rest:
+        read = file.readinto(rest)  # type: ignore[attr-defined]
+        if not read:
+            raise ValueError("it is cut off")
+        rest = rest[read:]
+    return memory
+
+
+# ------------------------------------------------------------------------------------------------------------- files
+
+
+def write_leaves(path: Path, index: int, leaves: Sequence[Any], *, sync: bool = False, label: str = "") -> None:
+    """Write the leaves of state `index` into a file of their own; see `files.write_file`. `label`: demanded by `read_leaves`."""
+    write_file(path, encode_leaves(index, leaves, label), f"state {index}", sync)
+
+
+def read_leaves(path: Path, index: int, label: str = "", what: str = "") -> list[Any]:
+    """Return the leaves of state `index`, every byte checked; see `read_records`."""
+    what = what or f"state {index}"
+    found = [(k, leaves) for rows in read_records(path, label, what) for k, leaves in rows.items()]
+    if [k for k, _ in found] != [index]:
+        raise unreadable(what, path, ValueError(f"it holds state {', '.join(str(k) for k, _ in found)}"))
+    return found[0][1]
+
+
+def read_records(path: Path, label: str, what: str) -> list[dict[int, list[Any]]]:
+    """Return the records of a file; `what` names its content in messages.
+
+    Raises DamagedState if the file is gone, truncated or altered, or belongs to another run (`label`)."""
+    try:
+        with io.BufferedReader(opened(path)) as file:
+            records = [next_rows(file, label)]
+            while _left(file):
+                if not file.peek().startswith(MAGIC):
+                    raise ValueError("there is something behind its end")
+                records.append(next_rows(file, label))
+            return records
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise unreadable(what, path, error) from error
+
+
+def unreadable(what: str, path: Path, error: Exception) -> DamagedState:
+    """The error for something in a file that cannot be read back."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
+    return DamagedState(f"Disk: {what} cannot be read back from {path}: {reason}")
