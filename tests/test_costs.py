@@ -101,9 +101,9 @@ def test_the_homes_import_nothing_and_give_reasons(home):
 def test_names_are_unique_and_read():
     names = [name for home in HOMES for name in re.findall(r"^([A-Z_]+) = ", home.read_text(), re.M)]
     assert len({*names}) == len(names), "equal names with other values"
-    text = "\n".join(path.read_text() for path in FILES)
-    derived = "\n".join(home.read_text() for home in HOMES)
-    assert not [name for name in names if not re.search(rf"\b{name}\b", text) and len(re.findall(rf"\b{name}\b", derived)) == 1]
+    words = lambda paths: [word for path in paths for word in re.findall(r"\b[A-Z_]+\b", path.read_text())]
+    read, derived = {*words(FILES)}, words(HOMES)
+    assert not [name for name in names if name not in read and derived.count(name) == 1]
 
 
 @pytest.fixture

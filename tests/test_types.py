@@ -96,6 +96,7 @@ def test_the_typed_program_runs(part):
     getattr(typed_program, part)(np.array([0.5, 1.0, 2.0]))
 
 
+@pytest.mark.long  # both packages and NumPy's stubs are read anew
 def test_mypy_strict(tmp_path):
     pytest.importorskip("mypy", reason="mypy is not installed")
     settings = tmp_path / "mypy.ini"

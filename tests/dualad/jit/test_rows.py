@@ -40,7 +40,8 @@ def assert_same(got, expected, precise, what):
 @backends
 @rows
 def test_a_compiled_row_is_the_eager_one(fn, backend):
-    for k, case in enumerate(all_cases(fn)):
+    """Of NumPy's backend, which calls the functions as they are, every third sample."""
+    for k, case in list(enumerate(all_cases(fn)))[:: 3 if backend == "numpy" else 1]:
         if not case.leaves:
             continue
         compiled, what = jit(case.whole, backend=backend), str(case.sample)
