@@ -10,7 +10,7 @@ from scipy.optimize import NonlinearConstraint, least_squares, minimize, newton_
 from scipy.sparse.linalg import LinearOperator, splu
 
 from checkpoint import grad, hvp
-from dualad import hessian, jacobian, jvp, value_and_jacobian
+from dualad import gradient, hessian, jacobian, jvp, value_and_gradient, value_and_jacobian
 
 
 class Counted:
@@ -81,6 +81,9 @@ def test_minimize(method):
     f, plain = Counted(rosenbrock), Counted(rosenbrock)
     exact, differences = minimize(f, START, jac=grad(f), method=method), minimize(plain, START, method=method)
     assert f.calls < plain.calls / 3 and exact.fun <= max(differences.fun, 1e-8)
+    assert minimize(value_and_gradient(rosenbrock), START, jac=True, method=method).fun < 1e-2
+    shifted = lambda x, a: np.sum((x - a) ** 2)
+    np.testing.assert_allclose(minimize(shifted, np.zeros(2), args=(3.0,), jac=gradient(shifted), method=method).x, 3.0)
 
 
 @pytest.mark.parametrize("method", ["Newton-CG", "trust-ncg", "trust-krylov", "trust-constr"])

@@ -1,7 +1,5 @@
 """The example of Bratu's equation: the turning point, both branches, and the Jacobian against the dense one."""
 
-import sys
-
 import numpy as np
 import pytest
 from loaded import load
@@ -33,14 +31,3 @@ def test_the_jacobian_is_the_dense_one():
     args = rng.random(26), rng.random(26), rng.random(26), 0.1
     np.testing.assert_allclose(curve.jacobian(*args).toarray(), jacobian(curve.residual)(*args), rtol=1e-13, atol=1e-15)
     assert curve.coloring.reverse_colors == 1 and curve.coloring.forward_colors <= 8
-
-
-def test_it_runs_and_draws(capsys, monkeypatch, tmp_path):
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr(example, "COMPILED", False)
-    monkeypatch.setattr(sys, "argv", ["bratu.py", "--cells", "12", "--points", "10", "--plot", str(tmp_path / "bratu.png")])
-    monkeypatch.setattr(example.Curve.__init__, "__defaults__", (False,))
-    example.main()
-    out = capsys.readouterr().out
-    assert "turning point near lambda = 6." in out and "Newton steps" in out
-    assert (tmp_path / "bratu.png").stat().st_size > 10_000

@@ -1,7 +1,5 @@
 """The example of the Brusselator: second order in time, the reaction alone where cells are alike, the Jacobian against the dense one."""
 
-import sys
-
 import numpy as np
 import pytest
 from loaded import load
@@ -57,13 +55,3 @@ def test_the_filled_matrix_is_the_dense_jacobian():
     expected = jacobian(method.residual)(*arguments)
     assert method.jacobian.fill(method.matrix, *arguments) is method.matrix
     np.testing.assert_allclose(method.matrix.toarray(), expected, rtol=1e-13, atol=1e-14)
-
-
-def test_it_runs_and_draws(capsys, monkeypatch, tmp_path):
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr(sys, "argv", ["brusselator.py", "--cells", "8", "--steps", "50", "--plot", str(tmp_path / "brusselator.png")])
-    monkeypatch.setattr(example.Implicit.__init__, "__defaults__", (False,))
-    example.main()
-    out = capsys.readouterr().out
-    assert "50 steps" in out and "Jacobians" in out and "at t = 2.5: from 0." in out
-    assert (tmp_path / "brusselator.png").stat().st_size > 10_000

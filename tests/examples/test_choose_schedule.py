@@ -1,7 +1,5 @@
 """The example: schedules of a step of one's own, counted, measured, and planned for a budget; the derivative by differences."""
 
-import sys
-
 import numpy as np
 import pytest
 from loaded import load
@@ -25,14 +23,3 @@ def test_what_is_counted_is_what_runs():
     for row in table.rows:
         assert row.measured.advances == row.advances + 1  # and the step to x_N
         assert row.measured.peak_states == row.states
-
-
-def test_it_runs_and_draws(capsys, monkeypatch, tmp_path):
-    pytest.importorskip("matplotlib")
-    picture = tmp_path / "tradeoff.png"
-    words = ["choose_schedule.py", "--steps", "40", "--cells", "24", "--memory", "400 kB", "--plot", str(picture)]
-    monkeypatch.setattr(sys, "argv", words)
-    example.main()
-    said = capsys.readouterr().out
-    assert said.startswith("schedule  Revolve(slots=") and "the same bits under every schedule: True" in said
-    assert picture.stat().st_size > 10_000

@@ -1,6 +1,5 @@
 """The example of an ensemble: its gradients against differences, on dask as here, a picture."""
 
-import sys
 import warnings
 
 import numpy as np
@@ -40,11 +39,3 @@ def test_dask_gives_the_same():
     expected = example.landscape(2, measured)
     np.testing.assert_array_equal(values, expected[0])
     np.testing.assert_array_equal(gradients, expected[1])
-
-
-def test_it_runs_and_draws(capsys, monkeypatch, tmp_path):
-    pytest.importorskip("matplotlib")
-    picture = tmp_path / "ensemble.png"
-    monkeypatch.setattr(sys, "argv", ["ensemble.py", "--executor", "here", "--members", "3", "--plot", str(picture)])
-    example.main()
-    assert "9 members of 1000 steps" in capsys.readouterr().out and picture.stat().st_size > 10_000

@@ -1,7 +1,5 @@
 """The example of a least-squares fit: the published minimum, its uncertainties by another way, a picture."""
 
-import sys
-
 import numpy as np
 import pytest
 from loaded import load
@@ -29,11 +27,3 @@ def test_uncertainties():
     direction = np.array([1.0, 1.0, 1.0, 0.0, 0.0])
     at_start = np.sqrt(direction @ covariance @ direction)
     assert example.deviations(x, covariance, np.zeros(1))[0] == pytest.approx(at_start, rel=1e-6)
-
-
-def test_it_runs_and_draws(capsys, monkeypatch, tmp_path):
-    pytest.importorskip("matplotlib")
-    picture = tmp_path / "fit.png"
-    monkeypatch.setattr(sys, "argv", ["exponential_fit.py", "--plot", str(picture)])
-    example.main()
-    assert "sum of squares 5.464895e-05" in capsys.readouterr().out and picture.stat().st_size > 10_000

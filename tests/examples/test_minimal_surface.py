@@ -1,7 +1,5 @@
 """The example: SciPy's root with exact Jacobians of an equation in two dimensions; Scherk's surface, with the error of the grid."""
 
-import sys
-
 import numpy as np
 import pytest
 from loaded import load
@@ -28,11 +26,3 @@ def test_every_kind_of_jacobian_leads_there_and_coloured_ones_need_the_fewest_ev
     assert counts["coloured"] <= counts["dense"] < counts["differences"] / 3
     unknowns = 9**2
     assert counts["differences"] - counts["coloured"] > 0.8 * unknowns  # what one Jacobian by differences takes
-
-
-def test_it_runs_and_draws(capsys, monkeypatch, tmp_path):
-    pytest.importorskip("matplotlib")
-    picture = tmp_path / "film.png"
-    monkeypatch.setattr(sys, "argv", ["minimal_surface.py", "--cells", "6", "--plot", str(picture)])
-    example.main()
-    assert capsys.readouterr().out.count("The solution converged.") == 3 and picture.stat().st_size > 10_000

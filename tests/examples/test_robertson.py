@@ -1,7 +1,5 @@
 """The example of Robertson's reaction: the published solution, the exact Jacobian, fewer evaluations, a picture."""
 
-import sys
-
 import numpy as np
 import pytest
 from loaded import load
@@ -37,11 +35,3 @@ def test_it_takes_fewer_evaluations_and_keeps_the_mass():
     assert exact.success and evaluations < more
     np.testing.assert_allclose(exact.y.reshape(8, 3, -1).sum(axis=(0, 1)), 8.0, rtol=1e-12)
     np.testing.assert_allclose(exact.y[:, -1], differences.y[:, -1], rtol=1e-4, atol=1e-8)
-
-
-def test_it_runs_and_draws(capsys, monkeypatch, tmp_path):
-    pytest.importorskip("matplotlib")
-    picture = tmp_path / "robertson.png"
-    monkeypatch.setattr(sys, "argv", ["robertson.py", "--cells", "4", "--plot", str(picture)])
-    example.main()
-    assert "12 unknowns, 7 colours" in capsys.readouterr().out and picture.stat().st_size > 10_000

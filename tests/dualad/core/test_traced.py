@@ -299,23 +299,14 @@ def into_plain(write):
 @pytest.mark.parametrize(
     ("f", "match"),
     [
-        (lambda x: math.sin(x[0]), r"float\(\) of a traced Dual would lose its derivative: use NumPy functions"),
         (lambda x: float(x[0]), "np.sin, not math.sin"),
-        (lambda x: complex(x[0]), r"complex\(\) of a traced Dual"),
         (lambda x: np.asarray(x, dtype=float), "a plain array of float64 of a traced Dual would lose its derivative"),
-        (lambda x: np.array(x, dtype=float), "drop the dtype"),
         (hash, "unhashable"),
         (lambda x: {x[0]: 1}, "unhashable"),
         (functools.lru_cache(lambda x: x), "unhashable"),
         (pickle.dumps, "cannot be pickled"),
-        (into_plain(lambda a, x: np.copyto(a, x)), "copyto"),
-        (into_plain(lambda a, x: np.put(a, [0], x[0])), "put"),
-        (into_plain(lambda a, x: np.putmask(a, a == 0, x)), "putmask"),
-        (into_plain(lambda a, x: np.place(a, a == 0, x)), "place"),
-        (into_plain(lambda a, x: a.__setitem__(slice(None), x)), r"np\.zeros_like"),
         (lambda x: np.full_like(np.ones(3), x[0]), "copyto"),
         (into_plain(lambda a, x: a.__iadd__(x)), "out= is a plain array|in place"),
-        (into_plain(lambda a, x: np.add.at(a, [0], x[0])), r"numpy\.add\.at"),
         (lambda x: dualad.rules.kinds.primitive(math.gamma)(x), "math.gamma has no derivative rule in dualad"),
         (lambda x: np.left_shift(x, 1), "integers and bits"),
         (lambda x: np.matmul(x, np.ones((3, 2)), axes=[(0,), (0, 1), (0,)]), "axes= has no derivative rule"),
@@ -330,17 +321,6 @@ def test_refusals(f, match):
 
     text = message(f)
     assert re.search(match, text), text
-
-
-@pytest.mark.parametrize("index", [0, slice(0, 1), [0, 1], np.array([True, False, False, False])], ids=str)
-def test_writing_into_a_plain_array_raises_with_our_message(index):
-    def f(x):
-        a = np.zeros(4)
-        a[index] = x[0]
-        return a
-
-    text = message(f, error=(TypeError, ValueError))
-    assert "np.zeros_like(x, shape=...)" in text and "np.stack" in text
 
 
 def test_a_traced_argument_where_none_is_allowed():

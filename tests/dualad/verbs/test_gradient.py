@@ -118,17 +118,6 @@ def test_a_function_that_ignores_its_input():
     assert gradient(lambda x, y: y, 0)({"a": X}, 1.0)["a"].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_scipy_takes_it_as_jac():
-    result = scipy.optimize.minimize(rosen, np.array([-1.2, 1.0, 0.7]), jac=gradient(rosen), method="BFGS", options={"gtol": 1e-8})
-    assert result.success
-    np.testing.assert_allclose(result.x, np.ones(3), atol=1e-6)
-    shifted = lambda x, a: np.sum((x - a) ** 2)
-    result = scipy.optimize.minimize(shifted, np.zeros(2), args=(3.0,), jac=gradient(shifted))
-    np.testing.assert_allclose(result.x, [3.0, 3.0])
-    result = scipy.optimize.minimize(value_and_gradient(rosen), np.array([-1.2, 1.0, 0.7]), jac=True)
-    np.testing.assert_allclose(result.x, np.ones(3), atol=1e-4)
-
-
 def test_gradient_of_a_gradient():
     f = lambda x: np.sum(gradient(rosen)(x) ** 2)
     expected = 2 * scipy.optimize.rosen_hess(X) @ scipy.optimize.rosen_der(X)

@@ -61,15 +61,6 @@ def test_precision():
     assert hessian(rosen)(X.astype(np.float32)).dtype == np.float32
 
 
-def test_scipy_takes_it_as_hess():
-    result = scipy.optimize.minimize(
-        rosen, np.zeros(4), jac=gradient(rosen), hess=hessian(rosen), method="trust-ncg", options={"gtol": 1e-9}
-    )
-    np.testing.assert_allclose(result.x, np.ones(4), atol=1e-7)
-    result = scipy.optimize.minimize(rosen, np.zeros(4), jac=gradient(rosen), hessp=lambda x, v: hvp(rosen, x, v), method="newton-cg")
-    np.testing.assert_allclose(result.x, np.ones(4), atol=1e-3)
-
-
 def test_refusals():
     with pytest.raises(TypeError, match=r"f returns shape \(4,\): use jacobian"):
         hessian(np.sin)(X)

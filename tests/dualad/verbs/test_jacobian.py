@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.optimize
 
 from dualad import derivative, jacobian, jacobian_columns, value_and_jacobian
 
@@ -97,16 +96,6 @@ def test_results_are_contiguous_enough_and_own_their_memory():
 
 
 # --- use ----------------------------------------------------------------------------------------------------------------------
-
-
-def test_scipy_takes_it_as_jac():
-    g = lambda x: np.stack([x[0] + x[1] ** 2 - 4.0, np.exp(x[0]) - x[1]])
-    result = scipy.optimize.root(g, np.array([0.5, 1.0]), jac=jacobian(g))
-    assert result.success and np.allclose(g(result.x), 0.0, atol=1e-9)
-    t, y = np.linspace(0, 1, 20), 2.0 * np.exp(-1.5 * np.linspace(0, 1, 20))
-    residual = lambda p, t, y: p[0] * np.exp(-p[1] * t) - y
-    fit = scipy.optimize.least_squares(residual, [1.0, 1.0], jac=jacobian(residual), args=(t, y))
-    np.testing.assert_allclose(fit.x, [2.0, 1.5], rtol=1e-8)
 
 
 def test_lists_of_floats_become_trees_of_floats():

@@ -1,0 +1,41 @@
+"""Every example that draws runs as a script, small, says what it found, and leaves a picture."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from loaded import load
+
+#: the words after the script's name, what it prints, and what is set before
+EXAMPLES = {
+    "bratu": ("--cells 12 --points 10", ("turning point near lambda = 6.", "Newton steps"), {"COMPILED": False, "Curve": (False,)}),
+    "brusselator": ("--cells 8 --steps 50", ("50 steps", "Jacobians", "at t = 2.5: from 0."), {"Implicit": (False,)}),
+    "choose_schedule": (
+        "--steps 40 --cells 24 --memory 400kB",
+        ("schedule  Revolve(slots=", "the same bits under every schedule: True"),
+        {},
+    ),
+    "ensemble": ("--executor here --members 3", ("9 members of 1000 steps",), {}),
+    "exponential_fit": ("", ("sum of squares 5.464895e-05",), {}),
+    "minimal_surface": ("--cells 6", 3 * ("The solution converged.",), {}),
+    "robertson": ("--cells 4", ("12 unknowns, 7 colours",), {}),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_it_runs_and_draws(name, capsys, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    words, told, changes = EXAMPLES[name]
+    example, picture = load(f"examples/{name}.py"), tmp_path / "picture.png"
+    for thing, value in changes.items():  # compiling takes longer than so few steps
+        if type(value) is tuple:
+            monkeypatch.setattr(getattr(example, thing).__init__, "__defaults__", value)
+        else:
+            monkeypatch.setattr(example, thing, value)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *words.split(), "--plot", str(picture)])
+    example.main()
+    printed = capsys.readouterr().out
+    for line in told:
+        assert printed.count(line) >= told.count(line)
+    assert picture.stat().st_size > 10_000
