@@ -135,14 +135,14 @@ def test_all_frames_are_shown_where_they_are_asked_for(monkeypatch):
     monkeypatch.setenv("DUALAD_FULL_TRACEBACK", "1")
     with pytest.raises(AttributeError) as caught:
         checkpoint.grad(mistake)(X)
-    assert len(ours(caught.value)) > 2
+    assert len(ours(caught.value)) >= 2
 
 
 def test_a_mistake_of_ours_is_shown_whole(monkeypatch, trimmed):
-    monkeypatch.delattr("checkpoint.reverse.recording.take_aux")
+    monkeypatch.delattr("checkpoint.reverse.recording.flatten_output")
     with pytest.raises(NameError) as caught:
         checkpoint.grad(np.sum)(X)
-    assert len(ours(caught.value)) > 2
+    assert len(ours(caught.value)) >= 2
 
 
 def test_causes_are_trimmed_too(trimmed):

@@ -126,7 +126,9 @@ class Recomputed(Entry):
         """Return the leaves of the arguments for an evaluation on a tape that records nothing, because they are constants to it."""
         leaves = list(map(own, self.values))
         for i in self.active:
-            leaves[i] = tape.variable(self.values[i])
+            leaves[i] = self.values[i]
+        tape.variables(leaves, self.active)
+        for i in self.active:
             leaves[i].node = None
         return leaves
 

@@ -20,24 +20,86 @@ from dualad.rules.indexing import accumulated, is_traced, locate, overwritten, r
 from dualad.rules.kinds import ROWS, Elementwise
 from dualad.rules.partials import ONE
 
-from .adjoints import ZERO, Adjoints
-
 __all__ = [
+    "ZERO",
+    "Adjoints",
     "Assign",
     "Binary",
     "Entry",
+    "Evaluation",
     "Index",
     "Linear",
     "Node",
     "Number",
     "Part",
-    "Record",
     "Unary",
     "place_of",
     "pull_broadcast",
     "pull_row",
     "push_small",
 ]
+
+# --- the adjoints of one sweep ----------------------------------------------------------------------------------------------------
+
+ZERO = 0.0  # this very object stands for an adjoint that nothing was added to
+
+NUMBER = (float, np.generic)
+
+
+class Adjoints:
+    """The adjoints of one sweep, by place on the tape; `owned` are the places whose buffer has no other reference.
+
+    `entries` begins with those that the tape references; a share that reaches another one adds it, always before the sweep gets there."""
+
+    __slots__ = ("entries", "nan_safe", "owned", "values")
+
+    def __init__(self, entries: list[Any], nan_safe: bool = False) -> None:
+        self.values: list[Any] = [ZERO] * len(entries)
+        self.entries = entries
+        self.owned: set[int] = set()
+        self.nan_safe = nan_safe
+
+    def place(self, node: Any) -> int:
+        """Return the place of a node on the tape, where its entry is known from now on."""
+        if type(node) is int:
+            return node
+        self.entries[node.place] = node
+        return node.place
+
+    def add(self, node: Any, share: Any, fresh: bool) -> int:
+        """Add a share to the adjoint of a node and return its place; `fresh` tells that the share's buffer has no other reference."""
+        if type(node) is int:
+            k = node
+        else:  # known from now on
+            k = node.place
+            self.entries[k] = node
+        values, owned = self.values, self.owned
+        now = values[k]
+        if now is ZERO:
+            values[k] = share
+            if fresh and type(share) is np.ndarray:
+                owned.add(k)
+        elif k in owned and type(now) is np.ndarray is type(share) and share.shape == now.shape and share.dtype == now.dtype:
+            np.add(now, share, now)
+        else:
+            values[k] = total = now + share
+            owned.discard(k)
+            if type(total) is np.ndarray:
+                owned.add(k)
+        return k
+
+    def buffer(self, k: int, like: Any) -> Any:
+        """Return the adjoint at a place as an array that may be written; None where it cannot be (`Directions`)."""
+        now = self.values[k]
+        if now is ZERO:
+            now = np.zeros(like.shape, like.dtype)
+        elif isinstance(now, Directions):
+            return None
+        elif k not in self.owned or issubclass(type(now), NUMBER):
+            now = np.array(now) if issubclass(type(now), (*NUMBER, np.ndarray)) else np.copy(now)
+        self.values[k] = now
+        self.owned.add(k)
+        return now
 
 
 # --- what the tape itself references: lists of (parent, pullback, residuals) ------------------------------------------------------------
@@ -90,6 +152,7 @@ class Entry:
 
     __slots__ = ("place",)
     place: int
+    parents: Any = property(lambda self: (self.parent,))  # the nodes that it came from; of those that came from one node, `parent`
 
 
 Node: TypeAlias = int | Entry  # a place on the tape, or an entry
@@ -100,8 +163,27 @@ def place_of(node: Any) -> int:
     return node if type(node) is int else node.place
 
 
-class Record(Entry):
-    """One evaluation of a row: what its VJP needs, and the nodes of its active arguments."""
+class RowEntry(Entry):
+    """One evaluation of a row: what its derivatives need, and the positions of its active arguments, whose nodes are the parents."""
+
+    __slots__ = ()
+    row: Any
+    args: Sequence[Any]
+    kwargs: dict[str, Any] = {}  # noqa: RUF012  (never written)
+    ans: Any = None
+    active: Any = (0,)
+
+    def push(self, pushed: list[Any]) -> Any:
+        """Return the tangent of the result."""
+        tangents: list[Any] = [None] * len(self.args)
+        for i, parent in zip(self.active, self.parents, strict=True):
+            t = pushed[place_of(parent)]
+            tangents[i] = np.float64(t) if type(t) is float else t  # it does not yield to the precision of a constant
+        return None if all(t is None for t in tangents) else self.row.jvp(self.ans, self.args, self.kwargs, tangents)
+
+
+class Evaluation(RowEntry):
+    """An evaluation of any row."""
 
     __slots__ = ("active", "ans", "args", "kwargs", "parents", "row", "shapes")
     shapes: list[Any]  # of the results, where there are several
@@ -139,16 +221,6 @@ class Record(Entry):
                             fresh = False
                 adjoints.add(parent, share, fresh)
 
-    def push(self, pushed: list[Any]) -> Any:
-        """Return the tangent of the result."""
-        tangents: list[Any] = [None] * len(self.args)
-        for i, parent in zip(self.active, self.parents, strict=True):
-            t = pushed[place_of(parent)]
-            tangents[i] = np.float64(t) if type(t) is float else t  # it does not yield to the precision of a constant
-        if all(t is None for t in tangents):
-            return None
-        return self.row.jvp(self.ans, self.args, self.kwargs, tangents)
-
 
 class Number(Entry):
     """Arithmetic of numbers of which one came from arrays, with the partials."""
@@ -169,41 +241,27 @@ class Number(Entry):
         return sum(shares) if shares else None
 
 
-class Unary(Entry):
+class Unary(RowEntry):
     """An elementwise row with one array argument of the result's shape and dtype: nothing to un-broadcast, no keywords.
 
     A cotangent without another reference is overwritten by the share computed from it."""
 
     __slots__ = ("ans", "args", "i", "parent", "row")
-    ans: Any
-    args: tuple[Any, ...]
     i: int
     parent: Node
-    row: Elementwise
+    active = property(lambda self: (self.i,))
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Add partial times `g` to the adjoint of the parent."""
         share, fresh = times_partial(self.row, self.i, g, self.ans, self.args, k in adjoints.owned)
         adjoints.add(self.parent, share, fresh)
 
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        return (self.parent,)
 
-    def push(self, pushed: list[Any]) -> Any:
-        """Return the tangent of the result."""
-        t = pushed[place_of(self.parent)]
-        return None if t is None else self.row.jvp(self.ans, self.args, {}, (t, None) if self.i == 0 else (None, t))
-
-
-class Binary(Entry):
+class Binary(RowEntry):
     """An elementwise row of two array arguments of the result's shape and dtype; see `Unary`."""
 
     __slots__ = ("ans", "args", "parents", "row")
-    ans: Any
-    args: tuple[Any, ...]
-    parents: tuple[Node, Node]
-    row: Elementwise
+    active = (0, 1)
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Add partial times `g` to the adjoints of both parents."""
@@ -214,11 +272,6 @@ class Binary(Entry):
         share, fresh = times_partial(row, last, g, ans, args, share is not g and k in adjoints.owned)
         adjoints.add(parents[last], share, fresh)
 
-    def push(self, pushed: list[Any]) -> Any:
-        """Return the tangent of the result."""
-        t, u = (pushed[place_of(parent)] for parent in self.parents)
-        return None if t is u is None else self.row.jvp(self.ans, self.args, {}, (t, u))
-
 
 def times_partial(row: Elementwise, i: int, g: Any, ans: Any, args: Any, mine: bool) -> tuple[Any, bool]:
     """Return partial i times `g`, and whether it is a buffer without another reference; `mine` tells that `g` is one to write into."""
@@ -227,7 +280,7 @@ def times_partial(row: Elementwise, i: int, g: Any, ans: Any, args: Any, mine: b
     return row.times(row.partials[i], g, ans, args, mine=mine and type(g) is ndarray), True
 
 
-class Linear(Entry):
+class Linear(RowEntry):
     """A function linear in its first argument, the only one that is active."""
 
     __slots__ = ("args", "kwargs", "parent", "row")
@@ -244,15 +297,6 @@ class Linear(Entry):
         if type(share) is not ndarray or share.dtype is not like.dtype:
             share = like_primal(share, like)
         adjoints.add(self.parent, share, type(share) is ndarray and share is not g and share.base is None and row.trusted)
-
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        return (self.parent,)
-
-    def push(self, pushed: list[Any]) -> Any:
-        """Return the tangent of the result."""
-        t = pushed[place_of(self.parent)]
-        return None if t is None else self.row.jvp(None, self.args, self.kwargs, (t, *self.args[1:]))
 
 
 class Index(Linear):
@@ -293,33 +337,29 @@ class Index(Linear):
 
 
 class Part(Entry):
-    """One of the results of a function that returns several."""
+    """One of the results of a function that returns several: its parent is the entry of all of them."""
 
-    __slots__ = ("index", "whole")
+    __slots__ = ("index", "parent")
 
-    def __init__(self, whole: Record, index: Any) -> None:
-        self.whole, self.index = whole, index
+    def __init__(self, parent: Entry, index: Any) -> None:
+        self.parent, self.index = parent, index
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Put `g` into its place among the cotangents of the results."""
-        at = adjoints.place(self.whole)
+        at = adjoints.place(self.parent)
         parts = adjoints.values[at]
         if parts is ZERO:
             adjoints.values[at] = parts = [None] * (self.index + 1)
         parts.extend([None] * (self.index + 1 - len(parts)))
         parts[self.index] = g
 
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        return (self.whole,)
-
     def push(self, pushed: list[Any]) -> Any:
         """Return the tangent of this result."""
-        whole = pushed[place_of(self.whole)]
+        whole = pushed[place_of(self.parent)]
         return None if whole is None else whole[self.index]
 
 
-class Assign(Entry):
+class Assign(RowEntry):
     """A write into an array, as `updated` with `args`; nodes of the array before the write and of what is written, None for constants.
 
     What is not written of the cotangent stays in its buffer, so that a loop of writes stays O(n).
@@ -330,6 +370,9 @@ class Assign(Entry):
 
     def __init__(self, base: Node | None, v: Node | None, args: tuple[Any, ...]) -> None:
         self.base, self.v, self.args = base, v, args
+
+    active = property(lambda self: [i for i, node in enumerate((self.base, self.v)) if node is not None])
+    parents = property(lambda self: [node for node in (self.base, self.v) if node is not None])
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Add the cotangents of v and of the array before the write, the latter in the buffer of `g`, to their adjoints."""
@@ -351,12 +394,3 @@ class Assign(Entry):
         adjoints.add(self.base, rest, True)
         if adjoints.values[at := place_of(self.base)] is rest:
             adjoints.owned.add(at)
-
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        return tuple(node for node in (self.base, self.v) if node is not None)
-
-    def push(self, pushed: list[Any]) -> Any:
-        """Return the tangent of the array after the write."""
-        t, u = (None if node is None else pushed[place_of(node)] for node in (self.base, self.v))
-        return None if t is u is None else self.row.jvp(None, self.args, {}, (t, u))

@@ -12,7 +12,7 @@ from dualad.support.hints import Argnums, Aux, Chunk, Decorator, Element, Hessia
 from dualad.verbs.hessian import sparse_hessian
 from dualad.verbs.jacobian import jacobian_for, refuse_verify
 
-from .verbs import gradient_for
+from .recording import gradient_function
 
 __all__ = ["hessian"]
 
@@ -89,7 +89,7 @@ def hessian(
     """
     refuse_verify(sparsity, verify, "hessian")
     check_chunk(chunk, "hessian")
-    slope = gradient_for(f, argnums, "hessian", nan_safe, has_aux)
+    slope = gradient_function(f, argnums, "hessian", nan_safe, has_aux)
     if sparsity is None:
         return jacobian_for(slope, argnums, chunk, nan_safe, "hessian", has_aux=has_aux)
     return sparse_hessian(f, slope, argnums, chunk, sparsity, verify, nan_safe, has_aux)

@@ -23,7 +23,7 @@ from dualad.rules.kinds import OPERATORS, ROWS, SYMBOLS, Abstract, Composite, Co
 from dualad.rules.memory import shows_memory
 from dualad.rules.partials import FIRST, MINUS_ONE, ONE, SECOND, evaluated
 
-from .entries import Binary, Index, Linear, Node, Record, Unary
+from .entries import Binary, Evaluation, Index, Linear, Node, Unary
 from .fast import NO_KEYWORDS, NUMBERS, small
 from .tape import Tape, Var, found, make_var, taken
 
@@ -400,7 +400,7 @@ def by_constant(var: Var, row: Any, ufunc: np.ufunc, args: Any, tape: Tape) -> V
     values = (a, other) if i == 0 else (other, a)
     v = ufunc(*values)
     like, constant = abstract(a), tape.freeze(other)
-    entry = Record(row, (i,), (var.node,), (like, constant) if i == 0 else (constant, like), NO_KEYWORDS, None)
+    entry = Evaluation(row, (i,), (var.node,), (like, constant) if i == 0 else (constant, like), NO_KEYWORDS, None)
     return make_var(v.item() if type(v) is float64 else v, tape.record(entry), tape)
 
 

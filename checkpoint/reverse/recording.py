@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,13 @@ from dualad.forward.seeding import (
 from dualad.forward.streaming import chunk_size
 from dualad.rules.cotangents import is_complex, like_primal
 from dualad.rules.memory import copied, copied_to_write
+from dualad.support.callers import trim
 from dualad.support.hints import Chunk
 from dualad.verbs.gradient import check_scalar
 
 from .tape import Tape, Var
 
-__all__ = ["Recording", "recorded_gradient"]
+__all__ = ["Recording", "gradient_function"]
 
 
 def handed_out(leaf: Any, tape: Tape) -> Any:
@@ -50,20 +52,32 @@ def handed_out(leaf: Any, tape: Tape) -> Any:
     return copied(value) if isinstance(value, Traced) and value.ndim else value
 
 
-def recorded_gradient(
-    f: Callable[..., Any], argnums: Any, args: Any, kwargs: dict[str, Any], where: str, nan_safe: bool, has_aux: bool
-) -> tuple[Recording, Any]:
-    """Return the recording of a function of one number as result, and its gradient."""
-    positions, single = chosen(args, argnums, where)
-    chosen_args = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
-    recording = Recording(with_arguments(f, args, kwargs, positions), chosen_args, where, nan_safe, has_aux, check_scalar)
-    try:
-        (value,) = recording.values
-        gradients = recording.pull_leaves([1.0 if issubclass(type(value), float) else np.ones_like(value)[()]])
-    except BaseException:
-        recording.release()
-        raise
-    return recording, gradients[0] if single else gradients
+def gradient_function(
+    f: Callable[..., Any], argnums: Any, where: str, nan_safe: bool, has_aux: bool, valued: bool = False
+) -> Callable[..., Any]:
+    """Return the function that computes the gradient of f, aux and the value where they are asked for; errors name the verb `where`."""
+
+    @wraps(f)
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
+        try:
+            positions, single = chosen(args, argnums, where)
+            primals = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
+            recording = Recording(with_arguments(f, args, kwargs, positions), primals, where, nan_safe, has_aux, check_scalar)
+            try:
+                (value,) = recording.values
+                gradients = recording.pull_leaves([1.0 if issubclass(type(value), float) else np.ones_like(value)[()]])
+            except BaseException:
+                recording.release()
+                raise
+        except Exception as error:
+            trim(error)
+            raise
+        gradient = gradients[0] if single else gradients
+        if valued:
+            return ((recording.value, recording.aux), gradient) if has_aux else (recording.value, gradient)
+        return (gradient, recording.aux) if has_aux else gradient
+
+    return differentiated
 
 
 class Recording:
@@ -79,6 +93,7 @@ class Recording:
         check: Callable[[Any, str], None] | None = None,
     ) -> None:
         self.where = where
+        self.aux: Any = None
         self.leaves, self.structure = flatten_arguments(primals, where, None)
         self.python_scalars, weak = scalar_kinds(primals)
         self.tape = Tape(nan_safe, weak)
@@ -86,9 +101,11 @@ class Recording:
             self.tape.pulled_in_lanes = True
         try:
             with self.tape as tape:
-                inputs = list(map(tape.input, self.leaves))
+                inputs = tape.inputs(self.leaves)
                 self.inputs = list(range(len(inputs)))
-                out, self.aux = take_aux(f(*unflatten_arguments(self.structure, inputs)), has_aux, where)
+                out = f(*unflatten_arguments(self.structure, inputs))
+                if has_aux:
+                    out, self.aux = take_aux(out, has_aux, where)
                 if check is not None:
                     check(out, where)
                 outs, self.out_structure = flatten_output(out, where)

@@ -22,7 +22,6 @@ those that it came from, because code that loops over elements is to be fast.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
 from typing import Any, TypeVar
@@ -43,9 +42,9 @@ from dualad.rules.partials import evaluated
 from dualad.rules.precision import in_loop
 from dualad.rules.primitives import all_finite
 from dualad.support.costs import SMALL_ARRAY_BYTES
+from dualad.support.equality import same_arrays
 
-from .adjoints import ZERO, Adjoints
-from .entries import Assign, Entry, Index, Node, Number, Part, Record, Unary, place_of, push_small
+from .entries import ZERO, Adjoints, Assign, Entry, Evaluation, Index, Node, Number, Part, Unary, place_of, push_small
 
 __all__ = ["NEVER_WRITTEN", "Tape", "Var", "found", "make_var", "owner_of", "taken"]
 
@@ -69,15 +68,18 @@ class Tape(Level):
         self.frozen: dict[int, tuple[ref[np.ndarray], ref[np.ndarray]]] = {}
         self.borrowed: dict[int, np.ndarray] = {}
 
-    def input(self, value: Any) -> Var:
-        """Return a new input variable. A large array stays the caller's until an entry needs it (see `own`)."""
-        if type(value) is np.ndarray:
-            if value.nbytes <= self.small:
-                value = value.copy() if value.flags.carray else copied(value)
-            else:
-                owner = owner_of(value)
-                self.borrowed[id(owner)] = owner
-        return self.variable(value)
+    def inputs(self, values: list[Any]) -> list[Any]:
+        """Return new input variables. A large array stays the caller's until an entry needs it (see `own`)."""
+        values = values.copy()
+        for i, value in enumerate(values):
+            if type(value) is np.ndarray:
+                if value.nbytes <= self.small:
+                    values[i] = value.copy() if value.flags.carray else copied(value)
+                else:
+                    owner = owner_of(value)
+                    self.borrowed[id(owner)] = owner
+        self.variables(values, range(len(values)))
+        return values
 
     def borrows(self, value: Any) -> bool:
         """Return whether a value is a caller's array or shows one."""
@@ -96,13 +98,8 @@ class Tape(Level):
         if type(value) is np.ndarray and value.nbytes <= var.level.small < getattr(value.base, "nbytes", 0):
             var.primal = copied(value)
 
-    def variable(self, value: Any) -> Var:
-        """Return a new input variable of a value that nobody else writes; no other thread records yet."""
-        self.entries.append(None)
-        return make_var(value.item() if type(value) is np.float64 else value, len(self.entries) - 1, self)
-
     def variables(self, leaves: list[Any], positions: Iterable[int]) -> range:
-        """Put new input variables in the place of leaves, as `variable` makes them, and return their nodes."""
+        """Put new input variables in the place of leaves that nobody else writes, and return their nodes; no other thread records yet."""
         entries, first = self.entries, len(self.entries)
         for i in positions:
             leaf, var = leaves[i], new(Var)
@@ -130,7 +127,8 @@ class Tape(Level):
             if constant.nbytes <= SMALL_ARRAY_BYTES:
                 return constant.copy("K")
             known = self.frozen.get(id(constant))
-            if known is not None and known[0]() is constant and (copy := known[1]()) is not None and same_bits(copy, constant):
+            copy = known[1]() if known is not None and known[0]() is constant and constant.flags.forc else None
+            if copy is not None and same_arrays(copy, constant):
                 return copy
             copy = constant.copy("K")
             self.frozen[id(constant)] = ref(constant), ref(copy)
@@ -270,15 +268,6 @@ def plain_array(ans: Any) -> Any:
     return np.asarray(ans) if issubclass(type(ans), np.ndarray) else ans
 
 
-def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """Return whether two contiguous arrays hold the same bits (NaN included); arrays of other layouts are taken for different."""
-    a, b = (a.T, b.T) if a.flags.fnc else (a, b)
-    if a.shape != b.shape or a.dtype != b.dtype or not (a.flags.c_contiguous and b.flags.c_contiguous) or not a.size:
-        return False
-    word = np.dtype(f"u{math.gcd(a.itemsize, 8)}")
-    return bool((a.reshape(-1).view(word) == b.reshape(-1).view(word)).all())
-
-
 class Var(Traced):
     """A value whose computation is on a tape; `node` is its place there, None for a constant."""
 
@@ -334,7 +323,7 @@ class Var(Traced):
             node = tape.record(
                 Index(row, parents[0], saved, kwargs)
                 if row.fn is getitem
-                else Record(row, active, parents, saved, kwargs, plain_array(ans) if row.uses_ans else None)
+                else Evaluation(row, active, parents, saved, kwargs, plain_array(ans) if row.uses_ans else None)
             )
         if type(ans) is not np.ndarray and isinstance(ans, tuple | list):
             if node is not None:

@@ -15,7 +15,7 @@ from dualad.support.callers import trimmed
 from dualad.verbs.gradient import check_scalar
 
 from ..support.tables import html, markdown
-from .adjoints import ZERO, Adjoints
+from .entries import ZERO, Adjoints
 from .tape import Tape, Var
 
 __all__ = ["Explanation", "Line", "explain"]
@@ -70,7 +70,7 @@ def explain(f: Callable[..., Any], *args: Any, seed: int = 0) -> Explanation:
     if not issubclass(type(seed), int | np.integer) or type(seed) is bool or not 0 <= seed < len(leaves):
         raise ValueError(f"explain: seed is {seed!r}: give the number of an input, 0 to {len(leaves) - 1}")
     with Trace() as tape:
-        inputs = [tape.input(leaf) for leaf in leaves]
+        inputs = tape.inputs(leaves)
         for var in inputs:
             tape.values[var.node] = var.primal
         out = f(*optree.tree_unflatten(structure, inputs))

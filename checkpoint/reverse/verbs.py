@@ -27,7 +27,7 @@ from dualad.support.hints import Argnums, Array, Aux, Chunk, Decorator, Element,
 from dualad.verbs.jacobian import jacobian as forward_jacobian
 from dualad.verbs.jacobian import refuse_verify
 
-from .recording import Recording, recorded_gradient
+from .recording import Recording, gradient_function
 from .sparse import recorded_operator, sparse_jacobian
 
 __all__ = ["grad", "hvp", "jacobian", "linearize", "value_and_grad", "vjp"]
@@ -142,7 +142,7 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False,
     >>> grad(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
     array([2., 6.])
     """
-    return gradient_for(f, argnums, "grad", nan_safe, has_aux)
+    return gradient_function(f, argnums, "grad", nan_safe, has_aux)
 
 
 @overload
@@ -187,17 +187,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: boo
     >>> value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
     (np.float64(10.0), array([2., 6.]))
     """
-
-    @wraps(f)
-    def differentiated(*args: Any, **kwargs: Any) -> Any:
-        try:
-            recording, gradient = recorded_gradient(f, argnums, args, kwargs, "value_and_grad", nan_safe, has_aux)
-        except Exception as error:
-            trim(error)
-            raise
-        return ((recording.value, recording.aux), gradient) if has_aux else (recording.value, gradient)
-
-    return differentiated
+    return gradient_function(f, argnums, "value_and_grad", nan_safe, has_aux, valued=True)
 
 
 @overload
@@ -378,26 +368,11 @@ def hvp(f: Callable[[Any], Any], x: Any, v: Any, *, nan_safe: bool = False, has_
     """
     check_function(f, "hvp")
     check_flags("hvp", nan_safe=nan_safe, has_aux=has_aux)
-    _, *pushed = along(gradient_for(f, 0, "hvp", nan_safe, has_aux), (x,), (v,), nan_safe, has_aux, "hvp", ("x", "v"))
+    _, *pushed = along(gradient_function(f, 0, "hvp", nan_safe, has_aux), (x,), (v,), nan_safe, has_aux, "hvp", ("x", "v"))
     return tuple(pushed) if has_aux else pushed[0]
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
-
-
-def gradient_for(f: Callable[..., Any], argnums: Any, where: str, nan_safe: bool, has_aux: bool = False) -> Callable[..., Any]:
-    """Return what `grad` does, in which errors name the verb `where`."""
-
-    @wraps(f)
-    def differentiated(*args: Any, **kwargs: Any) -> Any:
-        try:
-            recording, gradient = recorded_gradient(f, argnums, args, kwargs, where, nan_safe, has_aux)
-        except Exception as error:
-            trim(error)
-            raise
-        return (gradient, recording.aux) if has_aux else gradient
-
-    return differentiated
 
 
 def dense_jacobian(

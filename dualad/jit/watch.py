@@ -29,7 +29,8 @@ from weakref import ReferenceType
 
 import numpy as np
 
-from ..support.costs import COMPARED_BYTES, GUARD_PLACES, WATCHED_DEPTH, WATCHED_ELEMENTS, WATCHED_LENGTH, WATCHED_MAPPED_BYTES
+from ..support.costs import GUARD_PLACES, WATCHED_DEPTH, WATCHED_ELEMENTS, WATCHED_LENGTH, WATCHED_MAPPED_BYTES
+from ..support.equality import same_arrays
 from .impure import ELSEWHERE, generators_of
 
 __all__ = ["Watch"]
@@ -88,7 +89,7 @@ class Watch:
         """Leave out what has changed since, and return whether anything has: the function changes it itself, as counters and logs."""
         before = len(self.places) + len(self.arrays)
         self.places = [place for place in self.places if holds(place)]
-        self.arrays = [pair for pair in self.arrays if same_bits(*pair)]
+        self.arrays = [pair for pair in self.arrays if same_arrays(*pair)]
         left_out = len(self.places) + len(self.arrays) < before
         count = len(self.arrays)
         for name in self.absent:
@@ -104,11 +105,11 @@ class Watch:
 
     def fresh(self) -> bool:
         """Return whether nothing has changed."""
-        return all(map(holds, self.places)) and all(same_bits(array, copy) for array, copy in self.arrays)
+        return all(map(holds, self.places)) and all(same_arrays(array, copy) for array, copy in self.arrays)
 
     def slowly_fresh(self) -> bool:
         """Return whether nothing has changed that `quick` does not tell."""
-        return all(map(holds, self.slow)) and all(same_bits(array, copy) for array, copy in self.arrays)
+        return all(map(holds, self.slow)) and all(same_arrays(array, copy) for array, copy in self.arrays)
 
     # --- the look -----------------------------------------------------------------------------------------------------------
 
@@ -385,16 +386,6 @@ def holds(place):
     except (LookupError, AttributeError, ValueError):
         now = ABSENT
     return now is held or same(now, held)
-
-
-def same_bits(array, copy):
-    """Return whether an array holds the same bits as its copy."""
-    if array.shape != copy.shape or array.dtype != copy.dtype:
-        return False
-    if array.nbytes > COMPARED_BYTES and array.flags.c_contiguous and copy.flags.c_contiguous:
-        word = np.int64 if array.nbytes % 8 == 0 else np.uint8
-        return bool((array.reshape(-1).view(word) == copy.reshape(-1).view(word)).all())
-    return array.tobytes() == copy.tobytes()
 
 
 @lru_cache(maxsize=512)

@@ -73,7 +73,7 @@ def test_tangents_of_tangents(fn):
 def test_cotangents(fn):
     for case in cases(fn):
         with Tape() as tape:
-            inputs = [tape.input(x) for x in case.leaves]
+            inputs = tape.inputs(list(case.leaves))
             outs = [out for out in case(inputs) if type(out) is Var and out.node is not None]
         nodes, random = [x.node for x in inputs], np.random.default_rng(15)
         for count in counts(case):
