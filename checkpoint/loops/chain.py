@@ -23,7 +23,7 @@ from dualad.jit.jit import Jit
 from dualad.support.callers import trim
 from dualad.support.hints import X
 
-from ..reverse.tape import Var, make_var
+from ..reverse.tape import Tape, Var, make_var
 from ..schedules import CTZ, Schedule
 from ..schedules.schedule import check_schedule
 from ..storage import Memory, Storage
@@ -305,8 +305,13 @@ def known_length(steps, layers, inputs, until):
 
 def pair_of(links, top, until, storage):
     """Return the chain of values and tangents of Duals that a tape records, None where it is another chain."""
-    if type(top) is not Dual or (storage is not None and storage.durable) or any(level.abstract for level in links.levels):
+    if type(top) is not Dual or any(level.abstract for level in links.levels):
         return None
+    if storage is not None and storage.durable and any(isinstance(level, Tape) for level in links.levels):
+        raise ValueError(
+            f"chain: {storage!r} keeps the states of a gradient, and this is the gradient of a tangent (grad of jvp): no call goes on from "
+            "its states. Use hvp (forward over reverse), which does, or Disk(path) without resume=True"
+        )
     from .tangent_chain import tangent_chain
 
     return tangent_chain(links, top.level, until)

@@ -147,3 +147,12 @@ def test_a_compiled_step_may_read_a_table_outside_at_its_own_index(backend):
         for got, expected in zip(compiled(X, C), along(lambda k, x, c: step(k, x, c))(X, C), strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-10)
         table *= 0.9
+
+
+def test_the_gradient_of_a_tangent_does_not_go_on_from_a_folder_but_the_tangent_of_a_gradient_does(tmp_path):
+    f = lambda x: np.sum(chain(damped, x, C, steps=N, storage=Disk(tmp_path, resume=True)) ** 2)
+    with pytest.raises(ValueError, match=r"chain: Disk\(.*resume=True.* gradient of a tangent .*Use hvp"):
+        grad(lambda x: jvp(f, (x,), (X,))[1])(X)
+    np.testing.assert_array_equal(hvp(f, X, X), hvp(lambda x: loss(damped)(x, C), X, X))
+    value, tangent = jvp(f, (X,), (X,))
+    assert (value, tangent) == jvp(lambda x: loss(damped)(x, C), (X,), (X,))
