@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from program_examples import EXAMPLES
 from test_symbol import FUNCTIONS, X, traced
 
 from dualad.codegen.emit import HEADER, emit
@@ -26,14 +25,6 @@ def test_an_optimised_program_computes_the_same(name, exact):
     for a, b in zip(short.run(X), program.run(X), strict=True):
         (np.testing.assert_array_equal if exact else np.testing.assert_allclose)(a, b)
         assert np.asarray(a).dtype == np.asarray(b).dtype
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_compute_the_same(name):
-    make, inputs = EXAMPLES[name]
-    program, plain = make()
-    for got, expected in zip(optimised(program).run(*inputs), plain(*inputs), strict=True):
-        np.testing.assert_array_equal(got, expected)
 
 
 def test_dead_code_goes_and_its_constants():

@@ -4,15 +4,20 @@ import numpy as np
 import pytest
 from program_examples import EXAMPLES
 
+from dualad.graph.passes import optimised
 from dualad.graph.program import Kind, Program, Value, key_of, kind_of, map_values, values_in
+from dualad.graph.to_numpy import compile_python
 from dualad.rules.indexing import updated
 
+WAYS = {"run": lambda p: p.run, "optimised": lambda p: optimised(p).run, "source": lambda p: compile_python(p).call}
 
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_run_is_what_numpy_computes(name):
+def test_examples_compute_what_numpy_does(name, way):
     make, inputs = EXAMPLES[name]
     program, plain = make()
-    for got, expected in zip(program.run(*inputs), plain(*inputs), strict=True):
+    for got, expected in zip(WAYS[way](program)(*inputs), plain(*inputs), strict=True):
         np.testing.assert_array_equal(got, expected)
 
 

@@ -7,20 +7,11 @@ from functools import partial
 import numpy as np
 import optree
 import pytest
+from test_jit import TABLE, X, wave
 
 import dualad
 from checkpoint import chain, grad, hvp, jacobian, linearize, value_and_grad, vjp
 from dualad import derivative, hessian, jit, jvp
-
-X = np.linspace(0.2, 0.9, 5)
-TABLE = np.arange(12.0).reshape(3, 4)
-
-
-def wave(x, c=2.0):
-    y = x.copy()
-    y[1:-1] += c * (x[2:] - 2.0 * x[1:-1] + x[:-2])
-    y[[0, 0, 3]] = x[:3] * x[2]
-    return np.sum(np.sin(y) * x), y
 
 
 def loss(x, c=2.0):

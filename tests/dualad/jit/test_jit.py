@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import optree
 import pytest
+from test_guards import assert_same
 
 import dualad
 from checkpoint import grad, jacobian
@@ -28,20 +29,13 @@ def wave(x, c=2.0):
     return np.sum(np.sin(y) * x), y
 
 
-def assert_trees_equal(got, expected):
-    assert optree.tree_structure(got) == optree.tree_structure(expected)
-    for a, b in zip(optree.tree_leaves(got), optree.tree_leaves(expected), strict=True):
-        np.testing.assert_array_equal(a, b)
-        assert type(a) is type(b) and np.asarray(a).dtype == np.asarray(b).dtype
-
-
 # --- values and signatures ------------------------------------------------------------------------------------------------------
 
 
 def test_values_are_numpys_bit_by_bit():
     compiled = jit(wave)
-    assert_trees_equal(compiled(X), wave(X))
-    assert_trees_equal(compiled(1.0 - X, c=np.float32(0.3)), wave(1.0 - X, c=np.float32(0.3)))
+    assert_same(compiled(X), wave(X))
+    assert_same(compiled(1.0 - X, c=np.float32(0.3)), wave(1.0 - X, c=np.float32(0.3)))
 
 
 def test_pytrees_in_and_out():
@@ -50,7 +44,7 @@ def test_pytrees_in_and_out():
 
     compiled = jit(f)
     args = Point(np.ones(2), 2.0), {"a": np.float32(1.0), "b": [1j]}
-    assert_trees_equal(compiled(*args), f(*args))
+    assert_same(compiled(*args), f(*args))
 
 
 def test_one_program_for_each_kind_of_arguments():
@@ -62,9 +56,9 @@ def test_one_program_for_each_kind_of_arguments():
         return x * n
 
     for args in [(1.0,), (2.0,), (np.float64(1.0),), (np.ones(3),), (np.zeros(3),), (np.ones(3, np.float32),), (1,), (np.ones((3, 1)),)]:
-        assert_trees_equal(f(*args), args[0] * 1.0)
+        assert_same(f(*args), args[0] * 1.0)
     assert len(f.entries) == 6 and len(calls) == 12
-    assert_trees_equal(f(np.ones((4, 3)).T), np.ones((3, 4)) * 1.0)
+    assert_same(f(np.ones((4, 3)).T), np.ones((3, 4)) * 1.0)
     assert f(2.0, n=3) == 6.0 and f(2.0, n=True) == 2.0 and f(2.0, n=False) == 0.0
 
 

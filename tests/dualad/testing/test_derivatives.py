@@ -22,7 +22,6 @@ from dualad.rules.kinds import (
     Joint,
     Multilinear,
     primitive,
-    restore_axes,
 )
 from dualad.testing import check_derivatives, differences
 
@@ -55,28 +54,13 @@ def explicit(name, fn, jvps, vjps, f, args):
 
 PLANTED = [
     elementwise("sign flipped", np.sin, lambda ans, x: -np.cos(x)),
-    elementwise("factor 2", np.sin, lambda ans, x: 2.0 * np.cos(x)),
     elementwise("a small error", np.sin, lambda ans, x: 1.00001 * np.cos(x)),
     elementwise("wrong at one element", np.sin, lambda ans, x: np.where(np.equal(x, X[1, 2]), 0.0, np.cos(x))),
     elementwise("second derivative lost", np.sin, lambda ans, x: np.cos(dualad.primal(x))),
     elementwise("missing term", np.expm1, ANS),
-    elementwise("wrong sign inside", np.tanh, lambda ans, x: 1.0 + ans * ans),
-    elementwise("missing 1/2", np.sqrt, lambda ans, x: 1.0 / ans),
-    elementwise("wrong power", np.log, lambda ans, x: 1.0 / (x * x)),
-    elementwise("zero", np.arctan, lambda ans, x: 0.0),
-    elementwise("missing log 2", np.exp2, ANS),
     elementwise("sign of the second partial", np.divide, lambda ans, x, y: 1.0 / y, lambda ans, x, y: ans / y, args=(X, Y)),
-    elementwise("second partial by the wrong argument", np.divide, lambda ans, x, y: 1.0 / y, lambda ans, x, y: -ans / x, args=(X, Y)),
     elementwise("marks swapped", np.multiply, FIRST, SECOND, args=(X, Y)),
-    elementwise("mark of subtraction", np.subtract, ONE, ONE, args=(X, Y)),
     elementwise("marks swapped", np.subtract, MINUS_ONE, ONE, args=(X, Y)),
-    elementwise("missing log", np.power, lambda ans, x, y: y * x ** (y - 1.0), ANS, args=(X, Y)),
-    elementwise("exponent not lowered", np.power, lambda ans, x, y: y * x**y, lambda ans, x, y: ans * np.log(x), args=(X, Y)),
-    elementwise(
-        "arguments swapped", np.arctan2, lambda ans, y, x: y / (x * x + y * y), lambda ans, y, x: -x / (x * x + y * y), args=(X, Y)
-    ),
-    elementwise("not normalised", np.hypot, lambda ans, x, y: x, lambda ans, x, y: y, args=(X, Y)),
-    elementwise("both shares the same", np.logaddexp, lambda ans, x, y: np.exp(x - ans), lambda ans, x, y: np.exp(x - ans), args=(X, Y)),
     elementwise(
         "the smaller", np.maximum, lambda ans, x, y: np.where(x > y, 0.0, 1.0), lambda ans, x, y: np.where(x > y, 1.0, 0.0), args=(X, Y)
     ),
@@ -102,22 +86,6 @@ PLANTED = [
         (random.uniform(size=(3, 3, 3)),),
     ),
     explicit(
-        "shift not inverted", np.roll, (right_jvp(np.roll),), (lambda g, ans, x, shift: np.roll(g, shift),), lambda x: np.roll(x, 1), (V,)
-    ),
-    explicit("not flipped", np.flip, (lambda t, ans, x: t,), (lambda g, ans, x: g,), np.flip, (V,)),
-    explicit("the element itself", np.prod, (lambda t, ans, x: np.sum(t * x),), (lambda g, ans, x: g * x,), np.prod, (V,)),
-    explicit(
-        "spread over all", np.max, (lambda t, ans, x: np.sum(t) / x.size,), (lambda g, ans, x: restore_axes(g, x) / x.size,), np.max, (V,)
-    ),
-    explicit(
-        "sign",
-        np.linalg.solve,
-        (lambda t, ans, a, b: np.linalg.solve(a, t @ ans), lambda t, ans, a, b: np.linalg.solve(a, t)),
-        ROWS[np.linalg.solve].vjps,
-        np.linalg.solve,
-        (S, V),
-    ),
-    explicit(
         "not transposed",
         np.linalg.solve,
         ROWS[np.linalg.solve].jvps,
@@ -125,7 +93,6 @@ PLANTED = [
         np.linalg.solve,
         (S, V),
     ),
-    explicit("one factor", np.linalg.inv, (lambda t, ans, a: -t @ ans,), (lambda g, ans, a: -g @ mT(ans),), np.linalg.inv, (S,)),
     explicit(
         "not transposed",
         np.linalg.det,
@@ -140,13 +107,6 @@ PLANTED = [
         np.matmul,
         (S, S + 0.1),
         id="matmul: not transposed",
-    ),
-    pytest.param(
-        np.matmul,
-        Multilinear(np.matmul, lambda i, g, a, b: mT(b) @ g if i == 0 else mT(a) @ g),
-        np.matmul,
-        (S, S + 0.1),
-        id="matmul: factors swapped",
     ),
     pytest.param(
         np.stack,
