@@ -134,7 +134,7 @@ def recorded(links, tape, *, steps, until, max_steps, schedule, budget, block, s
     if stepper.entry.checks.due() and not alone:
         probe(stepper, segments, steps)
     block = 1 if storage.durable and until is not None else block  # the manifest says how many blocks there were
-    durable, recorded = storage.durable, type(storage) is Memory and storage.compress is None and not check
+    durable, resident = storage.durable, type(storage) is Memory and storage.compress is None and not check
     link.blocks = blocks_of(
         steps,
         stepper.nbytes,
@@ -143,9 +143,9 @@ def recorded(links, tape, *, steps, until, max_steps, schedule, budget, block, s
         schedule=schedule,
         block=block,
         around=0 if budget is None else STATE_BYTES + LEAF_BYTES * len(link.state),
-        recorded=recorded,
+        resident=resident,
     )
-    link.keeps_last = recorded and until is None and link.blocks.size > 1 and not link.blocks.schedule.records
+    link.keeps_last = resident and until is None and link.blocks.size > 1 and not link.blocks.schedule.records
     if link.keeps_last:
         link.missing = -steps % link.blocks.size
     if not link.blocks.schedule.records and not link.keeps_last:

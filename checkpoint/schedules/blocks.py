@@ -1,17 +1,20 @@
 """Blocks of compiled steps: how many are one action of the schedule, and how many states are saved between blocks."""
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from types import NoneType
-from typing import NamedTuple
+from typing import Any, NamedTuple, ParamSpec
 
 from ..support.byte_sizes import format_bytes
-from ..support.costs import ACTION_SECONDS, BLOCK_BYTES, BLOCK_LENGTHS, COUNTED_BLOCKS, COUNTED_BLOCKS_CHOSEN
+from ..support.costs import ACTION_SECONDS, BLOCK_BYTES, BLOCK_LENGTHS, COUNTED_BLOCKS, TABLE_STEPS
 from . import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, advances, ctz
 from .actions import Advance, Record, Reverse
 from .cursor import Cursor
 from .machine import executed
 
 __all__ = ["Blocks", "blocks_of"]
+
+P = ParamSpec("P")
 
 SCHEDULES = (CTZ, Mixed, Online, Periodic, Revolve, StoreAll, Tiered)  # values, so that what was chosen once is known
 
@@ -24,36 +27,34 @@ class Blocks(NamedTuple):
     reason: str  # in numbers
 
 
+def known_once(choose: Callable[P, Blocks]) -> Callable[P, Blocks]:
+    """Remember what was chosen, where the schedule is one of ours: a value."""
+    known: Any = lru_cache(maxsize=256)(choose)
+
+    @wraps(choose)
+    def chosen(*args: P.args, **options: P.kwargs) -> Blocks:
+        return (known if type(options.get("schedule")) in (NoneType, *SCHEDULES) else choose)(*args, **options)
+
+    return chosen
+
+
+@known_once
 def blocks_of(
     steps: int | None,
     state_bytes: int,
     budget: int | None = None,
     step_seconds: float = 1e-7,
     call_seconds: float = ACTION_SECONDS,
+    *,
     schedule: Schedule | None = None,
     block: int | None = None,
     around: int = 0,
-    recorded: bool = False,
+    resident: bool = False,
 ) -> Blocks:
     """Choose the block length and the number of saved states together: the shortest predicted time within `budget` bytes.
-    By default 256 KiB, or what the schedule (CTZ if None) takes without blocks. `recorded`: a block's states may stay in memory until
+
+    By default 256 KiB, or what the schedule (CTZ if None) takes without blocks. `resident`: a block's states may stay in memory until
     its pull."""
-    choose = _chosen if schedule is None or type(schedule) in SCHEDULES else _chosen.__wrapped__
-    return choose(steps, state_bytes, budget, step_seconds, call_seconds, schedule, block, around, recorded)
-
-
-@lru_cache(maxsize=256)
-def _chosen(
-    steps: int | None,
-    state_bytes: int,
-    budget: int | None,
-    step_seconds: float,
-    call_seconds: float,
-    schedule: Schedule | None,
-    block: int | None,
-    around: int,
-    recorded: bool,
-) -> Blocks:
     size = max(state_bytes, 1)
     given = schedule or CTZ()
     if budget is None:
@@ -63,7 +64,7 @@ def _chosen(
         length = block or max(room // 2, 1)
         return Blocks(length, given, f"blocks of {length:,} compiled steps; the length is not known before")
     best: tuple[float, int, Schedule, str, int] | None = None
-    for length in (min(block, steps),) if block else lengths(steps, room, recorded):
+    for length in (min(block, steps),) if block else lengths(steps, room, resident):
         count = -(-steps // length)
         left = max(budget - (length - 1) * size, 0) // (size + around)
         slots = max(given.limit(count), 1) if schedule else min(count, max(left, CTZ().limit(count) if block else 0))
@@ -72,56 +73,56 @@ def _chosen(
         again = ctz.advances(count) if schedule == CTZ() else advances(count, slots)
         evaluated = (again + 1) * length + steps - count
         calls, chosen = min(again, 2 * count) + count, schedule or (StoreAll() if slots >= count else Revolve(slots))
-        if recorded:  # the states of the last block stay in memory
+        if resident:  # the states of the last block stay in memory
             evaluated -= length - 1
         saved = f"{slots:,} states between them saved"
-        if recorded and schedule is None and count > 1 and count * length <= room:
+        if resident and schedule is None and count > 1 and count * length <= room:
             calls, chosen = 3 * count, Mixed(count - 1)
             saved = "whose states stay in memory"
         if count <= COUNTED_BLOCKS:
-            evaluated = evaluations(chosen, steps, length, recorded) or evaluated
+            evaluated = evaluations(chosen, steps, length, resident) or evaluated
         seconds = evaluated * step_seconds + calls * call_seconds
         if best is None or seconds < best[0]:
             best = seconds, length, chosen, saved, evaluated
     assert best is not None  # one step in a block always fits
     _, length, chosen, saved, evaluated = best
-    counted = evaluations(chosen, steps, length, recorded) if -(-steps // length) <= COUNTED_BLOCKS_CHOSEN else None
+    counted = evaluations(chosen, steps, length, resident) if -(-steps // length) <= TABLE_STEPS else None
     about = "" if counted or type(schedule) in (CTZ, Revolve, StoreAll, NoneType) else "about "
     times = f"{about}{(counted or evaluated) / steps:.2f} evaluations of every step"
     return Blocks(length, chosen, f"{reason(budget, room, size, steps, length, saved)}, {times}")
 
 
-def evaluations(schedule: Schedule, steps: int, length: int, recorded: bool) -> int | None:
+def evaluations(schedule: Schedule, steps: int, length: int, resident: bool) -> int | None:
     """Return how many steps a schedule of blocks evaluates; None for a foreign schedule.
 
-    With `recorded`, the last block's states stay in memory, and the short block is the first one."""
+    With `resident`, the last block's states stay in memory, and the short block is the first one."""
     if type(schedule) not in SCHEDULES:
         return None
-    count, resident = -(-steps // length), recorded and not schedule.records
-    short, missing = 0 if resident else count - 1, count * length - steps
+    count, last_stays = -(-steps // length), resident and not schedule.records
+    short, missing = 0 if last_stays else count - 1, count * length - steps
 
     def steps_of(start: int, stop: int) -> int:
         return (stop - start) * length - (missing if start <= short < stop else 0)
 
     made = steps_of(count - 1, count)
-    cursor, recorded_blocks = Cursor(count), set[int]()
+    cursor, recorded = Cursor(count), set[int]()
     for action in executed(schedule, cursor):
         if isinstance(action, Advance):
             made += steps_of(action.start, action.stop)
         elif isinstance(action, Record):
             made += steps_of(action.index, action.index + 1)
-            recorded_blocks.add(action.index)
-        elif isinstance(action, Reverse) and action.index not in recorded_blocks and not (resident and action.index == count - 1):
+            recorded.add(action.index)
+        elif isinstance(action, Reverse) and action.index not in recorded and not (last_stays and action.index == count - 1):
             made += steps_of(action.index, action.index + 1) - 1
     return made
 
 
-def lengths(steps: int, room: int, recorded: bool) -> list[int]:
+def lengths(steps: int, room: int, resident: bool) -> list[int]:
     """The lengths that are tried: two in each power of two, or less, for as many blocks of one length; those of the longest last block."""
     most = min(steps, room)
     tried = {int(part * 2**power) for power in range(most.bit_length()) for part in (1, 1.5)}
     even = {-(-steps // -(-steps // length)) for length in {*tried, most} if 1 <= length <= most}
-    return sorted(even | {length for length in range(most - BLOCK_LENGTHS, most + 1) if recorded and length > 0}) or [1]
+    return sorted(even | {length for length in range(most - BLOCK_LENGTHS, most + 1) if resident and length > 0}) or [1]
 
 
 def reason(budget: int, room: int, size: int, steps: int, length: int, saved: str) -> str:

@@ -1,4 +1,4 @@
-"""Schedules of the package checkpoint-schedules, in the five actions of this one."""
+"""Schedules of the package checkpoint-schedules, in the actions of this one."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """What a schedule does with a chain over time, for pictures; one evaluation of the step takes one unit of time."""
 
-from ..support.costs import DRAWN_EVALUATIONS, DRAWN_PARTS
+from ..support.costs import DRAWN_EVALUATIONS
 from .actions import Action, Advance, Drop, Record, Reverse, Save
 from .cursor import Cursor
 from .machine import executed
@@ -52,5 +52,4 @@ class History:
 
     def visible(self) -> list[tuple[int, int, int]]:
         """Return the intervals that a picture can show: of long chains, of states saved long enough to be seen."""
-        shortest = self.now / DRAWN_PARTS if self.now > DRAWN_EVALUATIONS else 0
-        return [line for line in self.intervals if line[2] - line[1] >= shortest]
+        return [line for line in self.intervals if line[2] - line[1] >= self.now // DRAWN_EVALUATIONS]

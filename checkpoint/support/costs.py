@@ -31,9 +31,8 @@ TABLE_STEPS = 4096
 #: bytes of the states inside of a block and between blocks, where nothing is said: they stay in a core's cache (10^4
 #: steps of Lorenz: 44 ms, 55 with blocks of one step, 56 with 64 MB; 2026-11-22)
 BLOCK_BYTES = 256 << 10
-#: blocks whose steps are counted action by action: of each length that is tried, and of the one that is chosen
+#: blocks whose steps are counted action by action for each length that is tried (of the one that is chosen: `TABLE_STEPS`)
 COUNTED_BLOCKS = 64
-COUNTED_BLOCKS_CHOSEN = 4096
 #: lengths of blocks that are tried below the longest, which leaves no room for states between blocks
 BLOCK_LENGTHS = 3
 #: seconds that an action costs in Python, and an addition in compiled loops over arrays
@@ -105,6 +104,5 @@ COMPARED_STEPS = 10**7
 DRAWN_STEPS = 120
 PLOTTED_STEPS = 2000
 PLOTTED_EXECUTIONS = 2_000_000
-#: evaluations in a picture that shows every saved state, and the part of a longer one that a line must span
+#: evaluations in a picture that shows every saved state; in a longer one a line must span this part of it
 DRAWN_EVALUATIONS = 400
-DRAWN_PARTS = 150

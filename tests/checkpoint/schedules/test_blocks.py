@@ -55,25 +55,25 @@ def test_dear_steps_are_not_made_in_blocks_to_spare_calls():
 
 def test_states_inside_of_the_last_block_are_kept_in_the_first_sweep():
     for steps, nbytes in ((100, 4096), (500, 1920), (7, 40_000)):
-        blocks, plain = (blocks_of(steps, nbytes, schedule=CTZ(), recorded=recorded) for recorded in (True, False))
+        blocks, plain = (blocks_of(steps, nbytes, schedule=CTZ(), resident=resident) for resident in (True, False))
         evaluations = [float(one.reason.split(", ")[-1].split(" ")[0]) for one in (blocks, plain)]
         assert evaluations[0] <= evaluations[1]
         assert plain.size == -(-steps // -(-steps // plain.size)), "blocks are not of one length"
-    chosen = blocks_of(100, 4096, schedule=CTZ(), recorded=True)
+    chosen = blocks_of(100, 4096, schedule=CTZ(), resident=True)
     assert chosen.size == 63 and "64 states of 4.1 kB: 2 blocks of up to 63 compiled steps" in chosen.reason
     assert "1.36 evaluations" in chosen.reason, "the last block is as long as it may be, and the first one has 37 steps"
-    assert blocks_of(50, 4096, schedule=CTZ(), recorded=True).reason.startswith("262 kB hold 64 states of 4.1 kB: one block")
+    assert blocks_of(50, 4096, schedule=CTZ(), resident=True).reason.startswith("262 kB hold 64 states of 4.1 kB: one block")
 
 
 def test_states_that_all_fit_are_kept_in_the_first_sweep():
     for steps, budget in ((10**6, 32 << 20), (10**4, None)):
-        blocks = blocks_of(steps, 24, budget, step_seconds=2e-7, recorded=True)
+        blocks = blocks_of(steps, 24, budget, step_seconds=2e-7, resident=True)
         assert blocks[:2] == (steps, StoreAll()) and "one block of all" in blocks.reason and "1.00 evaluations" in blocks.reason
     for steps, last in ((1000, 1), (1023, 24)):
-        blocks = blocks_of(steps, 24, block=111, recorded=True)
+        blocks = blocks_of(steps, 24, block=111, resident=True)
         assert blocks[:2] == (111, Mixed(9)) and "stay in memory" in blocks.reason
         assert f"{(steps + last - 1) / steps:.2f} evaluations" in blocks.reason, "the last block is made again"
-    for options in ({"recorded": False}, {"recorded": True, "schedule": StoreAll()}, {"recorded": True, "budget": 10**6}):
+    for options in ({"resident": False}, {"resident": True, "schedule": StoreAll()}, {"resident": True, "budget": 10**6}):
         assert not blocks_of(10**6, 24, **options).schedule.records
 
 
@@ -101,8 +101,8 @@ def test_of_other_schedules_evaluations_are_said_about():
         forward, reverse, limit = CTZ.forward, CTZ.reverse, CTZ.limit
         refill = "binomial"
 
-    assert ", about 1." in blocks_of(100, 4096, schedule=Another(), recorded=True).reason
-    assert "about" not in blocks_of(10**7, 4096, schedule=CTZ(), recorded=True).reason
+    assert ", about 1." in blocks_of(100, 4096, schedule=Another(), resident=True).reason
+    assert "about" not in blocks_of(10**7, 4096, schedule=CTZ(), resident=True).reason
 
 
 def test_a_length_that_is_not_known_before():
