@@ -211,22 +211,6 @@ def test_powers(gradient, x, y):
 
 
 @both
-def test_sinc_by_its_series_near_zero(gradient):
-    assert gradient(np.sinc)(0.0) == 0.0
-    assert derivative(np.sinc, 2)(0.0) == pytest.approx(-(np.pi**2) / 3, rel=1e-12)
-    assert derivative(np.sinc, 4)(0.0) == pytest.approx(np.pi**4 / 5, rel=1e-9)
-    assert gradient(gradient(np.sinc))(0.0) == pytest.approx(-(np.pi**2) / 3, rel=1e-12)
-    for x in (1e-9, 1e-5, 1e-3, 0.01, 0.1, 0.9, 1.0, 2.5):
-        expected = (
-            (np.pi * x * np.cos(np.pi * x) - np.sin(np.pi * x)) / (np.pi * x * x)
-            if x > 0.05
-            else -(np.pi**2) * x / 3 + np.pi**4 * x**3 / 30 - np.pi**6 * x**5 / 840
-        )
-        assert gradient(np.sinc)(x) == pytest.approx(expected, rel=1e-9)
-        assert gradient(lambda x: np.sum(np.sinc(x)))(np.array([x, 0.0]))[0] == pytest.approx(expected, rel=1e-9)
-
-
-@both
 @pytest.mark.parametrize("ord", ["fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf])
 def test_matrix_norms_of_zero(gradient, ord):
     with np.errstate(all="ignore"):

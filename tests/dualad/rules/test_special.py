@@ -1,4 +1,4 @@
-"""scipy.special: every row against central differences, in both modes, and closed forms and mpmath's derivatives."""
+"""scipy.special: every row against central differences by all its arguments in both modes; closed forms; third derivatives."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from benchmarks.accuracy import GRID
 from checkpoint import vjp
 from dualad import derivative, jvp
 from dualad.rules import ROWS
@@ -19,118 +20,51 @@ sp = pytest.importorskip("scipy.special")
 late_row(None)
 
 
-def words(text):
-    return text.split()
-
-
-X = np.array([0.31, 0.72, 1.4])
-U = np.array([0.2, 0.45, 0.83])
 Z = np.array([0.4 + 0.3j, -0.6 + 0.5j])
-N = np.array([0, 1, 3])
-#: calls; integers and what stands in tuples is not differentiated
-SAMPLES = {
-    **{
-        name: [(X,)]
-        for name in words(
-            "gamma gammaln loggamma rgamma psi erf erfc erfcx erfi dawsn ndtr log_ndtr expit log_expit cbrt exp2 exp10 "
-            "expm1 log1p cosm1 exprel sindg cosdg tandg cotdg entr "
-            "wrightomega exp1 expi spence j0 j1 y0 y1 i0 i1 k0 k1 i0e i1e k0e k1e ber bei ker kei berp beip kerp keip "
-            "fresnel sici shichi airy itj0y0 iti0k0 "
-        )
-    },
-    **{name: [(U,)] for name in words("erfinv erfcinv ndtri logit ellipk ellipe ellipkm1")},
-    **{
-        name: [(X, U)]
-        for name in words(
-            "beta betaln poch binom owens_t xlogy xlog1py rel_entr kl_div boxcox boxcox1p pseudo_huber ellipeinc ellipkinc "
-            "powm1 inv_boxcox inv_boxcox1p"
-        )
-    },
-    **{
-        name: [((1.7,), X)]
-        for name in words(
-            "gammainc gammaincc jv yv jve yve iv kv ive kve hankel1 hankel2 hankel1e hankel2e struve modstruve chdtr chdtrc stdtr hyp0f1"
-        )
-    },
-    **{name: [((1.7,), U)] for name in words("gammaincinv gammainccinv chdtri stdtrit")},
-    **{name: [((1.7,), (2.2,), U)] for name in words("betainc betaincc betaincinv betainccinv hyp1f1 hyperu")},
-    **{
-        name: [(N, X)]
-        for name in words(
-            "expn yn kn pdtr pdtrc eval_legendre eval_chebyt eval_chebyu eval_sh_legendre eval_sh_chebyt "
-            "eval_sh_chebyu eval_hermite eval_hermitenorm eval_laguerre "
-        )
-    },
-    "loggamma_": [(Z + 2.0,)],
-    "wofz": [(Z,)],
-    "lambertw": [(X,), (Z,)],
-    "zeta": [((2.3,), X)],
-    "hyp2f1": [((0.7,), (1.2,), (2.1,), U)],
-    "ndtri_exp": [(-X,)],
-    "gdtr": [(X, (1.3,), U)],
-    "gdtrc": [(X, (1.3,), U)],
-    "radian": [(X, U, X)],
-    "huber": [(U, 3.0 * X), (X + 2.0, U)],
-    "elliprf": [(X, U, X + 1.0)],
-    "ellipj": [(X, (0.3,))],
-    "fdtr": [((3.0,), (4.0,), X)],
-    "fdtrc": [((3.0,), (4.0,), X)],
-    "fdtri": [((3.0,), (4.0,), U)],
-    "eval_gegenbauer": [(N, (0.8,), U)],
-    "eval_genlaguerre": [(N, (0.8,), U)],
-    "eval_jacobi": [(N, (0.8,), (0.3,), U)],
-    "erf_": [(Z,)],
-    "jv_": [((0.7,), Z)],
-    "gamma_": [(Z + 2.0,)],
-}
-
-
+#: of complex arguments; in what stands in tuples nothing is differentiated
+COMPLEX = {"loggamma": (Z + 2.0,), "gamma": (Z + 2.0,), "erf": (Z,), "wofz": (Z,), "lambertw": (Z,), "jv": ((0.7,), Z)}
 #: the partials have no partials, and say why: SciPy has no complex trigamma, and that of RD cancels
-FIRST_ORDER = {"loggamma_", "gamma_", "elliprf"}
+FIRST_ORDER = {"loggamma", "gamma", "elliprf"}
+REAL: dict[str, list[tuple]] = {}
+for entry in GRID:
+    if getattr(sp, entry.name, None) in ROWS:
+        REAL.setdefault(entry.name, []).extend(entry.points)
 
 
-def split(args):
-    """The function of the differentiable arguments alone, and those arguments."""
-    free = [arg for arg in args if isinstance(arg, np.ndarray) and arg.dtype.kind in "fc"]
+def compared(fn, args, order):
+    """Compare all derivatives with differences, together, and values with SciPy's bits."""
+    free = [arg for arg in args if not isinstance(arg, tuple)]
 
-    def fill(leaves):
+    def f(*leaves):
         left = iter(leaves)
-        return [
-            next(left) if isinstance(arg, np.ndarray) and arg.dtype.kind in "fc" else arg[0] if isinstance(arg, tuple) else arg
-            for arg in args
-        ]
+        return fn(*(arg[0] if isinstance(arg, tuple) else next(left) for arg in args))
 
-    return fill, free
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_derivatives_against_differences(name):
-    fn = getattr(sp, name.rstrip("_"), None)
-    if fn is None:
-        pytest.skip("this version of SciPy does not have it")
-    for args in SAMPLES[name]:
-        fill, free = split(args)
-        f = lambda *leaves, fn=fn, fill=fill: fn(*fill(leaves))
-        check_derivatives(f, *free, order=1 if name in FIRST_ORDER else 2, vjp=vjp)
-        if name in FIRST_ORDER:
-            with pytest.raises(TypeError, match=r"scipy\.special\.(psi|elliprd) has no derivative"):
-                check_derivatives(f, *free, order=2, vjp=vjp)
-        value, expected = jvp(f, tuple(free), tuple(free))[0], f(*free)
-        for a, b in zip(
-            value if isinstance(value, tuple) else [value], expected if isinstance(expected, tuple) else [expected], strict=True
-        ):
-            assert a.dtype == b.dtype and np.array_equal(a, b)
+    value, expected = jvp(f, tuple(free), tuple(free))[0], f(*free)
+    for a, b in zip(*(part if isinstance(part, tuple) else (part,) for part in (value, expected)), strict=True):
+        assert a.dtype == b.dtype and np.array_equal(a, b)
+    check_derivatives(f, *free, order=order, vjp=vjp)
 
 
-def test_every_row_has_samples():
-    sampled = {name.rstrip("_") for name in SAMPLES}
-    names = {
-        row.name.split(".")[-1].lstrip("_")
-        for row in ROWS.values()
-        if row.name.startswith("scipy.special.") and row.kind not in ("constant", "refused")
-    }
-    assert not names - sampled
-    assert len(names) >= 100
+@pytest.mark.parametrize("name", REAL)
+def test_derivatives_by_all_arguments_against_differences(name):
+    """At an ordinary point of the published grid; its digits are tested in test_accuracy."""
+    plain = lambda x: x[0] if isinstance(x, tuple) else x
+    ordinary = [point for point in REAL[name] if all(0.2 <= abs(x) <= 3.0 for x in point if type(x) is float)] or REAL[name]
+    point = min(ordinary, key=lambda point: (min(map(plain, point)) < 0, max(abs(plain(x)) for x in point)))
+    args = [np.array([x]) if type(x) is float else (plain(x),) for x in point]
+    compared(getattr(sp, name), args, 1 if name in FIRST_ORDER else 2)
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_derivatives_at_complex_numbers(name):
+    compared(getattr(sp, name), COMPLEX[name], 1 if name in FIRST_ORDER else 2)
+
+
+@pytest.mark.parametrize("name", FIRST_ORDER)
+def test_what_has_no_second_derivative_says_why(name):
+    args = COMPLEX.get(name, (np.array([0.31]), np.array([0.2]), np.array([1.31])))
+    with pytest.raises(TypeError, match=r"scipy\.special\.(psi|elliprd) has no derivative"):
+        check_derivatives(getattr(sp, name), *args, order=2, vjp=vjp)
 
 
 @pytest.mark.parametrize(
