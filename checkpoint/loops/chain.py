@@ -1,7 +1,8 @@
 """chain: the loop that a program differentiates through.
 
-On plain values it is a loop, on Duals a loop in forward mode, on Vars one entry of the tape: a `Sweep` runs it, saves what its
-schedule says, and pulls the cotangent back step by step, each step on a small tape of its own (see `link`).
+On plain values it is a loop, on Duals a loop in forward mode (`eager`), on Vars one entry of the tape (`entry`): a `Sweep` runs it, saves
+what its schedule says, and pulls the cotangent back step by step, each step on a small tape of its own (`recorded`). Steps that are
+compiled run in segments (`compiled`); inside of code that is compiled the whole chain is one operation (`traced`).
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from ..support.byte_sizes import parse_bytes
 from ..support.checks import check_until, flag, whole_number
 from ..sweep.stats import Stats, filled_stats
 from .eager import run
-from .entry import record
 from .leaves import is_floating, one_level_down
+from .recorded import record
 from .spec import StepSpec
 
 __all__ = ["Options", "chain"]
@@ -193,9 +194,9 @@ def chain(
         if until is not None:
             check_function(until, "chain: until")
             check_until(until, "chain")
-        outputs, check, progress = (
-            flag(value, where="chain", argument=name) for name, value in (("outputs", outputs), ("check", check), ("progress", progress))
-        )
+        outputs = flag(outputs, where="chain", argument="outputs")
+        check = flag(check, where="chain", argument="check")
+        progress = flag(progress, where="chain", argument="progress")
         if stats is not None:
             filled_stats(stats, "chain")
         steps = known_length(steps, layers, inputs, until)
@@ -217,43 +218,18 @@ def chain(
                 raise TypeError("chain: block= is of a compiled step: give chain(dualad.jit(step), ...), or leave it out")
         if outputs and steps == 0:
             raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
-        if token is not None and not (storage is not None and storage.durable):
+        storage = IN_MEMORY if storage is None else storage
+        if token is not None and not storage.durable:
             raise TypeError("chain: token= is compared by a call that goes on: give storage=Disk(path, resume=True) too, or leave it out")
-        links = StepSpec(step, source, state, params, inputs, outputs)
-        top = highest(links.traced)
-        if LAZY in links.levels:
+        spec = StepSpec(step, source, state, params, inputs, outputs)
+        if LAZY in spec.levels:
             raise TypeError(
                 "chain: a state, parameter or input is a dask array: chains run on plain arrays. Write the loop in Python (it is short "
                 "where arrays are this large), or compute the array first"
             )
-        if any(level.abstract for level in links.levels):
-            from .traced import entered_loop
-
-            looped = entered_loop(links, steps)
-            if looped is not None:
-                return looped
-        options = {"steps": steps, "until": until, "max_steps": max_steps, "stats": stats, "progress": progress, "check": check}
-        if (pair := pair_of(links, top, until, storage)) is not None:
-            given: dict[str, Any] = {**options, "until": pair.until, "inputs": pair.inputs, "outputs": outputs, "block": block}
-            given |= {"schedule": schedule, "storage": storage, "memory": memory}
-            return pair.results(chain(pair.step, pair.state, *pair.params, **given))
-        if type(top) is Var and all(leaf.node is None for leaf in links.traced if leaf.level is top.level):
-            return of_constants(links, top.level, **options)
-        if type(top) is Var:
-            options |= {"stats": (stats := filled_stats(stats, "chain")), "token": token}
-            compiled, reason = compiled_chain(links, top.level, options, schedule=schedule, storage=storage, memory=memory, block=block)
-            if reason is None:
-                return compiled
-            schedule, storage = chosen_schedule(schedule, storage, memory)
-            stats.reason = reason
-            return record(links, top.level, schedule=schedule, storage=storage, memory=memory, **options)
-        compiled, reason = compiled_chain(links, None, options)
-        if reason is None:
-            return compiled
-        result = run(links, top, **options)
-        if stats is not None:
-            stats.reason = reason
-        return result
+        looped = {"steps": steps, "until": until, "max_steps": max_steps, "stats": stats, "progress": progress, "check": check}
+        saved = {"schedule": schedule, "storage": storage, "memory": memory, "token": token, "block": block}
+        return run_spec(spec, looped, saved)
     except Exception as error:
         trim(error)
         raise
@@ -262,10 +238,53 @@ def chain(
         raise
 
 
+IN_MEMORY = Memory()
+
+
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
 
-def as_step(step):
+def run_spec(spec: StepSpec, looped: dict[str, Any], saved: dict[str, Any]) -> Any:
+    """Run a chain: `looped` are the options of every loop, `saved` those of the reverse sweep."""
+    top, abstract = highest(spec.traced), False
+    for level in spec.levels:
+        abstract = abstract or level.abstract
+    if abstract:
+        from .traced import traced_loop
+
+        result = traced_loop(spec, looped["steps"])
+        if result is not None:
+            return result
+    elif type(top) is Dual and any(isinstance(level, Tape) for level in spec.levels):
+        if saved["storage"].durable:
+            raise ValueError(
+                f"chain: {saved['storage']!r} keeps the states of a gradient, and this is the gradient of a tangent (grad of jvp): no call "
+                "goes on from its states. Use hvp (forward over reverse), which does, or Disk(path) without resume=True"
+            )
+        from .other_leaves import with_tangents
+
+        other = with_tangents(spec, top.level, looped["until"])
+        if other is not None:
+            return other.results(run_spec(other.spec, {**looped, "until": other.until}, saved))
+    tape = top.level if type(top) is Var else None
+    if tape is not None and all(leaf.node is None for leaf in spec.traced if type(leaf) is Var and leaf.level is tape):
+        return of_constants(spec, tape, looped, saved)
+    result, reason = run_compiled_spec(spec, tape, looped, saved) if isinstance(spec.source, Jit) else (None, "")
+    if reason is None:
+        return result
+    if tape is None:
+        result = run(spec, top, **looped)
+        if looped["stats"] is not None:
+            looped["stats"].reason = reason
+        return result
+    stats, memory = filled_stats(looped["stats"], "chain"), saved["memory"]
+    stats.reason = reason
+    schedule = CTZ() if saved["schedule"] is None else saved["schedule"]  # of a budget another one is planned
+    options = {**looped, "stats": stats, "storage": saved["storage"], "token": saved["token"]}
+    return record(spec, tape, schedule=schedule, memory=memory, **options)
+
+
+def as_step(step: Any) -> tuple[Callable[..., Any], int | None, Any]:
     """Return the step, how many layers it was made of (None for a function), and what was given: layers of one function are one."""
     if isinstance(step, list | tuple):
         layers = tuple(step)
@@ -278,7 +297,7 @@ def as_step(step):
     return step, None, step
 
 
-def known_length(steps, layers, inputs, until):
+def known_length(steps: Any, layers: int | None, inputs: Any, until: Any) -> int | None:
     """Return the number of steps; None where the predicate finds it. Lengths that contradict each other raise."""
     if until is not None and steps is not None:
         raise TypeError("chain: give either steps=N or, if N is not known before, until=predicate")
@@ -303,58 +322,31 @@ def known_length(steps, layers, inputs, until):
     return next(iter(lengths.values()), None)
 
 
-def pair_of(links, top, until, storage):
-    """Return the chain of values and tangents of Duals that a tape records, None where it is another chain."""
-    if type(top) is not Dual or any(level.abstract for level in links.levels):
-        return None
-    if storage is not None and storage.durable and any(isinstance(level, Tape) for level in links.levels):
-        raise ValueError(
-            f"chain: {storage!r} keeps the states of a gradient, and this is the gradient of a tangent (grad of jvp): no call goes on from "
-            "its states. Use hvp (forward over reverse), which does, or Disk(path) without resume=True"
-        )
-    from .tangent_chain import tangent_chain
-
-    return tangent_chain(links, top.level, until)
-
-
-def of_constants(links, tape, **options):
+def of_constants(spec: StepSpec, tape: Tape, looped: dict[str, Any], saved: dict[str, Any]) -> Any:
     """Run a chain of constants of a tape one level down: it has nothing to pull back, and saves no state."""
-    state, params, inputs = (one_level_down(leaves, tape)[0] for leaves in (links.state, links.params, links.inputs))
-    rows = optree.tree_unflatten(links.inputs_structure, inputs) if links.given else None
-    result = chain(links.source, links.tree(state), *links.arguments(params), inputs=rows, outputs=links.outputs, **options)
+    groups = [one_level_down(leaves, tape)[0] for leaves in (spec.state, spec.params, spec.inputs)]
+    result = run_spec(spec.with_leaves(*groups), looped, {**saved, "storage": IN_MEMORY, "token": None})
     return optree.tree_map(lambda leaf: make_var(leaf, None, tape) if is_floating(leaf) else leaf, result)
 
 
-def compiled_chain(links, tape, options, *, storage=None, memory=None, **more):
+def run_compiled_spec(spec: StepSpec, tape: Tape | None, looped: dict[str, Any], saved: dict[str, Any]) -> tuple[Any, str | None]:
     """Run the chain of a compiled step in segments, and record it where there is a tape; return the result, and why it cannot be done.
 
-    Of the two one is None; the reason is empty where the step is none that was meant to be compiled.
+    Of the two one is None.
     """
-    if not isinstance(links.source, Jit):
-        return None, ""
     from .compiled import NotCompiled, record_compiled, run_compiled
-    from .static_leaves import with_static_leaves
+    from .other_leaves import without_statics
 
     try:
         if BACKENDS.get("numba", BACKENDS["numpy"]) is BACKENDS["numpy"]:
             raise NotCompiled(without_numba() or "numba cannot be imported")
-        settings = None if storage is not None and storage.durable else with_static_leaves(links, options["until"])
-        if settings is not None:
-            given = {"storage": storage, "memory": memory} if tape is not None else {}
-            result, reason = compiled_chain(settings.links, tape, {**options, "until": settings.until}, **given, **more)
-            return None if result is None else settings.result(result), reason
+        other = None if saved["storage"].durable else without_statics(spec, looped["until"])
+        if other is not None:
+            result, reason = run_compiled_spec(other.spec, tape, {**looped, "until": other.until}, saved)
+            return None if reason is not None else other.results(result), reason
         if tape is None:
-            return run_compiled(links, **options), None
-        budget = None if memory is None else parse_bytes(memory, "chain", "memory")
-        storage = Memory() if storage is None else storage
-        return record_compiled(links, tape, budget=budget, storage=storage, **options, **more), None
+            return run_compiled(spec, **looped), None
+        return record_compiled(spec, tape, **{**looped, **saved, "stats": filled_stats(looped["stats"], "chain")}), None
     except (NotCompiled, IndexError, OverflowError) as reason:  # of the last two, the steps themselves name their lines
-        ignored = "" if more.get("block") is None else f"; block={more['block']} is not used"
+        ignored = "" if tape is None or saved["block"] is None else f"; block={saved['block']} is not used"
         return None, f"steps one by one, because {reason}{ignored}"
-
-
-def chosen_schedule(schedule, storage, memory):
-    """Return the schedule and storage: those given, or the defaults; for a budget they are planned later."""
-    if memory is not None:
-        return None, storage
-    return CTZ() if schedule is None else schedule, Memory() if storage is None else storage

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
+from typing import Any
 
 from dualad.support.progress import Bar
 
 from ..storage.states import copy_state
-from ..sweep.stats import fill
+from ..sweep.stats import Stats, fill
 from .leaves import lifted, on_primals
+from .rows import Stacked
 from .snapshot import Snapshot, not_repeatable
-from .spec import Stacked
+from .spec import StepSpec
 
 __all__ = ["run", "too_many"]
 
 
-def run(links, top, steps, until=None, max_steps=None, stats=None, progress=False, check=False):
+def run(
+    spec: StepSpec,
+    top: Any,
+    *,
+    steps: int | None,
+    until: Callable[..., Any] | None = None,
+    max_steps: int | None = None,
+    stats: Stats | None = None,
+    progress: bool = False,
+    check: bool = False,
+) -> Any:
     """Run the chain as a loop; arrays of a plain state become traced ones of the level of `top`, because a step may write into them."""
-    params, outs, until, k = links.arguments(links.params), Stacked(steps), on_primals(until), 0
-    x = links.tree(lifted(links.flatten(copy_state(links.tree(links.state))), top))
-    call, started, bar = links.calls(params, links.inputs), perf_counter(), Bar(progress, "chain")
-    call = twice(links, call) if check else call
+    params, outs, until, k = spec.arguments(spec.params), Stacked(steps), on_primals(until), 0
+    x = spec.tree(lifted(spec.flatten(copy_state(spec.tree(spec.state))), top))
+    call, started, bar = spec.calls(params, spec.inputs), perf_counter(), Bar(progress, "chain")
+    call = twice(spec, call) if check else call
     bar.start(steps)
     try:
         while k != steps and not (until is not None and until(k, x)):
@@ -29,12 +42,12 @@ def run(links, top, steps, until=None, max_steps=None, stats=None, progress=Fals
             try:
                 x, out = call(k, x)
             except Exception:
-                links.explain(k, x, params, links.inputs)
+                spec.explain(k, x, params, spec.inputs)
                 raise
-            if links.outputs:
+            if spec.outputs:
                 outs.add(k, out)
             if not k:
-                links.check_closure(links.leaves(0, x), links.levels)
+                spec.check_closure(spec.checked(0, x), spec.levels)
             k += 1
             if progress:
                 bar.advance(1)
@@ -43,28 +56,28 @@ def run(links, top, steps, until=None, max_steps=None, stats=None, progress=Fals
         if stats is not None:
             fill(stats, steps=k, advances=2 * k if check else k, seconds=perf_counter() - started)
     if k:
-        leaves = links.final_leaves(k, x, params, links.inputs)
-        links.check_closure(leaves, links.levels)
-        x = links.tree(leaves)
-    return (x, outs.tree(outs.arrays())) if links.outputs else x
+        leaves = spec.final_leaves(k, x, params, spec.inputs)
+        spec.check_closure(leaves, spec.levels)
+        x = spec.tree(leaves)
+    return (x, outs.tree(outs.arrays())) if spec.outputs else x
 
 
-def twice(links, once):
+def twice(spec: StepSpec, once: Callable[..., Any]) -> Callable[..., Any]:
     """Return the call of a step, made a second time from a copy of its state: another result raises."""
 
-    def call(k, x):
+    def call(k: int, x: Any) -> Any:
         given = copy_state(x)
         result = once(k, x)
-        first = Snapshot(k + 1, links.leaves(k, result[0]), exact=True)
-        i = first.differing(k + 1, links.leaves(k, once(k, given)[0]))
+        first = Snapshot(k + 1, spec.checked(k, result[0]), exact=True)
+        i = first.differing(k + 1, spec.checked(k, once(k, given)[0]))
         if i is not None:
-            raise not_repeatable(k, links.path(i))
+            raise not_repeatable(k, spec.path(i))
         return result
 
     return call
 
 
-def too_many(max_steps):
+def too_many(max_steps: int | None) -> RuntimeError:
     return RuntimeError(
         f"chain: until(k, state) is still not true after max_steps={max_steps} steps; give more steps, or a predicate that also ends"
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 import optree
@@ -15,12 +16,13 @@ from dualad.forward.dual import Dual, make_dual
 from dualad.forward.seeding import FLOAT
 from dualad.rules.memory import writable
 
-from ..reverse.tape import Var
+from ..reverse.tape import Tape, Var
 from ..storage.codec import NAMESPACE
 from ..support.checks import truth
 
 __all__ = [
     "NUMBER",
+    "Kind",
     "added",
     "check_levels",
     "described",
@@ -39,31 +41,39 @@ __all__ = [
 ]
 
 
-def rebuild(level, parts):
+Kind: TypeAlias = tuple[Any, Any]  # the shape and dtype that a leaf must keep
+
+
+def rebuild(level: Any, parts: Any) -> Any:
     value, tangent = parts
     return make_dual(value, tangent, level)
 
 
+def parts_of_dual(dual: Any) -> Any:
+    return (dual._refresh().primal, dual.tangent), dual.level
+
+
 # a Dual in a state is written to disk, and fingerprinted, as what it is made of
-optree.register_pytree_node(Dual, lambda dual: ((dual._refresh().primal, dual.tangent), dual.level), rebuild, namespace=NAMESPACE)
+optree.register_pytree_node(Dual, parts_of_dual, rebuild, namespace=NAMESPACE)
 
 
-def flattening(example, structure):
+def flattening(example: Any, structure: optree.PyTreeSpec) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     """Return the functions that take trees like `example` apart (None for another structure) and put them together.
 
     Single leaves and plain tuples of leaves, the states of small systems, do without optree's general ones.
     """
 
-    def flatten(tree):
+    def flatten(tree: Any) -> list[Any] | None:
         leaves, found = optree.tree_flatten(tree)
         return leaves if found == structure else None
 
     if structure.is_leaf():
         return (lambda tree: [tree] if type(tree) in LEAF_TYPES else flatten(tree)), lambda leaves: leaves[0]
     if type(example) is tuple and structure.num_leaves == len(example) == structure.num_nodes - 1:
+        count = len(example)
 
-        def flatten_tuple(tree):
-            if type(tree) is tuple and len(tree) == len(example) and all(map(LEAF_TYPES.__contains__, map(type, tree))):
+        def flatten_tuple(tree: Any) -> list[Any] | None:
+            if type(tree) is tuple and len(tree) == count and all(map(LEAF_TYPES.__contains__, map(type, tree))):
                 return list(tree)
             return flatten(tree)
 
@@ -74,7 +84,7 @@ def flattening(example, structure):
 LEAF_TYPES = (float, np.ndarray, np.float64, Dual, Var)
 
 
-def check_levels(leaves, levels, where, example=""):
+def check_levels(leaves: Iterable[Any], levels: set[Any], where: str, example: str = "") -> None:
     """Raise where a result is of a level that did not come in through the arguments."""
     if not levels_of(leaves) <= levels:
         raise TypeError(
@@ -83,29 +93,30 @@ def check_levels(leaves, levels, where, example=""):
         )
 
 
-def levels_of(values):
+def levels_of(values: Iterable[Any]) -> set[Any]:
     """Return the levels of traced values, and of what they are made of."""
     return {part.level for value in values if isinstance(value, Traced) for part in parts_in(value)}
 
 
-def parts_in(value):
-    """Yield the traced values that a value consists of."""
-    waiting = [value]
+def parts_in(value: Any) -> list[Traced]:
+    """Return the traced values that a value consists of."""
+    parts, waiting = [], [value]
     while waiting:
         part = waiting.pop()
         if isinstance(part, Traced):
-            yield part
+            parts.append(part)
             waiting += [part._refresh().primal, part.payload]
+    return parts
 
 
-def is_floating(leaf):
+def is_floating(leaf: Any) -> bool:
     return issubclass(type(leaf), float | complex) or getattr(leaf, "dtype", INTEGER).kind in "fc"
 
 
 INTEGER, NUMBER = np.dtype(int), ((), FLOAT)
 
 
-def kind_of(leaf):
+def kind_of(leaf: Any) -> Kind:
     """Return the shape and dtype that a leaf must keep; for what is no number, None and the object that it must stay."""
     if type(leaf) is float:
         return NUMBER
@@ -115,16 +126,21 @@ def kind_of(leaf):
     return None, leaf
 
 
-def differs(leaf, kind):
+def differs(leaf: Any, kind: Kind) -> bool:
     """Return whether a leaf has another shape or dtype than it must keep, or, of what is no number, is another object."""
-    if type(leaf) is float or (type(leaf) is Var and type(leaf.primal) is float):
-        return kind != NUMBER
+    value = leaf
+    if type(leaf) is Var:
+        value = leaf.primal if leaf.alias is None else leaf._refresh().primal
+    if type(value) is float:
+        return kind is not NUMBER
+    if type(value) is np.ndarray:
+        return kind != (value.shape, value.dtype)
     if kind[0] is None:
         return not (leaf is kind[1] or (isinstance(leaf, str | bytes) and type(leaf) is type(kind[1]) and leaf == kind[1]))
     return kind_of(leaf) != kind
 
 
-def described(leaf):
+def described(leaf: Any) -> str:
     """Return what a leaf is, for errors."""
     shape, dtype = kind_of(leaf)
     if shape is None:
@@ -132,7 +148,7 @@ def described(leaf):
     return f"{dtype} of shape {shape}"
 
 
-def is_iterator(leaf):
+def is_iterator(leaf: Any) -> bool:
     """Return whether calls change an object, so that no sweep can be repeated; NumPy's generators are not imported to ask."""
     numpy, python = sys.modules.get("numpy.random"), sys.modules.get("random")
     return (
@@ -142,12 +158,12 @@ def is_iterator(leaf):
     )
 
 
-def refuse_opaque(leaf, path, where):
+def refuse_opaque(leaf: Any, path: Callable[[], str], where: str) -> None:
     """Raise for a leaf of a chain's or function's arguments whose derivative would vanish; `path` returns its name.
 
     What is no number (texts, settings) is handed on and has no derivative, so it may not hold anything that needs one.
     """
-    dtype = getattr(leaf, "dtype", None)
+    dtype: Any = getattr(leaf, "dtype", None)
     if issubclass(type(leaf), str | bytes | int | float | complex | Traced | type(None)):
         return
     if issubclass(type(leaf), np.ndarray | np.generic):
@@ -170,7 +186,7 @@ def refuse_opaque(leaf, path, where):
         )
 
 
-def parts_of(leaf):
+def parts_of(leaf: Any) -> Iterator[tuple[str, Any]]:
     """Yield the names and leaves of what an object holds in its attributes, as far as they can be read."""
     try:
         slots = [name for kind in type(leaf).__mro__ for name in np.atleast_1d(getattr(kind, "__slots__", ())).tolist()]
@@ -182,10 +198,13 @@ def parts_of(leaf):
             yield name, part
 
 
-def on_primals(until):
+def on_primals(until: Callable[..., Any] | None) -> Callable[..., Any] | None:
     """Return the predicate as a function of plain values; where the chain stands in code that jit traces, one that needs them raises."""
 
-    def asked(k, state):
+    if until is None:
+        return None
+
+    def asked(k: int, state: Any) -> bool:
         state = optree.tree_map(primal, state)
         try:
             return truth(until(k, state), where="chain", k=k)
@@ -199,28 +218,32 @@ def on_primals(until):
                 "keep the state when it has ended: np.where(ended, state, new)"
             ) from None
 
-    return None if until is None else asked
+    return asked
 
 
-def one_level_down(leaves, tape):
+def one_level_down(leaves: Iterable[Any], tape: Tape) -> tuple[list[Any], list[Any]]:
     """Return the values of the leaves as the step sees them, and their nodes on the tape (None for constants)."""
     values, nodes = [], []
     for leaf in leaves:
-        ours = type(leaf) is Var and leaf.level is tape
-        value = leaf._refresh().primal if ours else leaf
-        values.append(np.float64(value) if ours and type(value) is float and not tape.weak else value)
-        nodes.append(leaf.node if ours else None)
+        value, node = leaf, None
+        if type(leaf) is Var and leaf.level is tape:
+            value = leaf._refresh().primal
+            if type(value) is float and not tape.weak:
+                value = np.float64(value)
+            node = leaf.node
+        values.append(value)
+        nodes.append(node)
     return values, nodes
 
 
-def lifted(leaves, top):
+def lifted(leaves: list[Any], top: Any) -> list[Any]:
     """Return leaves with arrays as Duals of the level of `top`, if that is one: a step may write values of that level into them."""
     if type(top) is not Dual:
         return leaves
     return [writable(leaf, top) if type(leaf) is np.ndarray and is_floating(leaf) else leaf for leaf in leaves]
 
 
-def read_only(leaf):
+def read_only(leaf: Any) -> Any:
     """Return a copy of a parameter that its owner cannot change, nor a step: both sweeps must see the same one."""
     if issubclass(type(leaf), np.ndarray) and not isinstance(leaf, np.memmap):
         leaf = leaf.copy()
@@ -230,12 +253,12 @@ def read_only(leaf):
     return leaf
 
 
-def was_written(leaf):
+def was_written(leaf: Any) -> bool:
     """Return whether a traced array, which cannot be read-only, was written into."""
     return isinstance(leaf, Traced) and type(leaf.alias) is Owner
 
 
-def added(total, share):
+def added(total: Any, share: Any) -> Any:
     """Return a sum over the steps; the total is this sweep's own and takes the share in place."""
     if total is None:
         return share.copy() if type(share) is np.ndarray else share

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
+from typing import Any
 
 import numpy as np
 import optree
@@ -11,10 +12,10 @@ import optree
 from dualad.core.dispatch import highest
 from dualad.core.traced import Traced
 from dualad.forward.seeding import check_function, pack_leaf, scalar_kinds
-from dualad.rules.memory import copied
+from dualad.graph.handled import own
 from dualad.support.hints import Rest, Result
 
-from ..reverse.entries import Entry, Part, place_of
+from ..reverse.entries import Adjoints, Entry, Part, place_of
 from ..reverse.tape import Tape, Var, make_var
 from .aliasing import memory_of, sharing
 from .leaves import check_levels, is_floating, levels_of, one_level_down, refuse_opaque, was_written
@@ -60,11 +61,12 @@ def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
     check_function(f, "checkpoint")
 
     @wraps(f)
-    def recomputed(*args, **kwargs):
-        leaves, structure = optree.tree_flatten((args, kwargs))
-        leaves = [pack_leaf(leaf) for leaf in leaves]
+    def recomputed(*args: Rest.args, **kwargs: Rest.kwargs) -> Result:
+        given_tree: Any = args, kwargs
+        leaves, structure = optree.tree_flatten(given_tree)
+        leaves = list(map(pack_leaf, leaves))
         for i, leaf in enumerate(leaves):
-            refuse_opaque(leaf, lambda i=i: f"checkpoint: argument{optree.tree_accessors((args, kwargs))[i].codify('')}", "arguments")
+            refuse_opaque(leaf, named("argument", given_tree, i), "arguments")
         top = highest([leaf for leaf in leaves if isinstance(leaf, Traced)])
         if type(top) is not Var:
             return f(*args, **kwargs)
@@ -77,9 +79,9 @@ def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
             given = entry.constants(probe)
             out = entry.evaluate(given)
             outs, out_structure = optree.tree_flatten(out)
-            outs = [pack_leaf(leaf) for leaf in outs]
+            outs = list(map(pack_leaf, outs))
             for i, leaf in enumerate(outs):
-                refuse_opaque(leaf, lambda i=i: f"checkpoint: the result{optree.tree_accessors(out)[i].codify('')}", "results")
+                refuse_opaque(leaf, named("the result", out, i), "results")
             check_levels(outs, entry.below | {probe}, "checkpoint: the function")
             entry.written = [i for i, leaf in enumerate(given) if not same(leaf, entry.values[i])]
             refuse_shared(leaves, outs, given, entry.written)
@@ -93,12 +95,17 @@ def checkpoint(f: Callable[Rest, Result]) -> Callable[Rest, Result]:
         first = {id(out): k for k, out in reversed(list(enumerate(outs)))}
         for k, out in enumerate(outs):  # what is one array in the function is one here
             results[k] = leaves[arguments[id(out)]] if id(out) in arguments else results[first[id(out)]]
-        return optree.tree_unflatten(out_structure, results[: len(outs)])
+        return optree.tree_unflatten(out_structure, results[: len(outs)])  # type: ignore[return-value]
 
     return recomputed
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
+
+
+def named(what: str, tree: Any, i: int) -> Callable[[], str]:
+    """Return the function that names leaf i of a tree."""
+    return lambda: f"checkpoint: {what}{optree.tree_accessors(tree)[i].codify('')}"
 
 
 class Probe(Tape):
@@ -114,7 +121,10 @@ class Probe(Tape):
 class Recomputed(Entry):
     """The entry of a function that is evaluated again; `written` are the leaves of its arguments that it writes into."""
 
-    def __init__(self, f, leaves, structure, tape):
+    written: list[int]
+    before: Snapshot  # what f returned, with what it wrote
+
+    def __init__(self, f: Callable[..., Any], leaves: list[Any], structure: optree.PyTreeSpec, tape: Tape) -> None:
         values, self.nodes = one_level_down(leaves, tape)
         self.f, self.structure, self.nan_safe = f, structure, tape.nan_safe
         self.values = [held(value) for value in values]
@@ -122,7 +132,7 @@ class Recomputed(Entry):
         self.weak = scalar_kinds(self.values)[1]
         self.active = [i for i, node in enumerate(self.nodes) if node is not None]
 
-    def constants(self, tape):
+    def constants(self, tape: Tape) -> list[Any]:
         """Return the leaves of the arguments for an evaluation on a tape that records nothing, because they are constants to it."""
         leaves = list(map(own, self.values))
         for i in self.active:
@@ -132,7 +142,7 @@ class Recomputed(Entry):
             leaves[i].node = None
         return leaves
 
-    def results(self, leaves):
+    def results(self, leaves: Sequence[Any]) -> list[Any]:
         """Evaluate f again, for variables; return its results with the arguments that it wrote into. Other results raise."""
         given = list(leaves)
         for i, value in enumerate(given):
@@ -148,12 +158,12 @@ class Recomputed(Entry):
             )
         return outs
 
-    def evaluate(self, leaves):
+    def evaluate(self, leaves: list[Any]) -> Any:
         """Return what f returns for these leaves of its arguments."""
-        args, kwargs = optree.tree_unflatten(self.structure, leaves)
+        args, kwargs = optree.tree_unflatten(self.structure, leaves)  # type: ignore[misc]
         return self.f(*args, **kwargs)
 
-    def pull(self, k, g, adjoints):
+    def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Evaluate f again on a tape, and pull `g` back over it."""
         with Tape(self.nan_safe, self.weak) as tape:
             leaves = list(self.values)
@@ -169,10 +179,10 @@ class Recomputed(Entry):
                 adjoints.add(self.nodes[i], share, False)
 
     @property
-    def parents(self):
+    def parents(self) -> list[Any]:
         return [self.nodes[i] for i in self.active]
 
-    def push(self, pushed):
+    def push(self, pushed: list[Any]) -> list[Any]:
         """Return the tangents of the results, by evaluating f again in forward mode."""
         with Tape(self.nan_safe, self.weak) as tape:
             leaves = list(self.values)
@@ -186,7 +196,7 @@ class Recomputed(Entry):
         return [None if node is None else next(found) for node in nodes]
 
 
-def refuse_shared(leaves, outs, given, written):
+def refuse_shared(leaves: list[Any], outs: list[Any], given: list[Any], written: list[int]) -> None:
     """Raise where arrays share memory in the function whose copies outside would not, and one of them may be written."""
     for group in sharing(leaves):
         if any(i in written for i in group):
@@ -194,20 +204,15 @@ def refuse_shared(leaves, outs, given, written):
                 "checkpoint: the function writes into an argument that shares memory with another argument: pass a copy (x.copy()) of one"
             )
     owners = {id(memory_of(leaf)) for leaf in given} - {id(None)}
-    own = [out for k, out in enumerate(outs) if all(out is not other for other in (*given, *outs[:k]))]
-    if any(id(memory_of(out)) in owners for out in own) or sharing(own):
+    made = [out for k, out in enumerate(outs) if all(out is not other for other in (*given, *outs[:k]))]
+    if any(id(memory_of(out)) in owners for out in made) or sharing(made):
         raise ValueError(
             "checkpoint: the function returns a view of its argument, or two views of one array, which would not share memory with it "
             "outside: return a copy (x[1:].copy())"
         )
 
 
-def own(leaf):
-    """Return an array as one that f may write into, in its memory layout: f gives the bits that it gives without `checkpoint`."""
-    return copied(leaf) if issubclass(type(leaf), np.ndarray) or (isinstance(leaf, Traced) and leaf.ndim) else leaf
-
-
-def held(leaf):
+def held(leaf: Any) -> Any:
     """Return an array as one that its owner cannot change, nor f."""
     if isinstance(leaf, np.memmap):
         return leaf
@@ -217,7 +222,7 @@ def held(leaf):
     return leaf
 
 
-def same(given, value):
+def same(given: Any, value: Any) -> bool:
     """Return whether f left its argument as it was."""
     return not was_written(given) and (
         not issubclass(type(given), np.ndarray) or np.array_equal(given, value, equal_nan=given.dtype.kind in "fc")

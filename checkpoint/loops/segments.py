@@ -8,8 +8,10 @@ again when nobody refers to them any more.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from sys import getrefcount
 from time import perf_counter
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,7 +19,9 @@ from dualad.graph.program import role_of
 
 from ..support.costs import LONG_CALL_SECONDS, POOL_PROBES, POOLED_BYTES, SHORT_CALL_SECONDS
 
-__all__ = ["BufferPool", "Reversal", "Segments", "like_leaves"]
+__all__ = ["BufferPool", "Reversal", "Segments", "State", "like_leaves"]
+
+State: TypeAlias = tuple[np.ndarray, ...]
 
 
 class BufferPool:
@@ -26,14 +30,15 @@ class BufferPool:
     The one handed out last is looked at first: what it is made of is still in the cache.
     """
 
-    def __init__(self, like):
-        self.like, self.made = like, []
-        self.small = sum(leaf.nbytes for leaf in like) < POOLED_BYTES
+    def __init__(self, like: State) -> None:
+        self.like = like
+        self.made: list[list[np.ndarray]] = []
+        self.small = sum([leaf.nbytes for leaf in like]) < POOLED_BYTES
 
-    def take(self):
+    def take(self) -> State:
         """Return a state to write into."""
         if self.small:
-            return tuple([np.empty_like(leaf) for leaf in self.like])
+            return tuple(map(np.empty_like, self.like))
         made, count = self.made, len(self.made)
         for i in range(count - 1, max(count - POOL_PROBES, 0) - 1, -1):
             arrays = made[i]
@@ -43,10 +48,10 @@ class BufferPool:
             else:
                 made.append(made.pop(i))
                 return tuple(arrays)
-        made.append([np.empty_like(leaf) for leaf in self.like])
+        made.append(list(map(np.empty_like, self.like)))
         return tuple(made[-1])
 
-    def clear(self):
+    def clear(self) -> None:
         self.made.clear()
 
 
@@ -57,10 +62,10 @@ UNSHARED = (lambda arrays: getrefcount(arrays[0]))([np.empty(1)]) if sys.impleme
 class Pace:
     """How many steps a compiled call makes: after each the next one may make more or fewer, so that Ctrl-C is heard between them."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.steps = 64
 
-    def timed(self, call, steps, *arguments):
+    def timed(self, call: Callable[..., Any], steps: int, *arguments: Any) -> None:
         """Call a function that makes so many steps."""
         started = perf_counter()
         call(*arguments)
@@ -82,26 +87,25 @@ class Segments:
     told : a function that hears of how many steps each call has made, or None.
     """
 
-    def __init__(self, stepper, length):
+    def __init__(self, stepper: Any, length: int | None) -> None:
         self.stepper, self.loops = stepper, stepper.advance_loops()
-        self.start = tuple(np.array(leaf, order="C") for leaf in stepper.state)
-        self.given = [given_array(leaf) for leaf in (*stepper.params, *stepper.inputs)]
+        self.start: State = tuple([np.array(leaf, order="C") for leaf in stepper.state])
+        self.given = list(map(given_array, (*stepper.params, *stepper.inputs)))
         self.outs = [np.zeros((length or 0, *out.shape), out.dtype) for out in stepper.outs]
         self.work = [array for unit in self.loops.work() for array in unit]
         self.pool, self.end = BufferPool(self.start), np.zeros((), np.int64)
         stepper.compile(self.loops)
-        self.made, self.pace, self.told = 0, Pace(), None
+        self.made, self.pace = 0, Pace()
+        self.told: Callable[[int], Any] | None = None
 
-    def arguments(self, first, stop, x, new, other):
-        return first, stop, self.end, *x, *new, *other, *self.given, *self.outs, *self.work
-
-    def advance(self, first, stop, x):
+    def advance(self, first: int, stop: int, x: State) -> tuple[State, int]:
         """Make the steps first ... stop - 1; return the state, and where a predicate ended the chain: `stop` if it did not."""
         while first < stop:
             end = min(first + self.pace.steps, stop)
             new = self.pool.take()
             other = new if end == first + 1 else self.pool.take()
-            self.pace.timed(self.loops.advance, end - first, *self.arguments(first, end, x, new, other))
+            arguments = (first, end, self.end, *x, *new, *other, *self.given, *self.outs, *self.work)
+            self.pace.timed(self.loops.advance, end - first, *arguments)
             reached = int(self.end)
             self.made += reached - first
             if self.told is not None:
@@ -114,11 +118,11 @@ class Segments:
                 break
         return x, first
 
-    def ends(self, k, x):
+    def ends(self, k: int, x: State) -> bool:
         """Return whether the predicate ends the chain before step k; False where there is none."""
         return self.stepper.until is not None and self.stepper.asked(k, x)
 
-    def reserve(self, count):
+    def reserve(self, count: int) -> None:
         """Make room for the outs of so many steps, where their number is not known."""
         for i, out in enumerate(self.outs):
             if len(out) < count:
@@ -129,57 +133,53 @@ class Segments:
 class Reversal:
     """The loops of a reverse sweep over segments, called with its arrays; in the first sweep it fills buffers only."""
 
-    def __init__(self, segments, loops):
+    def __init__(self, segments: Segments, loops: Any) -> None:
         self.segments, self.loops, self.work, self.pace = segments, loops, loops.work(), Pace()
         segments.stepper.compile(loops)
 
-    def begin(self, out_cotangents, row_cotangents, gs, sums, states):
-        """Take the arrays of the cotangents and sums, and those for the states inside of a block."""
-        self.d, self.e, self.states = out_cotangents, row_cotangents, states
-        self.spare = [np.empty_like(g) for g in gs]
+    def begin(self, d: list[np.ndarray], e: list[np.ndarray], gs: Any, sums: list[np.ndarray], states: list[np.ndarray]) -> None:
+        """Take the arrays of the cotangents (`d` of the outs, `e` of the rows) and sums, and those for the states inside of a block."""
+        self.d, self.e, self.states = d, e, states
+        self.spare = list(map(np.empty_like, gs))
         self.shares = [np.empty_like(sums[i]) for i in self.loops.shares]
 
-    def buffer(self, length):
+    def buffer(self, length: int) -> list[np.ndarray]:
         """Return arrays for the states of so many steps but the first."""
         return [np.empty((length - 1, *leaf.shape), leaf.dtype) for leaf in self.segments.start]
 
-    def filling(self, first, stop, x, states):
-        segments = self.segments
-        return first, stop, *x, *states, *segments.given, *segments.outs, *self.work[0]
-
-    def pulling(self, first, stop, x, states, gs, sums):
-        return first, stop, *x, *states, *self.segments.given, *gs, *self.spare, *self.d, *self.e, *sums, *self.shares, *self.work[1]
-
-    def fill(self, first, stop, x, states):
+    def fill(self, first: int, stop: int, x: State, states: list[np.ndarray]) -> list[np.ndarray]:
         """Put the states x_{first + 1} ... x_{stop - 1} into a buffer, and return it."""
-        pace, k = self.segments.pace, first
+        segments, k = self.segments, first
+        given = (*segments.given, *segments.outs, *self.work[0])
         while k < stop - 1:
-            end = min(k + pace.steps, stop - 1)
+            end = min(k + segments.pace.steps, stop - 1)
             into = [rows[k - first : end - first] for rows in states]
-            pace.timed(self.loops.fill, end - k, *self.filling(k, end + 1, x, into))
-            self.segments.made += end - k
+            segments.pace.timed(self.loops.fill, end - k, k, end + 1, *x, *into, *given)
+            segments.made += end - k
             x, k = state_in(states, end - first), end
         return states
 
-    def pull(self, first, stop, x, states, gs, sums):
+    def pull(self, first: int, stop: int, x: State, states: list[np.ndarray], gs: Any, sums: list[np.ndarray]) -> Any:
         """Pull the cotangents back over x_first and the states behind it; return those of the state. Sums are added to in place."""
+        given = self.segments.given
         while first < stop:
             k = max(stop - self.pace.steps, first)
-            given = x if k == first else state_in(states, k - first)
+            before = x if k == first else state_in(states, k - first)
             between = [rows[k - first : stop - first - 1] for rows in states]
-            self.pace.timed(self.loops.pull, stop - k, *self.pulling(k, stop, given, between, gs, sums))
+            arguments = (*before, *between, *given, *gs, *self.spare, *self.d, *self.e, *sums, *self.shares, *self.work[1])
+            self.pace.timed(self.loops.pull, stop - k, k, stop, *arguments)
             if (stop - k) % 2:
                 gs, self.spare = self.spare, gs
             stop = k
         return gs
 
 
-def state_in(states, i):
+def state_in(states: list[np.ndarray], i: int) -> State:
     """Return the state i steps behind the one before a buffer."""
     return tuple([rows[i - 1, ...] for rows in states])
 
 
-def given_array(leaf):
+def given_array(leaf: Any) -> np.ndarray:
     """Return a parameter or input as a read-only array; of contiguous ones no copy is made."""
     array = np.asarray(leaf, order="C").view(np.ndarray)
     if not (array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative):
@@ -189,10 +189,10 @@ def given_array(leaf):
     return array
 
 
-def like_leaves(arrays, likes):
+def like_leaves(arrays: Iterable[np.ndarray], likes: Sequence[Any]) -> list[Any]:
     """Return arrays as the numbers that they stand for: `likes` are leaves like them, or the words that programs have for that."""
     return [as_kind(array, like if isinstance(like, str) else role_of(like)) for array, like in zip(arrays, likes, strict=True)]
 
 
-def as_kind(array, kind):
+def as_kind(array: np.ndarray, kind: str) -> Any:
     return array if kind == "array" else array[()] if kind == "scalar" else array.item()

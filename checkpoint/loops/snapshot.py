@@ -7,6 +7,8 @@ was the working state a moment ago.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -30,23 +32,25 @@ class Snapshot:
 
     __slots__ = ("alive", "exact", "index", "known")
 
-    def __init__(self, index, leaves, exact=False, final=False):
+    def __init__(self, index: int, leaves: Sequence[Any], exact: bool = False, final: bool = False) -> None:
         self.index, self.exact = index, exact
-        self.known = known = []
+        self.known: list[Any] = []
+        known = self.known
         for leaf in leaves:  # no comprehension: this is done at every step
             known.append(leaf if type(leaf) is float else self.held(leaf))
         self.alive = [ref(leaf) if type(leaf) is np.ndarray else None for leaf in leaves] if final and not exact else None
 
-    def held(self, leaf):
+    def held(self, leaf: Any) -> Any:
         leaf = primal(leaf)
         if not issubclass(type(leaf), np.ndarray):
             return leaf
         return leaf.copy() if self.exact or leaf.dtype.kind not in "fc" else elements(leaf, self.index)
 
-    def differing(self, index, leaves):
+    def differing(self, index: int, leaves: Sequence[Any]) -> int | None:
         """Return the number of the first leaf that differs from x_index, None where none does or this is another state."""
         if self.index != index:
             return None
+        alive = self.alive
         for i, (known, leaf) in enumerate(zip(self.known, leaves, strict=True)):
             given = leaf.primal if isinstance(leaf, Handle) else leaf
             if type(given) is float and given == known:
@@ -56,7 +60,7 @@ class Snapshot:
                 continue
             if self.exact:
                 same = same_bits(known, given)
-            elif self.alive is not None and self.alive[i] is not None and (whole := self.alive[i]()) is not None:
+            elif alive is not None and (held := alive[i]) is not None and (whole := held()) is not None:
                 same = nearly_same(whole, given)
             else:
                 same = nearly_same(known, elements(given, index) if np.shape(known) != np.shape(given) else given)
@@ -65,7 +69,7 @@ class Snapshot:
         return None
 
 
-def not_repeatable(k, path):
+def not_repeatable(k: int, path: str) -> RuntimeError:
     """Return the error for a step that gave another state when it was evaluated again."""
     return RuntimeError(
         f"chain: step {k}, evaluated again from the same state, returned another x_{k + 1} (in {path}), so "
@@ -76,7 +80,7 @@ def not_repeatable(k, path):
     )
 
 
-def elements(array, index):
+def elements(array: np.ndarray, index: int) -> np.ndarray:
     """Return those elements of an array that are compared at a step: copies, unless it is small."""
     if array.size <= SNAPSHOT_ELEMENTS:
         return array

@@ -1,74 +1,101 @@
-"""The step of a chain and the leaves of what it is given and gives: what must stay as it is, what is collected row by row."""
+"""The step of a chain, from leaves to leaves, and the leaves that it is given: what each of them must stay."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
 import optree
 
-from dualad.core.dispatch import apply, dtype_of
+from dualad.core.dispatch import apply
 from dualad.core.traced import Traced, example_of
-from dualad.forward.seeding import FLOAT, pack_leaf
+from dualad.forward.dual import Dual
+from dualad.forward.seeding import pack_leaf
 from dualad.rules.indexing import getitem
 
 from ..reverse.tape import Var
 from ..storage.states import copy_state
 from ..support.checks import refused
-from .leaves import NUMBER, check_levels, described, differs, flattening, is_floating, kind_of, levels_of, refuse_opaque
+from .leaves import NUMBER, Kind, check_levels, described, differs, flattening, is_floating, kind_of, levels_of, refuse_opaque
 
-__all__ = ["Rows", "Stacked", "StepSpec"]
+__all__ = ["FlatStep", "StepSpec"]
+
+#: ``(k, leaves, row, params) -> (leaves, out)``: a step of the leaves of its state, one row of inputs and all of its parameters; what
+#: it gives is checked. `out` is None without outputs
+FlatStep: TypeAlias = Callable[[Any, list[Any], list[Any], Sequence[Any]], tuple[list[Any], Any]]
 
 
 class StepSpec:
     """A step with its state, inputs and parameters as lists of leaves; `source` is the user's step, or a tuple of layers."""
 
-    def __init__(self, step, source, state, params, inputs, outputs):
-        self.step, self.source, self.outputs = step, source, outputs
-        self.state, self.state_structure = optree.tree_flatten(state)
-        self.params, self.params_structure = optree.tree_flatten(params)
-        self.inputs, self.inputs_structure = optree.tree_flatten(inputs)
-        self.state, self.params, self.inputs = ([pack_leaf(leaf) for leaf in leaves] for leaves in (self.state, self.params, self.inputs))
-        for name, leaves, tree in (("state", self.state, state), ("params", self.params, params), ("inputs", self.inputs, inputs)):
-            for i, leaf in enumerate(leaves):
-                refuse_opaque(leaf, lambda i=i, name=name, tree=tree: f"chain: {name}{optree.tree_accessors(tree)[i].codify('')}", name)
-        self.given = inputs is not None
+    def __init__(self, step: Callable[..., Any], source: Any, state: Any, params: Sequence[Any], inputs: Any, outputs: bool) -> None:
+        self.step, self.source, self.outputs, self.given = step, source, outputs, inputs is not None
         self.direct = not self.given and not outputs  # a step takes and returns nothing besides its state and params
+        self.state, self.state_structure = taken_apart(state, "state")
+        self.params, self.params_structure = taken_apart(params, "params")
+        self.inputs, self.inputs_structure = taken_apart(inputs, "inputs")
         self.traced = [leaf for leaf in (*self.state, *self.params, *self.inputs) if isinstance(leaf, Traced)]
         self.levels = levels_of(self.traced)
-        self.floating = [i for i, leaf in enumerate(self.state) if is_floating(leaf)]
-        self.kinds = [kind_of(leaf) for leaf in self.state]
+        self.floating: list[int] = []
+        self.kinds: list[Kind] = []
+        for i, leaf in enumerate(self.state):
+            self.kinds.append(kind_of(leaf))
+            if is_floating(leaf):
+                self.floating.append(i)
         self.flatten, self.tree = flattening(state, self.state_structure)
         self.arguments = flattening(params, self.params_structure)[1]
 
-    def row(self, k, inputs):
-        """Return the leaves of row k of the inputs."""
-        return [apply(getitem, (leaf, k), {}) if isinstance(leaf, Traced) else leaf[k] for leaf in inputs]
+    # --- the ways to call a step ------------------------------------------------------------------------------------------------
 
-    def flat(self, k, leaves, row, params, step=None):
-        """Return the leaves of the state, checked, and the out that step k makes of leaves: the one way to call a step from leaves."""
-        if self.direct:
-            return self.leaves(k, (step or self.step)(k, self.tree(leaves), *params)), None
-        x, out = self.call(k, self.tree(leaves), row, params, step)
-        return self.leaves(k, x), out
+    def flat_step(self, step: Callable[..., Any] | None = None) -> FlatStep:
+        """Return the step, or another one like it, as a `FlatStep`; nothing here refers to it, which would be a cycle."""
+        step, tree, checked = step or self.step, self.tree, self.checked
+        if not self.direct:
+            call = self.with_row(step)
 
-    def call(self, k, x, row, params, step=None):
-        """Return the state and the out (None without outputs) that step k makes of x; `step` in the place of its own."""
-        if self.given:
-            params = (optree.tree_unflatten(self.inputs_structure, row), *params)
-        result = (step or self.step)(k, x, *params)
-        if not self.outputs:
-            return result, None
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(f"chain: with outputs=True a step must return a pair (state, out); step {k} returned {described(result)}")
-        return result
+            def flat(k: Any, leaves: list[Any], row: list[Any], params: Sequence[Any]) -> tuple[list[Any], Any]:
+                x, out = call(k, tree(leaves), row, params)
+                return checked(k, x), out
 
-    def calls(self, params, inputs):
-        """Return `call` as a function of k and the state."""
+        elif self.state_structure.is_leaf() and self.kinds[0] is NUMBER:
+
+            def flat(k: Any, leaves: list[Any], row: list[Any], params: Sequence[Any]) -> tuple[list[Any], Any]:
+                x = step(k, leaves[0], *params)
+                return [x] if type(x) is Var and type(x.primal) is float else checked(k, x), None
+
+        else:
+
+            def flat(k: Any, leaves: list[Any], row: list[Any], params: Sequence[Any]) -> tuple[list[Any], Any]:
+                return checked(k, step(k, tree(leaves), *params)), None
+
+        return flat
+
+    def with_row(self, step: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
+        """Return a step as a function of k, the state, a row and the parameters, which returns the state and an out."""
+
+        def call(k: Any, x: Any, row: list[Any], params: Sequence[Any]) -> tuple[Any, Any]:
+            result = step(k, x, optree.tree_unflatten(structure, row), *params) if given else step(k, x, *params)
+            if not outputs:
+                return result, None
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise TypeError(f"chain: with outputs=True a step must return a pair (state, out); step {k} returned {described(result)}")
+            return result
+
+        structure, given, outputs = self.inputs_structure, self.given, self.outputs
+        return call
+
+    def calls(self, params: Sequence[Any], inputs: list[Any]) -> Callable[[int, Any], tuple[Any, Any]]:
+        """Return the step as a function of k and the state, not checked, which returns the state and an out."""
         step = self.step
         if self.direct:
             return lambda k, x: (step(k, x, *params), None)
-        return lambda k, x: self.call(k, x, self.row(k, inputs), params)
+        call = self.with_row(step)
+        return lambda k, x: call(k, x, row_of(inputs, k), params)
 
-    def leaves(self, k, state):
+    # --- what a step gives ------------------------------------------------------------------------------------------------------
+
+    def checked(self, k: Any, state: Any) -> list[Any]:
         """Return the leaves of what step k returned; another structure, shape or dtype raises."""
         leaves = self.flatten(state)
         if leaves is None:
@@ -80,20 +107,21 @@ class StepSpec:
                 f"{self.state_structure}. Return the structure of the initial state"
             )
         for given, kind in zip(leaves, self.kinds, strict=True):
-            if (kind is NUMBER and type(given) is Var and type(given.primal) is float) or not differs(given, kind):
-                continue
-            leaves = [pack_leaf(leaf) for leaf in leaves]
-            for i, (leaf, kind) in enumerate(zip(leaves, self.kinds, strict=True)):
-                if differs(leaf, kind):
-                    raise self.changed(example_of(k), i, leaf)
-            break
+            if differs(given, kind):
+                break
+        else:
+            return leaves
+        leaves = list(map(pack_leaf, leaves))
+        for i, (leaf, kind) in enumerate(zip(leaves, self.kinds, strict=True)):
+            if differs(leaf, kind):
+                raise self.changed(example_of(k), i, leaf)
         return leaves
 
-    def path(self, i):
+    def path(self, i: int) -> str:
         """Return the name of leaf i of the state."""
         return "state" + optree.tree_accessors(self.tree(list(range(len(self.kinds)))))[i].codify("")
 
-    def changed(self, k, i, leaf):
+    def changed(self, k: int, i: int, leaf: Any) -> TypeError:
         """Return the error for a leaf that is not as it was given."""
         given, got = described(self.state[i]), described(leaf)
         if self.kinds[i][0] is None and got == given:
@@ -114,20 +142,26 @@ class StepSpec:
             f"of every leaf: begin with a state of the right shape and dtype (1.0, not 1)"
         )
 
-    def explain(self, k, x, params, inputs):
+    def check_closure(self, leaves: Sequence[Any], levels: set[Any]) -> None:
+        """Raise where a result is of a level that did not come in through the arguments."""
+        check_levels(leaves, levels, "chain: the step", ", chain(step, state, value, steps=N) with step(k, state, value)")
+
+    # --- errors of a step -------------------------------------------------------------------------------------------------------
+
+    def explain(self, k: int, x: Any, params: Sequence[Any], inputs: list[Any]) -> None:
         """Raise what is behind an exception in step k: a call that does not fit, or a state that an earlier step changed."""
         if not k or isinstance(self.source, tuple):
             self.check_call(k, x, params, inputs)
         if k:
             try:
-                self.leaves(k - 1, x)
+                self.checked(k - 1, x)
             except TypeError as change:
                 raise self.first_change(k, params, inputs) or change from None
 
-    def check_call(self, k, x, params, inputs):
+    def check_call(self, k: int, x: Any, params: Sequence[Any], inputs: list[Any]) -> None:
         """Raise where step k does not take the arguments of a step."""
         step = self.source[k] if isinstance(self.source, tuple) else self.source
-        given = [k, x, *([self.row(k, inputs)] if self.given else []), *params]
+        given = [k, x, *([row_of(inputs, k)] if self.given else []), *params]
         if (refusal := refused(step, *given)) is not None:
             row, said = (", row", ", row its row of inputs") if self.given else ("", "")
             rest = "".join(f", params[{i}]" for i in range(len(params)))
@@ -136,110 +170,56 @@ class StepSpec:
                 f"index of the step{said}, and what follows the state are the params given to chain: chain(step, state, *params)"
             ) from None
 
-    def first_change(self, count, params, inputs):
+    def first_change(self, count: int, params: Sequence[Any], inputs: list[Any]) -> TypeError | None:
         """Return the error of the first of `count` steps that returned another structure, shape or dtype, None if none does again."""
         x, call = copy_state(self.tree(self.state)), self.calls(params, inputs)
         for k in range(count):
             x, _ = call(k, x)
             try:
-                self.leaves(k, x)
+                self.checked(k, x)
             except TypeError as change:
                 return change
         return None
 
-    def final_leaves(self, steps, x, params, inputs):
+    def final_leaves(self, steps: int, x: Any, params: Sequence[Any], inputs: list[Any]) -> list[Any]:
         """Return the leaves of x_N; where they are not what they were, the step that changed them raises."""
         try:
-            return self.leaves(steps - 1, x)
+            return self.checked(steps - 1, x)
         except TypeError as change:
             raise self.first_change(steps, params, inputs) or change from None
 
-    def check_closure(self, leaves, levels):
-        """Raise where a result is of a level that did not come in through the arguments."""
-        check_levels(leaves, levels, "chain: the step", ", chain(step, state, value, steps=N) with step(k, state, value)")
+    # --- specs like this one ----------------------------------------------------------------------------------------------------
+
+    def rows_tree(self, inputs: list[Any]) -> Any:
+        """Return these leaves of inputs as a tree, None where the step is given no rows."""
+        return optree.tree_unflatten(self.inputs_structure, inputs) if self.given else None
+
+    def with_leaves(self, state: list[Any], params: list[Any], inputs: list[Any]) -> StepSpec:
+        """Return the spec of the same step for other leaves."""
+        return StepSpec(self.step, self.source, self.tree(state), self.arguments(params), self.rows_tree(inputs), self.outputs)
 
 
-class Stacked:
-    """Rows of pytrees, stacked on a leading axis; plain rows are written into arrays of the full length at once."""
-
-    def __init__(self, count):
-        self.count, self.structure, self.columns, self.length = count, None, None, 0
-
-    def add(self, k, tree):
-        """Take the row of step k."""
-        leaves, structure = optree.tree_flatten(tree)
-        self.structure = structure if self.structure is None else self.structure
-        if structure != self.structure:
-            raise TypeError(f"chain: step {k} put out the structure {structure}, the first step {self.structure}")
-        self.put(k, [pack_leaf(leaf) for leaf in leaves])
-
-    def put(self, k, leaves):
-        """Take the leaves of the row of step k. The dtype of a column is what NumPy promotes its rows to."""
-        if self.columns is None:
-            self.columns = [
-                [] if self.count is None or isinstance(leaf, Traced) else np.empty((self.count, *np.shape(leaf)), self.dtype(k, i, leaf))
-                for i, leaf in enumerate(leaves)
-            ]
-        for i, leaf in enumerate(leaves):
-            column = self.columns[i]
-            shape = np.shape(column[0]) if k else np.shape(leaf)
-            if np.shape(leaf) != shape:
-                raise TypeError(f"chain: step {k} put out an array of shape {np.shape(leaf)} as leaf {i}, the first step one of {shape}")
-            dtype = self.dtype(k, i, leaf)
-            if isinstance(leaf, Traced) and type(column) is not list:
-                self.columns[i] = column = list(column[:k])
-            if type(column) is list:
-                column.append(np.copy(leaf)[()])
-                continue
-            if dtype is not column.dtype and (common := np.result_type(column.dtype, dtype)) != column.dtype:
-                self.columns[i] = column = column.astype(common)
-            column[k] = leaf
-        self.length = k + 1
-
-    def dtype(self, k, i, leaf):
-        """Return the dtype of an out; one that is no number or array of numbers raises."""
-        if type(leaf) is float:
-            return FLOAT
-        dtype = dtype_of(leaf) if issubclass(type(leaf), int | complex | np.ndarray | np.generic | Traced) else None
-        if dtype is None or dtype.kind not in "biufc":
-            raise TypeError(
-                f"chain: step {k} put out {described(leaf)} as leaf {i}: outs are stacked on a leading axis, so they must be numbers or "
-                f"arrays of numbers, of one shape at every step"
-            )
-        return dtype
-
-    def arrays(self):
-        """Return the stacked leaves."""
-        return [np.stack(column) if type(column) is list else column for column in self.columns or ()]
-
-    def tree(self, leaves):
-        """Return the tree of stacked leaves."""
-        if self.structure is None:
-            raise ValueError("chain: outputs=True of a chain that made no step: what a step would put out is not known")
-        return optree.tree_unflatten(self.structure, leaves)
+def row_of(inputs: list[Any], k: Any) -> list[Any]:
+    """Return the leaves of row k of the inputs."""
+    return [apply(getitem, (leaf, k), {}) if isinstance(leaf, Traced) else leaf[k] for leaf in inputs] if inputs else inputs
 
 
-class Rows:
-    """The cotangent of an array that is used row by row."""
+def taken_apart(tree: Any, name: str) -> tuple[list[Any], optree.PyTreeSpec]:
+    """Return the leaves and the structure of what a chain is given; a leaf whose derivative would vanish raises."""
+    if tree is None or (type(tree) is tuple and not tree):
+        return [], NOTHING if tree is None else EMPTY
+    leaves, structure = optree.tree_flatten(tree)
+    for i, leaf in enumerate(leaves):
+        if type(leaf) not in SIMPLE:
+            leaves[i] = leaf = pack_leaf(leaf)
+            refuse_opaque(leaf, partial(path_of, tree, name, i), name)
+    return leaves, structure
 
-    def __init__(self, like):
-        self.like, self.buffer, self.rows = like, None, {}
 
-    def put(self, k, share):
-        """Write the share of row k, None where it is zero."""
-        if share is None:
-            return
-        if isinstance(share, Traced):
-            self.rows[k] = share
-            return
-        if self.buffer is None:
-            self.buffer = np.zeros(np.shape(self.like), self.like.dtype)
-        self.buffer[k] = share
+def path_of(tree: Any, name: str, i: int) -> str:
+    """Return the name of leaf i of an argument."""
+    return f"chain: {name}{optree.tree_accessors(tree)[i].codify('')}"
 
-    def array(self):
-        """Return the whole cotangent, None where it is zero."""
-        if not self.rows:
-            return self.buffer
-        zero = np.zeros_like(next(iter(self.rows.values())))
-        plain = [zero if self.buffer is None else zero + self.buffer[k] for k in range(np.shape(self.like)[0])]
-        return np.stack([self.rows.get(k, plain[k]) for k in range(len(plain))])
+
+SIMPLE = {float, int, complex, bool, Dual, Var}
+NOTHING, EMPTY = optree.tree_structure(None), optree.tree_structure(())  # type: ignore[arg-type]

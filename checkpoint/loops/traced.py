@@ -7,13 +7,15 @@ steps between two turns of the outer one are made again.
 from __future__ import annotations
 
 import math
-from copy import copy
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import optree
 
 from dualad.core.traced import Traced, example_of
 from dualad.graph.passes import optimised
+from dualad.graph.program import Program
 from dualad.graph.reroll import rolled
 from dualad.graph.scan import Scan
 from dualad.graph.trace import Trace, TraceError
@@ -21,47 +23,46 @@ from dualad.jit.compiled import Compiled
 from dualad.jit.jit import with_symbols
 
 from ..support.costs import TRACED_STATES_BYTES
+from .spec import FlatStep, StepSpec
 
-__all__ = ["entered_loop"]
+__all__ = ["traced_loop"]
 
 NUMBERS = float | int | complex | np.generic | np.ndarray | Traced
 
 
-def entered_loop(links, steps):
+def traced_loop(spec: StepSpec, steps: int | None) -> Any:
     """Return what a chain returns, as one operation; None where it is not traced, or not of a known number of steps of one function."""
-    if not steps or isinstance(links.source, tuple) or not any(level.abstract for level in links.levels):
+    if not steps or isinstance(spec.source, tuple) or not any(level.abstract for level in spec.levels):
         return None
-    if not all(issubclass(type(leaf), NUMBERS) and type(leaf) is not bool for leaf in links.state):
+    if not all(issubclass(type(leaf), NUMBERS) and type(leaf) is not bool for leaf in spec.state):
         return None
-    moving = [i for i, leaf in enumerate(links.params) if issubclass(type(leaf), float | complex | np.ndarray | np.inexact | Traced)]
+    moving = [i for i, leaf in enumerate(spec.params) if issubclass(type(leaf), float | complex | np.ndarray | np.inexact | Traced)]
     try:
-        body, structure = body_of(links, moving)
+        body, structure = body_of(spec, moving)
     except TraceError:  # arrays outside may be indexed by k, or be constants of the trace around this one
-        body, structure = body_of(links, moving, with_symbols)
-    count, rows = len(links.state), len(links.inputs)
-    args = [*links.state, *links.inputs, *(links.params[i] for i in moving)]
-    nbytes = sum(np.asarray(example_of(leaf)).nbytes for leaf in links.state)
+        body, structure = body_of(spec, moving, with_symbols)
+    count, rows = len(spec.state), len(spec.inputs)
+    args = [*spec.state, *spec.inputs, *(spec.params[i] for i in moving)]
+    nbytes = sum(np.asarray(example_of(leaf)).nbytes for leaf in spec.state)
     with Trace() as trace:
         given = [trace.input(example_of(arg)) for arg in args]
         program = trace.finish(list(repeated(optimised(rolled(body)), steps, count, rows, given, nbytes)))
     results = Compiled(program, "numpy", "chain")(*args)
-    final = links.tree(results[:count])
-    return (final, optree.tree_unflatten(structure, results[count:])) if links.outputs else final
+    final = spec.tree(results[:count])
+    return (final, optree.tree_unflatten(structure, results[count:])) if spec.outputs else final
 
 
-def body_of(links, moving, prepared=None):
+def body_of(spec: StepSpec, moving: list[int], prepared: Callable[..., Any] | None = None) -> tuple[Program, Any]:
     """Return the program of a step, or of ``prepared(step, trace)``, to these parameters, and the structure of its out."""
     with Trace() as trace:
-        k, *state = [trace.input(example) for example in (0, *map(example_of, links.state))]
-        row = [trace.input(example_of(leaf)[0]) for leaf in links.inputs]
-        params = list(links.params)
+        k, *state = [trace.input(example) for example in (0, *map(example_of, spec.state))]
+        row = [trace.input(example_of(leaf)[0]) for leaf in spec.inputs]
+        params = list(spec.params)
         for i in moving:
             params[i] = trace.input(example_of(params[i]))
-        if prepared is not None:
-            links = copy(links)
-            links.step = prepared(links.step, trace)
+        flat: FlatStep = spec.flat_step(prepared and prepared(spec.step, trace))
         try:
-            leaves, out = links.flat(k, state, row, links.arguments(params))
+            leaves, out = flat(k, state, row, spec.arguments(params))
         except Exception as error:
             if trace.refusal is not None and error is not trace.refusal:
                 raise trace.refusal from error
@@ -70,7 +71,7 @@ def body_of(links, moving, prepared=None):
         return trace.finish([*leaves, *outs]), structure
 
 
-def repeated(body, steps, count, rows, args, nbytes):
+def repeated(body: Program, steps: int, count: int, rows: int, args: Sequence[Any], nbytes: int) -> Any:
     """Return the results of a loop, or of a loop of loops where it would keep too much."""
     inner = math.isqrt(steps)
     if steps * nbytes <= TRACED_STATES_BYTES or inner < 4:

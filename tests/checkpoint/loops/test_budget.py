@@ -7,7 +7,7 @@ import pytest
 
 import dualad
 from checkpoint import Disk, Online, Revolve, Stats, chain, grad, sweep, value_and_grad
-from checkpoint.loops import entry as link
+from checkpoint.loops import recorded
 from checkpoint.support.costs import PACKED_ROW_BYTES
 
 X = np.linspace(0.1, 0.9, 2000)
@@ -166,13 +166,13 @@ def test_a_plan_that_another_process_is_to_find_is_not_measured(tmp_path, monkey
     """It would differ by some bytes, so that the schedule would be another one, and the call refused."""
     schedules = []
     for noise in (0, 5_000, 20_000):
-        measured = link.measured
-        monkeypatch.setattr(link, "measured", lambda compute, noise=noise: (compute(), noise))
+        measured = recorded.measured
+        monkeypatch.setattr(recorded, "measured", lambda compute, noise=noise: (compute(), noise))
         for storage in (None, Disk(tmp_path / "run", resume=True)):
             stats = Stats()
             grad(lambda rate: np.sum(chain(logistic, X, rate, steps=50, memory="600 kB", storage=storage, stats=stats)))(1.1)
             schedules.append(stats.schedule)
-        monkeypatch.setattr(link, "measured", measured)
+        monkeypatch.setattr(recorded, "measured", measured)
     assert len(set(schedules[::2])) > 1 and len(set(schedules[1::2])) == 1
 
 

@@ -12,7 +12,7 @@ pytest.importorskip("numba")
 import dualad
 from checkpoint import Revolve, Stats, chain, grad, hvp, jacobian
 from checkpoint.loops import compiled
-from checkpoint.loops.stepper import kept
+from checkpoint.loops.kept import kept
 from checkpoint.schedules import Mixed
 from checkpoint.support.costs import KEPT_STEPS
 
@@ -99,14 +99,14 @@ DONE = {
 def reasons(monkeypatch):
     """Why chains were not compiled: None for those that were."""
     module, found = sys.modules["checkpoint.loops.chain"], []
-    inner = module.compiled_chain
+    inner = module.run_compiled_spec
 
     def watched(*args, **options):
         result = inner(*args, **options)
         found.append(result[1])
         return result
 
-    monkeypatch.setattr(module, "compiled_chain", watched)
+    monkeypatch.setattr(module, "run_compiled_spec", watched)
     return found
 
 
@@ -244,7 +244,7 @@ def test_what_is_kept_for_a_compiled_step_is_bounded():
 
 
 def test_predicates_and_their_loops_are_not_kept_for_ever(monkeypatch):
-    monkeypatch.setattr("checkpoint.loops.stepper.KEPT_STEPS", 3)
+    monkeypatch.setattr("checkpoint.loops.kept.KEPT_STEPS", 3)
     plain, set_up = dualad.jit(lambda k, x: 0.5 * x), dualad.jit(lambda k, x, mode: 0.5 * x if mode == "half" else x)
     stops = [lambda k, x, n=n: k == n for n in range(1, 5)]
     assert (

@@ -1,0 +1,412 @@
+"""A chain on the tape whose steps are recorded one by one, each on a small tape of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import is_
+from typing import Any, TypeAlias
+from weakref import ref
+
+import numpy as np
+import optree
+
+from dualad.core.traced import Traced
+from dualad.forward.dual import Dual
+from dualad.forward.seeding import pack_leaf
+from dualad.jit.jit import Jit
+from dualad.support.measured import measured
+
+from ..reverse.tape import Tape, Var, owner_of
+from ..schedules import Schedule
+from ..storage import Storage
+from ..storage.states import copy_state, nbytes
+from ..support.costs import COUNTED_STATE_BYTES
+from ..sweep.stats import Stats
+from ..sweep.sweep import Sweep
+from .aliasing import Aliases, can_share
+from .budget import planned, total
+from .entry import ChainEntry, Lowered, record_chain, unowned
+from .leaves import added, on_primals, one_level_down, was_written
+from .rows import Rows, Stacked
+from .snapshot import Snapshot
+from .spec import StepSpec, row_of
+
+__all__ = ["EagerEntry", "record"]
+
+Recorded: TypeAlias = tuple[Tape, list[Any], list[Any]]  # the tape of a step, the nodes of its arguments, and of its results
+Cotangent: TypeAlias = tuple[list[Any], list[Any]]  # of the floating leaves of the state, and sums for the active parameters
+
+
+class StepTape(Tape):
+    """The tape of one step of a chain, closed when the step is recorded."""
+
+    __slots__ = ()
+    outlived = (
+        "chain: a value that a step computed is used outside of the step, where it has no derivative: it was kept in a list, an array, "
+        "an attribute or a global. Let the step return it: as an out (outputs=True, and chain returns all of them stacked), or in its state"
+    )
+
+
+def record(
+    spec: StepSpec,
+    tape: Tape,
+    *,
+    schedule: Schedule,
+    storage: Storage,
+    memory: float | str | None,
+    until: Callable[..., Any] | None,
+    stats: Stats,
+    token: Any,
+    **options: Any,
+) -> Any:
+    """Run the chain in a sweep with these options and record it as one operation on the tape."""
+    tape.check()
+    below = spec.levels - {tape}
+    if below and any(isinstance(level, Tape) for level in below):
+        raise TypeError(
+            "chain: reverse mode over reverse mode through a chain would keep every state of the inner sweep. For "
+            "second derivatives use hvp (forward over reverse), or dualad.jacobian(grad(f))"
+        )
+    compiled, steps = isinstance(spec.source, Jit), options["steps"]
+    exact = options["check"] and not compiled  # whose recorded program may sum in another order
+    entry = EagerEntry(Lowered(spec, tape, below), steps, exact, -1 if compiled or steps is None else steps - 1, storage.lossy)
+    if memory is not None:
+        tried = entry.tried_bytes(storage.durable) if steps != 0 else (0, 0)  # estimated, if another process is to find the same plan
+        schedule, reason = planned(entry.given, steps, memory, *tried)
+        stats.reason = f"{stats.reason}; {reason}" if stats.reason else reason
+    if storage.durable:
+        options |= entry.durable_options(tape, token)
+    entry.sweep = sweep = entry.begun(schedule=schedule, storage=storage, until=on_primals(until), stats=stats, **options)
+    tape.sweeps = [*getattr(tape, "sweeps", ()), sweep]
+    return record_chain(entry, tape, entry.first_sweep(), entry.outs.arrays(), entry.outs.tree)
+
+
+class EagerEntry(ChainEntry):
+    """The entry of a chain whose steps are recorded one by one.
+
+    `traced_step` is evaluated on traced values in the first sweep: what it leaves elsewhere than in its results raises when it is used.
+    """
+
+    def __init__(self, given: Lowered, steps: int | None, exact: bool, traced_step: int = -1, lossy: bool = False) -> None:
+        super().__init__(given)
+        self.flat, self.steps = self.spec.flat_step(), steps
+        self.exact, self.traced_step, self.lossy, self.tried = exact, traced_step, lossy, False
+        self.outs = Stacked(steps)
+        self.out_cotangents: list[Any] = []
+        self.rows: list[Rows] = []
+        self.before = self.last = UNKNOWN  # the state that was met last, and x_N
+        self.aliases = Aliases(self.spec.path)
+
+    # --- the first sweep ----------------------------------------------------------------------------------------------------
+
+    def begun(self, schedule: Schedule, **options: Any) -> Sweep:
+        """Return a sweep of the chain."""
+        record = unowned(self.record_step) if schedule.records else None
+        return Sweep(self.advancing(), self.spec.tree(self.given.state), schedule=schedule, record=record, **options)
+
+    def first_sweep(self) -> list[Any]:
+        """Run the chain; return the leaves of x_N."""
+        spec, given = self.spec, self.given
+        final = self.sweep.forward()
+        self.aliases.watching = False
+        self.check_params(given.arguments, given.params)
+        self.steps = steps = self.sweep.stats.steps
+        leaves = spec.final_leaves(steps, final, given.arguments, given.inputs) if steps else given.state
+        spec.check_closure(leaves, given.below)
+        self.last = Snapshot(steps, leaves, self.exact, final=True)
+        return leaves
+
+    def advancing(self) -> Callable[[int, Any], Any]:
+        """Return the function that evaluates step k on values one level down, which does not keep this entry (see `unowned`)."""
+        step, arguments, owner, last = self.spec.step, self.given.arguments, ref(self), self.traced_step
+        direct, watched = self.spec.direct, True
+
+        def advance(k: int, x: Any) -> Any:
+            nonlocal watched
+            try:
+                if k and not watched and k != last:
+                    return step(k, x, *arguments)
+                entry: Any = owner()
+                x = entry.advance_watched(k, x)
+                watched = not direct or entry.aliases.watching
+                return x
+            except Exception as error:
+                owner().explain(k, x, error)  # type: ignore[union-attr]  # a chain that is run is alive
+                raise
+
+        return advance
+
+    def advance_watched(self, k: int, x: Any) -> Any:
+        """Evaluate step k; in the first sweep also try step 0, keep what the steps put out, and see to it that no two leaves are one."""
+        spec, given, aliases = self.spec, self.given, self.aliases
+        if not k and aliases.watching and not self.tried:
+            self.try_step(x)
+        if k == self.traced_step:
+            return self.record_step(k, x)[0]
+        handed: list[Any] = []
+        if aliases.before(k):
+            handed = aliases.guard(k, spec.flatten(x))
+            x = spec.tree(handed)
+        x, out = spec.calls(given.arguments, given.inputs)(k, x)
+        if handed:
+            aliases.check(k, handed)
+        if spec.outputs and k == self.outs.length:
+            spec.check_closure([pack_leaf(leaf) for leaf in optree.tree_leaves(out)], given.below)
+            self.put_out(k, out)
+        if not aliases.watching:
+            return x
+        others = (*given.params, *given.inputs)
+        leaves = spec.flatten(x)
+        if not k:
+            leaves = spec.checked(0, x)
+            spec.check_closure(leaves, given.below)
+            self.compare_again(0, leaves)
+            aliases.watching = can_share(leaves, others)
+        if leaves is not None:
+            aliases.note(k, leaves, others, handed)
+        return x
+
+    def explain(self, k: int, x: Any, error: Exception) -> None:
+        """Raise what is behind an exception in step k, if something is."""
+        if isinstance(error, ValueError) and "read-only" in str(error):
+            groups = self.aliases.before(k)
+            raise (self.aliases.written(k, groups) if groups else changed_arguments(f"step {k}")) from error
+        self.spec.explain(k, x, self.given.arguments, self.given.inputs)
+
+    def try_step(self, x: Any) -> tuple[Recorded, Any]:
+        """Record step 0 before the first sweep; return the record and the out.
+
+        So what cannot be differentiated fails before a long run, not after it, and what a step leaves elsewhere than in its results
+        is a traced value of a closed level there, which raises when it is used.
+        """
+        with np.errstate(all="ignore"):  # the step itself will warn
+            recorded, final, out = self.record(0, self.spec.flatten(copy_state(x)), first=True)
+        self.before = Snapshot(1, self.values(final, recorded[0]), self.exact)
+        return recorded, out
+
+    def tried_bytes(self, repeatable: bool) -> tuple[int, int]:
+        """Return the bytes that a trial of step 0 and of its pull takes at most, and those of what the step puts out.
+
+        A measure differs by a few bytes from process to process: `repeatable` ones are estimated from what is on the tape instead.
+        """
+        given = self.given
+        x = copy_state(self.spec.tree(given.state))
+        gs = [np.ones_like(given.state[i])[()] for i in self.spec.floating]
+
+        def trial() -> tuple[int, int]:
+            recorded, out = self.try_step(x)
+            outs = self.values(map(pack_leaf, optree.tree_leaves(out)), recorded[0])
+            estimate = 3 * total(given.state) + 2 * StepPullback(self, 0, recorded, UNKNOWN).nbytes if repeatable else 0
+            with np.errstate(all="ignore"):
+                self.pull_record(0, recorded, (gs, [None] * len(given.active)))
+            return sum(map(nbytes, outs)), estimate
+
+        try:
+            if not repeatable and (total(given.state) <= COUNTED_STATE_BYTES or isinstance(self.spec.source, Jit)):
+                trial()  # what is made once for all calls, such as the code of a rule, or of the step, would count
+            (outs, estimate), taken = (trial(), 0) if repeatable else measured(trial)
+        except Exception as error:
+            self.explain(0, x, error)
+            raise
+        self.tried = True
+        return taken or estimate, outs
+
+    def check_params(self, arguments: Any, given: list[Any]) -> None:
+        """Raise where steps have changed the parameters or inputs that they were given, which both sweeps must see."""
+        leaves, structure = optree.tree_flatten(arguments)
+        if (
+            structure != self.spec.params_structure
+            or not all(map(is_, leaves, given))
+            or any(map(was_written, (*leaves, *self.given.inputs)))
+        ):
+            raise changed_arguments("a step")
+
+    # --- one step, recorded -------------------------------------------------------------------------------------------------
+
+    def record(self, k: int, leaves: list[Any], first: bool = False) -> tuple[Recorded, list[Any], Any]:
+        """Evaluate step k on a tape of its own; return what was recorded, the leaves of the state, and the out."""
+        spec, given, results, state = self.spec, self.given, list[Any](), leaves.copy()
+        with StepTape(given.nan_safe, given.weak) as tape:
+            nodes = [*tape.variables(state, spec.floating)]
+            params, arguments, row = given.params, given.arguments, list[Any]()
+            handed = state.copy() if first and self.aliases.before(k) else []
+            if given.active:
+                params = params.copy()
+                nodes += tape.variables(params, given.active)
+                arguments = spec.arguments(params)
+            if spec.given:
+                row = row_of(given.inputs, k)
+                nodes += tape.variables(row, given.active_inputs)
+            final, out = self.flat(k, state, row, arguments)
+            for i in spec.floating:
+                leaf = final[i]
+                if type(leaf) is Var and leaf.level is tape and type(leaf.primal) is float:  # `node_of` without its questions
+                    results.append(leaf.node)
+                else:
+                    results.append(self.node_of(leaf, tape))
+            if spec.outputs:
+                results += [self.node_of(pack_leaf(leaf), tape) for leaf in optree.tree_leaves(out)]
+            if first:
+                self.check_params(arguments, params)
+                if handed:
+                    self.aliases.check(k, handed)
+                if self.aliases.watching:
+                    self.aliases.note(k, final, (*params, *row), handed)
+        return (tape, nodes, results), final, out
+
+    def node_of(self, leaf: Any, tape: Tape) -> Any:
+        """Return the node of a result, None where it is constant; a value of a foreign level raises."""
+        if type(leaf) is Var and leaf.level is tape:
+            if leaf.alias is not None:
+                leaf._refresh()
+            if type(leaf.primal) is not float and isinstance(leaf.primal, Traced):
+                self.spec.check_closure([leaf.primal], self.given.below)
+            return leaf.node
+        if isinstance(leaf, Traced):
+            self.spec.check_closure([leaf], self.given.below)
+        return None
+
+    def values(self, leaves: Iterable[Any], tape: Tape) -> list[Any]:
+        """Return results of a record one level down; a value of a foreign level raises."""
+        values = one_level_down(leaves, tape)[0]
+        self.spec.check_closure(values, self.given.below)
+        return values
+
+    def record_step(self, k: int, x: Any) -> tuple[Any, StepPullback]:
+        """Evaluate step k as `advance` does, and return x_{k+1} with the pullback of the step."""
+        spec, leaves = self.spec, self.spec.flatten(x)
+        try:
+            recorded, final, out = self.record(k, leaves, first=True)
+        except Exception as error:
+            self.explain(k, x, error)
+            raise
+        state = spec.tree(self.values(final, recorded[0]))
+        if not self.aliases.watching:
+            self.compare_again(k, final)
+        if spec.outputs and k == self.outs.length:
+            parts, structure = optree.tree_flatten(out)
+            self.put_out(k, optree.tree_unflatten(structure, self.values(map(pack_leaf, parts), recorded[0])))
+        return copy_state(state), StepPullback(self, k, recorded, Snapshot(k, leaves, self.exact))
+
+    def compare_again(self, k: int, leaves: list[Any]) -> None:
+        """Raise where step k, evaluated again, gave another state than it gave before; saved states may be rounded."""
+        if not self.lossy:
+            self.compare(k, leaves, self.before)
+
+    # --- the reverse sweep --------------------------------------------------------------------------------------------------
+
+    def shares(self, g: list[Any]) -> list[Any]:
+        """Return the cotangents of state, parameters and inputs; see `ChainEntry`."""
+        given, count, outs = self.given, len(self.spec.state), len(self.outs.columns or ())
+        g = [*g, *[None] * (count - len(g))]
+        self.out_cotangents = [*g[count:], *[None] * (outs - len(g[count:]))] if len(g) > count else []
+        self.rows = [Rows(given.inputs[i]) for i in given.active_inputs]
+        self.before = self.last
+        with np.errstate(all="ignore"):  # once, not at every step; the steps have warned in the first sweep
+            cotangent = [g[i] for i in self.spec.floating], [None] * len(given.active)
+            gs, sums = self.sweep.backward(self.pull_step, cotangent, self.out_cotangents)
+        shares = [*gs, *sums, *[rows.array() for rows in self.rows]]
+        self.out_cotangents, self.rows = [], []
+        return shares
+
+    def pull_step(self, k: int, x: Any, cotangent: Cotangent) -> Cotangent:
+        """Pull the cotangent of the state back through step k, and add the parameters' shares to their sums."""
+        leaves = self.spec.flatten(x)
+        recorded, final, _ = self.record(k, leaves)
+        self.compare_again(k, final)
+        self.before = Snapshot(k, leaves, self.exact)
+        del final  # x_{k+1} is not needed
+        return self.pull_record(k, recorded, cotangent)
+
+    def pull_record(self, k: int, recorded: Recorded, cotangent: Cotangent) -> Cotangent:
+        """Pull the cotangent of the state back through a recorded step, and add the parameters' shares to their sums."""
+        (gs, sums), (tape, nodes, results) = cotangent, recorded
+        if self.out_cotangents:
+            gs = [*gs, *[None if g is None else g[k] for g in self.out_cotangents]]
+        seeds = []
+        for node, g in zip(results, gs, strict=False):  # without cotangents of the outs, there are more results
+            if node is not None and g is not None:
+                seeds.append((node, g))
+        pulled = tape.sweep_back(seeds, nodes)
+        n, m = len(self.spec.floating), len(sums)
+        for j, share in enumerate(pulled[n : n + m]):
+            if share is not None:
+                now = sums[j]
+                sums[j] = now + share if type(now) is float else added(now, share)
+        if self.rows:
+            self.put_shares(k, pulled[n + m :])
+        return pulled[:n], sums
+
+    # --- rows of the outs, and of the gradient by inputs ----------------------------------------------------------------------
+
+    def put_out(self, k: int, out: Any) -> None:
+        """Keep what step k puts out."""
+        self.outs.add(k, out)
+        if self.keeps_rows:
+            self.sweep.add_row(k, [column[k] for column in self.outs.columns or ()])
+
+    def put_shares(self, k: int, shares: Sequence[Any]) -> None:
+        """Keep the shares of row k of the inputs."""
+        for rows, share in zip(self.rows, shares, strict=True):
+            rows.put(k, share)
+        if self.keeps_rows:
+            self.sweep.add_row(k, shares)
+
+    def take_outs(self, rows: dict[int, list[Any]]) -> None:
+        structure = self.outs.structure  # of the first step, which is made again before
+        self.outs = Stacked(self.outs.count)
+        self.outs.structure = structure
+        for k, leaves in rows.items():
+            self.outs.put(k, leaves)
+
+    def take_shares(self, rows: dict[int, list[Any]]) -> None:
+        for k, shares in rows.items():
+            for column, share in zip(self.rows, shares, strict=True):
+                column.put(k, share)
+
+
+UNKNOWN = Snapshot(-1, ())
+
+
+def changed_arguments(who: str) -> ValueError:
+    return ValueError(
+        f"chain: {who} changed its parameters or inputs, which both sweeps must see as they were given: copy in the step what it "
+        f"changes, or put it into the state"
+    )
+
+
+class StepPullback:
+    """The pullback of a recorded step, which knows how much it holds."""
+
+    def __init__(self, entry: EagerEntry, k: int, recorded: Recorded, before: Snapshot) -> None:
+        self.entry, self.k, self.recorded, self.before = entry, k, recorded, before
+
+    def __call__(self, cotangent: Cotangent) -> Cotangent:
+        self.entry.before = self.before
+        return self.entry.pull_record(self.k, self.recorded, cotangent)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays on the tape, each counted once, and of its numbers."""
+        arrays, numbers = {}, 0
+        tape, _, results = self.recorded
+        held: list[Any] = list(map(parts_of_entry, tape.needed([node for node in results if node is not None])))
+        while held:
+            value = held.pop()
+            if isinstance(value, tuple | list):
+                held.extend(value)
+            elif isinstance(value, Dual):
+                held += [value.primal, value.tangent]
+            elif issubclass(type(value), np.ndarray):
+                owner = owner_of(value)
+                arrays[id(owner)] = owner
+            else:
+                numbers += issubclass(type(value), float | np.generic)
+        return 8 * numbers + sum(map(nbytes, arrays.values()))
+
+
+def parts_of_entry(entry: Any) -> Any:
+    """Return what an entry of a tape holds besides nodes."""
+    if type(entry) is list:
+        return entry
+    return entry[1::2] if type(entry) is tuple else (getattr(entry, "args", ()), getattr(entry, "ans", None))
