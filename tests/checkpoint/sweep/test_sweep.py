@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from step_kinds import GRID, STEPS, in_place, mix, mix_pull, spoiling_pull
 
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll
 from checkpoint.schedules.machine import simulate
@@ -58,94 +59,6 @@ def test_no_steps_gives_everything_back():
 
 # ------------------------------------------------------------------------------------- a step with array states
 
-GRID = np.linspace(-1, 1, 35).reshape(5, 7)
-
-
-def mix(k, x):
-    """Depends on k, on every neighbour, and through the sum on the layout of x in its last bits."""
-    return x + 0.05 * np.sin(np.roll(x, 1, axis=0) * (k % 3 + 1)) + 0.001 * np.sum(x)
-
-
-def mix_pull(k, x, g):
-    shifted = np.roll(x, 1, axis=0)
-    wave = k % 3 + 1
-    return g + np.roll(0.05 * wave * np.cos(shifted * wave) * g, -1, axis=0) + 0.001 * np.sum(g)
-
-
-def fortran(k, x):
-    return np.asfortranarray(mix(k, x))
-
-
-def strided(k, x):
-    padded = np.empty((5, 14))
-    padded[:, ::2] = mix(k, x)
-    return padded[:, ::2]
-
-
-def flipped(k, x):
-    return mix(k, x)[::-1][::-1] if k % 2 else mix(k, x[:, ::-1])[:, ::-1]
-
-
-def read_only(k, x):
-    y = mix(k, x)
-    y.flags.writeable = False
-    return y
-
-
-def in_place(k, x):
-    x[...] = mix(k, x)
-    return x
-
-
-def spoils_its_input(k, x):
-    y = mix(k, x)
-    x.fill(np.nan)
-    return y
-
-
-def one_buffer():
-    """The same array is returned every time, and written into by the next step."""
-    buffer = np.empty_like(GRID)
-
-    def step(k, x):
-        buffer[...] = mix(k, x)
-        return buffer
-
-    return step
-
-
-STEPS = {
-    "plain": lambda: mix,
-    "fortran": lambda: fortran,
-    "strided": lambda: strided,
-    "flipped": lambda: flipped,
-    "read-only": lambda: read_only,
-    "in place": lambda: in_place,
-    "spoils its input": lambda: spoils_its_input,
-    "one buffer": one_buffer,
-}
-
-
-def spoiling_pull(k, x, g):
-    assert x.flags.carray and g.flags.writeable
-    x_own, g_own = x.copy(), g.copy()
-    x.fill(np.nan)
-    g.fill(np.nan)
-    return mix_pull(k, x_own, g_own)
-
-
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("steps", [1, 2, 23])
-def test_same_bits_under_every_schedule(step, steps):
-    seed = np.cos(GRID)
-    x0 = np.asfortranarray(GRID)
-    expected = reverse(STEPS[step](), mix_pull, x0, seed, steps=steps, schedule=StoreAll())
-    for schedule in SCHEDULES:
-        result = reverse(STEPS[step](), spoiling_pull, x0, seed, steps=steps, schedule=schedule)
-        assert np.array_equal(result.cotangent, expected.cotangent), schedule
-        assert np.array_equal(result.final, expected.final), schedule
-    assert np.array_equal(x0, GRID) and np.array_equal(seed, np.cos(GRID))
-
 
 @pytest.mark.parametrize("step", STEPS)
 @every_schedule
@@ -161,20 +74,6 @@ def test_every_call_gets_the_canonical_layout(step, schedule):
         return mix_pull(k, x, g)
 
     reverse(checked, checked_pull, GRID.T.copy().T, GRID, steps=9, schedule=schedule)
-
-
-@every_schedule
-def test_a_number_that_becomes_an_array_has_the_same_bits(schedule):
-    def step(k, x):
-        assert not k or x.flags.carray
-        return fortran(k, x if k else GRID * x)
-
-    def pull(k, x, g):
-        return mix_pull(k, x, g) if k else np.sum(GRID * mix_pull(k, GRID * x, g))
-
-    results = [reverse(step, pull, 0.7, GRID, steps=9, schedule=s) for s in (StoreAll(), schedule)]
-    results.append(reverse(step, pull, 0.7, GRID, until=lambda k, x: k == 9))
-    assert results[0].cotangent == results[1].cotangent == results[2].cotangent
 
 
 def test_second_order_of_a_taylor_test():
@@ -395,18 +294,6 @@ def test_until_leaves_the_initial_state_alone(step):
     sweep = Sweep(STEPS[step](), GRID, until=lambda k, x: k == 6)
     first = sweep.backward(mix_pull, GRID)
     assert np.array_equal(sweep.backward(mix_pull, GRID), first)
-
-
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("schedule", [CTZ(), Periodic(4), Online(3)], ids=repr)
-def test_until_has_the_same_bits(step, schedule):
-    def until(k, x):
-        assert x.flags.carray
-        return k == 19
-
-    result = reverse(STEPS[step](), spoiling_pull, GRID, GRID, until=until, schedule=schedule)
-    expected = reverse(STEPS[step](), mix_pull, GRID, GRID, steps=19)
-    assert np.array_equal(result.cotangent, expected.cotangent) and np.array_equal(result.final, expected.final)
 
 
 def test_max_steps():

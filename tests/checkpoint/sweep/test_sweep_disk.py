@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from on_disk import written
 
-from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
+from checkpoint.schedules import CTZ, Revolve, StoreAll, Tiered
 from checkpoint.schedules.actions import Save
-from checkpoint.storage import Disk, Memory, Tiers
+from checkpoint.storage import Disk, Memory
 from checkpoint.storage import background as disk_module
 from checkpoint.sweep import Sweep, reverse
 
-SCHEDULES = [StoreAll(), CTZ(), CTZ("bisect"), Revolve(3), Periodic(), Online(3), Tiered(1, 0), Tiered(2, 2)]
 GRID = np.linspace(-1, 1, 35).reshape(5, 7)
 
 
@@ -48,24 +47,6 @@ def nothing_is_left(tmp_path):
     yield
     assert list(tmp_path.rglob("*.state")) == list(tmp_path.rglob("*.tmp")) == []
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("checkpoint-")]
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
-@pytest.mark.parametrize("kind", ["memory", "zlib", "disk", "tiers"])
-def test_same_bits_in_every_storage(schedule, kind, tmp_path):
-    storages = {"memory": Memory(), "zlib": Memory(compress="zlib"), "disk": Disk(tmp_path)}
-    storages["tiers"] = Tiers(Memory(), Disk(tmp_path), {0, 2})
-    in_memory, result = run(schedule=schedule), run(schedule=schedule, storage=storages[kind])
-    assert result.cotangent.tobytes() == EXPECTED.cotangent.tobytes()
-    assert result.final[0].tobytes() == EXPECTED.final[0].tobytes() and result.final[1] == 23
-    counts = [(s.advances, s.saves, s.loads, s.peak_states) for s in (in_memory.stats, result.stats)]
-    assert counts[0] == counts[1]
-
-
-@pytest.mark.parametrize("schedule", [CTZ(), Periodic(4), Online(3), StoreAll()], ids=repr)
-def test_unknown_length(schedule, tmp_path):
-    result = run(steps=None, until=lambda k, x: k == 23, schedule=schedule, storage=Disk(tmp_path))
-    assert result.cotangent.tobytes() == EXPECTED.cotangent.tobytes()
 
 
 def test_tiered_puts_the_busiest_places_in_memory(tmp_path, monkeypatch):
