@@ -153,14 +153,14 @@ class Fit(Storage):
         """
         if not callable(f):
             raise TypeError(f"Fit: give the function that the optimizer is to call, fit(value_and_grad(f)), got {f!r}")
-        kept = KeptFunction(self, f, str(name or getattr(f, "__qualname__", type(f).__qualname__)))
+        durable = DurableFunction(self, f, str(name or getattr(f, "__qualname__", type(f).__qualname__)))
 
         @wraps(f)
         def evaluated(*args: P.args, **kwargs: P.kwargs) -> R:
             given: list[Any] = optree.tree_leaves((args, kwargs))  # type: ignore[arg-type]
             if any(issubclass(type(leaf), Traced) for leaf in given):
                 return f(*args, **kwargs)
-            return kept(args, kwargs)  # type: ignore[no-any-return]
+            return durable(args, kwargs)  # type: ignore[no-any-return]
 
         return evaluated
 
@@ -196,7 +196,7 @@ class Fit(Storage):
             self._under_way.reset(before)
 
 
-class KeptFunction:
+class DurableFunction:
     """A function whose results are in the folder of a fit.
 
     Keys: its name, what it read when it was registered, what of that has changed since (except its own counters), token, arguments."""

@@ -13,7 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from operator import attrgetter
 from types import (
@@ -36,7 +36,7 @@ from dualad.jit.watch import WHEN_MADE, getattr_static, installed, mentioned, na
 
 from ..storage.digests import compiled, summed
 from ..storage.states import raw
-from ..support.costs import IDENTITY_VALUES, NAMED_PARTS
+from ..support.costs import IDENTITY_VALUES, KNOWN_CODES, NAMED_PARTS
 
 __all__ = ["Reads", "dependency_digests", "function_digest", "identity"]
 
@@ -45,7 +45,6 @@ CONTAINERS = (tuple, list, dict, set, frozenset)
 CODE, DEFAULTS, VERB = "its code", "its defaults", "the verb"
 DYNAMIC = frozenset({"__dict__", "__slots__", "vars", "asdict", "astuple", "fields", "attrgetter", "getattr", "getmembers"})
 OWN_PACKAGES = ("dualad", "checkpoint")
-WRITTEN: dict[CodeType, bytes] = {}  # what compiled code consists of
 
 
 def dependency_digests(function: Callable[..., Any]) -> dict[str, str]:
@@ -206,7 +205,7 @@ class Reads:
         if foreign:
             self.add(name or VERB, [function.__module__.encode(), function.__qualname__.encode()])
         else:
-            self.add(CODE if root else name, written(code))
+            self.add(CODE if root else name, [written(code)])
             names = mentioned(code)
             self.mention(names)
             self.globals(function, names)
@@ -384,14 +383,10 @@ def shallow(value: Any) -> bool:
     return type(value) in (tuple, list) and set(map(type, value)) <= ATOMS
 
 
-def written(code: CodeType) -> Iterator[bytes]:
-    """What compiled code consists of, found once."""
-    found = WRITTEN.get(code)
-    if found is None:
-        if len(WRITTEN) > IDENTITY_VALUES:
-            WRITTEN.clear()
-        found = WRITTEN[code] = b"".join(compiled(code))
-    yield found
+@lru_cache(maxsize=KNOWN_CODES)
+def written(code: CodeType) -> bytes:
+    """A digest of what compiled code consists of, found once."""
+    return total(compiled(code)).encode()
 
 
 def slots_of(value: Any) -> dict[str, Any]:

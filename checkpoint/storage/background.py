@@ -149,14 +149,11 @@ class DiskSession(PackedSession):
         """An independent copy of a state; see `Session.copy`."""
         return copy_state(state)
 
-    def save(self, index: int, state: Any) -> None:
-        """Have a copy of a state written in the background; see `Session.save`.
+    def _put(self, index: int, state: Any) -> int:
+        """Have a copy of a state written in the background, and return its bytes.
 
         Raises OSError if this state, or one saved before, cannot be written (a full disk), TypeError for a leaf that no file can hold."""
         self._here()
-        super().save(index, state)
-
-    def _put(self, index: int, state: Any) -> int:
         leaves, structure = self._flat(state)
         self._check_structure(index, structure)
         size = self._pool.add(index, structure, leaves)
@@ -175,7 +172,8 @@ class DiskSession(PackedSession):
     def load(self, index: int) -> Any:
         """A copy of a saved state; see `Session.load`."""
         self._here()
-        self._fetch(index)
+        if index in self._large:
+            self._fetch(index)
         return super().load(index)
 
     def _take(self, index: int) -> Any:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..support.checks import whole_number
-from .compress import PACKERS, Packed
+from .compress import PACKERS
 from .pool import PackedSession
 from .states import copy_state, nbytes
 from .storage import Storage
@@ -107,19 +107,19 @@ class MemorySession(PackedSession):
                 return size
         packed = self._pack(state)
         size = nbytes(packed)
-        self._large[index] = Packed(packed, size)
+        self._large[index] = packed, size
         return size
 
     def _take(self, index: int) -> Any:
-        return self._unpack(self._get(index, "load").content)
+        return self._unpack(self._get(index, "load")[0])
 
     def _remove(self, index: int) -> int:
-        size = int(self._get(index, "drop").nbytes)
+        _, size = self._get(index, "drop")
         del self._large[index]
-        return size
+        return int(size)
 
     def _size(self, index: int) -> int:
-        return int(self._get(index, "measure").nbytes)
+        return int(self._get(index, "measure")[1])
 
 
 @dataclass(frozen=True, repr=False)

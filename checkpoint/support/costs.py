@@ -93,6 +93,8 @@ COMPARED_SECONDS = 1.0
 NAMED_PARTS = 100
 #: values that a function reads which are looked at, so that one that holds a world of objects is looked at in time
 IDENTITY_VALUES = 100_000
+#: functions whose code has a known digest, of 100 bytes each: without, each call of a fit would walk through their code again
+KNOWN_CODES = 4096
 
 # --- reports --------------------------------------------------------------------------------------------------------------------------
 

@@ -6,20 +6,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from calls import Interrupted
 from scipy.optimize import minimize
 
 from checkpoint import CTZ, Disk, Fit, chain, grad, hvp, value_and_grad
 from checkpoint.durable import fit as module
 from checkpoint.durable import fit_folder
-from checkpoint.durable import session as kept_module
+from checkpoint.durable import session as session_module
 from dualad import primal
 
 DATA = np.linspace(0.5, 1.5, 4)
 N = 30
-
-
-class Interrupted(Exception):
-    pass
 
 
 CALLS = SimpleNamespace(made=0, end=None, count=lambda: None)
@@ -66,7 +63,7 @@ def fit(tmp_path):
 @pytest.fixture(autouse=True)
 def not_again(monkeypatch, no_fsync):
     """No evaluation is made again to compare its result."""
-    monkeypatch.setattr(module.KeptFunction, "_same", lambda *arguments: True)
+    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
 
 
 def test_the_same_bits_and_nothing_is_made_twice(fit, monkeypatch):
@@ -202,7 +199,7 @@ def test_interrupted_evaluations_are_pruned(tmp_path):
 
 
 def test_short_chains_write_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_module.DurableStates, "commit", lambda *arguments: pytest.fail("a point"))
+    monkeypatch.setattr(session_module.DurableStates, "commit", lambda *arguments: pytest.fail("a point"))
     fit = Fit(tmp_path / "fit", every=1e6)
     assert bits(fitted(fit)) == EXPECTED
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from fits import anew
 
 from checkpoint import Fit, chain, grad, value_and_grad
 from checkpoint.durable import fit as module
@@ -26,12 +27,6 @@ SPACE = {"np": np, "functools": functools, "__name__": "changes"}
 def fit(tmp_path):
     yield Fit(tmp_path / "fit", every=1e6)
     fit_folder.give_free()
-
-
-def anew(fit, **options):
-    """The fit of another process."""
-    fit_folder.give_free()
-    return Fit(fit.path, every=1e6, **options)
 
 
 @dataclass
@@ -159,7 +154,7 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_nothing_old_is_answered(fit, name, monkeypatch):
     """Not by chance of a comparison: none is made."""
-    monkeypatch.setattr(module.KeptFunction, "_same", lambda *arguments: True)
+    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
     f, change = made_with(*CHANGES[name])
     g = fit(f, name="f")
     before = f(1.5)
@@ -181,7 +176,7 @@ class Rate:
 
 
 def test_a_class_that_is_changed(fit, monkeypatch):
-    monkeypatch.setattr(module.KeptFunction, "_same", lambda *arguments: True)
+    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
     rate = Rate()
     g = fit(lambda x: rate.value() * x, name="f")
     assert g(1.0) == 2.0
@@ -247,7 +242,7 @@ class Callable:
 
 
 def test_objects_that_are_called(fit, monkeypatch):
-    monkeypatch.setattr(module.KeptFunction, "_same", lambda *arguments: True)
+    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
     for f, holder in ((model := Callable(2.0), model), (np.vectorize(model := Callable(2.0)), model)):
         g = fit(f, name=type(f).__name__)
         assert g(1.5) == 3.0
@@ -256,7 +251,7 @@ def test_objects_that_are_called(fit, monkeypatch):
 
 
 def test_an_import_inside(fit, monkeypatch):
-    monkeypatch.setattr(module.KeptFunction, "_same", lambda *arguments: True)
+    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
     user = users_module()
     monkeypatch.setitem(sys.modules, "users_module", user)
 
@@ -316,7 +311,7 @@ def test_arguments_of_all_kinds(fit, unseen, monkeypatch):
         unseen.rate = number + 1
         assert f(value) == number + 1, value
     assert fit.made == len(different)
-    monkeypatch.setattr(module.KeptFunction, "_same", lambda *arguments: True)
+    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
     for number, value in enumerate(different):
         assert f(value) == number + 1
     for value in (object(), (i for i in range(3)), [iter("ab"), object()]):
@@ -367,7 +362,7 @@ def test_what_it_changes_itself_is_no_other_function(fit):
 
 def test_what_is_put_into_a_log_still_counts(fit, monkeypatch):
     """Of an object that the function reads and puts into a container, too, which is another way to it from then on."""
-    monkeypatch.setattr(module.KeptFunction, "_same", lambda *arguments: True)
+    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
     alog, model, zlog = [], Model(), []
 
     def f(x):

@@ -17,6 +17,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from calls import Interrupted
+from fits import anew
 
 from checkpoint import Fit, chain, grad
 from checkpoint.durable import fit as module
@@ -34,13 +36,7 @@ def fit(tmp_path):
 @pytest.fixture(autouse=True)
 def not_again(monkeypatch):
     """No evaluation is made again to compare its result."""
-    monkeypatch.setattr(module.KeptFunction, "_same", lambda *arguments: True)
-
-
-def anew(fit, **options):
-    """The fit of another process."""
-    fit_folder.give_free()
-    return Fit(fit.path, **{"every": 1e6} | options)
+    monkeypatch.setattr(module.DurableFunction, "_same", lambda *arguments: True)
 
 
 def doubled(x):
@@ -191,10 +187,6 @@ def test_an_evaluation_that_was_removed_in_part_is_removed(tmp_path):
     fit_folder.give_free()
 
 
-class Stopped(Exception):
-    pass
-
-
 @pytest.mark.parametrize("how", ["flipped", "lost"])
 def test_a_damaged_evaluation_begins_again(tmp_path, how):
     fit, state = Fit(tmp_path / "fit", every=0), SimpleNamespace(left=9)
@@ -203,11 +195,11 @@ def test_a_damaged_evaluation_begins_again(tmp_path, how):
     def step(k, u):
         unseen.get().left -= 1
         if unseen.get().left == 0:
-            raise Stopped
+            raise Interrupted
         return u * 1.01
 
     g = fit(grad(lambda x: np.sum(chain(step, x, steps=9, storage=fit))), name="f")
-    with pytest.raises(Stopped):
+    with pytest.raises(Interrupted):
         g(np.ones(2))
     (path,) = fit.path.glob("*.evaluation/*/manifest.json")
     path.unlink() if how == "lost" else path.write_bytes(flip(path.read_bytes(), 40))
@@ -223,14 +215,14 @@ def test_the_oldest_are_pruned_whatever_the_clock_says(tmp_path):
     def f(x):
         def stops(k, state):
             if k == 5 and float(np.sum(getattr(state, "primal", state))) < 4.0:
-                raise Stopped
+                raise Interrupted
             return state * 1.0
 
         return np.sum(chain(stops, x, steps=9, storage=fit))
 
     g = fit(grad(f), name="f")
     for number, x in enumerate((1.0, 2.0, 3.0, 1.0)):
-        with pytest.raises(Stopped):
+        with pytest.raises(Interrupted):
             g(np.array([x]))
         newest = max(fit.path.glob("*.evaluation"))
         limits.setdefault(x, newest.name.split("-")[1])
@@ -366,7 +358,7 @@ def test_where_one_thread_fails_the_next_evaluates(fit):
             left = state.failures
         time.sleep(0.01)
         if left >= 0:
-            raise Stopped
+            raise Interrupted
         return x
 
     f = fit(fails)
@@ -374,7 +366,7 @@ def test_where_one_thread_fails_the_next_evaluates(fit):
     def ask():
         try:
             return f(1.0)
-        except Stopped:
+        except Interrupted:
             return None
 
     with ThreadPoolExecutor(6) as pool:
@@ -447,7 +439,7 @@ def test_equal_chains_go_on(durable):
     def step(k, u):
         unseen.get().left -= 1
         if unseen.get().left == 0:
-            raise Stopped
+            raise Interrupted
         return u + 0.1 * np.sin(u)
 
     one = lambda fit, x: np.sum(chain(step, x, steps=8, storage=fit))
@@ -459,7 +451,7 @@ def test_equal_chains_go_on(durable):
         try:
             found = f(x)
             break
-        except Stopped:
+        except Interrupted:
             assert len(list(durable.path.glob("*.evaluation"))) == 1
     assert found.tobytes() == expected.tobytes() and killed > 2 and not list(durable.path.glob("*.evaluation"))
 

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from calls import Counted, Interrupted, bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from killing import kill_again_and_again
 
 from checkpoint.durable import journal as resume
-from checkpoint.durable import session as kept_module
+from checkpoint.durable import session as session_module
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll, Tiered
 from checkpoint.storage import Disk, Memory, Tiers, background
 from checkpoint.sweep import Sweep, reverse
@@ -45,20 +46,8 @@ def pull(k, state, cotangent):
 X0, SEED = (GRID, 0, None), (np.cos(GRID), None)
 
 
-class Interrupted(Exception):
-    pass
-
-
-class Calls:
-    """The step and the pull, counted; call number `end` fails, as if the process ended there."""
-
-    def __init__(self, end=None):
-        self.end, self.calls = end, []
-
-    def count(self, call):
-        if len(self.calls) == self.end:
-            raise Interrupted
-        self.calls.append(call)
+class Calls(Counted):
+    """The step and the pull."""
 
     def step(self, k, x):
         self.count(("step", k))
@@ -76,16 +65,11 @@ class Calls:
         return reverse(self.step, self.pull, X0, SEED, **options)
 
 
-def bits(result):
-    return result.final[0].tobytes(), result.final[1:], result.cotangent[0].tobytes(), result.cotangent[1].hex()
+def bits_of(result):
+    return bits((result.final, result.cotangent))
 
 
-EXPECTED = bits(Calls().run())
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "folder"
+EXPECTED = bits_of(Calls().run())
 
 
 @pytest.fixture(autouse=True)
@@ -115,11 +99,11 @@ def interrupted_everywhere(schedule, end, folder, **options):
         first.run(schedule=schedule, storage=storage, **options)
     assert folder.exists()
     result = second.run(schedule=schedule, storage=storage, **options)
-    assert bits(result) == EXPECTED
-    assert first.calls == clean.calls[:end]
-    rest = clean.calls[end:]
-    assert second.calls[len(second.calls) - len(rest) :] == rest
-    compared(second.calls[: len(second.calls) - len(rest)], clean.calls[: len(clean.calls) - len(rest)])
+    assert bits_of(result) == EXPECTED
+    assert first.made == clean.made[:end]
+    rest = clean.made[end:]
+    assert second.made[len(second.made) - len(rest) :] == rest
+    compared(second.made[: len(second.made) - len(rest)], clean.made[: len(clean.made) - len(rest)])
     assert not folder.exists()
 
 
@@ -130,7 +114,7 @@ def interrupted_everywhere(schedule, end, folder, **options):
 def test_only_what_was_lost_is_repeated(tmp_path_factory, schedule, data):
     clean = Calls()
     clean.run(schedule=schedule)
-    end = data.draw(st.integers(0, len(clean.calls) - 1))
+    end = data.draw(st.integers(0, len(clean.made) - 1))
     interrupted_everywhere(schedule, end, tmp_path_factory.mktemp("at") / "folder")
 
 
@@ -142,7 +126,7 @@ def test_unknown_length(tmp_path_factory, schedule, data):
     until = lambda k, state: k == N
     clean = Calls()
     clean.run(schedule=schedule, until=until)
-    end = data.draw(st.integers(0, len(clean.calls) - 1))
+    end = data.draw(st.integers(0, len(clean.made) - 1))
     interrupted_everywhere(schedule, end, tmp_path_factory.mktemp("at") / "folder", until=until)
 
 
@@ -152,10 +136,10 @@ def test_interrupted_again_and_again(tmp_path_factory, ends, schedule):
     storage = Disk(tmp_path_factory.mktemp("at") / "folder", resume=True, every=0)
     for end in ends:
         try:
-            assert bits(Calls(end).run(schedule=schedule, storage=storage)) == EXPECTED
+            assert bits_of(Calls(end).run(schedule=schedule, storage=storage)) == EXPECTED
         except Interrupted:
             continue
-    assert bits(Calls().run(schedule=schedule, storage=storage)) == EXPECTED
+    assert bits_of(Calls().run(schedule=schedule, storage=storage)) == EXPECTED
 
 
 def test_the_two_phases_of_a_sweep(folder):
@@ -169,10 +153,10 @@ def test_the_two_phases_of_a_sweep(folder):
     final = sweep.forward()
     del sweep
     again = make(second)
-    assert again.forward()[0].tobytes() == final[0].tobytes() and second.calls == [("step", 0), ("step", N - 1)], "compared"
-    assert again.backward(second.pull, SEED)[0].tobytes() == EXPECTED[2]
+    assert again.forward()[0].tobytes() == final[0].tobytes() and second.made == [("step", 0), ("step", N - 1)], "compared"
+    assert again.backward(second.pull, SEED)[0].tobytes().hex() == EXPECTED[2]
     assert again.stats.pulls == again.stats.steps == N and not folder.exists()
-    assert again.backward(second.pull, SEED)[0].tobytes() == EXPECTED[2], "from the beginning, as ever"
+    assert again.backward(second.pull, SEED)[0].tobytes().hex() == EXPECTED[2], "from the beginning, as ever"
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
@@ -206,7 +190,7 @@ def test_another_call_is_refused(folder, options, named):
     interrupt(folder)
     with pytest.raises(ValueError, match=named):
         Calls().run(storage=Disk(folder, resume=True, every=0), **options)
-    assert bits(Calls().run(storage=Disk(folder, resume=True, every=0))) == EXPECTED, "nothing is lost by that"
+    assert bits_of(Calls().run(storage=Disk(folder, resume=True, every=0))) == EXPECTED, "nothing is lost by that"
 
 
 def test_another_step_state_or_cotangent_is_refused(folder):
@@ -218,7 +202,7 @@ def test_another_step_state_or_cotangent_is_refused(folder):
         reverse(calls.step, pull, (GRID, 1, None), SEED, steps=N, storage=storage, token=())
     with pytest.raises(ValueError, match="another cotangent of x_N"):
         reverse(calls.step, calls.pull, X0, (GRID, None), steps=N, token=1.5, storage=storage)
-    assert calls.calls == [("step", 0), ("step", N - 1)], "compared"
+    assert calls.made == [("step", 0), ("step", N - 1)], "compared"
 
 
 def test_one_sweep_at_a_time(folder):
@@ -234,7 +218,7 @@ def test_one_sweep_at_a_time(folder):
     """
     other = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(folder)], capture_output=True, text=True)
     assert f"BlockingIOError: [Errno 11] Disk: another sweep uses this folder, in process {os.getpid()}" in other.stderr
-    assert sweep.backward(pull, SEED)[0].tobytes() == EXPECTED[2]
+    assert sweep.backward(pull, SEED)[0].tobytes().hex() == EXPECTED[2]
 
 
 def test_what_does_not_go_together(folder):
@@ -268,7 +252,7 @@ def test_damaged_states_are_computed_again(folder, end, damage, kind, monkeypatc
     for file in files:
         file.write_bytes(b"nothing") if damage == "altered" else file.unlink()
     with pytest.warns(RuntimeWarning, match="is computed") as warned:
-        assert bits(Calls().run(storage=Disk(folder, resume=True, every=0), schedule=Revolve(3))) == EXPECTED
+        assert bits_of(Calls().run(storage=Disk(folder, resume=True, every=0), schedule=Revolve(3))) == EXPECTED
     told = [str(warning.message) for warning in warned]
     named = [Path(path) for text in told for path in re.findall(rf"{re.escape(str(folder))}[^:; ]+", text)]
     assert set(named) <= set(files) and len(set(told)) == len(told), "a file that was there, and once"
@@ -278,14 +262,14 @@ def test_damaged_states_are_computed_again(folder, end, damage, kind, monkeypatc
 
 def test_after_an_error_of_the_writer_nothing_more_is_written(folder, monkeypatch):
     """Else a later file could claim what an earlier one lacks."""
-    real = kept_module.write_leaves
+    real = session_module.write_leaves
 
     def write(path, index, leaves, **options):
         if index == 1:
             raise OSError(28, "No space left on device", str(path))
         real(path, index, leaves, **options)
 
-    monkeypatch.setattr(kept_module, "write_leaves", write)
+    monkeypatch.setattr(session_module, "write_leaves", write)
     session = Disk(folder, queue=20, resume=True, every=0).open()
     session.begin({})
     session.commit(0, ["x_0"])
@@ -307,15 +291,16 @@ from checkpoint.schedules import Online, Revolve
 from checkpoint.durable import folder as room
 from checkpoint.storage import Disk, codec, files
 from checkpoint.sweep import reverse
+from calls import Counted, Interrupted, bits
 from killing import counted
-from test_journal import X0, SEED, N, bits, pull, step
+from test_journal import X0, SEED, N, bits_of, pull, step
 
 moment, folder, until = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "until"
 files.os.fsync = lambda file: None  # it only takes time
 before = counted(moment, (files.os, "replace"), (files.os, "fsync"), (codec, "_encode"), (room, "remove_files"))
 steps, schedule = {"until": lambda k, x: k == N} if until else {"steps": N}, Online(3) if until else Revolve(3)
 result = reverse(before(step), before(pull), X0, SEED, storage=Disk(folder, resume=True, every=0), schedule=schedule, **steps)
-print(repr(bits(result)))
+print(repr(bits_of(result)))
 """
 
 
@@ -333,8 +318,8 @@ def test_a_token_goes_with_a_sweep_that_goes_on(storage, folder):
     for sweep in (partial(Sweep, calls.step, X0), partial(reverse, calls.step, calls.pull, X0, SEED)):
         with pytest.raises(TypeError, match=told):
             sweep(steps=N, storage=storage, token=1.5)
-    assert not calls.calls
-    assert bits(calls.run(storage=Disk(folder, resume=True, every=0))) == EXPECTED
+    assert not calls.made
+    assert bits_of(calls.run(storage=Disk(folder, resume=True, every=0))) == EXPECTED
 
 
 def test_partial_steps_and_layers_have_a_fingerprint(folder):
@@ -348,7 +333,7 @@ def test_what_two_points_count_on_is_kept(folder, monkeypatch, small):
     if not small:
         monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)
     kind = "batch" if small else "state"
-    session = kept_module.DurableStates(folder, queue=4)
+    session = session_module.DurableStates(folder, queue=4)
     session.begin({})
 
     def point(number):
@@ -367,16 +352,16 @@ def test_what_two_points_count_on_is_kept(folder, monkeypatch, small):
 
 def test_points_are_made_when_they_are_due_and_not_while_one_is_written(folder, monkeypatch):
     """With a clock of our own: one point every second, none before the last one is written, and then after a multiple of that."""
-    clock, may_go, write = [0.0], threading.Semaphore(0), kept_module.write_leaves
+    clock, may_go, write = [0.0], threading.Semaphore(0), session_module.write_leaves
 
     def slow(path, index, leaves, **options):
         assert may_go.acquire(timeout=10)
         clock[0] += 2.0
         write(path, index, leaves, **options)
 
-    monkeypatch.setattr(kept_module, "write_leaves", slow)
-    monkeypatch.setattr(kept_module, "monotonic", lambda: clock[0])
-    session = kept_module.DurableStates(folder, queue=4, every=1.0)
+    monkeypatch.setattr(session_module, "write_leaves", slow)
+    monkeypatch.setattr(session_module, "monotonic", lambda: clock[0])
+    session = session_module.DurableStates(folder, queue=4, every=1.0)
     session.begin({})
     assert session.due == 1.0
     clock[0] = 1.0
@@ -387,21 +372,21 @@ def test_points_are_made_when_they_are_due_and_not_while_one_is_written(folder, 
     assert not session.ready() and session.due == 2.125
     may_go.release()
     session._committed.wait()
-    assert session.due == 4.0 + kept_module.POINT_REST * 3.0, "from when its states began to be written"
+    assert session.due == 4.0 + session_module.POINT_REST * 3.0, "from when its states began to be written"
     session.finish()
 
 
 def test_the_first_point_waits_until_its_states_can_be_written_in_a_small_part_of_the_time(folder, monkeypatch):
     clock = [5.0]
     monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)
-    monkeypatch.setattr(kept_module, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(kept_module, "DISK_RATE", GRID.nbytes)  # a second for each state
+    monkeypatch.setattr(session_module, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(session_module, "DISK_RATE", GRID.nbytes)  # a second for each state
     session = Disk(folder, resume=True).open()
     session.begin({})
     for index in range(2):
         session.save(index, GRID)
     clock[0] = session.due
-    assert not session.ready() and session.due == 5.0 + kept_module.POINT_REST * 2.0
+    assert not session.ready() and session.due == 5.0 + session_module.POINT_REST * 2.0
     clock[0] = session.due
     assert session.ready()
     session.finish()
@@ -411,7 +396,7 @@ def test_the_first_point_waits_until_its_states_can_be_written_in_a_small_part_o
 def test_large_states_stay_in_main_memory_as_long_as_there_is_room(folder, monkeypatch, queue, room, written):
     """With resume and nothing said, as many as a GiB holds; the oldest is written when the next one will need its place."""
     monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)
-    monkeypatch.setattr(kept_module, "WRITE_QUEUE_BYTES", room)
+    monkeypatch.setattr(session_module, "WRITE_QUEUE_BYTES", room)
     session = Disk(folder, queue=queue, resume=True, every=1000.0).open()
     session.begin({})
     for index in range(6):
@@ -427,17 +412,17 @@ def test_evicted_states_are_read_back(folder, schedule, monkeypatch):
     """Small states that are more than fit into main memory, interrupted and not."""
     monkeypatch.setattr(background, "GATHERED_BYTES", 3 * GRID.nbytes)
     for storage in (Disk(folder), Disk(folder, resume=True, every=0)):
-        assert bits(Calls().run(schedule=schedule, storage=storage)) == EXPECTED
+        assert bits_of(Calls().run(schedule=schedule, storage=storage)) == EXPECTED
     for end in (20, 30, 45):
         with pytest.raises(Interrupted):
             Calls(end).run(schedule=schedule, storage=Disk(folder / "kept", resume=True, every=0))
-        assert bits(Calls().run(schedule=schedule, storage=Disk(folder / "kept", resume=True, every=0))) == EXPECTED
+        assert bits_of(Calls().run(schedule=schedule, storage=Disk(folder / "kept", resume=True, every=0))) == EXPECTED
     assert list(folder.iterdir()) == []
 
 
 def test_a_short_sweep_makes_no_durable_point(folder, monkeypatch):
-    monkeypatch.setattr(kept_module.DurableStates, "commit", lambda *arguments: pytest.fail("a point"))
-    assert bits(Calls().run(storage=Disk(folder, resume=True, every=1e6))) == EXPECTED
+    monkeypatch.setattr(session_module.DurableStates, "commit", lambda *arguments: pytest.fail("a point"))
+    assert bits_of(Calls().run(storage=Disk(folder, resume=True, every=1e6))) == EXPECTED
 
 
 def test_nothing_is_copied_for_points_that_cannot_be_made(folder, monkeypatch):
@@ -446,6 +431,6 @@ def test_nothing_is_copied_for_points_that_cannot_be_made(folder, monkeypatch):
     monkeypatch.setattr(resume, "DIGEST_REST", 1e9)
     monkeypatch.setattr(resume, "digest", lambda value, what: taken.append(what) or "digest")
     monkeypatch.setattr(resume, "copy_state", lambda x: taken.append("copy") or x)
-    monkeypatch.setattr(kept_module.DurableStates, "ready", lambda session: False)
+    monkeypatch.setattr(session_module.DurableStates, "ready", lambda session: False)
     reverse(lambda k, x: 0.5 * x, lambda k, x, g: 0.5 * g, 1.0, 1.0, steps=50, storage=Disk(folder, resume=True, every=1e-9))
     assert sorted(taken) == ["copy", "resume: a cotangent", "resume: a state", "resume: a state", "resume: the cotangent"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from calls import Interrupted
 
 from checkpoint import CTZ, Disk, Periodic, Revolve, StoreAll, chain, grad, hvp, jacobian, value_and_grad, vjp
 from checkpoint.durable.identity import function_digest
@@ -19,15 +20,6 @@ from checkpoint.sweep import reverse
 
 N, X = 20, np.array([0.3, 0.8])
 RATE = 1.1
-
-
-class Interrupted(Exception):
-    pass
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "folder"
 
 
 def helper(x, rate):

@@ -5,8 +5,8 @@ import signal
 import warnings
 
 import numpy as np
-import optree
 import pytest
+from calls import Counted, Interrupted, bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from killing import kill_again_and_again
@@ -21,29 +21,8 @@ SCHEDULES = [StoreAll(), CTZ(), Revolve(1), Revolve(3), Periodic(5)]
 pytestmark = pytest.mark.usefixtures("no_fsync")
 
 
-class Interrupted(Exception):
-    pass
-
-
-class End:
-    """Which call fails; may change between the sweeps without being taken for what the step depends on."""
-
-    __slots__ = ("at",)
-
-    def __init__(self, at):
-        self.at = at
-
-
-class Calls:
-    """The steps of a chain, counted; call number `end` fails, as if the process ended there."""
-
-    def __init__(self, end=None):
-        self.end, self.made = End(end), []
-
-    def count(self, k):
-        if len(self.made) == self.end.at:
-            raise Interrupted
-        self.made.append(k)
+class Calls(Counted):
+    """The steps of a chain."""
 
     def driven(self, k, state, row, c):
         self.count(k)
@@ -68,20 +47,11 @@ class Calls:
         return bits(grad(self.loss, argnums=(0, 1, 2))(STATE, ROWS, 0.9, **options))
 
 
-def bits(tree):
-    return [np.asarray(leaf).tobytes().hex() for leaf in optree.tree_leaves(tree)]
-
-
 def until(k, state):
     return k == N
 
 
 EXPECTED = {"known": Calls().gradient(), "until": Calls().gradient(until=until)}
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "folder"
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
