@@ -19,10 +19,12 @@ EXCEPTIONS = {
     ("dualad/codegen/kernels.py", "LARGEST_ANGLE"): "where an approximation's range ends",
     ("dualad/codegen/kernels.py", "ROUND"): "of the floats",
     ("dualad/rules/special_parts.py", "SHIFT"): "where an approximation's range begins",
-    ("checkpoint/storage/files.py", "FORMAT"): "the format's version",
+    ("checkpoint/storage/codec.py", "FORMAT"): "the format's version",
+    ("checkpoint/storage/codec.py", "INTEGERS"): "the format's integers",
+    ("dualad/ir/to_python.py", "COMPARISON"): "how tightly Python's operators bind",
     ("dualad/codegen/trusted.py", "MOST_LINKS"): "the platform's limit (ELOOP)",
     ("checkpoint/storage/digests.py", "PART"): "part of the format: another one gives other digests",
-    ("checkpoint/storage/files.py", "PART"): "part of the format: another one gives other sums",
+    ("checkpoint/storage/codec.py", "PART"): "part of the format: another one gives other sums",
 }
 
 

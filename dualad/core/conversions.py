@@ -8,7 +8,6 @@ from functools import cache
 import numpy as np
 
 from ..support.callers import WAYS_OUT, asking, compiled, of_numpy, operation, outwards, place, storing, users, warn, within
-from ..support.costs import OBJECT_WARNING_ELEMENTS
 from .levels import Handle
 
 __all__ = [
@@ -94,7 +93,7 @@ def as_objects(x, copy=None):
     user = users(inner)
     if user is not None and x.level.objects is None:
         x.level.objects = place(user, user.f_lineno)
-    if user is not None and x.size > OBJECT_WARNING_ELEMENTS:
+    if user is not None and x.size > 32:  # about a few numbers, a warning is noise
         warn(slow(x, within(outwards(frame))[0]), user)
     plain = x
     while isinstance(plain, Handle):

@@ -13,7 +13,7 @@ import numpy as np
 from ..rules.calling import public_name, signature
 from ..rules.indexing import expanded, getitem, is_basic
 from ..rules.kinds import ROWS
-from ..support.costs import DASK_SHAPES
+from ..support.costs import PROGRAM_OPERATIONS
 
 __all__ = ["as_dask", "computed", "is_lazy", "remember"]
 
@@ -25,7 +25,7 @@ def remember(x, given):
     """Keep the chunks of an array for others of its shape; those of an array that is given go first."""
     if given or x.shape not in CHUNKS:
         CHUNKS[x.shape] = x.chunks
-        while len(CHUNKS) > DASK_SHAPES:
+        while len(CHUNKS) > PROGRAM_OPERATIONS:
             CHUNKS.popitem(last=False)
 
 

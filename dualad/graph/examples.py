@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ..rules.kinds import row_says
-from ..support.costs import EXAMPLES_BYTES
+from ..support.costs import SMALL_ARRAY_BYTES
 from .symbol import Symbol
 
 __all__ = ["Examples"]
@@ -20,18 +20,15 @@ class Examples:
 
     def __init__(self, program):
         self.ones, self.sizes = {}, {}
-        values = [value for operation in program.operations for value in operation.outputs if value.kind == "array"]
-        large = sum(value.size * value.dtype.itemsize for value in values) > EXAMPLES_BYTES
-        if large and not any(row_says(operation.fn, "raises") for operation in program.operations):
-            for value in values:
-                if value.dtype.kind in "fc":
-                    self.sizes[value.dtype] = max(value.size, self.sizes.get(value.dtype, 0))
+        if not any(row_says(operation.fn, "raises") for operation in program.operations):
+            for value in (value for operation in program.operations for value in operation.outputs if is_large(value)):
+                self.sizes[value.dtype] = max(value.size, self.sizes.get(value.dtype, 0))
 
     def replace(self, values, held):
         """Let these values give up the memory of their examples."""
         for value in values:
             symbol = held[value]
-            if type(symbol) is Symbol and value.dtype in self.sizes and value.shape:
+            if type(symbol) is Symbol and value.dtype in self.sizes and is_large(value):
                 symbol.payload = self.like(symbol.payload, value.dtype)
 
     def like(self, array, dtype):
@@ -43,3 +40,8 @@ class Examples:
         if array.size and (extent > ones.nbytes or any(step % dtype.itemsize for step in steps)):
             return array
         return as_strided(ones, array.shape, steps)[tuple([slice(None, None, -1 if step < 0 else 1) for step in array.strides])]
+
+
+def is_large(value):
+    """Return whether a value is an array of floats that is not kept for its size."""
+    return value.kind == "array" and value.dtype.kind in "fc" and value.size * value.dtype.itemsize > SMALL_ARRAY_BYTES

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..rules.indexing import getitem, updated
 from ..rules.kinds import ROWS, Elementwise
-from ..support.costs import REROLL_ALIGNED_OPERATIONS, REROLL_GAIN, REROLL_OPERATIONS, REROLL_PERIOD, REROLL_TURNS
+from ..support.costs import REROLL_ALIGNED_OPERATIONS, REROLL_OPERATIONS, REROLL_TURNS
 from .passes import optimised
 from .program import Operation, Program, Value, key_of, values_in
 from .scan import Scan
@@ -52,7 +52,7 @@ def rolled(program: Program, exact=True) -> Program:
 def periods(letters, aligned, whole):
     """Yield where letters are periodic, as (start, period, turns), the one that saves most first."""
     best: list[tuple] = []
-    for period in range(1, min(len(letters) // REROLL_TURNS, REROLL_PERIOD) + 1):
+    for period in range(1, len(letters) // REROLL_TURNS + 1):
         same = letters[:-period] == letters[period:]
         if np.count_nonzero(same) < max(REROLL_OPERATIONS - period, (REROLL_TURNS - 1) * period):
             continue
@@ -64,7 +64,7 @@ def periods(letters, aligned, whole):
         if (
             turns >= REROLL_TURNS
             and worth(turns * period, all(aligned[start : start + period]), whole)
-            and (not best or saves > REROLL_GAIN * best[-1][0])
+            and (not best or saves > best[-1][0])
         ):
             best.append((saves, start, period, int(turns)))
     for _, *place in reversed(best):

@@ -20,7 +20,7 @@ from ..core.traced import example_of
 from ..graph.handled import own
 from ..graph.program import Program
 from ..graph.scan import Scan
-from ..support.costs import COMPARISON_BYTES, COMPARISON_SHARE, EXIT_WAIT_SECONDS, OPERATION_SECONDS
+from ..support.costs import COMPARISON_BYTES, COMPARISON_SHARE, OPERATION_SECONDS
 from ..support.equality import nearly_same, same_bits
 from ..support.forks import held_across_forks, in_child
 
@@ -50,7 +50,7 @@ def stop_all():
         alive = list(ALIVE)
     for checks in alive:
         checks.stop("the interpreter ends")
-    last = perf_counter() + EXIT_WAIT_SECONDS
+    last = perf_counter() + 1.0
     while ALIVE and active_count() > 1 and perf_counter() < last:  # what is in C++ when the interpreter ends would abort the process
         sleep(0.05)
         if not EVALUATING:

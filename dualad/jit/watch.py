@@ -29,7 +29,7 @@ from weakref import ReferenceType
 
 import numpy as np
 
-from ..support.costs import GUARD_PLACES, WATCHED_DEPTH, WATCHED_ELEMENTS, WATCHED_LENGTH, WATCHED_MAPPED_BYTES
+from ..support.costs import WATCHED_DEPTH, WATCHED_ELEMENTS, WATCHED_LENGTH, WATCHED_MAPPED_BYTES
 from ..support.equality import same_arrays
 from .impure import ELSEWHERE, generators_of
 
@@ -97,7 +97,7 @@ class Watch:
         self.arrays[count:] = [(array, array.copy()) for array, _ in self.arrays[count:]]
         if len(self.places) == 1 and self.places[0][1] == "__code__" and not self.arrays:
             self.places = []  # a function that reads nothing: a look at its code would take a tenth of its call
-        quick = [(place, source) for place in self.places if (source := source_of(place)) is not None][:GUARD_PLACES]
+        quick = [(place, source) for place in self.places if (source := source_of(place)) is not None][:WATCHED_ELEMENTS]
         self.quick = [source for _, source in quick]
         known = {id(place) for place, _ in quick}
         self.slow = [place for place in self.places if id(place) not in known]

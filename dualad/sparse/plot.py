@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..support.costs import PLOTTED_SQUARES
-
 __all__ = ["plot_coloring"]
 
 
@@ -26,9 +24,7 @@ def plot_coloring(coloring, ax=None):
         product = np.where(coloring.found_at >= ahead, back, product)
     scale = colormaps["tab10"] if coloring.colors <= 10 else colormaps["tab20"] if coloring.colors <= 20 else colormaps["viridis"]
     shades = scale(product % scale.N if scale.N <= 20 else product / max(coloring.colors - 1, 1))
-    size = (
-        (ax.get_window_extent().height * 72.0 / ax.figure.dpi / max(height, width)) ** 2 if max(height, width) <= PLOTTED_SQUARES else 1.0
-    )
+    size = (ax.get_window_extent().height * 72.0 / ax.figure.dpi / max(height, width)) ** 2
     ax.scatter(columns, rows, s=max(0.7 * size, 1.0), c=shades, marker="s", linewidths=0)
     ax.set(xlim=(-0.5, max(width, 1) - 0.5), ylim=(max(height, 1) - 0.5, -0.5), aspect="equal", xlabel="input", ylabel="output")
     ax.set_title(

@@ -21,7 +21,7 @@ from ..graph.scan import Scan
 from ..graph.symbol import Symbol
 from ..graph.trace import Trace
 from ..rules import names
-from ..support.costs import PATTERN_PARTS, READ_COLORS
+from ..support.costs import PATTERN_PARTS
 from .calls import mover
 from .sets import scipy_sparse
 
@@ -122,7 +122,7 @@ def together(program, columns, later, colors):
                 break
         else:
             groups.append(([value], found, touched))
-    if not 0 < len(groups) <= min(READ_COLORS, 2 * colors.forward_colors):
+    if not 0 < len(groups) <= min(62, 2 * colors.forward_colors):  # bits of an integer
         return None
     return [(group, found) for group, found, _ in groups]
 

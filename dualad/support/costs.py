@@ -7,13 +7,11 @@ Imported by name where it is used; this file imports nothing. ``python -m benchm
 
 # --- arrays ---------------------------------------------------------------------------------------------------------------------------
 
-#: bytes: smaller arrays are copied, folded into programs and held by machine code; larger ones are dropped early (a gradient
-#: that holds 400 numbers: 57 us off, 50 us)
+#: bytes: smaller arrays are copied, folded into programs and held by machine code; larger ones are dropped early, and stand for each
+#: other as examples while a program is traced (a gradient that holds 400 numbers: 57 us off, 50 us)
 SMALL_ARRAY_BYTES = 4096
 #: bytes: smaller arrays are compared as `bytes`, larger ones word by word, without a copy
 COMPARED_BYTES = 1 << 16
-#: elements of an array that becomes an object array without a warning: a warning about three numbers is noise
-OBJECT_WARNING_ELEMENTS = 32
 
 # --- directions (forward mode) --------------------------------------------------------------------------------------------------------
 
@@ -22,32 +20,25 @@ OBJECT_WARNING_ELEMENTS = 32
 CHUNK_BYTES = 512_000
 #: directions to a chunk however large n is, because f itself is evaluated once a chunk; and of a chunk that tells what each takes
 CHUNK_DIRECTIONS = 4
-#: bytes of the directions of a compiled chunk. All in one, not code for each: every chunk is compiled by itself
-COMPILED_CHUNK_BYTES = 64 << 20
 #: products from which `einsum` of two arrays looks for a product of matrices (8 directions of n = 32: 320 us, 430 always;
 #: n = 128: 2.2 ms, 3.3 never)
 LIBRARY_PRODUCTS_EAGER = 50_000
-#: chunkings of dask arrays that are remembered by shape
-DASK_SHAPES = 256
+#: bytes of the directions of a compiled chunk. All in one, not code for each: every chunk is compiled by itself
+COMPILED_CHUNK_BYTES = 64 << 20
 
 # --- programs -------------------------------------------------------------------------------------------------------------------------
 
-#: operations of a traced program, and of a loop that patterns are read from turn by turn: compiling takes minutes beyond
+#: operations of a traced program, and of a loop that patterns are read from turn by turn: compiling takes minutes beyond; so many
+#: shapes of dask arrays are known by their chunks
 PROGRAM_OPERATIONS = 20_000
-#: bytes of all values of a program, up to which their examples are kept
-EXAMPLES_BYTES = 1 << 20
 #: turns that are at least rolled up into a loop
 REROLL_TURNS = 4
-#: operations of a turn that is looked for
-REROLL_PERIOD = 2000
 #: operations that are at least rolled up. Gradients of relaxations: 70 operations compile in 2.1 s unrolled, in 0.6 s rolled up, and
 #: take the same time
 REROLL_OPERATIONS = 64
 #: operations of a program whose elementwise turns, which would share one nest, are rolled up: unrolled, Newton's method is twice as
 #: fast at 65 operations, not at 130, and compiles in 2 s at 400
 REROLL_ALIGNED_OPERATIONS = 400
-#: a shorter period is preferred to one that saves this much more
-REROLL_GAIN = 1.05
 
 # --- jit ------------------------------------------------------------------------------------------------------------------------------
 
@@ -59,9 +50,7 @@ COMPARISON_SHARE = 0.01
 COMPARISON_BYTES = 1 << 30
 #: seconds of an operation in plain NumPy code, before it is known
 OPERATION_SECONDS = 5e-6
-#: seconds that a process waits for a comparison when it ends
-EXIT_WAIT_SECONDS = 1.0
-#: elements of a container that are watched one by one; longer ones are compared at once
+#: elements of a container that are watched one by one, and places that a guard's own code compares; what is longer is compared at once
 WATCHED_ELEMENTS = 100
 #: elements of a container of which more than the length is watched
 WATCHED_LENGTH = 5000
@@ -69,8 +58,6 @@ WATCHED_LENGTH = 5000
 WATCHED_MAPPED_BYTES = 1 << 24
 #: objects of installed classes within each other that are looked into
 WATCHED_DEPTH = 2
-#: places that a guard's own code compares
-GUARD_PLACES = 100
 
 # --- machine code ---------------------------------------------------------------------------------------------------------------------
 
@@ -149,8 +136,6 @@ SPARSE_INPUTS = 32
 SPARSE_GAIN = 4
 #: parts of a pattern that are held apart: sets before they are united, kinds of rows of one loop each
 PATTERN_PARTS = 12
-#: groups of reads whose entries are written directly
-READ_COLORS = 48
 #: entries of a set, on the average, from which equal sets are looked for
 SHARED_SET_ENTRIES = 32
 #: entries of a pattern (0.8 GB), beyond which it is refused as dense
@@ -159,8 +144,3 @@ PATTERN_ENTRIES = 100_000_000
 COLORING_STEPS = 2_000_000
 #: columns of a row that is left out of the degrees that change while colouring
 GREEDY_ROW = 64
-#: random directions in which a pattern is checked; wrong rows in which a missing entry is named
-PATTERN_CHECKS = 2
-PATTERN_CHECK_ROWS = 100
-#: rows or columns of a pattern whose entries are drawn as squares
-PLOTTED_SQUARES = 400
