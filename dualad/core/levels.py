@@ -24,15 +24,9 @@ new = object.__new__
 
 
 class Level:
-    """One derivative call. Ids only grow and are never reused, so nesting is right under threads and after exceptions.
-
-    Parameters
-    ----------
-    directions : number K of tangents carried at once on a leading axis; None for one tangent without that axis.
-    nan_safe : a zero tangent times any partial is zero.
-    weak : the inputs are Python numbers, whose dtype yields to that of arrays (NEP 50); values of shape () are kept as Python
-        floats either way, so this tells what they stand for.
-    """
+    """One derivative call, carrying so many `directions` on a leading axis (None: one tangent, without it). Ids only grow: nesting is
+    right under threads and after exceptions. With `nan_safe`, a zero tangent times any partial is zero. `weak`: its inputs are Python
+    numbers, whose dtype yields to that of arrays (NEP 50), which is told by this alone: any value of shape () is kept as a Python float."""
 
     __slots__ = ("alive", "context", "directions", "id", "lock", "nan_safe", "objects", "plain", "refusal", "weak")
     abstract = False  # its values are symbols, which stand for what is known only later
@@ -78,11 +72,8 @@ class Level:
 
 
 def errors_as_in(context):
-    """Have NumPy handle floating-point errors as in a copied context.
-
-    Whoever ends an interrupt's way through this package calls it: a Ctrl-C within the few instructions of NumPy's own
-    ``errstate.__enter__`` or ``__exit__`` leaves the error state of the block behind.
-    """
+    """Have NumPy handle floating-point errors as in a copied context: an interrupt inside of NumPy's own ``errstate.__enter__`` or
+    ``__exit__`` leaves the error state of the block behind."""
     np.seterr(**context.run(np.geterr))
 
 

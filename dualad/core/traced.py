@@ -32,11 +32,8 @@ become = object.__dict__["__class__"].__set__  # changes the type of a handle, w
 
 
 class Traced(Handle):
-    """A value that is being differentiated: a number or an ndarray to the code that uses it.
-
-    Subclasses are interpreters; they say what an operation does (`_interpret`), and how a part of the value is replaced
-    (`_assign`).
-    """
+    """A value that is being differentiated: a number or an ndarray to the code that uses it. Subclasses are interpreters; they say what
+    an operation does (`_interpret`), and how a part of the value is replaced (`_assign`)."""
 
     __slots__ = ()
     __array_priority__ = 1000.0

@@ -27,17 +27,8 @@ __all__ = ["halves", "pullback", "pushforward"]
 
 
 def pushforward(program: Program, examples, tangents, directions=None, nan_safe=False) -> Program:
-    """Return the program of the values and the tangents of the outputs.
-
-    Parameters
-    ----------
-    examples : plain inputs.
-    tangents : example tangents, None for an input that is constant; with a leading axis where `directions` says of what length.
-
-    Returns
-    -------
-    Program of the inputs and the tangents that are not None; its outputs are those of `program`, and their tangents (None for zero).
-    """
+    """Return the program of the values and the tangents of the outputs (None for zero), from the inputs and those tangents that are not
+    None. `tangents` are examples, with a leading axis where `directions` says how long."""
     with Trace() as trace:
         xs = [trace.input(x) for x in examples]
         ts = [None if t is None else trace.input(t) for t in tangents]
@@ -59,19 +50,9 @@ def pushforward(program: Program, examples, tangents, directions=None, nan_safe=
 
 
 def pullback(program: Program, examples, wanted, cotangents, directions=None, nan_safe=False) -> Program:
-    """Return the program of the cotangents of inputs, from the inputs and the cotangents of the outputs.
-
-    Parameters
-    ----------
-    examples : plain inputs.
-    wanted : for each input, whether its cotangent is asked for.
-    cotangents : example cotangents of the outputs, None for zero; with a leading axis where `directions` says of what length.
-
-    Returns
-    -------
-    Program of the inputs and the cotangents that are not None; its outputs are the cotangents that are wanted (None for zero), and
-    those of `program`.
-    """
+    """Return the program of the cotangents of the inputs that are `wanted` (None for zero) and of the values of the outputs, from the
+    inputs and those cotangents of the outputs that are not None. `cotangents` are examples, with a leading axis of length `directions`
+    if it is given."""
     with Trace() as trace:
         xs = [trace.input(x) for x in examples]
         gs = [None if g is None else trace.input(g) for g in cotangents]
@@ -204,13 +185,8 @@ def filled_in(program, out, like):
 
 
 class Backwards:
-    """The transpose of a loop: one that keeps what its turns carried, and one that pulls cotangents back through them.
-
-    Parameters
-    ----------
-    args : what the loop is given.
-    moving : which of them have cotangents.
-    """
+    """The transpose of a loop of `args`, of which those `moving` have cotangents: one that keeps what its turns carried, and one that
+    pulls cotangents back through them."""
 
     def __init__(self, loop, args, moving, lanes, nan_safe):
         self.loop, self.args, self.lanes = loop, args, lanes
@@ -316,19 +292,9 @@ def pull_loop(operation, back, adjoints, level):
 
 
 def halves(program: Program, count: int, wanted: int) -> tuple[Program, Program]:
-    """Split an optimised pullback into a forward program and the rest.
-
-    Parameters
-    ----------
-    program : as `pullback` gives it.
-    count : how many of its inputs are those of the differentiated program.
-    wanted : how many of its outputs are cotangents.
-
-    Returns
-    -------
-    (forward, backward) : the outputs of `forward` are those of the differentiated program, and dear values that `backward` gets as
-    inputs after the first `count` ones. It computes cheap ones again.
-    """
+    """Split an optimised `pullback` (of a program of `count` inputs, of which so many cotangents are `wanted`) into a forward program,
+    whose outputs are those of the differentiated program and dear values, and the rest, which gets these after the first `count` inputs,
+    and computes cheap ones again."""
     known = {*program.inputs[:count], *program.constants}
     early, late, kept = [], [], []
     for operation in program.operations:

@@ -23,14 +23,9 @@ NUMBERS = (int, float, np.float64, np.float32, np.int64)
 
 
 def worth(operations: int, aligned: bool, whole: int) -> bool:
-    """Return whether so many operations, of `whole` in the program, are better rolled up.
-
-    Where turns read elements at other places than they write (stencils, products, reductions), each has loop nests of its own anyway:
-    unrolled, they take longer to compile and are not faster. Measured on relaxations of slices, gradients: 70 operations compile in
-    2.1 s unrolled and 0.6 s rolled up and take the same time, 140 in 7.7 s, 275 are too long. `aligned` turns become one nest, whose
-    values stay in registers: unrolled, the gradient of Newton's method is twice as fast at 65 operations, and not at 130, but compiles
-    longer from there on, 2 s at 400. What counts for that is the whole program: a gradient has two sweeps.
-    """
+    """Return whether so many operations, of `whole` in the program, are better rolled up. Turns that read elsewhere than they write have
+    nests of their own anyway: unrolled they only take longer to compile. `aligned` ones become one nest, whose values stay in registers:
+    unrolled they run faster, until compiling takes too long (`support/costs.py`)."""
     return operations >= REROLL_OPERATIONS and (not aligned or whole >= REROLL_ALIGNED_OPERATIONS)
 
 

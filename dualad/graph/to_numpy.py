@@ -24,12 +24,8 @@ numbers = count()
 
 
 class Executable:
-    """A program made ready to run.
-
-    `call` maps the plain inputs to a tuple of outputs, `raw` the same where all arrays are in the order of C. `flat` and `raw_flat`
-    map them, and an array or None, to all outputs, one after the other in that array or in a new one. `source` is its text, `notes` say
-    what was made.
-    """
+    """A program made ready to run: `call` maps plain inputs to a tuple of outputs, `raw` the same where all arrays are in the order of
+    C; `flat` and `raw_flat` map them, and an array or None, to all outputs, one after the other in that array or a new one."""
 
     __slots__ = ("call", "flat", "notes", "raw", "raw_flat", "source")
 

@@ -71,11 +71,9 @@ def empty_as(model, directions=None, dtype=None):
 
 
 def compressed(model):
-    """Return the steps of the axes, in elements, and what they span, with large gaps in an array's memory made smaller.
-
-    A gap stays large enough that no slice of the axes, with any step, can be reshaped without a copy that could not be before.
-    None for elements that share memory, which cannot be written one by one.
-    """
+    """Return the steps of the axes, in elements, and what they span, with gaps in an array's memory made as small as they can be for
+    slices of the axes to be reshaped without a copy just where they could be; None for elements that share memory, which cannot be
+    written one by one."""
     shape, strides = model.shape, model.strides
     unit = reach = model.itemsize  # the stride of the axis before, here and in the copy; axes without a gap between them are one
     step, count, span, steps = 1, 1, 1, [1] * len(shape)

@@ -44,11 +44,9 @@ def as_dtype(arg, dtype):
 
 @lru_cache(1024)
 def loop_dtypes(fn, dtypes, dtype=None, casting="same_kind"):
-    """Return the dtypes in which a function takes arguments of these dtypes or Python types; None where it takes them as given.
-
-    Of a ufunc those of its loop; of another function floats as wide as the widest, and integers of 64 bits. With `dtype`, as for a
-    ufunc called with ``dtype=``, under a rule of casting: raises what NumPy raises.
-    """
+    """Return the dtypes in which a function takes arguments of these dtypes or Python types: of a ufunc those of its loop, of another
+    floats as wide as the widest, and integers of 64 bits; None where it takes them as given. `dtype` and `casting` are as for a ufunc:
+    raises what it does."""
     if isinstance(fn, np.ufunc) and all(d is not None for d in dtypes):  # np.dtype(float) == None
         asked = {} if dtype is None else {"signature": (None,) * fn.nin + (dtype,) * fn.nout}
         try:

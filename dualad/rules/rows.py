@@ -205,15 +205,9 @@ class Composite(Row):
 
 
 class Differentiable(Row):
-    """A row with one JVP and one VJP for each array argument.
-
-    Parameters
-    ----------
-    jvps : sequence of ``jvp(t, ans, *args, **kwargs)``, one for each of `argnums`.
-    vjps : sequence of ``vjp(g, ans, *args, **kwargs)``, one for each of `argnums`.
-    argnums : positions of the array arguments; None where all positional arguments are arrays.
-    shape_only : the VJP needs the shapes and dtypes of the array arguments, not their values.
-    """
+    """A row with one JVP and one VJP for each array argument: ``jvp(t, ans, *args, **kwargs)`` and ``vjp(g, ans, *args, **kwargs)`` for
+    each of `argnums`, None where all positional arguments are arrays. `shape_only`: the VJP needs the shapes and dtypes of array
+    arguments alone."""
 
     kind = "explicit"
     shape_only = False
@@ -318,20 +312,14 @@ class Multilinear(Differentiable):
 
 
 class Elementwise(Differentiable):
-    """One partial for each argument, given ``(ans, *args)``; the JVP and the VJP multiply by it.
+    """One partial for each argument, given ``(ans, *args)`` (or a mark: ONE, ANS, FIRST, ...), by which the JVP and the VJP multiply."""
 
-    Parameters
-    ----------
-    partials : callables ``partial(ans, *args)``, or the marks ONE, MINUS_ONE, ANS, FIRST, SECOND, or ``one_over(divisor)``;
-        None for an argument without a derivative.
-    singular : True, or a predicate of the arguments: a partial may be infinite where the function is finite. Then a zero
-        tangent (or cotangent) times the partial is zero, and the partial is evaluated without warnings.
-    brief, enough : of a function of one argument, a partial that reads the value only, and whether it keeps its digits for a value
-        (an array): then the argument need not be held for the reverse sweep.
-    """
-
-    kind = "elementwise"
+    #: True, or a predicate of the arguments: a partial may be infinite where the function is finite. Then a zero tangent (or
+    #: cotangent) times the partial is zero, and the partial is evaluated without warnings
     singular = False
+    kind = "elementwise"
+    #: of a function of one argument: a row whose partial reads the value only, and whether that keeps its digits for a value (`enough`),
+    #: so that the argument need not be held for the reverse sweep
     brief: Elementwise | None = None
     enough: Callable
     rules: ClassVar = {"partials": 1}
