@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .durable.fit import Fit
     from .loops.chain import chain
     from .loops.recompute import checkpoint
+    from .ode.solve import odeint, solve_ivp
     from .report.compare import Tradeoff, compare
     from .report.draw import draw
     from .report.plot import plot_schedule
@@ -39,6 +40,7 @@ _lazily(
     {
         "schedules.actions": "Action Advance Drop Load Record Reverse Save",
         "loops.chain": "chain",
+        "ode.solve": "odeint solve_ivp",
         "report.draw": "draw",
         "reverse.ensemble": "MemberError map_gradients",
         "reverse.trace": "Explanation explain",
@@ -101,9 +103,11 @@ __all__ = [
     "jacobian_rows",
     "linearize",
     "map_gradients",
+    "odeint",
     "plan",
     "plot_schedule",
     "profile",
+    "solve_ivp",
     "sweep",
     "value_and_grad",
     "vjp",

@@ -47,7 +47,8 @@ _lazily(
     {
         "checkpoint": "Action Advance CTZ Disk Drop Explanation Fit Load MemberError Memory Mixed Online Periodic Plan Record Result "
         "Reverse Revolve Save Schedule Stats Storage StoreAll Sweep Tiered Tiers Tradeoff chain checkpoint compare draw explain "
-        "from_checkpoint_schedules grad hvp jacobian_rows linearize map_gradients plan plot_schedule profile sweep value_and_grad vjp",
+        "from_checkpoint_schedules grad hvp jacobian_rows linearize map_gradients odeint plan plot_schedule profile solve_ivp sweep "
+        "value_and_grad vjp",
         "dualad.testing": "check_derivatives differences",
         "dualad.rules": "ROWS bilinear composite constant elementwise explicit joined linear real_linear refused",
     },

@@ -29,7 +29,7 @@ FLOORS = {
         "__init__",
         "__main__",
     ],
-    "checkpoint": ["support", "schedules", "storage", "sweep", "durable", "reverse", "loops", "report", "__init__", "__main__"],
+    "checkpoint": ["support", "schedules", "storage", "sweep", "durable", "reverse", "loops", "ode", "report", "__init__", "__main__"],
 }
 
 #: rooms that know no derivative engine: anybody's steps can be swept

@@ -108,3 +108,15 @@ PLOTTED_STEPS = 2000
 PLOTTED_EXECUTIONS = 2_000_000
 #: evaluations in a picture that shows every saved state; in a longer one a line must span this part of it
 DRAWN_EVALUATIONS = 400
+
+# --- differential equations -----------------------------------------------------------------------------------------------------------
+
+#: bytes of the states of all steps of a solution below which they are kept: each step is made twice, not 4.7 times (788 steps of Lorenz
+#: eagerly; 2026-11-22)
+SOLUTION_BYTES = 4 << 20
+#: rows of interpolated states for each time that is asked for, and at least: with more of them it is cheaper to begin another chain
+ROWS_PER_TIME = 4
+LEAST_ROWS = 32
+#: Newton steps of an implicit step (it takes 3 to 6), and the roundings of the state below which a correction ends them
+NEWTON_STEPS = 50
+NEWTON_ROUNDINGS = 64.0

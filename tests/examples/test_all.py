@@ -17,6 +17,7 @@ EXAMPLES = {
         {},
     ),
     "ensemble": ("--executor here --members 3", ("9 members of 1000 steps",), {}),
+    "epidemic": ("", ("infections 1.700 a day", "each ill boy infects 3.80 others at first"), {}),
     "exponential_fit": ("", ("sum of squares 5.464895e-05",), {}),
     "minimal_surface": ("--cells 6", 3 * ("The solution converged.",), {}),
     "robertson": ("--cells 4", ("12 unknowns, 7 colours",), {}),

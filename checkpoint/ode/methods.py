@@ -1,0 +1,144 @@
+"""One step of each method as a function of the state, and its interpolant: SciPy's tableaus, on values that may be traced.
+
+The explicit methods are those of Bogacki & Shampine (``RK23``: 1989), Dormand & Prince (``RK45``: 1980) and Hairer, Norsett & Wanner
+(``DOP853``: 1993, section II.5), the implicit one is Radau IIA of order 5 (``Radau``: Hairer & Wanner 1996, section IV.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dualad.verbs.implicit import implicit
+from dualad.verbs.jacobian import jacobian
+
+from ..support.costs import NEWTON_ROUNDINGS, NEWTON_STEPS
+
+__all__ = ["METHODS", "Method", "method_of"]
+
+
+class Method:
+    """One step from `y`, where the derivative is `f`, and what interpolates in it; `fun` is called as ``fun(t, y, *args)``."""
+
+    C: Any  # the times of the stages, as fractions of a step
+
+    def step(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple) -> tuple[Any, Any, list]:
+        """Return the state and the derivative at t + h, and the stages in between."""
+        raise NotImplementedError
+
+    def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
+        """Return the interpolant of the step that gave `new`, an array of rows for the components of the state."""
+        raise NotImplementedError
+
+    def interpolated(self, y: Any, coefficients: Any, x: Any) -> Any:
+        """Return the states at the fractions `x` of a step, along a trailing axis where `x` has one: a polynomial without constant."""
+        powers = np.stack([x ** (k + 1) for k in range(np.shape(coefficients)[-1])])
+        return (y if np.ndim(x) == 0 else y[:, None]) + np.dot(coefficients, powers)
+
+
+def weighted(weights: np.ndarray, stages: list) -> Any:
+    """Return a sum of stages, each with its weight."""
+    return np.dot(weights[: len(stages)], np.stack(stages))
+
+
+class RungeKutta(Method):
+    """An explicit Runge-Kutta method with the tableau of one of SciPy's solvers."""
+
+    def __init__(self, solver: Any):
+        self.A, self.B, self.C, self.P = solver.A, solver.B, solver.C, solver.P
+
+    def step(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple) -> tuple[Any, Any, list]:
+        stages = [f]
+        for a, c in zip(self.A[1:], self.C[1:], strict=True):
+            stages.append(fun(t + c * h, y + h * weighted(a, stages), *args))
+        new = y + h * weighted(self.B, stages)
+        return new, fun(t + h, new, *args), stages
+
+    def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
+        _, slope, stages = new
+        return h * np.dot(np.stack([*stages, slope]).T, self.P)
+
+
+class Dop853(RungeKutta):
+    """The method of order 8, which interpolates with three more stages."""
+
+    def __init__(self, solver: Any):
+        count = solver.n_stages
+        self.A, self.B, self.C = solver.A[:count, :count], solver.B, solver.C[:count]
+        self.A_EXTRA, self.C_EXTRA, self.D = solver.A_EXTRA, solver.C_EXTRA, solver.D
+
+    def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
+        end, slope, stages = new[0], new[1], [*new[2], new[1]]
+        for a, c in zip(self.A_EXTRA, self.C_EXTRA, strict=True):
+            stages.append(fun(t + c * h, y + h * weighted(a, stages), *args))
+        change = end - y
+        first = np.stack([change, h * f - change, 2.0 * change - h * (slope + f)])
+        return np.concatenate([first, h * np.dot(self.D, np.stack(stages))]).T
+
+    def interpolated(self, y: Any, coefficients: Any, x: Any) -> Any:
+        total: Any = 0.0
+        for place, column in enumerate(coefficients.T[::-1]):
+            total = (total + (column if np.ndim(x) == 0 else column[:, None])) * (x if place % 2 == 0 else 1.0 - x)
+        return (y if np.ndim(x) == 0 else y[:, None]) + total
+
+
+class Radau(Method):
+    """Radau IIA of three stages: their increments Z solve Z = h A f(t + c h, y + Z), by Newton's method on plain numbers.
+
+    They are differentiated by the implicit function theorem (see `dualad.implicit`).
+    """
+
+    def __init__(self, solver: Any):
+        root = 6.0**0.5
+        self.C = np.array([(4.0 - root) / 10.0, (4.0 + root) / 10.0, 1.0])
+        powers = np.vander(self.C, increasing=True)
+        self.A = (self.C[:, None] * powers / np.arange(1.0, 4.0)) @ np.linalg.inv(powers)  # collocation: integrals of polynomials
+        self.P = np.linalg.inv(self.C[:, None] * powers).T
+
+    def step(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple) -> tuple[Any, Any, list]:
+        size = np.shape(y)[0]
+
+        def residual(z: Any, t: Any, h: Any, y: Any, *args: Any) -> Any:
+            z = np.reshape(z, (3, size))
+            slopes = np.stack([fun(t + c * h, y + z[i], *args) for i, c in enumerate(self.C)])
+            return np.reshape(z - h * np.dot(self.A, slopes), (3 * size,))
+
+        z = np.reshape(implicit(residual, lambda *params: newton(residual, params, 3 * size))(t, h, y, *args), (3, size))
+        new = y + z[2]
+        return new, fun(t + h, new, *args), [z[0], z[1], z[2]]
+
+    def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
+        return np.dot(np.stack(new[2]).T, self.P)
+
+
+def newton(residual: Callable, params: tuple, size: int) -> np.ndarray:
+    """Return where a residual is zero, from 0; the Jacobian stays until a correction is not half as large as the one before."""
+    y = params[2]
+    z, jacobian_at = np.zeros(size, y.dtype), jacobian(residual)
+    slope: Any = None
+    scale, last = np.max(np.abs(y), initial=np.finfo(float).tiny), np.inf
+    for _ in range(NEWTON_STEPS):
+        if slope is None:
+            slope = np.linalg.inv(np.reshape(jacobian_at(z, *params), (size, size)))
+        change = slope @ residual(z, *params)
+        z, size_of_change = z - change, np.max(np.abs(change), initial=0.0)
+        if size_of_change <= NEWTON_ROUNDINGS * np.finfo(float).eps * max(scale, np.max(np.abs(z), initial=0.0)):
+            return z
+        slope, last = slope if size_of_change < 0.5 * last else None, size_of_change
+    raise RuntimeError(
+        f"solve_ivp: the equations of a Radau step are not solved after {NEWTON_STEPS} steps of Newton's method: "
+        "give smaller rtol and atol, or max_step="
+    )
+
+
+METHODS = ("RK23", "RK45", "DOP853", "Radau")
+
+
+def method_of(name: str) -> tuple[Any, Method]:
+    """Return SciPy's solver of a name, and the method that makes its steps."""
+    from scipy import integrate
+
+    solver = getattr(integrate, name)
+    return solver, {"DOP853": Dop853, "Radau": Radau}.get(name, RungeKutta)(solver)

@@ -1,0 +1,192 @@
+"""The accepted steps made again on traced values: chains between the steps of events, and what is asked for in each step."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Set
+from typing import Any
+
+import numpy as np
+
+from dualad.core.dispatch import array, primal
+from dualad.core.traced import Traced
+from dualad.jit.jit import Jit, jit
+from dualad.verbs.implicit import implicit
+
+from ..loops.chain import chain
+from ..schedules.store_all import StoreAll
+from ..support.costs import SOLUTION_BYTES
+from .methods import Method
+from .steps import Accepted, runs
+
+__all__ = ["Interpolant", "Solution"]
+
+#: the compiled steps of compiled right-hand sides
+compiled: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+class Interpolant:
+    """A solution between its steps: ``sol(t)`` of a time, or of an array of m times, shape (n,) or (n, m)."""
+
+    def __init__(self, method: Method, found: Accepted, times: Any, starts: Any, coefficients: Any):
+        self.method, self.found, self.times, self.starts, self.coefficients = method, found, times, starts, coefficients
+        self.t_min, self.t_max = sorted((times[0], times[-1]), key=primal)
+
+    def __call__(self, t: Any) -> Any:
+        if np.ndim(t):
+            return np.stack([self(one) for one in t]).T
+        k = int(self.found.step_of(np.asarray(primal(t))))
+        x = (t - self.times[k]) / (self.times[k + 1] - self.times[k])
+        return self.method.interpolated(self.starts[k], self.coefficients[k], x)
+
+
+def vector_valued(fun: Callable, shape: tuple) -> Callable:
+    """Return a right-hand side that returns arrays, of one that may return lists."""
+    return lambda t, y, *args: np.reshape(array(fun(t, y, *args)), shape)
+
+
+def as_step(fun: Callable, method: Method, wanted: Set[str]) -> Callable:
+    """Return the step of a chain of states and derivatives, which puts out what is wanted."""
+
+    def step(k: int, state: tuple, row: tuple, *args: Any) -> tuple:
+        (t, h, *x), (y, f) = row, state
+        new = method.step(fun, t, h, y, f, args)
+        outs = {"end": new[0]} if "end" in wanted else {}
+        if x or "coefficients" in wanted:
+            coefficients = method.coefficients(fun, t, h, y, f, args, new)
+        if x:
+            outs["points"] = method.interpolated(y, coefficients, x[0])
+        if "coefficients" in wanted:
+            outs |= {"start": y, "coefficients": coefficients}
+        return (new[:2], outs) if wanted else new[:2]
+
+    return step
+
+
+class Solution:
+    """What `solve_ivp` returns for traced arguments."""
+
+    def __init__(self, fun: Callable, method: Method, found: Accepted, given: tuple, dense: bool, events: list, options: dict[str, Any]):
+        span, y0, self.t_eval, self.args = given
+        self.method, self.found, self.dense, self.events, self.options = method, found, dense, events, options
+        self.source = fun
+        self.y0 = np.atleast_1d(array(y0)) * 1.0
+        self.fun = vector_valued(getattr(fun, "__wrapped__", fun) if isinstance(fun, Jit) else fun, np.shape(self.y0))
+        self.times = self.traced_times(tuple(span))
+        self.lengths = np.diff(self.times)
+
+    def traced_times(self, span: tuple) -> Any:
+        """Return the times between steps, of which the first and the last are those of `t_span`."""
+        plain = self.found.times
+        if len(plain) < 2 or not any(isinstance(end, Traced) for end in span):
+            return plain
+        last = span[1] if plain[-1] == primal(span[1]) else plain[-1]
+        return np.concatenate([np.reshape(span[0], (1,)), plain[1:-1], np.reshape(last, (1,))])
+
+    def result(self) -> Any:
+        """Return SciPy's result with traced values."""
+        plain, found = self.found.result, self.found
+        self.hits = [found.step_of(np.asarray(at)) for at in plain.t_events or ()]
+        self.places: Any = None if self.t_eval is None else found.step_of(plain.t)
+        y, notes = self.walk()
+        t, crossings = plain.t, [self.crossings(*one, notes) for one in zip(self.events, plain.t_events or (), self.hits, strict=True)]
+        if self.t_eval is not None:
+            t = array(self.t_eval)[: len(plain.t)]
+        elif isinstance(self.times, Traced):
+            t = self.times
+        if self.t_eval is None and plain.status == 1:
+            t, y = self.ended(t, y, crossings)
+        changed = {"t": t, "y": y[:, : len(plain.t)]}
+        if self.events:
+            changed["t_events"] = [np.stack(times) if times else np.array([]) for times, _ in crossings]
+            changed["y_events"] = [np.stack(states) if states else np.array([]) for _, states in crossings]
+        if self.dense:
+            starts, coefficients = (np.concatenate([note[name] for note in notes.values()]) for name in ("start", "coefficients"))
+            changed["sol"] = Interpolant(self.method, found, self.times, starts, coefficients)
+        return type(plain)({**plain, **changed})
+
+    # --- steps --------------------------------------------------------------------------------------------------------------
+
+    def walk(self) -> tuple[Any, dict[int, dict]]:
+        """Make all steps; return the states asked for, of shape (n, m), and by their first step what the runs put out."""
+        count = len(self.found.times) - 1
+        alone = {int(k) for steps in self.hits for k in steps}
+        counts = [0] * count if self.places is None else np.bincount(self.places, minlength=count).tolist()
+        ranges = runs(counts, alone)
+        longest = max(ranges, key=lambda pair: pair[1] - pair[0], default=None)
+        state = self.y0, self.fun(self.times[0], self.y0, *self.args)
+        pieces = [self.y0[:, None]] if self.t_eval is None else []
+        notes: dict[int, dict] = {}
+        for start, stop in ranges:
+            wanted = {"end"} if self.t_eval is None else {"points"} if any(counts[start:stop]) else set()
+            if self.dense or start in alone:
+                wanted |= {"start", "coefficients"}
+            x, chosen = self.fractions(start, stop) if "points" in wanted else (None, ())
+            options = self.options if (start, stop) == longest else {}
+            state, outs = self.steps(start, stop, state, x, wanted, self.scheduled(stop - start, options))
+            notes[start] = outs
+            if "end" in wanted:
+                pieces.append(outs["end"].T)
+            elif "points" in wanted:
+                pieces.append(np.moveaxis(outs["points"], 1, 0)[:, *chosen])
+        return np.concatenate(pieces, axis=1) if pieces else np.zeros((len(self.y0), 0)), notes
+
+    def scheduled(self, count: int, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of a chain; where the states of all its steps are small, they are kept."""
+        small = 2 * count * self.y0.nbytes <= SOLUTION_BYTES
+        chosen = any(options.get(name) is not None for name in ("schedule", "storage", "memory"))
+        return options if chosen or not small else {**options, "schedule": StoreAll()}
+
+    def fractions(self, start: int, stop: int) -> tuple[Any, tuple]:
+        """Return the times asked for in some steps as fractions of these, with rows of one length, and where they stand in them."""
+        inside = np.flatnonzero((self.places >= start) & (self.places < stop))
+        rows = self.places[inside] - start
+        columns = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        times = array(self.t_eval)[inside]
+        x = (times - self.times[start:stop][rows]) / self.lengths[start:stop][rows]
+        table = np.zeros((stop - start, int(columns.max()) + 1), int)  # padded with the first
+        table[rows, columns] = np.arange(len(rows))
+        return x[table], (rows, columns)
+
+    def steps(self, start: int, stop: int, state: tuple, x: Any, wanted: set[str], options: dict[str, Any]) -> tuple:
+        """Make steps, as a chain if there are several; return the last state, and what each puts out."""
+        rows = (self.times[start:stop], self.lengths[start:stop], *(() if x is None else (x,)))
+        if stop - start > 1:
+            made = chain(self.step(frozenset(wanted)), state, *self.args, inputs=rows, outputs=bool(wanted), **options)
+            return made if wanted else (made, {})
+        made = as_step(self.fun, self.method, wanted)(0, state, tuple(row[0] for row in rows), *self.args)
+        return (made[0], {name: out[None] for name, out in made[1].items()}) if wanted else (made, {})
+
+    def step(self, wanted: frozenset[str]) -> Callable:
+        """Return the step of a chain; of a compiled function the same one again, which is compiled once."""
+        if not isinstance(self.source, Jit):
+            return as_step(self.fun, self.method, wanted)
+        known = compiled.setdefault(self.source, {})
+        key = type(self.method), self.method.C.tobytes(), np.shape(self.y0), wanted
+        if key not in known:
+            known[key] = jit(as_step(vector_valued(weakref.proxy(self.source), np.shape(self.y0)), self.method, wanted))
+        return known[key]
+
+    # --- events -------------------------------------------------------------------------------------------------------------
+
+    def crossings(self, event: Callable, times: Any, places: Any, notes: dict[int, dict]) -> tuple[list, list]:
+        """Return the traced times and states at which an event happens."""
+        found: tuple[list, list] = ([], [])
+        for time, k in zip(times, places, strict=True):
+            note = notes[int(k)]
+            y, coefficients, begin, length = note["start"][0], note["coefficients"][0], self.times[k], self.lengths[k]
+
+            def zero(t: Any, y: Any, coefficients: Any, begin: Any, length: Any, *args: Any) -> Any:
+                return np.reshape(event(t, self.method.interpolated(y, coefficients, (t - begin) / length), *args), ())
+
+            at = implicit(zero, lambda *_, time=time: float(time))(y, coefficients, begin, length, *self.args)
+            found[0].append(at)
+            found[1].append(self.method.interpolated(y, coefficients, (at - begin) / length))
+        return found
+
+    def ended(self, t: Any, y: Any, crossings: list) -> tuple:
+        """Return times and states whose last ones are those of the event that ended the integration."""
+        end = self.found.result.t[-1]
+        at, state = next((at, state) for times, states in crossings for at, state in zip(times, states, strict=True) if primal(at) == end)
+        last = len(self.found.result.t) - 1
+        return np.concatenate([t[:last], np.reshape(at, (1,))]), np.concatenate([y[:, :last], state[:, None]], axis=1)

@@ -1,0 +1,229 @@
+"""`solve_ivp` and `odeint`: SciPy's solutions of differential equations, with derivatives in O(log N) memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import optree
+
+from dualad.core.dispatch import array, highest, primal
+from dualad.core.traced import Traced
+from dualad.forward.seeding import check_function
+
+from ..schedules.schedule import Schedule
+from ..storage.storage import Storage
+from ..sweep.stats import Stats
+from .methods import METHODS, method_of
+from .solution import Solution
+from .steps import accepted
+
+__all__ = ["odeint", "solve_ivp"]
+
+ODEINT_TOLERANCE = 1.49012e-8  # SciPy's default of rtol and atol
+
+
+# --- public -----------------------------------------------------------------------------------------------------------------
+
+
+def solve_ivp(
+    fun: Callable[..., Any],
+    t_span: Sequence[Any],
+    y0: Any,
+    method: str = "RK45",
+    t_eval: Any = None,
+    dense_output: bool = False,
+    events: Any = None,
+    vectorized: bool = False,
+    args: tuple | None = None,
+    *,
+    schedule: Schedule | None = None,
+    storage: Storage | None = None,
+    memory: float | str | None = None,
+    stats: Stats | None = None,
+    progress: bool = False,
+    check: bool = False,
+    **options: Any,
+) -> Any:
+    """Solve y' = fun(t, y) as ``scipy.integrate.solve_ivp`` does, with derivatives of the solution.
+
+    SciPy's solver chooses the steps on plain numbers. On plain arguments its result is returned. Of traced ones the accepted steps are
+    made again as a `chain`, so that a gradient keeps O(log N) states of N steps; it is that of the numerical solution with
+    these steps, by `y0`, `args`, `t_span` and `t_eval`, in forward and reverse mode and to every order.
+
+    Parameters
+    ----------
+    fun : function ``fun(t, y, *args) -> dy/dt`` of shape (n,)
+        A list of n numbers may be returned. What is differentiated must come in through `y0`, `args`, `t_span` or `t_eval`.
+        Of a function compiled by `dualad.jit` whole steps are compiled.
+    t_span : pair of floats
+    y0 : array_like, shape (n,), real or complex
+    method : {"RK45", "RK23", "DOP853", "Radau"}
+        ``"Radau"`` is for stiff problems: Newton's method with Jacobians of `dualad` solves each step until rounding, where
+        SciPy stops at its tolerance.
+    t_eval : array_like, shape (m,), optional
+        The times of the result; by default those between the steps, and then the states of all steps are kept in memory.
+        Give ``[t1]`` for the state at the end alone.
+    dense_output : bool
+        ``result.sol(t)`` interpolates; takes memory in proportion to the steps.
+    events : function ``event(t, y, *args) -> float``, or a list of them, optional
+        As in SciPy, with ``terminal`` and ``direction``. Their times and states are differentiated by the implicit function theorem.
+    vectorized, **options
+        As in SciPy: ``rtol``, ``atol``, ``first_step``, ``max_step``; of ``"Radau"`` also ``jac`` and ``jac_sparsity``, for the choice
+        of steps.
+    args : tuple, optional
+        Parameters of `fun` and of the events: pytrees.
+    schedule, storage, memory, stats, progress, check
+        As in `chain`, of the longest chain; times of `t_eval` and events are borders between chains.
+
+    Returns
+    -------
+    OdeResult
+        SciPy's: ``t`` of shape (m,), ``y`` of shape (n, m), ``t_events``, ``y_events``, ``sol``, ``status``, ``message``, ``success``.
+        ``nfev`` counts SciPy's calls of `fun`, not those of the chain.
+
+    Raises
+    ------
+    ValueError
+        Where the method has no derivatives here (``"LSODA"``, ``"BDF"``), and where SciPy raises.
+    TypeError
+        Where `fun` closes over a traced value, whose derivative would be lost; inside of functions that `dualad.jit` traces.
+
+    Notes
+    -----
+    The steps depend on the arguments through the error control; as in all discrete adjoints of adaptive solvers they are held fixed
+    (Hairer, Norsett & Wanner 1993, section II.6). Only the first and the last step change with ``t_span``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from checkpoint import grad, solve_ivp
+    >>> def end(rate):
+    ...     slope = lambda t, y, rate: -rate * y
+    ...     return solve_ivp(slope, (0.0, 2.0), [1.0], t_eval=[2.0], args=(rate,), rtol=1e-8, atol=1e-8).y[0, -1]
+    >>> bool(abs(grad(end)(0.5) + 2.0 * np.exp(-1.0)) < 1e-6)
+    True
+    """
+    check_function(fun, "solve_ivp")
+    check_method(method)
+    args = as_args(args)
+    given: Any = (t_span, y0, t_eval, args)
+    solver, steps = method_of(method)
+    plain: Any = optree.tree_map(primal, given, none_is_leaf=False)
+    plain_span, plain_y0, plain_eval, plain_args = plain
+    settings = {"t_eval": plain_eval, "dense_output": dense_output, "events": plain_events(events), "vectorized": vectorized, **options}
+    top = highest([leaf for leaf in optree.tree_leaves(given) if isinstance(leaf, Traced)])
+    if top is not None and top.level.abstract and top.level.id:
+        raise top.level.refuse(
+            "solve_ivp chooses its steps by plain values, which are known only when the program runs: compile the right-hand side, "
+            "solve_ivp(dualad.jit(fun), ...), and leave out jit around it"
+        )
+    found = accepted(solver, plain_function(fun), plain_span, np.asarray(plain_y0), settings | {"args": plain_args or None})
+    if top is None:
+        return found.result
+    chained = {"schedule": schedule, "storage": storage, "memory": memory, "stats": stats, "progress": progress, "check": check}
+    return Solution(fun, steps, found, given, dense_output, listed(events), chained).result()
+
+
+def odeint(
+    func: Callable[..., Any],
+    y0: Any,
+    t: Any,
+    args: tuple = (),
+    *,
+    tfirst: bool = False,
+    rtol: float = ODEINT_TOLERANCE,
+    atol: float = ODEINT_TOLERANCE,
+    method: str = "DOP853",
+    **options: Any,
+) -> Any:
+    """Solve y' = func(y, t) at the times `t`, as ``scipy.integrate.odeint`` does, with derivatives by all arguments.
+
+    SciPy's ``odeint`` is LSODA, whose steps cannot be made again; these are those of `solve_ivp`: values agree within the tolerances.
+
+    Parameters
+    ----------
+    func : function ``func(y, t, *args) -> dy/dt``; with `tfirst` ``func(t, y, *args)``
+    y0 : array_like, shape (n,)
+    t : array_like, shape (m,)
+        Times in order; the first is that of `y0`.
+    args : tuple
+    tfirst : bool
+    rtol, atol : float
+    method : {"DOP853", "RK45", "RK23", "Radau"}
+        ``"Radau"`` for stiff problems.
+    **options
+        Those of `solve_ivp`: ``max_step``, ``schedule``, ``storage``, ...
+
+    Returns
+    -------
+    array, shape (m, n)
+
+    Raises
+    ------
+    RuntimeError
+        Where the integration ends before the last time, with SciPy's message.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from checkpoint import odeint
+    >>> path = odeint(lambda y, t: [y[1], -y[0]], [1.0, 0.0], np.array([0.0, np.pi]))
+    >>> bool(np.allclose(path[-1], [-1.0, 0.0], atol=1e-6))
+    True
+    """
+    check_function(func, "odeint")
+    right = func if tfirst else (lambda t, y, *args: func(y, t, *args))
+    times = array(t)
+    if np.ndim(times) != 1 or np.size(times) < 2:
+        raise ValueError(f"odeint: t must be an array of at least two times, the first that of y0, got shape {np.shape(times)}")
+    found = solve_ivp(right, (times[0], times[-1]), y0, method, times, args=args, rtol=rtol, atol=atol, **options)
+    if not found.success:
+        raise RuntimeError(f"odeint: the integration ended at t = {primal(found.t[-1])}: {found.message}")
+    return np.transpose(found.y)
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------------
+
+
+def check_method(method: object) -> None:
+    """Raise where a method's steps cannot be made again."""
+    if method in METHODS:
+        return
+    instead = "'Radau' is for stiff problems" if method in ("BDF", "LSODA") else "'RK45' is SciPy's default"
+    raise ValueError(f"solve_ivp: method={method!r} has no derivatives; give one of {', '.join(map(repr, METHODS))}; {instead}")
+
+
+def as_args(args: Any) -> tuple:
+    try:
+        return () if args is None else tuple(args)
+    except TypeError:
+        raise TypeError(f"solve_ivp: args must be a tuple, args=(value,), got {type(args).__name__}") from None
+
+
+def listed(events: Any) -> list:
+    """Return events as SciPy counts them: one function, or several."""
+    return list(events) if isinstance(events, list | tuple) else [] if events is None else [events]
+
+
+def plain_function(fun: Callable) -> Callable:
+    """Return a right-hand side for SciPy; a traced value that it returns comes from no argument."""
+
+    def called(t: Any, y: Any, *args: Any) -> Any:
+        slope = array(fun(t, y, *args))
+        if isinstance(slope, Traced):
+            raise TypeError(
+                "solve_ivp: the function uses a traced value that is not among its arguments (it closes over it), so its derivative would "
+                "be lost: pass it by args, solve_ivp(fun, t_span, y0, args=(value,)) with fun(t, y, value)"
+            )
+        return slope
+
+    return called
+
+
+def plain_events(events: Any) -> Any:
+    """Return events for SciPy, which reads their attributes."""
+    for event in listed(events):
+        check_function(event, "solve_ivp: an event")
+    return events
