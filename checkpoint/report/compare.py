@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
-from math import isfinite
 from os import PathLike
 from statistics import median
 from typing import Any
@@ -12,7 +11,7 @@ from dualad.support.callers import trimmed
 from ..schedules import CTZ, Revolve, Schedule, StoreAll
 from ..schedules.machine import simulate
 from ..support.byte_sizes import format_bytes, parse_bytes
-from ..support.checks import whole_number
+from ..support.checks import amount, whole_number
 from ..support.costs import COMPARED_STEPS, RECORD_COST
 from ..support.tables import html, markdown, text
 from ..sweep.plan import plan, state_size
@@ -290,7 +289,10 @@ def compare(
     StoreAll()                     1,000    8 GB       999  4.20x
     CTZ(refill='binomial')            11   88 MB     3,781  6.98x
     """
-    pull_cost, record_cost = _cost(pull_cost, "pull_cost"), _cost(record_cost, "record_cost")
+    pull_cost, record_cost = (
+        amount(cost, "plain steps", where="compare", argument=argument)
+        for argument, cost in (("pull_cost", pull_cost), ("record_cost", record_cost))
+    )
     table = compared(steps, state_bytes, schedules, memory, "compare")
     return with_costs(table, pull_cost, record_cost, "given")
 
@@ -352,15 +354,3 @@ def _row(schedule: Schedule, steps: int, size: int) -> Row:
     on_disk = len(schedule.on_disk(steps))
     in_memory = counts.peak_states - on_disk
     return Row(str(schedule), counts.peak_states, in_memory * size, counts.advances, 0.0, on_disk * size, counts.records)
-
-
-def _cost(given: float | None, argument: str) -> float | None:
-    if given is None:
-        return None
-    try:
-        cost = float(given)
-    except (TypeError, ValueError):
-        raise TypeError(f"compare: {argument} must be a number of plain steps, got {given!r}") from None
-    if not (isfinite(cost) and cost >= 0):
-        raise ValueError(f"compare: {argument} must be finite and not negative, got {given!r}")
-    return cost

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..support.checks import whole_number
 from ..support.costs import TABLE_STEPS
 from .actions import Action, Advance, Drop, Load, Record, Reverse, Save
 from .schedule import Schedule
@@ -56,8 +55,7 @@ class Mixed(Schedule):
     records: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        hint = "give the number of states and records that fit"
-        object.__setattr__(self, "slots", whole_number(self.slots, where="Mixed", argument="slots", least=1, hint=hint))
+        self._check("slots", 1, "give the number of states and records that fit")
 
     def forward(self, steps: int | None) -> Iterator[Action]:
         """Actions of the first sweep; see `Schedule.forward`."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from ..support.checks import whole_number
 from .actions import Action, Advance, Drop, Save
 from .binomial import SLOTS_HINT, beta
 from .slotted import Slotted
@@ -52,8 +51,7 @@ class Online(Slotted):
     slots: int
 
     def __post_init__(self) -> None:
-        slots = whole_number(self.slots, where="Online", argument="slots", least=1, hint=SLOTS_HINT)
-        object.__setattr__(self, "slots", slots)
+        self._check("slots", 1, SLOTS_HINT)
 
     def _first(self, steps: int) -> Iterator[int]:
         """What the rule leaves saved in the end; x_0 comes at once."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import count
 from math import isqrt
 
-from ..support.checks import whole_number
 from .actions import Action, Advance, Drop, Save
 from .refill import Refilled, Split
 
@@ -48,10 +47,8 @@ class Periodic(Refilled):
         if self.every is not None and self.segments is not None:
             raise TypeError("Periodic: give either every, the steps of a segment, or segments, their number")
         for argument in ("every", "segments"):
-            if (value := getattr(self, argument)) is not None:
-                hint = "leave it out for segments of sqrt(N) steps"
-                value = whole_number(value, where="Periodic", argument=argument, least=1, hint=hint)
-                object.__setattr__(self, argument, value)
+            if getattr(self, argument) is not None:
+                self._check(argument, 1, "leave it out for segments of sqrt(N) steps")
 
     def __repr__(self) -> str:
         given = [f"{name}={value}" for name, value in (("every", self.every), ("segments", self.segments)) if value is not None]

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..support.checks import whole_number
 from . import binomial, refill
 from .costs import as_costs, cheapest_split
 from .slotted import Slotted
@@ -51,8 +50,7 @@ class Revolve(Slotted):
     costs: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        slots = whole_number(self.slots, where="Revolve", argument="slots", least=1, hint=binomial.SLOTS_HINT)
-        object.__setattr__(self, "slots", slots)
+        self._check("slots", 1, binomial.SLOTS_HINT)
         if self.costs is not None:
             object.__setattr__(self, "costs", as_costs(self.costs, "Revolve"))
 

@@ -100,6 +100,11 @@ class Schedule(ABC):
         """
         return frozenset()
 
+    def _check(self, argument: str, least: int, hint: str) -> None:
+        """Make a field a whole number, or raise."""
+        value = whole_number(getattr(self, argument), where=type(self).__name__, argument=argument, least=least, hint=hint)
+        object.__setattr__(self, argument, value)
+
     def _steps(self, steps: int) -> int:
         """Check a known length."""
         name = type(self).__name__

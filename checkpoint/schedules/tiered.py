@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..support.checks import whole_number
 from .binomial import split
 from .slotted import Slotted
 
@@ -49,9 +48,7 @@ class Tiered(Slotted):
 
     def __post_init__(self) -> None:
         for argument, least in (("memory_slots", 1), ("disk_slots", 0)):
-            hint = "give the number of states that may be there at the same time"
-            value = whole_number(getattr(self, argument), where="Tiered", argument=argument, least=least, hint=hint)
-            object.__setattr__(self, argument, value)
+            self._check(argument, least, "give the number of states that may be there at the same time")
 
     @property
     def slots(self) -> int:  # type: ignore[override]

@@ -4,10 +4,24 @@ import math
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from dualad.support.checks import flag, whole_number
 
-__all__ = ["check_until", "flag", "folder_path", "refused", "truth", "whole_number"]
+__all__ = ["amount", "check_until", "flag", "folder_path", "refused", "truth", "whole_number"]
+
+
+def amount(value: Any, of: str, *, where: str, argument: str) -> float | None:
+    """Return a number of seconds, or of whatever it is `of`: finite and not negative; None as it is."""
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{where}: {argument} must be a number of {of}, got {value!r}") from None
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{where}: {argument} must be finite and not negative, got {value!r}")
+    return number
 
 
 def folder_path(path: object, where: str) -> Path:

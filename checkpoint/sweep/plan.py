@@ -1,6 +1,6 @@
 """From a budget to a schedule: how much memory there is, and what a step and a write to disk cost."""
 
-from math import isfinite
+from functools import partial
 from numbers import Number
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from ..schedules.tiered import traffic
 from ..storage import Disk, Memory, Storage, Tiers
 from ..storage.states import nbytes
 from ..support.byte_sizes import format_bytes, parse_bytes
-from ..support.checks import whole_number
+from ..support.checks import amount, whole_number
 from ..support.costs import (
     BLOCK_STATES,
     COUNTED_STATE_BYTES,
@@ -127,10 +127,11 @@ def plan(
     if steps is not None:
         steps = whole_number(steps, where="plan", argument="steps", least=0, hint="give the length of the chain, or None")
     size, budget = max(state_size(state_bytes, "plan"), 1), parse_bytes(memory, "plan", "memory")
-    step, save = _seconds(step_seconds, "step_seconds"), _seconds(save_seconds, "save_seconds")
+    time = partial(amount, of="seconds", where="plan")
+    step, save = time(step_seconds, argument="step_seconds"), time(save_seconds, argument="save_seconds")
     if save is not None and (step is None or steps is None):
         raise TypeError("plan: save_seconds, with which the disk may be used, needs step_seconds and steps too")
-    call = _seconds(call_seconds, "call_seconds")
+    call = time(call_seconds, argument="call_seconds")
     if call is not None:
         return _in_blocks(steps, size, budget, step, save, call)
     slots = max(budget - SWEEP_STATES * size, 0) // (size + around(size))
@@ -147,9 +148,9 @@ def plan(
     seconds = _predicted(steps, advances(steps, slots), step)
     for schedule in _with_disk(steps, slots - WAITING_STATES):
         again, moved = advances(steps, schedule.slots), _moved(schedule, steps)
-        time = _predicted(steps, again, step) + moved * save
-        if time < seconds:
-            seconds = time
+        predicted = _predicted(steps, again, step) + moved * save
+        if predicted < seconds:
+            seconds = predicted
             reason = f"{_reason(room, steps, again, step)} and {moved * save:.3g} s for {moved:,} states to and from disk"
             best = Plan(schedule, Tiers(Memory(), Disk()), reason)
     return best
@@ -207,15 +208,3 @@ def _predicted(steps: int, again: int, step_seconds: float) -> float:
 def _reason(room: str, steps: int, again: int, step_seconds: float | None) -> str:
     text = f"{room}: {again:,} advances, {(again + 1 + steps) / steps:.2f} evaluations of every step"
     return text if step_seconds is None else f"{text}, {_predicted(steps, again, step_seconds):.3g} s"
-
-
-def _seconds(value: float | None, argument: str) -> float | None:
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"plan: {argument} must be a number of seconds, got {value!r}") from None
-    if not (isfinite(seconds) and seconds >= 0):
-        raise ValueError(f"plan: {argument} must be finite and not negative, got {value!r}")
-    return seconds
