@@ -293,7 +293,8 @@ def linear(kind: type[Linear], row: Any, args: Any, kwargs: dict[str, Any], node
     """Record an entry of a function that is linear in its first argument, and return its variable."""
     entries = tape.entries
     r = new(Var)
-    r.node = entry = kind(row, node, args, kwargs)
+    r.node = entry = new(kind)
+    entry.row, entry.parent, entry.args, entry.kwargs = row, node, args, kwargs
     k = len(entries)
     entries.append(entry)
     entry.place = k = k if entries[k] is entry else found(entries, entry)

@@ -16,6 +16,7 @@ from dualad.dask.arrays import LAZY, like_chunks, outside
 from dualad.forward.directions import unwrap, wrap
 from dualad.forward.push import zero_like
 from dualad.forward.seeding import (
+    check_scalar,
     chosen,
     flatten_arguments,
     flatten_input,
@@ -35,7 +36,6 @@ from dualad.rules.cotangents import is_complex, like_primal
 from dualad.rules.memory import copied, copied_to_write
 from dualad.support.callers import trim
 from dualad.support.hints import Chunk
-from dualad.verbs.gradient import check_scalar
 
 from .tape import Tape, Var
 
@@ -118,7 +118,11 @@ class Recording:
         except BaseException:
             self.release()
             raise
-        self.value = unflatten_output(self.out_structure, self.values)
+
+    @property
+    def value(self) -> Any:
+        """What the function returned."""
+        return unflatten_output(self.out_structure, self.values)
 
     def release(self) -> None:
         """Free what the chains on the tape have saved."""

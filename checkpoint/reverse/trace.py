@@ -10,9 +10,8 @@ import numpy as np
 import optree
 
 from dualad.core.dispatch import primal
-from dualad.forward.seeding import check_function, flatten_input
+from dualad.forward.seeding import check_function, check_scalar, flatten_input
 from dualad.support.callers import trimmed
-from dualad.verbs.gradient import check_scalar
 
 from ..support.tables import html, markdown
 from .entries import ZERO, Adjoints

@@ -22,6 +22,7 @@ __all__ = [
     "check_flags",
     "check_function",
     "check_holomorphic",
+    "check_scalar",
     "chosen",
     "curried",
     "flatten_arguments",
@@ -276,7 +277,8 @@ def curried(verb):
                 flag(kwargs[name], where=where, argument=name)
         if f is None:
             return lambda f: transform(f, *args, **kwargs)
-        check_function(f, where)
+        if not callable(f):
+            check_function(f, where)
         return verb(f, *args, **kwargs)
 
     return transform
@@ -304,3 +306,28 @@ def check_holomorphic(leaves, holomorphic, where):
 def check_chunk(chunk, where):
     if chunk is not None and (not issubclass(type(chunk), int | np.integer) or type(chunk) is bool or chunk < 1):
         raise ValueError(f"{where}: chunk is {chunk!r}: give how many directions to compute at once, a positive integer")
+
+
+def check_scalar(out, where):
+    """Raise unless the function returned one number."""
+    if isinstance(out, Traced) and type(out.primal) is float:
+        return
+    if out is None:
+        raise TypeError(f"{where}: the function returned None, not a number: return the result (is its return statement missing?)")
+    if isinstance(out, tuple | list | dict):
+        raise TypeError(f"{where}: the function returned a {type(out).__name__}, not a number: use jacobian, which takes pytrees")
+    if shape_of(out) != ():
+        raise TypeError(f"{where}: f returns shape {shape_of(out)}: use jacobian, or return one number (np.sum, say)")
+    if not isinstance(out, Traced) and getattr(out, "dtype", None) is None and not issubclass(type(out), int | float | complex):
+        raise TypeError(f"{where}: the function returned {type(out).__name__} {out!r}, not a number")
+    kind = dtype_of(out).kind
+    if kind == "c":
+        raise TypeError(
+            f"{where}: f returns a complex number, which has no gradient: use jacobian (holomorphic=True for a complex argument), or "
+            f"return a real number (np.abs, np.real or np.imag of it)"
+        )
+    if kind in "biu":
+        raise TypeError(
+            f"{where}: f returns {dtype_of(out)}, whose derivative is zero wherever it has one: return a float. Comparisons, astype(int), "
+            f"int() and round() lose the derivative; a constant is 0.0"
+        )

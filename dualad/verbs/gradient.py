@@ -8,9 +8,7 @@ from typing import Any, Concatenate, Literal, overload
 
 import optree
 
-from ..core.dispatch import dtype_of
-from ..core.traced import Traced
-from ..forward.seeding import chosen, curried, shape_of, take_aux
+from ..forward.seeding import check_scalar, chosen, curried, take_aux
 from ..rules.cotangents import like_primal
 from ..support.callers import trim
 from ..support.hints import Argnums, Aux, Chunk, Decorator, Rest, Result, X
@@ -183,28 +181,3 @@ def with_value(f, argnums, chunk, nan_safe, has_aux, where):
         return ((value, *aux), grad) if has_aux else (value, grad)
 
     return computed
-
-
-def check_scalar(out, where):
-    """Raise unless the function returned one number."""
-    if isinstance(out, Traced) and type(out.primal) is float:
-        return
-    if out is None:
-        raise TypeError(f"{where}: the function returned None, not a number: return the result (is its return statement missing?)")
-    if isinstance(out, tuple | list | dict):
-        raise TypeError(f"{where}: the function returned a {type(out).__name__}, not a number: use jacobian, which takes pytrees")
-    if shape_of(out) != ():
-        raise TypeError(f"{where}: f returns shape {shape_of(out)}: use jacobian, or return one number (np.sum, say)")
-    if not isinstance(out, Traced) and getattr(out, "dtype", None) is None and not issubclass(type(out), int | float | complex):
-        raise TypeError(f"{where}: the function returned {type(out).__name__} {out!r}, not a number")
-    kind = dtype_of(out).kind
-    if kind == "c":
-        raise TypeError(
-            f"{where}: f returns a complex number, which has no gradient: use jacobian (holomorphic=True for a complex argument), or "
-            f"return a real number (np.abs, np.real or np.imag of it)"
-        )
-    if kind in "biu":
-        raise TypeError(
-            f"{where}: f returns {dtype_of(out)}, whose derivative is zero wherever it has one: return a float. Comparisons, astype(int), "
-            f"int() and round() lose the derivative; a constant is 0.0"
-        )

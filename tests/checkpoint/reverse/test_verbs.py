@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import optree
 import pytest
+from walking import walked
 
 import dualad
 from checkpoint import grad, hvp, jacobian, linearize, value_and_grad, vjp
@@ -274,3 +275,9 @@ def test_compiled_jacobians_use_the_structure_and_the_cheaper_mode():
     assert "float64[3,64]" in str(jit(jacobian(burgers), backend="numpy").program(rows))  # of 64 rows
     assert "float64[5,40]" in str(jit(jacobian(tall), backend="numpy").program(np.ones(5)))
     assert structural.SPARSE_GAIN * 3 < 64
+
+
+def test_a_gradient_is_a_short_walk():
+    f, x = lambda x: np.sum(np.sin(x) * x), np.linspace(0.1, 1.0, 8)
+    assert walked(lambda: grad(f)(x)).within(calls=40, files=11, hops=26), walked(lambda: grad(f)(x))
+    assert walked(grad(f), x).calls <= 37 and walked(grad(lambda x: x * x), 3.0).calls <= 29

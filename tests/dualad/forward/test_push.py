@@ -1,44 +1,20 @@
 """push: a function evaluated on Duals, and how short the way of a JVP through the rooms is."""
 
-import sys
-from itertools import pairwise
-from pathlib import Path
-
 import numpy as np
 import pytest
+from walking import walked
 
-import dualad
 from dualad import jvp
 from dualad.core.levels import Level
 from dualad.forward.push import push
 from dualad.forward.seeding import flatten_input
 
-OURS = str(Path(dualad.__file__).parent)
-
-
-def walked(f, *args):
-    """Return the files of our functions that a call runs, in order."""
-    files, before = [], sys.getprofile()
-
-    def look(frame, event, argument):
-        if event == "call" and frame.f_code.co_filename.startswith(OURS):
-            files.append(frame.f_code.co_filename)
-
-    f(*args)
-    sys.setprofile(look)
-    try:
-        f(*args)
-    finally:
-        sys.setprofile(before)
-    return files
-
 
 def test_a_jvp_is_a_short_walk():
     x = np.linspace(0.1, 1.0, 8)
-    files = walked(jvp, lambda x: np.sum(np.sin(x) * x), (x,), (np.ones(8),))
-    hops = sum(a != b for a, b in pairwise(files))
-    assert len(files) <= 16 and len(set(files)) <= 8 and hops <= 12
-    assert len(walked(jvp, lambda x: x * x, (2.0,), (1.0,))) <= 8
+    walk = walked(jvp, lambda x: np.sum(np.sin(x) * x), (x,), (np.ones(8),))
+    assert walk.within(calls=16, files=8, hops=12), walk
+    assert walked(jvp, lambda x: x * x, (2.0,), (1.0,)).calls <= 8
 
 
 @pytest.mark.parametrize("directions", [None, 3])
