@@ -11,7 +11,7 @@ import itertools
 from ..rules.names import np
 from ..rules.primitives import ratio
 from ..rules.shapes import select
-from ..support.costs import ELIMINATED_ROWS, ELIMINATED_SIDES
+from ..support.costs import ELIMINATED_ROWS, UNROLLED_ELEMENTS
 from .forms import Map, Node, NoLoopForm, Piecewise, Region, broadcast, converted, fill, identity, indexed, lowers, mapped
 from .maps import Scalar
 
@@ -24,7 +24,7 @@ REGULAR = Scalar("regular({0}, {1})")
 @lowers
 def solve(out, a, b):
     rows, vector = rows_of(out, a), b.ndim == 1
-    if not vector and b.shape[-1] > ELIMINATED_SIDES:
+    if not vector and b.shape[-2] * b.shape[-1] > UNROLLED_ELEMENTS:
         raise NoLoopForm(CALLED)
     sides = [[element(b, out.dtype, i)] for i in range(len(rows))] if vector else elements(b, out.dtype)
     return assembled(out, [[x] for (x,) in solved(rows, sides)] if vector else solved(rows, sides), vector)

@@ -15,15 +15,12 @@ from ..graph.program import Program, Value, values_in
 from ..rules.names import np
 from ..support.costs import (
     CACHE_ELEMENTS,
-    INLINED_COST,
     INLINED_TERMS,
-    JOINED_SLABS,
     NEST_ROOTS,
     RECOMPUTED_COST,
-    SHORTEST_LOOP,
+    SLABS,
     UNROLLED_ELEMENTS,
     UNROLLED_OPERATIONS,
-    UNROLLED_OPERATIONS_FEW,
 )
 from .forms import AffineIndex, Buffer, Call, Cumulative, Fill, GatherIndex, Index, Made, Map, Node, Piecewise, Reduce, Scatter
 from .inline import compose, guard, start
@@ -38,7 +35,7 @@ def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
 
     What is computed `outside` of innermost loops, one number at a time, takes several times as long as in a loop of its own.
     """
-    return cost > INLINED_COST or (times - 1) * cost > 20 or (outside and cost > 10)
+    return cost > UNROLLED_OPERATIONS or (times - 1) * cost > 20 or (outside and cost > 10)
 
 
 @dataclass(eq=False)
@@ -150,7 +147,7 @@ def straight(node, cost):
         return False
     if isinstance(node.form, Reduce) and terms(node) > UNROLLED_ELEMENTS:
         return False
-    return node.size * cost[node] <= (UNROLLED_OPERATIONS_FEW if node.size <= SHORTEST_LOOP else UNROLLED_OPERATIONS)
+    return node.size * cost[node] <= UNROLLED_OPERATIONS
 
 
 def roots_of(order, outputs):
@@ -292,7 +289,7 @@ def stands_outside(node, reads):
 
 def in_slabs(node):
     """Return whether a value is another one at each position of its short last axis, which is no loop then."""
-    if not isinstance(node.form, Piecewise) or node.ndim < 2 or not 2 <= node.shape[-1] <= JOINED_SLABS:
+    if not isinstance(node.form, Piecewise) or node.ndim < 2 or not 2 <= node.shape[-1] <= SLABS:
         return False
     return len(node.form.regions) == node.shape[-1] and all(region.box[-1][1] - region.box[-1][0] == 1 for region in node.form.regions)
 

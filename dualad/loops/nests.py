@@ -14,17 +14,14 @@ from operator import attrgetter
 import numpy as np
 
 from ..support.costs import (
+    CACHE_ELEMENTS,
     FAST_SHARE,
-    JAMMED_COST,
     JAMMED_STEPS,
     JAMMED_STEPS_AROUND,
-    JOINED_SLABS,
     LANES,
-    LANES_COST,
-    MENDED_ELEMENTS,
+    LIGHT_COST,
     MOST_LANES,
     SHORTEST_LOOP,
-    SLAB_ELEMENTS,
     SLABS,
     SPLIT_BOXES,
 )
@@ -82,7 +79,7 @@ def ends_of_rows(fast, rest):
         if box[:-1] in outer:
             ends.setdefault(box[:-1], []).append(box[-1])
     others = [box for box in rest if box[:-1] not in ends]
-    if (others or len(ends) > 1) and sum(map(volume, (*fast, *rest))) < MENDED_ELEMENTS:
+    if (others or len(ends) > 1) and sum(map(volume, (*fast, *rest))) < CACHE_ELEMENTS:
         return {}, rest
     return ends, others
 
@@ -93,8 +90,8 @@ def slab_axis(nest, cuts):
         return None
     for axis, (count, edges) in enumerate(zip(nest.shape, cuts, strict=True)):
         size = int(np.prod(nest.shape)) // count
-        few = 2 <= count <= JOINED_SLABS and axis == len(nest.shape) - 1 > 0
-        if count == len(edges) - 1 <= SLABS and size > 1 and (few or (count >= 4 and size <= SLAB_ELEMENTS)):
+        few = 2 <= count <= SLABS and axis == len(nest.shape) - 1 > 0
+        if count == len(edges) - 1 <= SLABS and size > 1 and (few or (count >= 4 and size <= CACHE_ELEMENTS)):
             return axis
     return None
 
@@ -122,7 +119,7 @@ def jams(nest, pull, targets):
     sums = [{last, inner} & {*root.form.axes} for root in nest.roots if isinstance(root.form, Reduce)]
     if {last, inner} in sums or not ({last} in sums or {inner} in sums):
         return False
-    return cost(targets) <= JAMMED_COST
+    return cost(targets) <= LIGHT_COST
 
 
 def lanes_of(nest, pull, targets, count):
@@ -134,7 +131,7 @@ def lanes_of(nest, pull, targets, count):
     if scattered(pull, targets):
         return LANES
     most = MOST_LANES if count == math.prod(nest.shape) else MOST_LANES // 2
-    most //= max(1, sum(isinstance(root.form, Reduce) for root in nest.roots)) if cost(targets) <= LANES_COST else 2
+    most //= max(1, sum(isinstance(root.form, Reduce) for root in nest.roots)) if cost(targets) <= LIGHT_COST else 2
     return max(LANES, 1 << (min(most, count // 4).bit_length() - 1))
 
 

@@ -10,7 +10,7 @@ import os
 from queue import SimpleQueue
 from threading import Thread
 
-from ..support.costs import CACHE_ELEMENTS, THREAD_BLOCKS, THREADED_ELEMENTS
+from ..support.costs import CACHE_ELEMENTS, THREAD_BLOCKS
 from .forms import Node, Reduce
 from .fuse import Nest, Part, Plan
 
@@ -47,7 +47,7 @@ def in_blocks(plan: Plan) -> Plan:
 
 def rows_of(nest):
     """Return how many rows a block of a nest has, 0 if it is not cut into blocks."""
-    if nest.kind != "loops" or math.prod(nest.shape) < THREADED_ELEMENTS or any(map(across_rows, nest.roots)):
+    if nest.kind != "loops" or math.prod(nest.shape) < 2 * CACHE_ELEMENTS or any(map(across_rows, nest.roots)):
         return 0
     rows = max(-(-nest.shape[0] // THREAD_BLOCKS), -(-CACHE_ELEMENTS // math.prod(nest.shape[1:])))
     return rows if rows < nest.shape[0] else 0

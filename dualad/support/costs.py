@@ -73,60 +73,51 @@ SLOW_SOURCE_NESTS = 12
 
 # --- loop nests -----------------------------------------------------------------------------------------------------------------------
 
-#: elements (256 kB of floats) that stay in a core's cache from one nest to the next; of a block of a nest in blocks
+#: elements (256 kB of floats) that stay in a core's cache from one nest to the next; of a block of a nest in blocks, of slabs that go
+#: together, and of a nest whose ends of rows may be computed behind it
 CACHE_ELEMENTS = 1 << 15
-#: elements of a nest that is cut into blocks for threads: two blocks
-THREADED_ELEMENTS = 2 * CACHE_ELEMENTS
 #: blocks of a nest at most; bits depend on them, not on the number of threads
 THREAD_BLOCKS = 64
 #: elements, or terms, of an innermost loop: of fewer, none is vectorised
 SHORTEST_LOOP = 8
-#: elements of an array that is straight code, a matrix of 6 x 6 (POLLU's Jacobian 1.44 us off, 1.27), and of one that is cut into boxes
-#: for the sake of a single one that is assigned: in larger ones it is assigned behind the loops (FDTD's step 37 us off, 34)
+#: elements of an array that is straight code, a matrix of 6 x 6 (POLLU's Jacobian 1.44 us off, 1.27), of the right-hand sides of a
+#: system that is, and of one that is cut into boxes for the sake of a single one that is assigned: in larger ones it is assigned
+#: behind the loops (FDTD's step 37 us off, 34)
 UNROLLED_ELEMENTS = 36
-#: operations that such an array may take, and of one shorter than the shortest loop
-UNROLLED_OPERATIONS = 1000
-UNROLLED_OPERATIONS_FEW = 4000
+#: operations that such an array may take, and additions of an expression that is not stored: code grows with each place where it is read
+UNROLLED_OPERATIONS = 1500
 #: terms of a reduction that is written out where it is read: a window of 3 x 3 (9 terms: 25.8 us off, 13.4)
 INLINED_TERMS = 9
 #: additions: what costs no more is computed again as fast as it is read
 RECOMPUTED_COST = 3
-#: additions of an expression that is stored however rarely it is read: code grows with each that is not
-INLINED_COST = 1500
 #: roots of a nest at most: each has registers and pointers of its own (60 results: 1110 us off, 891)
 NEST_ROOTS = 24
-#: slabs along a last axis that are computed together however large they are: the writes are neighbours in memory
-#: (Burgers' sparse Jacobian, n = 1000: 6.5 us off, 5.6)
-JOINED_SLABS = 32
-#: slabs of one loop, of at most so many elements each (POLLU's Jacobian: 4.4 us off, 1.2)
+#: slabs along an axis that are computed together, each a case of its own: along a last axis their writes are neighbours in memory
+#: (Burgers' sparse Jacobian, n = 1000: 6.5 us off, 5.6; POLLU's Jacobian: 4.4 us off, 1.2)
 SLABS = 64
-SLAB_ELEMENTS = 1024
 #: boxes of an index space that are told apart, 3^4
 SPLIT_BOXES = 81
 #: part of an index space that has fast loops: an element in the others takes ten times as long (FDTD's
 #: gradient: 292 us at 0.5, 148 from 0.98 on, where it takes less to compile)
 FAST_SHARE = 0.98
-#: elements of a nest whose ends of rows may be computed behind it, because it is in the cache still
-MENDED_ELEMENTS = 1 << 14
 
 # --- sums -----------------------------------------------------------------------------------------------------------------------------
 
 #: partial sums of a reduction: bits depend on it, and on nothing of the machine
 LANES = 8
-#: the same where nothing but terms of so few additions are added: eight wait for each other (a sum of 10^5: 12.4 us with 8, 10.3)
+#: the same where nothing but light terms are added: eight wait for each other (a sum of 10^5: 12.4 us with 8, 10.3)
 MOST_LANES = 32
-LANES_COST = 8
-#: steps of the last loop but one that are taken at once, in a nest with a loop around them, and additions of a term there: each value
-#: that is read serves all of them (a neural ODE's gradient 64 us off, 48; a product of matrices, n = 16, 1.62 and 1.14)
+#: additions of a term that is light
+LIGHT_COST = 16
+#: steps of the last loop but one that are taken at once where terms are light, and in a nest with a loop around them: each value that
+#: is read serves all of them (a neural ODE's gradient 64 us off, 48; a product of matrices, n = 16, 1.62 and 1.14)
 JAMMED_STEPS = 4
 JAMMED_STEPS_AROUND = 2
-JAMMED_COST = 16
 #: multiplications of a product that is left to the library, which takes 6 us to call (n = 16: 6.8 us there, 1.15; n = 128: 100 and 103;
 #: n = 256: 667 and 733)
 LIBRARY_PRODUCTS = 1 << 18
-#: rows of a system of equations that is written out (4: 10.8 us off, 1.7), and right-hand sides in one loop: beyond, it compiles for long
+#: rows of a system of equations that is written out (4: 10.8 us off, 1.7): beyond, it compiles for long
 ELIMINATED_ROWS = 4
-ELIMINATED_SIDES = 8
 
 # --- sparse ---------------------------------------------------------------------------------------------------------------------------
 

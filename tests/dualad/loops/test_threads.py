@@ -58,7 +58,6 @@ CASES = {
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch, tmp_path):
     monkeypatch.setenv("DUALAD_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(room, "THREADED_ELEMENTS", 256)
     monkeypatch.setattr(room, "CACHE_ELEMENTS", 100)
 
 
