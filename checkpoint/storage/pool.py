@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import optree
 
-from ..support.costs import LEAF_BYTES, PACKED_BYTES, PACKED_ROW_BYTES, PATTERN_TEXT, POOL_BLOCK_BYTES, POOL_PATTERNS, STATE_BYTES
+from ..support.costs import LEAF_BYTES, PACKED_BYTES, PACKED_ROW_BYTES, POOL_BLOCK_BYTES, POOL_PATTERNS, STATE_BYTES
 from .codec import Kind, Pattern, key_of
 from .states import nbytes
 from .storage import Session
@@ -158,7 +158,7 @@ class PackedStates:
 
     def _made(self, structure: optree.PyTreeSpec, key: tuple[Kind, ...], leaves: Sequence[Any]) -> _Rows | None:
         """The rows of a new pattern; None if it is not packed."""
-        long = any(kind is int or len(value or "") > PATTERN_TEXT for kind, dtype, value in key if dtype is None)
+        long = any(kind is int or len(value or "") > PACKED_BYTES for kind, dtype, value in key if dtype is None)
         if long or len(self._rows) >= POOL_PATTERNS:
             return None
         pattern, rows = Pattern(key), None

@@ -56,11 +56,10 @@ POOL_PROBES = 64
 
 # --- storage --------------------------------------------------------------------------------------------------------------------------
 
-#: bytes of a state that is packed in rows with others, of a block of such rows, patterns of rows, and characters of a text in one
+#: bytes of a state that is packed in rows with others, of a block of such rows, and patterns of rows
 PACKED_BYTES = 4096
 POOL_BLOCK_BYTES = 1 << 14
 POOL_PATTERNS = 64
-PATTERN_TEXT = 128
 #: bytes of the largest state that is gathered and written with others, of all such in main memory, and the part written at once
 GATHERED_STATE_BYTES = 1 << 23
 GATHERED_BYTES = 1 << 26

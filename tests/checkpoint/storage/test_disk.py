@@ -59,13 +59,6 @@ def test_any_pytree(session, state):
     assert type(back) is type(state) and np.array_equal(back, state) if isinstance(state, np.ndarray) else back == state
 
 
-def test_copies_on_save(session):
-    x = np.arange(3.0)
-    session.save(0, x)
-    x[:] = -1
-    assert session.load(0).tolist() == [0, 1, 2]
-
-
 def test_one_private_file_a_state_in_a_private_folder(session, tmp_path):
     session.save(0, STATE)
     session.save(17, STATE)
@@ -84,37 +77,6 @@ def test_a_new_parent_is_private_too(tmp_path):
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700 or os.name == "nt"
     session.clear()
     assert os.listdir(tmp_path / "a" / "b") == []
-
-
-def test_counts(session):
-    session.save(0, np.zeros(10))
-    session.save(5, (np.zeros(5), 1.0))
-    session.load(5)
-    assert len(session) == 2 and 5 in session and 3 not in session and session.indices() == [0, 5]
-    assert (session.nbytes(0), session.nbytes(5), session.nbytes()) == (80, 48, 128)
-    session.drop(0)
-    session.save(7, 1.0)
-    assert session.nbytes() == 56
-    session.clear()
-    session.clear()
-    assert len(session) == 0 and session.nbytes() == 0
-    assert (session.saves, session.loads, session.peak_states, session.peak_bytes) == (3, 1, 2, 128)
-
-
-def test_it_can_be_used_again_after_clear(session):
-    for value in (1.0, 2.0):
-        session.save(0, value)
-        assert session.load(0) == value
-        session.clear()
-
-
-def test_misuse_is_an_error(session):
-    session.save(0, 1.0)
-    with pytest.raises(ValueError, match="Disk: state 0 is saved already"):
-        session.save(0, 1.0)
-    for verb in (session.load, session.drop, session.nbytes, session.prefetch):
-        with pytest.raises(KeyError, match=r"state 3: saved are \[0\]"):
-            verb(3)
 
 
 def test_a_leaf_that_cannot_be_written_is_refused_at_once(session):
@@ -394,7 +356,7 @@ def test_a_damaged_batch_is_named(small, tmp_path):
 
 
 def test_what_cannot_be_packed_has_a_file(small):
-    for k, state in enumerate([2**70, "x" * 200, np.zeros(1000)]):
+    for k, state in enumerate([2**70, "x" * 5000, np.zeros(1000)]):
         small.save(k, state)
         assert np.array_equal(small.load(k), state)
     assert len(small._pool) == 0

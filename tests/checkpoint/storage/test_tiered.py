@@ -49,15 +49,6 @@ def test_the_next_state_on_disk_is_read_ahead(session, monkeypatch):
     assert session.disk._ahead[0] == 0
 
 
-def test_misuse_is_an_error(session):
-    session.save(0, 1.0)
-    with pytest.raises(ValueError, match="Disk: state 0 is saved already"):
-        session.save(0, 1.0)
-    for verb in (session.load, session.drop, session.nbytes):
-        with pytest.raises(KeyError, match="state 3"):
-            verb(3)
-
-
 def test_what_a_user_chose_becomes_one_tier():
     places = frozenset({0})
     assert tiers(Memory(), places) == Tiers(Memory(), Disk(), places)

@@ -1,0 +1,134 @@
+"""What every storage does: copies in, copies out, counts, errors; one table for all."""
+
+import numpy as np
+import pytest
+
+from checkpoint.storage import Disk, Memory, Session, Storage, Tiers, background
+from checkpoint.storage.memory import ByReference
+from checkpoint.storage.states import copy_state
+from checkpoint.storage.storage import check_storage
+
+STORAGES = {
+    "memory": lambda path: Memory(),
+    "copied": lambda path: Memory(copy=lambda state: copy_state(state)),
+    "zlib": lambda path: Memory(compress="zlib"),
+    "disk": Disk,
+    "files": lambda path: Disk(path, queue=1),
+    "tiers": lambda path: Tiers(Memory(), Disk(path), {0, 2}),
+}
+
+
+@pytest.fixture(params=STORAGES)
+def storage(request, tmp_path, monkeypatch):
+    if request.param == "files":
+        monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)
+    yield STORAGES[request.param](tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def session(storage):
+    session = storage.open()
+    yield session
+    session.clear()
+
+
+def test_what_it_is(storage):
+    assert isinstance(storage, Storage) and isinstance(storage.open(), Session) and not storage.durable and not storage.lossy
+    check_storage(storage, "chain")
+    with pytest.raises(TypeError, match=r"chain: storage must be a Storage such as Memory\(\) or Disk\(path\), got 'disk'"):
+        check_storage("disk", "chain")
+
+
+def test_copies_on_save_and_on_load(session):
+    x = np.arange(6.0).reshape(2, 3)
+    for k in range(4):
+        session.save(k, x.T)
+    x[:] = -1
+    for k in reversed(range(4)):
+        first = session.load(k)
+        assert first.tolist() == [[0, 3], [1, 4], [2, 5]] and first.flags.carray
+        first[:] = -2
+        assert session.load(k).tolist() == [[0, 3], [1, 4], [2, 5]] and session.copy(first) is not first
+
+
+def test_indices_ascend_and_states_are_found(session):
+    for k in (0, 8, 4):
+        session.save(k, np.full(3, k))
+    assert session.indices() == [0, 4, 8] and len(session) == 3 and 8 in session and 3 not in session
+    session.drop(8)
+    session.save(6, np.zeros(3))
+    assert session.indices() == [0, 4, 6] and session.load(4).tolist() == [4, 4, 4]
+
+
+def test_counts(storage, session):
+    session.save(0, np.zeros(10))
+    session.save(5, np.zeros(6))
+    session.load(5)
+    sizes = session.nbytes(0), session.nbytes(5)
+    assert sizes == (80, 48) or storage == Memory(compress="zlib")
+    assert session.nbytes() == sum(sizes)
+    session.drop(0)
+    session.save(7, np.zeros(1))
+    assert session.nbytes() == sizes[1] + session.nbytes(7)
+    session.clear()
+    session.clear()
+    assert len(session) == 0 and session.nbytes() == 0
+    assert (session.saves, session.loads, session.peak_states, session.peak_bytes) == (3, 1, 2, sum(sizes))
+
+
+def test_it_can_be_used_again_after_clear(session):
+    for value in (1.0, 2.0):
+        session.save(0, np.full(2, value))
+        assert session.load(0).tolist() == [value, value]
+        session.clear()
+
+
+def test_sessions_do_not_meet(storage):
+    first, second = storage.open(), storage.open()
+    first.save(0, np.zeros(1))
+    assert 0 not in second and second.saves == 0
+    second.save(0, np.ones(1))
+    assert first.load(0) == 0.0
+    first.clear()
+    assert second.load(0) == 1.0
+    second.clear()
+
+
+@pytest.mark.parametrize("state", [2.0, np.zeros(3), (1.0, np.zeros(2))], ids=["number", "array", "pair"])
+def test_misuse_is_an_error(storage, session, state):
+    session.save(0, state)
+    with pytest.raises(ValueError, match=r"(Memory|Disk): state 0 is saved already; drop it before saving it again"):
+        session.save(0, state)
+    for verb in (session.load, session.drop, session.nbytes, *([session.prefetch] if isinstance(storage, Disk) else [])):
+        with pytest.raises(KeyError, match=r"(Memory|Disk): cannot \w+ state 3: saved are \[0?\]; save it first"):
+            verb(3)
+    session.drop(0)
+    with pytest.raises(KeyError, match="cannot load state 0"):
+        session.load(0)
+
+
+def test_by_reference_states_are_kept_as_they_are():
+    session, states = ByReference(size=24).open(), [[float(k)] for k in range(3)]
+    for k, state in enumerate(states):
+        session.save(5 * k, state)
+    assert session.load(5) is states[1] and session.copy(states[0]) is states[0]
+    session.drop(5)
+    assert session.indices() == [0, 10] and len(session) == 2 and 10 in session and 5 not in session
+    assert (session.saves, session.loads, session.peak_states, session.peak_bytes) == (3, 1, 3, 72)
+    assert (session.nbytes(), session.nbytes(10)) == (48, 24)
+    session.clear()
+    assert not len(session) and session.nbytes() == 0
+
+
+def test_by_reference_what_cannot_be_is_refused_as_memory_does():
+    session = ByReference(slots=2, size=8).open()
+    session.save(0, "a state")
+    with pytest.raises(ValueError, match=r"Memory: state 0 is saved already; drop it before saving it again"):
+        session.save(0, "another")
+    session.save(1, "a state")
+    with pytest.raises(RuntimeError, match=r"Memory: cannot save state 2: all 2 slots hold states \[0, 1\]"):
+        session.save(2, "a state")
+    for verb in ("load", "drop", "nbytes"):
+        with pytest.raises(KeyError, match=rf"Memory: cannot {verb.replace('nbytes', 'measure')} state 7: saved are \[0, 1\]"):
+            getattr(session, verb)(7)
