@@ -71,6 +71,7 @@ def test_every_public_function_is_annotated(function):
         dualad.jacobian,
         dualad.value_and_jacobian,
         dualad.hessian,
+        dualad.jacobian_columns,
     ],
 )
 def test_overloads_have_the_parameters_of_the_function(function):

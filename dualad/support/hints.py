@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "Argnums", "Array", "Aux", "Chunk", "Decorator", "Element", "Flags", "HessianFlags", "HessianOptions", "Jacobian", "JacobianOptions",
-    "Number", "Rest", "Result", "StreamOptions", "ValueAndJacobian", "X",
+    "Argnums", "Array", "Aux", "Chunk", "Decorator", "Element", "Flags", "ForwardFlags", "ForwardOptions", "HessianFlags", "HessianOptions",
+    "Jacobian", "JacobianOptions", "Number", "Rest", "Result", "StreamOptions", "ValueAndJacobian", "X",
 ]  # fmt: skip
 
 Rest = ParamSpec("Rest")  # further arguments of f, which are passed through
@@ -45,6 +45,16 @@ class JacobianOptions(Flags, total=False):
 
     sparsity: Any
     has_aux: bool
+
+
+class ForwardFlags(Flags, total=False):
+    """Keywords of `dualad.jacobian` on which no type depends."""
+
+    executor: Any
+
+
+class ForwardOptions(JacobianOptions, ForwardFlags, total=False):
+    """All of them, where the result may be anything."""
 
 
 class HessianFlags(TypedDict, total=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..forward.seeding import check_chunk, check_flags, check_function, check_ho
 from ..forward.streaming import Budget, Unchanged, chunks, make_writer
 from ..support.callers import trim
 from ..support.executors import Crew, check_executor
-from ..support.hints import Chunk
+from ..support.hints import Chunk, StreamOptions
 from ..support.progress import Bar
 from .chunks import Seeds, inexact, push_chunk
 
@@ -26,30 +26,10 @@ __all__ = ["Columns", "jacobian_columns", "streamed"]
 
 @overload
 def jacobian_columns(
-    f: Callable[[Any], Any],
-    x: Any,
-    chunk: Chunk = None,
-    *,
-    out: None = None,
-    memory: float | str | None = None,
-    progress: bool = False,
-    executor: Executor | None = None,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
+    f: Callable[[Any], Any], x: Any, chunk: Chunk = None, *, out: None = None, **options: Unpack[StreamOptions]
 ) -> Iterator[tuple[int, Any]]: ...
 @overload
-def jacobian_columns(
-    f: Callable[[Any], Any],
-    x: Any,
-    chunk: Chunk = None,
-    *,
-    out: Any,
-    memory: float | str | None = None,
-    progress: bool = False,
-    executor: Executor | None = None,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-) -> Any: ...
+def jacobian_columns(f: Callable[[Any], Any], x: Any, chunk: Chunk = None, *, out: Any, **options: Unpack[StreamOptions]) -> Any: ...
 def jacobian_columns(
     f: Callable[[Any], Any],
     x: Any,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import wraps
-from typing import Any, Concatenate, Literal, overload
+from typing import Any, Concatenate, Literal, Unpack, overload
 
 import numpy as np
 import optree
@@ -20,7 +20,21 @@ from ..sparse.verify import verified
 from ..support.cached import Cached
 from ..support.callers import trim
 from ..support.executors import check_executor
-from ..support.hints import Argnums, Array, Aux, Chunk, Decorator, Element, Jacobian, Rest, Result, ValueAndJacobian, X
+from ..support.hints import (
+    Argnums,
+    Array,
+    Aux,
+    Chunk,
+    Decorator,
+    Element,
+    ForwardFlags,
+    ForwardOptions,
+    Jacobian,
+    Rest,
+    Result,
+    ValueAndJacobian,
+    X,
+)
 from .chunks import Seeds, inexact, push_chunks, push_elsewhere
 
 __all__ = ["jacobian", "value_and_jacobian"]
@@ -30,30 +44,16 @@ __all__ = ["jacobian", "value_and_jacobian"]
 
 
 @overload
-def jacobian(
-    f: None = None,
-    argnums: Argnums = 0,
-    chunk: Chunk = None,
-    *,
-    executor: Executor | None = None,
-    sparsity: Any = None,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: bool = False,
-) -> Decorator: ...
+def jacobian(f: None = None, argnums: Argnums = 0, chunk: Chunk = None, **options: Unpack[ForwardOptions]) -> Decorator: ...
 @overload
 def jacobian(
     f: Callable[Concatenate[X, Rest], Result],
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
-    executor: Executor | None = None,
     sparsity: None = None,
-    verify: Literal[False] = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
     has_aux: Literal[False] = False,
+    **flags: Unpack[ForwardFlags],
 ) -> Jacobian[X, Rest, Result]: ...
 @overload
 def jacobian(
@@ -61,51 +61,19 @@ def jacobian(
     argnums: Literal[0] = 0,
     chunk: Chunk = None,
     *,
-    executor: Executor | None = None,
     sparsity: None = None,
-    verify: Literal[False] = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
     has_aux: Literal[True],
+    **flags: Unpack[ForwardFlags],
 ) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], Aux]]: ...
 @overload
+def jacobian(f: Callable[..., Any], argnums: Argnums, chunk: Chunk = None, **options: Unpack[ForwardOptions]) -> Any: ...
+@overload
 def jacobian(
-    f: Callable[..., Any],
-    argnums: Argnums,
-    chunk: Chunk = None,
-    *,
-    executor: Executor | None = None,
-    sparsity: Any = None,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: bool = False,
+    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any, has_aux: bool = False, **flags: Unpack[ForwardFlags]
 ) -> Any: ...
 @overload
 def jacobian(
-    f: Callable[..., Any],
-    argnums: Argnums = 0,
-    chunk: Chunk = None,
-    *,
-    executor: Executor | None = None,
-    sparsity: Any,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: bool = False,
-) -> Any: ...
-@overload
-def jacobian(
-    f: Callable[..., Any],
-    argnums: Argnums = 0,
-    chunk: Chunk = None,
-    *,
-    executor: Executor | None = None,
-    sparsity: Any = None,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: bool,
+    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, sparsity: Any = None, has_aux: bool, **flags: Unpack[ForwardFlags]
 ) -> Any: ...
 @curried
 def jacobian(
@@ -186,17 +154,7 @@ def jacobian(
 
 @overload
 def value_and_jacobian(
-    f: None = None,
-    argnums: Argnums = 0,
-    chunk: Chunk = None,
-    *,
-    cache: bool = False,
-    executor: Executor | None = None,
-    sparsity: Any = None,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: bool = False,
+    f: None = None, argnums: Argnums = 0, chunk: Chunk = None, *, cache: bool = False, **options: Unpack[ForwardOptions]
 ) -> Decorator: ...
 @overload
 def value_and_jacobian(
@@ -205,12 +163,9 @@ def value_and_jacobian(
     chunk: Chunk = None,
     *,
     cache: Literal[False] = False,
-    executor: Executor | None = None,
     sparsity: None = None,
-    verify: Literal[False] = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
     has_aux: Literal[False] = False,
+    **flags: Unpack[ForwardFlags],
 ) -> ValueAndJacobian[X, Rest, Result]: ...
 @overload
 def value_and_jacobian(
@@ -219,12 +174,9 @@ def value_and_jacobian(
     chunk: Chunk = None,
     *,
     cache: Literal[False] = False,
-    executor: Executor | None = None,
     sparsity: None = None,
-    verify: Literal[False] = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
     has_aux: Literal[True],
+    **flags: Unpack[ForwardFlags],
 ) -> Callable[Concatenate[Array, Rest], tuple[NDArray[Element], NDArray[Element], Aux]]: ...
 @overload
 def value_and_jacobian(
@@ -233,26 +185,13 @@ def value_and_jacobian(
     chunk: Chunk = None,
     *,
     cache: Literal[True],
-    executor: Executor | None = None,
     sparsity: Any = None,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
     has_aux: Literal[False] = False,
+    **flags: Unpack[ForwardFlags],
 ) -> Cached[Rest, Result]: ...
 @overload
 def value_and_jacobian(
-    f: Callable[..., Any],
-    argnums: Argnums,
-    chunk: Chunk = None,
-    *,
-    cache: bool = False,
-    executor: Executor | None = None,
-    sparsity: Any = None,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: bool = False,
+    f: Callable[..., Any], argnums: Argnums, chunk: Chunk = None, *, cache: bool = False, **options: Unpack[ForwardOptions]
 ) -> Any: ...
 @overload
 def value_and_jacobian(
@@ -261,12 +200,9 @@ def value_and_jacobian(
     chunk: Chunk = None,
     *,
     cache: bool = False,
-    executor: Executor | None = None,
     sparsity: Any,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
     has_aux: bool = False,
+    **flags: Unpack[ForwardFlags],
 ) -> Any: ...
 @overload
 def value_and_jacobian(
@@ -275,26 +211,13 @@ def value_and_jacobian(
     chunk: Chunk = None,
     *,
     cache: bool = False,
-    executor: Executor | None = None,
     sparsity: Any = None,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
     has_aux: bool,
+    **flags: Unpack[ForwardFlags],
 ) -> Any: ...
 @overload
 def value_and_jacobian(
-    f: Callable[..., Any],
-    argnums: Argnums = 0,
-    chunk: Chunk = None,
-    *,
-    cache: bool,
-    executor: Executor | None = None,
-    sparsity: Any = None,
-    verify: bool = False,
-    holomorphic: bool = False,
-    nan_safe: bool = False,
-    has_aux: bool = False,
+    f: Callable[..., Any], argnums: Argnums = 0, chunk: Chunk = None, *, cache: bool, **options: Unpack[ForwardOptions]
 ) -> Any: ...
 @curried
 def value_and_jacobian(
