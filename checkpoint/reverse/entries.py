@@ -16,7 +16,7 @@ from dualad.core.traced import Traced
 from dualad.forward.directions import Directions
 from dualad.forward.dual import vanishes
 from dualad.rules.cotangents import is_complex, like_primal, unbroadcast
-from dualad.rules.indexing import accumulated, is_traced, locate, overwritten, reads_once, updated, winners
+from dualad.rules.indexing import accumulated, is_traced, last_write_mask, locate, overwritten, reads_once, updated
 from dualad.rules.kinds import ROWS, Elementwise
 from dualad.rules.partials import ONE
 
@@ -332,7 +332,7 @@ class Index(Linear):
         if type(g) is not float and is_complex(g) and like.dtype.kind != "c":
             return False
         if isinstance(now, Traced):
-            return reads_once(index) or winners(like.shape, index) is None
+            return reads_once(index) or last_write_mask(like.shape, index) is None
         return not isinstance(g, Traced) and (reads_once(index) or not is_traced(index))
 
 

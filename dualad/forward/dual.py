@@ -20,7 +20,7 @@ from ..rules.batching import aligned
 from ..rules.indexing import overwritten, overwritten_directions
 from ..rules.kinds import Elementwise
 from ..rules.memory import copied, empty_as, own_to_write, shows_memory, writable
-from ..rules.shapes import filled
+from ..rules.shapes import zeros_of_shape
 from .directions import unwrap, wrap
 
 __all__ = ["Dual", "make_dual"]
@@ -246,7 +246,7 @@ def laid_out_like(value, directions, fill):
     if not isinstance(model, Traced):
         buffer = empty_as(model, directions)
     else:  # a symbol, a dask array
-        buffer = np.empty_like(model) if directions is None else filled(model, (directions, *model.shape), model.dtype)
+        buffer = np.empty_like(model) if directions is None else zeros_of_shape(model, (directions, *model.shape), model.dtype)
     buffer[...] = 0.0 if isinstance(fill, Traced) else fill
     if isinstance(fill, Traced):
         buffer = writable(buffer, fill)

@@ -23,7 +23,7 @@ from .program import Program, Value, map_values, values_in
 from .scan import Scan
 from .trace import Trace
 
-__all__ = ["halves", "pullback", "pushforward"]
+__all__ = ["pullback", "pushforward", "split_forward_backward"]
 
 
 def pushforward(program: Program, examples, tangents, directions=None, nan_safe=False) -> Program:
@@ -291,7 +291,7 @@ def pull_loop(operation, back, adjoints, level):
 # --- what the forward program keeps for the pullback ------------------------------------------------------------------------------
 
 
-def halves(program: Program, count: int, wanted: int) -> tuple[Program, Program]:
+def split_forward_backward(program: Program, count: int, wanted: int) -> tuple[Program, Program]:
     """Split an optimised `pullback` (of a program of `count` inputs, of which so many cotangents are `wanted`) into a forward program,
     whose outputs are those of the differentiated program and dear values, and the rest, which gets these after the first `count` inputs,
     and computes cheap ones again."""

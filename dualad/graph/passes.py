@@ -10,7 +10,7 @@ import numpy as np
 
 from ..rules.indexing import getitem, is_basic, is_whole, scatter, updated
 from ..rules.kinds import row_says
-from ..rules.shapes import blank, filled
+from ..rules.shapes import blank, zeros_of_shape
 from ..support.costs import SMALL_ARRAY_BYTES
 from .program import Operation, Program, Value, key_of, map_values, values_in
 
@@ -140,7 +140,7 @@ def simpler(program: Program) -> Program:
             for a, b in (args, args[::-1]):
                 if type(a) in (int, float) and a == 1 and type(b) is Value and alike(b, out):
                     return (b,)
-        if fn in (blank, filled) and out.layout != "A":
+        if fn in (blank, zeros_of_shape) and out.layout != "A":
             order = {"order": "F"} if out.layout == "F" else {}
             return Operation(np.zeros, (out.shape, out.dtype), order, operation.outputs, line=operation.line)
         return None

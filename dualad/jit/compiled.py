@@ -18,7 +18,7 @@ from ..core.dispatch import highest
 from ..core.traced import Traced, example_of
 from ..forward.directions import Directions, wrap
 from ..forward.dual import Dual, make_dual
-from ..graph.differentiate import halves, pullback, pushforward
+from ..graph.differentiate import pullback, pushforward, split_forward_backward
 from ..graph.passes import optimised
 from ..graph.program import Program, Value, kind_of
 from ..graph.reroll import rolled
@@ -156,13 +156,13 @@ class Compiled:
             self.derived[key] = Compiled(program, self.backend, f"vjp of {self.__name__}", self.threads)
         return self.derived[key](*values, *(g for g in cotangents if g is not None))
 
-    def halves(self, values, wanted, nan_safe):
+    def split_forward_backward(self, values, wanted, nan_safe):
         """Return two programs: one gives the outputs and what the other needs to pull one cotangent of each back."""
-        key = "halves", nan_safe, wanted
+        key = "split_forward_backward", nan_safe, wanted
         if key not in self.derived:
             gs = [np.ones(out.shape, out.dtype)[()] if type(out) is Value and inexact(out) else None for out in self.program.outputs]
             program = optimised(pullback(self.program, self.examples(values), wanted, gs, None, nan_safe), self.exact, adjoint=True)
-            forward, backward = halves(program, len(self.program.inputs), sum(wanted))
+            forward, backward = split_forward_backward(program, len(self.program.inputs), sum(wanted))
             names = f"forward of {self.__name__}", f"backward of {self.__name__}"
             self.derived[key] = tuple(
                 Compiled(half, self.backend, name, self.threads) for half, name in zip((forward, backward), names, strict=True)
@@ -189,7 +189,7 @@ class ProgramRow(Differentiable):
         if self.wanted is None:
             return self.fn(*values)
         count = len(self.fn.program.outputs)
-        outs = self.fn.halves(values, self.wanted, self.nan_safe)[0](*values)
+        outs = self.fn.split_forward_backward(values, self.wanted, self.nan_safe)[0](*values)
         self.kept = outs[count:]
         return outs[:count]
 
@@ -229,7 +229,7 @@ class Saved(list):
         outputs = row.fn.program.outputs
         parts = [part if type(out) is Value and inexact(out) else None for part, out in zip(g, outputs, strict=True)]
         if level is None and row.kept is not None and wanted == row.wanted and all(map(fits, parts, outputs)):
-            backward = row.fn.halves(self, wanted, row.nan_safe)[1]
+            backward = row.fn.split_forward_backward(self, wanted, row.nan_safe)[1]
             shares = backward(*self, *row.kept, *(g for g in parts if g is not None))
         else:
             parts = [part if part is None or level is None else broadcast(part, level) for part in parts]

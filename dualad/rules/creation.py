@@ -10,14 +10,14 @@ from .kinds import composite
 from .layout import as_array
 from .memory import in_order
 from .names import np
-from .shapes import filled
+from .shapes import zeros_of_shape
 
 
 def lift(like, plain):
     """Return a plain array of floats as one traced like `like`."""
     if getattr(plain, "dtype", None) is None or plain.dtype.kind not in "fc":
         return plain
-    buffer = filled(like, plain.shape, plain.dtype, "F" if plain.flags.fnc else "C")
+    buffer = zeros_of_shape(like, plain.shape, plain.dtype, "F" if plain.flags.fnc else "C")
     buffer[...] = plain
     return buffer
 
@@ -30,7 +30,7 @@ def made(fn):
 def full(like, shape, fill_value, dtype=None, order="C", **options):
     if not hasattr(fill_value, "__dualad_apply__"):
         return lift(like, np.full(shape, fill_value, dtype, order))
-    buffer = filled(like, shape, dtype or fill_value.dtype, order)
+    buffer = zeros_of_shape(like, shape, dtype or fill_value.dtype, order)
     buffer[...] = fill_value
     return buffer
 

@@ -17,6 +17,7 @@ __all__ = [
     "is_traced",
     "is_whole",
     "last_kept",
+    "last_write_mask",
     "locate",
     "overwritten",
     "overwritten_directions",
@@ -24,7 +25,6 @@ __all__ = [
     "restate",
     "scatter",
     "updated",
-    "winners",
 ]
 
 
@@ -82,7 +82,7 @@ def updated_transpose(i, g, x, v, index, ops=(), into=updated):
     if reads_once(index) and type(part) is not float:
         share = part[index]
     else:
-        share, stays = getitem(part, index), winners(shape_of(part), index)
+        share, stays = getitem(part, index), last_write_mask(shape_of(part), index)
         share = share if stays is None else np.where(stays, share, 0.0)
     return -share if ops and any(fn is np.imag for fn, *_ in ops) else share  # Re(g * 1j * t) is -Im(g) * t
 
@@ -137,7 +137,7 @@ def expanded(index, ndim):
     return parts
 
 
-def winners(shape, index):
+def last_write_mask(shape, index):
     """Return, for an assignment ``x[index] = v``, where v's elements stay: the last one wins where an index repeats.
 
     None where every element stays.

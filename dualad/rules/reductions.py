@@ -207,7 +207,7 @@ def cumprod_vjp(g, ans, x, axis=None, dtype=None, out=None):
 # --- extrema and order ------------------------------------------------------------------------------------------------------
 
 
-def winners(ans, x, axis, where):
+def tie_shares(ans, x, axis, where):
     """Return where an extremum is taken on, and in how many places: ties share equally."""
     best = np.logical_or(np.equal(x, restore_axes(ans, x, axis)), np.isnan(x))
     if where is not NO and where is not True:
@@ -216,12 +216,12 @@ def winners(ans, x, axis, where):
 
 
 def extremum_jvp(t, ans, x, axis=None, out=None, keepdims=NO, initial=NO, where=NO):
-    best, ties = winners(ans, x, axis, where)
+    best, ties = tie_shares(ans, x, axis, where)
     return np.sum(np.where(best, t / ties, 0.0), axis=axis, keepdims=given(keepdims))
 
 
 def extremum_vjp(g, ans, x, axis=None, out=None, keepdims=NO, initial=NO, where=NO):
-    best, ties = winners(ans, x, axis, where)
+    best, ties = tie_shares(ans, x, axis, where)
     return np.where(best, restore_axes(g, x, axis) / ties, 0.0)
 
 

@@ -53,7 +53,7 @@ def blank(x, dtype=None, order="K"):
 
 
 @primitive
-def filled(x, shape, dtype=None, order="C"):
+def zeros_of_shape(x, shape, dtype=None, order="C"):
     """Return zeros of another shape, traced like `x`: a buffer to write into."""
     return np.zeros(shape, dtype or getattr(x, "dtype", None) or np.result_type(x), order)
 
@@ -377,7 +377,7 @@ def like(fill):
         plain = dtype is not None and np.dtype(dtype).kind not in "fc"
         if plain:
             return evaluate(np.full_like, x, value, dtype, order, shape=shape)
-        buffer = blank(x, dtype, order) if shape is None else filled(x, shape, dtype, "F" if order == "F" else "C")
+        buffer = blank(x, dtype, order) if shape is None else zeros_of_shape(x, shape, dtype, "F" if order == "F" else "C")
         if not (type(value) in (int, float) and value == 0):
             buffer[...] = value if hasattr(value, "__dualad_apply__") else np.asarray(value).astype(buffer.dtype)
         return buffer
@@ -416,7 +416,7 @@ joined(select,          select_transpose, argnums=(1, 2), zero=lambda x: 0.0, ch
 elementwise(clamp,      clamp_inside, clamp_low, clamp_high)  # 1 inside and at the bounds, 0 to a bound at the bound
 explicit(blank,         lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, batch=natural,
          blocks="blank_like", buffer=True, lower="zeros")
-explicit(filled,        lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, blocks="blank_filled",
+explicit(zeros_of_shape, lambda t, ans, x, *options: None, lambda g, ans, x, *options: None, cheap=True, moves=True, blocks="blank_filled",
          buffer=True, lower="zeros")
 composite(np.where,       where)
 composite(np.clip,        clip)

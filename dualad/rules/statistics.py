@@ -329,6 +329,8 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     x = variables(m, rowvar, np.ndim(m) != 1, dtype)
     if y is not None:
         x = np.concatenate([x, variables(y, rowvar, np.ndim(y) > 1 and np.shape(y)[0] != 1, dtype)], axis=0)
+    if not np.shape(x)[0]:  # whatever the weights
+        return np.matmul(x, np.transpose(x))
     ddof = (0 if bias else 1) if ddof is None else ddof
     fweights, aweights = (w if w is None else inexact(w) for w in (fweights, aweights))
     w = fweights if aweights is None else aweights if fweights is None else fweights * aweights

@@ -197,7 +197,7 @@ def test_the_pullback_keeps_only_what_it_reads():
     x = np.ones(3)
     pulled = grad(lambda x: np.sum(f(x)))(x)
     np.testing.assert_allclose(pulled, 0.99**500, rtol=1e-12)
-    forward, backward = next(iter(f.entries.values())).compiled.derived[("halves", False, (True,))]
+    forward, backward = next(iter(f.entries.values())).compiled.derived[("split_forward_backward", False, (True,))]
     assert len(forward.program.outputs) == 1 and len(backward.program.inputs) == 2
 
 

@@ -22,7 +22,7 @@ from dualad.rules.memory import as_plain_array, copied, in_order
 from dualad.rules.names import np
 from dualad.rules.primitives import ratio
 from dualad.rules.reductions import deviation, difference, put_back, reordered, scattered_difference, variance
-from dualad.rules.shapes import blank, clamp, filled, select, surround
+from dualad.rules.shapes import blank, clamp, select, surround, zeros_of_shape
 from dualad.rules.sparse import times_sparse
 from dualad.rules.stable import one_minus_square, root_above_one, turn
 from dualad.rules.ufuncs import exponent, fmax_share, fraction, larger_share, softmax_share
@@ -228,7 +228,7 @@ sample(np.tril, np.triu)(call(A(3, 3)), call(A(2, 3), 1), call(A(3, 2), k=-1), c
 sample(surround)(call(A(2, 3), ((1, 0), (0, 2))), call(A(3), ((1, 1),), constant_values=5.0))
 sample(select)(call(B(3), A(3), A(3)), call(B(2, 3), A(3), A()), call(B(3), A(), A(2, 1)), call(B(2, 1), A(2, 3), 0.0))
 sample(blank)(call(A(2, 3)), call(A(), None))
-sample(filled)(call(A(2, 3), (3,)), call(A(), (2, 2)))
+sample(zeros_of_shape)(call(A(2, 3), (3,)), call(A(), (2, 2)))
 sample(np.where)(call(B(3), A(3), A(3)), call(B(2, 3), A(3), 0.0), call(B(3), A(), A(2, 1)), call(True, A(3), A()),
                  call(B(2, 3), Z(3), A(2, 3)), call(np.array([0, 2, 1]), A(3), A(3)), call(np.zeros(0, bool), A(0), 1.0))
 sample(np.clip)(call(D(4), -0.3, 0.2), call(D(2, 3), None, 0.05), call(D(2, 3), -0.25, None),

@@ -16,14 +16,14 @@ from dualad.rules.indexing import locate, updated
 
 ROOT = Path(__file__).parents[3]
 #: what computes an assignment's derivative, and what besides rules/ may use it: to write in the buffers that an interpreter owns
-#: (overwritten, accumulated), to know whether an adjoint can be added into (winners), to print and optimise the operation (scatter)
+#: (overwritten, accumulated), to know whether an adjoint can be added into (last_write_mask), to print and optimise the operation (scatter)
 USERS = {
     "scatter": {"dualad/graph/to_numpy.py", "dualad/graph/passes.py"},
     "overwritten": {"dualad/forward/dual.py", "checkpoint/reverse/entries.py", "checkpoint/reverse/tape.py", "dualad/graph/to_numpy.py",
                     "dualad/sparse/values.py"},
     "overwritten_directions": {"dualad/forward/dual.py"},
     "accumulated": {"checkpoint/reverse/entries.py"},
-    "winners": {"checkpoint/reverse/entries.py"},
+    "last_write_mask": {"checkpoint/reverse/entries.py"},
     "last_of": set(),
     "updated_transpose": set(),
 }  # fmt: skip
