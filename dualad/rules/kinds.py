@@ -332,7 +332,8 @@ def composite(fn: Callable[..., Any], body: Callable[..., Any], **options: Any) 
     ----------
     fn : function made with `dualad.primitive`, whose own code may be anything (compiled, say).
     body : function of the same arguments, which computes the same.
-    options : ``restated=True`` where the body gives the value only up to rounding: the value comes from `fn`, the derivative from `body`.
+    options : ``with_numpy_value=True`` where the body gives the value only up to rounding: the value comes from `fn`, the derivative from
+        `body`.
 
     Returns
     -------

@@ -132,6 +132,8 @@ class Row:
         if type(fn) is np.ufunc:
             self.elementwise = fn.signature is None and fn.nout == 1
         for option, setting in options.items():
+            if not hasattr(self, option) and not any(option in vars(kind).get("__annotations__", ()) for kind in type(self).__mro__):
+                raise TypeError(f"the row of {self.name} has no option {option!r}")
             setattr(self, option, setting)
 
     # what is read of a signature is read when it is first asked for: half of the import would go into it

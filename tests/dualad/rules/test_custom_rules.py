@@ -96,6 +96,15 @@ def test_primitive_without_a_rule_and_two_rules():
         rules.elementwise(softplus, lambda ans, x: x)
 
 
+def test_an_unknown_option_is_named():
+    """A misspelt one would be a rule that is not followed."""
+    fn = dualad.primitive(lambda x: x)
+    with pytest.raises(TypeError, match="has no option 'restated'"):
+        dualad.rules.composite(fn, lambda x: x, restated=True)
+    with pytest.raises(TypeError, match="has no option 'singlar'"):
+        dualad.rules.elementwise(fn, lambda ans, x: 1.0, singlar=True)
+
+
 def test_rules_of_the_wrong_shape_are_named():
     @primitive
     def total(x):
