@@ -203,6 +203,7 @@ for name, (make, change, read) in {
     "array, transposed": (lambda: np.arange(6.0).reshape(2, 3).T, setting((0, 0)), lambda held: held[:, 0]),
     "array in a list": (lambda: [A.copy()], lambda held: fill(held[0]), item(0)),
     "array in a tuple": (lambda: (A.copy(),), lambda held: fill(held[0]), item(0)),
+    "tuple of a list, in a tuple": (lambda: ((2.0, [2.0]),), lambda held: operator.setitem(held[0][1], 0, 5.0), lambda held: held[0][1][0]),
     "array in an object": (lambda: Config(a=A.copy()), lambda held: fill(held.a), lambda held: held.a),
     "memory map": (
         lambda: mapped(),

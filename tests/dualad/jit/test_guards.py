@@ -144,20 +144,6 @@ def test_guards_are_few_and_come_back():
     assert not f.guards and f(np.ones(3)) == 3.0
 
 
-def test_a_change_outside_is_seen():
-    table = np.ones(3)
-    large = np.ones((40, 40))
-    f = jit(lambda x: x * table + large[0, 0])
-    f(X[:3])
-    assert len(f.guards) == 1
-    table[1] = 5.0
-    np.testing.assert_array_equal(f(X[:3]), X[:3] * table + 1.0)
-    large[39, 39] = 2.0
-    np.testing.assert_array_equal(f(X[:3]), X[:3] * table + 1.0)
-    large[0, 0] = np.nan
-    assert np.isnan(f(X[:3])).all()
-
-
 def test_results_are_the_callers_own():
     f = jit(lambda x: (np.sum(x), np.array(2.0) * x[0], x * 2.0))
     first = f(X)
@@ -172,18 +158,6 @@ def test_byte_order_of_others_is_turned():
         f = jit(lambda x: (np.sin(x), x[0]), backend=backend)
         np.testing.assert_array_equal(f(x)[0], np.sin(X))
         assert f(x)[0].dtype.isnative and len(f.entries) == 1 and f(X)[1] == 0.0 and len(f.entries) == 1
-
-
-def test_what_stands_in_a_tuple_is_watched_but_not_the_tuple():
-    pair, options = (2.0, np.ones(3)), ([1.0],)
-    f = jit(lambda x: x * pair[0] + pair[1] + options[0][0])
-    assert f(1.0)[0] == 4.0
-    pair[1][0] = 5.0
-    assert f(1.0)[0] == 8.0
-    options[0][0] = 2.0
-    assert f(1.0)[0] == 9.0
-    pair = (3.0, np.zeros(3))
-    assert f(1.0)[0] == 5.0
 
 
 def test_the_look_does_not_write_into_mappings_with_a_default():

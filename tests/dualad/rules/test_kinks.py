@@ -217,11 +217,6 @@ def test_matrix_norms_of_zero(gradient, ord):
         assert_same(gradient(lambda x: np.linalg.norm(x, ord))(np.zeros((2, 2))), np.zeros((2, 2)))
 
 
-def test_x_to_the_x():
-    assert derivative(lambda x: x**x)(2.0) == pytest.approx(4 * (np.log(2) + 1))
-    assert derivative(lambda x: 2**x, 2)(3.0) == pytest.approx(8 * np.log(2) ** 2)
-
-
 # --- at second order ----------------------------------------------------------------------------------------------------------
 
 
