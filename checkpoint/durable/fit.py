@@ -351,9 +351,11 @@ class Evaluation:
 class EvaluationJournal(DurableJournal):
     """Has the evaluation know the first step of the chain, or end with it."""
 
+    _session: "EvaluationSession"
+
     def begin(self, steps: int | None) -> Any:
         """As `DurableJournal.begin`."""
-        evaluation: Evaluation = self._session.evaluation  # type: ignore[attr-defined]
+        evaluation = self._session.evaluation
         if evaluation.is_probe:
             evaluation.step = None
             evaluation.note(named_by(self._call | {"steps": steps}), digest(self._again(0, self._initial), "Fit: a state"))
@@ -363,17 +365,17 @@ class EvaluationJournal(DurableJournal):
                 done = super().begin(steps)
                 break
             except ValueError:  # the folder is of a chain that differs in what its step closes over
-                self._session.next()  # type: ignore[attr-defined]
+                self._session.next()
             except (DamagedState, FileExistsError) as error:
                 warnings.warn(f"Fit: {self._session.path} is damaged ({error}); its chain begins again", RuntimeWarning, stacklevel=2)
-                self._session.next()  # type: ignore[attr-defined]
+                self._session.next()
         if done is not None:
-            evaluation.note(named_by(self._call | {"steps": steps}), self._first)
+            evaluation.note(named_by(self._call | {"steps": steps}), self._now.first)
         return done
 
     def end_forward(self, final: Any, last: list[Any], steps: int) -> None:
         """As `DurableJournal.end_forward`."""
-        self._session.evaluation.note(named_by(self._call | {"steps": self._steps}), self._first)  # type: ignore[attr-defined]
+        self._session.evaluation.note(named_by(self._call | {"steps": self._steps}), self._now.first)
         super().end_forward(final, last, steps)
 
 

@@ -59,15 +59,14 @@ class DurableJournal(Journal):
         self._call["schedule"] = text_of(schedule)
         self._structure = structure_of(state)
         self._kinds = LeafCodec(state, self._token)
-        self._sweep, self._cotangent = "first", None
+        self._now = Point("first")  # what a point made now says
+        self._cotangent: Any = None
         self._marks: list[Mark] = []  # of the process before, while they are of use
         self._found: Point | None = None  # of the process before
         self._parts: list[Any] = []  # of its cotangent
         self._working: list[Any] = []  # its working state, if it had one
         self._rest: Remaining | None = None  # what was left to do
         self._compared: dict[int, str] | None = None  # digests of the rows of steps made again
-        self._seed = self._pulled = self._first = self._state = ""  # digests: see Point
-        self._first_count = self._left = 0
         self._digest_due = 0.0
         self._ends: list[Any] = []  # leaves of x_{N-1}, from which there is x_N, while they are not yet written
         self.made = 0
@@ -76,8 +75,7 @@ class DurableJournal(Journal):
 
     def begin(self, steps: int | None) -> tuple[Any, list[Any], int] | None:
         """Look for an earlier first sweep; if it is complete, return x_N, [x_{N-1}] unless that is saved, and N."""
-        self._steps, self._compared, self._sweep, self._cotangent = steps, None, "first", None
-        self._seed = self._pulled = self._first = self._state = ""
+        self._steps, self._now, self._compared, self._cotangent = steps, Point("first", steps=steps), None, None
         self._marks = self._session.begin(self._call | {"steps": steps})
         self._find()
         found = self._found
@@ -85,13 +83,13 @@ class DurableJournal(Journal):
             self._session.discard(self._marks)
             self._marks = []
             return None
-        self._compared, self._first = {}, found.first
+        self._compared, self._now.first = {}, found.first
         self._take_over(found)
         if found.first:
             self._same(found.first, self._again(0, self._initial), "step 0", "x_1")
         if found.sweep == "first":
             return None
-        count, self._first_count = found.steps or 0, found.first_actions
+        count, self._now.first_actions = found.steps or 0, found.first_actions
         final, last = self._final(count)
         self._enter("first", range(count))
         self._last = last
@@ -154,16 +152,16 @@ class DurableJournal(Journal):
         def watched(k: int, x: Any) -> Any:
             y = step(k, x)
             if not k:
-                self._first = digest(y, "resume: a state")
+                self._now.first = digest(y, "resume: a state")
             return y
 
         return watched
 
     def end_forward(self, final: Any, last: list[Any], steps: int) -> None:
         """Store the end of the first sweep: x_N, and [x_{N-1}] unless that is saved."""
-        session = self._session
-        self._first_count, self._saved, self._sweep = session.point, session.indices(), "reverse"
-        self._left, self._count, session.point = steps, steps, 0
+        session, now = self._session, self._now
+        self._saved, now.sweep, now.first_actions, session.point = session.indices(), "reverse", session.point, 0
+        now.left = now.steps = steps
         before = last[0] if last else session.peek(steps - 1) if steps else final
         self._ends = self._leaves(max(steps - 1, 0), copy_state(before))
         if nbytes(self._ends) > PART_BYTES:
@@ -177,15 +175,15 @@ class DurableJournal(Journal):
         """Skip the completed part of the reverse sweep: return what remains, the cotangent, and the working state.
 
         The state is None if the actions begin with a load or x_{N-1}. ValueError if the seed, or the pull (by `token`), has changed."""
-        session, found, rest = self._session, self._found, self._rest
+        session, now, found, rest = self._session, self._now, self._found, self._rest
         self._found = self._rest = None
-        self._seed = digest((seed, token), "resume: the cotangent")
-        self._kinds, self._pulled, self._state = LeafCodec(self._initial, self._token, seed), "", ""
+        now.seed, now.pulled, now.state = digest((seed, token), "resume: the cotangent"), "", ""
+        self._kinds = LeafCodec(self._initial, self._token, seed)
         self._container = optree.tree_structure(seed, none_is_leaf=True)
-        self._count = self._left = steps
+        now.left = now.steps = steps
         working = self._working.pop() if self._working else None
         if found is not None and rest is not None:
-            if found.seed and found.seed != self._seed:
+            if found.seed and found.seed != now.seed:
                 raise ValueError(
                     f"Disk: {session.path} belongs to a reverse sweep from another cotangent of x_N; repeat the same call, or {ANEW}"
                 )
@@ -200,7 +198,7 @@ class DurableJournal(Journal):
             if rows is not None:
                 self._enter("reverse", range(found.left, steps), rows)
                 if found.left < steps:
-                    self._pulled, self._state, self._left = found.pulled, found.state, found.left
+                    now.pulled, now.state, now.left = found.pulled, found.state, found.left
                     seed = self._container.unflatten(self._kinds.decode(self._parts))
                 self._cotangent = seed
                 self._marks = []
@@ -214,7 +212,7 @@ class DurableJournal(Journal):
 
     def noting(self, pull: Callable[[int, Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
         """The same pull; now and then there is a durable point behind it."""
-        session, resumed = self._session, self._pulled or self._first
+        session, now, resumed = self._session, self._now, self._now.pulled or self._now.first
 
         def explained(k: int, x: Any, g: Any) -> Any:
             try:
@@ -227,19 +225,19 @@ class DurableJournal(Journal):
 
         def noted(k: int, x: Any, g: Any) -> Any:
             started = monotonic()
-            self._state, self._cotangent = "", None
-            if started < session.due and started < self._digest_due and k and self._pulled:  # as nearly always: no point can follow
+            now.state, self._cotangent = "", None
+            if started < session.due and started < self._digest_due and k and now.pulled:  # as nearly always: no point can follow
                 g = made(k, x, g)
-                self._left = k
+                now.left = k
                 return g
             if started >= self._digest_due or (started >= session.due and session.ready()):
-                self._state = digest(x, "resume: a state")
+                now.state = digest(x, "resume: a state")
                 self._digest_due = started + (DIGEST_REST * (monotonic() - started) if session.every else 0.0)
             g = made(k, x, g)
-            self._cotangent, self._left = g, k
-            if not self._pulled:
+            self._cotangent, now.left = g, k
+            if not now.pulled:
                 self._check_container(g)
-                self._pulled = digest(g, "resume: a cotangent")
+                now.pulled = digest(g, "resume: a cotangent")
             if not k and session.answers:
                 session.wait_for_point()
                 self._commit()
@@ -257,27 +255,24 @@ class DurableJournal(Journal):
 
     def _commit(self, position: int | None = None, *working: Any) -> None:
         """Make a durable point, unless the last one is still being written, or the last pull has no digest."""
-        session, reverse = self._session, self._sweep == "reverse"
-        begun = reverse and self._left < self._count
-        if (begun and self._left and not self._state) or not session.ready():
+        session, now = self._session, self._now
+        begun = now.sweep == "reverse" and now.left < (now.steps or 0)
+        if (begun and now.left and not now.state) or not session.ready():
             return
         leaves = [leaf for x in working for leaf in self._leaves(position or 0, copy_state(x))]
-        if reverse and self._ends:
+        if now.sweep == "reverse" and self._ends:
             self._note_ends()
-        point = Point(
-            self._sweep, session.point, position, self._left if reverse else 0, self._first_count, self._count if reverse else self._steps,
-            self._first, self._seed, self._pulled, self._state,
-        )  # fmt: skip
+        now.point, now.position = session.point, position
         if begun:
             self._check_container(self._cotangent)
             leaves += self._kinds.encode(optree.tree_leaves(copy_state(self._cotangent), none_is_leaf=True))  # type: ignore[arg-type]
-        session.commit(self._left if reverse else position or 0, [json.dumps(point._asdict()), *leaves])
+        session.commit(now.left if now.sweep == "reverse" else position or 0, [json.dumps(vars(now)), *leaves])
 
     def _check_container(self, g: Any) -> None:
         structure = optree.tree_structure(g, none_is_leaf=True)
         if structure != self._container:
             raise TypeError(
-                f"resume: the pull of step {self._left} returned a cotangent of structure {structure}, the seed has {self._container}; "
+                f"resume: the pull of step {self._now.left} returned a cotangent of structure {structure}, the seed has {self._container}; "
                 "all cotangents must have one structure"
             )
 
@@ -292,7 +287,7 @@ class DurableJournal(Journal):
         if self._compared is not None:
             self._compared[k] = digest(leaves, "resume: a row")
         else:
-            self._session.add_row(self._sweep, k, self._kinds.encode(leaves))
+            self._session.add_row(self._now.sweep, k, self._kinds.encode(leaves))
 
     # ------------------------------------------------------------------------------------------------- what is there
 
@@ -307,12 +302,12 @@ class DurableJournal(Journal):
         if not any(mark.kind == "final" for mark in self._marks):
             _warn(f"Disk: {self._session.path} has lost its file of x_{steps} (*.final), which is computed again")
         last = self._advanced(steps - 1, steps - 1)
-        self._count = steps
+        self._now.steps = steps
         self._ends = self._leaves(steps - 1, copy_state(last))
         return self._again(steps - 1, last), last
 
     def _note_ends(self) -> None:
-        self._session.note(self._count, self._ends)
+        self._session.note(self._now.steps or 0, self._ends)
         self._ends = []
 
     def _reverse_rows(self, done: range) -> dict[int, list[Any]] | None:
@@ -326,7 +321,7 @@ class DurableJournal(Journal):
 
     def _enter(self, sweep: str, done: range, rows: dict[int, list[Any]] | None = None) -> None:
         """Hand over the rows that are done; those of the first sweep that are lost are made again."""
-        self._sweep, compared, self._compared = sweep, self._compared or {}, None
+        self._now.sweep, compared, self._compared = sweep, self._compared or {}, None
         take = self._restorers.get(sweep)
         if take is None:
             return

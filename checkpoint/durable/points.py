@@ -1,8 +1,8 @@
 """What is noted of a sweep in files."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import optree
@@ -47,19 +47,20 @@ class LeafCodec:
         return [structure.unflatten(list(islice(rest, structure.num_leaves))) for structure in structures]
 
 
-class Point(NamedTuple):
-    """How far a sweep had come at a durable point. Digests are empty until they are known."""
+@dataclass
+class Point:
+    """How far a sweep has come. Digests are empty until they are known."""
 
     sweep: str  # "first" or "reverse"
-    point: int  # actions of the sweep's schedule that had begun
-    position: int | None  # index of the working state
-    left: int  # steps not yet reversed; 0 in the first sweep
-    first_actions: int  # actions of the first sweep, once it was complete
-    steps: int | None  # N, if known
-    first: str  # digest of x_1
-    seed: str  # digest of the cotangent of x_N and of what else the pulls depend on
-    pulled: str  # digest of the cotangent of x_{N-1}
-    state: str  # digest of x_left, from which the last pull started
+    point: int = 0  # actions of the sweep's schedule that had begun
+    position: int | None = None  # index of the working state
+    left: int = 0  # steps not yet reversed; 0 in the first sweep
+    first_actions: int = 0  # actions of the first sweep, once it was complete
+    steps: int | None = None  # N, if known
+    first: str = ""  # digest of x_1
+    seed: str = ""  # digest of the cotangent of x_N and of what else the pulls depend on
+    pulled: str = ""  # digest of the cotangent of x_{N-1}
+    state: str = ""  # digest of x_left, from which the last pull started
 
 
 class Named(dict[str, Any]):
