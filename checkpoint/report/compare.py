@@ -149,17 +149,7 @@ class Tradeoff:
         return self.to_text()
 
     def to_text(self, width: int | None = None) -> str:
-        """The table as aligned text.
-
-        Parameters
-        ----------
-        width : int, optional
-            Columns of the terminal: those of the table that do not fit are put below, with the schedules again.
-
-        Returns
-        -------
-        str
-        """
+        """The table as aligned text; columns that do not fit into the `width` of a terminal are put below, with the schedules again."""
         return f"{self._title()}\n{text(self._cells(), width)}"
 
     def _title(self) -> str:
@@ -179,23 +169,11 @@ class Tradeoff:
         return f"{self._title()}\n\n{self.to_markdown()}"
 
     def to_markdown(self) -> str:
-        """The table in Markdown.
-
-        Returns
-        -------
-        str
-        """
+        """The table in Markdown."""
         return markdown(self._cells())
 
     def to_dict(self) -> dict[str, Any]:
-        """The table in plain Python values, for JSON and the like.
-
-        Returns
-        -------
-        dict
-            ``steps``, ``state_bytes``, ``memory``, ``pull_cost``, ``record_cost``, ``costs``, ``simulation_seconds``, and ``rows``, a
-            list of one dict a row.
-        """
+        """The table in plain Python values, for JSON and the like: the attributes by name, ``rows`` as a list of one dict a row."""
         names = ("steps", "state_bytes", "memory", "pull_cost", "record_cost", "costs", "simulation_seconds")
         table = {name: getattr(self, name) for name in names}
         return table | {"rows": [asdict(row) for row in self.rows]}

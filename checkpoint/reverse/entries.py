@@ -174,7 +174,6 @@ class RowEntry(Entry):
     active: Any = (0,)
 
     def push(self, pushed: list[Any]) -> Any:
-        """Return the tangent of the result."""
         tangents: list[Any] = [None] * len(self.args)
         for i, parent in zip(self.active, self.parents, strict=True):
             t = pushed[place_of(parent)]
@@ -194,7 +193,6 @@ class Evaluation(RowEntry):
         self.row, self.active, self.parents, self.args, self.kwargs, self.ans = row, active, parents, args, kwargs, ans
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
-        """Add each active argument's share of the cotangent `g` to its adjoint."""
         row, args = self.row, self.args
         if adjoints.nan_safe and vanishes(g):
             return
@@ -231,12 +229,10 @@ class Number(Entry):
         self.parents, self.partials = parents, partials
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
-        """Add partial times `g` to the adjoint of each parent."""
         for parent, p in zip(self.parents, self.partials, strict=True):
             adjoints.add(parent, p * g, False)
 
     def push(self, pushed: list[Any]) -> Any:
-        """Return the tangent of the result."""
         shares = [p * t for parent, p in zip(self.parents, self.partials, strict=True) if (t := pushed[place_of(parent)]) is not None]
         return sum(shares) if shares else None
 
@@ -252,7 +248,6 @@ class Unary(RowEntry):
     active = property(lambda self: (self.i,))
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
-        """Add partial times `g` to the adjoint of the parent."""
         share, fresh = times_partial(self.row, self.i, g, self.ans, self.args, k in adjoints.owned)
         adjoints.add(self.parent, share, fresh)
 
@@ -264,7 +259,6 @@ class Binary(RowEntry):
     active = (0, 1)
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
-        """Add partial times `g` to the adjoints of both parents."""
         row, args, ans, parents = self.row, self.args, self.ans, self.parents
         first, last = row.order
         share, fresh = times_partial(row, first, g, ans, args, False)
@@ -289,7 +283,6 @@ class Linear(RowEntry):
         self.row, self.parent, self.args, self.kwargs = row, parent, args, kwargs
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
-        """Add the transpose applied to `g` to the adjoint of the parent."""
         row, like = self.row, self.args[0]
         if adjoints.nan_safe and vanishes(g):
             return
@@ -305,7 +298,6 @@ class Index(Linear):
     __slots__ = ()
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
-        """Add `g` at the index."""
         (like, index), node = self.args, self.parent
         at = adjoints.place(node)
         now = adjoints.values[at]
@@ -354,7 +346,6 @@ class Part(Entry):
         parts[self.index] = g
 
     def push(self, pushed: list[Any]) -> Any:
-        """Return the tangent of this result."""
         whole = pushed[place_of(self.parent)]
         return None if whole is None else whole[self.index]
 

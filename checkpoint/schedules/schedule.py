@@ -38,65 +38,26 @@ class Schedule(ABC):
 
     @abstractmethod
     def forward(self, steps: int | None) -> Iterator[Action]:
-        """Actions of the first sweep, from x_0 to x_{N-1}.
+        """Actions of the first sweep, from x_0 to x_{N-1}; `steps` is N, or None while the length is unknown.
 
-        Parameters
-        ----------
-        steps : int or None
-            N, or None while the length is unknown.
-
-        Returns
-        -------
-        Iterator of Action
-
-        Raises
-        ------
-        ValueError
-            If the length is unknown and this schedule needs it.
+        Raises ValueError where the length is unknown and this schedule needs it.
         """
 
     @abstractmethod
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
-        """Actions of the reverse sweep, from the working state x_{N-1} down to step 0.
+        """Actions of the reverse sweep, from the working state x_{N-1} down to step 0, for N `steps`.
 
-        Parameters
-        ----------
-        steps : int
-            N.
-        saved : sequence of int
-            Indices of the saved states in ascending order, as `forward` left them.
-
-        Returns
-        -------
-        Iterator of Action
+        `saved` are the indices of the saved states in ascending order, as `forward` left them.
         """
 
     @abstractmethod
     def limit(self, steps: int) -> int:
-        """The largest number of states ever saved at the same time for a chain of `steps` steps.
-
-        Parameters
-        ----------
-        steps : int
-            N.
-
-        Returns
-        -------
-        int
-        """
+        """The largest number of states ever saved at the same time for a chain of `steps` steps."""
 
     def on_disk(self, steps: int | None) -> frozenset[int]:
         """Places of the stack of saved states that belong on disk rather than in memory; none, for most schedules.
 
-        Parameters
-        ----------
-        steps : int or None
-            N, or None while the length is unknown.
-
-        Returns
-        -------
-        frozenset of int
-            Place p is that of a state that is saved while p others are.
+        Place p is that of a state that is saved while p others are. `steps` is as in `forward`.
         """
         return frozenset()
 

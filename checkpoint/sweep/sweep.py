@@ -165,13 +165,7 @@ class Sweep:
     # ---------------------------------------------------------------------------------------------- the two phases
 
     def forward(self) -> Any:
-        """Run the chain, saving what the schedule wants.
-
-        Returns
-        -------
-        pytree
-            x_N, the caller's own.
-        """
+        """Run the chain, saving what the schedule wants, and return x_N, the caller's own."""
         self.release()
         started = perf_counter()
         try:
@@ -232,14 +226,9 @@ class Sweep:
             self._report()
 
     def add_row(self, k: int, leaves: list[Any]) -> None:
-        """With a durable storage, keep what step k leaves behind besides its state or cotangent, for another process; see `restorers`.
+        """With a durable storage, keep what step k, which is under way, leaves behind besides its state or cotangent: see `restorers`.
 
-        Parameters
-        ----------
-        k : int
-            The step under way. In a sweep there is one row for each, or for none.
-        leaves : list
-            Of numbers and arrays; copied.
+        In a sweep there is one row for each step, or for none; the leaves, numbers and arrays, are copied.
         """
         self._journal.add_row(k, leaves)
 
