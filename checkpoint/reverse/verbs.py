@@ -165,10 +165,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: boo
 
     Parameters
     ----------
-    f : function that returns one number (shape ()); its arguments are numbers, arrays or pytrees of them.
-        Without it `value_and_grad` returns a decorator: ``@value_and_grad(argnums=1)``.
-    argnums : position of the argument to differentiate, or a tuple of positions.
-    nan_safe : see `vjp`.
+    f, argnums, nan_safe : see `grad`.
     has_aux : `f` returns ``(result, aux)``; the function returns ``((result, aux), gradient)``.
 
     Returns
