@@ -276,5 +276,5 @@ class Module:
 
 def number(value: Any, dtype: str | None = None) -> Const:
     """Return a constant of a dtype, by default that of NumPy for the Python number."""
-    value = value.item() if isinstance(value, np.generic) else value
+    value = value.item() if issubclass(type(value), np.generic) else value
     return Const(value, dtype or {bool: "bool", int: "int64", float: "float64", complex: "complex128"}[type(value)])
