@@ -16,7 +16,7 @@ from dualad.core.traced import Traced
 from ..reverse.tape import owner_of
 from .leaves import was_written
 
-__all__ = ["Aliases", "can_share", "memory_of", "sharing"]
+__all__ = ["Aliases", "memory_of", "sharing"]
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
 
@@ -24,11 +24,12 @@ Groups: TypeAlias = tuple[tuple[int, ...], ...]
 class Aliases:
     """Which leaves of the state before the next step share memory, in groups of positions; one alone shares it with a parameter.
 
-    `path` returns the name of a leaf.
+    `path` returns the name of a leaf. One leaf alone has nothing to share memory with, unless a parameter has some.
     """
 
-    def __init__(self, path: Callable[[int], str]) -> None:
-        self.path, self.index, self.watching = path, 0, True
+    def __init__(self, path: Callable[[int], str], leaves: Sequence[Any], others: Sequence[Any]) -> None:
+        self.path, self.index = path, 0
+        self.watching = len(leaves) > 1 or any(memory_of(other) is not None for other in others)
         self.groups: Groups = ()
 
     def before(self, k: int) -> Groups:
@@ -68,12 +69,6 @@ def memory_of(leaf: Any) -> Any:
     if isinstance(leaf, Traced) and issubclass(type(leaf.primal), np.ndarray | Traced):
         return root(leaf)
     return None
-
-
-def can_share(leaves: list[Any], others: Sequence[Any]) -> bool:
-    """Return whether leaves may share memory with one another, or with `others`, at any step."""
-    one, other = (any(memory_of(leaf) is not None for leaf in group) for group in (leaves, others))
-    return one and (other or len(leaves) > 1)  # a number may become an array of no axes
 
 
 def sharing(leaves: Sequence[Any], others: Iterable[Any] = (), groups: Groups = (), handed: Sequence[Any] = ()) -> Groups:

@@ -334,7 +334,8 @@ def run_compiled_spec(spec: StepSpec, tape: Tape | None, looped: dict[str, Any],
 
     Of the two one is None.
     """
-    from .compiled import NotCompiled, record_compiled, run_compiled
+    from .compiled import NotCompiled, run_compiled
+    from .compiled_entry import record_compiled
     from .other_leaves import without_statics
 
     try:

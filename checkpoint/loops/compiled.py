@@ -1,51 +1,30 @@
-"""A chain of a compiled step: whole segments of steps are made, and blocks of them pulled back, in one compiled call each.
+"""A chain of a compiled step without a tape: whole segments of steps are made in one compiled call each.
 
-To the sweep a block is one step: its schedule saves states between blocks, and the pull of a block computes the states inside of it again,
-into one buffer. So Python is entered once an action, and every schedule and storage works unchanged.
+One step is compared with the plain one where that is due: a stale program shows by its results, see `dualad.jit.verify`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from typing import Any
-from weakref import proxy
 
-import numpy as np
 import optree
 
-from dualad.core.dispatch import dtype_of
-from dualad.core.traced import Traced
-from dualad.forward.directions import Directions, wrap
-from dualad.forward.dual import Dual
+from dualad.graph.handled import own
 from dualad.support.progress import Bar
 
-from ..reverse.tape import Tape
-from ..schedules import CTZ, Schedule
-from ..schedules.blocks import Blocks, blocks_of
-from ..storage import Memory, Storage
-from ..storage.memory import ByReference, itself
-from ..support.byte_sizes import parse_bytes
-from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, PACKED_BYTES, STATE_BYTES
+from ..support.byte_sizes import format_bytes
 from ..sweep.stats import Stats, fill
-from ..sweep.sweep import Sweep
-from .budget import overhead_bytes, total
+from .budget import total
 from .eager import too_many
-from .entry import ChainEntry, Lowered, record_chain, unowned
-from .probe import Retraced, left_out, probe
-from .recorded import EagerEntry
-from .segments import Reversal, Segments, State, like_leaves, state_in
-from .snapshot import Snapshot
+from .segments import Segments, State, like_leaves
 from .spec import StepSpec
 from .stepper import Stepper
-from .tangents import NotCompiled, join_tangents, split_tangents
+from .tangents import NotCompiled, join_tangents
 
-__all__ = ["NotCompiled", "record_compiled", "run_compiled"]
-
-
-# --- without derivatives, and in forward mode ---------------------------------------------------------------------------------------
+__all__ = ["NotCompiled", "Retraced", "left_out", "probe", "run_compiled"]
 
 
 def run_compiled(
@@ -115,373 +94,34 @@ def advanced_twice(segments: Segments, first: int, stop: int, x: State) -> tuple
     return final, reached
 
 
-# --- on a tape --------------------------------------------------------------------------------------------------------------------
+class Retraced(Exception):
+    """The program of a chain's step was stale: it has been traced again."""
 
 
-def record_compiled(spec: StepSpec, tape: Tape, **options: Any) -> Any:
-    """Run the chain of a compiled step in a sweep and record it as one operation; raise `NotCompiled` where it has no compiled loops."""
-    tape.check()
-    try:
-        return recorded(spec, tape, **options)
-    except Retraced:
-        return recorded(spec, tape, **options)
+def left_out(stepper: Stepper, budget: int | None) -> str:
+    """Return why a plain step does not fit into a budget, in the words of `stats.reason`; empty where it does."""
+    checks = stepper.entry.checks
+    if budget is None or checks.reason is not None:
+        return ""
+    needed = checks.needed + stepper.nbytes + total(stepper.params)
+    return "" if needed <= budget else f"; not compared with a plain step, which takes {format_bytes(needed)}"
 
 
-def recorded(
-    spec: StepSpec,
-    tape: Tape,
-    *,
-    steps: int | None,
-    until: Callable[..., Any] | None,
-    max_steps: int | None,
-    schedule: Schedule | None,
-    memory: float | str | None,
-    block: int | None,
-    storage: Storage,
-    stats: Stats,
-    progress: bool,
-    check: bool,
-    token: Any,
-) -> Any:
-    """Do what `record_compiled` does; raise `Retraced` where the program of the step was stale."""
-    below = spec.levels - {tape}
-    if below and any(isinstance(level, Tape) for level in below):
-        raise NotCompiled("it is reverse mode over reverse mode")
-    if steps == 0:
-        raise NotCompiled("there are no steps")
-    in_memory = type(storage) is Memory and storage.compress is None
-    if type(storage) is Memory and storage.copy is not None:
-        raise NotCompiled("its storage has a copy= of its own")
-    entry = CompiledEntry(Lowered(spec, tape, below), steps, until, max_steps)
-    stepper, segments = entry.stepper, entry.segments
-    budget = None if memory is None else parse_bytes(memory, "chain", "memory")
-    if budget is not None:
-        in_use = BLOCK_STATES if in_memory else BLOCK_STATES + COPIED_STATES
-        budget -= in_use * stepper.nbytes + entry.held()
-        if budget < stepper.nbytes:
-            raise NotCompiled(f"the budget does not hold {in_use + 1} states beside parameters, inputs and outs")
-    alone = left_out(stepper, budget)
-    if stepper.entry.checks.due() and not alone:
-        probe(stepper, segments, steps)
-    block = 1 if storage.durable and until is not None else block  # the manifest says how many blocks there were
-    entry.cut(
-        blocks_of(
-            steps,
-            stepper.nbytes,
-            budget,
-            stepper.cost * ADDITION_SECONDS,
-            schedule=schedule,
-            block=block,
-            around=0 if budget is None else STATE_BYTES + LEAF_BYTES * len(spec.state),
-            resident=in_memory and not check,
-        ),
-        stays=in_memory and not check and until is None,
-    )
-    stats.reason = entry.blocks.reason + alone
-    if type(storage) is Memory and in_memory:
-        small = stepper.nbytes <= PACKED_BYTES  # which are packed
-        storage = replace(storage, copy=itself) if small else ByReference(slots=storage.slots, size=stepper.nbytes)
-    options: dict[str, Any] = {
-        "storage": storage,
-        "stats": stats,
-        "progress": progress,
-        "check": check,
-        "record": unowned(entry.record_block),
-    }
-    if storage.durable:
-        options |= entry.durable_options(tape, token, entry.blocks.size, until)
-    if steps is not None:
-        options["steps"] = -(-steps // entry.blocks.size)
-    else:
-        options["until"] = BlockEnd(proxy(entry))
-    entry.sweep = Sweep(BlockStep(proxy(entry)), segments.start, schedule=entry.blocks.schedule, **options)
-    tape.sweeps = [*getattr(tape, "sweeps", ()), entry.sweep]
-    leaves = entry.first_sweep()
-    outs = entry.outs() if spec.outputs else []
-    return record_chain(entry, tape, leaves, outs, partial(optree.tree_unflatten, stepper.out_structure))
-
-
-class BlockStep:
-    """The step of the sweep: a block of steps, and `many` blocks in one."""
-
-    def __init__(self, entry: CompiledEntry) -> None:
-        self.entry = entry
-
-    def __call__(self, j: int, x: State) -> State:
-        entry = self.entry
-        if entry.keeps_last and j == ((entry.steps or 0) - 1) // entry.blocks.size:
-            return entry.keep(j, x)
-        return entry.advance(j, j + 1, x)
-
-    def many(self, first: int, stop: int, x: State) -> State:
-        return self.entry.advance(first, stop, x)
-
-
-class BlockPullback:
-    """The pullback of a recorded block, which knows how much it holds."""
-
-    def __init__(self, entry: CompiledEntry, first: int, stop: int, x: State, states: list[np.ndarray]) -> None:
-        self.entry, self.first, self.stop, self.x, self.states = entry, first, stop, x, states
-        self.nbytes = total(x) + total(states)
-
-    def __call__(self, cotangent: Any) -> Any:
-        return self.entry.pull_states(self.first, self.stop, self.x, self.states, cotangent)
-
-
-class BlockEnd:
-    """The predicate of the sweep, of blocks; without attributes that a digest would count."""
-
-    __slots__ = ("entry",)
-
-    def __init__(self, entry: CompiledEntry) -> None:
-        self.entry = entry
-
-    def __call__(self, j: int, x: State) -> bool:
-        return self.entry.ends(j, x)
-
-
-class CompiledEntry(ChainEntry):
-    """The entry of a chain of a compiled step; `steps` is the number of its steps, None until it is known."""
-
-    blocks: Blocks
-
-    def __init__(self, given: Lowered, steps: int | None, until: Callable[..., Any] | None, max_steps: int | None) -> None:
-        super().__init__(given)
-        self.steps, self.max_steps = steps, max_steps
-        self.stepper = stepper = Stepper(self.spec, given.state, given.inputs, given.params, until)
-        self.segments = Segments(stepper, steps)
-        self.reversal: Reversal | None = self.compiled()
-        self.keeps_last = False  # whether the states inside of the last block stay in memory
-        self.inside: list[np.ndarray] | None = None  # they
-        self.missing = 0  # steps that the first block has less than the others
-        self.pulled = self.rows_made = 0
-
-    def compiled(self) -> Reversal:
-        """Return what pulls cotangents back, compiled before the first sweep."""
-        given = self.given
-        return Reversal(self.segments, self.stepper.pull_loops(given.active_inputs, given.active, given.nan_safe))
-
-    def cut(self, blocks: Blocks, stays: bool) -> None:
-        """Cut the chain into blocks; in memory, the states inside of the last one may stay."""
-        self.blocks, records = blocks, blocks.schedule.records
-        self.keeps_last = stays and blocks.size > 1 and not records
-        if self.keeps_last:
-            self.missing = -(self.steps or 0) % blocks.size
-        if not (records or self.keeps_last):
-            self.reversal = None  # its arrays are made again for the reverse sweep
-
-    def held(self) -> int:
-        """Return the bytes that the chain holds besides states."""
-        assert self.reversal is not None
-        work, sums = [*self.segments.work, *(array for arrays in self.reversal.work for array in arrays)], self.sums()
-        shares = [sums[i] for i in self.reversal.loops.shares]
-        outs = sum(int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize for out in self.stepper.base.outputs[1])
-        return overhead_bytes(self.given, outs, self.steps) + total(work) + total(sums) + total(shares)
-
-    # --- the first sweep ----------------------------------------------------------------------------------------------------
-
-    def first_sweep(self) -> list[Any]:
-        """Run the chain; return the leaves of x_N, as Duals where there are levels below."""
-        stepper, final = self.stepper, self.sweep.forward()
-        if self.steps is None:  # its end was found by another process, in blocks of one step
-            self.steps = self.sweep.stats.steps
-        self.count()
-        leaves = join_tangents(like_leaves(final, stepper.state), stepper.state_splits)
-        self.last = Snapshot(self.steps or 0, leaves, final=True)
-        return leaves
-
-    def outs(self) -> list[Any]:
-        """Return the outs, as Duals where there are levels below."""
-        return join_tangents([out[: self.steps] for out in self.segments.outs], self.stepper.out_splits())
-
-    def block(self, j: int) -> tuple[int, int]:
-        """Return the first step of block j, and the first behind it."""
-        stop = (j + 1) * self.blocks.size - self.missing
-        return max(stop - self.blocks.size, 0), stop if self.steps is None else min(stop, self.steps)
-
-    def advance(self, first: int, last: int, x: State) -> State:
-        """Make the steps of blocks first ... last - 1."""
-        (start, _), (_, stop) = self.block(first), self.block(last - 1)
-        if self.steps is None:
-            stop = stop if self.max_steps is None else min(stop, self.max_steps)
-            self.segments.reserve(stop)
-        x, reached = self.segments.advance(start, stop, x)
-        if reached < stop:
-            self.steps = reached
-        if self.keeps_rows and self.spec.outputs and first == self.rows_made:
-            self.add_rows(first, self.segments.outs)
-            self.rows_made += 1
-        return x
-
-    def ends(self, j: int, x: State) -> bool:
-        """Return whether the predicate ended the chain before block j."""
-        if self.steps is None:
-            k, _ = self.block(j)
-            k = k if self.max_steps is None else min(k, self.max_steps)
-            if self.segments.ends(k, x):
-                self.steps = k
-            elif k == self.max_steps:
-                raise too_many(k)
-        return self.steps is not None
-
-    def record_block(self, j: int, x: State) -> tuple[State, BlockPullback]:
-        """Make the steps of a block, and return the state with a pullback that holds the states inside of the block."""
-        assert self.reversal is not None
-        first, stop = self.block(j)
-        final, states = self.filled(self.reversal, first, stop, x, self.reversal.buffer(stop - first))
-        return final, BlockPullback(self, first, stop, x, states)
-
-    def filled(self, reversal: Reversal, first: int, stop: int, x: State, states: list[np.ndarray]) -> tuple[State, list[np.ndarray]]:
-        """Make steps, and return the state behind them with those between them, in the arrays given."""
-        states = reversal.fill(first, stop, x, states)
-        last = state_in(states, stop - first - 1) if stop > first + 1 else x
-        return self.segments.advance(stop - 1, stop, last)[0], states
-
-    def keep(self, j: int, x: State) -> State:
-        """Make the steps of the last block, and keep the states inside of it: it is pulled next."""
-        first, stop = self.block(j)
-        if stop == first + 1:
-            return self.segments.advance(first, stop, x)[0]
-        assert self.reversal is not None
-        x, self.inside = self.filled(self.reversal, first, stop, x, self.reversal.buffer(self.blocks.size))
-        return x
-
-    # --- rows that another process goes on with -----------------------------------------------------------------------------
-
-    def take_outs(self, rows: dict[int, list[Any]]) -> None:
-        self.put_rows(self.segments.outs, rows)
-        self.rows_made = len(rows)
-
-    def take_shares(self, rows: dict[int, list[Any]]) -> None:
-        assert self.reversal is not None  # in the reverse sweep
-        self.put_rows(self.reversal.e, rows)
-
-    def put_rows(self, arrays: list[np.ndarray], rows: dict[int, list[Any]]) -> None:
-        for j, parts in rows.items():
-            first, stop = self.block(j)
-            self.segments.reserve(stop)
-            for array, part in zip(arrays, parts, strict=True):
-                array[first:stop] = part
-
-    def add_rows(self, j: int, arrays: list[np.ndarray]) -> None:
-        first, stop = self.block(j)
-        self.sweep.add_row(j, [array[first:stop] for array in arrays])
-
-    # --- the reverse sweep --------------------------------------------------------------------------------------------------
-
-    def pull_step(self, j: int, x: State, cotangent: Any) -> Any:
-        """Pull the cotangents back through block j."""
-        assert self.reversal is not None
-        first, stop = self.block(j)
-        states, self.inside = self.inside, None
-        if states is None:
-            states = self.reversal.fill(first, stop, x, self.reversal.states)
-        cotangent = self.pull_states(first, stop, x, states, cotangent)
-        if self.keeps_rows and self.given.active_inputs:
-            self.add_rows(j, self.reversal.e)
-        return cotangent
-
-    def pull_states(self, first: int, stop: int, x: State, states: list[np.ndarray], cotangent: Any) -> Any:
-        """Pull the cotangents back over the state before a block and those inside of it."""
-        assert self.reversal is not None
-        gs, sums = cotangent
-        self.pulled += stop - first
-        return self.reversal.pull(first, stop, x, states, gs, sums), sums
-
-    def shares(self, g: list[Any]) -> list[Any]:
-        """Return the cotangents of state, parameters and inputs (see `ChainEntry`); of a batch of them, one sweep for each."""
-        g = [*g, *[None] * (len(self.spec.state) + len(self.stepper.base.outputs[1]) - len(g))]
-        level = None
-        for part in g:
-            if isinstance(part, Traced):
-                if self.is_foreign(part):
-                    return self.one_by_one().shares(g)
-                if type(part) is Directions:
-                    level = part.level
-        if level is None:
-            return self.swept(g)
-        lanes = [self.swept([part.primal[lane] if type(part) is Directions else part for part in g]) for lane in range(level.directions)]
-        return [wrap(np.stack(shares), level) for shares in zip(*lanes, strict=True)]
-
-    def is_foreign(self, part: Any) -> bool:
-        """Return whether a cotangent is traced by another level than the state."""
-        while isinstance(part, Traced):
-            if type(part) is not Directions and (type(part) is not Dual or part.level not in self.stepper.levels):
-                return True
-            part = part.primal
-        return False
-
-    def one_by_one(self) -> EagerEntry:
-        """Return the same chain with steps that are not compiled, for cotangents that are themselves traced; its first sweep is made."""
-        entry = EagerEntry(self.given, self.steps, exact=False)
-        entry.sweep = entry.begun(CTZ(), steps=self.steps)
-        entry.first_sweep()
-        return entry
-
-    def forward(self, spec: StepSpec) -> Any:
-        """Run the chain without a tape."""
-        try:
-            return run_compiled(spec, steps=self.steps)
-        except NotCompiled:
-            return super().forward(spec)
-
-    def swept(self, g: list[Any]) -> list[Any]:
-        """Return the shares of one reverse sweep."""
-        self.reversal = reversal = self.reversal or self.compiled()
-        cotangent = self.begin(reversal, g)
-        try:
-            gs, sums = self.sweep.backward(self.pull_step, cotangent, reversal.d)
-        finally:
-            self.count()
-        self.reversal = None
-        self.segments.pool.clear()
-        given, stepper = self.given, self.stepper
-        shares = []
-        for leaves, places, parts in ((given.state, self.spec.floating, gs), (given.params, given.active, sums)):
-            likes = [leaves[i] for i in places]
-            shares += join_tangents(stepper.numbers(parts, likes), stepper.all_splits(len(likes)))
-        return shares + join_tangents(reversal.e, stepper.all_splits(len(given.active_inputs), rows=True))
-
-    def begin(self, reversal: Reversal, g: list[Any]) -> Any:
-        """Make the arrays of a reverse sweep; return those of the cotangents and of the sums."""
-        given, count, floating = self.given, len(self.spec.state), self.spec.floating
-        outs = [(i, out) for i, out in enumerate(self.stepper.base.outputs[1], count) if out.dtype.kind in "fc"]
-        gs = self.parts([g[i] for i in floating], [given.state[i] for i in floating])
-        likes = [np.broadcast_to(np.zeros((), out.dtype), (self.steps or 0, *out.shape)) for _, out in outs]
-        d = self.parts([g[i] for i, _ in outs], likes, rows=True)
-        e = self.parts([None] * len(given.active_inputs), [given.inputs[i] for i in given.active_inputs], rows=True)
-        sums = self.sums()
-        reversal.begin(d, e, gs, sums, self.inside or reversal.buffer(self.blocks.size))
-        return gs, sums
-
-    def sums(self) -> list[np.ndarray]:
-        """Return zeros for the cotangents of the parameters."""
-        active = self.given.active
-        return self.parts([None] * len(active), [self.given.params[i] for i in active])
-
-    def parts(self, gs: list[Any], likes: Sequence[Any], rows: bool = False) -> list[np.ndarray]:
-        """Return cotangents as plain arrays of their own, zeros where there are none, with their tangents at the levels below."""
-        shapes, dtypes = list(map(np.shape, likes)), list(map(dtype_of, likes))
-        gs = [np.zeros((1,) * len(shape), dtype) if g is None else g for g, shape, dtype in zip(gs, shapes, dtypes, strict=True)]
-        for split in self.stepper.all_splits(len(gs), rows):
-            gs, dtypes = split_tangents(gs, split), 2 * dtypes
-            lanes = () if split.level.directions is None else (split.level.directions,)
-            shapes += [(*shape[:rows], *lanes, *shape[rows:]) for shape in shapes]
-        return list(map(own_array, gs, shapes, dtypes))
-
-    def count(self) -> None:
-        """Say in the stats what was done in steps: the sweep has counted blocks."""
-        stats, size = self.sweep.stats, min(self.blocks.size, self.steps or 1)
-        stats.steps, stats.advances, stats.pulls = self.steps, self.segments.made, self.pulled
-        if size > 1 and self.pulled:
-            stats.peak_states += size - 1
-            stats.peak_bytes += (size - 1) * self.stepper.nbytes
-        if self.blocks.schedule.records and self.stepper.nbytes:  # a record holds the states of a block
-            stats.peak_states = max(stats.peak_states, stats.peak_bytes // self.stepper.nbytes)
-
-
-def own_array(x: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return a new array in the order of C that holds what is broadcast to a shape."""
-    array = np.empty(shape, dtype)
-    array[...] = x
-    return array
+def probe(stepper: Stepper, segments: Segments, steps: int | None) -> None:
+    """Compare one step, a later one each time: in x_0 a change may not show. Raise `Retraced` where the program was stale."""
+    source, entry, (kinds, outs) = stepper.spec.source, stepper.entry, stepper.base.outputs
+    k = source.verifications + 1 if steps is None else min(source.verifications + 1, steps - 1)
+    segments.reserve(k + 1)
+    x, reached = segments.advance(0, k, segments.start)
+    if reached < k:
+        k, x = 0, segments.start
+    new, reached = segments.advance(k, k + 1, x)
+    segments.made = 0
+    if reached == k:  # a predicate ended it
+        return
+    leaves = stepper.plain_leaves(k, x)
+    made = [*like_leaves(new[: len(kinds)], [out.kind for out in kinds]), *(rows[k] for rows in segments.outs[: len(outs)])]
+    evaluate: Any = lambda compiled, _: compiled.program.run(*map(own, leaves))
+    right, _ = source.compared(entry, stepper.call, leaves, made, evaluate, 8)
+    if right is not entry:
+        raise Retraced

@@ -80,11 +80,12 @@ class ChainEntry(Entry):
             shares = self.shares(g)
         given, spec = self.given, self.spec
         count, rows = len(spec.state), len(spec.state) + len(spec.params)
-        places = [*spec.floating, *(count + i for i in given.active), *(rows + i for i in given.active_inputs)]
-        for i, share in zip(places, shares, strict=True):
-            node = given.nodes[i]
-            if node is not None and share is not None:
-                adjoints.add(node, share, False)
+        remaining = iter(shares)
+        for first, places in ((0, spec.floating), (count, given.active), (rows, given.active_inputs)):
+            for i in places:
+                node, share = given.nodes[first + i], next(remaining)
+                if node is not None and share is not None:
+                    adjoints.add(node, share, False)
 
     def shares(self, g: list[Any]) -> list[Any]:
         """Return the cotangents of the floating leaves of the state, of the active parameters, of the active inputs."""
@@ -106,18 +107,14 @@ class ChainEntry(Entry):
 
             leaves = optree.tree_leaves(self.forward(spec.with_leaves(moving(given.state), moving(given.params), moving(given.inputs))))
             pairs = [split_value(pack_leaf(leaf), level) for leaf in leaves]
-        self.compare((self.steps or 0) - 1, [value for value, _ in pairs[: len(given.state)]], self.last)
+        i = self.last.differing(self.steps or 0, [value for value, _ in pairs[: len(given.state)]])
+        if i is not None:
+            raise not_repeatable((self.steps or 0) - 1, spec.path(i))
         return [t for _, t in pairs]
 
     def forward(self, spec: StepSpec) -> Any:
         """Run the chain without a tape."""
         return run(spec, highest(spec.traced), steps=self.steps)
-
-    def compare(self, k: int, leaves: list[Any], known: Snapshot) -> None:
-        """Raise where step k, evaluated again, gave another state than is known."""
-        i = known.differing(k + 1, leaves)
-        if i is not None:
-            raise not_repeatable(k, self.spec.path(i))
 
     # --- a sweep that outlives the process ----------------------------------------------------------------------------------
 

@@ -95,7 +95,11 @@ def check_levels(leaves: Iterable[Any], levels: set[Any], where: str, example: s
 
 def levels_of(values: Iterable[Any]) -> set[Any]:
     """Return the levels of traced values, and of what they are made of."""
-    return {part.level for value in values if isinstance(value, Traced) for part in parts_in(value)}
+    levels = set()
+    for value in values:
+        for part in parts_in(value) if isinstance(value, Traced) else ():
+            levels.add(part.level)
+    return levels
 
 
 def parts_in(value: Any) -> list[Traced]:
@@ -105,7 +109,7 @@ def parts_in(value: Any) -> list[Traced]:
         part = waiting.pop()
         if isinstance(part, Traced):
             parts.append(part)
-            waiting += [part._refresh().primal, part.payload]
+            waiting += [part.primal if part.alias is None else part._refresh().primal, part.payload]
     return parts
 
 

@@ -19,16 +19,16 @@ from dualad.support.measured import measured
 from ..reverse.tape import Tape, Var, owner_of
 from ..schedules import Schedule
 from ..storage import Storage
-from ..storage.states import copy_state, nbytes
+from ..storage.states import copy_state, has_arrays, nbytes
 from ..support.costs import COUNTED_STATE_BYTES
 from ..sweep.stats import Stats
 from ..sweep.sweep import Sweep
-from .aliasing import Aliases, can_share
+from .aliasing import Aliases
 from .budget import planned, total
 from .entry import ChainEntry, Lowered, record_chain, unowned
 from .leaves import added, on_primals, one_level_down, was_written
 from .rows import Rows, Stacked
-from .snapshot import Snapshot
+from .snapshot import Snapshot, not_repeatable
 from .spec import StepSpec, row_of
 
 __all__ = ["EagerEntry", "record"]
@@ -78,7 +78,7 @@ def record(
         options |= entry.durable_options(tape, token)
     entry.sweep = sweep = entry.begun(schedule=schedule, storage=storage, until=on_primals(until), stats=stats, **options)
     tape.sweeps = [*getattr(tape, "sweeps", ()), sweep]
-    return record_chain(entry, tape, entry.first_sweep(), entry.outs.arrays(), entry.outs.tree)
+    return record_chain(entry, tape, entry.first_sweep(), entry.outs.arrays() if spec.outputs else [], entry.outs.tree)
 
 
 class EagerEntry(ChainEntry):
@@ -90,12 +90,12 @@ class EagerEntry(ChainEntry):
     def __init__(self, given: Lowered, steps: int | None, exact: bool, traced_step: int = -1, lossy: bool = False) -> None:
         super().__init__(given)
         self.flat, self.steps = self.spec.flat_step(), steps
-        self.exact, self.traced_step, self.lossy, self.tried = exact, traced_step, lossy, False
+        self.exact, self.traced_step, self.lossy, self.tried, self.first = exact, traced_step, lossy, False, True
         self.outs = Stacked(steps)
         self.out_cotangents: list[Any] = []
         self.rows: list[Rows] = []
         self.before = self.last = UNKNOWN  # the state that was met last, and x_N
-        self.aliases = Aliases(self.spec.path)
+        self.aliases = Aliases(self.spec.path, given.state, (*given.params, *given.inputs))
 
     # --- the first sweep ----------------------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class EagerEntry(ChainEntry):
         """Run the chain; return the leaves of x_N."""
         spec, given = self.spec, self.given
         final = self.sweep.forward()
-        self.aliases.watching = False
+        self.first = self.aliases.watching = False
         self.check_params(given.arguments, given.params)
         self.steps = steps = self.sweep.stats.steps
         leaves = spec.final_leaves(steps, final, given.arguments, given.inputs) if steps else given.state
@@ -139,7 +139,7 @@ class EagerEntry(ChainEntry):
     def advance_watched(self, k: int, x: Any) -> Any:
         """Evaluate step k; in the first sweep also try step 0, keep what the steps put out, and see to it that no two leaves are one."""
         spec, given, aliases = self.spec, self.given, self.aliases
-        if not k and aliases.watching and not self.tried:
+        if not k and self.first and not self.tried:
             self.try_step(x)
         if k == self.traced_step:
             return self.record_step(k, x)[0]
@@ -153,17 +153,13 @@ class EagerEntry(ChainEntry):
         if spec.outputs and k == self.outs.length:
             spec.check_closure([pack_leaf(leaf) for leaf in optree.tree_leaves(out)], given.below)
             self.put_out(k, out)
-        if not aliases.watching:
-            return x
-        others = (*given.params, *given.inputs)
-        leaves = spec.flatten(x)
-        if not k:
+        if not k and self.first:
             leaves = spec.checked(0, x)
             spec.check_closure(leaves, given.below)
             self.compare_again(0, leaves)
-            aliases.watching = can_share(leaves, others)
-        if leaves is not None:
-            aliases.note(k, leaves, others, handed)
+            aliases.watching = aliases.watching and (has_arrays(x) or any(isinstance(leaf, Traced) for leaf in leaves))
+        if aliases.watching and (leaves := spec.flatten(x)) is not None:
+            aliases.note(k, leaves, (*given.params, *given.inputs), handed)
         return x
 
     def explain(self, k: int, x: Any, error: Exception) -> None:
@@ -213,6 +209,8 @@ class EagerEntry(ChainEntry):
 
     def check_params(self, arguments: Any, given: list[Any]) -> None:
         """Raise where steps have changed the parameters or inputs that they were given, which both sweeps must see."""
+        if not arguments and not self.given.inputs:
+            return
         leaves, structure = optree.tree_flatten(arguments)
         if (
             structure != self.spec.params_structure
@@ -281,8 +279,7 @@ class EagerEntry(ChainEntry):
             self.explain(k, x, error)
             raise
         state = spec.tree(self.values(final, recorded[0]))
-        if not self.aliases.watching:
-            self.compare_again(k, final)
+        self.compare_again(k, final)
         if spec.outputs and k == self.outs.length:
             parts, structure = optree.tree_flatten(out)
             self.put_out(k, optree.tree_unflatten(structure, self.values(map(pack_leaf, parts), recorded[0])))
@@ -290,8 +287,9 @@ class EagerEntry(ChainEntry):
 
     def compare_again(self, k: int, leaves: list[Any]) -> None:
         """Raise where step k, evaluated again, gave another state than it gave before; saved states may be rounded."""
-        if not self.lossy:
-            self.compare(k, leaves, self.before)
+        i = None if self.lossy else self.before.differing(k + 1, leaves)
+        if i is not None:
+            raise not_repeatable(k, self.spec.path(i))
 
     # --- the reverse sweep --------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from dualad.graph.program import role_of
 
 from ..support.costs import LONG_CALL_SECONDS, POOL_PROBES, POOLED_BYTES, SHORT_CALL_SECONDS
 
-__all__ = ["BufferPool", "Reversal", "Segments", "State", "like_leaves"]
+__all__ = ["BufferPool", "Reversal", "Segments", "State", "as_kind", "like_leaves"]
 
 State: TypeAlias = tuple[np.ndarray, ...]
 
@@ -94,7 +94,8 @@ class Segments:
         self.outs = [np.zeros((length or 0, *out.shape), out.dtype) for out in stepper.outs]
         self.work = [array for unit in self.loops.work() for array in unit]
         self.pool, self.end = BufferPool(self.start), np.zeros((), np.int64)
-        stepper.compile(self.loops)
+        if not self.loops.compiled:
+            stepper.compile(self.loops)
         self.made, self.pace = 0, Pace()
         self.told: Callable[[int], Any] | None = None
 
@@ -135,7 +136,8 @@ class Reversal:
 
     def __init__(self, segments: Segments, loops: Any) -> None:
         self.segments, self.loops, self.work, self.pace = segments, loops, loops.work(), Pace()
-        segments.stepper.compile(loops)
+        if not loops.compiled:
+            segments.stepper.compile(loops)
 
     def begin(self, d: list[np.ndarray], e: list[np.ndarray], gs: Any, sums: list[np.ndarray], states: list[np.ndarray]) -> None:
         """Take the arrays of the cotangents (`d` of the outs, `e` of the rows) and sums, and those for the states inside of a block."""

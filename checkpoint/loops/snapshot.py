@@ -41,10 +41,12 @@ class Snapshot:
         self.alive = [ref(leaf) if type(leaf) is np.ndarray else None for leaf in leaves] if final and not exact else None
 
     def held(self, leaf: Any) -> Any:
-        leaf = primal(leaf)
+        leaf = leaf if type(leaf) is np.ndarray else primal(leaf)
         if not issubclass(type(leaf), np.ndarray):
             return leaf
-        return leaf.copy() if self.exact or leaf.dtype.kind not in "fc" else elements(leaf, self.index)
+        if self.exact or leaf.dtype.kind not in "fc":
+            return leaf.copy()
+        return leaf if leaf.size <= SNAPSHOT_ELEMENTS else elements(leaf, self.index)
 
     def differing(self, index: int, leaves: Sequence[Any]) -> int | None:
         """Return the number of the first leaf that differs from x_index, None where none does or this is another state."""
@@ -55,7 +57,8 @@ class Snapshot:
             given = leaf.primal if isinstance(leaf, Handle) else leaf
             if type(given) is float and given == known:
                 continue
-            given = primal(leaf)
+            if type(given) is not np.ndarray or given is not leaf:
+                given = primal(leaf)  # brought up to date
             if isinstance(given, Handle):  # of a function that jit traces, whose two traces are compared
                 continue
             if self.exact:

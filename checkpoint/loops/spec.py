@@ -144,6 +144,11 @@ class StepSpec:
 
     def check_closure(self, leaves: Sequence[Any], levels: set[Any]) -> None:
         """Raise where a result is of a level that did not come in through the arguments."""
+        for leaf in leaves:
+            if isinstance(leaf, Traced):
+                break
+        else:
+            return
         check_levels(leaves, levels, "chain: the step", ", chain(step, state, value, steps=N) with step(k, state, value)")
 
     # --- errors of a step -------------------------------------------------------------------------------------------------------

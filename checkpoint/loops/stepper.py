@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from itertools import islice, pairwise
 from threading import get_ident
@@ -27,9 +27,9 @@ from dualad.loops.forms import NoLoopForm
 from ..support.checks import truth
 from ..support.costs import KEPT_STEPS
 from .kept import kept
-from .segments import like_leaves
+from .segments import as_kind, like_leaves
 from .spec import StepSpec
-from .tangents import NotCompiled, TangentSplit, levels_without_tapes, split_tangents, stand_in
+from .tangents import NotCompiled, TangentSplit, join_tangents, levels_without_tapes, split_tangents, stand_in
 
 __all__ = ["Stepper"]
 
@@ -153,11 +153,6 @@ class Stepper:
         """Over how many threads large loops are split, None of loops that are not cut into blocks."""
         return self.entry.compiled.threads
 
-    @property
-    def cost(self) -> float:
-        """About how many additions a step takes."""
-        return self.advance_loops().units[0].source.additions
-
     def step(self) -> Routine:
         """Return the routine of a step of the plain leaves."""
         routine = self.example()
@@ -205,8 +200,6 @@ class Stepper:
 
     def compile(self, loops: ChainKernels) -> None:
         """Compile loops before the first sweep, so that what cannot be compiled shows before a long run."""
-        if loops.compiled:
-            return
         try:
             loops.compile()
         except Exception as error:
@@ -222,13 +215,17 @@ class Stepper:
         """What the leaves of a state that a step returns are to Python."""
         return words_of([out.kind for out in self.base.outputs[0]], self.state_splits)
 
-    def numbers(self, parts: Iterable[np.ndarray], likes: Sequence[Any]) -> list[Any]:
-        """Return arrays as the numbers that stand for these leaves, and their tangents."""
-        return like_leaves(parts, words_of([role_of(stand_in(leaf)) for leaf in likes], self.all_splits(len(likes))))
+    def duals(self, parts: Sequence[np.ndarray], likes: Sequence[Any]) -> list[Any]:
+        """Return arrays as the numbers that stand for these leaves, Duals where there are levels."""
+        words = [role_of(stand_in(leaf)) for leaf in likes]
+        if not self.levels:
+            return list(map(as_kind, parts, words))
+        splits = self.all_splits(len(likes))
+        return join_tangents(like_leaves(parts, words_of(words, splits)), splits)
 
     def split(self, leaves: list[Any], all_floating: bool = False, rows: bool = False) -> tuple[list[Any], list[TangentSplit]]:
         """Return the plain leaves of Duals, and what was taken off: the tangents there are, or those of all floating leaves."""
-        splits = []
+        splits: list[TangentSplit] = []
         for level in self.levels:
             positions = [i for i, leaf in enumerate(leaves) if dtype_of(leaf).kind in "fc"] if all_floating else None
             splits.append(TangentSplit.of(level, leaves, positions, rows))

@@ -12,7 +12,7 @@ from dualad.core.levels import Level
 from dualad.core.traced import Traced
 from dualad.forward.dual import Dual, make_dual
 
-from .leaves import levels_of, parts_in
+from .leaves import parts_in
 
 __all__ = ["NotCompiled", "TangentSplit", "has_tangent", "join_tangents", "levels_without_tapes", "split_tangents", "stand_in"]
 
@@ -39,12 +39,13 @@ class TangentSplit(NamedTuple):
 
 def levels_without_tapes(leaves: Iterable[Any]) -> list[Any]:
     """Return the levels of forward mode of leaves, the highest first; of another kind they raise."""
-    traced = [leaf for leaf in leaves if isinstance(leaf, Traced)]
-    if not traced:
-        return []
-    if any(type(part) is not Dual for leaf in traced for part in parts_in(leaf)):
-        raise NotCompiled("it is traced or recorded by another derivative inside of a tangent")
-    return sorted(levels_of(traced), key=lambda level: -level.id)
+    levels = set()
+    for leaf in leaves:
+        for part in parts_in(leaf) if isinstance(leaf, Traced) else ():
+            if type(part) is not Dual:
+                raise NotCompiled("it is traced or recorded by another derivative inside of a tangent")
+            levels.add(part.level)
+    return sorted(levels, key=lambda level: -level.id) if levels else []
 
 
 def has_tangent(leaf: Any, level: Level) -> bool:

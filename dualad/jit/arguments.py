@@ -28,17 +28,19 @@ class Call:
         self.moving = {key: arg for key, arg in (*enumerate(args), *kwargs.items()) if key not in self.fixed}
         leaves, self.structure = optree.tree_flatten(self.moving)
         orders = key_orders(self.moving, kwargs if kwargs and names_keywords(jitted.f) else ())
-        self.leaves, self.kinds, self.slots, key = [], [], [], []
+        self.leaves, self.kinds, self.slots, self.traced, key = [], [], [], False, []
         for i, leaf in enumerate(leaves):
-            if type(leaf) is np.ndarray and leaf.dtype == object and holds_traced(leaf):
-                leaf = array(leaf)
-            kind = self.kind(leaf, i)
+            kind = plain_kind(leaf)
+            if kind is None:
+                if type(leaf) is np.ndarray and leaf.dtype == object and holds_traced(leaf):
+                    leaf = array(leaf)
+                kind, leaf = self.kind(leaf, i), native(leaf)
+                self.traced = self.traced or isinstance(leaf, Handle)
             self.slots.append(leaf if kind is None else Value)
             if kind is not None:
-                self.leaves.append(native(leaf))
+                self.leaves.append(leaf)
                 self.kinds.append(kind)
             key.append(kind or (type(leaf), leaf))
-        self.traced = any(isinstance(leaf, Handle) for leaf in self.leaves)
         try:
             self.key = self.structure, orders, tuple(key), tuple((name, exact(value)) for name, value in self.fixed.items())
             hash(self.key)
@@ -104,6 +106,18 @@ class Call:
             np.float64(example) if kind.kind == "scalar" and type(example := example_of(leaf)) is float else example_of(leaf)
             for leaf, kind in zip(self.leaves, self.kinds, strict=True)
         ]
+
+
+def plain_kind(leaf):
+    """Return the kind of a float, or of an array as it lies in most programs; None of any other leaf."""
+    if type(leaf) is float:
+        return NUMBER
+    if type(leaf) is np.ndarray and leaf.flags.carray and leaf.dtype.isbuiltin and leaf.dtype.kind in "biufc":
+        return Kind(leaf.shape, leaf.dtype, "array")
+    return None
+
+
+NUMBER = Kind((), np.dtype(float), "python")
 
 
 def key_orders(moving, kwargs):

@@ -11,7 +11,7 @@ pytest.importorskip("numba")
 
 import dualad
 from checkpoint import Revolve, Stats, chain, grad, hvp, jacobian
-from checkpoint.loops import compiled
+from checkpoint.loops import compiled_entry
 from checkpoint.loops.kept import kept
 from checkpoint.schedules import Mixed
 from checkpoint.support.costs import KEPT_STEPS
@@ -258,8 +258,8 @@ def test_predicates_and_their_loops_are_not_kept_for_ever(monkeypatch):
 
 def test_the_cost_of_a_step_is_that_of_what_is_computed(monkeypatch):
     """What shows or moves elements costs nothing, loops cost their turns: costs are compared with that of a call (see `blocks`)."""
-    costs, inner = [], compiled.blocks_of
-    monkeypatch.setattr(compiled, "blocks_of", lambda *args, **options: costs.append(args[3] / 1e-10) or inner(*args, **options))
+    costs, inner = [], compiled_entry.blocks_of
+    monkeypatch.setattr(compiled_entry, "blocks_of", lambda *args, **options: costs.append(args[3] / 1e-10) or inner(*args, **options))
 
     def looped(k, x, c):
         for _ in range(50):
