@@ -89,7 +89,7 @@ def jax(quick):
 
 PEERS = {
     "dualad": Peer(eager, ours=True),
-    "dualad.jit": Peer(compiled("numba"), "numba", ours=True),
+    "dualad.jit": Peer(compiled("llvm"), "llvmlite", ours=True),
     "jit, NumPy's backend": Peer(compiled("numpy"), ours=True),
     "jax": Peer(jax, "jax"),
 }

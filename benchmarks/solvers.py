@@ -244,9 +244,9 @@ def by(jac, tables=(DENSE, SPARSE)):
 PEERS = {
     "jac_sparsity=": Peer(by(grouped, [SPARSE]), "scipy"),
     "jac=": Peer(by(exact), "scipy", ours=True),
-    "compiled jac=": Peer(by(compiled), "numba", ours=True),
+    "compiled jac=": Peer(by(compiled), "llvmlite", ours=True),
     "its Jacobians alone": Peer(alone(exact), "scipy", ours=True),
-    "its compiled Jacobians alone": Peer(alone(compiled), "numba", ours=True),
+    "its compiled Jacobians alone": Peer(alone(compiled), "llvmlite", ours=True),
     "two processes": Peer(on_two, ours=True),
     "two workers of dask": Peer(on_cluster, "distributed", ours=True),
 }

@@ -5,7 +5,7 @@
 u is zero on the boundary. For each lambda below a turning point near 6.81 there are two solutions; they are one curve, which is
 followed through the turning point by pseudo-arclength continuation: lambda is an unknown, too, and its column makes the Jacobian an
 arrow, whose last row is the only dense one. The pattern is found from the residual itself and coloured once; a Newton step then costs a
-few directions of forward mode and one row of reverse mode, compiled where numba is installed, and one sparse factorisation.
+few directions of forward mode and one row of reverse mode, compiled where llvmlite is installed, and one sparse factorisation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scipy.sparse.linalg import splu
 import dualad
 from checkpoint import jacobian
 
-COMPILED = find_spec("numba") is not None
+COMPILED = find_spec("llvmlite") is not None
 SCALE = 0.1  # of lambda along the curve, so that it counts as much as u
 LARGEST_LAMBDA = 6.808124423  # where the curve turns (Doedel, Keller & Kernevez 1991), for fine grids
 

@@ -6,7 +6,7 @@ Two substances react and diffuse on a periodic square; from t = 1.1 on, one of t
 Wanner, Solving Ordinary Differential Equations II, section IV.10). Diffusion makes it stiff: explicit steps would have to be a hundred
 times as short. Each step has two stages of one implicit equation (the diagonally implicit method of order 2 of Alexander, 1977, which is
 L-stable), solved by Newton's method. Its matrix is that of the residual itself: the pattern is found and coloured once, then all entries
-are written into the matrix at hand by one call, compiled where numba is installed; its factors serve as long as they converge well.
+are written into the matrix at hand by one call, compiled where llvmlite is installed; its factors serve as long as they converge well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy.sparse.linalg import splu
 
 import dualad
 
-COMPILED = find_spec("numba") is not None
+COMPILED = find_spec("llvmlite") is not None
 DIFFUSION, FEED, START = 0.1, 5.0, 1.1
 GAMMA = 1.0 - np.sqrt(0.5)  # which makes both stages alike, and the method L-stable
 SLOW = 0.03  # a change that falls less from one iteration to the next asks for a new Jacobian

@@ -3,7 +3,7 @@
     python examples/long_fit.py [--kills 20] [--steps 50000] [--folder long_fit]
 
 A driven, damped pendulum, angle'' = -a sin(angle) - b angle' + c cos(d t), is observed at 100 moments. The state of the chain is
-(angle, speed, accumulated misfit), so that the misfit is the last component of one chain; its step is compiled where numba is installed,
+(angle, speed, accumulated misfit), so that the misfit is the last component of one chain; its step is compiled where llvmlite is installed,
 and ``memory=`` bounds what the chain holds. `Fit` keeps every finished evaluation in a folder: a process that is started again walks
 through them in no time and goes on with the next one. With --kills the fit runs in processes of its own, which are killed at random until
 so many were, and the result is compared with that of a process that nobody has killed.
@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 import dualad
 from checkpoint import Fit, Stats, chain, value_and_grad
 
-COMPILED = find_spec("numba") is not None
+COMPILED = find_spec("llvmlite") is not None
 MEMORY = "4 MB"
 SECONDS, MOMENTS = 10.0, 100
 TRUE = np.array([9.0, 0.4, 1.5, 2.0])

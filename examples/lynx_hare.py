@@ -4,7 +4,7 @@
 
 Lotka-Volterra: hare' = a hare - b hare lynx, lynx' = -c lynx + d hare lynx; classical Runge-Kutta. The state of the chain is
 (hare, lynx, accumulated misfit), so the misfit of all 21 years is the last component of one chain, and its gradient by the
-four rates and the two initial populations is one reverse sweep. The step is compiled where numba is installed.
+four rates and the two initial populations is one reverse sweep. The step is compiled where llvmlite is installed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import dualad
 from checkpoint import CTZ, Stats, StoreAll, chain, grad, value_and_grad
 
 STEPS_A_YEAR = 100
-COMPILED = find_spec("numba") is not None
+COMPILED = find_spec("llvmlite") is not None
 DATA = Path(__file__).parent / "data" / "lynx_hare.csv"
 # log of a, b, c, d (a year, populations in thousands of pelts) and of the hares and lynxes of 1900
 START = np.log([0.5, 0.02, 0.8, 0.02, 30.0, 4.0])
@@ -105,7 +105,7 @@ def compare_schedules(hares, lynxes, logs):
 def compare_compiled(hares, lynxes, logs):
     """Print a gradient of the step as it is and of the compiled one, side by side."""
     if not COMPILED:
-        print("\nNot compiled: numba is not installed (pip install 'dualad[jit]')")
+        print("\nNot compiled: llvmlite is not installed (pip install 'dualad[jit]')")
         return
     gradients, seconds = [], []
     for compiled in (False, True):

@@ -23,7 +23,7 @@ SLOW = {
     "test_distributed", "test_docs", "test_exit", "test_exports", "test_fit_campaign", "test_fit_changes", "test_forks",
     "test_installations", "test_outside", "test_processors", "test_random_layouts", "test_random_programs", "test_systems", "test_types",
     "test_counts_are_those_of_the_prediction", "test_counts_of_a_million", "test_every_evaluation_is_drawn_once",
-    "test_functions_of_numbers_as_numba_compiles_them", "test_interrupted_and_gone_on", "test_kinds_of_reductions_and_dtypes",
+    "test_interrupted_and_gone_on", "test_kinds_of_reductions_and_dtypes",
     "test_peak_memory_is_within_a_quarter_of_the_saved_states_and_one_step", "test_places_on_disk", "test_random_loops",
     "test_results_that_turns_leave_to_be_read_one_by_one_end",
     "test_the_same_bits_and_nothing_is_made_twice", "test_traced_derivatives_are_rolled_up_too", "test_what_exceeds_a_budget_is_left_out",

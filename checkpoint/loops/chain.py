@@ -19,7 +19,7 @@ from dualad.core.levels import errors_as_in
 from dualad.dask.arrays import LAZY
 from dualad.forward.dual import Dual
 from dualad.forward.seeding import check_function
-from dualad.jit.compiled import BACKENDS, without_numba
+from dualad.jit.compiled import BACKENDS, without_llvm
 from dualad.jit.jit import Jit
 from dualad.support.callers import trim
 from dualad.support.hints import X
@@ -162,7 +162,7 @@ def chain(
     that are evaluated again return is compared with what they returned before: all of it where states are small, of larger arrays
     1024 elements at each step.
 
-    Where the step is a function compiled by `dualad.jit` (with numba), the steps between two actions of the schedule are one compiled
+    Where the step is a function compiled by `dualad.jit` (to machine code), the steps between two actions of the schedule are one compiled
     call, also on plain values and in forward mode; `until` is traced with it. The gradient has the same bits under every schedule, block
     and storage. Steps that call Python (``np.linalg.solve``) are made one by one; ``stats.reason`` says why.
 
@@ -339,8 +339,8 @@ def run_compiled_spec(spec: StepSpec, tape: Tape | None, looped: dict[str, Any],
     from .other_leaves import without_statics
 
     try:
-        if BACKENDS.get("numba", BACKENDS["numpy"]) is BACKENDS["numpy"]:
-            raise NotCompiled(without_numba() or "numba cannot be imported")
+        if BACKENDS.get("llvm", BACKENDS["numpy"]) is BACKENDS["numpy"]:
+            raise NotCompiled(without_llvm() or "llvmlite cannot be imported")
         other = None if saved["storage"].durable else without_statics(spec, looped["until"])
         if other is not None:
             result, reason = run_compiled_spec(other.spec, tape, {**looped, "until": other.until}, saved)

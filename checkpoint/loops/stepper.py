@@ -203,10 +203,10 @@ class Stepper:
         try:
             loops.compile()
         except Exception as error:
-            warnings.warn(f"chain: numba failed on {self.name}, whose steps are made one by one instead: {error!r}", stacklevel=6)
+            warnings.warn(f"chain: LLVM failed on {self.name}, whose steps are made one by one instead: {error!r}", stacklevel=6)
             known = self.entry.compiled.of_chains
-            known.update({key: (NoLoopForm("numba failed"), None) for key in known if known[key][0] is loops})
-            raise NotCompiled("numba failed") from error
+            known.update({key: (NoLoopForm("LLVM failed"), None) for key in known if known[key][0] is loops})
+            raise NotCompiled("LLVM failed") from error
 
     # --- leaves -------------------------------------------------------------------------------------------------------------
 

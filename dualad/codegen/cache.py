@@ -1,8 +1,8 @@
 """Emitted modules, and their machine code on disk, so that a later process need not compile.
 
 The folder is ``$DUALAD_CACHE_DIR``, else ``dualad`` in the user's cache folder. Machine code is executed, so only what this user alone
-can have written is read (`trusted`). A file is named by a digest of the source, the versions, the processor and the functions that are
-called, and begins with a digest of its content: what is damaged is compiled again. All files together take ``$DUALAD_CACHE_SIZE``.
+can have written is read (`trusted`). A file is named by a digest of the LLVM code, the versions and the processor, and begins with a
+digest of its content: what is damaged is compiled again. All files together take ``$DUALAD_CACHE_SIZE``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import sys
 import time
 import warnings
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -59,17 +58,14 @@ def size() -> int:
 
 @cache
 def surroundings() -> bytes:
-    """Return what machine code depends on besides its source: versions, the processor, the functions that are inlined."""
+    """Return what machine code depends on besides its LLVM code: versions, the processor."""
     with compiler():
         import llvmlite
-        import numba
         from llvmlite import binding
 
         processor = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
 
-    rooms = b"".join((Path(__file__).parent / f"{room}.py").read_bytes() for room in ("kernels", "scalars", "llvm", "translate", "entry"))
-    parts = (sys.version, numba.__version__, llvmlite.__version__, np.__version__, platform.machine(), processor)
-    return repr(parts).encode() + rooms
+    return repr((sys.version, llvmlite.__version__, np.__version__, platform.machine(), processor)).encode()
 
 
 def load(text: str) -> ModuleType:

@@ -28,7 +28,7 @@ from ..loops.threads import runner
 from ..rules.kinds import row_says
 from .cache import load
 from .emit import HEADER
-from .fragments import DECORATED, Unit
+from .fragments import Unit
 from .native import compiled, driven, parts_of, too_long
 
 __all__ = ["ChainKernels", "emit_advance", "emit_pull"]
@@ -69,7 +69,7 @@ class ChainKernels:
                 setattr(self, name, driven(module, name, parts, run))
         else:
             for name, kinds in self.functions.items():
-                setattr(self, name, compiled(module, self.source, name, kinds))
+                setattr(self, name, compiled(self.source, name, kinds))
         self.compiled = True
 
 
@@ -83,7 +83,7 @@ class Group:
 
     def kinds(self, rows=0):
         """Return the arrays by name, with what they are; of rows the number does not matter."""
-        return {name: ((1,) * rows + value.shape, value.dtype.name) for name, value in zip(self.arrays, self.values, strict=True)}
+        return {name: ((-1,) * rows + value.shape, value.dtype.name) for name, value in zip(self.arrays, self.values, strict=True)}
 
     def load(self):
         """Return the lines that take the numbers out of their arrays."""
@@ -126,12 +126,11 @@ class Roles:
         return self.unit.statements(given, [*self.s.into(into), *self.o.rows("k")], [*self.s.values, *self.o.values])
 
 
-def definition(units: list[Unit]) -> str:
-    """Return what a definition of loops of these units begins with; Python runs them if it does for one of the units."""
+def settle(units: list[Unit]) -> None:
+    """Let Python run the loops of these units if it does for one of them."""
     by_python = any(unit.driven for unit in units)
     for unit in units:
         unit.driven = by_python
-    return "def " if by_python else DECORATED
 
 
 def emit_advance(step: Routine, until: Routine | None = None, threads: int | None = None) -> ChainKernels:
@@ -142,7 +141,7 @@ def emit_advance(step: Routine, until: Routine | None = None, threads: int | Non
     roles = Roles(step, threads)
     s, t, w, p = roles.s, roles.t, roles.w, roles.p
     units, asked = [roles.unit, *([] if until is None else [Unit(until.program, "until_", threads is not None)])], []
-    defined = definition(units)
+    settle(units)
     if until is not None:
         asked = units[-1].statements(["k", *s.names[: len(until.inputs[1])]], ["over"], until.outputs[0])
     made = [*roles.step(s.names, t.arrays), *s.swap(t, w)]
@@ -152,7 +151,7 @@ def emit_advance(step: Routine, until: Routine | None = None, threads: int | Non
     for unit in units:
         given |= unit.others
     lines = [
-        f"{defined}advance({', '.join(given)}):",
+        f"def advance({', '.join(given)}):",
         *indented(1, s.load(), p.load(), ["going = True", "reached = k1" if until is None else "reached = k0"]),
         "    for k in range(k0, k1):",
         *indented(2, made),
@@ -169,7 +168,7 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Chain
     fuses = not chooses(pull.program)
     unit = Unit(pull.program, "pull_", threads is not None, range(first_sum, len(pull.program.outputs)), fuses)
     shares = [i for i in range(len(pull.outputs[2])) if first_sum + i not in unit.added]
-    defined = definition([roles.unit, unit])
+    settle([roles.unit, unit])
     s, b, c, u, p, o = roles.s, roles.b, roles.c, roles.u, roles.p, roles.o
     g, h = (Group(letter, pull.inputs[4]) for letter in "gh")
     d, e = Group("d", pull.inputs[5]), Group("e", pull.outputs[1])
@@ -192,14 +191,14 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Chain
         block | s.kinds() | b.kinds(1) | roles.given | g.kinds() | h.kinds() | d.kinds(1) | e.kinds(1) | q.kinds() | r.kinds() | unit.others
     )
     lines = [
-        f"{defined}fill({', '.join(filling)}):",
+        f"def fill({', '.join(filling)}):",
         *indented(1, s.load(), p.load(), first),
         "    for k in range(k0, k1 - 1):",
         "        j = k - k0",
         *indented(2, made, kept),
         "",
         "",
-        f"{defined}pull({', '.join(pulling)}):",
+        f"def pull({', '.join(pulling)}):",
         *indented(1, s.load(), p.load(), g.load(), q.load()),
         "    for k in range(k1 - 1, k0 - 1, -1):",
         *indented(2, first, ["if k > k0:"]),

@@ -1,4 +1,4 @@
-"""Emission: a program as Python source with explicit loops, which numba compiles.
+"""Emission: a program as Python source with explicit loops, which become machine code.
 
 Each part of the plan becomes a function of numbers and arrays, ``part0(x0, x1, c0, w0, y0)``: inputs, constants, work and results,
 which it writes into. It allocates nothing. The source depends on the program alone.
@@ -25,18 +25,15 @@ from ..support.costs import JAMMED_STEPS, JAMMED_STEPS_AROUND
 
 __all__ = ["Function", "Source", "emit"]
 
-#: inlined where numba compiles it, into the loops of a chain
-INLINED = "@njit(**OPTIONS, forceinline=True)"
-
 HEADER = '''"""Emitted by dualad: do not edit."""
 
 import math
 
 import numpy as np
-from numba import njit
 
+from dualad.codegen.arithmetic import choose
 from dualad.codegen.kernels import (
-    LARGEST_ANGLE, OPTIONS, any_cos, any_sin, any_tan, arctan, cbrt, choose, cos, cosh, exp, expm1, log, log1p, sech_squared, sin,
+    LARGEST_ANGLE, any_cos, any_sin, any_tan, arctan, cbrt, cos, cosh, exp, expm1, log, log1p, sech_squared, sin,
     sinh, tan, tanh,
 )
 from dualad.codegen.scalars import (
@@ -426,7 +423,7 @@ class Function:
             body.append(f"    {line}")
         self.parameters = sorted(self.used, key=lambda node: parameter_order(self.buffers.name(node)))
         names = ", ".join([*(self.buffers.name(node) for node in self.parameters), *(["block"] if self.block else [])])
-        before = [*self.before, *self.tables, *([] if self.driven else [INLINED])]
+        before = [*self.before, *self.tables]
         return "\n".join([*before, f"def {self.title}({names}):", *(body or ["    pass"])])
 
 

@@ -1,29 +1,26 @@
-"""Machine code of emitted functions, and how Python enters it.
+"""How Python enters machine code, and all that is assumed of the objects of CPython and NumPy.
 
-A translated function (`translate`) is optimised once, and kept on disk (`cache`). To Python it is a built-in function: a few
-instructions take the numbers and the pointers of arrays out of the arguments, as the macros of CPython's and NumPy's headers do, and
-leave the interpreter to other threads while loops run.
+To Python a compiled function is a built-in one: a few instructions take the numbers and the pointers of arrays out of the arguments, as
+the macros of CPython's and NumPy's headers do, and leave the interpreter to other threads while loops run. They look at the type, dtype,
+shape and flags of each array before they use its pointer. Where objects are not as is assumed, functions are entered through `ctypes`.
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
+import struct
+import sys
+import warnings
 from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from llvmlite import binding
 
-from ..support.forks import compiler, held_across_forks
-from .cache import stored
-from .llvm import COMPLEX, Array, Untranslatable, number_type
-from .translate import translated
+from ..ir.nodes import ArrayType, Type, Var
+from ..ir.values import PART, arithmetic_dtype
+from .llvm import ELEMENTS, number_type
 
-__all__ = ["assembly", "compiled"]
-
-if hasattr(binding, "ffi"):  # numba's compilations in other threads
-    held_across_forks(binding.ffi.lib._lock._lock)
+__all__ = ["OBJECTS", "PYTHON", "code_of_entry", "entered", "immortal", "otherwise_laid_out"]
 
 FASTCALL = 0x80  # METH_FASTCALL
 #: functions of CPython that are called, with the types of their results and arguments
@@ -32,7 +29,9 @@ PYTHON = {
     "PyComplex_RealAsDouble": ("double", "ptr"),
     "PyComplex_ImagAsDouble": ("double", "ptr"),
     "PyLong_AsLongLong": ("i64", "ptr"),
+    "PyLong_AsUnsignedLongLongMask": ("i64", "ptr"),
     "PyObject_IsTrue": ("i32", "ptr"),
+    "PyObject_RichCompareBool": ("i32", "ptr", "ptr", "i32"),
     "PyErr_Occurred": ("ptr",),
     "PyErr_SetString": ("void", "ptr", "ptr"),
     "PyType_IsSubtype": ("i32", "ptr", "ptr"),
@@ -47,12 +46,52 @@ OBJECTS = {
     "dualad_TypeError": TypeError,
     "dualad_IndexError": IndexError,
     "dualad_OverflowError": OverflowError,
+    **{f"dualad_{dtype}": np.dtype(dtype) for dtype in ELEMENTS},
 }
 MESSAGES = {
     "type": "a compiled function got arguments that it was not compiled for",
     "integer": "jit: a Python integer grows beyond 64 bits, or is divided by zero",
     "index": "jit: an index that is computed is out of bounds for the axis it indexes",
 }
+
+# --- the layout of objects --------------------------------------------------------------------------------------------------------
+
+HEAD = object.__basicsize__
+#: where the fields of an object and of an array stand
+OFFSETS = {"type": HEAD - 8, "data": HEAD, "ndim": HEAD + 8, "shape": HEAD + 16, "dtype": HEAD + 40, "flags": HEAD + 48}
+NEEDED = 0x0001 | 0x0100  # flags of an array: C_CONTIGUOUS and ALIGNED
+
+
+def at(thing, field, kind):
+    return kind.from_address(id(thing) + OFFSETS[field]).value
+
+
+@cache
+def otherwise_laid_out() -> str:
+    """Return what is not as the entry assumes, nothing if all is."""
+    import sysconfig
+
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "this Python has no global interpreter lock"
+    if (sys.implementation.name, struct.calcsize("P")) != ("cpython", 8):
+        return "this is not CPython of 64 bits"
+    whole = np.arange(24.0).reshape(2, 3, 4)
+    unaligned = np.frombuffer(bytes(16), np.uint8)[1:9].view(np.float64)
+    examples = [whole, whole[:, ::2], whole.T, np.zeros((), np.int32), np.zeros(5, bool), unaligned]
+    for x in examples:
+        if at(x, "type", ctypes.c_void_p) != id(np.ndarray):
+            return "objects have their types elsewhere"
+        found = [at(x, "data", ctypes.c_void_p), at(x, "ndim", ctypes.c_int), at(x, "dtype", ctypes.c_void_p), at(x, "flags", ctypes.c_int)]
+        if found != [x.ctypes.data, x.ndim, id(x.dtype), x.flags.num]:
+            return "NumPy's arrays have other fields"
+        lengths, strides = (ctypes.c_void_p.from_address(id(x) + OFFSETS["shape"] + k).value or 0 for k in (0, 8))
+        if x.ndim and strides != lengths + 8 * x.ndim:  # NumPy allocates both at once: so this is what the next line may read
+            return "NumPy's arrays have their shapes elsewhere"
+        if x.ndim and tuple((ctypes.c_ssize_t * x.ndim).from_address(lengths)) != x.shape:
+            return "NumPy's arrays have other shapes"
+        if (x.flags.num & NEEDED == NEEDED) != (x.flags.c_contiguous and x.flags.aligned):
+            return "NumPy's arrays have other flags"
+    return ""
 
 
 class Method(ctypes.Structure):
@@ -61,97 +100,81 @@ class Method(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
-#: the functions of this process by digest; their machine code is never given back
-made: dict[str, Callable] = {}
-
-
 def immortal(thing):
     """Return an object that is never freed, not even when the interpreter ends: functions outlive the names of this module."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 
 
-def compiled(module, text: str, name: str, kinds: list):
-    """Return the function `name` of an emitted module, compiled for arguments of these kinds: ``(shape, dtype)``, or a number's dtype.
-
-    An array stands for itself, a constant: it is no argument of what is returned.
-    """
-    told = list(map(type_of, kinds))
-    constants = {i: kind for i, kind in enumerate(kinds) if issubclass(type(kind), np.ndarray)}
-    contents = [(i, hashlib.sha256(array.tobytes()).hexdigest()) for i, array in constants.items()]
-    digest = hashlib.sha256(f"{text}{name}{told}{contents}".encode()).hexdigest()[:24]
-    with compiler():
-        if digest not in made:
-            _, holder = engine()
-            for i, array in constants.items():
-                binding.add_symbol(f"constant_{digest}_{i}", immortal(array).ctypes.data)
-
-            def make():
-                return engine()[0].emit_object(optimised(with_entry(module, text, name, told, digest, set(constants))))
-
-            holder.add_object_file(binding.ObjectFileRef.from_data(stored(digest, make)))
-            method = immortal(Method(name.encode(), holder.get_function_address(f"enter_{digest}"), FASTCALL, None))
-            make = ctypes.pythonapi.PyCFunction_NewEx
-            make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(Method), ctypes.c_void_p, ctypes.c_void_p)
-            made[digest] = make(ctypes.byref(method), None, None)
-        return made[digest]
-
-
-def type_of(kind):
-    if issubclass(type(kind), np.ndarray):
-        return Array.of(kind.dtype, kind.shape)
-    return Array.of(np.dtype(kind[1]), kind[0]) if isinstance(kind, tuple) else number_type(np.dtype(kind))
-
-
-def assembly(module, text: str, name: str, kinds: list) -> str:
-    """Return the assembly of what `compiled` makes."""
-    with compiler():
-        return engine()[0].emit_assembly(optimised(with_entry(module, text, name, list(map(type_of, kinds)), "0")))
+def entered(name: str, types: list[Type], address: Callable[[str], int]) -> Callable:
+    """Return the function whose parameters have these types; `address` says where the ways of `code_of_entry` are."""
+    reason = otherwise_laid_out()
+    if not reason:
+        method = immortal(Method(name.encode(), address("enter"), FASTCALL, None))
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(Method), ctypes.c_void_p, ctypes.c_void_p)
+        return make(ctypes.byref(method), None, None)
+    tell(reason)
+    return by_ctypes(types, ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_char_p)(address("slots")))
 
 
 @cache
-def engine():
-    """Return what makes machine code, and what holds it."""
-    target = binding.Target.from_triple(binding.get_process_triple())
-    options = {"cpu": binding.get_host_cpu_name(), "features": binding.get_host_cpu_features().flatten(), "opt": 3, "jit": True}
-    holder = immortal(binding.create_mcjit_compiler(binding.parse_assembly(""), target.create_target_machine(**options)))
-    for name in PYTHON:
-        binding.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
-    for name, thing in OBJECTS.items():
-        binding.add_symbol(name, id(thing))
-    return target.create_target_machine(**options), holder
+def tell(reason):
+    message = f"dualad.jit: {reason}, so compiled functions are called through ctypes, which takes microseconds longer"
+    warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
-def optimised(text):
-    """Return the optimised module of LLVM code."""
-    machine, _ = engine()
-    module = binding.parse_assembly(text)
-    module.triple, module.data_layout = binding.get_process_triple(), str(machine.target_data)
-    tuning = binding.create_pipeline_tuning_options(speed_level=2)  # 3 unrolls more: up to five times as dear, and the code not faster
-    tuning.loop_vectorization, tuning.slp_vectorization = True, False
-    builder = binding.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
-    return module
+# --- through ctypes ---------------------------------------------------------------------------------------------------------------
 
 
-# --- the entry --------------------------------------------------------------------------------------------------------------------
+def by_ctypes(types, function):
+    """Return the function that calls another with the numbers and pointers that it is given, each in slots of 8 bytes."""
+    letters = {"double": "d", "float": "d", "i64": "q", "i1": "q"}
+    kinds = [(kind, "P" if isinstance(kind, ArrayType) else letters.get(number_type(kind), "dd")) for kind in types]
+    layout = struct.Struct("@" + "".join(letter for _, letter in kinds))
+    errors = {1: IndexError(MESSAGES["index"]), 2: OverflowError(MESSAGES["integer"])}
 
-HEAD = object.__basicsize__  # where the value of a float and the pointer of an array stand
-CONVERTED = {
-    "double": ["%n{0} = call double @PyFloat_AsDouble(ptr %o{0})"],
-    "float": ["%d{0} = call double @PyFloat_AsDouble(ptr %o{0})", "%n{0} = fptrunc double %d{0} to float"],
-    "i64": ["%n{0} = call i64 @PyLong_AsLongLong(ptr %o{0})"],
-    "i1": ["%t{0} = call i32 @PyObject_IsTrue(ptr %o{0})", "%n{0} = icmp ne i32 %t{0}, 0"],
-    COMPLEX["double"]: [
-        "%r{0} = call double @PyComplex_RealAsDouble(ptr %o{0})",
-        "%i{0} = call double @PyComplex_ImagAsDouble(ptr %o{0})",
-        "%h{0} = insertvalue {{ double, double }} undef, double %r{0}, 0",
-        "%n{0} = insertvalue {{ double, double }} %h{0}, double %i{0}, 1",
-    ],
-}
-POINTER = f"""define internal ptr @pointer(ptr %object) noinline {{
-  %place = getelementptr i8, ptr %object, i64 {HEAD - 8}
-  %type = load ptr, ptr %place
+    def call(*args):
+        if len(args) != len(kinds):
+            raise TypeError(MESSAGES["type"])
+        slots: list = []
+        for x, (kind, letter) in zip(args, kinds, strict=True):
+            if isinstance(kind, ArrayType):
+                if not fits(x, kind):
+                    raise TypeError(MESSAGES["type"])
+                slots.append(x.ctypes.data)
+            elif letter == "dd":
+                slots += [complex(x).real, complex(x).imag]
+            elif letter == "d":
+                slots.append(x.__float__())
+            else:
+                slots.append(bool(x) if kind == "bool" else wrapped(x))
+        status = function(layout.pack(*slots))
+        if status:
+            raise type(errors[status])(*errors[status].args)
+
+    return call
+
+
+def wrapped(n):
+    """Return an integer as one of 64 bits with a sign."""
+    return (n.__index__() + 2**63) % 2**64 - 2**63
+
+
+def fits(x, kind):
+    """Return whether an object is an array of a type."""
+    if not isinstance(x, np.ndarray) or x.dtype != np.dtype(kind.dtype) or x.ndim != len(kind.shape):
+        return False
+    return (
+        all(n == wanted or wanted < 0 for n, wanted in zip(x.shape, kind.shape, strict=True)) and x.flags.c_contiguous and x.flags.aligned
+    )
+
+
+# --- the code of both ways --------------------------------------------------------------------------------------------------------
+
+POINTER = f"""define internal ptr @pointer(ptr %object, ptr %dtype, i32 %ndim, ptr %shape) noinline {{
+  %type.place = getelementptr i8, ptr %object, i64 {OFFSETS["type"]}
+  %type = load ptr, ptr %type.place
   %exact = icmp eq ptr %type, @dualad_array
   br i1 %exact, label %array, label %other
 other:
@@ -159,53 +182,87 @@ other:
   %is = icmp ne i32 %below, 0
   br i1 %is, label %array, label %wrong
 array:
-  %field = getelementptr i8, ptr %object, i64 {HEAD}
-  %pointer = load ptr, ptr %field
-  ret ptr %pointer
+  %dtype.place = getelementptr i8, ptr %object, i64 {OFFSETS["dtype"]}
+  %found = load ptr, ptr %dtype.place
+  %same = icmp eq ptr %found, %dtype
+  br i1 %same, label %numbers, label %unlike
+unlike:
+  %equal = call i32 @PyObject_RichCompareBool(ptr %found, ptr %dtype, i32 2)
+  %alike = icmp eq i32 %equal, 1
+  br i1 %alike, label %numbers, label %wrong
+numbers:
+  %ndim.place = getelementptr i8, ptr %object, i64 {OFFSETS["ndim"]}
+  %axes = load i32, ptr %ndim.place
+  %flags.place = getelementptr i8, ptr %object, i64 {OFFSETS["flags"]}
+  %flags = load i32, ptr %flags.place
+  %needed = and i32 %flags, {NEEDED}
+  %plain = icmp eq i32 %needed, {NEEDED}
+  %right = icmp eq i32 %axes, %ndim
+  %both = and i1 %plain, %right
+  %lengths.place = getelementptr i8, ptr %object, i64 {OFFSETS["shape"]}
+  %lengths = load ptr, ptr %lengths.place
+  br i1 %both, label %next, label %wrong
+next:
+  %axis = phi i32 [ 0, %numbers ], [ %following, %length ]
+  %left = icmp slt i32 %axis, %ndim
+  br i1 %left, label %length, label %good
+length:
+  %length.place = getelementptr i64, ptr %lengths, i32 %axis
+  %wanted.place = getelementptr i64, ptr %shape, i32 %axis
+  %n = load i64, ptr %length.place
+  %wanted = load i64, ptr %wanted.place
+  %fits = icmp eq i64 %n, %wanted
+  %any = icmp slt i64 %wanted, 0
+  %fine = or i1 %fits, %any
+  %following = add i32 %axis, 1
+  br i1 %fine, label %next, label %wrong
+good:
+  %data.place = getelementptr i8, ptr %object, i64 {OFFSETS["data"]}
+  %data = load ptr, ptr %data.place
+  ret ptr %data
 wrong:
   call void @PyErr_SetString(ptr @dualad_TypeError, ptr @message_type)
   ret ptr null
 }}"""
 
 
-def with_entry(module, text, name, kinds, digest, constants=frozenset()):
-    """Return the LLVM code of a function, and of what Python calls: ``enter(self, arguments, count)``.
+def code_of_entry(function, parameters: tuple[Var, ...], constants: frozenset[int]) -> str:
+    """Return the LLVM code of what Python calls: ``enter(self, arguments, count)``, and ``slots(values)``, which returns the status.
 
-    The positions in `constants` are no arguments; they are found under names of their own.
+    The positions in `constants` are no arguments; they are found under names of their own. DIGEST stands in all names.
     """
-    function, code = translated(text, vars(module), name, kinds)
-    lines = [
+    given = [i for i in range(len(parameters)) if i not in constants]
+    shapes = [f"@shape_{i} = internal constant [{len(kind.shape) or 1} x i64] [{', '.join(f'i64 {n}' for n in kind.shape or (0,))}]"
+              for i in given if isinstance(kind := parameters[i].type, ArrayType)]  # fmt: skip
+    declared = [f"declare {result} @{name}({', '.join(kinds)})" for name, (result, *kinds) in PYTHON.items()]
+    declared += [f"@{name} = external global i8" for name in (*OBJECTS, *(f"constant_DIGEST_{i}" for i in sorted(constants)))]
+    messages = [f'@message_{name} = internal constant [{len(m) + 1} x i8] c"{m}\\00"' for name, m in MESSAGES.items()]
+    passed = ["ptr %status"]
+    for i, parameter in enumerate(parameters):
+        array = isinstance(parameter.type, ArrayType)
+        passed.append(f"ptr @constant_DIGEST_{i}" if i in constants else f"{'ptr' if array else number_type(parameter.type)} %n{i}")
+    call = f"  call {function.result} @{function.name}({', '.join(passed)})"
+    enter = [
         "  %status = alloca i64",
         "  store i64 0, ptr %status",
-        f"  %right = icmp eq i64 %count, {len(kinds) - len(constants)}",
+        f"  %right = icmp eq i64 %count, {len(given)}",
         "  br i1 %right, label %given, label %miscounted",
         "miscounted:",
         "  call void @PyErr_SetString(ptr @dualad_TypeError, ptr @message_type)",
         "  ret ptr null",
         "given:",
     ]
-    passed = ["ptr %status"]
-    place = 0
-    for i, kind in enumerate(kinds):
-        if i in constants:
-            passed.append(f"ptr @constant_{digest}_{i}")
-            continue
-        lines += [f"  %p{i} = getelementptr ptr, ptr %arguments, i64 {place}", f"  %o{i} = load ptr, ptr %p{i}"]
-        array = isinstance(kind, Array)
-        if not array and kind not in CONVERTED:
-            raise Untranslatable(f"an argument that is {kind}")
-        lines += [f"  {line.format(i)}" for line in (["%n{0} = call ptr @pointer(ptr %o{0})"] if array else CONVERTED[kind])]
-        passed.append(f"{'ptr' if array else kind} %n{i}")
-        place += 1
-    call = [f"  call {function.result} @{function.name}({', '.join(passed)})"]
-    if function.loops:
-        call = ["  %thread = call ptr @PyEval_SaveThread()", *call, "  call void @PyEval_RestoreThread(ptr %thread)"]
-    lines += [
+    for place, i in enumerate(given):
+        enter += [f"  %p{i} = getelementptr ptr, ptr %arguments, i64 {place}", f"  %o{i} = load ptr, ptr %p{i}"]
+        enter += taken(i, parameters[i].type)
+    enter += [
         "  %error = call ptr @PyErr_Occurred()",
         "  %good = icmp eq ptr %error, null",
         "  br i1 %good, label %run, label %raised",
         "run:",
-        *call,
+        *(["  %thread = call ptr @PyEval_SaveThread()"] if function.loops else []),
+        call,
+        *(["  call void @PyEval_RestoreThread(ptr %thread)"] if function.loops else []),
         "  %code = load i64, ptr %status",
         "  %inside = icmp eq i64 %code, 0",
         "  br i1 %inside, label %done, label %outside",
@@ -221,8 +278,62 @@ def with_entry(module, text, name, kinds, digest, constants=frozenset()):
         "  call void @Py_IncRef(ptr @dualad_none)",
         "  ret ptr @dualad_none",
     ]
-    declared = [f"declare {result} @{name}({', '.join(kinds)})" for name, (result, *kinds) in PYTHON.items()]
-    declared += [f"@{name} = external global i8" for name in (*OBJECTS, *(f"constant_{digest}_{i}" for i in sorted(constants)))]
-    messages = [f'@message_{name} = internal constant [{len(m) + 1} x i8] c"{m}\\00"' for name, m in MESSAGES.items()]
-    entry = f"define ptr @enter_{digest}(ptr %self, ptr %arguments, i64 %count) {{"
-    return "\n".join([*declared, *messages, code, POINTER, entry, *lines, "}"])
+    slots, place = ["  %status = alloca i64", "  store i64 0, ptr %status"], 0
+    for i in given:
+        lines, count = from_slots(i, place, parameters[i].type)
+        slots += lines
+        place += count
+    slots += [call, "  %code = load i64, ptr %status", "  ret i64 %code"]
+    return "\n".join([
+        *declared, *messages, *shapes, POINTER,
+        "define ptr @enter_DIGEST(ptr %self, ptr %arguments, i64 %count) {", *enter, "}",
+        "define i64 @slots_DIGEST(ptr %values) {", *slots, "}",
+    ])  # fmt: skip
+
+
+def taken(i, kind):
+    """Return the lines that take an argument out of an object."""
+    if isinstance(kind, ArrayType):
+        return [f"  %n{i} = call ptr @pointer(ptr %o{i}, ptr @dualad_{kind.dtype}, i32 {len(kind.shape)}, ptr @shape_{i})"]
+    dtype = arithmetic_dtype(kind)
+    if dtype in PART:
+        lines = [f"  %{part}{i} = call double @PyComplex_{name}AsDouble(ptr %o{i})" for part, name in (("re", "Real"), ("im", "Imag"))]
+        return [*lines, *together(i, dtype)]
+    if dtype == "bool":
+        return [f"  %t{i} = call i32 @PyObject_IsTrue(ptr %o{i})", f"  %n{i} = icmp ne i32 %t{i}, 0"]
+    if dtype == "float32":
+        return [f"  %d{i} = call double @PyFloat_AsDouble(ptr %o{i})", f"  %n{i} = fptrunc double %d{i} to float"]
+    name = {"float64": "PyFloat_AsDouble", "int64": "PyLong_AsLongLong", "uint64": "PyLong_AsUnsignedLongLongMask"}[dtype]
+    return [f"  %n{i} = call {number_type(dtype)} @{name}(ptr %o{i})"]
+
+
+def from_slots(i, place, kind):
+    """Return the lines that take an argument out of slots from a place on, and how many."""
+
+    def load(name, place, what):
+        return [f"  %p{name} = getelementptr i64, ptr %values, i64 {place}", f"  %{name} = load {what}, ptr %p{name}"]
+
+    dtype = None if isinstance(kind, ArrayType) else arithmetic_dtype(kind)
+    if dtype is None:
+        return load(f"n{i}", place, "ptr"), 1
+    if dtype in PART:
+        return [*load(f"re{i}", place, "double"), *load(f"im{i}", place + 1, "double"), *together(i, dtype)], 2
+    if dtype == "float32":
+        return [*load(f"d{i}", place, "double"), f"  %n{i} = fptrunc double %d{i} to float"], 1
+    if dtype == "bool":
+        return [*load(f"t{i}", place, "i64"), f"  %n{i} = icmp ne i64 %t{i}, 0"], 1
+    return load(f"n{i}", place, number_type(dtype)), 1
+
+
+def together(i, dtype):
+    """Return the lines that make a complex number of two float64."""
+    kind, part, lines = number_type(dtype), number_type(PART[dtype]), []
+    names = [f"%re{i}", f"%im{i}"]
+    if part == "float":
+        lines = [f"  {name}.single = fptrunc double {name} to float" for name in names]
+        names = [f"{name}.single" for name in names]
+    return [
+        *lines,
+        f"  %half{i} = insertvalue {kind} undef, {part} {names[0]}, 0",
+        f"  %n{i} = insertvalue {kind} %half{i}, {part} {names[1]}, 1",
+    ]

@@ -21,9 +21,7 @@ from ..rules.calling import public_name
 from ..support.forks import cached_property
 from .emit import HEADER, Function, emit
 
-__all__ = ["DECORATED", "STEPS", "Unit", "assignment"]
-
-DECORATED = "@njit(**OPTIONS)\ndef "
+__all__ = ["STEPS", "Unit", "assignment"]
 
 
 class Unit:
@@ -185,7 +183,7 @@ def literal(number):
 
 
 def assignment(target, source, shape, number, operator="="):
-    """Return the lines that assign an array, or add it: loops, because numba takes seconds to compile the assignment of a slice."""
+    """Return the lines that assign an array, or add it."""
     loops = [f"{'    ' * axis}for i{axis} in range({n}):" for axis, n in enumerate(shape)]
     at = f"[{', '.join(f'i{axis}' for axis in range(len(shape)))}]" if shape else ""
     return [*loops, f"{'    ' * len(shape)}{target}{at} {operator} {source}{'' if number else at}"]

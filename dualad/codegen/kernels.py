@@ -12,21 +12,13 @@ doubles where one rounding more would cost an ulp (Dekker 1971).
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from llvmlite import binding, ir
-from numba import njit, types
-from numba.extending import intrinsic
+from .arithmetic import bits, branch, choose, fma, from_bits, library, polynomial
 
-__all__ = ["FUSES", "LARGEST_ANGLE", "OPTIONS", "PRECISE"]
-
-OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
-
-#: whether the processor has an instruction that multiplies and adds with one rounding
-FUSES: bool = not binding.get_process_triple().startswith(("x86", "i686")) or bool(binding.get_host_cpu_features().get("fma"))
-
-#: the coefficients of what `polynomial` has made
-POLYNOMIALS: dict[Any, tuple[float, ...]] = {}
+__all__ = [
+    "LARGEST_ANGLE", "PRECISE", "any_cos", "any_sin", "any_tan", "arctan", "cbrt", "cos", "cosh", "cube", "exp", "expm1", "large_angle",
+    "log", "log1p", "sech_squared", "sin", "sinh", "tan", "tanh",
+]  # fmt: skip
 
 #: beyond this, the reduction modulo pi/2 is no longer exact
 LARGEST_ANGLE = 2.0**30
@@ -47,63 +39,6 @@ PRECISE = {
     "cbrt": (-math.inf, math.inf),
     "cube": (-5e102, 5e102),
 }
-
-
-# --- what LLVM has and Python has not ---------------------------------------------------------------------------------------------------
-
-
-@intrinsic
-def fma(typingctx, a, b, c):
-    """Return a * b + c, rounded once."""
-    return types.float64(types.float64, types.float64, types.float64), lambda context, builder, signature, args: builder.fma(*args)
-
-
-@intrinsic
-def bits(typingctx, x):
-    """Return the bits of a float64 as an int64."""
-    return types.int64(types.float64), lambda context, builder, signature, args: builder.bitcast(args[0], ir.IntType(64))
-
-
-@intrinsic
-def from_bits(typingctx, n):
-    """Return the float64 that has the bits of an int64."""
-    return types.float64(types.int64), lambda context, builder, signature, args: builder.bitcast(args[0], ir.DoubleType())
-
-
-@intrinsic
-def choose(typingctx, condition, x, y):
-    """Return x where a condition holds, else y; both are evaluated."""
-    common = typingctx.unify_types(x, y)
-
-    def emit(context, builder, signature, args):
-        return builder.select(args[0], *(context.cast(builder, arg, old, common) for arg, old in zip(args[1:], (x, y), strict=True)))
-
-    return common(types.boolean, x, y), emit
-
-
-def halves(coefficients, x, constant, product, fma):
-    """Return a polynomial by Horner's rule, its odd and its even part side by side: half as long a chain as one after the other."""
-    square = product(x, x)
-    odd, even = constant(coefficients[1::2][-1]), constant(coefficients[::2][-1])
-    for c in coefficients[1::2][-2::-1]:
-        odd = fma(odd, square, constant(c))
-    for c in coefficients[::2][-2::-1]:
-        even = fma(even, square, constant(c))
-    return fma(odd, x, even)
-
-
-def polynomial(*coefficients):
-    """Make the function of x that evaluates a polynomial, lowest coefficient first, as `halves` says."""
-
-    @intrinsic
-    def evaluate(typingctx, x):
-        def emit(context, builder, signature, args):
-            return halves(coefficients, args[0], lambda c: ir.Constant(ir.DoubleType(), c), builder.fmul, builder.fma)
-
-        return types.float64(types.float64), emit
-
-    POLYNOMIALS[evaluate] = coefficients
-    return evaluate
 
 
 # --- constants ---------------------------------------------------------------------------------------------------
@@ -144,27 +79,23 @@ CBRT_START = polynomial(0.3584644703728105, 1.4364409701740684, -1.7007333757609
 # --- helpers ---------------------------------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
 def with_sign_of(x, y):
     """Return x, which is not negative, with the sign of y."""
     return from_bits(bits(x) | (bits(y) & SIGN))
 
 
-@njit(**OPTIONS)
 def times_power_of_two(x, k):
     """Return x * 2**k for an integer k of at most twice the exponents' range, rounded once where the result is not subnormal."""
     first = k >> 1
     return x * from_bits((first + 1023) << 52) * from_bits((k - first + 1023) << 52)
 
 
-@njit(**OPTIONS)
 def two_sum(x, y):
     """Return x + y and what its rounding leaves, for abs(y) <= abs(x)."""
     total = x + y
     return total, y - (total - x)
 
 
-@njit(**OPTIONS)
 def quotient(x, x_low, y, y_low):
     """Return (x + x_low) / (y + y_low), and the rest that the rounding leaves."""
     inverse = 1.0 / y
@@ -175,7 +106,6 @@ def quotient(x, x_low, y, y_low):
 # --- exponentials ---------------------------------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
 def reduced_exp(x):
     """Return k, r and the rest t with exp(x) = 2**k * (1 + r + t)."""
     shifted = fma(x, ONE_OVER_LN2, ROUND)
@@ -186,21 +116,18 @@ def reduced_exp(x):
     return bits(shifted) - bits(ROUND), whole, r, fma(r * r, EXP_TAIL(r), (high - r) - low)
 
 
-@njit(**OPTIONS)
 def within(x, low, high):
     """Return x between two bounds; NaN stays."""
     x = choose(x < low, low, x)
     return choose(x > high, high, x)
 
 
-@njit(**OPTIONS)
 def exp(x):
     k, _, r, t = reduced_exp(within(x, -760.0, 720.0))
     high = 1.0 + r
     return times_power_of_two(high + ((r - (high - 1.0)) + t), k)
 
 
-@njit(**OPTIONS)
 def half_expm1(x):
     """Return (exp(x) - 1) / 2 as a sum of two."""
     k, _, r, t = reduced_exp(x)
@@ -210,14 +137,12 @@ def half_expm1(x):
     return two_sum(total, (second - (total - first)) + scale * t)
 
 
-@njit(**OPTIONS)
 def expm1(x):
     high, low = half_expm1(within(x, -60.0, 710.0))
     y = 2.0 * (high + low)
     return choose(abs(x) < 1e-17, x, y)
 
 
-@njit(**OPTIONS)
 def reduced_tanh(x):
     """Return k, s = 2**-k (at least 2**-1000), r and c with min(abs(x), 400) = k * log(2) / 2 + r and c = r / tanh(r) - 1."""
     a = abs(x)
@@ -231,7 +156,6 @@ def reduced_tanh(x):
     return -k, s, r, fma(z * square, fma(square, COTH_TAIL(z), COTH_MIDDLE(z)), fma(square, COTH_2, COTH_1 * z))
 
 
-@njit(**OPTIONS)
 def tanh(x):
     """Return ((1 - s) (1 + c) + (1 + s) r) / ((1 + s) (1 + c) + (1 - s) r), see `reduced_tanh`."""
     _, s, r, c = reduced_tanh(x)
@@ -243,7 +167,6 @@ def tanh(x):
     return with_sign_of(fma(rest, inverse, q), x)
 
 
-@njit(**OPTIONS)
 def sech_squared(x, t):
     """Return 1 - t**2 for t = tanh(x), to 7 ulp, by the first steps of `tanh`: both in one loop take hardly more than one."""
     k, s, r, c = reduced_tanh(x)
@@ -252,7 +175,6 @@ def sech_squared(x, t):
     return 4.0 * (fma(1.0 + c, 1.0 + c, -(r * r)) * (inverse * inverse) * s) * beyond
 
 
-@njit(**OPTIONS)
 def exp_parts(x):
     """Return k and two parts with exp(x) = 2**k * (high + low), for 0 <= x <= 720."""
     k, _, r, t = reduced_exp(x)
@@ -260,13 +182,11 @@ def exp_parts(x):
     return (k, *two_sum(high, (r - (high - 1.0)) + t))
 
 
-@njit(**OPTIONS)
 def inverse_square(k):
     """Return 2**(-2 k) for an integer k >= 0, at least 2**-1000."""
     return from_bits((1023 - 2 * choose(k > 500, 500, k)) << 52)
 
 
-@njit(**OPTIONS)
 def sinh(x):
     a = abs(x)
     z = a * a
@@ -279,7 +199,6 @@ def sinh(x):
     return choose(x == x, with_sign_of(choose(a < 1.0, small, large), x), x)
 
 
-@njit(**OPTIONS)
 def cosh(x):
     k, high, low = exp_parts(within(abs(x), 0.0, 720.0))
     inverse, rest = quotient(1.0, 0.0, high, low)
@@ -291,7 +210,6 @@ def cosh(x):
 # --- logarithms ---------------------------------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
 def log_of_parts(f, k, rest):
     """Return k * log(2) + log(1 + f) + rest, for 1 + f between sqrt(1/2) and sqrt(2)."""
     s = f / (2.0 + f)
@@ -301,7 +219,6 @@ def log_of_parts(f, k, rest):
     return fma(k, LN2_1, f - (half - (tail + fma(k, LN2_2, rest))))
 
 
-@njit(**OPTIONS)
 def split_exponent(x):
     """Return m and a float k with x = m * 2**k and m between sqrt(1/2) and sqrt(2), for a normal positive x."""
     n = bits(x)
@@ -310,7 +227,6 @@ def split_exponent(x):
     return from_bits(n - (k << 52)), from_bits(k + bits(ROUND)) - ROUND
 
 
-@njit(**OPTIONS)
 def log(x):
     tiny = x < 2.2250738585072014e-308
     m, k = split_exponent(choose(tiny, x * 2.0**54, x))
@@ -320,7 +236,6 @@ def log(x):
     return choose(x >= 0.0, y, math.nan)
 
 
-@njit(**OPTIONS)
 def log1p(x):
     u = 1.0 + x
     m, k = split_exponent(u)
@@ -335,7 +250,6 @@ def log1p(x):
 # --- angles ---------------------------------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
 def reduced_angle(x):
     """Return the quadrant (its last two bits) and x modulo pi/2 between -pi/4 and pi/4, as a sum of two."""
     shifted = fma(x, TWO_OVER_PI, ROUND)
@@ -350,7 +264,6 @@ def reduced_angle(x):
     return bits(shifted), top, low - (top - high)
 
 
-@njit(**OPTIONS)
 def sin_cos(r, low):
     """Return the sine and the cosine of a reduced angle, each as a sum of two."""
     z = r * r
@@ -361,7 +274,6 @@ def sin_cos(r, low):
     return r, sine_tail, top, cosine_tail
 
 
-@njit(**OPTIONS)
 def turned(x, quadrant):
     """Return sin(x + quadrant * pi/2)."""
     n, r, low = reduced_angle(x)
@@ -371,17 +283,14 @@ def turned(x, quadrant):
     return from_bits(bits(y) ^ ((n & 2) << 62))
 
 
-@njit(**OPTIONS)
 def sin(x):
     return choose(x != 0.0, turned(x, 0), x)
 
 
-@njit(**OPTIONS)
 def cos(x):
     return turned(x, 1)
 
 
-@njit(**OPTIONS)
 def tan(x):
     n, r, low = reduced_angle(x)
     sine, sine_tail, cosine, cosine_tail = sin_cos(r, low)
@@ -394,7 +303,6 @@ def tan(x):
     return choose(x != 0.0, q + rest, x)
 
 
-@njit(**OPTIONS)
 def arctan(x):
     a = within(abs(x), 0.0, 1e300)
     large, middle = a > 2.0, (a > 0.5) & (a <= 2.0)
@@ -412,7 +320,6 @@ def arctan(x):
 # --- roots ---------------------------------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
 def cbrt(x):
     a = abs(x)
     tiny = a < 2.2250738585072014e-308
@@ -432,7 +339,6 @@ def cbrt(x):
     return choose((a > 0.0) & (a < math.inf), with_sign_of(y, x), x)
 
 
-@njit(**OPTIONS)
 def cube(x):
     """Return x**3, rounded nearly once."""
     square = x * x
@@ -443,16 +349,18 @@ def cube(x):
 # --- any argument ---------------------------------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
+def large_angle(x):
+    """Return whether an angle is one that the functions above do not hold for."""
+    return abs(x) > LARGEST_ANGLE
+
+
 def any_sin(x):
-    return math.sin(x) if abs(x) > LARGEST_ANGLE else sin(x)
+    return branch(large_angle(x), lambda: library("math.sin")(x), lambda: sin(x))
 
 
-@njit(**OPTIONS)
 def any_cos(x):
-    return math.cos(x) if abs(x) > LARGEST_ANGLE else cos(x)
+    return branch(large_angle(x), lambda: library("math.cos")(x), lambda: cos(x))
 
 
-@njit(**OPTIONS)
 def any_tan(x):
-    return math.tan(x) if abs(x) > LARGEST_ANGLE else tan(x)
+    return branch(large_angle(x), lambda: library("math.tan")(x), lambda: tan(x))

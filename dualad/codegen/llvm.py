@@ -1,4 +1,4 @@
-"""LLVM code of one function, line by line: variables, numbers of six types, arrays in memory.
+"""LLVM code of one function, line by line: variables, numbers of seven types, arrays in memory.
 
 Arrays are pointers that overlap with no other argument's; their shapes are known, elements stand at offsets that are never negative, and no
 bound is checked. Numbers are promoted as in NumPy. Complex ones are pairs; products of them are rounded as in NumPy's loops, twice a part.
@@ -6,70 +6,70 @@ bound is checked. Numbers are promoted as in NumPy. Complex ones are pairs; prod
 
 from __future__ import annotations
 
-import ast
 import math
 import struct
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
+from ..ir.nodes import ArrayType
+from ..ir.values import PART, arithmetic_dtype, common, promoted
 
-__all__ = ["COMPLEX", "PARTS", "RANK", "Array", "Number", "Untranslatable", "Writer", "number_type"]
+__all__ = ["ELEMENTS", "NUMBERS", "Array", "Number", "Writer", "number_type"]
 
 #: the types of numbers, and of the elements of arrays, by dtype
-COMPLEX = {"double": "{ double, double }", "float": "{ float, float }"}
-PARTS = {pair: part for part, pair in COMPLEX.items()}
 NUMBERS = {
-    "float64": "double", "float32": "float", "int64": "i64", "bool": "i1", "complex128": COMPLEX["double"], "complex64": COMPLEX["float"],
+    "bool": "i1", "int64": "i64", "uint64": "i64", "float32": "float", "float64": "double", "complex64": "{ float, float }",
+    "complex128": "{ double, double }",
 }  # fmt: skip
-ELEMENTS = NUMBERS | {"bool": "i8"}
-RANK = {kind: rank for rank, kind in enumerate(("i1", "i64", "float", "double", *reversed(COMPLEX.values())))}
+ELEMENTS = NUMBERS | {"bool": "i8"} | {f"{sign}int{width}": f"i{width}" for sign in ("", "u") for width in (8, 16, 32)}
+FLOATS = {"float32": "f32", "float64": "f64"}
+INTEGERS = ("int64", "uint64")
 
-
-class Untranslatable(Exception):
-    """Something has no translation here."""
+FLOATING = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
+INTEGRAL = {"add": "add", "subtract": "sub", "multiply": "mul", "left_shift": "shl", "right_shift": "ashr"}
+COMPARED = {
+    "equal": ("oeq", "eq"), "not_equal": ("une", "ne"), "less": ("olt", "lt"), "less_equal": ("ole", "le"), "greater": ("ogt", "gt"),
+    "greater_equal": ("oge", "ge"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Array:
-    """An array in memory: the type of its elements and its shape, with the pointer to it in a translated function."""
+    """An array in memory: what it is, and the pointer to it."""
 
-    element: str
-    shape: tuple[int, ...]
-    pointer: str = ""
-
-    @classmethod
-    def of(cls, dtype, shape):
-        if dtype.name not in ELEMENTS:
-            raise Untranslatable(f"arrays of {dtype}")
-        return cls(ELEMENTS[dtype.name], tuple(shape))
+    type: ArrayType
+    pointer: str
 
     @property
-    def kind(self):
-        return Array(self.element, self.shape)
+    def shape(self):
+        return self.type.shape
+
+    @property
+    def element(self):
+        return ELEMENTS[self.type.dtype]
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number in a translated function: its type and its operand."""
+    """A number: its dtype, one of those of arithmetic, and its operand."""
 
-    type: str
+    dtype: str
     text: str
 
+    @property
+    def type(self):
+        return NUMBERS[self.dtype]
 
-def number_type(dtype):
-    if dtype.name not in NUMBERS:
-        raise Untranslatable(f"numbers of {dtype}")
-    return NUMBERS[dtype.name]
+    def __str__(self):
+        return f"{self.type} {self.text}"
 
 
-FLOATING = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
-INTEGRAL = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.LShift: "shl", ast.RShift: "ashr"}
-LOGICAL = {ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
-COMPARED = {
-    ast.Eq: ("oeq", "eq"), ast.NotEq: ("une", "ne"), ast.Lt: ("olt", "slt"), ast.LtE: ("ole", "sle"), ast.Gt: ("ogt", "sgt"),
-    ast.GtE: ("oge", "sge"),
-}  # fmt: skip
+def integer(n: int) -> Number:
+    return Number("int64", str(n))
+
+
+def number_type(dtype: str) -> str:
+    """Return the type of a number of any dtype."""
+    return NUMBERS[arithmetic_dtype(dtype)]
 
 
 class Writer:
@@ -79,7 +79,7 @@ class Writer:
         self.module = module
         self.lines: list[str] = []
         self.slots: list[str] = []
-        self.variables: dict[str, Any] = {}
+        self.variables: dict[tuple, str] = {}
         self.count = 0
         self.loops = False
         self.alone = False  # in a loop over what groups of lanes leave
@@ -89,15 +89,11 @@ class Writer:
     def say(self, line):
         self.lines.append(f"  {line}")
 
-    def new(self):
-        self.count += 1
-        return f"%v{self.count}"
-
     def let(self, line):
         """Enter an instruction with a result."""
-        name = self.new()
-        self.lines.append(f"  {name} = {line}")
-        return name
+        self.count += 1
+        self.lines.append(f"  %v{self.count} = {line}")
+        return f"%v{self.count}"
 
     @property
     def ended(self):
@@ -115,28 +111,20 @@ class Writer:
     # --- variables --------------------------------------------------------------------------------------------------------------
 
     def assign(self, name, value):
-        """Set a variable, which is of one type."""
-        kind = value.kind if isinstance(value, Array) else value.type
-        known = self.variables.get(name)
-        if known is None:
-            slot = f"%{name}.slot{len(self.slots)}"
-            self.slots.append(f"  {slot} = alloca {'ptr' if isinstance(value, Array) else kind}")
-            known = self.variables[name] = (kind, slot)
-        if isinstance(value, Array):
-            if known[0] != kind:
-                raise Untranslatable(f"{name} changes its shape")
-            self.say(f"store ptr {value.pointer}, ptr {known[1]}")
-        else:
-            if isinstance(known[0], Array):
-                raise Untranslatable(f"{name} is an array and a number")
-            value = self.cast(value, known[0])
-            self.say(f"store {value.type} {value.text}, ptr {known[1]}")
+        """Set the variable of a name and of the type of a value."""
+        array = isinstance(value, Array)
+        key, kind, text = (name, value.type), "ptr" if array else value.type, value.pointer if array else value.text
+        if key not in self.variables:
+            self.variables[key] = f"%{name}.slot{len(self.slots)}"
+            self.slots.append(f"  {self.variables[key]} = alloca {kind}")
+        self.say(f"store {kind} {text}, ptr {self.variables[key]}")
 
-    def variable(self, name):
-        kind, slot = self.variables[name]
-        if isinstance(kind, Array):
-            return Array(kind.element, kind.shape, self.let(f"load ptr, ptr {slot}"))
-        return Number(kind, self.let(f"load {kind}, ptr {slot}"))
+    def variable(self, name, kind):
+        """Return a variable of an array's type, or of a dtype."""
+        if isinstance(kind, ArrayType):
+            return Array(kind, self.let(f"load ptr, ptr {self.variables[name, kind]}"))
+        dtype = arithmetic_dtype(kind)
+        return Number(dtype, self.let(f"load {NUMBERS[dtype]}, ptr {self.variables[name, NUMBERS[dtype]]}"))
 
     # --- loops ---------------------------------------------------------------------------------------------------------------------
 
@@ -152,7 +140,7 @@ class Writer:
         goes = self.let(f"icmp {'slt' if step > 0 else 'sgt'} i64 {at}, {high.text}")
         self.say(f"br i1 {goes}, label %{inside}, label %{done}")
         self.start(inside)
-        body(Number("i64", at))
+        body(Number("int64", at))
         if not self.ended:
             self.say(f"store i64 {self.let(f'add nsw i64 {at}, {step}')}, ptr {slot}")
             self.say(f"br label %{head}{self.module.wide(width) if width else ''}")
@@ -164,21 +152,21 @@ class Writer:
         if low.text.isdigit() and high.text.isdigit():
             ends = int(low.text), int(high.text)
             first = min(ends[0] + mask & ~mask, ends[1])
-            first, last = (Number("i64", str(n)) for n in (first, max(ends[1] & ~mask, first)))
+            first, last = (integer(n) for n in (first, max(ends[1] & ~mask, first)))
         else:
-            up = Number("i64", self.let(f"and i64 {self.let(f'add nsw i64 {low.text}, {mask}')}, {~mask}"))
-            first = self.choose(self.compare(ast.Lt(), up, high), up, high)
-            down = Number("i64", self.let(f"and i64 {high.text}, {~mask}"))
-            last = self.choose(self.compare(ast.Gt(), down, first), down, first)
+            up = Number("int64", self.let(f"and i64 {self.let(f'add nsw i64 {low.text}, {mask}')}, {~mask}"))
+            first = self.choose(self.compare("less", up, high), up, high)
+            down = Number("int64", self.let(f"and i64 {high.text}, {~mask}"))
+            last = self.choose(self.compare("greater", down, first), down, first)
 
         def alone(at):
-            body(at, Number("i64", self.let(f"and i64 {at.text}, {mask}")))
+            body(at, Number("int64", self.let(f"and i64 {at.text}, {mask}")))
 
         def together(start):
             def one(lane):
-                body(Number("i64", self.let(f"add nsw i64 {start.text}, {lane.text}")), lane)
+                body(Number("int64", self.let(f"add nsw i64 {start.text}, {lane.text}")), lane)
 
-            self.loop(name, Number("i64", "0"), Number("i64", str(count)), 1, one, count)
+            self.loop(name, integer(0), integer(count), 1, one, count)
 
         for start, stop, step, what in ((low, first, 1, alone), (first, last, count, together), (last, high, 1, alone)):
             if start != stop:
@@ -188,174 +176,213 @@ class Writer:
 
     def each(self, array, value):
         """Store `value` of an offset at each offset of an array."""
-        count = math.prod(array.shape)
-
-        def body(at):
-            self.put(self.moved(array, at, ()), value(at))
-
-        self.loop("each", Number("i64", "0"), Number("i64", str(count)), 1, body)
+        self.loop("each", integer(0), integer(math.prod(array.shape)), 1, lambda at: self.put(self.moved(array, at), value(at)))
 
     # --- numbers ---------------------------------------------------------------------------------------------------------------------
 
-    def constant(self, value):
-        kind = type(value)
-        if kind is bool:
-            return Number("i1", str(value).lower())
-        if kind is int and -(2**63) <= value < 2**63:
-            return Number("i64", str(value))
-        if kind is float:
-            return Number("double", f"0x{struct.pack('>d', value).hex()}")
-        if kind is np.ndarray:
-            return self.module.table(value)
-        raise Untranslatable(f"a constant {kind.__name__}")
+    def constant(self, value, dtype):
+        if dtype == "bool":
+            return Number(dtype, str(bool(value)).lower())
+        if dtype in PART:
+            return self.pair(*(self.constant(part, PART[dtype]) for part in (value.real, value.imag)))
+        if dtype not in FLOATS:
+            return Number(arithmetic_dtype(dtype), str(int(value)))
+        if dtype == "float32":  # is written as the float64 that it is, too; beyond them all it is infinite
+            value = struct.unpack("f", struct.pack("f", value))[0] if abs(value) < 3.4028235677973366e38 else math.copysign(math.inf, value)
+        return Number(dtype, f"0x{struct.pack('>d', value).hex()}")
 
-    def arithmetic(self, op, x, y):
-        """Return a number that two numbers give."""
-        if isinstance(x, Array) or isinstance(y, Array):
-            raise Untranslatable("arithmetic of arrays")
-        kind = type(op)
-        common = max(x.type, y.type, key=RANK.__getitem__)
-        if common in PARTS:
-            return self.complex_arithmetic(kind, x, y, common)
-        if kind in LOGICAL and common in ("i1", "i64"):
-            x, y = self.cast(x, common), self.cast(y, common)
-            return Number(common, self.let(f"{LOGICAL[kind]} {common} {x.text}, {y.text}"))
-        if kind is ast.Div and common in ("i1", "i64"):
-            common = "double"
-        if common == "float" and "i64" in (x.type, y.type):
-            common = "double"
-        if common == "i1":
-            common = "i64"
-        x, y = self.cast(x, common), self.cast(y, common)
-        if common != "i64" and kind in FLOATING:
-            return Number(common, self.let(f"{FLOATING[kind]} {common} {x.text}, {y.text}"))
-        if common == "i64" and kind in INTEGRAL:
-            return Number(common, self.let(f"{INTEGRAL[kind]} i64 {x.text}, {y.text}"))
-        if common == "double" and kind is ast.Pow:
-            return self.intrinsic("llvm.pow", x, y)
-        raise Untranslatable(f"{kind.__name__} of {common}")
+    def operate(self, name, *args):
+        """Return what an operator gives."""
+        if name == "select":
+            return self.choose(*args)
+        if name in COMPARED:
+            return self.compare(name, *args)
+        if name == "not":
+            return Number("bool", self.let(f"xor i1 {self.truth(*args).text}, true"))
+        if name in ("real", "imag"):
+            return self.parts(*args)[name == "imag"]
+        if name == "complex":
+            return self.pair(*args)
+        dtype = promoted(name, tuple(arg.dtype for arg in args))
+        if name == "absolute":
+            return self.absolute(self.cast(args[0], dtype))
+        args = tuple(self.cast(arg, dtype) for arg in args)
+        if name == "negative":
+            return self.negative(args[0])
+        if name == "power":
+            return self.cast(self.intrinsic("llvm.pow", *args), dtype)
+        if dtype in PART:
+            return self.complex_arithmetic(name, *args)
+        x, *y = args
+        if name == "invert":
+            return Number(dtype, self.let(f"xor {x}, -1"))
+        if name in ("and", "or", "xor"):
+            return Number(dtype, self.let(f"{name} {x}, {y[0].text}"))
+        if dtype in FLOATS and name in FLOATING:
+            return Number(dtype, self.let(f"{FLOATING[name]} {x}, {y[0].text}"))
+        if dtype in INTEGERS and name in INTEGRAL:
+            how = "lshr" if (name, dtype) == ("right_shift", "uint64") else INTEGRAL[name]
+            return Number(dtype, self.let(f"{how} {x}, {y[0].text}"))
+        if dtype in INTEGERS and name in ("floor_divide", "remainder"):
+            return self.divided(x, *y)[name == "floor_divide"]
+        raise NotImplementedError(f"{name} of {dtype}")
 
-    def complex_arithmetic(self, kind, x, y, common):
-        """Return a complex number that two numbers give."""
-        if {x.type, y.type} & {"double", "i64"}:
-            common = COMPLEX["double"]
-        (a, b), (c, d) = self.parts(self.cast(x, common)), self.parts(self.cast(y, common))
-        if kind is ast.Mult:
-            product = self.arithmetic(ast.Mult(), b, d)
-            real = self.fused(a, c, self.negative(product))
-            return self.pair(real, self.fused(a, d, self.arithmetic(ast.Mult(), b, c)))
-        if kind in (ast.Add, ast.Sub):
-            return self.pair(self.arithmetic(kind(), a, c), self.arithmetic(kind(), b, d))
-        raise Untranslatable(f"{kind.__name__} of {common}")
+    def complex_arithmetic(self, name, x, y):
+        """Return a complex number that two numbers of one type give."""
+        (a, b), (c, d) = self.parts(x), self.parts(y)
+        if name == "multiply":
+            real = self.fused(a, c, self.negative(self.operate("multiply", b, d)))
+            return self.pair(real, self.fused(a, d, self.operate("multiply", b, c)))
+        if name in ("add", "subtract"):
+            return self.pair(self.operate(name, a, c), self.operate(name, b, d))
+        raise NotImplementedError(f"{name} of {x.dtype}")
 
     def negative(self, x):
-        """Return the negative of a float."""
-        return Number(x.type, self.let(f"fneg {x.type} {x.text}"))
+        if x.dtype in PART:
+            return self.pair(*map(self.negative, self.parts(x)))
+        return Number(x.dtype, self.let(f"fneg {x}" if x.dtype in FLOATS else f"sub i64 0, {x.text}"))
 
     def fused(self, x, y, z):
-        """Return x * y + z of floats of one type, rounded once if the processor has an instruction for it."""
-        if not self.module.fuses:
-            return self.arithmetic(ast.Add(), self.arithmetic(ast.Mult(), x, y), z)
-        name = self.module.declare(f"llvm.fma.f{64 if x.type == 'double' else 32}", x.type, *[x.type] * 3)
-        return Number(x.type, self.let(f"call {x.type} {name}({', '.join(f'{part.type} {part.text}' for part in (x, y, z))})"))
+        """Return x * y + z of numbers of one type, rounded once if the processor has an instruction for it."""
+        if not self.module.fuses or x.dtype not in FLOATS:
+            return self.operate("add", self.operate("multiply", x, y), z)
+        name = self.module.declare(f"llvm.fma.{FLOATS[x.dtype]}", x.type, *[x.type] * 3)
+        return Number(x.dtype, self.let(f"call {x.type} {name}({x}, {y}, {z})"))
 
     def parts(self, x):
         """Return the real and the imaginary part of a complex number."""
-        return [Number(PARTS[x.type], self.let(f"extractvalue {x.type} {x.text}, {k}")) for k in (0, 1)]
+        return [Number(PART[x.dtype], self.let(f"extractvalue {x}, {k}")) for k in (0, 1)]
 
     def pair(self, real, imaginary):
         """Return the complex number of two parts."""
-        part = "float" if real.type == imaginary.type == "float" else "double"
-        kind = COMPLEX[part]
-        text = self.let(f"insertvalue {kind} undef, {part} {self.cast(real, part).text}, 0")
-        return Number(kind, self.let(f"insertvalue {kind} {text}, {part} {self.cast(imaginary, part).text}, 1"))
+        dtype = promoted("complex", (real.dtype, imaginary.dtype))
+        kind = NUMBERS[dtype]
+        text = self.let(f"insertvalue {kind} undef, {self.cast(real, PART[dtype])}, 0")
+        return Number(dtype, self.let(f"insertvalue {kind} {text}, {self.cast(imaginary, PART[dtype])}, 1"))
 
-    def compare(self, op, x, y):
+    def compare(self, name, x, y):
         """Return whether two numbers are as an operator says."""
-        common = max(x.type, y.type, key=RANK.__getitem__)
-        if common in PARTS:
-            if type(op) not in (ast.Eq, ast.NotEq):
-                raise Untranslatable("an order of complex numbers")
-            pairs = zip(self.parts(self.cast(x, common)), self.parts(self.cast(y, common)), strict=True)
-            real, imaginary = (self.compare(op, a, b) for a, b in pairs)
-            return self.arithmetic(ast.BitAnd() if type(op) is ast.Eq else ast.BitOr(), real, imaginary)
-        common = "i64" if common == "i1" else common
-        x, y = self.cast(x, common), self.cast(y, common)
-        floating, integral = COMPARED[type(op)]
-        how = f"icmp {integral}" if common == "i64" else f"fcmp {floating}"
-        return Number("i1", self.let(f"{how} {common} {x.text}, {y.text}"))
+        if {x.dtype, y.dtype} == set(INTEGERS):
+            return self.compare_signs(name, x, y)
+        dtype = common(x.dtype, y.dtype)
+        if dtype in PART:
+            if name not in ("equal", "not_equal"):
+                raise NotImplementedError("an order of complex numbers")
+            pairs = zip(self.parts(self.cast(x, dtype)), self.parts(self.cast(y, dtype)), strict=True)
+            return self.operate("and" if name == "equal" else "or", *(self.compare(name, a, b) for a, b in pairs))
+        dtype = "int64" if dtype == "bool" else dtype
+        x, y = self.cast(x, dtype), self.cast(y, dtype)
+        floating, integral = COMPARED[name]
+        sign = "" if name in ("equal", "not_equal") else "u" if dtype == "uint64" else "s"
+        return Number("bool", self.let(f"{f'fcmp {floating}' if dtype in FLOATS else f'icmp {sign}{integral}'} {x}, {y.text}"))
+
+    def compare_signs(self, name, x, y):
+        """Compare an int64 with an uint64: one below 0 is less."""
+        signed, is_less = (x, ("less", "less_equal")) if x.dtype == "int64" else (y, ("greater", "greater_equal"))
+        as_positive = self.compare(name, self.cast(x, "uint64"), self.cast(y, "uint64"))
+        below = self.compare("less", signed, integer(0))
+        return self.choose(below, self.constant(name in (*is_less, "not_equal"), "bool"), as_positive)
 
     def choose(self, condition, x, y):
-        common = max(x.type, y.type, key=RANK.__getitem__)
-        x, y = self.cast(x, common), self.cast(y, common)
-        condition = self.truth(condition)
-        if common in PARTS:
+        dtype = common(x.dtype, y.dtype)
+        x, y, condition = self.cast(x, dtype), self.cast(y, dtype), self.truth(condition)
+        if dtype in PART:
             pairs = zip(self.parts(x), self.parts(y), strict=True)
             return self.pair(*(self.choose(condition, a, b) for a, b in pairs))
-        return Number(common, self.let(f"select i1 {condition.text}, {common} {x.text}, {common} {y.text}"))
+        return Number(dtype, self.let(f"select {condition}, {x}, {y}"))
 
     def truth(self, x):
-        if x.type == "i1":
-            return x
-        if x.type in PARTS:
-            return self.compare(ast.NotEq(), x, Number("i64", "0"))
-        zero = "0" if x.type == "i64" else "0.0"
-        return Number("i1", self.let(f"{'icmp ne' if x.type == 'i64' else 'fcmp une'} {x.type} {x.text}, {zero}"))
+        return x if x.dtype == "bool" else self.compare("not_equal", x, self.constant(0, x.dtype))
 
-    def cast(self, x, kind):
-        """Return a number as one of another type."""
-        if isinstance(x, Array | list):
-            raise Untranslatable("an array stands for a number")
-        if x.type == kind:
+    def cast(self, x, dtype):
+        """Return a number as one of another dtype; of one that is not of arithmetic, the int64 that it is."""
+        if x.dtype == dtype:
             return x
-        if kind == "i1":
+        if dtype == "bool":
             return self.truth(x)
-        if kind in PARTS:
-            parts = self.parts(x) if x.type in PARTS else [x, Number("i64", "0")]
-            return self.pair(*(self.cast(part, PARTS[kind]) for part in parts))
-        if x.type in PARTS:
-            raise Untranslatable("a complex number stands for a real one")
-        if x.type == "i1":
-            how = "zext" if kind == "i64" else "uitofp"
-        elif x.type == "i64":
-            how = "sitofp"
+        if dtype in PART:
+            parts = self.parts(x) if x.dtype in PART else [x, self.constant(0, PART[dtype])]
+            return self.pair(*(self.cast(part, PART[dtype]) for part in parts))
+        if x.dtype in PART:
+            raise NotImplementedError("a complex number stands for a real one")
+        if dtype not in NUMBERS:
+            part = self.let(f"trunc i64 {self.cast(x, 'int64').text} to {ELEMENTS[dtype]}")
+            return Number("int64", self.let(f"{'zext' if dtype.startswith('u') else 'sext'} {ELEMENTS[dtype]} {part} to i64"))
+        if dtype in INTEGERS and x.dtype in INTEGERS:
+            return Number(dtype, x.text)
+        if dtype == "uint64" and x.dtype in FLOATS:
+            return self.unsigned(self.cast(x, "float64"))
+        if x.dtype in FLOATS:
+            how = "fptosi" if dtype == "int64" else "fpext" if dtype == "float64" else "fptrunc"
+        elif dtype in INTEGERS:
+            how = "zext"
         else:
-            how = "fptosi" if kind == "i64" else "fpext" if kind == "double" else "fptrunc"
-        return Number(kind, self.let(f"{how} {x.type} {x.text} to {kind}"))
+            how = "sitofp" if x.dtype == "int64" else "uitofp"
+        return Number(dtype, self.let(f"{how} {x} to {NUMBERS[dtype]}"))
+
+    def unsigned(self, x):
+        """Return a float64 as an uint64, as processors without an instruction for it do: that of one below 0 wraps."""
+        middle = self.constant(2.0**63, "float64")
+        large = self.compare("greater_equal", x, middle)
+        small = self.choose(large, self.operate("subtract", x, middle), x)
+        sign = self.choose(large, integer(-(2**63)), integer(0))
+        return Number("uint64", self.let(f"xor i64 {self.cast(small, 'int64').text}, {sign.text}"))
 
     def intrinsic(self, name, *args):
-        args = [self.cast(arg, "double") for arg in args]
-        name = self.module.declare(f"{name}.f64", "double", *["double"] * len(args))
-        return Number("double", self.let(f"call double {name}({', '.join(f'double {arg.text}' for arg in args)})"))
+        """Return what an intrinsic function of float64 gives."""
+        return self.external(f"{name}.f64", *args)
+
+    def external(self, name, *args):
+        """Return what a function of float64 gives."""
+        args = [self.cast(arg, "float64") for arg in args]
+        name = self.module.declare(name, "double", *["double"] * len(args))
+        return Number("float64", self.let(f"call double {name}({', '.join(map(str, args))})"))
 
     def absolute(self, x):
-        if x.type == "i64":
-            negative = self.let(f"icmp slt i64 {x.text}, 0")
-            return self.choose(Number("i1", negative), Number("i64", self.let(f"sub i64 0, {x.text}")), x)
-        if x.type != "float":
-            return self.intrinsic("llvm.fabs", x)
-        name = self.module.declare("llvm.fabs.f32", "float", "float")
-        return Number("float", self.let(f"call float {name}(float {x.text})"))
+        if x.dtype == "uint64":
+            return x
+        if x.dtype == "int64":
+            return self.choose(self.compare("less", x, integer(0)), self.negative(x), x)
+        name = self.module.declare(f"llvm.fabs.{FLOATS[x.dtype]}", x.type, x.type)
+        return Number(x.dtype, self.let(f"call {x.type} {name}({x})"))
+
+    def bits(self, x):
+        """Return the bits of a float as an integer; those of a float32 with its sign."""
+        if x.dtype != "float32":
+            return Number("int64", self.let(f"bitcast {self.cast(x, 'float64')} to i64"))
+        half = self.let(f"bitcast {x} to i32")
+        return Number("int64", self.let(f"sext i32 {half} to i64"))
+
+    def from_bits(self, n):
+        return Number("float64", self.let(f"bitcast {self.cast(n, 'int64')} to double"))
+
+    def from_bits32(self, n):
+        half = self.let(f"trunc {self.cast(n, 'int64')} to i32")
+        return Number("float32", self.let(f"bitcast i32 {half} to float"))
 
     # --- arrays ---------------------------------------------------------------------------------------------------------------------
 
     def load(self, place):
-        """Return the number at a pointer; a part of an array as such."""
-        if place.shape:
-            return place
-        text = self.let(f"load {place.element}, ptr {place.pointer}")
-        if place.element == "i8":
-            return Number("i1", self.let(f"icmp ne i8 {text}, 0"))
-        return Number(place.element, text)
+        """Return the number at a pointer."""
+        dtype, text = place.type.dtype, self.let(f"load {place.element}, ptr {place.pointer}")
+        if dtype == "bool":
+            return Number("bool", self.let(f"icmp ne i8 {text}, 0"))
+        if dtype not in NUMBERS:
+            return Number("int64", self.let(f"{'zext' if dtype.startswith('u') else 'sext'} {place.element} {text} to i64"))
+        return Number(dtype, text)
 
     def put(self, place, value):
-        """Store a number at a pointer."""
-        value = self.cast(value, "i1" if place.element == "i8" else place.element)
-        text = self.let(f"zext i1 {value.text} to i8") if place.element == "i8" else value.text
+        """Store a number at a pointer; an integer wraps."""
+        dtype = place.type.dtype
+        if dtype in NUMBERS:
+            value = self.cast(value, dtype)
+            text = self.let(f"zext {value} to i8") if dtype == "bool" else value.text
+        else:
+            text = self.let(f"trunc {self.cast(value, 'int64')} to {place.element}")
         self.say(f"store {place.element} {text}, ptr {place.pointer}")
 
     def element(self, array, at):
-        return self.load(self.moved(array, at, ()))
+        return self.load(self.moved(array, at))
 
     def part(self, array, positions):
         """Return the part of an array at positions along its first axes."""
@@ -365,63 +392,78 @@ class Writer:
             step = position.text if stride == 1 else self.let(f"mul nsw i64 {position.text}, {stride}")
             offset = step if offset is None else self.let(f"add nsw i64 {offset}, {step}")
         rest = array.shape[len(positions) :]
-        return Array(array.element, rest, array.pointer) if offset is None else self.moved(array, Number("i64", offset), rest)
+        if offset is None:
+            return Array(ArrayType(array.type.dtype, rest), array.pointer)
+        return self.moved(array, Number("int64", offset), rest)
 
-    def moved(self, array, at, shape):
+    def moved(self, array, at, shape=()):
         pointer = self.let(f"getelementptr inbounds {array.element}, ptr {array.pointer}, i64 {at.text}")
-        return Array(array.element, shape, pointer)
+        return Array(ArrayType(array.type.dtype, shape), pointer)
 
-    def room(self, count, dtype):
+    def room(self, kind):
         """Return a new array of numbers."""
-        array = Array.of(np.dtype(dtype), (count,))
         self.count += 1
-        self.slots.append(f"  %room{self.count} = alloca [{count} x {array.element}], align 64")
-        return Array(array.element, array.shape, f"%room{self.count}")
+        self.slots.append(f"  %room{self.count} = alloca [{math.prod(kind.shape)} x {ELEMENTS[kind.dtype]}], align 64")
+        return Array(kind, f"%room{self.count}")
 
-    def by_halves(self, op, array):
+    def by_halves(self, name, array):
         """Return what combines all numbers of an array: all but the last, a power of two, by halves until one is left, then both."""
-        part = PARTS.get(array.element, array.element)
-        size, count = 1 + (array.element in PARTS), array.shape[0] - 1
-        x = self.let(f"load <{count * size} x {part}>, ptr {array.pointer}, align 8")
+        dtype = array.type.dtype
+        part, size, count = PART.get(dtype, dtype), 1 + (dtype in PART), array.shape[0] - 1
+        element = NUMBERS[part]
+        x = self.let(f"load <{count * size} x {element}>, ptr {array.pointer}, align 8")
         while count > 1:
-            kind, count = f"<{count * size} x {part}>", count // 2
+            kind, count = f"<{count * size} x {element}>", count // 2
             low, high = (", ".join(f"i32 {k}" for k in range(first, first + count * size)) for first in (0, count * size))
             low, high = (self.let(f"shufflevector {kind} {x}, {kind} undef, <{count * size} x i32> <{half}>") for half in (low, high))
-            x = self.let(f"{FLOATING[type(op)]} <{count * size} x {part}> {low}, {high}")
-        numbers = [Number(part, self.let(f"extractelement <{size} x {part}> {x}, i32 {k}")) for k in range(size)]
-        last = self.element(array, Number("i64", str(array.shape[0] - 1)))
-        return self.arithmetic(op, numbers[0] if size == 1 else self.pair(*numbers), last)
+            x = self.let(f"{FLOATING[name]} <{count * size} x {element}> {low}, {high}")
+        numbers = [Number(part, self.let(f"extractelement <{size} x {element}> {x}, i32 {k}")) for k in range(size)]
+        last = self.element(array, integer(array.shape[0] - 1))
+        return self.operate(name, numbers[0] if size == 1 else self.pair(*numbers), last)
+
+    # --- what is noted in the status -----------------------------------------------------------------------------------------------
 
     def inside(self, k, n):
         """Return an index counted from the end if it is negative; one out of bounds is noted in the status, and is 0."""
-        k, n = self.cast(k, "i64"), self.cast(n, "i64")
-        counted = self.let(f"add i64 {k.text}, {n.text}")
-        place = self.let(f"select i1 {self.let(f'icmp slt i64 {k.text}, 0')}, i64 {counted}, i64 {k.text}")
+        k, n = self.cast(k, "int64"), self.cast(n, "int64")
+        counted = self.let(f"add {k}, {n.text}")
+        place = self.let(f"select i1 {self.let(f'icmp slt {k}, 0')}, i64 {counted}, {k}")
         bad = self.let(f"icmp uge i64 {place}, {n.text}")
         self.note(bad, 1)
-        return Number("i64", self.let(f"select i1 {bad}, i64 0, i64 {place}"))
+        return Number("int64", self.let(f"select i1 {bad}, i64 0, i64 {place}"))
 
     def exact(self, name, x, y):
         """Return the result of an instruction on two integers; one beyond 64 bits is noted in the status."""
-        x, y = self.cast(x, "i64"), self.cast(y, "i64")
+        x, y = self.cast(x, "int64"), self.cast(y, "int64")
         function = self.module.declare(f"llvm.{name}.with.overflow.i64", "{ i64, i1 }", "i64", "i64")
-        pair = self.let(f"call {{ i64, i1 }} {function}(i64 {x.text}, i64 {y.text})")
+        pair = self.let(f"call {{ i64, i1 }} {function}({x}, {y})")
         self.note(self.let(f"extractvalue {{ i64, i1 }} {pair}, 1"), 2)
-        return Number("i64", self.let(f"extractvalue {{ i64, i1 }} {pair}, 0"))
+        return Number("int64", self.let(f"extractvalue {{ i64, i1 }} {pair}, 0"))
 
-    def divided(self, x, y):
-        """Return Python's remainder and quotient of two integers; a division by zero is noted in the status."""
-        x, y = self.cast(x, "i64"), self.cast(y, "i64")
-        zero, one = self.let(f"icmp eq i64 {y.text}, 0"), self.let(f"icmp eq i64 {y.text}, -1")
-        self.note(zero, 2)
-        divisor = self.let(f"select i1 {self.let(f'or i1 {zero}, {one}')}, i64 1, i64 {y.text}")
-        rest = self.let(f"srem i64 {x.text}, {divisor}")
-        turned = self.let(f"icmp slt i64 {self.let(f'xor i64 {rest}, {divisor}')}, 0")
-        wrong = self.let(f"and i1 {turned}, {self.let(f'icmp ne i64 {rest}, 0')}")
-        rest = self.let(f"select i1 {wrong}, i64 {self.let(f'add i64 {rest}, {divisor}')}, i64 {rest}")
-        whole = self.let(f"sdiv i64 {self.let(f'sub i64 {x.text}, {rest}')}, {divisor}")
-        negative = self.exact("ssub", Number("i64", "0"), x)
-        return Number("i64", rest), self.choose(Number("i1", one), negative, Number("i64", whole))
+    def divided(self, x, y, notes=False):
+        """Return the remainder and the quotient of two integers as in NumPy, where both are 0 if y is.
+
+        With `notes`, as in Python: a division by zero, and a result beyond 64 bits, is noted in the status.
+        """
+        signed = x.dtype == "int64"
+        zero = self.let(f"icmp eq {y}, 0")
+        if notes:
+            self.note(zero, 2)
+        one = self.let(f"icmp eq {y}, -1") if signed else "false"
+        divisor = self.let(f"select i1 {self.let(f'or i1 {zero}, {one}')}, i64 1, {y}")
+        if signed:
+            rest = self.let(f"srem {x}, {divisor}")
+            turned = self.let(f"icmp slt i64 {self.let(f'xor i64 {rest}, {divisor}')}, 0")
+            wrong = self.let(f"and i1 {turned}, {self.let(f'icmp ne i64 {rest}, 0')}")
+            rest = self.let(f"select i1 {wrong}, i64 {self.let(f'add i64 {rest}, {divisor}')}, i64 {rest}")
+            less = self.let(f"zext i1 {wrong} to i64")
+            whole = Number("int64", self.let(f"sub i64 {self.let(f'sdiv {x}, {divisor}')}, {less}"))
+            negative = self.exact("ssub", integer(0), self.choose(Number("bool", one), x, integer(0))) if notes else self.negative(x)
+            whole = self.choose(Number("bool", one), negative, whole)
+        else:
+            rest, whole = self.let(f"urem {x}, {divisor}"), Number("uint64", self.let(f"udiv {x}, {divisor}"))
+        numbers = [Number(x.dtype, rest), whole]
+        return numbers if notes else [self.choose(Number("bool", zero), Number(x.dtype, "0"), number) for number in numbers]
 
     def note(self, condition, code):
         """Write a code into the status if a condition holds."""

@@ -1,4 +1,4 @@
-"""The backend numba: programs as compiled loops."""
+"""The backend of LLVM: programs as compiled loops."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ..graph.program import Program, Value, map_values, values_in
 from ..graph.rerun import again
 from ..graph.to_numpy import joined
 from ..graph.trace import where_in
+from ..ir.nodes import ArrayType
 from ..loops.forms import Buffer, Fill, Made, Node
 from ..loops.fuse import Plan, memory_of, plan
 from ..loops.threads import in_blocks, runner
@@ -22,8 +23,9 @@ from ..support.forks import compiler
 from .cache import load
 from .emit import Source, emit
 from .fragments import STEPS
+from .from_text import from_text
 
-__all__ = ["Native", "compile_numba", "compiled", "driven", "parts_of", "too_long"]
+__all__ = ["Native", "compile_llvm", "compiled", "driven", "parts_of", "too_long"]
 
 
 def too_long(source: str, nests: int, *programs: Program) -> str | None:
@@ -40,7 +42,7 @@ def too_long(source: str, nests: int, *programs: Program) -> str | None:
 
 
 class Native:
-    """A program made ready to run by numba.
+    """A program made ready to run as machine code.
 
     Attributes
     ----------
@@ -282,7 +284,7 @@ def parts_of(emitted: Source, module, source, run, fixed: dict | None = None, na
             made[name] = driven(module, name, inner, run)
             continue
         kinds = [fixed[node] if fixed and node in fixed else kind_of(node) for node in nodes]
-        made[name] = compiled(module, source, name, [*kinds, *(["int64"] if k in emitted.blocks else [])])
+        made[name] = compiled(source, name, [*kinds, *(["int64"] if k in emitted.blocks else [])])
     return made
 
 
@@ -291,42 +293,28 @@ def driven(module, name, parts, run) -> Callable:
     return FunctionType(getattr(module, name).__code__, {**vars(module), **parts, "run": run}, name)
 
 
-def compiled(module, source, name, kinds):
-    """Return a function of an emitted module, compiled for parameters of these kinds: translated, or by numba where that goes not."""
+def compiled(source, name, kinds):
+    """Return a function of an emitted source as machine code for parameters of these kinds."""
     with compiler():
-        from .entry import compiled
-        from .llvm import Untranslatable
-
-        try:
-            return compiled(module, source, name, kinds)
-        except Untranslatable:
-            run = compiled_by_numba(getattr(module, name), kinds)
+        from . import machine  # and llvmlite
     constants = {i: kind for i, kind in enumerate(kinds) if issubclass(type(kind), np.ndarray)}
-    if not constants:
-        return run
-
-    def with_constants(*given):
-        rest = iter(given)
-        return run(*(constants[i] if i in constants else next(rest) for i in range(len(kinds))))
-
-    return with_constants
+    return machine.compiled(module_of(source, name, kinds), name, constants)
 
 
-def compiled_by_numba(function, kinds):
-    """Return the entry of a function that numba compiles for parameters of these kinds."""
-    from numba import types
-
-    def type_of(kind):
-        kind = (kind.shape, kind.dtype) if issubclass(type(kind), np.ndarray) else kind
-        dtype = np.dtype(kind[1] if isinstance(kind, tuple) else kind)
-        scalar = types.boolean if dtype.kind == "b" else getattr(types, dtype.name)
-        return types.Array(scalar, len(kind[0]), "C") if isinstance(kind, tuple) else scalar
-
-    function.compile(tuple(map(type_of, kinds)))
-    return next(iter(function.overloads.values())).entry_point
+def module_of(source, name, kinds):
+    """Return the module of a function of an emitted source."""
+    return from_text(source, name, list(map(type_of, kinds)))
 
 
-def compile_numba(program: Program, threads: int | None = None) -> Native:
+def type_of(kind):
+    """Return the type of a parameter of a kind, ``(shape, dtype)`` or the dtype of a number; of a constant array its own."""
+    shape, dtype = (
+        (kind.shape, kind.dtype.name) if issubclass(type(kind), np.ndarray) else kind if isinstance(kind, tuple) else (None, kind)
+    )
+    return dtype if shape is None else ArrayType(dtype, shape)
+
+
+def compile_llvm(program: Program, threads: int | None = None) -> Native:
     """Make a program ready to run as compiled loops."""
     return Native(program, threads)
 
@@ -378,7 +366,7 @@ def notes(plan: Plan, emitted: Source) -> str:
     """Return what was made of a program: loops, calls, stored values."""
     calls = [step.form for k, step in enumerate(plan.steps) if k not in emitted.parts]
     stored = [name for name in emitted.names.values() if name[0] == "w"]
-    text = f"numba: {emitted.nests} loop nests in {len(emitted.parts)} compiled parts, {len(stored)} values stored between them"
+    text = f"LLVM: {emitted.nests} loop nests in {len(emitted.parts)} compiled parts, {len(stored)} values stored between them"
     for call in calls:
         text += f"\n  called: {call.operation!r}: {call.reason}"
     return text

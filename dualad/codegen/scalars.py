@@ -5,74 +5,69 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic, overload
 
-from . import arithmetic
-from .arithmetic import multiply_add
-from .kernels import FUSES, OPTIONS, choose, exp, fma
+from ..ir.values import Value
+from .arithmetic import (
+    at_least_inside,
+    bits,
+    branch,
+    choose,
+    complex_of,
+    exact_difference,
+    exact_product,
+    exact_quotient,
+    exact_remainder,
+    exact_sum,
+    fma,
+    from_bits,
+    from_bits32,
+    library,
+    multiply_add,
+    product_of,
+    regular,
+    sum_of,
+)  # fmt: skip
+from .kernels import exp, log1p
 
-__all__ = ["at_least_inside", "multiply_add", "product_of", "remainder", "sum_of"]
+__all__ = [
+    "at_least_inside", "clip", "complex_magnitude", "complex_quotient", "complex_reciprocal", "complex_turn", "exact_absolute",
+    "exact_difference", "exact_power", "exact_product", "exact_quotient", "exact_remainder", "exact_sum", "exp_of_expm1", "floor_divide",
+    "fmax", "fmax_share", "fmin", "heaviside", "is_finite", "is_infinite", "larger_share", "logaddexp", "logaddexp2", "maximum", "minimum",
+    "multiply_add", "nextafter", "product_of", "ratio", "regular", "remainder", "root_above_one", "sign", "signbit", "softmax_share",
+    "spacing", "strong_multiply", "sum_of", "turn",
+]  # fmt: skip
 
-
-# --- sums and products ------------------------------------------------------------------------------------------------------------
-
-
-@intrinsic
-def fused(typingctx, x, y, z):
-    """Return x * y + z, rounded once where the processor has an instruction for it."""
-    common = typingctx.unify_types(x, y, z)
-
-    def emit(context, builder, signature, args):
-        x, y, z = (context.cast(builder, arg, old, common) for arg, old in zip(args, signature.args, strict=True))
-        return builder.fma(x, y, z) if FUSES else builder.fadd(builder.fmul(x, y), z)
-
-    return common(x, y, z), emit
-
-
-@overload(multiply_add)
-def compiled_multiply_add(x, y, z):
-    return lambda x, y, z: fused(x, y, z)
-
-
-sum_of, product_of = njit(**OPTIONS)(arithmetic.sum_of), njit(**OPTIONS)(arithmetic.product_of)
+copysign, exp2, floor, fmod, hypot, sqrt = map(library, ("math.copysign", "np.exp2", "np.floor", "np.fmod", "math.hypot", "math.sqrt"))
 
 
 # --- extrema ----------------------------------------------------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
 def maximum(x, y):
     return choose((x >= y) | (x != x), x, y)
 
 
-@njit(**OPTIONS)
 def minimum(x, y):
     return choose((x <= y) | (x != x), x, y)
 
 
-@njit(**OPTIONS)
 def fmax(x, y):
     return choose((x >= y) | (y != y), x, y)
 
 
-@njit(**OPTIONS)
 def fmin(x, y):
     return choose((x <= y) | (y != y), x, y)
 
 
-@njit(**OPTIONS)
 def clip(x, low, high):
     x = choose((x != x) | (x > low), x, low)
     return choose((x != x) | (x < high), x, high)
 
 
-@njit(**OPTIONS)
 def larger_share(ans, x, y):
     return choose((x == ans) | (x != x), choose((y == ans) | (y != y), 0.5, 1.0), 0.0)
 
 
-@njit(**OPTIONS)
 def fmax_share(ans, x, y):
     return choose((x == ans) | (y != y), choose((y == ans) | (x != x), 0.5, 1.0), 0.0)
 
@@ -80,54 +75,45 @@ def fmax_share(ans, x, y):
 # --- arithmetic -------------------------------------------------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
 def sign(x):
     return choose(x > 0, 1.0, choose(x < 0, -1.0, choose(x == x, 0.0, x)))
 
 
-@njit(**OPTIONS)
 def heaviside(x, middle):
     return choose(x > 0, 1.0, choose(x < 0, 0.0, choose(x == x, middle, x)))
 
 
-@njit(**OPTIONS)
 def ratio(x, r):
     zero = r == 0.0
     return choose(zero, 0.0, x / choose(zero, 1.0, r))
 
 
-@njit(**OPTIONS)
 def strong_multiply(p, t):
     r = p * t
     return choose((t == 0.0) & (r != r), 0.0, r)
 
 
-@njit(**OPTIONS)
 def softmax_share(x, y, rate):
     return choose(x == y, 0.5, 1.0 / (1.0 + exp(rate * (y - x))))
 
 
-@njit(**OPTIONS)
 def remainder(x, y):
-    r = np.fmod(x, y)
-    return choose(r == 0.0, math.copysign(0.0, y), choose((y < 0.0) != (r < 0.0), r + y, r))
+    r = fmod(x, y)
+    return choose(r == 0.0, copysign(0.0, y), choose((y < 0.0) != (r < 0.0), r + y, r))
 
 
-@njit(**OPTIONS)
 def floor_divide(x, y):
-    r = np.fmod(x, y)
+    r = fmod(x, y)
     q = (x - r) / y - choose((r != 0.0) & ((y < 0.0) != (r < 0.0)), 1.0, 0.0)
-    whole = np.floor(q)
+    whole = floor(q)
     whole = choose(q - whole > 0.5, whole + 1.0, whole)
-    return choose(y == 0.0, x / y, choose(q == 0.0, math.copysign(0.0, x / y), whole))
+    return choose(y == 0.0, x / y, choose(q == 0.0, copysign(0.0, x / y), whole))
 
 
-@njit(**OPTIONS)
 def is_finite(x):
     return abs(x) < math.inf
 
 
-@njit(**OPTIONS)
 def is_infinite(x):
     return abs(x) == math.inf
 
@@ -135,149 +121,115 @@ def is_infinite(x):
 # --- complex numbers, with the roundings of NumPy's loops -------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
 def complex_quotient(x, y):
-    turned = not abs(y.real) >= abs(y.imag)
+    turned = ~(abs(y.real) >= abs(y.imag))
     large, small = choose(turned, y.imag, y.real), choose(turned, y.real, y.imag)
     rest = small / large
     scale = 1.0 / (large + small * rest)
     real = choose(turned, x.real * rest + x.imag, x.real + x.imag * rest) * scale
     imag = choose(turned, x.imag * rest - x.real, x.imag - x.real * rest) * scale
     zero = (y.real == 0.0) & (y.imag == 0.0)
-    return complex(choose(zero, x.real / abs(y.real), real), choose(zero, x.imag / abs(y.real), imag))
+    return complex_of(choose(zero, x.real / abs(y.real), real), choose(zero, x.imag / abs(y.real), imag))
 
 
-@njit(**OPTIONS)
 def complex_reciprocal(x):
     upright = abs(x.imag) <= abs(x.real)
     large, small = choose(upright, x.real, x.imag), choose(upright, x.imag, x.real)
     rest = small / large
     scale = choose(upright, large + small * rest, small * rest + large)
-    return complex(choose(upright, 1.0, rest) / scale, -choose(upright, rest, 1.0) / scale)
+    return complex_of(choose(upright, 1.0, rest) / scale, -choose(upright, rest, 1.0) / scale)
 
 
-@njit(**OPTIONS)
 def complex_magnitude(x):
     a, b = abs(x.real), abs(x.imag)
     infinite = (a == math.inf) | (b == math.inf)
     large, small = choose(a > b, a, b), choose(a > b, b, a)
     rest = choose(large == 0.0, 0.0, small / large)
-    y = large * math.sqrt(fma(rest, rest, 1.0))
+    y = large * sqrt(fma(rest, rest, 1.0))
     return choose(infinite, math.inf, choose((a == a) & (b == b), y, math.nan))
 
 
-@njit(**OPTIONS)
 def complex_turn(x, y, e, c, s):
     """Return exp(x + i y) of e, which is exp(x), or exp(x - 100) beyond 700, of cos(y) and of sin(y)."""
     scale = choose(x > 700.0, 2.6881171418161356e43, 1.0)
     odd = y - y != 0.0
     real = choose(odd & is_infinite(x), e, (e * c) * scale)
-    imag = choose(odd & (x == -math.inf), math.copysign(0.0, y), (e * s) * scale)
-    return complex(real, choose(y == 0.0, y, imag))
+    imag = choose(odd & (x == -math.inf), copysign(0.0, y), (e * s) * scale)
+    return complex_of(real, choose(y == 0.0, y, imag))
 
 
 # --- partials that keep their digits (see dualad.rules.stable) --------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
 def turn(x, y):
     r = x * x + y * y
-    if 1e-280 < r < 1e280:
-        return x / r
-    r = math.hypot(x, y)
-    return ratio(ratio(x, r), r)
+    far = hypot(x, y)
+    return branch((r > 1e-280) & (r < 1e280), lambda: x / r, lambda: ratio(ratio(x, far), far))
 
 
-@njit(**OPTIONS)
 def root_above_one(x):
-    r = math.sqrt(1.0 + x * x)
+    r = sqrt(1.0 + x * x)
     return choose(is_finite(r), r, abs(x))
 
 
-@njit(**OPTIONS)
 def exp_of_expm1(x, e):
     return choose(e + 1.0 < 0.01, exp(x), e + 1.0)
 
 
+# --- sums of exponentials ---------------------------------------------------------------------------------------------------------
+
+
+def logaddexp(x, y):
+    lead = x - y
+    total = choose(lead > 0.0, x, y) + log1p(exp(-abs(lead)))
+    return choose(x == y, x + math.log(2.0), choose(lead == lead, total, lead))
+
+
+def logaddexp2(x, y):
+    lead = x - y
+    total = choose(lead > 0.0, x, y) + log1p(exp2(-abs(lead))) * (1.0 / math.log(2.0))
+    return choose(x == y, x + 1.0, choose(lead == lead, total, lead))
+
+
+# --- bits, of float32 and of float64 ----------------------------------------------------------------------------------------------
+
+
+def is_single(x):
+    return (x.node.dtype if isinstance(x, Value) else np.asarray(x).dtype.name) == "float32"
+
+
+def signbit(x):
+    return bits(x) < 0
+
+
+def nextafter(x, y):
+    made = from_bits32 if is_single(x) else from_bits
+    stepped = made(bits(x) + choose((x < y) == (x > 0.0), 1, -1))
+    first = choose(y > 0.0, made(1), -made(1))
+    return choose(x == y, y, choose((x == x) & (y == y), choose(x == 0.0, first, stepped), x + y))
+
+
+def spacing(x):
+    made = from_bits32 if is_single(x) else from_bits
+    beyond = choose(x == 0.0, made(1), made(bits(x) + 1))
+    return choose(abs(x) < math.inf, beyond - x, x - x)
+
+
 # --- Python's integers ------------------------------------------------------------------------------------------------------------
 
-
-def checked(name):
-    """Make the function of two int64 that raises where the result of an instruction of LLVM overflows."""
-
-    @intrinsic
-    def compute(typingctx, x, y):
-        def emit(context, builder, signature, args):
-            pair = getattr(builder, f"{name}_with_overflow")(*args)
-            return context.make_tuple(builder, signature.return_type, [builder.extract_value(pair, k) for k in (0, 1)])
-
-        return types.Tuple((types.int64, types.boolean))(types.int64, types.int64), emit
-
-    @njit(**OPTIONS)
-    def exact(x, y):
-        result, overflows = compute(np.int64(x), np.int64(y))
-        if overflows:
-            raise OverflowError(TOO_LARGE)
-        return result
-
-    return exact
-
-
-TOO_LARGE = "jit: a Python integer grows beyond 64 bits"
 MOST = 2**63 - 1
-exact_sum, exact_difference, exact_product = checked("sadd"), checked("ssub"), checked("smul")
-#: instructions of LLVM that say whether they overflow
-OVERFLOWS = {exact_sum: "sadd", exact_difference: "ssub", exact_product: "smul"}
 
 
-@njit(**OPTIONS)
 def exact_absolute(x):
     return choose(x < 0, exact_difference(0, x), x)
 
 
-@njit(**OPTIONS)
 def exact_power(x, n):
-    exact_sum(choose(n < 0, MOST, 0), 1)  # a power below 0 is no integer
-    result, base, rest = 1, x, n
-    for _ in range(63):
-        result = exact_product(result, choose((rest & 1) != 0, base, 1))
-        rest = rest >> 1
-        factor = choose(rest != 0, base, 1)
+    n = exact_sum(choose(n < 0, MOST, choose(n > 65, 64 + (n & 1), n)), 1) - 1  # a power below 0 is no integer; large ones are 0, 1, -1
+    result, base = 1, x
+    for _ in range(7):
+        result = exact_product(result, choose((n & 1) != 0, base, 1))
+        n = n >> 1
+        factor = choose(n != 0, base, 1)
         base = exact_product(factor, factor)
     return result
-
-
-@njit(**OPTIONS)
-def exact_quotient(x, y):
-    if y == 0:
-        raise ZeroDivisionError("integer division or modulo by zero")
-    return exact_difference(0, x) if y == -1 else np.int64(x) // np.int64(y)
-
-
-@njit(**OPTIONS)
-def exact_remainder(x, y):
-    if y == 0:
-        raise ZeroDivisionError("integer modulo by zero")
-    return np.int64(0) if y == -1 else np.int64(x) % np.int64(y)
-
-
-# --- pivots -----------------------------------------------------------------------------------------------------------------------
-
-
-@njit(**OPTIONS)
-def regular(x, fine):
-    """Return a pivot; of one that is not fine, NumPy says what it is about (see `again`)."""
-    if not fine:
-        raise OverflowError("jit: a matrix is singular, or not positive definite")
-    return x
-
-
-# --- indices ------------------------------------------------------------------------------------------------------------------------
-
-
-@njit(**OPTIONS)
-def at_least_inside(k, n):
-    """Return an index as one from 0 to n - 1, counted from the end if it is negative."""
-    if k < -n or k >= n:
-        raise IndexError("jit: an index that is computed is out of bounds for the axis it indexes")
-    return choose(k < 0, k + n, k)

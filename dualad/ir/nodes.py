@@ -21,19 +21,20 @@ __all__ = [
 #: the types of numbers in expressions; arrays may have elements of any other dtype of NumPy's integers, too
 ARITHMETIC = ("bool", "int64", "uint64", "float32", "float64", "complex64", "complex128")
 
-#: operators by name, as Python writes them
+#: operators by name, as Python writes them; of both numbers that `select` is given one is chosen, `branch` computes that one alone
 OPERATORS = {
     "add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}", "divide": "{} / {}", "power": "{} ** {}", "floor_divide": "{} // {}",
     "remainder": "{} % {}", "and": "{} & {}", "or": "{} | {}", "xor": "{} ^ {}", "left_shift": "{} << {}", "right_shift": "{} >> {}",
     "equal": "{} == {}", "not_equal": "{} != {}", "less": "{} < {}", "less_equal": "{} <= {}", "greater": "{} > {}",
     "greater_equal": "{} >= {}", "negative": "-{}", "not": "not {}", "invert": "~{}", "absolute": "abs({})", "real": "{}.real",
     "imag": "{}.imag", "complex": "complex({}, {})", "select": "choose({}, {}, {})",
+    "branch": "{1} if {0} else {2}",
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """An array in C order: the dtype of its elements and its shape."""
+    """An array in C order: the dtype of its elements and its shape; -1 is the number of rows of a parameter that takes any."""
 
     dtype: str
     shape: tuple[int, ...]

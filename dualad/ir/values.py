@@ -38,7 +38,7 @@ def promoted(name: str, dtypes: tuple[str, ...]) -> str:
     """Return the dtype of an operator's result."""
     if name in COMPARISONS or name == "not":
         return "bool"
-    if name == "select":
+    if name in ("select", "branch"):
         return common(*dtypes[1:])
     result = common(*dtypes)
     if name in LOGICAL:

@@ -6,7 +6,6 @@ Vars the row's VJP is the pullback program, on Symbols it is entered into the pr
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -34,30 +33,28 @@ if TYPE_CHECKING:
     from ..codegen.native import Native
 
 
-def compile_numba(program, threads=None):
+def compile_llvm(program, threads=None):
     """Compile a program to loops; the rooms that make them are imported when the first is made."""
     with compiler():
         try:
-            from ..codegen import kernels  # noqa: F401  (numba and llvmlite)
-            from ..codegen.native import compile_numba
+            from ..codegen import machine  # noqa: F401  (llvmlite)
+            from ..codegen.native import compile_llvm
         except Exception as error:  # where a library is broken, an OSError for one
             raise ImportError(repr(error)) from error
 
-    return compile_numba(program, threads)
+    return compile_llvm(program, threads)
 
 
-def without_numba() -> str:
-    """Return why numba is not used, nothing where it is."""
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-        return "numba is switched off by NUMBA_DISABLE_JIT"
+def without_llvm() -> str:
+    """Return why LLVM is not used, nothing where it is."""
     try:
-        installed = find_spec("numba") is not None
+        installed = find_spec("llvmlite") is not None
     except (ValueError, OSError):  # another module stands for it, or the path cannot be read
         installed = False
-    return "" if installed else "numba is not installed: pip install 'dualad[jit]'"
+    return "" if installed else "llvmlite is not installed: pip install 'dualad[jit]'"
 
 
-BACKENDS: dict[str, Callable] = {"numpy": compile_python, **({} if without_numba() else {"numba": compile_numba})}
+BACKENDS: dict[str, Callable] = {"numpy": compile_python, **({} if without_llvm() else {"llvm": compile_llvm})}
 
 FLOAT = np.dtype(float)
 

@@ -30,7 +30,7 @@ from ..support.callers import trim
 from ..support.costs import KEPT_VARIANTS
 from ..support.hints import Rest, Result
 from .arguments import Call
-from .compiled import BACKENDS, Compiled, without_numba
+from .compiled import BACKENDS, Compiled, without_llvm
 from .guards import MISS, guard_of
 from .impure import ELSEWHERE, Clocks, Drawn, compare
 from .verify import EVALUATING, Checks, difference, evaluating, plain_results, same_results, stale
@@ -81,9 +81,9 @@ def jit(
         of `dualad` and `checkpoint`, and may call them: ``jit(grad(f))``, ``grad(jit(f))``, jit in jit.
     static_argnums, static_argnames : positions (an int or several) and names (a text or several) of arguments that are compiled in:
         lengths, numbers of turns, options. They must be hashable. Booleans, texts, None and functions are static by themselves.
-    backend : "numba", or "numpy": straight-line NumPy code. By default numba where it is installed.
+    backend : "llvm", machine code of loops, or "numpy", straight-line NumPy code. By default "llvm" where llvmlite is installed.
     threads : over how many threads large loops are split, in blocks of rows that depend on the shapes alone: the bits are the same for
-        every number of threads. By default one, without blocks (sums of many terms then differ in last bits). Numba's backend only.
+        every number of threads. By default one, without blocks (sums of many terms then differ in last bits). With "llvm" only.
         The steps of a `chain`, too: Python then calls the loops of each, which takes some 10 us a step.
     verify : whether results are compared with those of the plain function, so that a change of what it reads shows that is not seen
         otherwise. By default at calls 2, 4, 8, 16, ... of each program, put off until they take less than 1 % of the time since the
@@ -126,7 +126,7 @@ def jit(
     arguments. What `f` reads from variables outside is compiled in, and checked at each call: a change traces again (of containers
     of more than 5000 elements, one of the length). What is not seen so shows by the results, see `verify`: a function that writes
     outside, prints or logs is not compared. Printing and other effects happen while tracing, twice. No floating-point warnings
-    are given. With numba, Python floats divide and are raised to powers as NumPy's: ``1.0 / 0.0`` is inf, and a root of a negative
+    are given. With "llvm", Python floats divide and are raised to powers as NumPy's: ``1.0 / 0.0`` is inf, and a root of a negative
     number NaN.
     """
     if f is None:
@@ -134,7 +134,7 @@ def jit(
         return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, **options)
     check_function(f, "jit")
     if backend is not None and backend not in BACKENDS:
-        missing = f" ({without_numba()})" if backend == "numba" else ""
+        missing = {"llvm": f" ({without_llvm()})", "numba": "; that of compiled loops is called 'llvm' now"}.get(backend, "")
         raise ValueError(f"jit: backend is {backend!r}: give one of {', '.join(map(repr, BACKENDS))}, or None{missing}")
     if threads is not None and (type(threads) is not int or threads < 1):
         raise ValueError(f"jit: threads is {threads!r}: give the number of threads, 1 or more, or None")
@@ -350,7 +350,7 @@ class Entry:
 
 def default_backend():
     """Return the backend that is used where none is named."""
-    return "numba" if "numba" in BACKENDS else "numpy"
+    return "llvm" if "llvm" in BACKENDS else "numpy"
 
 
 # --- the trace ------------------------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def lowered(operation, nodes):
             raise NoLoopForm(f"its result is {out.type}")
     for value in (*outs, *operation.reads):
         if value.dtype.char in "gGe":
-            raise NoLoopForm(f"numba has no {value.dtype}")
+            raise NoLoopForm(f"compiled loops have no {value.dtype}")
     given = outs if operation.several else outs[0]
     args, kwargs = (map_values(nodes.__getitem__, part) for part in (operation.args, operation.kwargs))
     if rule is not None:

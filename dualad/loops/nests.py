@@ -1,4 +1,4 @@
-"""Loop nests as lines of Python that numba compiles: the boxes of an index space, and the statements in each.
+"""Loop nests as lines of Python, which become machine code: the boxes of an index space, and the statements in each.
 
 A nest's conditions on indices cut its index space into boxes. In the large ones all conditions are decided; their loops are emitted
 without branches, with rows cut to the exact range and one index for all, which is what LLVM vectorises. All other boxes go through one

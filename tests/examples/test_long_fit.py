@@ -21,7 +21,7 @@ def test_killed_and_gone_on(tmp_path, monkeypatch):
     assert (name, bits, killed) == ("result", result.x.tobytes().hex(), 3) and int(answered) + int(made) == fit.made and int(answered) > 0
 
 
-@pytest.mark.skipif(not example.COMPILED, reason="numba is not installed")
+@pytest.mark.skipif(not example.COMPILED, reason="llvmlite is not installed")
 def test_a_gradient_by_50_000_steps_stays_within_its_limit():
     stats = Stats()
     gradient = value_and_grad(example.make_misfit(50_000, stats))

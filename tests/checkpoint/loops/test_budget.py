@@ -84,7 +84,7 @@ def test_inputs_and_outs_and_their_gradients_count(memory):
 
 @pytest.mark.parametrize("memory", ["200 kB", "2 MB"])
 def test_blocks_of_compiled_steps(memory):
-    pytest.importorskip("numba", reason="numba is not installed")
+    pytest.importorskip("llvmlite", reason="llvmlite is not installed")
     step, stats = dualad.jit(pair), Stats()
     f = grad(lambda rate: chain(step, (0.5, 0.0), rate, steps=50_000, memory=memory, stats=stats)[0])
     assert peak(f, 1.1) <= {"k": 1000, "M": 10**6}[memory[-2]] * int(memory[:-3])
@@ -93,7 +93,7 @@ def test_blocks_of_compiled_steps(memory):
 
 @pytest.mark.parametrize(("steps", "n", "memory"), [(500, 100, 1_850_000), (200, 1000, 7_010_000), (3000, 3, 439_600)])
 def test_inputs_and_outs_of_compiled_steps_are_held_once(steps, n, memory):
-    pytest.importorskip("numba", reason="numba is not installed")
+    pytest.importorskip("llvmlite", reason="llvmlite is not installed")
 
     def step(k, x, row):
         x = np.tanh(0.9 * x + row)
@@ -148,7 +148,7 @@ LARGE = {
 def test_of_large_states_as_many_are_saved_as_fit(name, compiled):
     """The budget was underused by two to twelve states in an eager chain, and broken by up to two in a compiled one."""
     if compiled:
-        pytest.importorskip("numba", reason="numba is not installed")
+        pytest.importorskip("llvmlite", reason="llvmlite is not installed")
     step, state, least = LARGE[name]
     step, size, stats = dualad.jit(step) if compiled else step, 160_000, Stats()
     rate = np.full(20_000, 1.1) if "by an array" in name else 1.1
@@ -214,7 +214,7 @@ def first_peak(f, *arguments):
 @pytest.mark.parametrize("disk", [False, True], ids=["memory", "disk"])
 def test_the_first_call_of_a_compiled_chain_is_within_the_budget(disk, states, tmp_path):
     """The trace of the pull held an example of each value: 22 states."""
-    pytest.importorskip("numba", reason="numba is not installed")
+    pytest.importorskip("llvmlite", reason="llvmlite is not installed")
     state = np.full((256, 256), 0.8), np.full((256, 256), 0.1)
     memory, storage, stats = states * 2 * state[0].nbytes, Disk(tmp_path) if disk else None, Stats()
     loss = lambda step, feed: np.sum(chain(step, state, feed, steps=40, memory=memory, storage=storage, stats=stats)[0])
@@ -230,7 +230,7 @@ def test_the_first_call_of_a_compiled_chain_is_within_the_budget(disk, states, t
 @pytest.mark.parametrize("states", [14, 20, 30])
 def test_compiled_steps_with_states_on_disk(n, states, tmp_path):
     """What a disk is given and gives are copies: 1.2 to 1.5 of a budget."""
-    pytest.importorskip("numba", reason="numba is not installed")
+    pytest.importorskip("llvmlite", reason="llvmlite is not installed")
     step, x, stats = dualad.jit(logistic), np.linspace(0.1, 0.9, n), Stats()
     memory = states * x.nbytes
     f = grad(lambda rate: np.sum(chain(step, x, rate, steps=60, memory=memory, storage=Disk(tmp_path), stats=stats)))

@@ -44,7 +44,7 @@ def scaled(k, x, p):
     return x * p
 
 
-COMPILED = jit(scaled) if "numba" in BACKENDS else scaled
+COMPILED = jit(scaled) if "llvm" in BACKENDS else scaled
 KINDS = {
     "plain": lambda x, p: chain(scaled, x, p, steps=6),
     "of a chain": lambda x, p: chain(lambda k, x, p: chain(scaled, x, p, steps=2), x, p, steps=3),

@@ -23,7 +23,7 @@ def norm(x, **options):
 
 
 def compiled_norm(x, **options):
-    pytest.importorskip("numba", reason="numba is not installed")
+    pytest.importorskip("llvmlite", reason="llvmlite is not installed")
     return np.sum(chain(compiled, x, steps=10, **options) ** 2)
 
 
@@ -129,7 +129,7 @@ def test_checked_steps_are_made_twice():
     made, stats = [], Stats()
     chain(lambda k, x: made.append(k) or x, 1.0, steps=3, check=True, stats=stats)
     assert made == [0, 0, 1, 1, 2, 2] and (stats.steps, stats.advances) == (3, 6)
-    pytest.importorskip("numba", reason="numba is not installed")
+    pytest.importorskip("llvmlite", reason="llvmlite is not installed")
     chain(compiled, X, steps=300, check=True, stats=stats)
     assert (stats.steps, stats.advances) == (300, 600)
 

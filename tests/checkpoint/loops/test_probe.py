@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from checkpoint import Revolve, Stats, chain, grad, hvp
 from dualad import StaleWarning, gradient, jit, jvp

@@ -4,7 +4,7 @@ import numpy as np
 import optree
 import pytest
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from checkpoint import Stats, chain, grad
 from dualad import jit

@@ -70,7 +70,7 @@ def test_what_calls_a_step_passes_everything():
 def test_parameters_are_not_kept(compiled):
     """A compiled step remembers its program from call to call, and nothing of the arrays that it was given."""
     if compiled:
-        pytest.importorskip("numba")
+        pytest.importorskip("llvmlite")
     scale = lambda k, x, c: x * c
     step = jit(scale) if compiled else scale
 

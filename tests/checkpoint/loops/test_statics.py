@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 import dualad
 from checkpoint import Disk, Stats, chain, grad, hvp

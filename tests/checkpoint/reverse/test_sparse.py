@@ -69,7 +69,7 @@ def test_a_chain_is_pulled_back(made):
 
 
 def test_compiled_rows_come_from_one_program():
-    pytest.importorskip("numba")
+    pytest.importorskip("llvmlite")
     found = jacobian(jit(arrow), sparsity=coloring(sparsity(arrow, X), "both"))(X)
     np.testing.assert_allclose(found.toarray(), forward_jacobian(arrow)(X), rtol=1e-12)
 

@@ -89,7 +89,7 @@ RECORDED = [Mixed(1), Mixed(3), Mixed(90)]
 @pytest.mark.parametrize(("steps", "block"), [(2047, None), (127, 30), (37, 7), (64, 64), (300, 3)])
 @pytest.mark.parametrize(("schedule", "check"), [*product(CHECKED, [False, True]), *product(RECORDED, [False])], ids=str)
 def test_evaluations_are_said_truly(steps, block, schedule, check):
-    pytest.importorskip("numba", reason="numba is not installed")
+    pytest.importorskip("llvmlite", reason="llvmlite is not installed")
     stats = Stats()
     options = {"schedule": schedule, "check": check, "block": block, "stats": stats}
     grad(lambda c: np.sum(chain(swinging, np.ones(64), c, steps=steps, **options)))(0.9)

@@ -1,10 +1,10 @@
-"""Emitted source run by Python itself, without numba: slow, but it needs no compilation, and each index is checked."""
+"""Emitted source run by Python itself: slow, but it needs no compilation, and each index is checked."""
 
 from __future__ import annotations
 
 import math
 import operator
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import numpy as np
 import pytest
@@ -101,15 +101,22 @@ def module_of(source, run=None):
     """Return the module of an emitted source that Python runs."""
     module = ModuleType("interpreted")
     space = vars(module)
-    space.update(NUMPY, **EXACT, np=np, math=Tolerant, LARGEST_ANGLE=1.0, OPTIONS={}, abs=abs)
+    space.update(NUMPY, **EXACT, np=np, math=Tolerant, LARGEST_ANGLE=1.0, abs=abs)
     space.update(choose=lambda c, x, y: x if c else y, ratio=ratio, strong_multiply=strong_multiply, at_least_inside=at_least_inside)
-    space.update(run=run, njit=lambda **options: lambda fn: lambda *args: fn(*map(checked, args)))
+    before = {*space, "__builtins__"}
+    space["run"] = run
     exec(compile(source.removeprefix(HEADER), "<interpreted>", "exec"), space)
+    space.update({name: checking(fn) for name, fn in space.items() if name not in before and isinstance(fn, FunctionType)})
     return module
 
 
+def checking(fn):
+    """Return a function of checked arrays."""
+    return lambda *args: fn(*map(checked, args))
+
+
 class Tolerant:
-    """The functions of `math` that do not raise in numba."""
+    """The functions of `math` that do not raise in compiled code."""
 
     pi, inf, nan = math.pi, math.inf, math.nan
     sqrt, copysign = np.sqrt, np.copysign
@@ -140,4 +147,4 @@ def traced(f, *examples):
 
 @pytest.fixture(autouse=True)
 def no_compiler(monkeypatch):
-    monkeypatch.setitem(BACKENDS, "numba", Interpreted)
+    monkeypatch.setitem(BACKENDS, "llvm", Interpreted)

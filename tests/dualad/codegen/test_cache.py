@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 from interpreted import traced
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 import dualad
 from dualad.__main__ import main
-from dualad.codegen import cache, trusted
-from dualad.codegen import entry as machine
-from dualad.codegen.native import compile_numba
+from dualad.codegen import cache, machine, trusted
+from dualad.codegen.native import compile_llvm, compiled
 
 ROOT = Path(__file__).parents[3]
 POSIX = pytest.mark.skipif(not trusted.POSIX, reason="owners and rights are POSIX's")
@@ -57,7 +56,7 @@ def test_damaged_machine_code_of_a_function_is_compiled_again(folder, monkeypatc
     for damaged in (b"damaged", b"", None):
         monkeypatch.setattr(machine, "made", {})  # as in another process
         x = np.zeros(3)
-        machine.compiled(cache.load(text), text, "part0", [((3,), "float64"), "float64"])(x, 1.0)
+        compiled(text, "part0", [((3,), "float64"), "float64"])(x, 1.0)
         assert x[1] == 1.0
         (file,) = folder.iterdir()
         assert file.read_bytes()[32:].startswith(b"\x7fELF") == sys.platform.startswith("linux")
@@ -183,11 +182,11 @@ def run(program, **environment):
 PROGRAM = """
 import numpy as np
 from dualad import jit
-from dualad.codegen import entry as machine
-compiled, optimised = [], machine.optimised
-machine.optimised = lambda text: compiled.append(text) or optimised(text)
-f = jit(lambda x: np.sum(np.tanh(x) * x), backend="numba")
-print(f(np.arange(5.0)), len(compiled))
+from dualad.codegen import machine
+made, optimised = [], machine.optimised
+machine.optimised = lambda text: made.append(text) or optimised(text)
+f = jit(lambda x: np.sum(np.tanh(x) * x), backend="llvm")
+print(f(np.arange(5.0)), len(made))
 """
 
 
@@ -200,26 +199,9 @@ def test_two_processes(folder):
     assert "1" in (outs[0][1], outs[1][1]) and last[1] == "0"
 
 
-BY_NUMBA = """
-import sys
-import numpy as np
-from dualad import jit
-f = jit(lambda x, y: np.logaddexp2(x, y), backend="numba")
-print(f(np.arange(5.0), np.ones(5)).tobytes().hex(), "numba" in sys.modules)
-"""
-
-
-def test_numba_keeps_nothing_on_disk_and_reads_nothing(folder, tmp_path):
-    """What numba's own cache holds is pickled: whoever can write there runs code."""
-    (tmp_path / "numba").mkdir()
-    first, second = (run(BY_NUMBA, NUMBA_CACHE_DIR=str(tmp_path / "numba")).communicate(timeout=120)[0].split() for _ in range(2))
-    assert first == second == [np.logaddexp2(np.arange(5.0), np.ones(5)).tobytes().hex(), "True"]
-    assert not list((tmp_path / "numba").rglob("*")) and not list(folder.rglob("*.nb?"))
-
-
 def test_results_keep_the_memory_layout():
     x = np.asfortranarray(np.arange(1200.0).reshape(40, 30))
-    native = compile_numba(traced(lambda x: (x * 2.0, x.T + 1.0), x))
+    native = compile_llvm(traced(lambda x: (x * 2.0, x.T + 1.0), x))
     twice, turned = native.call(x)
     assert twice.flags.f_contiguous and turned.flags.c_contiguous
     np.testing.assert_array_equal(twice, 2.0 * x)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 ROOT = Path(__file__).parents[3]
 

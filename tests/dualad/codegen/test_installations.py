@@ -1,4 +1,4 @@
-"""A numba that is broken, switched off or played by another module: what is compiled is run by NumPy, and at most one warning says why."""
+"""An llvmlite that is broken or played by another module: what is compiled is run by NumPy, and at most one warning says why."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ with warnings.catch_warnings(record=True) as caught:
 for warning in caught:
     print(warning.category.__name__, warning.message)
 try:
-    dualad.jit(lambda x: x, backend="numba")
+    dualad.jit(lambda x: x, backend="llvm")
 except ValueError as error:
     print(error)
 """
@@ -45,27 +45,21 @@ def told(before="", **environment):
 
 
 @pytest.mark.parametrize("error", ["OSError('libLLVM.so: cannot open')", "ImportError('another NumPy')", "SystemError('a bad version')"])
-def test_a_numba_that_raises_while_it_is_imported(tmp_path, error):
-    (tmp_path / "numba").mkdir()
-    (tmp_path / "numba" / "__init__.py").write_text(f"raise {error}")
+def test_an_llvmlite_that_raises_while_it_is_imported(tmp_path, error):
+    (tmp_path / "llvmlite").mkdir()
+    (tmp_path / "llvmlite" / "__init__.py").write_text(f"raise {error}")
     (line,) = told(PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
-    assert line.startswith("UserWarning jit: numba cannot be imported, NumPy runs what is compiled: ") and error in line
+    assert line.startswith("UserWarning jit: llvm cannot be imported, NumPy runs what is compiled: ") and error in line
 
 
-def test_a_module_that_stands_for_numba():
-    (line,) = told("import sys, types; sys.modules['numba'] = types.ModuleType('numba')")
-    assert line.endswith("(numba is not installed: pip install 'dualad[jit]')")
-
-
-def test_a_numba_that_is_switched_off():
-    pytest.importorskip("numba")
-    (line,) = told(NUMBA_DISABLE_JIT="1")
-    assert line.endswith("(numba is switched off by NUMBA_DISABLE_JIT)")
+def test_a_module_that_stands_for_llvmlite():
+    (line,) = told("import sys, types; sys.modules['llvmlite'] = types.ModuleType('llvmlite')")
+    assert line.endswith("(llvmlite is not installed: pip install 'dualad[jit]')")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="homes are found in another way")
 def test_a_user_without_a_home_has_a_compiler(tmp_path):
-    pytest.importorskip("numba")
+    pytest.importorskip("llvmlite")
     environment = {"DUALAD_CACHE_DIR": "", "XDG_CACHE_HOME": "", "HOME": ""}
     (line,) = told("import os; os.path.expanduser = lambda path: path", **environment)
     assert line.startswith("CacheWarning dualad.jit: compiled code is not kept on disk: this user has no home folder; ")

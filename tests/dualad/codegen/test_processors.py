@@ -9,23 +9,25 @@ import re
 import numpy as np
 import pytest
 from emitted_examples import GRID, gray_scott, in_slices
-from interpreted import module_of, traced
+from interpreted import module_of as interpreted_module
+from interpreted import traced
 
-numba = pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
-from llvmlite import binding  # noqa: E402
+from llvmlite import binding
 
-from checkpoint import grad, vjp  # noqa: E402
-from dualad import jvp  # noqa: E402
-from dualad.codegen import cache  # noqa: E402
-from dualad.codegen import entry as machine  # noqa: E402
-from dualad.codegen.emit import emit  # noqa: E402
-from dualad.codegen.fragments import STEPS  # noqa: E402
-from dualad.codegen.kernels import FUSES  # noqa: E402
-from dualad.codegen.llvm import Untranslatable  # noqa: E402
-from dualad.codegen.native import compiled, kind_of  # noqa: E402
-from dualad.codegen.translate import translated  # noqa: E402
-from dualad.loops.fuse import plan  # noqa: E402
+from checkpoint import grad, vjp
+from dualad import jvp
+from dualad.codegen import (
+    cache,
+    machine,
+)
+from dualad.codegen.emit import emit
+from dualad.codegen.fragments import STEPS
+from dualad.codegen.machine import FUSES
+from dualad.codegen.native import compiled, kind_of, module_of
+from dualad.codegen.to_llvm import translated
+from dualad.loops.fuse import plan
 
 RNG = np.random.default_rng(11)
 X, Y = RNG.standard_normal((2, 1003))  # some are left over
@@ -92,8 +94,7 @@ def parts(source):
 
 def code_for(source, name, kinds, fuses):
     """Return the LLVM code of a part, to be called by its own name."""
-    module = cache.load(source.text)
-    function, code = translated(source.text, vars(module), name, list(map(machine.type_of, kinds)), fuses)
+    function, code = translated(module_of(source.text, name, kinds), name, fuses)
     return function.name, code.replace(f"define internal void @{function.name}(", f"define void @{function.name}(")
 
 
@@ -132,25 +133,12 @@ def test_bits_are_those_of_the_source_that_python_runs(name, fuses):
     if not FUSES:
         pytest.skip("this processor has no instruction that multiplies and adds")
     source, held = emitted(name, fuses)
-    module = module_of(source.text)
+    module = interpreted_module(source.text)
     expected = results(source, held, [getattr(module, part) for part, _ in parts(source)])
-    loaded = cache.load(source.text)
-    assert results(source, held, [compiled(loaded, source.text, *part) for part in parts(source)]) == expected
+    assert results(source, held, [compiled(source.text, *part) for part in parts(source)]) == expected
     if "choose(" not in source.text and "imum(" not in source.text:
-        assert results(source, held, [getattr(loaded, part).py_func for part, _ in parts(source)]) == expected
+        assert results(source, held, [getattr(cache.load(source.text), part) for part, _ in parts(source)]) == expected
     assert ("multiply_add(" in source.text) >= (fuses and name in ("numbers", "tangent", "gradient", "stencils"))
-
-
-@pytest.mark.parametrize("name", ["sums", "three axes", "gradient", "single precision"])
-def test_numba_gives_the_same_bits(name, monkeypatch):
-    def refuse(*args):
-        raise Untranslatable
-
-    source, held = emitted(name, True)
-    loaded = cache.load(source.text)
-    expected = results(source, held, [compiled(loaded, source.text, *part) for part in parts(source)])
-    monkeypatch.setattr(machine, "compiled", refuse)
-    assert results(source, held, [compiled(loaded, source.text, *part) for part in parts(source)]) == expected
 
 
 @pytest.mark.skipif(not X86, reason="for processors of x86")
@@ -169,8 +157,7 @@ def test_bits_are_the_same_on_all_processors(name):
         if runs[processor]:
             found[processor] = results(source, held, [entered(code, part, processor) for part, code in codes])
     if runs["x86-64-v3"]:
-        loaded = cache.load(source.text)
-        found["this one"] = results(source, held, [compiled(loaded, source.text, *part) for part in parts(source)])
+        found["this one"] = results(source, held, [compiled(source.text, *part) for part in parts(source)])
     by_processor = {processor: bits for processor, bits in found.items() if processor != "x86-64-v2"}
     assert all(bits == next(iter(by_processor.values())) for bits in by_processor.values())
     assert ("multiply_add(" not in source.text and name != "complex products") <= (

@@ -71,7 +71,7 @@ def pair(request):
     name, backend, backwards = request.param
     body, examples = BODIES[name]
     fast = compiled(as_loop(body, backwards, examples), examples, backend)
-    if backend == "numba":
+    if backend == "llvm":
         assert "1 compiled parts" in fast.executable.notes and "called" not in fast.executable.notes
     return (lambda *args: fast(*args)), in_python(body, backwards), examples
 

@@ -26,7 +26,7 @@ from dualad.jit.watch import Watch
 X, K = np.linspace(0.1, 1.0, 5), np.arange(5)
 RNG, PYTHON_RNG, LEGACY = np.random.default_rng(0), random.Random(0), np.random.RandomState(0)
 COUNTER = itertools.count()
-BOTH = ["numpy", "numba"]
+BOTH = ["numpy", "llvm"]
 
 
 @lru_cache
@@ -221,24 +221,24 @@ def test_generators_that_are_only_passed_on_are_no_reason():
     assert jit(f)(1.0) == 2.0 and state_of(RNG) == state_of(RNG)
 
 
-def test_without_numba(monkeypatch):
-    monkeypatch.delitem(BACKENDS, "numba")
+def test_without_llvm(monkeypatch):
+    monkeypatch.delitem(BACKENDS, "llvm")
     monkeypatch.setattr(compiled, "find_spec", lambda name: None)
     assert jit(lambda x: x + 1.0)(1.0) == 2.0
-    with pytest.raises(ValueError, match=r"numba is not installed: pip install 'dualad\[jit\]'"):
-        jit(lambda x: x, backend="numba")
+    with pytest.raises(ValueError, match=r"llvmlite is not installed: pip install 'dualad\[jit\]'"):
+        jit(lambda x: x, backend="llvm")
 
 
-def test_a_numba_that_cannot_be_imported_is_told_once(monkeypatch):
+def test_an_llvmlite_that_cannot_be_imported_is_told_once(monkeypatch):
     def broken(program):
         raise ImportError("Numba needs another NumPy")
 
-    monkeypatch.setitem(BACKENDS, "numba", broken)
+    monkeypatch.setitem(BACKENDS, "llvm", broken)
     f = jit(lambda x: np.sum(x * 2.0))
-    with pytest.warns(UserWarning, match="numba cannot be imported, NumPy runs what is compiled.*another NumPy"):
+    with pytest.warns(UserWarning, match="llvm cannot be imported, NumPy runs what is compiled.*another NumPy"):
         assert f(X) == np.sum(X * 2.0)
     assert jit(lambda x: x + 1.0)(1.0) == 2.0  # a second warning would be an error
-    assert compiled.BACKENDS["numba"] is BACKENDS["numpy"]
+    assert compiled.BACKENDS["llvm"] is BACKENDS["numpy"]
 
 
 def test_a_function_without_arrays_is_compiled(recwarn):

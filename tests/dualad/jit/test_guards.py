@@ -66,7 +66,7 @@ def assert_same(got, expected):
         assert type(a) is type(b) and getattr(a, "dtype", None) == getattr(b, "dtype", None)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
 @pytest.mark.parametrize("name", GUARDED)
 def test_second_calls_are_short_and_others_are_not_taken_for_them(name, backend):
     given, other = GUARDED[name]
@@ -154,7 +154,7 @@ def test_results_are_the_callers_own():
 
 def test_byte_order_of_others_is_turned():
     x = X.astype(">f8")
-    for backend in ("numpy", "numba"):
+    for backend in ("numpy", "llvm"):
         f = jit(lambda x: (np.sin(x), x[0]), backend=backend)
         np.testing.assert_array_equal(f(x)[0], np.sin(X))
         assert f(x)[0].dtype.isnative and len(f.entries) == 1 and f(X)[1] == 0.0 and len(f.entries) == 1
@@ -216,7 +216,7 @@ IN_ORDER = {
 }
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
 @pytest.mark.parametrize("kind", IN_ORDER)
 def test_the_order_of_keys_of_an_argument_is_the_callers(kind, backend):
     a, b = {"u": X, "v": X + 2.0}, {"v": X, "u": X + 2.0}

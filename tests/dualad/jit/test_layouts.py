@@ -55,7 +55,7 @@ def writes_through_shapes(copy):
     return f
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
 @pytest.mark.parametrize("copy", COPIES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_write_reaches_what_it_reaches_in_numpy(layout, copy, backend):
@@ -66,7 +66,7 @@ def test_a_write_reaches_what_it_reaches_in_numpy(layout, copy, backend):
             np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
 @pytest.mark.parametrize("copy", ["method", "function"])
 @pytest.mark.parametrize("layout", ["F", "reversed", "every second", "three axes"])
 def test_gradients_of_what_a_write_reaches(layout, copy, backend):
@@ -82,7 +82,7 @@ def test_gradients_of_what_a_write_reaches(layout, copy, backend):
         np.testing.assert_allclose(g(x), slope, rtol=1e-12)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
 @pytest.mark.parametrize("assigned", LAYOUTS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_an_array_that_is_assigned_as_a_whole_takes_the_order_of_what_it_is_assigned_to(layout, assigned, backend):

@@ -65,7 +65,7 @@ def changed(name, form, calls, **options):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", CASES)
 def test_a_change_after_the_first_call_is_seen_at_once(name, form):
-    got, expected = changed(name, form, 1, verify=None, backend="numba" if form == "chain" else "numpy")
+    got, expected = changed(name, form, 1, verify=None, backend="llvm" if form == "chain" else "numpy")
     np.testing.assert_allclose(got, expected, rtol=1e-14)
 
 

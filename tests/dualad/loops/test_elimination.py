@@ -11,7 +11,7 @@ from checkpoint import CTZ, Stats, chain, grad, hvp
 from dualad import jit, jvp
 from dualad.support.costs import ELIMINATED_ROWS
 
-pytest.importorskip("numba", reason="numba is not installed")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed")
 
 FUNCTIONS = {
     "solve": lambda a: np.linalg.solve(a, a[..., ::-1] + 1.0),

@@ -11,12 +11,12 @@ import optree
 import pytest
 from interpreted import traced
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from checkpoint import Stats, chain, grad
 from checkpoint.loops import traced as within
 from dualad import jit, jvp
-from dualad.codegen.native import Native, compile_numba
+from dualad.codegen.native import Native, compile_llvm
 from dualad.jit.compiled import BACKENDS
 from dualad.loops import threads as room
 
@@ -68,7 +68,7 @@ def bits(outs):
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_bits_for_every_number_of_threads(name):
     f, args = CASES[name]
-    natives = [compile_numba(traced(f, *args), threads) for threads in (1, 2, 3)]
+    natives = [compile_llvm(traced(f, *args), threads) for threads in (1, 2, 3)]
     expected = f(*args)
     results = [native.call(*args) for native in natives]
     for got, right in zip(results[0], expected if isinstance(expected, tuple) else (expected,), strict=True):
@@ -80,14 +80,14 @@ def test_the_same_bits_for_every_number_of_threads(name):
 
 
 def test_the_number_of_blocks_rests_on_the_shape():
-    native = compile_numba(traced(lambda u: u * 2.0, U), 2)
+    native = compile_llvm(traced(lambda u: u * 2.0, U), 2)
     (blocks,) = native.emitted.blocks.values()
-    assert blocks == 31 and not compile_numba(traced(lambda u: u * 2.0, U)).emitted.blocks  # of 2 rows, 134 elements
-    assert not compile_numba(traced(lambda u: u * 2.0, U[:3, :20]), 2).emitted.blocks
+    assert blocks == 31 and not compile_llvm(traced(lambda u: u * 2.0, U)).emitted.blocks  # of 2 rows, 134 elements
+    assert not compile_llvm(traced(lambda u: u * 2.0, U[:3, :20]), 2).emitted.blocks
 
 
 def test_through_jit_and_its_derivatives(monkeypatch):
-    monkeypatch.setitem(BACKENDS, "numba", compile_numba)
+    monkeypatch.setitem(BACKENDS, "llvm", compile_llvm)
     found = []
     for threads in (1, 2, 3):
         f = jit(lambda x, y: np.sum(np.sin(x) * np.exp(-(y**2))), threads=threads)
@@ -174,7 +174,7 @@ def test_threads_share_the_steps_of_compiled_chains(name, submitted):
 
 @pytest.mark.parametrize("room_of_states", [1 << 26, 5 * U.nbytes])
 def test_threads_share_the_turns_of_loops_in_programs(room_of_states, submitted, monkeypatch):
-    monkeypatch.setitem(BACKENDS, "numba", compile_numba)
+    monkeypatch.setitem(BACKENDS, "llvm", compile_llvm)
     monkeypatch.setattr(within, "TRACED_STATES_BYTES", room_of_states)  # with little, a loop is one of loops
     loss = lambda x, c: total(chain(free, (x, 0.5), c, steps=16))
     found, counts = [], []
@@ -197,7 +197,7 @@ def test_small_steps_stay_in_one_compiled_loop(submitted):
 
 def test_an_error_in_a_block_is_the_callers():
     index = np.arange(3001) % 3001
-    native = compile_numba(traced(lambda x, k: x[k] * 2.0, X, index), 3)
+    native = compile_llvm(traced(lambda x, k: x[k] * 2.0, X, index), 3)
     np.testing.assert_array_equal(native.call(X, index)[0], X[index] * 2.0)
     index[2000] = 4000
     with pytest.raises(IndexError, match="index 4000 is out of bounds for axis 0 with size 3001"):

@@ -156,7 +156,7 @@ def test_static_arguments_and_methods_of_compiled_functions():
 
 
 def test_compiled_entries_come_from_one_program(monkeypatch):
-    pytest.importorskip("numba")
+    pytest.importorskip("llvmlite")
     f = jit(burgers, verify=False)
     jac = jacobian(f, sparsity=coloring(sparsity(burgers, U)))
     jac(U)

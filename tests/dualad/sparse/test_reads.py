@@ -69,10 +69,10 @@ READ = {
 }
 
 
-@pytest.fixture(params=["numpy", "numba"])
+@pytest.fixture(params=["numpy", "llvm"])
 def compiled(request):
-    if request.param == "numba":
-        pytest.importorskip("numba")
+    if request.param == "llvm":
+        pytest.importorskip("llvmlite")
     return lambda f: jit(f, backend=request.param)
 
 
@@ -104,7 +104,7 @@ def test_entries_are_those_of_the_dense_jacobian(compiled, name):
 
 
 def test_neighbouring_rows_are_written_together_into_the_entries(monkeypatch):
-    pytest.importorskip("numba")
+    pytest.importorskip("llvmlite")
     monkeypatch.setattr(dualad.sparse.compressed, "Products", None)  # by colours of columns
     jac = jacobian(jit(burgers, verify=False), sparsity=(pattern := sparsity(burgers, LINE)))
     matrix, found = jac(LINE), []

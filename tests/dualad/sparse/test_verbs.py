@@ -23,10 +23,10 @@ def energy(u):
     return np.sum(np.cos(u[1:] * u[:-1])) + u[0] ** 3
 
 
-@pytest.fixture(params=["eager", "numpy", "numba"])
+@pytest.fixture(params=["eager", "numpy", "llvm"])
 def made(request):
-    if request.param == "numba":
-        pytest.importorskip("numba")
+    if request.param == "llvm":
+        pytest.importorskip("llvmlite")
     return (lambda f: f) if request.param == "eager" else partial(jit, backend=request.param)
 
 

@@ -130,24 +130,24 @@ PROGRAMS = {
         begin(lambda: Slow().value)
         fork(child)
     """,
-    "the first import of numba": """
+    "the first import of LLVM": """
         import dualad
         assert "logging" not in sys.modules  # its hook is younger than that of dualad
         from dualad import jit
 
         class Slow:
             def find_spec(name, path=None, target=None):
-                if name == "numba":
+                if name == "llvmlite":
                     sys.meta_path.remove(Slow)
                     pause(1.0)  # in which the process begins to fork
                     import logging
                     logging.getLogger(name)
 
         def child():
-            assert jit(lambda x: 2.0 * x, backend="numba")(np.ones(3))[1] == 2.0
+            assert jit(lambda x: 2.0 * x, backend="llvm")(np.ones(3))[1] == 2.0
 
         sys.meta_path.insert(0, Slow)
-        begin(lambda: jit(lambda x: 3.0 * x, backend="numba")(np.ones(3)))
+        begin(lambda: jit(lambda x: 3.0 * x, backend="llvm")(np.ones(3)))
         fork(child)
     """,
     "a compilation": """
@@ -155,11 +155,11 @@ PROGRAMS = {
 
         def work():
             for k in range(1000):
-                jit(gradient(lambda x: np.sum(np.tanh(x * (2.0 + k)))), backend="numba")(np.ones(3))
+                jit(gradient(lambda x: np.sum(np.tanh(x * (2.0 + k)))), backend="llvm")(np.ones(3))
                 entered.set()
 
         def child():
-            g = jit(gradient(lambda x: np.sum(x**turn)), backend="numba")(np.array([1.0, 2.0]))
+            g = jit(gradient(lambda x: np.sum(x**turn)), backend="llvm")(np.array([1.0, 2.0]))
             np.testing.assert_allclose(g, turn * np.array([1.0, 2.0]) ** (turn - 1.0))
 
         begin(work)
@@ -177,9 +177,9 @@ PROGRAMS = {
                 entered.set()
 
         def child():
-            assert jit(lambda x: x * turn, backend="numba")(np.array([1.0, 2.0]))[1] == 2 * turn
+            assert jit(lambda x: x * turn, backend="llvm")(np.array([1.0, 2.0]))[1] == 2 * turn
 
-        jit(lambda x: np.sin(x), backend="numba")(np.ones(3))
+        jit(lambda x: np.sin(x), backend="llvm")(np.ones(3))
         begin(work)
         for turn in range(2, 2 + TURNS):
             time.sleep(0.013 * turn)
@@ -206,9 +206,9 @@ def told(program, folder, turns=2):
 @FORKS
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_child_of_a_process_whose_other_thread_is_in(name, tmp_path):
-    if name in ("the first import of numba", "a compilation", "numba"):
-        pytest.importorskip("numba")
-    if name == "the first import of numba" and sys.version_info >= (3, 12):
+    if name in ("the first import of LLVM", "a compilation", "numba"):
+        pytest.importorskip("numba" if name == "numba" else "llvmlite")
+    if name == "the first import of LLVM" and sys.version_info >= (3, 12):
         pytest.skip("CPython's own module locks are not given free in the child there: seen to hang on 3.13")
     out = told(PROGRAMS[name], tmp_path)
     assert out.split() == ["right"] * max(1, PROGRAMS[name].count("TURNS") * 2)
@@ -218,7 +218,7 @@ def test_a_child_of_a_process_whose_other_thread_is_in(name, tmp_path):
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", ["a compilation", "numba"])
 def test_many_children_of_a_process_that_compiles(name, tmp_path):
-    pytest.importorskip("numba")
+    pytest.importorskip("numba" if name == "numba" else "llvmlite")
     assert told(PROGRAMS[name], tmp_path, 30).split() == ["right"] * 30
 
 

@@ -1,0 +1,88 @@
+"""Machine code of functions of the loop IR: optimised once, kept on disk (`cache`), entered as `entry` says."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from llvmlite import binding
+
+from ..ir.nodes import Module
+from ..support.forks import compiler, held_across_forks
+from .cache import stored
+from .entry import OBJECTS, PYTHON, code_of_entry, entered, immortal
+from .to_llvm import translated
+
+__all__ = ["FUSES", "assembly", "compiled"]
+
+if hasattr(binding, "ffi"):  # compilations of other libraries in other threads
+    held_across_forks(binding.ffi.lib._lock._lock)
+
+#: whether the processor has an instruction that multiplies and adds with one rounding
+FUSES: bool = not binding.get_process_triple().startswith(("x86", "i686")) or bool(binding.get_host_cpu_features().get("fma"))
+
+#: how LLVM optimises; 3 would unroll more: up to five times as dear, and the code not faster
+TUNING = {"speed_level": 2, "loop_vectorization": True, "slp_vectorization": False}
+
+#: the functions of this process by digest; their machine code is never given back
+made: dict[str, Callable] = {}
+
+
+def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None = None) -> Callable:
+    """Return a function of a module as machine code; arrays in place of parameters, by position, are no arguments of what is returned."""
+    constants = constants or {}
+    with compiler():
+        text = code(module, name, frozenset(constants))
+        contents = [(i, hashlib.sha256(array.tobytes()).hexdigest()) for i, array in constants.items()]
+        digest = hashlib.sha256(f"{text}{contents}{TUNING}".encode()).hexdigest()[:24]
+        if digest not in made:
+            _, holder = engine()
+            for i, array in constants.items():
+                binding.add_symbol(f"constant_{digest}_{i}", immortal(array).ctypes.data)
+            content = stored(digest, lambda: engine()[0].emit_object(optimised(text.replace("DIGEST", digest))))
+            holder.add_object_file(binding.ObjectFileRef.from_data(content))
+            types = [parameter.type for i, parameter in enumerate(module.function(name).parameters) if i not in constants]
+            made[digest] = entered(name, types, lambda way: holder.get_function_address(f"{way}_{digest}"))
+        return made[digest]
+
+
+def code(module, name, constants=frozenset()):
+    """Return the LLVM code of a function and of how it is entered; DIGEST stands in its names."""
+    function, text = translated(module, name, FUSES)
+    return f"{text}\n{code_of_entry(function, module.function(name).parameters, constants)}"
+
+
+def assembly(module: Module, name: str) -> str:
+    """Return the assembly of what `compiled` makes."""
+    with compiler():
+        return engine()[0].emit_assembly(optimised(code(module, name)))
+
+
+@cache
+def engine():
+    """Return what makes machine code, and what holds it."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target = binding.Target.from_triple(binding.get_process_triple())
+    options = {"cpu": binding.get_host_cpu_name(), "features": binding.get_host_cpu_features().flatten(), "opt": 3, "jit": True}
+    holder = immortal(binding.create_mcjit_compiler(binding.parse_assembly(""), target.create_target_machine(**options)))
+    for name in PYTHON:
+        binding.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
+    for name, thing in OBJECTS.items():
+        binding.add_symbol(name, id(thing))
+    return target.create_target_machine(**options), holder
+
+
+def optimised(text):
+    """Return the optimised module of LLVM code."""
+    machine, _ = engine()
+    module = binding.parse_assembly(text)
+    module.triple, module.data_layout = binding.get_process_triple(), str(machine.target_data)
+    tuning = binding.create_pipeline_tuning_options(speed_level=TUNING["speed_level"])
+    tuning.loop_vectorization, tuning.slp_vectorization = TUNING["loop_vectorization"], TUNING["slp_vectorization"]
+    builder = binding.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return module

@@ -1,0 +1,315 @@
+"""Functions of the loop IR as LLVM code.
+
+Nothing is left to LLVM that would change a bit: partial sums that a `Lane` chooses are the elements of a vector, however wide those of the
+processor are. A kernel becomes a function of the IR for each kind of arguments that it is called with.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from ..ir.nodes import ArrayType, Const, Function, Module, Return, Table, Var
+from ..ir.values import PART, Value, arithmetic_dtype, common, unwrapped
+from . import kernels, scalars
+from .arithmetic import OVERFLOWS
+from .llvm import NUMBERS, Array, Number, Writer, integer
+
+__all__ = ["kernel", "translated"]
+
+
+def translated(module: Module, name: str, fuses: bool) -> tuple[Translation, str]:
+    """Return a function of a module, and the LLVM code of all that it needs.
+
+    It takes a pointer to a number before its parameters, which is set where something is wrong (see `entry`). `fuses` says whether the
+    processor has an instruction that multiplies and adds.
+    """
+    unit = Unit(module, fuses)
+    function = unit.called(name, [parameter.type for parameter in module.function(name).parameters])
+    return function, "\n".join([*unit.declared.values(), *unit.tables.values(), *unit.texts, *unit.hints])
+
+
+@cache
+def kernel(name: str, dtypes: tuple[str, ...]) -> Function:
+    """Return a function of `kernels` or `scalars`, by the name that it is called by, of numbers of these dtypes."""
+    plain = name.removeprefix("np.")
+    room = kernels if hasattr(kernels, plain) else scalars
+    if plain not in room.__all__:
+        raise NotImplementedError(f"{name} has no translation")
+    parameters = tuple(Var(f"x{i}", dtype) for i, dtype in enumerate(dtypes))
+    result = getattr(room, plain)(*map(Value, parameters))
+    return Function(name, parameters, (Return((unwrapped(result),)),), inlined=True)
+
+
+class Unit:
+    """The functions that are translated together."""
+
+    def __init__(self, module: Module, fuses: bool):
+        self.fuses = fuses
+        self.parts: dict[str, Any] = {part.name: part for part in module.parts}
+        self.made: dict[tuple, Translation] = {}
+        self.texts: list[str] = []
+        self.declared: dict[str, str] = {}
+        self.tables: dict[str, str] = {}
+        self.hints: list[str] = []
+
+    def called(self, name, types):
+        """Return the translation of a function, for arguments of these types."""
+        key = name, *types
+        if key not in self.made:
+            own = name in self.parts
+            self.made[key] = Translation(self, self.parts[name] if own else kernel(name, types), "" if own else "alwaysinline")
+        return self.made[key]
+
+    def wide(self, width):
+        """Return what is written at the end of a loop of which so many turns are to become one of vectors."""
+        if not self.hints:
+            self.hints += ['!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.interleave.count", i32 1}']
+        k = len(self.hints)
+        self.hints += [f"!{k} = distinct !{{!{k}, !{k + 1}, !0, !1}}", f'!{k + 1} = !{{!"llvm.loop.vectorize.width", i32 {width}}}']
+        return f", !llvm.loop !{k}"
+
+    def declare(self, name, result, *kinds):
+        self.declared.setdefault(name, f"declare {result} @{name}({', '.join(kinds)}) nounwind")
+        return f"@{name}"
+
+    def table(self, name):
+        """Return a constant array of integers."""
+        rows = self.parts[name].rows
+        elements = ", ".join(f"i64 {n}" for row in rows for n in row)
+        shape = len(rows), len(rows[0])
+        self.tables[name] = f"@table_{name} = internal constant [{shape[0] * shape[1]} x i64] [{elements}]"
+        return Array(ArrayType("int64", shape), f"@table_{name}")
+
+
+INTRINSICS = {
+    "math.sqrt": "llvm.sqrt", "np.floor": "llvm.floor", "np.ceil": "llvm.ceil", "np.trunc": "llvm.trunc", "np.rint": "llvm.rint",
+    "math.copysign": "llvm.copysign", "fma": "llvm.fma",
+}  # fmt: skip
+LIBRARY = {
+    "math.sin": "sin", "math.cos": "cos", "math.tan": "tan", "math.hypot": "hypot", "np.hypot": "hypot", "np.fmod": "fmod",
+    "np.arcsin": "asin", "np.arccos": "acos", "np.arctan2": "atan2", "np.arcsinh": "asinh", "np.arccosh": "acosh", "np.arctanh": "atanh",
+    "np.exp2": "exp2", "np.log2": "log2", "np.log10": "log10",
+}  # fmt: skip
+
+
+class Translation(Writer):
+    """One translated function: `name`, and the type `result` of what it returns."""
+
+    def __init__(self, unit, function, kept):
+        super().__init__(unit)
+        self.name = f"f{len(unit.made)}_{function.name}"
+        self.result = "void"
+        self.dtype = ""  # of the only result
+        self.returns: list[str] = []  # the dtypes of several
+        self.lane: dict[str, Number] = {}  # the last bits of the indices of loops that go in groups
+        self.known: dict[int, Any] = {}  # the values of expressions of the statement
+        given = ["ptr %status"]
+        for parameter in function.parameters:
+            array = isinstance(parameter.type, ArrayType)
+            text = f"%{parameter.name}"
+            value = Array(parameter.type, text) if array else Number(arithmetic_dtype(parameter.type), text)
+            given.append(f"ptr noalias nocapture {text}" if array else str(value))
+            self.assign(parameter.name, value)
+        self.block(function.body)
+        if not self.ended:
+            self.say("ret void")
+        header = f"define internal {self.result} @{self.name}({', '.join(given)}) nounwind {'noinline' if self.loops else kept} {{"
+        unit.texts.append("\n".join([header, *self.slots, *self.lines, "}"]))
+
+    # --- statements -------------------------------------------------------------------------------------------------------------
+
+    def block(self, statements):
+        for statement in statements:
+            self.known = {}
+            getattr(self, f"do_{type(statement).__name__}")(statement)
+
+    def do_Assign(self, node):
+        values = [self.value(value) for value in node.values]
+        if len(values) == 1 and isinstance(values[0], list):
+            (values,) = values
+        for target, value in zip(node.targets, values, strict=True):
+            self.set(target, value)
+
+    def set(self, target, value):
+        """Set a variable, which is of one type."""
+        self.assign(target.name, value if isinstance(value, Array) else self.cast(value, arithmetic_dtype(target.type)))
+
+    def do_Store(self, node):
+        place = self.part(self.value(node.array), self.indices(node.index))
+        value = self.value(node.value)
+        self.put(place, self.operate("add", self.load(place), value) if node.adds else value)
+
+    def do_Fill(self, node):
+        array, value = self.value(node.array), self.value(node.value)
+
+        def new(at):
+            one = self.element(value, at) if isinstance(value, Array) else value
+            return self.operate("add", self.element(array, at), one) if node.adds else one
+
+        self.each(array, new)
+
+    def do_Room(self, node):
+        self.assign(node.target.name, self.room(node.target.type))
+
+    def do_For(self, node):
+        low, high = self.indices((node.low, node.high))
+        name = node.index.name
+
+        def body(at, lane=None):
+            if lane is not None:
+                self.lane[name] = lane
+            self.assign(name, at)
+            self.block(node.body)
+
+        if node.lanes:
+            self.lanes(name, low, high, node.lanes, body)
+            del self.lane[name]
+        else:
+            self.loop(name, low, high, node.step, body)
+
+    def do_ForRows(self, node):
+        table = self.value(node.table)
+
+        def rows(at):
+            self.assign(node.row.name, self.part(table, [at]))
+            self.block(node.body)
+
+        self.loop(node.row.name, *self.indices((node.low, node.high)), 1, rows)
+
+    def do_If(self, node):
+        then, other, done = self.labels("then", "else", "done")
+        self.say(f"br {self.truth(self.value(node.condition))}, label %{then}, label %{other}")
+        for label, body in ((then, node.then), (other, node.otherwise)):
+            self.start(label)
+            self.block(body)
+            if not self.ended:
+                self.say(f"br label %{done}")
+        self.lines.append(f"{done}:")
+
+    def do_Do(self, node):
+        if node.blocks is not None:
+            raise NotImplementedError("a function whose blocks threads share is run by Python")
+        self.value(node.call)
+
+    def do_Return(self, node):
+        values = [self.value(value) for value in node.values]
+        if len(values) == 1:
+            self.result, self.dtype = values[0].type, values[0].dtype
+            self.say(f"ret {values[0]}")
+        elif values:
+            self.returns = [value.dtype for value in values]
+            self.result, text = f"{{ {', '.join(value.type for value in values)} }}", "undef"
+            for k, value in enumerate(values):
+                text = self.let(f"insertvalue {self.result} {text}, {value}, {k}")
+            self.say(f"ret {self.result} {text}")
+        else:
+            self.say("ret void")
+
+    # --- expressions ------------------------------------------------------------------------------------------------------------
+
+    def value(self, node):
+        """Return the value of an expression, which is computed once in a statement: a `Number`, an `Array`, a list of them."""
+        if id(node) not in self.known:
+            self.known[id(node)] = getattr(self, f"of_{type(node).__name__}")(node)
+        return self.known[id(node)]
+
+    def indices(self, nodes):
+        return [self.cast(self.value(node), "int64") for node in nodes]
+
+    def of_Const(self, node):
+        return self.constant(node.value, node.dtype)
+
+    def of_Var(self, node):
+        if isinstance(self.module.parts.get(node.name), Table):
+            return self.module.table(node.name)
+        return self.variable(node.name, node.type if isinstance(node.type, ArrayType) else node.dtype)
+
+    def of_Op(self, node):
+        if node.name == "branch":
+            return self.branch(*node.args, node.dtype)
+        return self.operate(node.name, *map(self.value, node.args))
+
+    def branch(self, condition, then, otherwise, dtype):
+        """Return one of two expressions, which alone is computed."""
+        then_label, other, done = self.labels("then", "else", "done")
+        name, known = f"chosen.{then_label}", self.known
+        self.say(f"br {self.truth(self.value(condition))}, label %{then_label}, label %{other}")
+        for label, part in ((then_label, then), (other, otherwise)):
+            self.start(label)
+            self.known = dict(known)  # what is computed on one side is not there on the other
+            self.assign(name, self.cast(self.value(part), dtype))
+            self.say(f"br label %{done}")
+        self.known = known
+        self.lines.append(f"{done}:")
+        return self.variable(name, dtype)
+
+    def of_Cast(self, node):
+        if isinstance(node.arg, Const) and node.arg.dtype not in PART:
+            return self.constant(node.arg.value, node.dtype) if node.dtype in NUMBERS else self.cast(self.value(node.arg), node.dtype)
+        return self.cast(self.value(node.arg), node.dtype)
+
+    def of_Lane(self, node):
+        name, count = node.index.name, node.count
+        if name not in self.lane:
+            bits = self.operate("and", self.value(node.index), integer(count - 1))
+            return (
+                bits
+                if node.below is None
+                else self.choose(self.compare("less", self.value(node.index), integer(node.below)), bits, integer(count))
+            )
+        return integer(count) if self.alone and node.below is not None else self.lane[name]  # those left over come in a loop of their own
+
+    def of_Load(self, node):
+        return self.load(self.part(self.value(node.array), self.indices(node.index)))
+
+    def of_Row(self, node):
+        positions = self.indices(node.index)
+        if node.low is not None:
+            positions.append(integer(node.low))
+        return Array(node.type, self.part(self.value(node.array), positions).pointer)
+
+    def of_Reshape(self, node):
+        return Array(node.type, self.value(node.array).pointer)
+
+    def of_Call(self, node):
+        args, name = [self.value(arg) for arg in node.args], node.function
+        result = self.computed(name, args)
+        return self.cast(result, arithmetic_dtype(node.dtype)) if isinstance(result, Number) and isinstance(node.dtype, str) else result
+
+    def computed(self, name, args):
+        """Return what a function gives."""
+        if name in INTRINSICS:
+            return self.intrinsic(INTRINSICS[name], *args)
+        if name in LIBRARY:
+            return self.external(LIBRARY[name], *args)
+        if name in OVERFLOWS:
+            return self.exact(OVERFLOWS[name], *args)
+        match name:
+            case "multiply_add":
+                dtype = common(*(arg.dtype for arg in args))
+                return self.fused(*(self.cast(arg, dtype) for arg in args))
+            case "sum_of" | "product_of":
+                return self.by_halves("add" if name == "sum_of" else "multiply", *args)
+            case "bits" | "from_bits" | "from_bits32":
+                return getattr(self, name)(*args)
+            case "at_least_inside":
+                return self.inside(*args)
+            case "exact_remainder" | "exact_quotient":
+                return self.divided(*(self.cast(arg, "int64") for arg in args), notes=True)[name == "exact_quotient"]
+            case "regular":
+                self.note(self.operate("not", args[1]).text, 2)
+                return args[0]
+            case "np.conj":
+                real, imaginary = self.parts(args[0])
+                return self.pair(real, self.negative(imaginary))
+        function = self.module.called(name, tuple(arg.type if isinstance(arg, Array) else arg.dtype for arg in args))
+        given = ["ptr %status", *(f"ptr {arg.pointer}" if isinstance(arg, Array) else str(arg) for arg in args)]
+        call = f"call {function.result} @{function.name}({', '.join(given)})"
+        if function.result == "void":
+            self.say(call)
+            return []
+        text = self.let(call)
+        if function.returns:
+            return [Number(dtype, self.let(f"extractvalue {function.result} {text}, {k}")) for k, dtype in enumerate(function.returns)]
+        return Number(function.dtype, text)

@@ -1,0 +1,114 @@
+"""How Python enters machine code: what it was not compiled for is refused, whichever way it is entered."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from dualad.codegen import entry, machine
+from dualad.codegen.native import compiled
+
+ROOT = Path(__file__).parents[3]
+TEXT = "def part0(a, i, n, z, flag, w):\n    p = at_least_inside(i[0], 3)\n    a[p] = n * z.real + z.imag if flag else n + w\n"
+KINDS = [((3,), "float64"), ((1,), "int64"), "float64", "complex128", "bool", "uint64"]
+
+
+@pytest.fixture(params=["built-in", "ctypes"])
+def function(request, monkeypatch):
+    monkeypatch.setattr(machine, "made", {})
+    entry.tell.cache_clear()
+    if request.param == "built-in":
+        return compiled(TEXT, "part0", KINDS)
+    monkeypatch.setattr(entry, "otherwise_laid_out", lambda: "NumPy's arrays have other fields")
+    with pytest.warns(RuntimeWarning, match="NumPy's arrays have other fields, so compiled functions are called through ctypes"):
+        made = compiled(TEXT, "part0", KINDS)
+    compiled(TEXT.replace("3", "2"), "part0", [((2,), "float64"), *KINDS[1:]])  # told once: another warning would be an error
+    return made
+
+
+def test_objects_are_laid_out_as_is_assumed():
+    assert entry.otherwise_laid_out.__wrapped__() == ""
+
+
+@pytest.mark.parametrize("field", ["type", "data", "ndim", "shape", "dtype", "flags"])
+def test_another_layout_is_found(field, monkeypatch):
+    offsets = entry.OFFSETS | {field: entry.OFFSETS["data" if field != "data" else "ndim"]}
+    monkeypatch.setattr(entry, "OFFSETS", offsets)
+    if field == "shape":
+        monkeypatch.setattr(entry, "OFFSETS", offsets | {"shape": entry.OFFSETS["shape"] + 8})  # the strides
+    assert entry.otherwise_laid_out.__wrapped__()
+
+
+def test_numbers_and_arrays_are_taken(function):
+    a, i = np.zeros(3), np.array([-1])
+    function(a, i, 2.0, 3 - 1j, True, 5)
+    assert a.tolist() == [0.0, 0.0, 5.0]
+    function(a, i, np.float32(0.5), 1, False, 2**64 - 1)
+    assert a[2] == 0.5 + 2.0**64
+    i[0] = 3
+    with pytest.raises(IndexError, match="out of bounds"):
+        function(a, i, 2.0, 1j, True, 0)
+
+
+def test_what_it_was_not_compiled_for_is_refused(function):
+    a, i, rest = np.zeros(3), np.array([0]), (1.0, 1j, True, 0)
+    wrong = [
+        [0.0], None, np.zeros(4), np.zeros((3, 1)), np.array(0.0), np.zeros(3, np.float32), np.zeros(3, np.int64), np.zeros(6)[::2],
+        np.frombuffer(bytes(25), np.uint8)[1:].view(np.float64), np.zeros(3, ">f8"), np.zeros(3, object),
+    ]  # fmt: skip
+    for x in wrong:
+        with pytest.raises(TypeError, match="not compiled for"):
+            function(x, i, *rest)
+    for given in ((a, i), (a, i, *rest, 1.0), (a, np.array([0], np.int32), *rest)):
+        with pytest.raises(TypeError, match="not compiled for"):
+            function(*given)
+    with pytest.raises((TypeError, AttributeError)):
+        function(a, i, "1.0", 1j, True, 0)
+    assert not a.any()
+
+
+def test_arrays_of_the_same_dtype_by_another_name_and_of_a_subclass_are_taken(function):
+    other = np.dtype("longlong" if np.dtype("longlong") is not np.dtype("int64") else "long")
+    a, i = np.zeros(3).view(type("Array", (np.ndarray,), {})), np.array([1]).astype(other)
+    function(a, i, 2.5, 1 + 0j, True, 0)
+    assert a[1] == 2.5
+
+
+def test_arguments_are_given_back(function):
+    given = np.zeros(3), np.array([1]), np.float64(2.5), np.complex128(1j), True, 7
+    before = [sys.getrefcount(x) for x in given]
+    for _ in range(1000):
+        function(*given)
+    assert [sys.getrefcount(x) for x in given] == before
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import dualad
+from checkpoint import grad
+assert dualad.__file__.startswith(sys.argv[1])
+f = dualad.jit(grad(lambda x: np.sum(np.tanh(x) * x)), backend="llvm")
+x = np.arange(5.0)
+np.testing.assert_allclose(f(x), np.tanh(x) + x / np.cosh(x) ** 2, rtol=1e-14)
+assert "LLVM" in f.explain(x), f.explain(x)
+"""
+
+
+def test_a_zipped_program_compiles(tmp_path):
+    path = tmp_path / "program.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for package in ("dualad", "checkpoint"):
+            for file in sorted((ROOT / package).rglob("*.py")):
+                archive.write(file, file.relative_to(ROOT))
+    command = [sys.executable, "-c", PROGRAM, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr

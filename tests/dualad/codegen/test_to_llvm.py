@@ -1,0 +1,355 @@
+"""Functions as they are compiled, against Python's evaluation of the same text and of the same kernels, bit for bit, and against NumPy."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+
+import numpy as np
+import pytest
+from interpreted import traced
+
+pytest.importorskip("llvmlite")
+
+from checkpoint import vjp
+from dualad import jvp
+from dualad.codegen import arithmetic, cache, kernels, scalars
+from dualad.codegen.machine import FUSES
+from dualad.codegen.native import compile_llvm, compiled, module_of
+from dualad.loops.maps import COMPLEX, MAPS
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, 0.5, -2.5, 3.0, 1e-17, 2.0**52, 1e9]
+REALS = {
+    name: len(inspect.signature(getattr(room, name)).parameters)
+    for room in (kernels, scalars)
+    for name in room.__all__
+    if name.islower()
+    and name != "complex_turn"
+    and not name.startswith(("any_", "complex_", "exact_", "at_least", "regular", "sum_of", "product_of", "multiply_add"))
+}
+COMPLEX_NUMBERS = ["complex_quotient", "complex_reciprocal", "complex_magnitude"]
+
+
+def applied(name, arguments, result):
+    """Return the results of a function for arrays of arguments, compiled and as Python computes them."""
+    count = len(arguments[0])
+    names = [f"x{k}" for k in range(len(arguments))]
+    given = ", ".join(f"{x}[i]" for x in names)
+    text = f"def part0(outs, {', '.join(names)}):\n    for i in range({count}):\n        outs[i] = {name}({given})\n"
+    outs = np.empty(count, result)
+    compiled(text, "part0", [((count,), array.dtype.name) for array in (outs, *arguments)])(outs, *arguments)
+    kernel = getattr(kernels, name, None) or getattr(scalars, name)
+    with np.errstate(all="ignore"):
+        expected = [kernel(*row) for row in zip(*arguments, strict=True)]
+    return outs, np.array(expected, result)
+
+
+def same_bits(found, expected, message):
+    np.testing.assert_array_equal(found, expected, err_msg=message)
+    for part in (np.real, np.imag) if found.dtype.kind == "c" else (np.asarray,) if found.dtype.kind == "f" else ():
+        x, y = part(found), part(expected)
+        np.testing.assert_array_equal(np.signbit(x[x == x]), np.signbit(y[y == y]), err_msg=message)
+
+
+@pytest.mark.skipif(not FUSES, reason="this processor has no instruction that multiplies and adds")
+@pytest.mark.parametrize("name", sorted(REALS))
+def test_functions_of_numbers_are_those_that_python_runs(name):
+    rng = np.random.default_rng(7)
+    special = np.array(list(itertools.product(SPECIAL[: 16 if REALS[name] < 3 else 7], repeat=REALS[name])))
+    scattered = rng.standard_normal((100, REALS[name])) * 10.0 ** rng.integers(-8, 8, (100, REALS[name]))
+    result = bool if name in ("is_finite", "is_infinite", "signbit", "large_angle") else float
+    for rows in (special, scattered):
+        if name in ("sin", "cos", "tan"):
+            rows = rows[~(abs(rows[:, 0]) > kernels.LARGEST_ANGLE)]
+        found, expected = applied(name, [np.ascontiguousarray(column) for column in rows.T], result)
+        if name in ("exp2", "logaddexp2", "turn"):  # of the C library's functions
+            np.testing.assert_allclose(found, expected, rtol=1e-15, atol=0.0)
+        else:
+            same_bits(found, expected, name)
+
+
+@pytest.mark.skipif(not FUSES, reason="this processor has no instruction that multiplies and adds")
+@pytest.mark.parametrize("name", COMPLEX_NUMBERS)
+def test_functions_of_complex_numbers_are_those_that_python_runs(name):
+    both = np.array([complex(x, y) for x in SPECIAL for y in SPECIAL])
+    arguments = [np.repeat(both, 16), np.tile(both, 16)] if name == "complex_quotient" else [both]
+    found, expected = applied(name, arguments, float if name == "complex_magnitude" else complex)
+    same_bits(found, expected, name)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ["signbit", "nextafter", "spacing", "logaddexp", "logaddexp2"])
+def test_functions_that_numpy_has_under_the_same_name(name, dtype):
+    rng = np.random.default_rng(3)
+    tiny = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).tiny, np.finfo(dtype).max
+    numbers = np.array([*SPECIAL[:7], *tiny, *(-x for x in tiny), 0.5, 2.0, 1e9, *rng.standard_normal(9)], dtype)
+    pairs = [np.repeat(numbers, len(numbers)), np.tile(numbers, len(numbers))]
+    fn = getattr(np, name)
+    arguments = pairs[: fn.nin]
+    (found,) = compile_llvm(traced(fn, *arguments)).call(*arguments)
+    with np.errstate(all="ignore"):
+        expected = fn(*arguments)
+    assert found.dtype == expected.dtype
+    if name.startswith("log"):
+        np.testing.assert_allclose(
+            found, expected, rtol=4e-16 if dtype is np.float64 else 1e-7, atol=3e-16 if dtype is np.float64 else 1e-7
+        )
+    else:
+        same_bits(found, expected, name)
+
+
+INTEGERS = [np.dtype(f"{sign}int{width}") for sign in ("", "u") for width in (8, 16, 32, 64)]
+OF_INTEGERS = [
+    np.add, np.subtract, np.multiply, np.negative, np.positive, np.square, np.floor_divide, np.remainder, np.absolute, np.maximum,
+    np.minimum, np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, np.bitwise_and, np.bitwise_or,
+    np.bitwise_xor, np.invert,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_integers_of_every_width_wrap_as_in_numpy(dtype):
+    limits = np.iinfo(dtype)
+    near = {limits.min, limits.min + 1, limits.max, limits.max - 1, 0, 1, 2, 3, 7, 100, *([-1, -2, -7] * (limits.min < 0))}
+    numbers = np.array(sorted(near), dtype)
+    x, y = np.repeat(numbers, len(numbers)), np.tile(numbers, len(numbers))
+
+    def f(x, y):
+        return tuple(fn(x, y) if fn.nin == 2 else fn(x) for fn in OF_INTEGERS)
+
+    with np.errstate(all="ignore"):
+        expected = f(x, y)
+    native = compile_llvm(traced(f, x, y))
+    assert "called" not in native.notes.replace("np.absolute", "") or limits.min == 0
+    for fn, found, true in zip(OF_INTEGERS, native.call(x, y), expected, strict=True):
+        assert found.dtype == true.dtype
+        np.testing.assert_array_equal(found, true, err_msg=fn.__name__)
+
+
+@pytest.mark.parametrize("other", ["int64", "uint64", "int16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "uint64", "bool", "float32"])
+def test_dtypes_together_are_numpys(dtype, other):
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(0, 2 if kind == "bool" else 100, 40).astype(kind) for kind in (dtype, other))
+    real = b.dtype.kind != "c"
+
+    def f(a, b):
+        yield from (a + b, a * b, a == b, np.where(b != 0, a, b), a.astype(other), np.sum(a), np.sum(a * b, dtype=other), np.cumsum(a))
+        yield from (a < b, np.maximum(a, b), b.astype(dtype), np.max(a), np.min(b), a[::-1] >= b) if real else ()
+
+    expected = list(f(a, b))
+    found = compile_llvm(traced(lambda a, b: tuple(f(a, b)), a, b)).call(a, b)
+    for x, y in zip(found, expected, strict=True):
+        assert np.asarray(x).dtype == np.asarray(y).dtype
+        np.testing.assert_allclose(x, y, rtol=1e-6 if np.asarray(y).dtype in (np.float32, np.complex64) else 1e-14)
+
+
+def test_numbers_of_every_dtype_are_arguments():
+    numbers = [np.dtype(kind).type(3) for kind in (*INTEGERS, "f4", "f8", "c8", "c16")]
+    numbers += [np.uint64(2**64 - 1), np.int8(-3), np.float32(0.1), np.complex64(0.1 - 2j), np.bool_(True), 5, 0.5, 1j, True]
+    x = np.arange(4.0)
+    for number in numbers:
+        out = compile_llvm(traced(lambda x, n: (x * n, n + n), x, number)).call(x, number)
+        with np.errstate(over="ignore"):
+            expected = x * number, number + number
+        for found, true in zip(out, expected, strict=True):
+            assert np.asarray(found).dtype == np.asarray(true).dtype
+            np.testing.assert_allclose(found, true, rtol=1e-6 if np.asarray(true).dtype in ("f4", "c8") else 1e-15)
+
+
+def test_the_language_as_python_has_it():
+    """Integers, booleans, branches, loops backwards, tables, whole rows, views in another shape."""
+    text = (
+        "TABLE = np.array([[0, 2], [3, 4]])\n"
+        "def part0(n, flag, a, b, c, m):\n"
+        "    s = 0.0\n"
+        "    last = n\n"
+        "    v = a.reshape((6, 2))\n"
+        "    for k in range(n - 1, -1, -1):\n"
+        "        last = (last * 3 + k) & 255 if k > 2 else last | (k << 2)\n"
+        "        if flag:\n"
+        "            s += v[k, 1] * k\n"
+        "        else:\n"
+        "            s -= v[k, 0] / (k + 1)\n"
+        "        for r in TABLE[0:2]:\n"
+        "            for j in range(r[0], r[1]):\n"
+        "                b[j, 0] = s + j\n"
+        "    r1 = b[1, 0:3]\n"
+        "    r2, r3 = b[2], a[0, 1:4]\n"
+        "    for j in range(3):\n"
+        "        r1[j] = r2[j] + r3[j]\n"
+        "    r2 += r1\n"
+        "    r1, r2 = r2, r1\n"
+        "    r1[...] = r2\n"
+        "    m[0] = not flag\n"
+        "    m[1] = (last > 3) & (s < 1.0)\n"
+        "    m[2] = 1.0\n"
+        "    c[()] = last + ~last * (last ^ 5) - (last >> 1) + (last << 40) // -7 + last % 5\n"
+        "    a[2] = 7\n"
+    ).replace("s -= ", "s = s - ")
+    kinds = ["int64", "bool", ((3, 4), "float64"), ((4, 3), "float64"), ((), "int64"), ((3,), "bool")]
+    function = compiled(text, "part0", kinds)
+    plain = cache.load(f"import numpy as np\n{text}").part0
+    rng = np.random.default_rng(0)
+    for n in range(1, 6):
+        for flag in (False, True):
+            arrays = rng.uniform(-1, 1, (3, 4)), rng.uniform(-1, 1, (4, 3)), np.array(0), np.zeros(3, bool)
+            expected = [np.array(x) for x in arrays]
+            assert function(n, flag, *arrays) is None
+            plain(n, flag, *expected)
+            for a, b in zip(arrays, expected, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+INDEXED = "def part0(a, i, n):\n    p = at_least_inside(i[0], 3)\n    a[p] = n\n"
+INDEXED_KINDS = [((3,), "float64"), ((1,), "int64"), "float64"]
+
+
+def test_what_is_wrong_raises():
+    function = compiled(INDEXED, "part0", INDEXED_KINDS)
+    a = np.zeros(3)
+    for place in (2, -1, 0):
+        function(a, np.array([place]), 1.0 + place)
+        assert a[place] == 1.0 + place
+    for place in (3, -4):
+        with pytest.raises(IndexError, match="out of bounds"):
+            function(a, np.array([place]), 1.0)
+    with pytest.raises(TypeError, match="real number"):
+        function(a, np.array([0]), "1.0")
+
+
+@pytest.mark.parametrize("name, x, y", [
+    ("exact_sum", 2**63 - 1, 1), ("exact_difference", -(2**63), 1), ("exact_product", 2**32, 2**31), ("exact_power", 2, 63),
+    ("exact_power", 3, 40), ("exact_power", 5, -1), ("exact_power", -3, 2**62), ("exact_quotient", 1, 0), ("exact_quotient", -(2**63), -1),
+    ("exact_remainder", 1, 0),
+])  # fmt: skip
+def test_integers_of_python_beyond_64_bits_raise(name, x, y):
+    function = compiled(f"def part0(c, x, y):\n    c[()] = {name}(x, y)\n", "part0", [((), "int64"), "int64", "int64"])
+    with pytest.raises(OverflowError, match="beyond 64 bits"):
+        function(np.array(0), x, y)
+
+
+DIVISIONS = ("exact_quotient", "exact_remainder")
+
+
+@pytest.mark.parametrize("name, plain", [
+    ("exact_power", pow), ("exact_quotient", int.__floordiv__), ("exact_remainder", int.__mod__), ("exact_sum", int.__add__),
+    ("exact_product", int.__mul__), ("exact_difference", int.__sub__),
+])  # fmt: skip
+def test_integers_of_python_within_64_bits(name, plain):
+    function = compiled(f"def part0(c, x, y):\n    c[()] = {name}(x, y)\n", "part0", [((), "int64"), "int64", "int64"])
+    pairs = [(7, 3), (-7, 3), (7, -3), (-7, -3), (0, 5), (2**62, 1), (-2, 63), *([(-(2**63), 7)] * (name in DIVISIONS))]
+    if name == "exact_power":
+        pairs = [(2, 62), (-2, 63), (3, 39), (-1, 2**62 + 1), (1, 2**63 - 1), (0, 0), (0, 2**40), (7, 0), (-1, 66), (5, 3)]
+    for x, y in pairs:
+        c = np.array(0)
+        function(c, x, y)
+        assert int(c) == plain(x, y) == getattr(scalars, name)(x, y), (x, y)
+
+
+@pytest.mark.parametrize("line", ["y[0] = x[0] ** 2j", "y[0] = unknown(x[0])"])
+def test_what_has_no_translation_is_refused(line):
+    with pytest.raises(NotImplementedError):
+        compiled(f"def part0(x, y):\n    {line}\n", "part0", [((2,), "complex128"), ((1,), "complex128")])
+
+
+def test_what_two_expressions_share_is_computed_once_and_a_branch_that_is_not_taken_is_not():
+    def f(x):
+        shared = arithmetic.library("np.exp2")(x)
+        return arithmetic.branch(x > 0.0, lambda: shared * kernels.any_sin(shared), lambda: shared + arithmetic.library("np.log2")(shared))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scalars, "turn", f)
+        from dualad.codegen.to_llvm import kernel, translated
+
+        kernel.cache_clear()
+        text = "def part0(x, y):\n    for i in range(4):\n        y[i] = turn(x[i])\n"
+        kinds = [((4,), "float64")] * 2
+        _, code = translated(module_of(text, "part0", kinds), "part0", FUSES)
+        assert code.count("call double @exp2(") == 2  # one on each side of the branch
+        x, y = np.array([0.5, -0.5, 1e3, 40.0]), np.empty(4)
+        compiled(text, "part0", kinds)(x, y)
+        kernel.cache_clear()
+    np.testing.assert_allclose(y, [f(n) for n in x], rtol=1e-15)
+
+
+# --- complex numbers --------------------------------------------------------------------------------------------------------------------
+
+
+COMPLEX_FUNCTIONS = [
+    *(fn for fn, scalar in MAPS.items() if "c" in scalar.kinds and isinstance(fn, np.ufunc)),
+    *(*COMPLEX, np.real, np.imag, np.conjugate, np.exp, np.cumsum),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+@pytest.mark.parametrize("fn", COMPLEX_FUNCTIONS, ids=lambda fn: fn.__name__)
+def test_complex_numbers_are_numpys(fn, dtype):
+    rng = np.random.default_rng(5)
+    scattered = [(rng.normal(size=499) + 1j * rng.normal(size=499)) * 10.0 ** rng.integers(-4, 2, 499) for _ in range(2)]
+    both = [complex(x, y) for x in SPECIAL for y in SPECIAL]
+    fused = vars(np._core._multiarray_umath)["__cpu_features__"].get("FMA3") and dtype is np.complex128 and fn is not np.exp
+    special = np.repeat(both, len(both)), np.tile(both, len(both))
+    for arguments in (scattered, *([special] if dtype is np.complex128 else [])):  # the other is computed in double precision
+        with np.errstate(all="ignore"):
+            given = [x.astype(dtype) for x in arguments][: getattr(fn, "nin", 1)]
+            expected = fn(*given)
+        (found,) = compile_llvm(traced(fn, *given)).call(*given)
+        assert found.dtype == expected.dtype
+        if fused:
+            np.testing.assert_array_equal(found, expected)
+        else:
+            np.testing.assert_allclose(found, expected, rtol=1e-14 if dtype is np.complex128 else 2e-6, atol=1e-37)
+        for part in (np.real, np.imag) if fn in BITWISE else ():
+            x, y = part(found), part(expected)
+            np.testing.assert_array_equal(np.signbit(x[x == x]), np.signbit(y[y == y]))
+
+
+BITWISE = {np.add, np.subtract, np.multiply, np.divide, np.negative, np.square, np.reciprocal, np.conjugate, np.absolute}
+
+WAVES = np.fft.fftfreq(60, 1 / 60)
+
+
+def stiff(v):
+    u = np.real(np.fft.ifft(v))
+    return (v - 0.05j * WAVES * np.fft.fft(u * u)) / (1.0 - 0.1j * WAVES**3)
+
+
+def split(v, c):
+    v = v * np.exp(-0.1j * np.abs(v) ** 2)
+    return np.where(np.abs(v) > 0.3, v, c * v.conj()), np.sum(v * v), v[::-1] @ v, np.roll(v, 2)[::3].imag
+
+
+V = np.exp(1j * np.linspace(0.0, 2.0, 60)) * np.linspace(0.1, 1.0, 60)
+SPECTRAL = {
+    "stiff": (stiff, (V,)),
+    "its pullback": (lambda v, g: vjp(stiff, v)[1](g), (V, V[::-1])),
+    "split": (split, (V, 0.3 - 0.5j)),
+    "its tangent": (lambda v, t: jvp(lambda v: split(v, 0.3)[0], (v,), (t,))[1], (V, V[::-1])),
+    "straight code": (split, (V[:6], np.complex128(0.3 - 0.5j))),
+    "single precision": (split, (V.astype(np.complex64), 0.3 - 0.5j)),
+    "moments": (lambda v: (np.mean(v), np.var(v), np.std(v), np.linalg.norm(v), np.mean(np.outer(v, v), 0)), (V,)),
+    "products": (lambda v: (np.outer(v, v)[:9] @ v, np.cumsum(v), v != v[::-1], -v), (V,)),
+}
+
+
+@pytest.mark.parametrize("name", SPECTRAL)
+def test_spectral_steps_are_translated(name):
+    f, args = SPECTRAL[name]
+    results = compile_llvm(traced(f, *args)).call(*args)
+    expected = f(*args)
+    for a, b in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
+        single = np.asarray(b).dtype in (np.complex64, np.float32)
+        np.testing.assert_allclose(a, b, rtol=2e-5 if single else 1e-12, atol=1e-6 if single else 1e-14)
+
+
+def test_loops_over_tables_of_different_width():
+    """As those of an array and of its rows, in one function."""
+    text = (
+        "ONE = np.array([[0, 2], [3, 5]])\nTWO = np.array([[0, 1, 0, 2], [1, 2, 1, 3]])\n"
+        "def part0(x, y):\n    for b in ONE[:]:\n        for i0 in range(b[0], b[1]):\n            y[i0] = x[i0]\n"
+        "    for b in TWO[:]:\n        for i0 in range(b[0], b[1]):\n            for i1 in range(b[2], b[3]):\n"
+        "                y[i0] += 10.0 * x[i1]\n"
+    )
+    x, y = np.arange(1.0, 7.0), np.zeros(6)
+    compiled(text, "part0", [((6,), "float64")] * 2)(x, y)
+    np.testing.assert_array_equal(y, [1.0 + 30.0, 2.0 + 50.0, 0.0, 4.0, 5.0, 0.0])
