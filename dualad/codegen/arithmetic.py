@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..ir.values import Value, call, common, op, unwrapped
+from ..ir.values import Value, call, choose, common, op, unwrapped
 
 __all__ = [
     "OVERFLOWS", "at_least_inside", "bits", "branch", "choose", "complex_of", "exact_difference", "exact_product", "exact_quotient",
@@ -36,14 +36,6 @@ def both(name: str, of_numbers: Callable, dtype: str | None = "float64") -> Call
 
     function.__name__ = name
     return function
-
-
-def choose(condition, x, y):
-    """Return x where a condition holds, else y; both are evaluated."""
-    if of_values((condition, x, y)):
-        return Value(op("select", *map(unwrapped, (condition, x, y))))
-    chosen = x if condition else y
-    return np.float64(chosen) if type(chosen) is float else chosen
 
 
 def branch(condition, then, otherwise):

@@ -21,7 +21,8 @@ COMPARISON = 5
 OTHERS = {
     "power": ("{} ** {}", POWER, (ATOM, UNARY)), "negative": ("-{}", UNARY, (POWER,)), "invert": ("~{}", UNARY, (POWER,)),
     "not": ("not {}", 4, (4,)), "absolute": ("abs({})", ATOM, (ANY,)), "complex": ("complex({}, {})", ATOM, (ANY, ANY)),
-    "select": ("choose({}, {}, {})", ATOM, (ANY, ANY, ANY)), "real": ("{}.real", ATOM, (ATOM,)), "imag": ("{}.imag", ATOM, (ATOM,)),
+    "select": ("choose({}, {}, {})", ATOM, (ANY, ANY, ANY)), "branch": ("{1} if {0} else {2}", CHOICE, (2, 2, CHOICE)),
+    "real": ("{}.real", ATOM, (ATOM,)), "imag": ("{}.imag", ATOM, (ATOM,)),
 }  # fmt: skip
 PLAIN = ("float64", "int64", "bool", "complex128")
 

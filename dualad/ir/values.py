@@ -9,6 +9,8 @@ import math
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from .nodes import ARITHMETIC, Call, Cast, Const, Expression, Op, number
 
 __all__ = ["Value", "call", "cast", "choose", "op", "promoted", "unwrapped", "wrapped"]
@@ -137,5 +139,6 @@ def cast(x: Any, dtype: str) -> Value:
 def choose(condition: Any, x: Any, y: Any) -> Any:
     """Return x where a condition holds, else y; both are computed."""
     if not any(isinstance(part, Value) for part in (condition, x, y)):
-        return x if condition else y
+        chosen = x if condition else y
+        return np.float64(chosen) if type(chosen) is float else chosen  # which divides by zero
     return Value(op("select", *map(unwrapped, (condition, x, y))))

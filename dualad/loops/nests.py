@@ -305,8 +305,10 @@ class Body:
             and isinstance(inner, AffineIndex)
             and inner.axis == axis
             and not rest
-            and inner.pieces[0][2] == 1
             and len(inner.pieces) == 1
+            and inner.pieces[0][2] == 1
+            and inner.pieces[0][0] <= self.box[-1][0]
+            and self.box[-1][1] <= inner.pieces[0][1]  # else it is read where a condition holds
         ):
             outer = "".join(f"{self.position(position)}, " for position in at[:-1])
             low, high = (edge + inner.pieces[0][3] for edge in self.box[-1])

@@ -61,6 +61,8 @@ WATCHED_DEPTH = 2
 
 # --- machine code ---------------------------------------------------------------------------------------------------------------------
 
+#: elements of an array up to which the verifier (tests, DUALAD_CHECK=1) follows what is stored one by one
+VERIFIED_ELEMENTS = 1 << 20
 #: bytes of all functions on disk: some thousand
 CODE_CACHE_BYTES = 256_000_000
 #: part of those that a process writes until it lists the folder again
