@@ -11,6 +11,7 @@ from checkpoint.reverse.tape import Tape
 from dualad.support import progress
 
 os.environ.setdefault("DUALAD_FULL_TRACEBACK", "1")  # what users see has tests of its own
+os.environ.setdefault("DUALAD_CHECK", "1")
 
 settings.register_profile("dualad", derandomize=True, deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dualad")

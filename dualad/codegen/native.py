@@ -15,6 +15,7 @@ from ..graph.rerun import again
 from ..graph.to_numpy import joined
 from ..graph.trace import where_in
 from ..ir.nodes import ArrayType
+from ..ir.verify import checking, verify
 from ..loops.forms import Buffer, Fill, Made, Node
 from ..loops.fuse import Plan, memory_of, plan
 from ..loops.threads import in_blocks, runner
@@ -298,7 +299,10 @@ def compiled(source, name, kinds):
     with compiler():
         from . import machine  # and llvmlite
     constants = {i: kind for i, kind in enumerate(kinds) if issubclass(type(kind), np.ndarray)}
-    return machine.compiled(module_of(source, name, kinds), name, constants)
+    module = module_of(source, name, kinds)
+    if checking():
+        verify(module)
+    return machine.compiled(module, name, constants)
 
 
 def module_of(source, name, kinds):

@@ -54,10 +54,7 @@ def verify(module: Module, sequence: Iterable[str] = (), given: Iterable[str] | 
 
 
 class Memory:
-    """What has been stored of an array: a mask of its elements, None where that is not known.
-
-    Masks of its parts have axes more in front, of all positions along the axes that they are taken from.
-    """
+    """What has been stored of an array: a mask of its elements, None where that is not known; those of its parts have more axes."""
 
     def __init__(self, kind: ArrayType):
         self.stored = False
@@ -94,7 +91,6 @@ class Range:
 
     def moved(self, by):
         return Range(self.low + by, self.high + by, self.step, self.exact)
-
 
 
 class Check:
@@ -236,13 +232,14 @@ class Check:
 
     # --- memory -----------------------------------------------------------------------------------------------------------------
 
-    def store(self, place, exact):
+    def store(self, place, exact, elements=True):
+        """Note that elements are stored; which of them is known if that is `exact`."""
         for memory in place.memories:
             memory.stored = True
             if not exact or not place.known:
                 memory.mask = None
         if exact and place.known:
-            place.mask[...] = True
+            place.mask[...] |= elements
 
     def read(self, place, exact):
         """Note that elements are read, all of them if that is `exact`: what is not stored must have been there before."""
@@ -272,7 +269,7 @@ class Check:
         """Return the range of an index, which must be within an axis."""
         reach = self.integer(node)
         if reach is not None and n >= 0:
-            self.require(0 <= reach.low and reach.high < n, f"an index from {reach.low} to {reach.high} of an axis of {n}")
+            self.require(reach.low >= 0 and reach.high < n, f"an index from {reach.low} to {reach.high} of an axis of {n}")
         return reach
 
     # --- expressions ------------------------------------------------------------------------------------------------------------
@@ -372,7 +369,8 @@ class Check:
         for name, place in given.items():
             if name in callee.stores:
                 mask = callee.memories[name].mask
-                self.store(place, mask is not None and bool(mask.all()))
+                alike = mask is not None and place.known and mask.shape == place.mask.shape
+                self.store(place, alike, mask if alike else True)
         found = node.dtype if isinstance(node.dtype, tuple) else () if node.dtype is None else (node.dtype,)
         self.require(tuple(map(arithmetic_dtype, found)) == callee.results, f"{node.function} returns {callee.results}, not {node.dtype}")
 
@@ -421,8 +419,9 @@ class Check:
         """Narrow the ranges to where a condition holds, or does not; return whether anything is left."""
         if not isinstance(condition, Op):
             return True
-        if condition.name == "and" and holds or condition.name == "or" and not holds:
-            return all([self.narrow(arg, holds) for arg in condition.args])
+        if (condition.name == "and" and holds) or (condition.name == "or" and not holds):
+            left = [self.narrow(arg, holds) for arg in condition.args]
+            return all(left)
         name, args = condition.name, condition.args
         if name not in FLIPPED:
             return True

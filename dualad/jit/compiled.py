@@ -90,6 +90,7 @@ class Compiled:
                 warning.__cause__ = error
                 warnings.warn(warning, stacklevel=2)
                 self.made = compile_python(self.program)
+                self.made.notes += f", because {self.backend} failed: {error!r}"
         return self.made
 
     def __call__(self, *leaves):

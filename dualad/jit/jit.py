@@ -331,11 +331,13 @@ class Jit(Generic[Rest, Result]):
     def explain(self, *args, **kwargs):
         """Return what was made of the function for these arguments."""
         entry = self.entry(Call(self, args, kwargs))
-        reason = entry.checks.reason
-        return (
-            f"{entry.compiled.__name__}: {entry.traced} operations traced, {len(entry.compiled.program.operations)} left; "
-            f"{entry.compiled.executable.notes}{f'; not compared with the plain function: {reason}' if reason else ''}"
+        compiled, reason = entry.compiled, entry.checks.reason
+        missing = without_llvm() if self.backend is None else ""
+        text = (
+            f"{compiled.__name__}: {entry.traced} operations traced, {len(compiled.program.operations)} left; {compiled.executable.notes}"
         )
+        text += f", because {missing}" if missing else ""
+        return text + (f"; not compared with the plain function: {reason}" if reason else "")
 
 
 class Entry:

@@ -224,19 +224,27 @@ def test_generators_that_are_only_passed_on_are_no_reason():
 def test_without_llvm(monkeypatch):
     monkeypatch.delitem(BACKENDS, "llvm")
     monkeypatch.setattr(compiled, "find_spec", lambda name: None)
-    assert jit(lambda x: x + 1.0)(1.0) == 2.0
+    f = jit(lambda x: x + 1.0)
+    assert f(1.0) == 2.0
+    assert "NumPy: 1 operations" in f.explain(1.0) and "because llvmlite is not installed: pip install 'dualad[jit]'" in f.explain(1.0)
     with pytest.raises(ValueError, match=r"llvmlite is not installed: pip install 'dualad\[jit\]'"):
         jit(lambda x: x, backend="llvm")
 
 
+def test_the_former_name_of_the_backend_is_told():
+    with pytest.raises(ValueError, match=r"backend is 'numba': give one of .*; that of compiled loops is called 'llvm' now"):
+        jit(lambda x: x, backend="numba")
+
+
 def test_an_llvmlite_that_cannot_be_imported_is_told_once(monkeypatch):
     def broken(program):
-        raise ImportError("Numba needs another NumPy")
+        raise ImportError("llvmlite needs another LLVM")
 
     monkeypatch.setitem(BACKENDS, "llvm", broken)
     f = jit(lambda x: np.sum(x * 2.0))
-    with pytest.warns(UserWarning, match="llvm cannot be imported, NumPy runs what is compiled.*another NumPy"):
+    with pytest.warns(UserWarning, match="llvm cannot be imported, NumPy runs what is compiled.*another LLVM"):
         assert f(X) == np.sum(X * 2.0)
+    assert "NumPy: " in f.explain(X) and "because llvm failed: ImportError('llvmlite needs another LLVM')" in f.explain(X)
     assert jit(lambda x: x + 1.0)(1.0) == 2.0  # a second warning would be an error
     assert compiled.BACKENDS["llvm"] is BACKENDS["numpy"]
 
