@@ -15,7 +15,7 @@ OF_NUMBERS = {
     "ndarray", "float", "complex", "int", "generic", "number", "inexact", "integer", "floating", "complexfloating", "float64", "bool_",
     "bool", "Number", "NUMBERS", "PLAIN", "LEAF_TYPES",
 }  # fmt: skip
-OF_OURS = {"translate.py"}  # has a class Number of its own, of machine code
+OF_OURS = {"to_llvm.py"}  # has a class Number of its own, of machine code
 
 
 def asks_by_class(call):

@@ -163,7 +163,7 @@ def wrapped(n):
 
 def fits(x, kind):
     """Return whether an object is an array of a type."""
-    if not isinstance(x, np.ndarray) or x.dtype != np.dtype(kind.dtype) or x.ndim != len(kind.shape):
+    if not issubclass(type(x), np.ndarray) or x.dtype != np.dtype(kind.dtype) or x.ndim != len(kind.shape):
         return False
     return (
         all(n == wanted or wanted < 0 for n, wanted in zip(x.shape, kind.shape, strict=True)) and x.flags.c_contiguous and x.flags.aligned

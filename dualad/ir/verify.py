@@ -15,13 +15,10 @@ import numpy as np
 
 from ..support.costs import VERIFIED_ELEMENTS
 from .nodes import OPERATORS, ArrayType, Assign, Call, Const, For, ForRows, Function, If, Lane, Load, Module, Op, Table, Type, Var
+from .ranges import FLIPPED, OPPOSITE, Range, offset_of, scaled, total
 from .values import PART, arithmetic_dtype, promoted
 
 __all__ = ["Fault", "checking", "verify"]
-
-
-FLIPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
-OPPOSITE = {"less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less"}
 
 
 class Fault(Exception):
@@ -78,19 +75,6 @@ class Place:
     @property
     def known(self):
         return len(self.memories) == 1 and self.memories[0].mask is not None and self.mask is not None
-
-
-@dataclass(frozen=True)
-class Range:
-    """The integers that an expression may be: from `low` to `high`, each `step`, all of them if it is `exact`."""
-
-    low: int
-    high: int
-    step: int = 1
-    exact: bool = True
-
-    def moved(self, by):
-        return Range(self.low + by, self.high + by, self.step, self.exact)
 
 
 class Check:
@@ -292,7 +276,7 @@ class Check:
         return self.range(node)
 
     def of_Const(self, node):
-        self.require(isinstance(node.value, complex) <= (node.dtype in PART), f"{node.value} is of {node.dtype}")
+        self.require((type(node.value) is complex) <= (node.dtype in PART), f"{node.value} is of {node.dtype}")
 
     def of_Var(self, node):
         if node.name in self.tables and node.name not in self.types:
@@ -429,13 +413,14 @@ class Check:
             name, args = FLIPPED[name], args[::-1]
         if not holds:
             name = OPPOSITE[name]
-        reach = self.ranges.get(args[0].name) if isinstance(args[0], Var) else None
+        var, offset = offset_of(args[0])
+        reach = None if var is None else self.ranges.get(var)
         if reach is None or not isinstance(args[1], Const) or reach.step != 1:
             return True
-        bound = args[1].value
+        bound = args[1].value - offset
         low = max(reach.low, bound + (name == "greater")) if name.startswith("greater") else reach.low
         high = min(reach.high, bound - (name == "less")) if name.startswith("less") else reach.high
-        self.ranges[args[0].name] = Range(low, high, 1, reach.exact)
+        self.ranges[var] = Range(low, high, 1, reach.exact)
         return low <= high
 
     def either(self, x, y):
@@ -445,21 +430,6 @@ class Check:
             return None
         joined = x.step == y.step == 1 and x.low <= y.high + 1 and y.low <= x.high + 1
         return Range(min(x.low, y.low), max(x.high, y.high), 1, x.exact and y.exact and joined)
-
-
-def scaled(reach, by):
-    """Return a range times a number."""
-    if reach is None or by == 0:
-        return None if reach is None else Range(0, 0)
-    low, high = sorted((reach.low * by, reach.high * by))
-    return Range(low, high, reach.step * abs(by) if low < high else 1, reach.exact)
-
-
-def total(x, y):
-    """Return the range of a sum."""
-    if y.low == y.high:
-        return x.moved(y.low)
-    return y.moved(x.low) if x.low == x.high else Range(x.low + y.low, x.high + y.high, 1, False)
 
 
 def kind_of(node):
