@@ -148,9 +148,13 @@ class ResultFile(Log):
             with lock_of(self):
                 if self._process != os.getpid():  # a fork, which moves the place in the file of the process that writes
                     self._file, self._process = opened(self.path), os.getpid()
-                self._file.seek(self._places[key])
-                (leaves,) = next_rows(self._file, key).values()  # type: ignore[arg-type]
-                return leaves
+                file = io.BufferedReader(self._file)
+                try:
+                    file.seek(self._places[key])
+                    (leaves,) = next_rows(file, key).values()
+                    return leaves
+                finally:
+                    file.detach()
         except MemoryError:
             raise
         except Exception as error:

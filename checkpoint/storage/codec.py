@@ -13,6 +13,7 @@ import os
 import struct
 from ast import literal_eval
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 from zlib import crc32
@@ -90,8 +91,7 @@ class Pattern:
     def __init__(self, key: tuple[Kind, ...]) -> None:
         self.key = key
         self.sizes = [0 if dtype is None else dtype.itemsize * math.prod(shape) for _, dtype, shape in key]
-        self.places = [sum(self.sizes[:i]) for i in range(len(key))]
-        self.size = sum(self.sizes)
+        *self.places, self.size = accumulate(self.sizes, initial=0)
         self.nbytes = sum(8 if kind is bool else size for (kind, _, _), size in zip(key, self.sizes, strict=True))
         self.numbers = all(kind in CODES and dtype is not None for kind, dtype, _ in key)
         self.restored = [i for i, (kind, _, _) in enumerate(key) if kind is np.float64]
@@ -245,8 +245,7 @@ def next_rows(file: BinaryIO, label: str = "") -> dict[int, list[Any]]:
     pattern, count = Pattern.read(header.leaves), header.rows
     if header.bytes != count * (8 + pattern.size):
         raise ValueError("its data are not those of its header")
-    if header.bytes > _left(file):
-        raise ValueError("it is cut off")
+    _check_room(file, header.bytes)
     indices = np.empty(count, np.int64)
     check = check_of(_filled(file, raw(indices)))
     if count == 1:
@@ -276,8 +275,15 @@ def _left(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size - file.tell()
 
 
+def _check_room(file: BinaryIO, length: int) -> None:
+    """Raise where so much is not left, before as much memory is asked for."""
+    if length > PART and length > _left(file):
+        raise ValueError("it is cut off")
+
+
 def _take(file: BinaryIO, length: int) -> bytes:
-    data = file.read(length) if length <= _left(file) else b""
+    _check_room(file, length)
+    data = file.read(length)
     if len(data) != length:
         raise ValueError("it is cut off")
     return data
