@@ -21,7 +21,7 @@ from ..loops.fuse import Nest, Part, Plan, additions, memory_of
 from ..loops.inline import Expression, Pull, factors
 from ..loops.nests import Body, below, boxes_of, cuts_of, ends_of_rows, flattens, is_angle, jam, jams, lanes_of, loops_of, slab_axis
 from ..loops.written import PARTIAL, PARTS_OF, bounds, in_block, least, literal, neutral, shape_text
-from ..support.costs import JAMMED_STEPS, JAMMED_STEPS_AROUND
+from ..support.costs import JAMMED_STEPS
 
 __all__ = ["Function", "Source", "emit"]
 
@@ -252,7 +252,7 @@ class Function:
         """
         *outer, (_, count), inner = whole
         pairs = []
-        around = jam(len(outer) - 1, outer.pop()[1], JAMMED_STEPS_AROUND) if outer and not nest.rows else [((), [()])]
+        around = jam(len(outer) - 1, outer.pop()[1], JAMMED_STEPS // 2) if outer and not nest.rows else [((), [()])]
         for rows, row_steps in around:
             for turns, steps in jam(len(outer) + len(rows), count, JAMMED_STEPS):
                 pull = self.pull([*outer, *rows, *turns, inner])

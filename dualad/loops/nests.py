@@ -17,11 +17,9 @@ from ..support.costs import (
     CACHE_ELEMENTS,
     FAST_SHARE,
     JAMMED_STEPS,
-    JAMMED_STEPS_AROUND,
     LANES,
     LIGHT_COST,
     MOST_LANES,
-    SHORTEST_LOOP,
     SLABS,
     SPLIT_BOXES,
 )
@@ -113,7 +111,7 @@ def jams(nest, pull, targets):
 
     That saves most of the time where little is computed for an element of a reduction: the products of matrices, sums over first axes.
     """
-    if len(nest.shape) < 2 + bool(nest.rows) or nest.shape[-1] < SHORTEST_LOOP or nest.shape[-2] < JAMMED_STEPS or pull.conditions:
+    if len(nest.shape) < 2 + bool(nest.rows) or nest.shape[-1] < LANES or nest.shape[-2] < JAMMED_STEPS or pull.conditions:
         return False
     last, inner = len(nest.shape) - 2, len(nest.shape) - 1
     sums = [{last, inner} & {*root.form.axes} for root in nest.roots if isinstance(root.form, Reduce)]
@@ -127,7 +125,7 @@ def lanes_of(nest, pull, targets, count):
     if count < LANES:
         return 1
     if jams(nest, pull, targets):
-        return LANES // JAMMED_STEPS_AROUND if len(nest.shape) > 2 else LANES
+        return LANES // (JAMMED_STEPS // 2) if len(nest.shape) > 2 else LANES
     if scattered(pull, targets):
         return LANES
     most = MOST_LANES if count == math.prod(nest.shape) else MOST_LANES // 2

@@ -6,7 +6,7 @@ import math
 
 from ..rules.names import np
 from ..rules.shapes import select
-from ..support.costs import LIBRARY_PRODUCTS, SHORTEST_LOOP
+from ..support.costs import LANES, LIBRARY_PRODUCTS
 from .forms import (
     LOWERINGS,
     AffineIndex,
@@ -203,7 +203,7 @@ def product(out, terms, result, *operands):
                 raise NoLoopForm("its axes are broadcast")
     summed = [letter for letter in sizes if letter not in result]
     work = math.prod(sizes.values())
-    few = math.prod(sizes[letter] for letter in summed) < SHORTEST_LOOP
+    few = math.prod(sizes[letter] for letter in summed) < LANES
     if work > LIBRARY_PRODUCTS:
         raise NoLoopForm(f"it takes {work} multiplications, which the library does faster")
     last = result[-1:]

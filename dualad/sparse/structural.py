@@ -8,7 +8,7 @@ import optree
 from ..core.traced import example_of
 from ..forward.seeding import chosen, flatten_input, shape_of, with_arguments, without_aux
 from ..graph.symbol import Symbol
-from ..support.costs import SPARSE_GAIN, SPARSE_INPUTS
+from ..support.costs import SPARSE_GAIN, UNROLLED_ELEMENTS
 from .coloring import coloring
 from .compressed import Products
 from .pattern import found
@@ -26,7 +26,7 @@ def from_structure(f, args, kwargs, argnums, where, *, holomorphic=False, nan_sa
     positions, single = chosen(args, argnums, where)
     primals = tuple(args[i] for i in positions)
     leaves = optree.tree_leaves(primals)
-    if sum(sizes(leaves)) < SPARSE_INPUTS or not all(type(leaf) is Symbol and leaf.dtype.kind in "fc" for leaf in leaves):
+    if sum(sizes(leaves)) <= UNROLLED_ELEMENTS or not all(type(leaf) is Symbol and leaf.dtype.kind in "fc" for leaf in leaves):
         return None
     examples = optree.tree_map(example_of, (args, kwargs))
     try:

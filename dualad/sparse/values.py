@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.dispatch import dtype_of, strengthen
-from ..core.levels import Handle, Level, Owner, new, shared_view, version_of
+from ..core.levels import Level, Owner, new, shared_view, version_of
 from ..core.traced import Traced
 from ..core.with_numpy_value import with_numpy_value
 from ..graph.program import Program
@@ -71,7 +71,6 @@ class Tracked(Traced):
     """A value and its `Value` in a program."""
 
     __slots__ = ()
-    value_in_program = Handle.__dict__["payload"]
 
     def __repr__(self):
         return f"Tracked({self._refresh().primal})"

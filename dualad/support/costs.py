@@ -80,11 +80,10 @@ SLOW_SOURCE_NESTS = 12
 CACHE_ELEMENTS = 1 << 15
 #: blocks of a nest at most; bits depend on them, not on the number of threads
 THREAD_BLOCKS = 64
-#: elements, or terms, of an innermost loop: of fewer, none is vectorised
-SHORTEST_LOOP = 8
 #: elements of an array that is straight code, a matrix of 6 x 6 (POLLU's Jacobian 1.44 us off, 1.27), of the right-hand sides of a
-#: system that is, and of one that is cut into boxes for the sake of a single one that is assigned: in larger ones it is assigned
-#: behind the loops (FDTD's step 37 us off, 34)
+#: system that is, of the inputs of a Jacobian computed column by column (POLLU's along colours compiles in 1.2 s, 0.4), and of an array
+#: that is cut into boxes for the sake of a single one that is assigned: in larger ones it is assigned behind the loops (FDTD's step
+#: 37 us off, 34)
 UNROLLED_ELEMENTS = 36
 #: operations that such an array may take, and additions of an expression that is not stored: code grows with each place where it is read
 UNROLLED_OPERATIONS = 1500
@@ -105,16 +104,15 @@ FAST_SHARE = 0.98
 
 # --- sums -----------------------------------------------------------------------------------------------------------------------------
 
-#: partial sums of a reduction: bits depend on it, and on nothing of the machine
+#: partial sums of a reduction: bits depend on it, and on nothing of the machine; an innermost loop of fewer elements is not vectorised
 LANES = 8
 #: the same where nothing but light terms are added: eight wait for each other (a sum of 10^5: 12.4 us with 8, 10.3)
 MOST_LANES = 32
 #: additions of a term that is light
 LIGHT_COST = 16
-#: steps of the last loop but one that are taken at once where terms are light, and in a nest with a loop around them: each value that
-#: is read serves all of them (a neural ODE's gradient 64 us off, 48; a product of matrices, n = 16, 1.62 and 1.14)
+#: steps of the last loop but one that are taken at once where terms are light, and half as many of a loop around: each value that is
+#: read serves all of them (a neural ODE's gradient 64 us off, 48; a product of matrices, n = 16, 1.62 and 1.14)
 JAMMED_STEPS = 4
-JAMMED_STEPS_AROUND = 2
 #: multiplications of a product that is left to the library, which takes 6 us to call (n = 16: 6.8 us there, 1.15; n = 128: 100 and 103;
 #: n = 256: 667 and 733)
 LIBRARY_PRODUCTS = 1 << 18
@@ -123,9 +121,7 @@ ELIMINATED_ROWS = 4
 
 # --- sparse ---------------------------------------------------------------------------------------------------------------------------
 
-#: inputs, and inputs for each colour, of a compiled Jacobian that is computed along colours (Burgers, n = 200: 18.4 us off,
-#: 4.9)
-SPARSE_INPUTS = 32
+#: inputs for each colour of a compiled Jacobian that is computed along colours (Burgers, n = 200: 18.4 us off, 4.9)
 SPARSE_GAIN = 4
 #: parts of a pattern that are held apart: sets before they are united, kinds of rows of one loop each
 PATTERN_PARTS = 12
