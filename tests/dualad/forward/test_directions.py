@@ -12,8 +12,7 @@ from checkpoint import vjp
 from dualad import jacobian, jvp
 from dualad.core.levels import Level
 from dualad.forward.directions import Directions, unwrap, wrap
-from dualad.rules import ROWS, batching, linalg
-from dualad.rules.indexing import getitem, scatter
+from dualad.rules import batching, linalg
 
 T = np.linspace(0.3, 1.7, 24).reshape(2, 3, 4)
 M, V = T[0], T[0, 0]
@@ -145,26 +144,6 @@ def test_unwrap_broadcasts_what_does_not_depend_on_the_direction():
         assert unwrap(np.ones(3), level, (2, 3)).shape == (5, 2, 3)
         assert unwrap(None, level, (3,)) is None
         assert unwrap(wrap(np.arange(5.0)[:, None] * np.ones(3), level), level, (5, 3))[:, 0, 0].tolist() == [0, 1, 2, 3, 4]
-
-
-def test_a_function_without_a_form_is_looped(monkeypatch):
-    expected = {fn: jacobian(f, chunk=5)(M) for fn, f in LOOPED.items()}
-    for fn, f in LOOPED.items():
-        monkeypatch.setattr(ROWS[fn], "batch", None)
-        np.testing.assert_allclose(jacobian(f, chunk=5)(M), expected[fn], rtol=1e-14)
-        np.testing.assert_allclose(reverse_jacobian(f, chunk=3)(M), expected[fn], rtol=1e-13, atol=1e-15)
-
-
-LOOPED = {
-    np.sum: lambda x: np.sum(x, axis=0),
-    np.cumsum: np.cumsum,
-    np.matmul: lambda x: x @ x.T,
-    np.stack: lambda x: np.stack([x, x * x]),
-    getitem: lambda x: x[:, [0, 1]] * x[0, 0],
-    scatter: lambda x: x[0] * 2.0,
-    np.einsum: lambda x: np.einsum("ij,kj->ik", x, x),
-    np.reshape: lambda x: np.reshape(x, (4, 3)) ** 2,
-}
 
 
 @pytest.mark.parametrize("options", [{}, {"axis": 0}, {"axis": -1}])

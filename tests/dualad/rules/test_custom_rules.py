@@ -50,8 +50,9 @@ def test_linear_and_explicit_rules():
         return x[::-1].copy()
 
     rules.linear(reverse, lambda g, x: reverse(g))
-    np.testing.assert_array_equal(reverse_jacobian(reverse)(X), np.eye(3)[::-1])
-    np.testing.assert_array_equal(jacobian(reverse)(X), np.eye(3)[::-1])
+    for differentiate in (jacobian, reverse_jacobian):
+        np.testing.assert_array_equal(differentiate(reverse)(X), np.eye(3)[::-1])
+        np.testing.assert_array_equal(differentiate(lambda x: reverse(np.stack([x, 2.0 * x])))(X)[0], 2.0 * np.eye(3))
 
     @primitive
     def scaled(x, c):
@@ -261,6 +262,8 @@ def test_bilinear_rules_get_keywords():
     rules.bilinear(scaled_product, lambda g, a, b, factor: factor * g * b, lambda g, a, b, factor: factor * g * a)
     check_derivatives(lambda a, b: scaled_product(a, b=b, factor=3.0), X, X[::-1].copy(), vjp=vjp)
     check_derivatives(lambda a: scaled_product(a, a), X, vjp=vjp)
+    for differentiate in (jacobian, reverse_jacobian):  # the directions are looped over
+        np.testing.assert_array_equal(differentiate(lambda a: scaled_product(a, b=X, factor=3.0))(X[::-1].copy()), np.diag(3.0 * X))
 
 
 def test_wrong_calls_name_the_function():
