@@ -1,12 +1,12 @@
 """chain of a compiled step: blocks of steps in one call. The derivatives of the same step, not compiled, under every schedule and block."""
 
 import copy
-import shutil
-import warnings
 
 import numpy as np
 import optree
 import pytest
+from calls import bits
+from compiled_chains import CASES, GRID, JITTED, ROWS, N, driven, in_place, random, total
 
 pytest.importorskip("llvmlite")
 
@@ -16,72 +16,6 @@ from checkpoint.loops import segments, stepper
 from checkpoint.schedules import Mixed
 from dualad.codegen import chain_kernels as loops
 from dualad.codegen import machine
-
-N = 37
-
-
-def lorenz(k, state, s, r, b):
-    x, y, z = state
-    return x + 0.01 * s * (y - x), y + 0.01 * (x * (r - z) - y), z + 0.01 * (x * y - b * z)
-
-
-def waves(k, state, speed, shape):
-    u, v, energy = state["u"], state["v"], state["energy"]
-    v = v + speed * (np.roll(u, 1, 0) - u) * shape
-    u = u + v
-    u[:, -1] *= 0.5
-    return {"u": u, "v": v, "energy": 0.9 * energy + np.sum(u**2) * np.cos(0.1 * k), "count": state["count"]}
-
-
-def driven(k, state, row, c):
-    x, v = state
-    v = v + 0.1 * (np.sin(x) * c + row["force"] * row["gain"])
-    return (x + 0.1 * v, v), {"x2": x * x, "norm": np.sum(v**2), "late": np.where(k > 5, v, 0.0)}
-
-
-def dense(k, x, M, b):
-    return np.tanh(x @ M + b)
-
-
-def in_place(k, x, c):
-    x[1:-1] += c * (x[2:] - 2.0 * x[1:-1] + x[:-2])
-    return x
-
-
-def relaxed(k, x, A):
-    return 0.5 * x + np.linalg.solve(A, x)
-
-
-def scaled(k, state, c):
-    x, y = state
-    return c * x, y * c + x * c  # cotangents are sums and products of products
-
-
-random = np.random.default_rng(3)
-GRID = random.uniform(size=(20, 30))
-WAVES = {"u": GRID, "v": np.zeros((20, 30)), "energy": 0.5, "count": 3}
-ROWS = {"force": random.uniform(size=(N, 4)), "gain": np.linspace(1.0, 2.0, N)}
-
-
-def total(tree):
-    return sum(np.sum(np.sin(abs(leaf) if np.iscomplexobj(leaf) else leaf)) for leaf in optree.tree_leaves(tree))
-
-
-CASES = {
-    "numbers": (lorenz, ((1.0, 1.0, 1.0), 10.0, 28.0, 8 / 3), {}),
-    "strong numbers": (lorenz, (tuple(map(np.float64, (1.0, 1.0, 1.0))), np.float64(10.0), 28.0, 8 / 3), {}),
-    "a mixed state": (waves, (WAVES, 0.05, random.uniform(size=(20, 30))), {}),
-    "inputs and outs": (driven, ((np.ones(4), np.zeros(4)), 0.7), {"inputs": ROWS, "outputs": True}),
-    "products": (dense, (np.ones(5), random.normal(size=(5, 5)), np.zeros(5)), {}),
-    "in place": (in_place, (random.uniform(size=50), 0.1), {}),
-    "float32": (in_place, (random.uniform(size=50).astype(np.float32), np.float32(0.1)), {}),
-    "products of numbers": (scaled, ((0.3, 0.7), 0.9), {}),
-    "products of a few": (scaled, ((np.array([0.3, 0.1, 1.3]), np.array([1.1, 0.7, 0.9])), 0.9), {}),
-    "complex products": (scaled, ((np.array([0.3, 0.1j]), np.array([1.1j, 0.7])), 0.9 + 0.1j), {}),
-    "calls": (relaxed, (np.ones(3), np.eye(3) * 3.0 + 0.1), {}),
-}
-
-JITTED = {step: dualad.jit(step) for step, *_ in CASES.values()}
 
 
 def program(name, compile, **options):
@@ -107,10 +41,6 @@ def close(a, b, rtol):
     for x, y in zip(optree.tree_leaves(a), optree.tree_leaves(b), strict=True):
         assert type(x) is type(y) and getattr(x, "dtype", None) == getattr(y, "dtype", None)
         np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
-
-
-def bits(tree):
-    return [np.asarray(leaf).tobytes() for leaf in optree.tree_leaves(tree)]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -333,115 +263,6 @@ def test_a_budget_that_is_too_small_and_a_step_without_k():
         grad(lambda x: np.sum(chain(dualad.jit(shrink), x, steps=400, memory="32 KB")))(np.ones(2000))
     with pytest.raises(TypeError, match=r"called as step\(k, state, params\[0\]\)"):
         grad(lambda x: np.sum(chain(dualad.jit(lambda s, p: s), x, 0.1, steps=7)))(X)
-
-
-# --- interrupted, killed, in threads ----------------------------------------------------------------------------------------------
-
-
-def whole(storage=None, **options):
-    """The gradient of a chain with inputs, outs and parameters."""
-    x, v = np.linspace(0.1, 1.0, 4), np.zeros(4)
-    more = {} if storage is None else {"storage": storage}
-    f = lambda x, rows, c: total(chain(JITTED[driven], (x, v), c, inputs=rows, outputs=True, schedule=Revolve(3), **more, **options))
-    return bits(grad(f, argnums=(0, 1, 2))(x, ROWS, 0.7))
-
-
-class Stop(Exception):
-    pass
-
-
-@pytest.mark.parametrize("block", [1, 4, N])
-def test_a_resumed_chain_goes_on_with_the_same_bits(block, tmp_path, monkeypatch):
-    reference, place = whole(block=block), tmp_path / "run"
-    calls, stop, made = [0], [0], []
-    for name, owner in (("advance", segments.Segments), ("pull", segments.Reversal)):
-        inner = getattr(owner, name)
-
-        def watched(*args, inner=inner):
-            calls[0] += 1
-            if calls[0] == stop[0]:
-                raise Stop
-            return inner(*args)
-
-        monkeypatch.setattr(owner, name, watched)
-    for at in (1, 3, 8, 20, 45, 70, 10**9):
-        calls[0], stop[0] = 0, at
-        stats = Stats()
-        try:
-            assert whole(Disk(place, resume=True, every=0), block=block, stats=stats) == reference
-            made.append(stats.advances)
-            break
-        except Stop:
-            continue
-    assert made and not place.exists()
-
-
-@pytest.mark.usefixtures("no_fsync")
-@pytest.mark.parametrize("length", [{"until": lambda k, x: k + np.sum(x) > 30.25, "max_steps": 400}, {"steps": N, "block": 3}], ids=min)
-@pytest.mark.parametrize("schedule", [CTZ(), StoreAll()], ids=repr)
-def test_a_resumed_chain_goes_on_and_makes_damaged_states_again(length, schedule, tmp_path, monkeypatch):
-    step, x, place = JITTED[in_place], np.linspace(0.0, 1.0, 9), tmp_path / "run"
-
-    def gradient(**options):
-        return bits(grad(lambda x: total(chain(step, x, 0.1, schedule=schedule, **length, **options)))(x))
-
-    reference, calls = gradient(), [0]
-    inner = segments.Reversal.pull
-
-    def watched(*args):
-        calls[0] += 1
-        if calls[0] == 3:
-            raise Stop
-        return inner(*args)
-
-    monkeypatch.setattr(segments.Reversal, "pull", watched)
-    storage, stats = Disk(place, resume=True, every=0), Stats()
-    with pytest.raises(Stop):
-        gradient(storage=storage)
-    shutil.copytree(place, tmp_path / "whole")
-    assert gradient(storage=storage, stats=stats) == reference and ("steps" in length or "blocks of 1" in stats.reason)
-    names = sorted(file.name for file in (tmp_path / "whole").glob("*.batch"))
-    assert names
-    for name in names[:: 1 + len(names) // 6]:
-        shutil.copytree(tmp_path / "whole", place)
-        (place / name).write_bytes(b"")
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            assert gradient(storage=storage) == reference
-        assert name in str(warned[0].message)
-
-
-def test_an_interrupt_leaves_a_pullback_that_can_be_called_again(monkeypatch):
-    x = random.uniform(size=50)
-    for options in ({"schedule": Revolve(3), "block": 1}, {"block": 5}, {"schedule": Mixed(4), "block": 2}):
-        _, pullback = vjp(lambda x, options=options: total(chain(JITTED[in_place], x, 0.1, steps=N, **options)), x)
-        reference, inner = bits(pullback(1.0)), segments.Reversal.pull
-        for at in (1, 2, 5):
-            calls = [0]
-
-            def interrupted(*args, calls=calls, at=at, inner=inner):
-                calls[0] += 1
-                if calls[0] == at:
-                    raise KeyboardInterrupt
-                return inner(*args)
-
-            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-                patch.setattr(segments.Reversal, "pull", interrupted)
-                pullback(1.0)
-            assert bits(pullback(1.0)) == reference
-
-
-def test_threads_share_compiled_loops():
-    from concurrent.futures import ThreadPoolExecutor
-
-    reference = whole()
-    x = random.uniform(size=50)
-    _, pullback = vjp(lambda x: total(chain(JITTED[in_place], x, 0.1, steps=N, schedule=Revolve(2))), x)
-    pulled = bits(pullback(1.0))
-    with ThreadPoolExecutor(6) as pool:
-        found = [pool.submit(whole, block=n) for n in (1, 2, 3, 5, 8, N)]
-        again = [pool.submit(lambda: bits(pullback(1.0))) for _ in range(6)]
-        assert all(future.result() == reference for future in found) and all(future.result() == pulled for future in again)
 
 
 @pytest.mark.parametrize("given", ["F", "reversed", "strided", "float32"])

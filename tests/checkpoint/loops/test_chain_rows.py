@@ -1,0 +1,73 @@
+"""chain: inputs, one row for each step, and outs, against the loop written out; lists of layers."""
+
+import numpy as np
+import optree
+import pytest
+from chains import ROWS, SCHEDULES, STATE, by_hand, trajectory_loss, with_chain
+
+import dualad
+from checkpoint import chain, grad, hvp, jacobian, vjp
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_inputs_and_outputs_against_the_plain_loop(schedule):
+    plain = trajectory_loss(by_hand, STATE, ROWS, 0.7)
+    assert trajectory_loss(with_chain, STATE, ROWS, 0.7) == plain
+    argnums = (1, 2, 3)
+    ours = grad(lambda *a: trajectory_loss(with_chain, *a[1:], schedule=schedule), argnums=argnums)(None, STATE, ROWS, 0.7)
+    theirs = dualad.gradient(lambda *a: trajectory_loss(by_hand, *a[1:]), argnums=argnums)(None, STATE, ROWS, 0.7)
+    forward = dualad.gradient(lambda *a: trajectory_loss(with_chain, *a[1:]), argnums=argnums)(None, STATE, ROWS, 0.7)
+    for mode in (ours, forward):
+        for a, b in zip(optree.tree_leaves(mode), optree.tree_leaves(theirs), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+
+
+def test_inputs_and_outputs_of_second_order_and_many_cotangents():
+    f = lambda u: trajectory_loss(with_chain, STATE, {**ROWS, "gain": u}, 0.7)
+    u = ROWS["gain"]
+    np.testing.assert_allclose(hvp(f, u, u), dualad.hessian(f)(u) @ u, rtol=1e-9)
+    path = lambda u: with_chain(STATE, {**ROWS, "gain": u}, 0.7)[1]["norm"]
+    np.testing.assert_allclose(jacobian(path)(u), dualad.jacobian(path)(u), atol=1e-13)
+
+
+def test_pullback_with_outputs_may_be_called_again():
+    _, pullback = vjp(lambda x: chain(lambda k, x: (x * 1.1, x), x, steps=4, outputs=True), 2.0)
+    assert pullback((1.0, np.zeros(4)))[0] == pytest.approx(1.1**4)
+    assert pullback((0.0, np.ones(4)))[0] == pytest.approx(sum(1.1**k for k in range(4)))
+    assert pullback((1.0, np.zeros(4)))[0] == pytest.approx(1.1**4)
+
+
+def test_outputs_of_a_length_found_by_a_predicate():
+    def f(x):
+        final, outs = chain(lambda k, x: (x / 2, x), x, until=lambda k, x: x < 0.1, outputs=True)
+        return final + np.sum(outs)
+
+    assert f(1.0) == pytest.approx(1.9375)
+    assert grad(f)(1.0) == dualad.derivative(f)(1.0) == pytest.approx(1.9375)
+
+
+def test_list_of_layers():
+    layers = [lambda k, x, w: np.tanh(x * w), lambda k, x, w: x**2 + k, lambda k, x, w: x * w]
+    f = lambda x, w: np.sum(chain(layers, x, w))
+    g = lambda x, w: np.sum((np.tanh(x * w) ** 2 + 1) * w)
+    x = np.array([0.2, 0.4])
+    for ours, theirs in zip(grad(f, argnums=(0, 1))(x, 1.5), grad(g, argnums=(0, 1))(x, 1.5), strict=True):
+        np.testing.assert_allclose(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"inputs": np.ones(3), "steps": 4}, ValueError, "lengths differ: steps 4, inputs 3"),
+        ({"inputs": {"a": np.ones(3), "b": np.ones(2)}}, ValueError, r"inputs\['a'\] 3, inputs\['b'\] 2"),
+        ({"inputs": 1.0, "steps": 1}, TypeError, "leading axis"),
+        ({"inputs": np.ones(3), "until": lambda k, x: True}, TypeError, "until goes with a length"),
+        ({"steps": 0, "outputs": True}, ValueError, "at least one step"),
+        ({"steps": 2, "outputs": True}, TypeError, r"must return a pair \(state, out\); step 0 returned float64"),
+    ],
+)
+def test_bad_inputs_and_outputs(options, error, text):
+    step = (lambda k, x, u: x) if "inputs" in options else (lambda k, x: x)
+    for call in (lambda x: chain(step, x, **options), grad(lambda x: chain(step, x, **options))):
+        with pytest.raises(error, match=text):
+            call(1.0)
