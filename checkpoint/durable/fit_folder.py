@@ -130,7 +130,7 @@ class FitFolder:
                     return file.read(key)
                 except DamagedState as error:
                     file.forget(key)
-                    warn(f"{str(error).replace('Disk: a result', 'Fit: a result', 1)}; it is computed again")
+                    warn(f"{error}; it is computed again")
         return None
 
     def keep(self, key: str, leaves: Sequence[Any], every: float) -> bool:

@@ -41,9 +41,8 @@ class Log:
 
     def _cut(self) -> None:
         """Cut off what is behind the last whole record."""
-        with suppress(OSError):
-            if self._file.seek(0, os.SEEK_END) > self._end:
-                self._file.truncate(self._end)
+        if self._file.seek(0, os.SEEK_END) > self._end:
+            self._file.truncate(self._end)
 
     def sync(self) -> None:
         """Return when the disk itself has what was written; for a thread beside the one that writes."""
@@ -158,7 +157,7 @@ class ResultFile(Log):
         except MemoryError:
             raise
         except Exception as error:
-            raise unreadable("a result", self.path, error) from error
+            raise unreadable("a result", self.path, error, "Fit") from error
 
     def forget(self, key: str) -> None:
         """Leave a result out."""
@@ -193,7 +192,8 @@ class ResultFile(Log):
         if not self._places and not MAGIC.startswith(beginning):
             self._file.close()
             raise OSError(errno.EEXIST, "Fit: this file was not made here; give another folder, or move it", str(self.path))
-        self._cut()
+        with suppress(OSError):
+            self._cut()
 
 
 def _next(file: Any, at: int, size: int) -> int:

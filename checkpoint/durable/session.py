@@ -138,7 +138,9 @@ class DurableStates(DiskSession):
         check_leaves(leaves)
         folder = self._opened()
         saved = [index for index in dict.fromkeys(self._saved) if index in self._pool and index not in self._batches]
-        for file in (*([self._batch(saved)] if saved else []), *self._resident):
+        if saved:
+            self._start(self._batch(saved))
+        for file in self._resident:
             self._start(file)
         parts, self._unsynced, self._saved = self._unsynced, [], []
         for log in folder.logs.values():

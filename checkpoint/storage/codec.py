@@ -335,7 +335,7 @@ def read_records(path: Path, label: str, what: str) -> list[dict[int, list[Any]]
         raise unreadable(what, path, error) from error
 
 
-def unreadable(what: str, path: Path, error: Exception) -> DamagedState:
+def unreadable(what: str, path: Path, error: Exception, where: str = "Disk") -> DamagedState:
     """The error for something in a file that cannot be read back."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-    return DamagedState(f"Disk: {what} cannot be read back from {path}: {reason}")
+    return DamagedState(f"{where}: {what} cannot be read back from {path}: {reason}")
