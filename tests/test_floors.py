@@ -42,9 +42,6 @@ MOST_LINES = 500
 #: longer rooms, with the reason
 LONG: dict[str, str] = {}  # file: why it may be longer
 
-#: files of tests that are longer yet: this list may only shrink
-LONG_TESTS = {"checkpoint/loops/test_chain.py", "checkpoint/loops/test_compiled.py", "checkpoint/reverse/test_tape.py"}
-
 FILES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))
 
 
@@ -140,7 +137,7 @@ def test_no_room_is_too_large():
 
 def test_no_file_of_tests_is_too_large():
     lines = {path.relative_to(ROOT / "tests").as_posix(): len(path.read_text().splitlines()) for path in (ROOT / "tests").rglob("*.py")}
-    assert not {name: n for name, n in lines.items() if n > MOST_LINES and name not in LONG_TESTS}
+    assert not {name: n for name, n in lines.items() if n > MOST_LINES}
 
 
 def test_package_files_only_re_export():
