@@ -166,6 +166,10 @@ def chain(
     call, also on plain values and in forward mode; `until` is traced with it. The gradient has the same bits under every schedule, block
     and storage. Steps that call Python (``np.linalg.solve``) are made one by one; ``stats.reason`` says why.
 
+    Inside of a function that `dualad.jit` compiles, a chain of a known number of steps is one operation of the program. Its derivatives
+    keep the states of all steps where they fit into `memory` (64 MB if it is not given), else about the square root of their number.
+    There `schedule`, `block` and a storage in memory say nothing, `check` and `progress` neither; a durable storage raises.
+
     Examples
     --------
     The derivative of x -> x/3 + 2 repeated 1000 times, at most 11 states saved:
@@ -252,7 +256,7 @@ def run_spec(spec: StepSpec, looped: dict[str, Any], saved: dict[str, Any]) -> A
     if abstract:
         from .traced import traced_loop
 
-        result = traced_loop(spec, looped["steps"])
+        result = traced_loop(spec, looped["steps"], saved["storage"], saved["memory"], looped["stats"])
         if result is not None:
             return result
     elif type(top) is Dual and any(isinstance(level, Tape) for level in spec.levels):

@@ -22,7 +22,10 @@ from dualad.graph.trace import Trace, TraceError
 from dualad.jit.compiled import Compiled
 from dualad.jit.jit import with_symbols
 
+from ..storage import Storage
+from ..support.byte_sizes import parse_bytes
 from ..support.costs import TRACED_STATES_BYTES
+from ..sweep.stats import Stats, fill
 from .spec import FlatStep, StepSpec
 
 __all__ = ["traced_loop"]
@@ -30,9 +33,14 @@ __all__ = ["traced_loop"]
 NUMBERS = float | int | complex | np.generic | np.ndarray | Traced
 
 
-def traced_loop(spec: StepSpec, steps: int | None) -> Any:
-    """Return what a chain returns, as one operation; None where it is not traced, or not of a known number of steps of one function."""
-    if not steps or isinstance(spec.source, tuple) or not any(level.abstract for level in spec.levels):
+def traced_loop(spec: StepSpec, steps: int | None, storage: Storage, memory: float | str | None, stats: Stats | None) -> Any:
+    """Return what a chain returns, as one operation; None where it is not of a known number of steps of one function."""
+    if storage.durable:
+        raise TypeError(
+            f"chain: {storage!r} inside of a function that jit compiles, where a chain is one operation of a program that nothing can go "
+            "on from: compile the step, chain(jit(step), ..., storage=...), or leave the storage out"
+        )
+    if not steps or isinstance(spec.source, tuple):
         return None
     if not all(issubclass(type(leaf), NUMBERS) and type(leaf) is not bool for leaf in spec.state):
         return None
@@ -44,10 +52,13 @@ def traced_loop(spec: StepSpec, steps: int | None) -> Any:
     count, rows = len(spec.state), len(spec.inputs)
     args = [*spec.state, *spec.inputs, *(spec.params[i] for i in moving)]
     nbytes = sum(np.asarray(example_of(leaf)).nbytes for leaf in spec.state)
+    room = TRACED_STATES_BYTES if memory is None else parse_bytes(memory, "chain", "memory")
     with Trace() as trace:
         given = [trace.input(example_of(arg)) for arg in args]
-        program = trace.finish(list(repeated(optimised(rolled(body)), steps, count, rows, given, nbytes)))
+        program = trace.finish(list(repeated(optimised(rolled(body)), steps, count, rows, given, steps * nbytes <= room)))
     results = Compiled(program, "numpy", "chain")(*args)
+    if stats is not None:
+        fill(stats, steps=steps, reason="one operation of a program that jit compiles")
     final = spec.tree(results[:count])
     return (final, optree.tree_unflatten(structure, results[count:])) if spec.outputs else final
 
@@ -71,10 +82,10 @@ def body_of(spec: StepSpec, moving: list[int], prepared: Callable[..., Any] | No
         return trace.finish([*leaves, *outs]), structure
 
 
-def repeated(body: Program, steps: int, count: int, rows: int, args: Sequence[Any], nbytes: int) -> Any:
-    """Return the results of a loop, or of a loop of loops where it would keep too much."""
+def repeated(body: Program, steps: int, count: int, rows: int, args: Sequence[Any], fits: bool) -> Any:
+    """Return the results of a loop, or of a loop of loops where the states of all steps do not fit into the budget."""
     inner = math.isqrt(steps)
-    if steps * nbytes <= TRACED_STATES_BYTES or inner < 4:
+    if fits or inner < 4:
         return Scan(body, steps, count, rows)(*args)
     turns = steps // inner
     carried, stacks, params = args[:count], args[count : count + rows], args[count + rows :]

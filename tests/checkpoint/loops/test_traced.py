@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dualad
-from checkpoint import chain, grad, hvp
+from checkpoint import Disk, Stats, chain, grad, hvp
 from checkpoint.loops import traced as within
 from dualad import jit, jvp
 from dualad.graph.scan import Scan
@@ -61,6 +61,20 @@ def test_a_chain_is_one_operation(backend, room, turns, twice, monkeypatch):
     close([hvp(lambda x: fast(x, *ARGS[1:]), ARGS[0], tangents[0])], [curved])
     again = jit(lambda x: hvp(lambda x: loss(x, *ARGS[1:]), x, tangents[0]), backend=backend)
     close([again(ARGS[0])], [curved])
+
+
+def test_memory_and_stats_are_heard_inside_of_compiled_code_and_a_durable_storage_is_refused(tmp_path):
+    x, stats = RNG.uniform(size=10), Stats()  # 80 bytes a state
+    expected = grad(lambda x: np.sum(chain(lambda k, x: x + 0.1 * np.sin(x), x, steps=100)))(x)
+    for memory, turns in (("8 kB", [100, 100]), ("7.9 kB", [10, 10])):
+        f = lambda x, memory=memory: np.sum(chain(lambda k, x: x + 0.1 * np.sin(x), x, steps=100, memory=memory, stats=stats))
+        traced = jit(grad(f), backend="numpy")
+        np.testing.assert_allclose(traced(x), expected, rtol=1e-13)
+        assert turns_of(traced) == turns
+    assert (stats.steps, stats.reason) == (100, "one operation of a program that jit compiles")
+    durable = jit(grad(lambda x: np.sum(chain(lambda k, x: x * 0.5, x, steps=3, storage=Disk(tmp_path, resume=True)))))
+    with pytest.raises(TypeError, match=r"chain: Disk\(.*resume=True.* inside of a function that jit compiles"):
+        durable(x)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
