@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dualad
-from checkpoint import grad
-from dualad import gradient, jacobian, jit, jvp, sparsity
+from checkpoint import grad, hvp
+from dualad import gradient, hessian, jacobian, jit, jvp, sparsity
 from dualad.rules.kinds import ROWS
 
 #: module-level containers of functions that still stand outside `rules/`: this list may only shrink
@@ -98,6 +98,12 @@ def new_rows():
 
 
 X = np.linspace(-1.0, 1.4, 6)
+#: second derivatives
+CURVATURES = {
+    "softplus": np.exp(-X) / (1.0 + np.exp(-X)) ** 2,
+    "rows_turned": np.zeros(6),
+    "ripple": 2.0 * np.cos(X) - X * np.sin(X),
+}
 SLOPES = {
     "softplus": np.diag(1.0 / (1.0 + np.exp(-X))),
     "rows_turned": np.vstack([np.eye(6)[:0:-1], np.zeros(6)]),
@@ -115,7 +121,10 @@ def test_a_new_row_serves_every_interpreter(new_rows, k):
     close(grad(whole)(X), w @ expected)
     close(gradient(whole)(X), w @ expected)
     close(jacobian(f)(X), expected)  # K directions at once
+    close(hessian(whole)(X), np.diag(w * CURVATURES[f.__name__]))
+    close(hvp(whole, X, v), w * CURVATURES[f.__name__] * v)
     close(jit(grad(whole))(X), w @ expected)
+    close(jit(hessian(whole))(X), np.diag(w * CURVATURES[f.__name__]))
     assert np.array_equal(sparsity(f, X).toarray(), expected != 0)
     assert np.array_equal(sparsity(f, X.astype(np.longdouble)).toarray(), expected != 0)
 
@@ -129,3 +138,36 @@ def test_a_new_row_serves_dask_arrays(new_rows, k):
     assert isinstance(tangent, da.Array) and isinstance(cotangent, da.Array)
     np.testing.assert_allclose(tangent.compute(), SLOPES[f.__name__] @ w, rtol=1e-13, atol=1e-15)
     np.testing.assert_allclose(cotangent.compute(), w @ SLOPES[f.__name__], rtol=1e-13, atol=1e-15)
+
+
+def test_a_new_row_that_moves_elements_is_asked_where_to_once():
+    calls = []
+
+    @dualad.primitive
+    def turned(x):
+        calls.append(np.shape(x))
+        return x[::-1]
+
+    dualad.rules.linear(turned, lambda g, x: g[::-1], moves=True)
+    try:
+        np.testing.assert_array_equal(jacobian(turned, chunk=6)(X), np.eye(6)[::-1])
+    finally:
+        del ROWS[turned]
+    assert calls == [(6,), (6,)]  # the value, and its positions: not one call for each of six directions
+
+
+def test_a_row_of_a_ufunc_of_another_package_is_all_it_needs():
+    special = pytest.importorskip("scipy.special", reason="SciPy (the extra `scipy`) is not installed")
+    ufunc = getattr(special._ufuncs, "_log1pmx", None)  # log(1 + x) - x
+    if ufunc is None or ufunc in ROWS:
+        pytest.skip("this SciPy has it not, or a row has it")
+    x, w = np.abs(X), np.sin(1.0 + np.arange(6.0))
+    whole = lambda x: np.sum(w * ufunc(x))
+    dualad.rules.elementwise(ufunc, lambda ans, x: -x / (1.0 + x))
+    try:
+        for got in (grad(whole)(x), gradient(whole)(x), jit(grad(whole))(x)):
+            np.testing.assert_allclose(got, -w * x / (1.0 + x), rtol=1e-14)
+        np.testing.assert_allclose(hessian(whole)(x), np.diag(-w / (1.0 + x) ** 2), rtol=1e-14)
+        assert sparsity(ufunc, x).nnz == 6
+    finally:
+        del ROWS[ufunc]
