@@ -20,7 +20,7 @@ class Directions(Traced):
 
     __slots__ = ()
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self):
         """The class of one direction."""
         return np.ndarray if self.shape else self.dtype.type

@@ -7,6 +7,8 @@ The shortest paths (operators on floats and on arrays of one shape, indexing) ar
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..core import methods as _methods  # noqa: F401  (gives Traced its operators)
@@ -182,7 +184,7 @@ class Dual(Traced):
             alias.version += 1
 
 
-Dual._restate = with_numpy_value
+Dual._restate = with_numpy_value  # type: ignore[method-assign]
 FLOAT = np.dtype(float)
 
 
@@ -280,12 +282,13 @@ def seedable(x, where, what):
             f"named tuple of them; register a dataclass with optree.dataclasses"
         )
     if type(x) is not np.ndarray and not issubclass(type(x), complex | np.generic | np.memmap):
-        if (lift := lift_of(type(x))) is not None:
+        kind: Any = type(x)
+        if (lift := lift_of(kind)) is not None:
             if where not in VERBS:
                 raise TypeError(f"{where}: {what} is a dask array, which {', '.join(VERBS[:-2])} and {VERBS[-2]} take: use one of them")
             return seedable(lift(x), where, what)
         refuse_kind(type(x))
-        if not issubclass(type(x), np.ndarray) or defers(type(x)):
+        if not issubclass(type(x), np.ndarray) or defers(kind):
             raise TypeError(
                 f"{where}: {what} is of type {type(x).__name__}, whose meaning a derivative does not keep: pass its plain numbers, "
                 f"an array of NumPy (np.asarray(x), or the container's own way: x.to_numpy(), x.magnitude)"

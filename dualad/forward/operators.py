@@ -8,6 +8,7 @@ multiplied by a marked partial (1, -1, "the other argument", one over it, "the v
 from __future__ import annotations
 
 import linecache
+from typing import Any
 
 import numpy as np
 
@@ -163,7 +164,7 @@ def not_real(v):
 
 
 def define_binary(name):
-    row = OPERATORS[name]
+    row: Any = OPERATORS[name]
     first, second = row.partials
     texts = {"symbol": SYMBOLS[name], "guard": "if type(v) is not float: not_real(v)" if name == "pow" else "pass"}
     for scalar, suffix in ((True, "float"), (False, "array")):
@@ -411,6 +412,6 @@ NO_KEYWORDS: dict = {}
 for name in SHORT:
     define_binary(name)
 Dual.__neg__ = negative  # type: ignore[operator]
-Dual.__getitem__ = get
-Dual.__array_ufunc__ = array_ufunc
-Dual.__array_function__ = array_function
+Dual.__getitem__ = get  # type: ignore[method-assign]
+Dual.__array_ufunc__ = array_ufunc  # type: ignore[method-assign]
+Dual.__array_function__ = array_function  # type: ignore[method-assign]

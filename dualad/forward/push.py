@@ -93,7 +93,7 @@ def seeded(primals, tangents, where, names):
         leaves, structure = flatten_input(primals, where, x)
         directions, other = flatten_input(tangents, where, v)
     if other != structure:
-        raise TypeError(f"{where}: {' and '.join(names or (x, v))} differ in structure: {structure} and {other}")
+        raise TypeError(f"{where}: {' and '.join(names or ('primals', 'tangents'))} differ in structure: {structure} and {other}")
     directions = [direction_for(leaf, direction, where, names) for leaf, direction in zip(leaves, directions, strict=True)]
     return leaves, directions, structure, *scalar_kinds(primals)
 

@@ -220,7 +220,7 @@ def without_aux(f, has_aux, where):
 def strip_level(tree, level):
     """Return a pytree with the values of this level's traced leaves in their place."""
     leaves, structure = optree.tree_flatten(tree)
-    leaves = map(pack_leaf, leaves)
+    leaves = list(map(pack_leaf, leaves))
     leaves = [leaf._peek() if isinstance(leaf, Traced) and leaf.level is level else leaf for leaf in leaves]
     return optree.tree_unflatten(structure, list(map(outside, leaves)) if LAZY.met else leaves)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 import optree
 
 from ..core.dispatch import array, holds_traced
 from ..core.levels import Handle
-from ..core.traced import example_of
+from ..core.traced import Traced, example_of
 from ..graph.program import Kind, Value, key_of, kind_of
 from ..rules.calling import signature
 
@@ -25,9 +26,10 @@ class Call:
     def __init__(self, jitted, args, kwargs):
         self.f, self.where, self.count, self.abstract = jitted.f, jitted.__name__, len(args), False
         self.fixed = self.static(jitted, args, kwargs) if jitted.static_argnums or jitted.static_argnames else {}
-        self.moving = {key: arg for key, arg in (*enumerate(args), *kwargs.items()) if key not in self.fixed}
-        leaves, self.structure = optree.tree_flatten(self.moving)
-        orders = key_orders(self.moving, kwargs if kwargs and names_keywords(jitted.f) else ())
+        moving: Any = {key: arg for key, arg in (*enumerate(args), *kwargs.items()) if key not in self.fixed}
+        self.moving = moving
+        leaves, self.structure = optree.tree_flatten(moving)
+        orders = key_orders(moving, kwargs if kwargs and names_keywords(jitted.f) else ())
         self.leaves, self.kinds, self.slots, self.traced, key = [], [], [], False, []
         for i, leaf in enumerate(leaves):
             kind = plain_kind(leaf)
@@ -63,9 +65,9 @@ class Call:
     def kind(self, leaf, i):
         """Return what the program depends on of a leaf, None of one that is compiled in."""
         kind = type(leaf)
-        if isinstance(leaf, Handle):
+        if isinstance(leaf, Traced):
             bottom, level = leaf, leaf.level
-            while isinstance(bottom, Handle):
+            while isinstance(bottom, Traced):
                 bottom._refresh()
                 level = bottom.level
                 if level.abstract:
@@ -123,9 +125,15 @@ NUMBER = Kind((), np.dtype(float), "python")
 def key_orders(moving, kwargs):
     """Return the order of the keys of all dicts among the arguments, and of keywords: equal structures may differ in it."""
     orders = [tuple(kwargs)]
+
+    def note(key, node):
+        if isinstance(node, dict):
+            orders.append((key, *node))
+        return False
+
     for key, arg in moving.items():
         if type(arg) not in FLAT:
-            optree.tree_flatten(arg, is_leaf=lambda node: isinstance(node, dict) and orders.append((key, *node)))
+            optree.tree_flatten(arg, is_leaf=partial(note, key))
     return tuple(orders)
 
 

@@ -172,6 +172,7 @@ class ProgramRow(Differentiable):
     """The row of one call of a compiled program, whose rules are programs."""
 
     kind = "program"
+    fn: Compiled
     uses_ans = False
     trusted = False
 

@@ -224,7 +224,8 @@ class Jit(Generic[Rest, Result]):
 
     def plainly(self, args, kwargs):
         """Return what the plain function gives, which shares no memory with arguments."""
-        args, kwargs = optree.tree_map(own, (args, kwargs))
+        given: Any = args, kwargs
+        args, kwargs = optree.tree_map(own, given)
         return optree.tree_map(own, self.f(*args, **kwargs))
 
     def compared(self, entry, call, leaves, outs, evaluate=lambda compiled, call: compiled(*call.leaves), depth=3):
@@ -282,8 +283,8 @@ class Jit(Generic[Rest, Result]):
 
     def __reduce__(self):
         """Return the name where there is one, else what it is made of: it is traced again in the other process."""
-        module, name = getattr(self.f, "__module__", None), getattr(self.f, "__qualname__", "")
-        if module != "__main__" and getattr(sys.modules.get(module), name, None) is self:
+        module, name = getattr(self.f, "__module__", ""), getattr(self.f, "__qualname__", "")
+        if module != "__main__" and getattr(sys.modules.get(module or ""), name, None) is self:
             return name
         return type(self), (self.f, self.static_argnums, self.static_argnames, self.backend, self.cache_size, self.threads, self.verify)
 
@@ -444,7 +445,8 @@ class Table(np.ndarray):
     def __array_function__(self, fn, types, args, kwargs):
         symbol = highest((*args, *kwargs.values()), deep=True)
         if symbol is not None and type(symbol) not in types:  # NumPy does not ask the indices of np.take
-            args, kwargs = optree.tree_map(lambda leaf: symbol.level.lift(leaf) if type(leaf) is Table else leaf, (args, kwargs))
+            given: Any = args, kwargs
+            args, kwargs = optree.tree_map(lambda leaf: symbol.level.lift(leaf) if type(leaf) is Table else leaf, given)
             return fn(*args, **kwargs)
         result = super().__array_function__(fn, types, args, kwargs)
         return optree.tree_map(lambda leaf: leaf.view(Table) if type(leaf) is np.ndarray else leaf, result)

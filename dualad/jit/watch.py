@@ -25,6 +25,7 @@ from types import (
     MethodWrapperType,
     ModuleType,
 )
+from typing import Any
 from weakref import ReferenceType
 
 import numpy as np
@@ -75,8 +76,8 @@ class Watch:
         known = -1
         while len(self.names) > known:  # functions that are found mention other names
             known = len(self.names)
-            self.places = []  # (get, key, held): get(key) is to be held
-            self.arrays = []  # (array, a copy of it)
+            self.places: list[Any] = []  # (get, key, held): get(key) is to be held
+            self.arrays: list[Any] = []  # (array, a copy of it)
             self.generators = []  # of random numbers: (name, generator)
             self.absent = []  # modules that functions import when they are called
             self.seen = set()

@@ -5,6 +5,8 @@ A row may name one of the functions here (``pattern="product"``); what says noth
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..graph.program import Value, map_values
@@ -69,7 +71,8 @@ def mover(operation, known):
 
     It is None where the function does more, or an argument that says how to move is computed.
     """
-    args, row = operation.args, ROWS.get(operation.fn)
+    args = operation.args
+    row: Any = ROWS.get(operation.fn)
     if row is None or not row.moves or not (row.moves is True or row.moves(*args)):
         return [], None
     places = list(row.arrays(args))

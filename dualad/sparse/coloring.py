@@ -161,14 +161,15 @@ class Coloring:
         if self.rows is None:
             return ahead
         back = self.rows[rows] * np.intp(width) + columns
-        if ahead is None:
+        if self.columns is None:
             return back
         by_row = self.rows[rows] >= 0 if self.rows_first else self.columns[columns] < 0
         return np.where(by_row, self.forward_colors * height + back, ahead)
 
     def symmetric_places(self, rows, columns):
         """An entry is in its row's product where no other of the row has its colour; else its mirror image is."""
-        colors, size = self.columns, self.shape[0]
+        colors: Any = self.columns
+        size = self.shape[0]
         key = rows * np.intp(self.colors) + colors[columns]
         alone = np.bincount(key, rows != columns, size * self.colors)[key] <= 1
         alone |= rows == columns
@@ -297,7 +298,7 @@ def best(matrix, order, color, least):
 
 def made(matrix, mode, columns, rows, rows_first=True):
     indptr, indices = (array.astype(np.int32) for array in (matrix.indptr, matrix.indices))
-    return Coloring(tuple(map(int, matrix.shape)), indptr, indices, mode, columns, rows, rows_first)
+    return Coloring((int(matrix.shape[0]), int(matrix.shape[1])), indptr, indices, mode, columns, rows, rows_first)
 
 
 def most(matrix):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import wraps
+from typing import Any
 
 import numpy as np
 import optree
@@ -191,7 +192,8 @@ class Products:
             self.leaves, self.structure = flatten_input(primals, where)
             self.python_scalars, self.weak = scalar_kinds(primals)
         check_columns(colors, self.leaves, holomorphic, where)
-        self.value, self.aux = None, []
+        self.value: Any = None
+        self.aux: list[Any] = []
         self.flat = self.push(f, chunk, nan_safe)
 
     def push(self, f, chunk, nan_safe):

@@ -40,7 +40,8 @@ def smallest_last(matrix):
     waiting: list[list[int]] = [[] for _ in range(max(degree, default=0) + 1)]
     for j, d in enumerate(degree):
         waiting[d].append(j)  # in order, so a heap
-    gone, order, is_short, low = [False] * matrix.shape[1], [], short.tolist(), 0
+    order: list[int] = []
+    gone, is_short, low = [False] * matrix.shape[1], short.tolist(), 0
     while len(order) < matrix.shape[1]:
         while not waiting[low]:
             low += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..core.dispatch import dtype_of
@@ -39,7 +41,7 @@ def forward_operator(f, argnums, args, kwargs, holomorphic=False, nan_safe=False
     given = Flattened(f, args, kwargs, argnums, where)
     outs, _ = flatten_output(f(*args, **kwargs), where)
     instead = "Or use checkpoint.jacobian(f).linear_operator, which records f as it runs"
-    pulls = []
+    pulls: list[Any] = []
 
     def matvec(v):
         return flat(given.along(v, nan_safe)[1])

@@ -117,17 +117,17 @@ class Arguments:
         self.traced = any(isinstance(leaf, Handle) for leaf in leaves)
         self.active, self.shapes = len(leaves), list(map(shape_of, leaves))
         self.columns = sum(map(math.prod, self.shapes))
-        others, self.others = optree.tree_flatten(
-            ([None if i in self.positions else arg for i, arg in enumerate(args)], kwargs), none_is_leaf=True
-        )
+        rest: Any = [None if i in self.positions else arg for i, arg in enumerate(args)], kwargs
+        others, self.others = optree.tree_flatten(rest, none_is_leaf=True)
         self.fixed = [Value if is_float(leaf) else leaf for leaf in others]
         self.leaves = [*leaves, *(leaf for leaf in others if is_float(leaf))]
 
     def arguments(self, leaves):
         """Return the arguments with these leaves."""
         leaves = iter(leaves)
-        given = optree.tree_unflatten(self.structure, [next(leaves) for _ in range(self.active)])
-        args, kwargs = optree.tree_unflatten(self.others, [next(leaves) if leaf is Value else leaf for leaf in self.fixed])
+        given: Any = optree.tree_unflatten(self.structure, [next(leaves) for _ in range(self.active)])
+        rest: Any = optree.tree_unflatten(self.others, [next(leaves) if leaf is Value else leaf for leaf in self.fixed])
+        args, kwargs = rest
         for i, arg in zip(self.positions, given, strict=True):
             args[i] = arg
         return args, kwargs

@@ -8,6 +8,8 @@ of the entries.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import optree
 
@@ -64,7 +66,8 @@ def by_reads(f, args, kwargs, positions, colors, where, nan_safe):
 
 def program_of(f, args, kwargs, where):
     """Return the program of f, the structure of its result, and the Symbol that stands for each input of the program."""
-    leaves, tree = optree.tree_flatten((list(args), kwargs))
+    given: Any = list(args), kwargs
+    leaves, tree = optree.tree_flatten(given)
     with Trace() as trace:
         inputs = [trace.input(example_of(leaf)) if type(leaf) is Symbol else leaf for leaf in leaves]
         given = {x.primal: leaf for x, leaf in zip(inputs, leaves, strict=True) if type(leaf) is Symbol}
@@ -104,13 +107,14 @@ def together(program, columns, later, colors):
     sizes = [out.size for out in program.outputs]
     width = sum(value.size for value in columns)
     pattern = scipy_sparse().csc_array(scipy_sparse().vstack(dependencies(rest, list(columns), width, sizes), format="csc"))
-    groups, start = [], 0
+    groups: list[Any] = []
+    start = 0
     for value, places in columns.items():
         part = pattern[:, start : start + value.size].tocoo()
         start += value.size
         found = np.full(colors.shape[0], -1)
         found[part.row] = places.ravel()[part.col]
-        touched = np.bincount(part.row, minlength=colors.shape[0])
+        touched: Any = np.bincount(part.row, minlength=colors.shape[0])
         if touched.max(initial=0) > 1:
             return None
         touched = touched > 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import optree
 
@@ -24,13 +26,14 @@ def from_structure(f, args, kwargs, argnums, where, *, holomorphic=False, nan_sa
     if type(argnums) is int and 0 <= argnums < len(args) and type(args[argnums]) in PLAIN:  # eager calls ask for little
         return None
     positions, single = chosen(args, argnums, where)
-    primals = tuple(args[i] for i in positions)
+    primals: Any = tuple(args[i] for i in positions)
     leaves = optree.tree_leaves(primals)
     if sum(sizes(leaves)) <= UNROLLED_ELEMENTS or not all(type(leaf) is Symbol and leaf.dtype.kind in "fc" for leaf in leaves):
         return None
-    examples = optree.tree_map(example_of, (args, kwargs))
+    given: Any = args, kwargs
+    example_args, example_kwargs = optree.tree_map(example_of, given)
     try:
-        pattern = found(without_aux(f, has_aux, where), *examples, argnums)
+        pattern = found(without_aux(f, has_aux, where), example_args, example_kwargs, argnums)
     except (TypeError, ValueError, ImportError):  # the directions one by one need no pattern
         return None
     colors = coloring(pattern, "forward")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import optree
 
@@ -37,7 +39,8 @@ class Transposed:
         except TraceError as error:
             raise TypeError(f"{self.where}: {str(error).removeprefix('jit: ')}. {self.instead}") from error
         moving = {i: arg for i, arg in enumerate(args) if i not in call.fixed} | {k: v for k, v in kwargs.items() if k not in call.fixed}
-        marks = optree.tree_leaves({key: optree.tree_map(lambda leaf: key in positions, part) for key, part in moving.items()})
+        named: Any = {key: optree.tree_map(lambda leaf: key in positions, part) for key, part in moving.items()}
+        marks = optree.tree_leaves(named)
         wanted = tuple(mark for mark, slot in zip(marks, call.slots, strict=True) if slot is Value)
         return entry, call.leaves, wanted, structure, single
 

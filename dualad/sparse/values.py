@@ -45,8 +45,8 @@ class Recorder(Level):
             pairs = [self.entered(part) for part in argument]
             return kind(pair[0] for pair in pairs), kind(pair[1] for pair in pairs)
         if kind is dict:
-            pairs = {key: self.entered(part) for key, part in argument.items()}
-            return {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
+            named = {key: self.entered(part) for key, part in argument.items()}
+            return {key: pair[0] for key, pair in named.items()}, {key: pair[1] for key, pair in named.items()}
         return argument, argument
 
     def record(self, fn, call, args, kwargs):

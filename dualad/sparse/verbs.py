@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import wraps
+from typing import Any
 
 import numpy as np
 import optree
@@ -103,7 +104,8 @@ def shares(args, kwargs, data):
     own = data.base is None
     for arg in args if not kwargs else (None,):
         if type(arg) is not np.ndarray:
-            leaves = optree.tree_leaves((args, kwargs))
+            given: Any = args, kwargs
+            leaves = optree.tree_leaves(given)
             return any(np.may_share_memory(leaf, data) for leaf in leaves if issubclass(type(leaf), np.ndarray))
         if not (own and arg.base is None and arg is not data) and np.may_share_memory(arg, data):
             return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..rules.calling import public_name
@@ -80,9 +82,10 @@ def special_ufuncs() -> list:
 def namespace(fn) -> str:
     """Return the namespace that a function is counted in."""
     if isinstance(fn, np.ufunc):
-        if fn not in vars(np._core.umath).values():
+        own: Any = vars(np._core.umath)  # type: ignore[attr-defined]
+        if fn not in own.values():
             return "scipy.special"
-        strings = vars(np._core.umath).get(fn.__name__) is fn and (fn.__name__.startswith("_") or not hasattr(np, fn.__name__))
+        strings = own.get(fn.__name__) is fn and (fn.__name__.startswith("_") or not hasattr(np, fn.__name__))
         return "numpy strings and records" if strings or fn.__name__ == "clip" else "numpy ufuncs"
     module = fn.__module__
     if module in ("numpy.linalg", "numpy.fft"):

@@ -177,7 +177,8 @@ def with_value(f, argnums, chunk, nan_safe, has_aux, where):
         value, grad, *aux = pair(*args, **kwargs)
         if type(value) is not float:  # not of Python numbers alone: as in reverse mode, a gradient has the dtype of its argument
             positions, single = chosen(args, argnums, where)
-            grad = optree.tree_map(like_primal, grad, args[positions[0]] if single else tuple(args[i] for i in positions))
+            primals: Any = args[positions[0]] if single else tuple(args[i] for i in positions)
+            grad = optree.tree_map(like_primal, grad, primals)
         return ((value, *aux), grad) if has_aux else (value, grad)
 
     return computed

@@ -65,10 +65,11 @@ def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result]) -> Cal
     check_function(solve, "implicit: solve")
 
     @wraps(solve)
-    def solved(*params):
+    def solved(*given):
+        params: Any = given
         top = highest([leaf for leaf in optree.tree_leaves(params) if isinstance(leaf, Traced)])
         if top is None:
-            return solve(*params)
+            return solve(*params)  # type: ignore[call-arg]
         if top.level.abstract and top.level.id:
             raise top.level.refuse(
                 "the solver of dualad.implicit is given plain values, which are known only when the program runs: compile the residual, "

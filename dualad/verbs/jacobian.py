@@ -321,7 +321,8 @@ def paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor=No
         primals = tuple(args[i] for i in positions)
         seeds = Seeds(primals, where, chunk)
         check_holomorphic(seeds.leaves, holomorphic, where)
-        blocks = None
+        blocks: Any = None
+        traced: list[list[Any]] = []
         if executor is None or not seeds.size:
             chunks = push_chunks(g, seeds, nan_safe, has_aux, where)
         else:
