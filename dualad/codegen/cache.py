@@ -1,4 +1,4 @@
-"""Emitted modules, and their machine code on disk, so that a later process need not compile.
+"""Machine code on disk, so that a later process need not compile.
 
 The folder is ``$DUALAD_CACHE_DIR``, else ``dualad`` in the user's cache folder. Machine code is executed, so only what this user alone
 can have written is read (`trusted`). A file is named by a digest of the LLVM code, the versions and the processor, and begins with a
@@ -8,7 +8,6 @@ digest of its content: what is damaged is compiled again. All files together tak
 from __future__ import annotations
 
 import hashlib
-import linecache
 import os
 import platform
 import re
@@ -16,7 +15,6 @@ import sys
 import time
 import warnings
 from functools import cache
-from types import ModuleType
 
 import numpy as np
 
@@ -25,7 +23,7 @@ from ..support.costs import ABANDONED_FILE_SECONDS, CODE_CACHE_BYTES, CODE_CACHE
 from ..support.forks import compiler
 from .trusted import opened
 
-__all__ = ["CacheWarning", "clear_cache", "described", "load", "stored"]
+__all__ = ["CacheWarning", "clear_cache", "described", "stored"]
 
 OURS = re.compile(r"[0-9a-f]{32}\.code|\.writing-[0-9a-f]{16}")
 HELP = "set DUALAD_CACHE_DIR to a folder that you alone can write into, in one that nobody else can, or DUALAD_CACHE_SIZE=0"
@@ -66,18 +64,6 @@ def surroundings() -> bytes:
         processor = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
 
     return repr((sys.version, llvmlite.__version__, np.__version__, platform.machine(), processor)).encode()
-
-
-def load(text: str) -> ModuleType:
-    """Return the module of an emitted text."""
-    name = f"dualad_emitted_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-    module = ModuleType(name)
-    module.__file__ = f"<{name}>"
-    linecache.cache[module.__file__] = (len(text), None, text.splitlines(True), module.__file__)
-    sys.modules[name] = module
-    with compiler():
-        exec(compile(text, module.__file__, "exec"), vars(module))
-    return module
 
 
 @cache

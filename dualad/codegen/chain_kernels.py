@@ -23,11 +23,14 @@ import numpy as np
 
 from ..graph.scan import Scan
 from ..graph.split import Routine
+from ..ir.nodes import Assign, Fill, For, Function, If, Load, Module, Store, Var, number
+from ..ir.values import Value, op, unwrapped
+from ..ir.verify import checking, verify
 from ..loops.forms import NoLoopForm
 from ..loops.threads import runner
 from ..rules.kinds import row_says
-from .cache import load
-from .emit import HEADER
+from .build import array, row_of, variable
+from .emit import text_of
 from .fragments import Unit
 from .native import compiled, driven, parts_of, too_long
 
@@ -39,14 +42,15 @@ class ChainKernels:
 
     Attributes
     ----------
-    source : the emitted module.
-    functions : for each function, the kinds of its parameters; compiled ones are attributes of the same name.
+    source : the emitted module as Python.
+    functions : the functions; compiled ones are attributes of the same name.
     threads : how many run the parts in blocks.
     shares : the positions of the parameters that have a share.
     """
 
-    def __init__(self, units: list[Unit], functions: dict[str, list], lines: list[str], threads: int | None):
-        self.source = "\n\n\n".join([HEADER.rstrip(), *(unit.text for unit in units if unit.text), "\n".join(lines)]) + "\n"
+    def __init__(self, units: list[Unit], functions: list[Function], threads: int | None):
+        self.module = Module((*(part for unit in units for part in unit.module.parts), *functions))
+        self.source = text_of(self.module)
         reason = too_long(self.source, sum(unit.source.nests for unit in units), *(unit.program for unit in units))
         if reason is not None:
             raise NoLoopForm(reason)
@@ -55,59 +59,60 @@ class ChainKernels:
 
     def work(self):
         """Return, for each unit, new arrays to work in and the constants."""
-        return [[*(np.empty(shape, dtype) for _, shape, dtype in unit.room), *unit.arrays] for unit in self.units]
+        return [[*(np.empty(x.type.shape, x.dtype) for x in unit.work.values()), *unit.arrays] for unit in self.units]
 
     def compile(self):
         """Compile the functions, or load their machine code."""
-        module = load(self.source)
-        if self.units[0].driven:
-            run = runner(self.threads)
-            parts: dict = {}
-            for unit in self.units:
-                parts |= parts_of(unit.source, module, self.source, run, named=unit.named_here)
-            for name in self.functions:
-                setattr(self, name, driven(module, name, parts, run))
-        else:
-            for name, kinds in self.functions.items():
-                setattr(self, name, compiled(self.source, name, kinds))
+        if checking():
+            verify(self.module)
+        run = runner(self.threads) if self.units[0].driven else None
+        parts: dict = {}
+        for unit in self.units if run else []:
+            parts |= parts_of(unit.source, self.module, run)
+        for name in (function.name for function in self.functions):
+            setattr(self, name, driven(self.module, name, parts, run) if run else compiled(self.module, name))
         self.compiled = True
 
 
 class Group:
-    """Arrays of one role (see the module) in the loops: those of no axes are numbers there, in variables of their own."""
+    """Arrays of one role (see the module) in the loops: those of no axes are numbers there, in variables of their own, or have `rows`."""
 
-    def __init__(self, letter, values):
+    def __init__(self, letter, values, rows=0):
         self.values = values
-        self.arrays = [f"{letter}{i}" for i in range(len(values))]
-        self.names = [name if value.shape else f"{name}_" for name, value in zip(self.arrays, values, strict=True)]
-
-    def kinds(self, rows=0):
-        """Return the arrays by name, with what they are; of rows the number does not matter."""
-        return {name: ((-1,) * rows + value.shape, value.dtype.name) for name, value in zip(self.arrays, self.values, strict=True)}
+        self.arrays = [array(f"{letter}{i}", value, rows) for i, value in enumerate(values)]
+        self.names = [x if value.shape else variable(f"{x.name}_", value) for x, value in zip(self.arrays, values, strict=True)]
+        self.numbers = [i for i, value in enumerate(values) if not value.shape]
 
     def load(self):
-        """Return the lines that take the numbers out of their arrays."""
-        return [f"{name} = {array}[()]" for name, array in zip(self.names, self.arrays, strict=True) if name != array]
+        """Return the statements that take the numbers out of their arrays."""
+        return [assign(self.names[i], Load(self.arrays[i], ())) for i in self.numbers]
 
     def store(self, *others):
-        """Return the lines that put the numbers into the arrays of other groups."""
-        pairs = [(i, name) for i, name in enumerate(self.names) if name != self.arrays[i]]
-        return [f"{other.arrays[i]}[()] = {name}" for other in others for i, name in pairs]
+        """Return the statements that put the numbers into the arrays of other groups."""
+        return [Store(other.arrays[i], (), self.names[i]) for other in others for i in self.numbers]
 
     def rows(self, index):
-        return [f"{array}[{index}]" for array in self.arrays]
+        return [row_of(x, index) for x in self.arrays]
 
     def into(self, targets):
         """Return where new values go: numbers into the same variables, arrays into these targets."""
-        return [name if name != array else target for name, array, target in zip(self.names, self.arrays, targets, strict=True)]
+        return [name if i in self.numbers else target for i, (name, target) in enumerate(zip(self.names, targets, strict=True))]
 
     def swap(self, first, second):
-        """Return the lines after which these arrays are the newest ones; `second` takes their place."""
+        """Return the statements after which these arrays are the newest ones; `second` takes their place."""
         return [
-            f"{new}, {one}, {two} = {one}, {two}, {one}" if one != two else f"{new}, {one} = {one}, {new}"
+            Assign((new, one, two), (one, two, one)) if one is not two else Assign((new, one), (one, new))
             for new, one, two, value in zip(self.arrays, first.arrays, second.arrays, self.values, strict=True)
             if value.shape
         ]
+
+
+def assign(target, value):
+    return Assign((target,), (value,))
+
+
+K, K0, K1 = (Value(Var(name, "int64")) for name in ("k", "k0", "k1"))
+k, k0, k1, j = K.node, K0.node, K1.node, Var("j", "int64")
 
 
 class Roles:
@@ -116,21 +121,24 @@ class Roles:
     def __init__(self, step: Routine, threads: int | None):
         _, state, rows, params = step.inputs
         self.unit = Unit(step.program, "step_", threads is not None)
-        self.s, self.t, self.w, self.b, self.c = (Group(letter, state) for letter in "stwbc")
-        self.u, self.p, self.o = Group("u", rows), Group("p", params), Group("o", step.outputs[1])
-        self.given = self.p.kinds() | self.u.kinds(1)
+        self.s, self.t, self.w, self.c, self.p = (
+            Group(letter, values) for letter, values in zip("stwcp", (*[state] * 4, params), strict=True)
+        )
+        self.b, self.u, self.o = Group("b", state, 1), Group("u", rows, 1), Group("o", step.outputs[1], 1)
+        self.given = [*self.p.arrays, *self.u.arrays]
 
     def step(self, state, into):
-        """Return the lines of step k of `state`."""
-        given = ["k", *state, *self.u.rows("k"), *self.p.names]
-        return self.unit.statements(given, [*self.s.into(into), *self.o.rows("k")], [*self.s.values, *self.o.values])
+        """Return the statements of step k of `state`."""
+        given = [k, *state, *self.u.rows(k), *self.p.names]
+        return self.unit.statements(given, [*self.s.into(into), *self.o.rows(k)], [*self.s.values, *self.o.values])
 
 
-def settle(units: list[Unit]) -> None:
-    """Let Python run the loops of these units if it does for one of them."""
+def settled(units: list[Unit]) -> bool:
+    """Return whether Python runs the loops of these units, as it does if it runs those of one."""
     by_python = any(unit.driven for unit in units)
     for unit in units:
         unit.driven = by_python
+    return by_python
 
 
 def emit_advance(step: Routine, until: Routine | None = None, threads: int | None = None) -> ChainKernels:
@@ -140,24 +148,28 @@ def emit_advance(step: Routine, until: Routine | None = None, threads: int | Non
     """
     roles = Roles(step, threads)
     s, t, w, p = roles.s, roles.t, roles.w, roles.p
-    units, asked = [roles.unit, *([] if until is None else [Unit(until.program, "until_", threads is not None)])], []
-    settle(units)
-    if until is not None:
-        asked = units[-1].statements(["k", *s.names[: len(until.inputs[1])]], ["over"], until.outputs[0])
+    units = [roles.unit, *([] if until is None else [Unit(until.program, "until_", threads is not None)])]
+    by_python = settled(units)
+    going, reached, end = Var("going", "bool"), Var("reached", "int64"), array("end", np.empty((), np.int64))
     made = [*roles.step(s.names, t.arrays), *s.swap(t, w)]
-    if until is not None:  # the language of emitted functions has no break
-        made = ["if going & (k > k0):", *indented(1, asked, ["going = not over"]), "if going:", *indented(1, made, ["reached = k + 1"])]
-    given = {"k0": "int64", "k1": "int64", "end": ((), "int64")} | s.kinds() | t.kinds() | w.kinds() | roles.given | roles.o.kinds(1)
-    for unit in units:
-        given |= unit.others
-    lines = [
-        f"def advance({', '.join(given)}):",
-        *indented(1, s.load(), p.load(), ["going = True", "reached = k1" if until is None else "reached = k0"]),
-        "    for k in range(k0, k1):",
-        *indented(2, made),
-        *indented(1, s.store(t, w), ["end[()] = reached"]),
+    if until is not None:  # the IR has no break
+        over = variable("over", until.outputs[0][0])
+        asked = units[-1].statements([k, *s.names[: len(until.inputs[1])]], [over], until.outputs[0])
+        made = [
+            If(op("and", going, unwrapped(K > K0)), (*asked, assign(going, op("not", over)))),
+            If(going, (*made, assign(reached, unwrapped(K + 1)))),
+        ]
+    given = [k0, k1, end, *s.arrays, *t.arrays, *w.arrays, *roles.given, *roles.o.arrays, *(x for unit in units for x in unit.others)]
+    statements = [
+        *s.load(),
+        *p.load(),
+        assign(going, number(True)),
+        assign(reached, k1 if until is None else k0),
+        For(k, k0, k1, tuple(made)),
+        *s.store(t, w),
+        Store(end, (), reached),
     ]
-    return ChainKernels(units, {"advance": list(given.values())}, lines, threads)
+    return ChainKernels(units, [Function("advance", tuple(given), tuple(statements), driven=by_python)], threads)
 
 
 def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> ChainKernels:
@@ -168,45 +180,45 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Chain
     fuses = not chooses(pull.program)
     unit = Unit(pull.program, "pull_", threads is not None, range(first_sum, len(pull.program.outputs)), fuses)
     shares = [i for i in range(len(pull.outputs[2])) if first_sum + i not in unit.added]
-    settle([roles.unit, unit])
+    by_python = settled([roles.unit, unit])
     s, b, c, u, p, o = roles.s, roles.b, roles.c, roles.u, roles.p, roles.o
     g, h = (Group(letter, pull.inputs[4]) for letter in "gh")
-    d, e = Group("d", pull.inputs[5]), Group("e", pull.outputs[1])
+    d, e = Group("d", pull.inputs[5], 1), Group("e", pull.outputs[1], 1)
     q, r = Group("q", pull.outputs[2]), Group("r", [pull.outputs[2][i] for i in shares])
-    under_way = [name if name != array else row for name, array, row in zip(s.names, s.arrays, c.arrays, strict=True)]
-    first = [f"{name} = {x}" for name, x in zip(c.names, s.names, strict=True)]
+    first = [assign(now, x) for now, x in zip(c.names, s.names, strict=True)]
     kept = [
-        f"{name} = {row}" if name == c_array else f"{row} = {x}"
-        for name, c_array, row, x in zip(c.names, c.arrays, b.rows("j"), s.names, strict=True)
+        Store(row.array, row.index, x) if i in s.numbers else assign(now, row)
+        for i, (now, row, x) in enumerate(zip(c.names, b.rows(j), s.names, strict=True))
     ]
-    made = roles.step(under_way, b.rows("j"))
-    inputs = ["k", *c.names, *u.rows("k"), *p.names, *g.names, *d.rows("k")]
-    totals = [q.names[i] for i in shares]
+    made = roles.step(s.into(c.arrays), b.rows(j))
+    inputs = [k, *c.names, *u.rows(k), *p.names, *g.names, *d.rows(k)]
     places = [q.names[i] if i not in shares else r.names[shares.index(i)] for i in range(len(q.names))]
-    pulled = unit.statements(inputs, [*g.into(h.arrays), *e.rows("k"), *places], [*g.values, *e.values, *q.values])
-    sums = [line for a, x, value in zip(totals, r.names, r.values, strict=True) for line in unit.assignment(a, x, value.shape, False, "+=")]
-    block = {"k0": "int64", "k1": "int64"}
-    filling = block | s.kinds() | b.kinds(1) | roles.given | o.kinds(1) | roles.unit.others
-    pulling = (
-        block | s.kinds() | b.kinds(1) | roles.given | g.kinds() | h.kinds() | d.kinds(1) | e.kinds(1) | q.kinds() | r.kinds() | unit.others
-    )
-    lines = [
-        f"def fill({', '.join(filling)}):",
-        *indented(1, s.load(), p.load(), first),
-        "    for k in range(k0, k1 - 1):",
-        "        j = k - k0",
-        *indented(2, made, kept),
-        "",
-        "",
-        f"def pull({', '.join(pulling)}):",
-        *indented(1, s.load(), p.load(), g.load(), q.load()),
-        "    for k in range(k1 - 1, k0 - 1, -1):",
-        *indented(2, first, ["if k > k0:"]),
-        *indented(3, [f"{name} = {row}" for name, row in zip(c.names, b.rows("k - k0 - 1"), strict=True)]),
-        *indented(2, pulled, sums, g.swap(h, h)),
-        *indented(1, g.store(g, h), q.store(q)),
+    pulled = unit.statements(inputs, [*g.into(h.arrays), *e.rows(k), *places], [*g.values, *e.values, *q.values])
+    sums = [
+        Fill(q.names[i], x, adds=True) if value.shape else assign(q.names[i], op("add", q.names[i], x))
+        for i, x, value in zip(shares, r.names, r.values, strict=True)
     ]
-    loops = ChainKernels([roles.unit, unit], {"fill": list(filling.values()), "pull": list(pulling.values())}, lines, threads)
+    block = [k0, k1, *s.arrays, *b.arrays, *roles.given]
+    before = [assign(now, row) for now, row in zip(c.names, b.rows(unwrapped(K - K0 - 1)), strict=True)]
+    fill = Function(
+        "fill",
+        (*block, *o.arrays, *roles.unit.others),
+        (*s.load(), *p.load(), *first, For(k, k0, unwrapped(K1 - 1), (assign(j, unwrapped(K - K0)), *made, *kept))),
+        driven=by_python,
+    )
+    turn = (*first, If(unwrapped(K > K0), tuple(before)), *pulled, *sums, *g.swap(h, h))
+    pulling = Function(
+        "pull",
+        (*block, *(x for group in (g, h, d, e, q, r) for x in group.arrays), *unit.others),
+        (
+            *(statement for group in (s, p, g, q) for statement in group.load()),
+            For(k, unwrapped(K1 - 1), unwrapped(K0 - 1), turn, -1),
+            *g.store(g, h),
+            *q.store(q),
+        ),
+        driven=by_python,
+    )
+    loops = ChainKernels([roles.unit, unit], [fill, pulling], threads)
     loops.shares = shares
     return loops
 
@@ -218,7 +230,3 @@ def chooses(program):
         or (row_says(operation.fn, "chooses") and any(value.dtype.kind in "fc" for value in operation.reads))
         for operation in program.operations
     )
-
-
-def indented(depth, *groups):
-    return [f"{'    ' * depth}{line}" for lines in groups for line in lines]

@@ -6,22 +6,22 @@ in the results. Where threads share nests of a turn, the function is not compile
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from ..graph.program import Program, Value
-from ..loops.forms import Buffer, Fill, Made, Node, NoLoopForm, Repeat
-from ..loops.fuse import Part, adds, memory_of, plan
+from ..ir.nodes import ArrayType, Assign, Call, Do, Expression, Fill, For, Load, Reshape, Statement, Store, Var, number
+from ..loops import forms
+from ..loops.forms import Buffer, Made, Node, NoLoopForm, Repeat
+from ..loops.fuse import adds, memory_of, plan
 from ..loops.threads import in_blocks
 from ..rules.calling import public_name
-from ..support.forks import cached_property
-from .emit import HEADER, Function, emit
+from .build import literal, row_of, variable
+from .emit import emit
+from .function import Function
 
-__all__ = ["STEPS", "Unit", "assignment"]
+__all__ = ["STEPS", "Unit"]
 
 
 class Unit:
@@ -29,9 +29,11 @@ class Unit:
 
     Attributes
     ----------
+    module : the functions of its parts, whose names begin with `prefix`.
     driven : whether Python runs the loop; to be settled before the statements are asked for, for all units of one loop alike.
     fuses : whether products are not rounded before they are added.
     added : the positions of those among the outputs `adding` that are added to what their targets hold.
+    work, constants : the arrays that the statements work in, and read; `arrays` are the contents of the latter.
     """
 
     def __init__(self, program: Program, prefix: str, blocks: bool = False, adding: Iterable[int] = (), fuses: bool = False):
@@ -42,60 +44,28 @@ class Unit:
         self.added = [i for i, node in nodes.items() if node.shape and adds(made, node)]
         made.adding.update(nodes[i] for i in self.added)
         self.plan = in_blocks(made) if blocks else made
-        self.source = emit(self.plan, STEPS)
+        self.source = emit(self.plan, STEPS, prefix, returns=not blocks)  # Python, which may run blocks, gets no numbers
+        self.module = self.source.module
         self.driven = bool(self.source.blocks or self.source.driven)
         for k, step in enumerate(self.plan.steps):
             if k not in self.source.parts:
                 raise NoLoopForm(f"it calls {public_name(step.form.operation.fn)}: {step.form.reason}")
-        self.work: list[tuple[str, tuple[int, ...], np.dtype]] = []
-        self.constants = [f"{prefix}{self.source.names[node]}" for node in self.source.constants]
+        self.work: dict[str, Var] = {}
+        self.constants = [variable(f"{prefix}{self.source.names[node]}", node) for node in self.source.constants]
         self.arrays = [np.array(node.form.array, order="C") for node in self.source.constants]
-
-    @cached_property
-    def numbers(self):
-        """Whether there is only one part, which computes numbers from numbers: it returns them, so they stay in registers."""
-        if self.driven or len(self.source.parts) != 1 or not isinstance(self.plan.steps[0], Part):
-            return False
-        return not any(node.shape for part in self.source.parts.values() for node in part)
-
-    @cached_property
-    def text(self):
-        """The functions of the parts."""
-        text = self.named_here(self.source.text.removeprefix(HEADER)).strip()
-        return self.returning_numbers(text) if self.numbers else text
-
-    def named_here(self, text):
-        """Return text with the parts' names as they are in this unit."""
-        return re.sub(r"part(\d)", rf"{self.prefix}part\1", text)
-
-    @property
-    def room(self):
-        """Name, shape and dtype of the arrays that the statements work in."""
-        return list(dict.fromkeys(self.work))
 
     @property
     def others(self):
-        """Those arrays and the constants, by name, with what they are."""
-        rooms = {name: (shape, dtype.name) for name, shape, dtype in self.room}
-        return rooms | {name: (array.shape, array.dtype.name) for name, array in zip(self.constants, self.arrays, strict=True)}
+        """The arrays that the statements work in, and the constants."""
+        return [*self.work.values(), *self.constants]
 
-    def returning_numbers(self, text):
-        """Return the text of the only part with its numbers returned."""
-        (part,) = self.source.parts.values()
-        made = [name for node in part if (name := self.source.names[node])[0] in "yw"]
-        lines = [line for line in text.replace("[()]", "").split("\n") if line]
-        given = ", ".join(name for node in part if (name := self.source.names[node]) not in made)
-        at = next(i for i, line in enumerate(lines) if line.startswith("def "))
-        lines[at] = f"def {self.prefix}part0({given}):"
-        return "\n".join([*lines, f"    return {', '.join(made)},"])
-
-    def statements(self, inputs: list[str], targets: list[str], values: list) -> list[str]:
-        """Return the lines that compute the outputs from `inputs`: arrays into the arrays `targets`, numbers assigned to them.
+    def statements(self, inputs: list[Expression], targets: list[Expression], values: list) -> list[Statement]:
+        """Return the statements that compute the outputs from `inputs` into the arrays, the variables and the elements `targets`.
 
         `values` have the shapes of the outputs, which may be literals, or None for zero.
         """
         nodes = [self.plan.nodes[out] if isinstance(out, Value) else out for out in self.program.outputs]
-        names: dict[str, str] = {}
+        names: dict[str, Expression] = {}
         rest = []
         for node, target, value in zip(nodes, targets, values, strict=True):
             if isinstance(node, Node) and node.shape != value.shape:
@@ -104,89 +74,68 @@ class Unit:
             if name is not None and name[0] == "y" and name not in names:
                 names[name] = target
             else:
-                rest.append((target, node, value.shape))
-        lines: list[str] = []
+                rest.append((target, node, value))
+        statements: list[Statement] = []
+        returned = self.source.returned or ()
+        results = tuple(Var(f"{self.prefix}{self.source.names[node]}", node.dtype.name) for node in returned)
+        names.update(zip(map(self.source.names.__getitem__, returned), results, strict=True))
         for k, function in self.source.parts.items():
-            made = [] if not self.numbers else [f"{self.prefix}{name}" for node in function if (name := self.source.names[node])[0] in "yw"]
-            given = [self.argument(node, names, inputs) for node in function if f"{self.prefix}{self.source.names[node]}" not in made]
-            part, arguments, blocks = f"{self.prefix}part{len(lines)}", ", ".join(given), self.source.blocks.get(k)
-            call = f"{part}({arguments})" if blocks is None else f"run({part}, {blocks}, ({arguments},))"
-            lines.append((f"{', '.join(made)}, = " if made else "") + call)
-        numbers = [(target, self.seen(node, names, inputs)) for target, node, shape in rest if not shape]
-        for target, node, shape in rest:
-            if shape:
-                number = not isinstance(node, Node) or isinstance(memory_of(node).form, Fill)
-                lines += self.assignment(target, self.seen(node, names, inputs), shape, number)
-        if numbers:  # at once: one may be read for another
-            lines.append(f"{', '.join(target for target, _ in numbers)} = {', '.join(value for _, value in numbers)}")
-        return lines
-
-    def assignment(self, target, source, shape, number, operator="="):
-        """Return the lines that assign an array, or add it."""
-        if self.driven and shape:
-            return [f"{target}[...] {operator} {source}"]
-        return assignment(target, source, shape, number, operator)
+            given = tuple(self.argument(node, names, inputs) for node in function if node not in returned)
+            call = Call(self.source.functions[k], given, tuple(result.dtype for result in results) or None)
+            statements.append(Assign(results, (call,)) if results else Do(call, self.source.blocks.get(k)))
+        seen = [(target, self.seen(node, value, names, inputs)) for target, node, value in rest]
+        statements += [Fill(target, x) for (target, x), (*_, value) in zip(seen, rest, strict=True) if value.shape]
+        numbers = [pair for pair, (*_, value) in zip(seen, rest, strict=True) if not value.shape]
+        statements += [Store(target.array, target.index, x) for target, x in numbers if isinstance(target, Load)]
+        variables = [pair for pair in numbers if isinstance(pair[0], Var)]
+        if variables:  # at once: one may be read for another
+            statements.append(Assign(*map(tuple, zip(*variables, strict=True))))
+        return statements
 
     def argument(self, node, names, inputs):
         """Return what stands for a parameter of a part."""
         name = self.source.names[node]
         if name[0] in "yw" and name not in names:
-            names[name] = f"{self.prefix}{name}"
-            self.work.append((names[name], node.shape, node.dtype))
-        return self.named(name, names, inputs)
+            names[name] = self.work[name] = Var(f"{self.prefix}{name}", ArrayType(node.dtype.name, node.shape))
+        return self.named(node, name, names, inputs)
 
-    def named(self, name, names, inputs):
+    def named(self, node, name, names, inputs):
         if name[0] == "x":
             return inputs[int(name[1:])]
-        return names.get(name, f"{self.prefix}{name}")
+        return names[name] if name in names else variable(f"{self.prefix}{name}", node)
 
-    def seen(self, node, names, inputs):
-        """Return the source of an output that is not computed in its place: a literal, an input, another output, a constant, a number."""
+    def seen(self, node, value, names, inputs):
+        """Return an output that is not computed in its place: a literal, an input, another output, a constant, a number."""
         if not isinstance(node, Node):
-            return literal(0.0 if node is None else node)
+            return literal(0.0 if node is None else node, value.dtype)
         memory = memory_of(node)
-        if isinstance(memory.form, Fill):
-            return literal(memory.form.number)
+        if isinstance(memory.form, forms.Fill):
+            return literal(memory.form.number, value.dtype)
         name = self.source.names.get(memory)
         if name is None:  # an input or a constant that no part reads
             given = [self.plan.nodes[value] for value in self.program.inputs]
             if memory not in given:
                 return self.constant(memory.form.array, node.shape)
             name = f"x{given.index(memory)}"
-        text = self.named(name, names, inputs)
+        found = self.named(memory, name, names, inputs)
         if not memory.shape:
-            return text if name[0] == "x" or self.numbers else f"{text}[()]"
-        return in_shape(text, memory.shape, node.shape)
+            return Load(found, ()) if isinstance(getattr(found, "type", None), ArrayType) else found
+        return in_shape(found, memory.shape, node.shape)
 
     def constant(self, array, shape):
-        """Return the source of a constant array, which becomes one of those that the loops are given."""
+        """Return a constant array, which becomes one of those that the loops are given."""
         if not array.shape:
             return literal(array[()])
-        self.constants.append(f"{self.prefix}z{len(self.constants)}")
+        self.constants.append(variable(f"{self.prefix}z{len(self.constants)}", array))
         self.arrays.append(np.array(array, order="C"))
         return in_shape(self.constants[-1], array.shape, shape)
 
 
-def in_shape(text, shape, wanted):
-    """Return the source of an array in another shape, or of its only element."""
+def in_shape(array, shape, wanted):
+    """Return an array in another shape, or its only element."""
     if shape == wanted:
-        return text
-    return f"{text}.reshape({wanted})" if wanted else f"{text}[{', '.join('0' * len(shape))}]"
-
-
-def literal(number):
-    """Return the source of a number."""
-    number = number.item() if issubclass(type(number), np.generic) else number
-    if issubclass(type(number), float) and not math.isfinite(number):
-        return "math.nan" if math.isnan(number) else f"{'-' if number < 0 else ''}math.inf"
-    return repr(number)
-
-
-def assignment(target, source, shape, number, operator="="):
-    """Return the lines that assign an array, or add it."""
-    loops = [f"{'    ' * axis}for i{axis} in range({n}):" for axis, n in enumerate(shape)]
-    at = f"[{', '.join(f'i{axis}' for axis in range(len(shape)))}]" if shape else ""
-    return [*loops, f"{'    ' * len(shape)}{target}{at} {operator} {source}{'' if number else at}"]
+        return array
+    return Reshape(array, ArrayType(array.dtype, wanted)) if wanted else Load(array, (number(0),) * len(shape))
 
 
 def emit_loop(function: Function, step: Node) -> None:
@@ -197,67 +146,67 @@ def emit_loop(function: Function, step: Node) -> None:
     results = [function.plan.nodes[out] for out in operation.outputs]
     carried, stacks, params = loop.split(step.form.operands)
     _, *values = loop.body.inputs
-    lines = function.lines
+    statements = function.statements
+    k = Var("k", "int64")
     state, into, swaps, last = [], [], [], []
     for i, (start, value, result) in enumerate(zip(carried, values, results, strict=False)):
+        now, after = variable(f"s{i}", value), variable(f"t{i}", value)
+        state.append(now)
         if not value.shape:
-            lines.append(f"s{i} = {number_of(function, start)}")
-            state.append(f"s{i}")
-            into.append(f"s{i}")
-            last.append(f"{function.buffer(result)}[()] = s{i}")
+            statements.append(Assign((now,), (number_of(function, start),)))
+            into.append(now)
+            last.append(Store(function.buffer(result), (), now))
             continue
         pair = [function.buffer(result), work(function, value.shape, value.dtype)]
         first, second = pair if loop.count % 2 == 0 else pair[::-1]
-        lines += [f"s{i} = {first}", f"t{i} = {second}"]
+        statements += [Assign((now,), (first,)), Assign((after,), (second,))]
         source = memory_of(start)
-        number = isinstance(source.form, Fill)
-        lines += unit.assignment(f"s{i}", literal(source.form.number) if number else function.buffer(start), value.shape, number)
-        state.append(f"s{i}")
-        into.append(f"t{i}")
-        swaps.append(f"s{i}, t{i} = t{i}, s{i}")
-    rows = [f"{array_of(function, stack)}[k]" for stack in stacks]
+        literally = isinstance(source.form, forms.Fill)
+        statements.append(Fill(now, literal(source.form.number, value.dtype) if literally else function.buffer(start)))
+        into.append(after)
+        swaps.append(Assign((now, after), (after, now)))
+    rows = [row_of(array_of(function, stack), k) for stack in stacks]
     given = [
         array_of(function, param) if value.shape else number_of(function, param)
         for param, value in zip(params, values[len(carried) + len(stacks) :], strict=True)
     ]
-    outs = [f"{function.buffer(result)}[k]" for result in results[len(carried) :]]
+    outs = [row_of(function.buffer(result), k) for result in results[len(carried) :]]
     shapes = [*values[: len(carried)], *(Node(None, result.shape[1:], result.dtype) for result in results[len(carried) :])]
-    turn = unit.statements(["k", *state, *rows, *given], [*into, *outs], shapes)
-    for name, shape, dtype in unit.room:
-        lines.append(f"{name} = {work(function, shape, dtype)}")
-    for name, array in zip(unit.constants, unit.arrays, strict=True):
-        lines.append(f"{name} = {function.buffer(Node(Buffer(None, array), array.shape, array.dtype))}")
-    lines.append(f"for k in range({f'{loop.count - 1}, -1, -1' if loop.backwards else loop.count}):")
-    lines += [f"    {line}" for line in (*turn, *swaps)]
-    lines += last
+    turn = unit.statements([k, *state, *rows, *given], [*into, *outs], shapes)
+    for room in unit.work.values():
+        statements.append(Assign((room,), (work(function, room.type.shape, np.dtype(room.dtype)),)))
+    for constant, array in zip(unit.constants, unit.arrays, strict=True):
+        statements.append(Assign((constant,), (function.buffer(Node(Buffer(None, array), array.shape, array.dtype)),)))
+    low, high, by = (loop.count - 1, -1, -1) if loop.backwards else (0, loop.count, 1)
+    statements += [For(k, number(low), number(high), (*turn, *swaps), by), *last]
     function.loops_emitted += unit.source.nests
     function.additions = loop.count * unit.source.additions
-    function.before = [*([unit.text, "", ""] if unit.text else [])]
+    function.before = [*unit.module.parts]
     function.driven = unit if unit.driven else None
 
 
 def work(function, shape, dtype):
-    """Return the name of a new array to work in."""
+    """Return a new array to work in."""
     node = Node(Made(), shape, dtype)
     function.plan.stored.add(node)
     return function.buffer(node)
 
 
 def number_of(function, node):
-    """Return the source of a number that a loop is given."""
+    """Return a number that a loop is given."""
     source = memory_of(node)
-    return literal(source.form.number) if isinstance(source.form, Fill) else function.scalar(node)
+    return literal(source.form.number, node.dtype) if isinstance(source.form, forms.Fill) else function.scalar(node)
 
 
 def array_of(function, node):
-    """Return the name of an array that a loop is given."""
+    """Return an array that a loop is given."""
     source = memory_of(node)
-    if not isinstance(source.form, Fill):
+    if not isinstance(source.form, forms.Fill):
         return function.buffer(node)
-    name = work(function, node.shape, node.dtype)
-    function.lines += assignment(name, literal(source.form.number), node.shape, True)
-    return name
+    filled = work(function, node.shape, node.dtype)
+    function.statements.append(Fill(filled, literal(source.form.number, node.dtype)))
+    return filled
 
 
 #: how steps that are no parts are emitted, by their form
-STEPS: dict[type, Any] = {Repeat: emit_loop}
+STEPS = {Repeat: emit_loop}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from operator import itemgetter
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,16 @@ from ..graph.program import Program, Value, map_values, values_in
 from ..graph.rerun import again
 from ..graph.to_numpy import joined
 from ..graph.trace import where_in
-from ..ir.nodes import ArrayType
+from ..ir.nodes import Module
+from ..ir.to_python import module_text
 from ..ir.verify import checking, verify
 from ..loops.forms import Buffer, Fill, Made, Node
 from ..loops.fuse import Plan, memory_of, plan
 from ..loops.threads import in_blocks, runner
 from ..support.costs import SLOW_SOURCE_LINES, SLOW_SOURCE_NESTS, SMALL_ARRAY_BYTES
 from ..support.forks import compiler
-from .cache import load
 from .emit import Source, emit
 from .fragments import STEPS
-from .from_text import from_text
 
 __all__ = ["Native", "compile_llvm", "compiled", "driven", "parts_of", "too_long"]
 
@@ -51,9 +50,9 @@ class Native:
     raw : the same of inputs as the compiled function takes them: arrays in the order of C, numbers of the program's kinds.
     flat : maps inputs, and an array or None, to all outputs (arrays of one dtype), one after the other in that array or in a new one.
     raw_flat : the same of inputs as `raw` takes them.
-    source : the emitted source.
+    emitted : the emitted module: ``part0`` is compiled and takes buffers only, in the order of ``buffers``.
+    source : the module as Python.
     notes : what was fused into how many loops, what is called, what is stored.
-    module : the emitted module: ``part0`` is compiled and takes buffers only, in the order of ``buffers``.
     plan, buffers : how the program is computed; the nodes whose buffers the part of each step takes.
     fixed : the small constant arrays, which parts hold themselves.
     """
@@ -68,7 +67,6 @@ class Native:
         self.emitted = emit(self.plan, STEPS)
         self.source = self.emitted.text
         self.notes = notes(self.plan, self.emitted)
-        self.module = self.load()
         self.fixed: dict[Node, np.ndarray] = {}
         self.functions = self.compile()
         self.buffers = {
@@ -76,18 +74,17 @@ class Native:
         }
         self.raw, self.call, self.raw_flat, self.flat = self.callers()
 
-    def load(self):
-        """Return the emitted module."""
-        return load(self.source)
-
     def compile(self):
         """Compile all functions for the types of their buffers, or load their machine code; return what runs without looking at types."""
         reason = too_long(self.source, self.emitted.nests, self.plan.program)
         if reason is not None:
             raise OverflowError(reason)
+        if checking():
+            given = [name for node, name in self.emitted.names.items() if node not in self.plan.stored]
+            verify(self.emitted.module, self.emitted.functions.values(), given)
         small = [node for node in self.emitted.constants if node.shape and node.form.array.nbytes <= SMALL_ARRAY_BYTES]
         self.fixed = {node: prepared(node, node.form.array) for node in small}
-        return list(parts_of(self.emitted, self.module, self.source, self.run, self.fixed).values())
+        return list(parts_of(self.emitted, self.emitted.module, self.run, self.fixed).values())
 
     # --- calls ------------------------------------------------------------------------------------------------------------------
 
@@ -265,57 +262,30 @@ def taken(arg, nodes):
     return lambda held: map_values(lambda value: as_value(value, held, nodes), arg)
 
 
-def kind_of(node):
-    """Return what a parameter of a part is: the shape and dtype of an array, or the dtype of a number."""
-    number = not node.shape and isinstance(node.form, Buffer) and node.form.view_of is None
-    return node.dtype.name if number else (node.shape, node.dtype.name)
-
-
-def parts_of(emitted: Source, module, source, run, fixed: dict | None = None, named=str) -> dict[str, Callable]:
-    """Return the functions of all parts, by the names that they have in a module: compiled, but for loops that Python runs.
-
-    `fixed` arrays are constants of compiled ones; `named` says the name in the module.
-    """
+def parts_of(emitted: Source, module: Module, run, fixed: dict | None = None) -> dict[str, Callable]:
+    """Return the functions of all parts, by name: compiled (`fixed` arrays are constants then), but for loops that Python runs."""
     made: dict[str, Callable] = {}
-    for i, (k, nodes) in enumerate(emitted.parts.items()):
-        name = named(f"part{i}")
+    for k, nodes in emitted.parts.items():
+        name = emitted.functions[k]
         if k in emitted.driven:
-            unit = emitted.driven[k]
-            inner = parts_of(unit.source, module, source, run, named=lambda part, unit=unit: named(unit.named_here(part)))
-            made[name] = driven(module, name, inner, run)
-            continue
-        kinds = [fixed[node] if fixed and node in fixed else kind_of(node) for node in nodes]
-        made[name] = compiled(source, name, [*kinds, *(["int64"] if k in emitted.blocks else [])])
+            made[name] = driven(module, name, parts_of(emitted.driven[k].source, module, run), run)
+        else:
+            made[name] = compiled(module, name, {i: fixed[node] for i, node in enumerate(nodes) if fixed and node in fixed})
     return made
 
 
-def driven(module, name, parts, run) -> Callable:
-    """Return a function of an emitted module that Python runs, which calls these parts."""
-    return FunctionType(getattr(module, name).__code__, {**vars(module), **parts, "run": run}, name)
+def driven(module: Module, name: str, parts: dict[str, Callable], run) -> Callable:
+    """Return a function of a module that Python runs, which calls these parts."""
+    space = {"np": np, "math": math, "run": run, **parts}
+    exec(module_text(Module((module.function(name),))), space)
+    return space[name]
 
 
-def compiled(source, name, kinds):
-    """Return a function of an emitted source as machine code for parameters of these kinds."""
+def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None = None) -> Callable:
+    """Return a function of a module as machine code; `constants` are parameters, by position, that are always these arrays."""
     with compiler():
         from . import machine  # and llvmlite
-    constants = {i: kind for i, kind in enumerate(kinds) if issubclass(type(kind), np.ndarray)}
-    module = module_of(source, name, kinds)
-    if checking():
-        verify(module)
     return machine.compiled(module, name, constants)
-
-
-def module_of(source, name, kinds):
-    """Return the module of a function of an emitted source."""
-    return from_text(source, name, list(map(type_of, kinds)))
-
-
-def type_of(kind):
-    """Return the type of a parameter of a kind, ``(shape, dtype)`` or the dtype of a number; of a constant array its own."""
-    shape, dtype = (
-        (kind.shape, kind.dtype.name) if issubclass(type(kind), np.ndarray) else kind if isinstance(kind, tuple) else (None, kind)
-    )
-    return dtype if shape is None else ArrayType(dtype, shape)
 
 
 def compile_llvm(program: Program, threads: int | None = None) -> Native:

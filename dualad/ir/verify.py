@@ -207,7 +207,8 @@ class Check:
         self.ranges = {name: reach for name, reach in ranges.items() if name in other_ranges and other_ranges[name] == reach}
 
     def do_Do(self, node):
-        self.value(node.call)
+        block = () if node.blocks is None else (Const(0, "int64"),)
+        self.value(Call(node.call.function, (*node.call.args, *block), node.call.dtype))
 
     def do_Return(self, node):
         for value in node.values:

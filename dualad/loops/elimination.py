@@ -13,12 +13,12 @@ from ..rules.primitives import ratio
 from ..rules.shapes import select
 from ..support.costs import ELIMINATED_ROWS, UNROLLED_ELEMENTS
 from .forms import Map, Node, NoLoopForm, Piecewise, Region, broadcast, converted, fill, identity, indexed, lowers, mapped
-from .maps import Scalar
+from .maps import named
 
 __all__: list[str] = []
 
 CALLED = "it is linear algebra, which LAPACK does"
-REGULAR = Scalar("regular({0}, {1})")
+REGULAR = named("regular", 2, dtype=None)
 
 
 @lowers

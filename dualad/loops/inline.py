@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .forms import AffineIndex, Buffer, Cumulative, Fill, GatherIndex, Index, Map, Node, Piecewise, Reduce
-from .maps import MAPS, MULTIPLY_ADD
+from .maps import MAPS, MULTIPLY_ADD, itself
 
 __all__ = ["Expression", "Pull", "compose", "factors", "preimage", "start"]
 
@@ -213,7 +213,7 @@ class Pull:
         return self.cast(made, result) if double else made
 
     def apply(self, scalar, args, dtype, line=None):
-        if scalar.template == "{0}":
+        if scalar.function is itself:
             return self.cast(args[0], dtype)
         args = tuple(args)
         same = self.neutral(scalar, args)

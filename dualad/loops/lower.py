@@ -7,17 +7,17 @@ arguments with `Node`s for values and returns a node; it raises `NoLoopForm` whe
 from __future__ import annotations
 
 import inspect
-from string import Formatter
 
 from ..graph.program import Program, Value, map_values
 from ..graph.scan import Scan
+from ..ir.values import choose
 from ..rules.indexing import cast, discretize
 from ..rules.kinds import ROWS
 from ..rules.names import np
 from ..rules.ufuncs import softmax_share
 from . import elimination, moves, sums
 from .forms import LOWERINGS, Buffer, Call, Fill, Made, Map, Node, NoLoopForm, Repeat, broadcast, converted, copied, fill, mapped, parts_of
-from .maps import IMAGINARY, MAPS, REAL_PART, Scalar
+from .maps import IMAGINARY, MAPS, REAL_PART, Scalar, named
 
 __all__ = ["lower", "lowering_of", "rule_of"]
 
@@ -129,8 +129,7 @@ def elementwise(fn, out, args):
         return mapped(np.absolute, z)
     if fn is softmax_share and len(args) == 2:
         args = (*args, 1.0)
-    places = {place for _, place, _, _ in Formatter().parse(MAPS[fn].template) if place is not None}
-    if len(args) != max(map(int, places)) + 1:
+    if len(args) != MAPS[fn].count:
         raise NoLoopForm(f"of {len(args)} arguments")
     return mapped(fn, *args, out=out.dtype)
 
@@ -144,8 +143,8 @@ def complex_exp(out, z):
     return converted(Node(Map(TURN, operands, (x.dtype,) * 5), z.shape, complex), out.dtype)
 
 
-BELOW_OVERFLOW = Scalar("{0} - choose({0} > 700.0, 100.0, 0.0)", 3)
-TURN = Scalar("complex_turn({0}, {1}, {2}, {3}, {4})", 6)
+BELOW_OVERFLOW = Scalar(lambda x: x - choose(x > 700.0, 100.0, 0.0), 3)
+TURN = named("complex_turn", 5, 6, dtype="complex128")
 
 
 def whole_of(x, y):

@@ -1,7 +1,11 @@
-"""Elementwise functions as expressions of numbers: what stands in the loop for each of them."""
+"""Elementwise functions as plain functions of values: what stands in the loop for each of them."""
 
 from __future__ import annotations
 
+import math
+
+from ..ir.nodes import Var
+from ..ir.values import call, choose, common, wrapped
 from ..rules.constants import stopped
 from ..rules.indexing import cast, discretize
 from ..rules.kinds import row_says, strong_multiply
@@ -10,8 +14,9 @@ from ..rules.primitives import ratio
 from ..rules.shapes import clamp, select
 from ..rules.stable import cosine, exp_of_expm1, one_minus_square, root_above_one, sech_squared, turn
 from ..rules.ufuncs import fmax_share, larger_share, softmax_share
+from ..support.forks import cached_property
 
-__all__ = ["COMPLEX", "EXACT", "IMAGINARY", "INTEGERS", "MAPS", "MULTIPLY_ADD", "REAL_PART", "Scalar", "resolved"]
+__all__ = ["COMPLEX", "EXACT", "IMAGINARY", "INTEGERS", "MAPS", "MULTIPLY_ADD", "REAL_PART", "Scalar", "itself", "named", "resolved"]
 
 
 class Scalar:
@@ -19,31 +24,51 @@ class Scalar:
 
     Parameters
     ----------
-    template : the expression, with ``{0}``, ``{1}`` for the arguments.
+    function : the plain function of values (`dualad.ir.values`), or of numbers.
     cost : about how many additions it takes in a vectorised loop.
     kinds : letters of the dtypes it holds for: f(loat), i(nteger), u(nsigned), b(oolean), c(omplex).
     wide : computed in double precision also of single precision.
-    booleans : the expression for booleans, if another.
+    booleans : the function of booleans, if another.
+    name : of the kernel that it calls, if it is nothing else.
+    count : how many arguments it takes.
     """
 
-    __slots__ = ("booleans", "cost", "kinds", "template", "wide")
-
-    def __init__(self, template, cost=1, kinds="f", wide=False, booleans=None):
-        self.template, self.cost, self.kinds, self.wide, self.booleans = template, cost, kinds, wide, booleans
+    def __init__(self, function, cost=1, kinds="f", wide=False, booleans=None, name="", count=None):
+        self.function, self.cost, self.kinds, self.wide, self.booleans, self.name = function, cost, kinds, wide, booleans, name
+        self.count = function.__code__.co_argcount if count is None else count
 
     @property
     def family(self):
         """The name of the functions in `kernels` that share most of their work with this one; None of most functions."""
-        return FAMILIES.get(self.template.partition("(")[0])
+        return FAMILIES.get(self.name)
 
     @property
     def of_angle(self):
         """Whether it is a function of an angle, which may be too large for `kernels`, so that its loops are emitted twice."""
         return self.family == "angle"
 
+    @cached_property
+    def repeats(self):
+        """Whether its first argument stands in it more than once."""
+        probes = [Var(f"x{k}", "complex128") for k in range(self.count)]
+        return occurrences(wrapped(self.function, *probes), probes[0]) > 1
 
-def named(name, count, cost=1, kinds="f", wide=False):
-    return Scalar(f"{name}({', '.join(f'{{{i}}}' for i in range(count))})", cost, kinds, wide)
+
+def occurrences(node, probe):
+    return int(node is probe) + sum(occurrences(arg, probe) for arg in getattr(node, "args", ()))
+
+
+def named(name, count, cost=1, kinds="f", wide=False, dtype="float64"):
+    """Return the expression that calls a kernel, which computes in a dtype, or in the one of which all arguments are special cases."""
+
+    def function(*args):
+        return call(name, *args, dtype=dtype or common(*(arg.node.dtype for arg in args)))
+
+    return Scalar(function, cost, kinds, wide, name=name, count=count)
+
+
+def itself(x):
+    return x
 
 
 FAMILIES = {"sin": "angle", "cos": "angle", "tan": "angle", "sinh": "exp", "cosh": "exp", "tanh": "tanh", "sech_squared": "tanh"}
@@ -54,35 +79,35 @@ REAL = "fiub"
 # fmt: off
 MAPS: dict = {
     # arithmetic
-    np.add:          Scalar("{0} + {1}", kinds=ANY, booleans="{0} | {1}"),
-    np.subtract:     Scalar("{0} - {1}", kinds="fiuc"),
-    np.multiply:     Scalar("{0} * {1}", kinds=ANY, booleans="{0} & {1}"),
-    np.divide:       Scalar("{0} / {1}", 5),
-    np.negative:     Scalar("-{0}", 0, kinds="fiuc"),  # LLVM negates what it is made of, or what is made of it
-    np.positive:     Scalar("{0}", 0, "fiuc"),
-    np.reciprocal:   Scalar("1.0 / {0}", 5),
-    np.square:       Scalar("{0} * {0}", kinds="fiuc"),
-    np.power:        Scalar("{0} ** {1}", 60, wide=True),
-    np.float_power:  Scalar("{0} ** {1}", 60, wide=True),
+    np.add:          Scalar(lambda x, y: x + y, kinds=ANY, booleans=lambda x, y: x | y),
+    np.subtract:     Scalar(lambda x, y: x - y, kinds="fiuc"),
+    np.multiply:     Scalar(lambda x, y: x * y, kinds=ANY, booleans=lambda x, y: x & y),
+    np.divide:       Scalar(lambda x, y: x / y, 5),
+    np.negative:     Scalar(lambda x: -x, 0, kinds="fiuc"),  # LLVM negates what it is made of, or what is made of it
+    np.positive:     Scalar(itself, 0, "fiuc"),
+    np.reciprocal:   Scalar(lambda x: 1.0 / x, 5),
+    np.square:       Scalar(lambda x: x * x, kinds="fiuc"),
+    np.power:        Scalar(lambda x, y: x ** y, 60, wide=True),
+    np.float_power:  Scalar(lambda x, y: x ** y, 60, wide=True),
     np.remainder:    named("remainder", 2, 20),
     np.fmod:         named("np.fmod", 2, 20),
     np.floor_divide: named("floor_divide", 2, 20),
     ratio:           named("ratio", 2, 7),
     strong_multiply: named("strong_multiply", 2, 3),
-    np.absolute:     Scalar("abs({0})", kinds="fi"),
-    np.fabs:         Scalar("abs({0})"),
+    np.absolute:     Scalar(lambda x: abs(x), kinds="fi"),
+    np.fabs:         Scalar(lambda x: abs(x)),
     np.sign:         named("sign", 1, 3),
-    np.deg2rad:      Scalar("{0} * (math.pi / 180.0)", wide=True),
-    np.radians:      Scalar("{0} * (math.pi / 180.0)", wide=True),
-    np.rad2deg:      Scalar("{0} * (180.0 / math.pi)", wide=True),
-    np.degrees:      Scalar("{0} * (180.0 / math.pi)", wide=True),
-    np.copy:         Scalar("{0}", 0, ANY),
-    cast:            Scalar("{0}", 0, ANY),
-    stopped:         Scalar("{0}", 0, ANY),
-    discretize:      Scalar("{0}", 0, ANY),
-    cosine:           Scalar("ratio({0}, {2})", 7),
+    np.deg2rad:      Scalar(lambda x: x * (math.pi / 180.0), wide=True),
+    np.radians:      Scalar(lambda x: x * (math.pi / 180.0), wide=True),
+    np.rad2deg:      Scalar(lambda x: x * (180.0 / math.pi), wide=True),
+    np.degrees:      Scalar(lambda x: x * (180.0 / math.pi), wide=True),
+    np.copy:         Scalar(itself, 0, ANY),
+    cast:            Scalar(itself, 0, ANY),
+    stopped:         Scalar(itself, 0, ANY),
+    discretize:      Scalar(itself, 0, ANY),
+    cosine:           Scalar(lambda x, y, r: call("ratio", x, r, dtype="float64"), 7),
     turn:             named("turn", 2, 8, wide=True),
-    one_minus_square: Scalar("(1.0 - {0}) * (1.0 + {0})", 3),
+    one_minus_square: Scalar(lambda x: (1.0 - x) * (1.0 + x), 3),
     root_above_one:   named("root_above_one", 1, 10, wide=True),
     sech_squared:     named("sech_squared", 2, 22, wide=True),
     exp_of_expm1:     named("exp_of_expm1", 2, 18, wide=True),
@@ -115,12 +140,12 @@ MAPS: dict = {
     np.arccosh: named("np.arccosh", 1, 60, wide=True),
     np.arctanh: named("np.arctanh", 1, 60, wide=True),
     # kinks
-    np.maximum:    named("maximum", 2, 2, "fiu"),
-    np.minimum:    named("minimum", 2, 2, "fiu"),
-    np.fmax:       named("fmax", 2, 2, "fiu"),
-    np.fmin:       named("fmin", 2, 2, "fiu"),
-    clamp:         named("clip", 3, 4, "fiu"),
-    np._core.umath.clip: named("clip", 3, 4, "fiu"),
+    np.maximum:    named("maximum", 2, 2, "fiu", dtype=None),
+    np.minimum:    named("minimum", 2, 2, "fiu", dtype=None),
+    np.fmax:       named("fmax", 2, 2, "fiu", dtype=None),
+    np.fmin:       named("fmin", 2, 2, "fiu", dtype=None),
+    clamp:         named("clip", 3, 4, "fiu", dtype=None),
+    np._core.umath.clip: named("clip", 3, 4, "fiu", dtype=None),
     larger_share:  named("larger_share", 3, 4),
     fmax_share:    named("fmax_share", 3, 4),
     np.copysign:   named("math.copysign", 2, 2),
@@ -131,51 +156,51 @@ MAPS: dict = {
     np.rint:       named("np.rint", 1, 2),
     np.heaviside:  named("heaviside", 2, 3),
     np.spacing:    named("np.spacing", 1, 20),
-    select:        Scalar("choose({0}, {1}, {2})", 1, ANY),
+    select:        Scalar(choose, 1, ANY),
     # predicates and bits
-    np.equal:         Scalar("{0} == {1}", kinds=ANY),
-    np.not_equal:     Scalar("{0} != {1}", kinds=ANY),
-    np.less:          Scalar("{0} < {1}", kinds=REAL),
-    np.less_equal:    Scalar("{0} <= {1}", kinds=REAL),
-    np.greater:       Scalar("{0} > {1}", kinds=REAL),
-    np.greater_equal: Scalar("{0} >= {1}", kinds=REAL),
-    np.logical_and:   Scalar("{0} & {1}", kinds="b"),
-    np.logical_or:    Scalar("{0} | {1}", kinds="b"),
-    np.logical_xor:   Scalar("{0} ^ {1}", kinds="b"),
-    np.logical_not:   Scalar("not {0}", kinds="b"),
-    np.isfinite:      named("is_finite", 1),
-    np.isinf:         named("is_infinite", 1),
-    np.isnan:         Scalar("{0} != {0}"),
-    np.signbit:       named("np.signbit", 1, 2),
-    np.bitwise_and:   Scalar("{0} & {1}", kinds="iub"),
-    np.bitwise_or:    Scalar("{0} | {1}", kinds="iub"),
-    np.bitwise_xor:   Scalar("{0} ^ {1}", kinds="iub"),
-    np.invert:        Scalar("~{0}", kinds="iu", booleans="not {0}"),
+    np.equal:         Scalar(lambda x, y: x == y, kinds=ANY),
+    np.not_equal:     Scalar(lambda x, y: x != y, kinds=ANY),
+    np.less:          Scalar(lambda x, y: x < y, kinds=REAL),
+    np.less_equal:    Scalar(lambda x, y: x <= y, kinds=REAL),
+    np.greater:       Scalar(lambda x, y: x > y, kinds=REAL),
+    np.greater_equal: Scalar(lambda x, y: x >= y, kinds=REAL),
+    np.logical_and:   Scalar(lambda x, y: x & y, kinds="b"),
+    np.logical_or:    Scalar(lambda x, y: x | y, kinds="b"),
+    np.logical_xor:   Scalar(lambda x, y: x ^ y, kinds="b"),
+    np.logical_not:   Scalar(lambda x: ~x, kinds="b"),
+    np.isfinite:      named("is_finite", 1, dtype="bool"),
+    np.isinf:         named("is_infinite", 1, dtype="bool"),
+    np.isnan:         Scalar(lambda x: x != x),
+    np.signbit:       named("np.signbit", 1, 2, dtype="bool"),
+    np.bitwise_and:   Scalar(lambda x, y: x & y, kinds="iub"),
+    np.bitwise_or:    Scalar(lambda x, y: x | y, kinds="iub"),
+    np.bitwise_xor:   Scalar(lambda x, y: x ^ y, kinds="iub"),
+    np.invert:        Scalar(lambda x: ~x, kinds="iub"),
 }
 #: of integers, where that is another expression; a division by zero gives 0, as in NumPy
 INTEGERS = {
-    np.floor_divide:  Scalar("{0} // {1}", 20, "iu"),
-    np.remainder:     Scalar("{0} % {1}", 20, "iu"),
+    np.floor_divide:  Scalar(lambda x, y: x // y, 20, "iu"),
+    np.remainder:     Scalar(lambda x, y: x % y, 20, "iu"),
 }
 #: of complex numbers, where that is another expression
 COMPLEX = {
-    np.divide:       named("complex_quotient", 2, 8, "c", wide=True),
-    np.reciprocal:   named("complex_reciprocal", 1, 6, "c", wide=True),
+    np.divide:       named("complex_quotient", 2, 8, "c", wide=True, dtype="complex128"),
+    np.reciprocal:   named("complex_reciprocal", 1, 6, "c", wide=True, dtype="complex128"),
     np.absolute:     named("complex_magnitude", 1, 12, "c", wide=True),
 }
-MULTIPLY_ADD = Scalar("multiply_add({0}, {1}, {2})")
-REAL_PART, IMAGINARY = Scalar("{0}.real", 0, "c"), Scalar("{0}.imag", 0, "c")
+MULTIPLY_ADD = named("multiply_add", 3, dtype=None)
+REAL_PART, IMAGINARY = Scalar(lambda x: x.real, 0, "c"), Scalar(lambda x: x.imag, 0, "c")
 #: of Python's integers, which do not wrap: beyond 64 bits they raise, and the program is evaluated by Python
 EXACT = {
-    np.add:          named("exact_sum", 2, 2, "ib"),
-    np.subtract:     named("exact_difference", 2, 2, "ib"),
-    np.multiply:     named("exact_product", 2, 2, "ib"),
-    np.square:       Scalar("exact_product({0}, {0})", 2, "ib"),
-    np.negative:     Scalar("exact_difference(0, {0})", 2, "ib"),
-    np.absolute:     named("exact_absolute", 1, 2, "ib"),
-    np.power:        named("exact_power", 2, 60, "ib"),
-    np.floor_divide: named("exact_quotient", 2, 20, "ib"),
-    np.remainder:    named("exact_remainder", 2, 20, "ib"),
+    np.add:          named("exact_sum", 2, 2, "ib", dtype="int64"),
+    np.subtract:     named("exact_difference", 2, 2, "ib", dtype="int64"),
+    np.multiply:     named("exact_product", 2, 2, "ib", dtype="int64"),
+    np.square:       Scalar(lambda k: call("exact_product", k, k, dtype="int64"), 2, "ib"),
+    np.negative:     Scalar(lambda k: call("exact_difference", 0, k, dtype="int64"), 2, "ib"),
+    np.absolute:     named("exact_absolute", 1, 2, "ib", dtype="int64"),
+    np.power:        named("exact_power", 2, 60, "ib", dtype="int64"),
+    np.floor_divide: named("exact_quotient", 2, 20, "ib", dtype="int64"),
+    np.remainder:    named("exact_remainder", 2, 20, "ib", dtype="int64"),
 }
 # fmt: on
 

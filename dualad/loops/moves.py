@@ -34,7 +34,7 @@ from .forms import (  # fmt: skip
     runs_of,
     taken,
 )
-from .maps import Scalar
+from .maps import named
 
 __all__ = ["known", "reshaped", "view", "viewed", "window"]
 
@@ -182,9 +182,12 @@ def imaginary(out, x):
     return fill(out.dtype.type(0), out.shape, out.dtype)
 
 
+CONJUGATE = named("np.conj", 1, dtype=None)
+
+
 @lowers
 def conjugate(out, x):
-    return Node(Map(Scalar("np.conj({0})"), (x,), (x.dtype,)), x.shape, out.dtype) if x.dtype.kind == "c" else x
+    return Node(Map(CONJUGATE, (x,), (x.dtype,)), x.shape, out.dtype) if x.dtype.kind == "c" else x
 
 
 @lowers

@@ -90,18 +90,16 @@ EXACT = {
 class Interpreted(Native):
     """A program whose emitted source Python runs."""
 
-    def load(self):
-        return module_of(self.source, self.run)
-
     def compile(self):
-        return [getattr(self.module, f"part{k}") for k in range(len(self.emitted.parts))]
+        module = module_of(self.source, self.run)
+        return [getattr(module, name) for name in self.emitted.functions.values()]
 
 
 def module_of(source, run=None):
     """Return the module of an emitted source that Python runs."""
     module = ModuleType("interpreted")
     space = vars(module)
-    space.update(NUMPY, **EXACT, np=np, math=Tolerant, LARGEST_ANGLE=1.0, abs=abs)
+    space.update(NUMPY, **EXACT, np=np, math=Tolerant, large_angle=lambda x: abs(x) > 1.0)
     space.update(choose=lambda c, x, y: x if c else y, ratio=ratio, strong_multiply=strong_multiply, at_least_inside=at_least_inside)
     before = {*space, "__builtins__"}
     space["run"] = run

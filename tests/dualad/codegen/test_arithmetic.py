@@ -45,8 +45,9 @@ def test_products_are_not_rounded_before_they_are_added():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_every_number_is_that_of_the_processor(dtype):
     pytest.importorskip("llvmlite")
+    from from_text import compiled
+
     from dualad.codegen.machine import FUSES
-    from dualad.codegen.native import compiled
 
     if not FUSES:
         pytest.skip("this processor has no instruction that multiplies and adds")

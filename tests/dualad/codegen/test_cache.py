@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from from_text import compiled
 from interpreted import traced
 
 pytest.importorskip("llvmlite")
@@ -17,7 +18,7 @@ pytest.importorskip("llvmlite")
 import dualad
 from dualad.__main__ import main
 from dualad.codegen import cache, machine, trusted
-from dualad.codegen.native import compile_llvm, compiled
+from dualad.codegen.native import compile_llvm
 
 ROOT = Path(__file__).parents[3]
 POSIX = pytest.mark.skipif(not trusted.POSIX, reason="owners and rights are POSIX's")

@@ -12,8 +12,9 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
+from from_text import compiled
+
 from dualad.codegen import entry, machine
-from dualad.codegen.native import compiled
 
 ROOT = Path(__file__).parents[3]
 TEXT = "def part0(a, i, n, z, flag, w):\n    p = at_least_inside(i[0], 3)\n    a[p] = n * z.real + z.imag if flag else n + w\n"

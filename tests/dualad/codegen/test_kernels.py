@@ -8,10 +8,10 @@ import platform
 import mpmath
 import numpy as np
 import pytest
+from from_text import compiled, module_of
 
 from dualad.codegen import kernels
 from dualad.codegen.machine import assembly
-from dualad.codegen.native import compiled, module_of
 
 EXACT = {"arctan": mpmath.atan, "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), "cube": lambda x: x**3}
 ANGLES = ("sin", "cos", "tan")

@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 from emitted_examples import GRID, gray_scott, in_slices
+from from_text import python_of
 from interpreted import module_of as interpreted_module
 from interpreted import traced
 
@@ -19,14 +20,14 @@ from llvmlite import binding
 from checkpoint import grad, vjp
 from dualad import jvp
 from dualad.codegen import (
-    cache,
     machine,
 )
 from dualad.codegen.emit import emit
 from dualad.codegen.fragments import STEPS
 from dualad.codegen.machine import FUSES
-from dualad.codegen.native import compiled, kind_of, module_of
+from dualad.codegen.native import compiled
 from dualad.codegen.to_llvm import translated
+from dualad.ir.nodes import ArrayType
 from dualad.loops.fuse import plan
 
 RNG = np.random.default_rng(11)
@@ -80,21 +81,22 @@ def emitted(name, fuses):
 def results(source, held, functions):
     """Return the bits of all that the parts of a source write."""
     held = dict(held)
-    for function, nodes in zip(functions, source.parts.values(), strict=True):
+    for function, part, nodes in zip(functions, parts(source), source.parts.values(), strict=True):
+        arrays = [isinstance(parameter.type, ArrayType) for parameter in source.module.function(part).parameters]
         for node in nodes:
             held.setdefault(node, np.full(node.shape, np.nan if node.dtype.kind in "fc" else 0, node.dtype))
         with np.errstate(all="ignore"):
-            function(*(held[node] if isinstance(kind_of(node), tuple) else held[node][()] for node in nodes))
+            function(*(held[node] if array else held[node][()] for node, array in zip(nodes, arrays, strict=True)))
     return {source.names[node]: held[node].tobytes() for nodes in source.parts.values() for node in nodes}
 
 
 def parts(source):
-    return [(f"part{k}", list(map(kind_of, nodes))) for k, nodes in enumerate(source.parts.values())]
+    return list(source.functions.values())
 
 
-def code_for(source, name, kinds, fuses):
+def code_for(source, name, fuses):
     """Return the LLVM code of a part, to be called by its own name."""
-    function, code = translated(module_of(source.text, name, kinds), name, fuses)
+    function, code = translated(source.module, name, fuses)
     return function.name, code.replace(f"define internal void @{function.name}(", f"define void @{function.name}(")
 
 
@@ -134,10 +136,10 @@ def test_bits_are_those_of_the_source_that_python_runs(name, fuses):
         pytest.skip("this processor has no instruction that multiplies and adds")
     source, held = emitted(name, fuses)
     module = interpreted_module(source.text)
-    expected = results(source, held, [getattr(module, part) for part, _ in parts(source)])
-    assert results(source, held, [compiled(source.text, *part) for part in parts(source)]) == expected
+    expected = results(source, held, [getattr(module, part) for part in parts(source)])
+    assert results(source, held, [compiled(source.module, part) for part in parts(source)]) == expected
     if "choose(" not in source.text and "imum(" not in source.text:
-        assert results(source, held, [getattr(cache.load(source.text), part) for part, _ in parts(source)]) == expected
+        assert results(source, held, [python_of(source.text)[part] for part in parts(source)]) == expected
     assert ("multiply_add(" in source.text) >= (fuses and name in ("numbers", "tangent", "gradient", "stencils"))
 
 
@@ -150,14 +152,14 @@ def test_bits_are_the_same_on_all_processors(name):
     source, held = emitted(name, True)
     found = {}
     for processor, fuses in PROCESSORS.items():
-        codes = [code_for(source, *part, fuses) for part in parts(source)]
+        codes = [code_for(source, part, fuses) for part in parts(source)]
         for _, code in codes:
             assert not re.search(r"\b(contract|reassoc|fast|afn|arcp|nnan|ninf|nsz)\b|llvm\.fmuladd|vector\.reduce\.fadd", code)
             assert ("call double @llvm.fma.f64" in code) <= fuses
         if runs[processor]:
             found[processor] = results(source, held, [entered(code, part, processor) for part, code in codes])
     if runs["x86-64-v3"]:
-        found["this one"] = results(source, held, [compiled(source.text, *part) for part in parts(source)])
+        found["this one"] = results(source, held, [compiled(source.module, part) for part in parts(source)])
     by_processor = {processor: bits for processor, bits in found.items() if processor != "x86-64-v2"}
     assert all(bits == next(iter(by_processor.values())) for bits in by_processor.values())
     assert ("multiply_add(" not in source.text and name != "complex products") <= (
@@ -178,7 +180,7 @@ def test_loops_with_sums_are_vectorised():
         made.fuses = True
         source = emit(made)
         for processor, fuses in PROCESSORS.items():
-            _, code = code_for(source, *parts(source)[0], fuses)
+            _, code = code_for(source, parts(source)[0], fuses)
             text = target(processor).emit_assembly(optimised(code, processor))
             packed = re.findall(r"v?(?:fmadd\d+|mul)pd\s.*", text)
             assert any(width[processor] in line for line in packed), (name, processor)
@@ -194,5 +196,5 @@ def test_loops_with_sums_are_vectorised_for_arm():
     except RuntimeError:
         pytest.skip("this LLVM has no code for ARM")
     source, _ = emitted("sums", True)
-    texts = [target("cortex-a72").emit_assembly(optimised(code_for(source, *part, True)[1], "cortex-a72")) for part in parts(source)]
+    texts = [target("cortex-a72").emit_assembly(optimised(code_for(source, part, True)[1], "cortex-a72")) for part in parts(source)]
     assert any("fmla\tv" in text and ".2d" in text for text in texts)

@@ -7,15 +7,16 @@ import itertools
 
 import numpy as np
 import pytest
+from from_text import compiled, module_of, python_of
 from interpreted import traced
 
 pytest.importorskip("llvmlite")
 
 from checkpoint import vjp
 from dualad import jvp
-from dualad.codegen import arithmetic, cache, kernels, scalars
+from dualad.codegen import arithmetic, kernels, scalars
 from dualad.codegen.machine import FUSES
-from dualad.codegen.native import compile_llvm, compiled, module_of
+from dualad.codegen.native import compile_llvm
 from dualad.loops.maps import COMPLEX, MAPS
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, 0.5, -2.5, 3.0, 1e-17, 2.0**52, 1e9]
@@ -188,7 +189,7 @@ def test_the_language_as_python_has_it():
     ).replace("s -= ", "s = s - ")
     kinds = ["int64", "bool", ((3, 4), "float64"), ((4, 3), "float64"), ((), "int64"), ((3,), "bool")]
     function = compiled(text, "part0", kinds)
-    plain = cache.load(f"import numpy as np\n{text}").part0
+    plain = python_of(text)["part0"]
     rng = np.random.default_rng(0)
     for n in range(1, 6):
         for flag in (False, True):

@@ -1,4 +1,4 @@
-"""The loop IR of emitted text, until emission builds it."""
+"""The loop IR of functions written as Python text: what tests compile, and what printed modules are read back with."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import math
 
 import numpy as np
 
-from ..ir import nodes as ir
-from ..ir.values import common, op
-from .kernels import LARGEST_ANGLE
+from dualad.codegen import native
+from dualad.codegen.kernels import LARGEST_ANGLE
+from dualad.ir import nodes as ir
+from dualad.ir.values import common, op
+from dualad.ir.verify import verify
 
 BINARY = {
     ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Pow: "power", ast.FloorDiv: "floor_divide",
@@ -27,6 +29,25 @@ def from_text(text: str, name: str, kinds: list) -> ir.Module:
     module = Text(text)
     module.function(name, tuple(kinds))
     return ir.Module(tuple(module.parts.values()))
+
+
+def module_of(text, name, kinds):
+    """Return the module of a function of a text, for parameters of these kinds: ``(shape, dtype)``, or the dtype of a number."""
+    return from_text(text, name, [ir.ArrayType(kind[1], kind[0]) if isinstance(kind, tuple) else kind for kind in kinds])
+
+
+def compiled(text, name, kinds):
+    """Return a function of a text as machine code."""
+    module = module_of(text, name, kinds)
+    verify(module)
+    return native.compiled(module, name)
+
+
+def python_of(text):
+    """Return what a text defines when Python runs it."""
+    space = {"np": np, "math": math}
+    exec(text, space)
+    return space
 
 
 class Text:

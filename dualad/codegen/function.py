@@ -1,0 +1,407 @@
+"""One emitted function: the loop nests of a part, and the names of what they read and write."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from ..ir import nodes as ir
+from ..ir.nodes import ArrayType, Assign, Call, Fill, For, If, Load, Reshape, Return, Room, Store, Table, Var, number
+from ..ir.values import arithmetic_dtype, op
+from ..loops.forms import Buffer, Node, NoLoopForm, Reduce, Scatter
+from ..loops.fuse import Nest, Plan, memory_of
+from ..loops.inline import Expression, Pull, factors
+from ..loops.nests import below, boxes_of, cuts_of, ends_of_rows, flattens, is_angle, jam, jams, lanes_of, slab_axis
+from ..support.costs import JAMMED_STEPS
+from .body import LARGE, Body, each_row, loops_of, started, table_row
+from .build import BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, bounds, combined, in_block, least, literal, neutral, row_of
+
+__all__ = ["Function", "Names", "is_number"]
+
+
+class Names:
+    """The variables of all buffers of a plan."""
+
+    def __init__(self, plan: Plan):
+        self.variables: dict[Node, Var] = {}
+        self.results = {node: k for k, node in reversed(list(enumerate(plan.outputs)))}
+        self.constants: list[Node] = []
+        self.given = {plan.nodes[value]: k for k, value in enumerate(plan.program.inputs)}
+        self.work = 0
+
+    def variable(self, node):
+        """Return the variable of a node that is stored or given."""
+        if node not in self.variables:
+            if node in self.given:
+                name = f"x{self.given[node]}"
+            elif isinstance(node.form, Buffer) and node.form.array is not None:
+                self.constants.append(node)
+                name = f"c{len(self.constants) - 1}"
+            elif node in self.results:
+                name = f"y{self.results[node]}"
+            else:
+                name = f"w{self.work}"
+                self.work += 1
+            self.variables[node] = Var(name, node.dtype.name) if is_number(node) else array(name, node)
+        return self.variables[node]
+
+
+def is_number(node):
+    """Return whether a node that is given is a number, not an array without axes."""
+    return not node.shape and isinstance(node.form, Buffer) and node.form.view_of is None
+
+
+class Function:
+    """One emitted function: the nests of a part."""
+
+    def __init__(self, plan: Plan, names: Names, title: str):
+        self.plan, self.buffers, self.title = plan, names, title
+        self.names: dict = {}  # of expressions outside of all loops
+        self.lasting: dict = {}
+        self.statements: list = []  # a store into an array is (root, index, value): it is made if somebody reads that
+        self.used: dict[Node, None] = {}
+        self.views: dict[Node, Var] = {}
+        self.totals: dict[Node, Var] = {}
+        self.products: dict[Expression, Any] = {}  # the factors of what is added
+        self.lanes = 1  # partial sums of each reduction along the innermost loops of a nest
+        self.before: list = []  # other functions that it calls
+        self.tables: list[Table] = []
+        self.count = 0
+        self.loops_emitted = 0
+        self.additions = 0.0  # of the turns of a loop
+        self.parameters: list[Node] = []
+        self.returned: list[Node] | None = None
+        self.rows = 0  # of a nest in blocks
+        self.driven: Any = None  # the unit of a loop that Python runs
+
+    # --- names ------------------------------------------------------------------------------------------------------------------
+
+    def new(self, letter):
+        self.count += 1
+        return f"{letter}{self.count}"
+
+    def buffer(self, node):
+        """Return a node's buffer in this function."""
+        source = memory_of(node)
+        if source is not node:
+            if node not in self.views:
+                view = self.views[node] = array(self.new("v"), node)
+                self.statements.append(Assign((view,), (Reshape(self.buffer(source), view.type),)))
+            return self.views[node]
+        self.used[node] = None
+        return self.buffers.variable(node)
+
+    def scalar(self, node):
+        """Return a stored number."""
+        if node in self.totals:
+            return self.totals[node]
+        source = memory_of(node)
+        buffer = self.buffer(source)
+        return Load(buffer, (number(0),) * source.ndim) if isinstance(buffer.type, ArrayType) else buffer
+
+    def total(self, root):
+        """Return the variable in which a reduction over everything is accumulated, and how many partial ones it holds."""
+        if root not in self.totals:
+            self.totals[root] = self.partial(root)[0]
+        return self.totals[root], self.lanes_of(root)
+
+    def partial(self, root):
+        """Return a new variable to accumulate a reduction in, and how many partial ones it holds."""
+        name, lanes = self.new("s"), self.lanes_of(root)
+        if lanes == 1:
+            return Var(name, arithmetic_dtype(root.dtype.name)), 1
+        parts = Var(name, ArrayType(root.dtype.name, (lanes + 1,)))
+        self.statements.append(Room(parts))
+        return parts, lanes
+
+    def lanes_of(self, root):
+        return self.lanes if root.dtype.kind in PARTIAL.get(root.form.name, "") else 1
+
+    # --- nests ------------------------------------------------------------------------------------------------------------------
+
+    def emit(self, nest: Nest):
+        getattr(self, nest.kind)(nest)
+
+    def pull(self, box):
+        return Pull(self.plan.stored, self.lasting, box, self.plan.program.adjoint, self.plan.fuses)
+
+    def straight(self, nest):
+        """Emit small roots element by element."""
+        pull = self.pull(())
+        body = Body(self, ())
+        elements = {}
+        for root in nest.roots:
+            for at in np.ndindex(*root.shape):
+                elements[root, at] = pull.define(root, at)
+                pull.keep(root, at, elements[root, at])
+        body.evaluate(list(elements.values()))
+        self.statements += [(root, tuple(map(number, at)), body.name(expression)) for (root, at), expression in elements.items()]
+
+    def loops(self, nest):
+        """Emit roots over one index space: fast loops where it is large, and loops with conditions for the rest."""
+        self.loops_emitted += 1
+        self.rows = nest.rows
+        whole = [(0, n) for n in nest.shape]
+        trial = self.pull(whole)
+        targets = self.targets(nest, trial, trial.own)
+        cuts = cuts_of(trial, targets)
+        axis = None if nest.rows else slab_axis(nest, cuts)
+        if axis is not None and self.slabs(nest, axis):
+            return
+        fast, rest = boxes_of(cuts)
+        alone = len(fast) + len(rest) == 1
+        flat = len(fast) == 1 and not rest and len(whole) > 1 and flattens(nest, trial, targets)
+        count = int(np.prod(nest.shape)) if flat else [1, *nest.shape][-1]
+        self.lanes = lanes_of(nest, trial, targets, count)
+        if flat:
+            body = Body(self, ((0, count),), True, False, trial.own)
+            size = number(count // nest.shape[0])
+            ranges = [tuple(op("multiply", size, row) for row in (BLOCK_LOW, BLOCK_HIGH))] if nest.rows else bounds([(0, count)])
+            pairs = [(self.fill(nest, targets, [trial.own], body, alone), ranges)]
+        elif alone and jams(nest, trial, targets):
+            pairs = self.jammed(nest, whole)
+        else:
+            pairs = [(self.body(nest, box, True, alone), in_block(nest, bounds(box), box[0][0])) for box in fast]
+        checks = any(body.checks for body, _ in pairs)
+        within, rest = ({}, rest) if checks else ends_of_rows(fast, rest)
+        if nest.rows:
+            self.statements[:0] = [
+                Assign((BLOCK_LOW,), (op("multiply", number(nest.rows), BLOCK),)),
+                Assign((BLOCK_HIGH,), (least(op("add", BLOCK_LOW, number(nest.rows)), number(nest.shape[0])),)),
+            ]
+        self.statements += self.begun(nest, alone)
+        if checks:
+            self.statements.append(Assign((LARGE,), (number(False),)))
+        rows: dict = {}  # by the ranges of the loops around rows, the bounds of these, and the bodies
+        for body, ranges in pairs:
+            rows.setdefault(body.space[:-1], (ranges[:-1], []))[1].append((body, (ranges[-1], None)))
+        for outer, ends in within.items():
+            rows[outer][1].append((self.body(nest, whole, False, alone), self.one_or_all(ends)))
+        for outer, bodies in rows.values():
+            self.statements += loops_of(outer, bodies)
+        if rest or checks:
+            self.guarded(nest, self.body(nest, whole, False, alone), rest, whole, checks, alone)
+        for root in nest.roots:
+            if is_total(root):
+                total, lanes = self.total(root)
+                if lanes > 1:
+                    self.totals[root] = Var(f"{total.name}_", total.dtype)
+                    self.statements.append(Assign((self.totals[root],), (Call(PARTS_OF[root.form.name], (total,), total.dtype),)))
+                self.statements.append((root, (BLOCK,) if nest.rows else (), self.totals[root]))
+
+    def jammed(self, nest, whole):
+        """Return bodies with the bounds of their loops, of which the last but one takes several steps at once; what is left comes after it.
+
+        An element that all of these steps add to is loaded and stored once for them, and the order of the additions stays. The loop
+        around it takes two steps at once, if it is none of blocks: what is read for one of them is there for the other.
+        """
+        *outer, (_, count), inner = whole
+        pairs = []
+        around = jam(len(outer) - 1, outer.pop()[1], JAMMED_STEPS // 2) if outer and not nest.rows else [((), [()])]
+        for rows, row_steps in around:
+            for turns, steps in jam(len(outer) + len(rows), count, JAMMED_STEPS):
+                pull = self.pull([*outer, *rows, *turns, inner])
+                own = pull.own[: len(outer)]
+                pairs.append((pull, [(*own, *row, *step, pull.own[-1]) for row in row_steps for step in steps]))
+        return [
+            (
+                self.fill(
+                    nest, [target for at in places for target in self.targets(nest, pull, at)], places, Body(self, pull.box, True), True
+                ),
+                in_block(nest, bounds(pull.box), pull.box[0][0]),
+            )
+            for pull, places in pairs
+        ]
+
+    def slabs(self, nest, axis):
+        """Emit roots that are another expression at each position of an axis: the loops are over the other axes, and store into all.
+
+        Return whether that goes.
+        """
+        inner = [n for k, n in enumerate(nest.shape) if k != axis]
+        pull = self.pull([(0, n) for n in inner])
+        places = [(*pull.own[:axis], k, *pull.own[axis:]) for k in range(nest.shape[axis])]
+        elements = []
+        for root, at in itertools.product(nest.roots, places):
+            elements.append((root, at, self.target(root, pull, at)))
+        expressions = [expression for *_, expression in elements]
+        if any(is_angle(expression) for expression in below(expressions)):  # whose loops are emitted twice
+            return False
+        body = Body(self, pull.box, fast=not pull.conditions)
+        body.evaluate(expressions)
+        for root, at, expression in elements:
+            body.store(root, expression, at)
+        self.statements += around(body, bounds(pull.box))
+        return True
+
+    def guarded(self, nest, body, rest, whole, checks, alone):
+        """Emit the loops over the boxes in `rest`, and over all if an angle was too large."""
+        if len(rest) == 1 and not checks:
+            self.statements += around(body, in_block(nest, [tuple(map(number, span)) for span in rest[0]]))
+            return
+        boxes = [*rest, *([tuple(whole)] if checks else [])]
+        table = self.table([[edge for pair in box for edge in pair] for box in boxes])
+        low, high = number(0), number(len(boxes))
+        if checks:
+            first, last = Var("first", "int64"), Var("last", "int64")
+            begun = (*self.begun(nest, alone), Assign((first, last), (number(len(rest)), high)))
+            self.statements += [Assign((first, last), (low, number(len(rest)))), If(LARGE, begun)]
+            low, high = first, last
+        ranges = [(entry(table, 2 * axis), entry(table, 2 * axis + 1)) for axis in range(len(whole))]
+        self.statements.append(each_row(table, low, high, around(body, in_block(nest, ranges))))
+
+    def one_or_all(self, ranges):
+        """Return the bounds of a loop, and the table of ranges that they are taken from, None of a single one."""
+        if len(ranges) == 1:
+            return tuple(map(number, ranges[0])), None
+        table = self.table(ranges)
+        return (entry(table, 0), entry(table, 1)), table
+
+    def table(self, rows):
+        """Return a constant table."""
+        self.tables.append(Table(f"BOXES_{self.title}_{len(self.tables)}", tuple(map(tuple, rows))))
+        return Var(self.tables[-1].name, ArrayType("int64", (len(rows), len(rows[0]))))
+
+    def targets(self, nest, pull, at):
+        """Return the expression of each root at an index."""
+        return [self.target(root, pull, at) for root in nest.roots]
+
+    def target(self, root, pull, at):
+        """Return the expression of a root at an index; of a reduction, what it accumulates."""
+        if isinstance(root.form, Reduce):
+            return pull(root.form.source, at)
+        if isinstance(root.form, Scatter):  # what is scattered comes in loops of its own
+            return pull(root.form.base, at)
+        target = pull.define(root, at)
+        pull.keep(root, at, target)
+        return target
+
+    def begun(self, nest, alone):
+        """Return the statements that set reductions to what they start from."""
+        statements: list = []
+        for root in nest.roots:
+            if isinstance(root.form, Reduce):
+                start_from = neutral(root.form.name, root.dtype)
+                if is_total(root):
+                    statements.append(started(self.total(root)[0], start_from))
+                elif alone and suffix(root.form.axes, len(nest.shape)):
+                    continue
+                elif nest.rows:
+                    i0 = Var("i0", "int64")
+                    place = row_of(self.buffer(root), i0)
+                    one = Store(place.array, place.index, start_from) if isinstance(place, Load) else Fill(place, start_from)
+                    statements.append(For(i0, BLOCK_LOW, BLOCK_HIGH, (one,)))
+                else:
+                    statements.append(Fill(self.buffer(root), start_from))
+        return statements
+
+    def added(self, root, expression):
+        """Return what must be evaluated for an expression to be added to a root: the factors where it is fused with the addition."""
+        adds = (isinstance(root.form, Reduce) and root.form.name == "sum") or root in self.plan.adding
+        if not adds or not (self.plan.fuses or getattr(root.form, "fused", False)):
+            return (expression,)
+        if expression not in self.products:
+            self.products[expression] = factors(expression)
+        return self.products[expression] or (expression,)
+
+    def body(self, nest, box, fast, alone):
+        """Return the body of the loops over a box."""
+        pull = self.pull(box)
+        return self.fill(nest, self.targets(nest, pull, pull.own), [pull.own], Body(self, box, fast), alone)
+
+    def fill(self, nest, targets, places, body, alone):
+        """Let a body compute the targets, those of all roots at each place in turn."""
+        if any(expression.kind == "read" and expression.what[0] in nest.roots for expression in below(targets)):
+            raise NoLoopForm("a loop reads what it stores")  # where it may not be stored yet
+        body.evaluate([part for root, target in zip(itertools.cycle(nest.roots), targets) for part in self.added(root, target)])
+        for k, root in enumerate(nest.roots):
+            elements = list(zip(targets[k :: len(nest.roots)], places, strict=True))
+            if isinstance(root.form, Reduce):
+                body.accumulate(root, elements, alone and suffix(root.form.axes, len(nest.shape)))
+                continue
+            for expression, at in elements:
+                body.store(root, expression, at)
+        return body
+
+    def scan(self, nest):
+        """Emit a cumulative sum or product: the axis it goes along is the innermost loop."""
+        (root,) = nest.roots
+        form = root.form
+        self.loops_emitted += 1
+        pull = self.pull([(0, n) for n in nest.shape])
+        expression = pull(form.source, pull.own)
+        body = Body(self, pull.box, hoisted=False)
+        body.evaluate([expression])
+        total = Var(self.new("s"), arithmetic_dtype(root.dtype.name))
+        place = body.element(self.buffer(root), pull.own)
+        first = -root.dtype.type(0) if form.name == "sum" else root.dtype.type(1)  # so that the first is the element itself
+        combine = Assign((total,), (combined(form.name, total, body.name(expression)),))
+        statements = [*body.before[body.depth], combine, Store(place.array, place.index, total)]
+        for axis in (form.axis, *(k for k in reversed(range(body.depth)) if k != form.axis)):
+            statements = [For(body.index[axis], number(0), number(nest.shape[axis]), tuple(statements))]
+            if axis == form.axis:
+                statements.insert(0, Assign((total,), (literal(first),)))
+        self.statements += statements
+
+    def scatter(self, nest):
+        """Emit an array with elements added or written at chosen positions."""
+        (root,) = nest.roots
+        form = root.form
+        self.loops(Nest("loops", root.shape, [root]))
+        pull = self.pull([(0, n) for n in form.source.shape])
+        expression, positions = pull(form.source, pull.own), pull.at(form.maps, pull.own)
+        body = Body(self, pull.box, hoisted=False)
+        body.evaluate([expression, *(position for position in positions if isinstance(position, Expression))])
+        place = body.element(self.buffer(root), positions)
+        body.before[body.depth].append(Store(place.array, place.index, body.name(expression), form.adds))
+        self.statements += around(body, [(number(0), number(n)) for n in form.source.shape])
+
+    # --- the function -------------------------------------------------------------------------------------------------------------
+
+    def finished(self, needed, returns):
+        """Return the function and what stands before it; of straight code only those elements are stored that are read from memory.
+
+        One that computes numbers from numbers may return them instead, so that they stay in registers.
+        """
+        statements = [statement for statement in self.statements if not isinstance(statement, tuple) or statement[0] in needed]
+        self.used.update((statement[0], None) for statement in statements if isinstance(statement, tuple))
+        self.parameters = sorted(self.used, key=lambda node: parameter_order(self.buffers.variable(node).name))
+        if returns and not any(node.shape for node in self.parameters):
+            self.returned = [node for node in self.parameters if self.buffers.variable(node).name[0] in "yw"]
+            values = {statement[0]: statement[2] for statement in statements if isinstance(statement, tuple)}
+            statements = [statement for statement in statements if not isinstance(statement, tuple)]
+            statements.append(Return(tuple(values[node] for node in self.returned)))
+        body = [Store(self.buffer(s[0]), *s[1:]) if isinstance(s, tuple) else s for s in statements]
+        parameters = [self.buffers.variable(node) for node in self.parameters if self.returned is None or node not in self.returned]
+        driven = self.driven is not None
+        function = ir.Function(self.title, (*parameters, *([BLOCK] if self.rows else [])), tuple(body), inlined=not driven, driven=driven)
+        return [*self.before, *self.tables, function]
+
+
+BLOCK = Var("block", "int64")
+
+
+def around(body, ranges):
+    """Return the loops around a body; `ranges` are their bounds."""
+    return loops_of(ranges[:-1], [(body, (ranges[-1] if ranges else None, None))])
+
+
+def entry(table, k):
+    """Return an element of a table's row `b`."""
+    return Load(table_row(table), (number(k),))
+
+
+def is_total(root):
+    """Return whether a root is a reduction over all axes; in a nest in blocks, each has one."""
+    return isinstance(root.form, Reduce) and len(root.form.axes) == root.form.source.ndim
+
+
+def suffix(axes, count):
+    """Return whether the axes of a reduction are the last ones."""
+    return tuple(axes) == tuple(range(count - len(axes), count))
+
+
+def parameter_order(name):
+    return "xcrwy".index(name[0]) if name[0] != "y" else 5, int(name[1:])
