@@ -1,10 +1,11 @@
 """Tiers: two storages, by place in the stack of saved states."""
 
+import threading
+
 import numpy as np
 import pytest
 
-from checkpoint.storage import Disk, Memory, Session, Storage, Tiers
-from checkpoint.storage.pool import PackedStates
+from checkpoint.storage import Disk, Memory, Session, Storage, Tiers, background
 from checkpoint.storage.tiered import tiers
 
 
@@ -37,16 +38,26 @@ def test_counts(session):
     assert len(session) == len(session.disk) == len(session.memory) == session.nbytes() == 0
 
 
-def test_the_next_state_on_disk_is_read_ahead(session, monkeypatch):
-    session.disk._pool = PackedStates(-1)  # no state is small
-    session.disk._queue = 1
-    session.save(0, 0.0)
-    session.disk._make_room()
-    session.save(1, 1.0)
+def test_the_next_state_on_disk_is_read_ahead(tmp_path, monkeypatch):
+    reads, read, known = [], threading.Semaphore(0), background.read_leaves
+
+    def watched(path, index, *rest):
+        reads.append(index)
+        read.release()
+        return known(path, index, *rest)
+
+    monkeypatch.setattr(background, "GATHERED_STATE_BYTES", -1)  # no state is small
+    monkeypatch.setattr(background, "read_leaves", watched)
+    session = Tiers(Memory(), Disk(tmp_path, queue=1), on_disk={0, 2}).open()
+    for k in range(3):
+        session.save(k, float(k))  # the third one needs the place of the first in main memory
+    session.drop(2)
     session.load(1)
-    assert session.disk._ahead is None
+    assert not reads
     session.drop(1)
-    assert session.disk._ahead[0] == 0
+    assert read.acquire(timeout=10) and reads == [0], "nobody has asked for it yet"
+    assert session.load(0) == 0.0 and reads == [0]
+    session.clear()
 
 
 def test_what_a_user_chose_becomes_one_tier():
