@@ -25,6 +25,7 @@ FLOORS = {
         "jit",
         "sparse",
         "verbs",
+        "scipy",
         "testing",
         "__init__",
         "__main__",

@@ -164,10 +164,10 @@ def test_what_would_be_wrong_is_refused(differentiate):
         (lambda x: scipy.ndimage.maximum(x), tied, "tie"),
         (lambda x: np.max(np.array([x[0], x[1], x[2]])), tied, "tie"),
         (lambda x: np.sum(np.maximum(np.asarray(x), tied[::-1])), tied, "tie"),
-        (lambda x: scipy.integrate.trapezoid(X, x), T, r"np\.trapezoid"),  # sums in the dtype of y
-        (lambda x: scipy.linalg.det(np.outer(x, x) + np.eye(3)), X[:3], r"np\.linalg\.det"),
-        (lambda x: np.sum(scipy.linalg.inv(np.outer(x, x) + np.eye(3))), X[:3], r"np\.linalg\.inv"),
-        (lambda x: np.sum(scipy.linalg.expm(np.outer(x, x))), X[:3], r"scipy\.linalg\.expm asks"),
+        (lambda x: scipy.integrate.trapezoid(X, x), T, r"write dualad\.scipy\.integrate\.trapezoid"),  # sums in the dtype of y
+        (lambda x: scipy.linalg.det(np.outer(x, x) + np.eye(3)), X[:3], r"write dualad\.scipy\.linalg\.det"),
+        (lambda x: np.sum(scipy.linalg.inv(np.outer(x, x) + np.eye(3))), X[:3], r"write dualad\.scipy\.linalg\.inv"),
+        (lambda x: np.sum(scipy.linalg.expm(np.outer(x, x))), X[:3], r"write dualad\.scipy\.linalg\.expm"),
         (lambda x: np.sum(scipy.ndimage.gaussian_filter(x, 1.0)), X, r"dualad\.primitive"),
     ):
         with pytest.raises((TypeError, ValueError, RuntimeError)) as caught:
@@ -179,7 +179,7 @@ def test_what_would_be_wrong_is_refused(differentiate):
 def test_a_large_array_is_slow_and_says_what_is_faster():
     x = np.linspace(0.0, 1.0, 40)
     for f, words in (
-        (scipy.special.softmax, r"scipy\.special\.softmax: .*np\.logaddexp"),
+        (scipy.special.softmax, r"scipy\.special\.softmax: .*dualad\.scipy\.special\.softmax"),
         (scipy.optimize.rosen, r"scipy\.optimize\.rosen: "),
     ):
         with pytest.warns(UserWarning, match=words) as caught:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from importlib import import_module
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def lost(x, what, advice):
     frame = sys._getframe(2)
     name, where = within(outwards(frame))
     if name is not None:
-        spelling = numpys_spelling(name)
+        spelling = spelled_otherwise(name)
         ways_out = WAYS_OUT if spelling is None else f"write {spelling}, or {WAYS_OUT}"
         x.level.refusal = TypeError(
             f"{name} asks a traced {type(x).__name__} for {what}, which would lose its derivative (called {where}): {ways_out}"
@@ -45,26 +46,24 @@ def lost(x, what, advice):
     return TypeError(f"{what} of a traced {type(x).__name__} would lose its derivative: {advice}")
 
 
+ROWS_OF_SCIPY = ("scipy.integrate", "scipy.linalg", "scipy.special", "scipy.stats")
 SPELLINGS = {
-    "scipy.special.logsumexp": "np.logaddexp.reduce(x, axis=axis)",
-    "scipy.special.softmax": "np.exp(x - np.logaddexp.reduce(x, axis=axis, keepdims=True))",
-    "scipy.special.log_softmax": "x - np.logaddexp.reduce(x, axis=axis, keepdims=True)",
-    "scipy.integrate.trapezoid": "np.trapezoid(y, x)",
-    "scipy.linalg.cholesky": "np.linalg.cholesky(a), which is lower",
     "scipy.linalg.qr": "np.linalg.qr(a, 'complete')",
-    "scipy.linalg.solve_triangular": "np.linalg.solve(a, b)",
-    "scipy.linalg.cho_solve": "np.linalg.solve(a, b) of the matrix itself",
     "scipy.linalg.lu_solve": "np.linalg.solve(a, b) of the matrix itself",
     "scipy.spatial.distance.cdist": "np.linalg.norm(a[:, None] - b, axis=-1)",
     "scipy.signal.convolve": "np.convolve(a, b, mode)",
 }  # fmt: skip
 
 
-def numpys_spelling(name):
-    """Return how to write in NumPy what a function of SciPy does, None if there is no short way."""
+def spelled_otherwise(name):
+    """Return how to write what a function of SciPy does: by a row of ours, or in NumPy; None if there is no short way."""
     if name.startswith("scipy.sparse."):
         return "x @ M.T for the product with a sparse matrix"
     package, _, function = name.rpartition(".")
+    if package in ROWS_OF_SCIPY and function in import_module(f"dualad.rules.{package}").FUNCTIONS:
+        return f"dualad.{name}"
+    if package.startswith("scipy.stats."):  # a method of a class of distributions
+        return f"dualad.scipy.stats.norm.{function}, or of another distribution there"
     if (
         name not in SPELLINGS
         and package in ("scipy.linalg", "scipy.fft")
@@ -114,7 +113,7 @@ def slow(x, name):
     why = "correct but slow, an operation of Python for each element"
     if name is None:
         return f"{made} (np.asarray or np.array of it): {why}. Leave np.asarray out, or use np.stack([...]) or dualad.array([...])"
-    return f"{made}, in {name}: {why}. Faster: {numpys_spelling(name) or 'written with NumPy functions'}"
+    return f"{made}, in {name}: {why}. Faster: {spelled_otherwise(name) or 'written with NumPy functions'}"
 
 
 #: functions of scipy.optimize that compare values and return what they computed with them, derivatives included

@@ -312,7 +312,7 @@ SCIPY = {
 
 
 @pytest.mark.parametrize("name", SCIPY)
-def test_functions_of_scipy_are_refused_with_their_spelling_in_numpy(name):
+def test_functions_of_scipy_are_refused_with_another_spelling(name):
     package, _, function = name.rpartition(".")
     theirs = getattr(pytest.importorskip(f"scipy.{package}"), function)
     with pytest.raises(TypeError, match=rf"scipy\.{name} asks a traced Dual .*: write |a traced number becomes complex") as caught:
@@ -323,6 +323,7 @@ def test_functions_of_scipy_are_refused_with_their_spelling_in_numpy(name):
     first, *rest = SCIPY[name]
     names = {
         "np": np,
+        "dualad": dualad,
         "axis": 0,
         "mode": "full",
         **dict.fromkeys("xya", first),

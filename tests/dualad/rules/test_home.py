@@ -15,7 +15,6 @@ from dualad.rules.kinds import ROWS
 
 #: module-level containers of functions that still stand outside `rules/`: this list may only shrink
 LEFT = {
-    "dualad.codegen.translate": {"UNARY", "LIBRARY"},
     "dualad.loops.maps": {"MAPS", "COMPLEX", "EXACT", "INTEGERS"},
 }
 

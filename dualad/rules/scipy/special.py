@@ -1,0 +1,52 @@
+"""``scipy.special``: what is written in Python there (the ufuncs stand in `dualad.rules.special`)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import special as sp
+
+from ..constants import stopped
+from .entering import by_body, by_partials
+
+__all__ = ["FUNCTIONS"]
+
+
+def top_of(a, axis):
+    """Return the largest elements along axes, of which an infinite one is 0; without derivative."""
+    top = stopped(np.max(a, axis=axis, keepdims=True))
+    return np.where(np.isfinite(top), top, 0.0)
+
+
+def logsumexp_body(a, axis=None, b=None, keepdims=False, return_sign=False):
+    top = top_of(a if b is None else np.where(np.equal(b, 0), -np.inf, a), axis)
+    terms = np.exp(a - top) if b is None else b * np.exp(a - top)
+    total = np.sum(terms, axis=axis, keepdims=True)
+    out = np.log(np.abs(total) if return_sign else total) + top
+    sign = np.sign(total)
+    if not keepdims:
+        out, sign = (np.squeeze(part, axis=axis) for part in (out, sign))
+    return (out, sign) if return_sign else out
+
+
+def softmax_body(x, axis=None):
+    powers = np.exp(x - top_of(x, axis))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def log_softmax_body(x, axis=None):
+    centred = x - top_of(x, axis)
+    return centred - np.log(np.sum(np.exp(centred), axis=axis, keepdims=True))
+
+
+def multigammaln_body(a, d):
+    """Return the sum of DLMF 35.3.4."""
+    whole = sum(sp.gammaln(a - 0.5 * k) for k in range(int(d)))
+    return 0.25 * d * (d - 1) * math.log(math.pi) + whole
+
+
+BODIES = {"logsumexp": logsumexp_body, "softmax": softmax_body, "log_softmax": log_softmax_body, "multigammaln": multigammaln_body}
+FUNCTIONS = {name: by_body(getattr(sp, name), body, f"scipy.special.{name}") for name, body in BODIES.items()}
+polygamma = by_partials(sp.polygamma, None, lambda ans, n, x: polygamma(n + 1, x), name="scipy.special.polygamma")
+FUNCTIONS["polygamma"] = polygamma

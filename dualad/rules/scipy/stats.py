@@ -1,0 +1,236 @@
+"""``scipy.stats``: distributions by their log densities, and statistics of samples.
+
+A distribution is a row of `CONTINUOUS` or `DISCRETE`: its log density (or mass) in NumPy's functions and SciPy's ufuncs, of the
+standard form. The derivatives of its other methods follow: that of a distribution function by x is the density. By a shape it is in
+`BY_SHAPE` where it has a closed form, else it is refused by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from scipy import special as sp
+from scipy import stats
+
+from ..constants import stopped
+from .entering import by_body, by_partials, positional
+
+__all__ = ["FUNCTIONS"]
+
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+def between(low, high, middle, formula):
+    """Return a log density that is -inf outside of an interval, where the formula gets a number in the middle instead."""
+
+    def density(z, *shapes):
+        inside = (z > low) & (z < high)
+        return np.where(inside, formula(np.where(inside, z, middle), *shapes), -np.inf)
+
+    return density
+
+
+def positive(formula):
+    return between(0.0, np.inf, 1.0, formula)
+
+
+# fmt: off
+CONTINUOUS: dict[str, tuple[str, Callable]] = {
+    "norm": ("", lambda z: -0.5 * z * z - HALF_LOG_2PI),
+    "laplace": ("", lambda z: -np.abs(z) - math.log(2.0)),
+    "logistic": ("", lambda z: -np.abs(z) - 2.0 * np.log1p(np.exp(-np.abs(z)))),
+    "cauchy": ("", lambda z: -np.log1p(z * z) - math.log(math.pi)),
+    "expon": ("", lambda z: np.where(z >= 0.0, -z, -np.inf)),
+    "uniform": ("", lambda z: np.where((z >= 0.0) & (z <= 1.0), 0.0 * z, -np.inf)),
+    "t": ("df", lambda z, df: sp.gammaln(0.5 * df + 0.5) - sp.gammaln(0.5 * df) - 0.5 * np.log(df * math.pi)
+                              - (0.5 * df + 0.5) * np.log1p(z * z / df)),
+    "gamma": ("a", positive(lambda z, a: sp.xlogy(a - 1.0, z) - z - sp.gammaln(a))),
+    "chi2": ("df", positive(lambda z, df: sp.xlogy(0.5 * df - 1.0, z) - 0.5 * z - sp.gammaln(0.5 * df) - 0.5 * math.log(2.0) * df)),
+    "beta": ("a b", between(0.0, 1.0, 0.5, lambda z, a, b: sp.xlogy(a - 1.0, z) + sp.xlog1py(b - 1.0, -z) - sp.betaln(a, b))),
+    "lognorm": ("s", positive(lambda z, s: -0.5 * (np.log(z) / s) ** 2 - np.log(s) - np.log(z) - HALF_LOG_2PI)),
+    "weibull_min": ("c", positive(lambda z, c: np.log(c) + sp.xlogy(c - 1.0, z) - z**c)),
+}
+
+#: partials of the distribution function by a shape, for z > 0, where they have a closed form
+BY_SHAPE: dict[tuple[str, str], Callable] = {
+    ("lognorm", "s"): lambda z, s: -np.log(z) / s**2 * np.exp(-0.5 * (np.log(z) / s) ** 2 - HALF_LOG_2PI),
+    ("weibull_min", "c"): lambda z, c: np.exp(-(z**c)) * z**c * np.log(z),
+}
+
+DISCRETE: dict[str, tuple[str, Callable]] = {
+    "poisson": ("mu", lambda k, mu: sp.xlogy(k, mu) - mu - sp.gammaln(k + 1.0)),
+    "binom": ("n p", lambda k, n, p: -sp.betaln(n - k + 1.0, k + 1.0) - np.log(n + 1.0) + sp.xlogy(k, p) + sp.xlog1py(n - k, -p)),
+    "nbinom": ("n p", lambda k, n, p: sp.gammaln(n + k) - sp.gammaln(k + 1.0) - sp.gammaln(n) + sp.xlogy(n, p) + sp.xlog1py(k, -p)),
+}
+# fmt: on
+
+
+# --- distributions ----------------------------------------------------------------------------------------------------------------
+
+
+def method(distribution: str, name: str, parameters: list[str], enter: Callable) -> Callable:
+    """Return a method of a distribution with SciPy's arguments; `enter` gives the function of all of them, by position, a row."""
+    scipys = getattr(getattr(stats, distribution), name)
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    defaults = {"loc": 0.0, "scale": 1.0} if distribution in CONTINUOUS else {"loc": 0}
+    signature = inspect.Signature(
+        [inspect.Parameter(p, either) for p in parameters] + [inspect.Parameter(p, either, default=v) for p, v in defaults.items()]
+    )
+
+    def of_all(*args):
+        return scipys(*args)
+
+    of_all.__signature__ = signature  # type: ignore[attr-defined]  # which errors name arguments by
+    plain = enter(of_all, f"scipy.stats.{distribution}.{name}")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return plain(*positional(f"scipy.stats.{distribution}.{name}", signature, args, kwargs))
+
+    call.__name__, call.__qualname__, call.__doc__ = name, f"{distribution}.{name}", scipys.__doc__
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
+
+
+def continuous(distribution: str) -> SimpleNamespace:
+    """Return the methods of a continuous distribution."""
+    shapes, standard = CONTINUOUS[distribution]
+    names = shapes.split()
+
+    def log_density(x, *rest):
+        *given, loc, scale = rest
+        return standard((x - loc) / scale, *given) - np.log(scale)
+
+    def by_shape(share, shape):
+        rule = BY_SHAPE.get((distribution, shape))
+        if rule is None:
+            return None
+
+        def partial(ans, x, *rest):
+            *given, loc, scale = rest
+            z = (x - loc) / scale
+            return share(ans) * np.where(z > 0.0, rule(np.where(z > 0.0, z, 1.0), *given), 0.0)
+
+        return partial
+
+    def partials(share):
+        """Return those of a function of the distribution function F whose derivative by F is ``share(ans)``."""
+        by_x = lambda ans, x, *rest: share(ans) * np.exp(log_density(x, *rest))
+        by_scale = lambda ans, x, *rest: -by_x(ans, x, *rest) * (x - rest[-2]) / rest[-1]
+        return (by_x, *(by_shape(share, shape) for shape in names), lambda *args: -by_x(*args), by_scale)
+
+    def log_partials(sign):
+        """Return those of log F or log (1 - F): the densities by F are differences of logarithms, which do not underflow."""
+        by_x = lambda ans, x, *rest: sign * np.exp(log_density(x, *rest) - ans)
+        by_scale = lambda ans, x, *rest: -by_x(ans, x, *rest) * (x - rest[-2]) / rest[-1]
+        shaped = (by_shape(lambda ans: sign * np.exp(-ans), shape) for shape in names)
+        return (by_x, *shaped, lambda *args: -by_x(*args), by_scale)
+
+    of_quantile = (
+        lambda ans, q, *rest: np.exp(-log_density(ans, *rest)),
+        *(None for _ in names),
+        lambda ans, q, *rest: np.ones(np.shape(ans)),
+        lambda ans, q, *rest: (ans - rest[-2]) / rest[-1],
+    )
+    bodies = {"logpdf": log_density, "pdf": lambda x, *rest: np.exp(log_density(x, *rest))}
+    rules = {
+        "cdf": partials(lambda ans: 1.0),
+        "sf": partials(lambda ans: -1.0),
+        "logcdf": log_partials(1.0),
+        "logsf": log_partials(-1.0),
+        "ppf": of_quantile,
+    }
+    made = {
+        name: method(distribution, name, ["x", *names], lambda fn, title, body=body: by_body(fn, body, title))
+        for name, body in bodies.items()
+    }
+    for name, given in rules.items():
+        first = "q" if name == "ppf" else "x"
+        made[name] = method(
+            distribution, name, [first, *names], lambda fn, title, given=given: by_partials(fn, *given, name=title, singular=True)
+        )
+    return SimpleNamespace(**made)
+
+
+def discrete(distribution: str) -> SimpleNamespace:
+    """Return the masses of a discrete distribution, with derivatives by its parameters."""
+    shapes, log_mass = DISCRETE[distribution]
+
+    def body(k, *rest):
+        *given, loc = rest
+        k = stopped(k - loc) * 1.0
+        possible = (k >= 0.0) & (k == np.floor(k)) & ((k <= given[0]) if distribution == "binom" else True)
+        return np.where(possible, log_mass(np.where(possible, k, 0.0), *given), -np.inf)
+
+    bodies = {"logpmf": body, "pmf": lambda k, *rest: np.exp(body(k, *rest))}
+    names = ["k", *shapes.split()]
+    return SimpleNamespace(
+        **{name: method(distribution, name, names, lambda fn, title, of=of: by_body(fn, of, title)) for name, of in bodies.items()}
+    )
+
+
+DISTRIBUTIONS = {name: continuous(name) for name in CONTINUOUS} | {name: discrete(name) for name in DISCRETE}
+
+
+# --- of vectors -------------------------------------------------------------------------------------------------------------------
+
+
+def normal_body(x, mean=None, cov=1):
+    """Return the log density by the Cholesky factor of the covariance; of one dimension, each number of `x` is a point."""
+    size = max([1, *(np.shape(part)[-1] for part in (mean, cov) if part is not None and np.ndim(part))])
+    cov = cov * np.eye(size) if np.ndim(cov) == 0 else np.diag(cov) if np.ndim(cov) == 1 else cov
+    points = x[..., None] if size == 1 and np.ndim(x) < 2 else x
+    rest = points if mean is None else points - mean
+    factor = np.linalg.cholesky(cov)
+    white = np.linalg.solve(factor, np.reshape(rest, (-1, size)).T)
+    out = -0.5 * np.sum(white * white, axis=0) - np.sum(np.log(np.diagonal(factor))) - size * HALF_LOG_2PI
+    return np.reshape(out, np.shape(rest)[:-1])
+
+
+def dirichlet_body(x, alpha):
+    alpha = np.reshape(alpha, (-1,))
+    if np.shape(x)[0] == np.shape(alpha)[0] - 1:  # the last share is what is left
+        x = np.concatenate([x, 1.0 - np.sum(x, axis=0, keepdims=True)])
+    return np.sum(sp.xlogy(alpha - 1.0, np.moveaxis(x, 0, -1)), axis=-1) + sp.gammaln(np.sum(alpha)) - np.sum(sp.gammaln(alpha))
+
+
+def of_vectors(distribution: str, body: Callable) -> SimpleNamespace:
+    """Return a distribution of vectors: its log density and its density."""
+    scipys, name = getattr(stats, distribution), f"scipy.stats.{distribution}"
+    return SimpleNamespace(
+        logpdf=by_body(lambda *args, **kwargs: scipys.logpdf(*args, **kwargs), body, f"{name}.logpdf"),
+        pdf=by_body(lambda *args, **kwargs: scipys.pdf(*args, **kwargs), lambda *args, **kw: np.exp(body(*args, **kw)), f"{name}.pdf"),
+    )
+
+
+VECTORS = {"multivariate_normal": of_vectors("multivariate_normal", normal_body), "dirichlet": of_vectors("dirichlet", dirichlet_body)}
+
+
+# --- of samples -------------------------------------------------------------------------------------------------------------------
+
+
+def centred(a, axis):
+    return a - np.mean(a, axis=axis, keepdims=True)
+
+
+def moment_ratio(a, axis, order):
+    """Return a central moment by the same power of the standard deviation."""
+    rest = centred(a, axis)
+    return np.mean(rest**order, axis=axis) / np.mean(rest**2, axis=axis) ** (0.5 * order)
+
+
+BODIES: dict[str, Callable] = {
+    "gmean": lambda a, axis=0: np.exp(np.mean(np.log(a), axis=axis)),
+    "hmean": lambda a, axis=0: 1.0 / np.mean(1.0 / a, axis=axis),
+    "sem": lambda a, axis=0, ddof=1: np.std(a, axis=axis, ddof=ddof) / np.sqrt(np.size(a) if axis is None else np.shape(a)[axis]),
+    "zscore": lambda a, axis=0, ddof=0: centred(a, axis) / np.std(a, axis=axis, ddof=ddof, keepdims=True),
+    "skew": lambda a, axis=0: moment_ratio(a, axis, 3),
+    "kurtosis": lambda a, axis=0, fisher=True: moment_ratio(a, axis, 4) - (3.0 if fisher else 0.0),
+}
+STATISTICS = {name: by_body(getattr(stats, name), body, f"scipy.stats.{name}") for name, body in BODIES.items()}
+
+FUNCTIONS: dict[str, Any] = DISTRIBUTIONS | VECTORS | STATISTICS

@@ -1,0 +1,52 @@
+"""How a module here looks up SciPy's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..rules.kinds import ROWS
+from ..rules.late import late_row
+
+__all__ = ["modules", "namespace"]
+
+
+def modules(package: str, names: list[str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package whose modules are imported when they are first asked for."""
+
+    def lookup(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}: it has {', '.join(names)}")
+        return import_module(f"{package}.{name}")
+
+    return lookup, lambda: names
+
+
+def has_row(fn: Callable) -> bool:
+    return fn in ROWS or late_row(fn) is not None
+
+
+def namespace(name: str, rows: ModuleType) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a module that has the functions of `rows`, and SciPy's ufuncs with rows."""
+    scipys = import_module(f"scipy.{name}")
+
+    def lookup(attribute: str) -> Any:
+        if attribute in rows.FUNCTIONS:
+            return rows.FUNCTIONS[attribute]
+        found = getattr(scipys, attribute, None)
+        if isinstance(found, np.ufunc) and has_row(found):
+            return found
+        if found is None or attribute.startswith("_"):
+            raise AttributeError(f"module 'scipy.{name}' has no attribute {attribute!r}")
+        raise AttributeError(
+            f"scipy.{name}.{attribute} has no derivative here: call SciPy's own on plain values (dualad.primal), give it a rule "
+            f"(dualad.primitive), or differentiate the equation that it solves (dualad.implicit)"
+        )
+
+    ufuncs = (key for key, thing in vars(scipys).items() if isinstance(thing, np.ufunc) and thing.__name__ == key and has_row(thing))
+    public = sorted({*rows.FUNCTIONS, *ufuncs})
+    return lookup, lambda: public, public

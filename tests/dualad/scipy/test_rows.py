@@ -1,0 +1,237 @@
+"""dualad.scipy: values are SciPy's own, derivatives those of differences of SciPy's functions; a new row tests itself by a sample."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import dualad
+from checkpoint import grad, jacobian
+
+pytest.importorskip("scipy")
+import dualad.scipy
+
+MODULES = {name: import_module(f"dualad.rules.scipy.{name}").FUNCTIONS for name in dualad.scipy.__all__}
+X = np.array([0.35, 0.8, 1.7, 2.6])
+P = X / 3.0
+ROWS = np.array([[0.3, 1.2, -0.7, 2.0, 0.9], [1.5, -0.2, 0.6, 0.1, 2.2], [0.4, 1.1, 0.8, -0.5, 1.3]])
+A = np.array([[2.0, 0.3, 0.1], [0.2, 1.5, 0.4], [0.6, 0.1, 1.8]])
+S = A + A.T
+B = np.array([[1.0, 0.5], [0.2, -1.0], [0.7, 0.3]])
+
+#: of each function: calls, as positional arguments and keywords
+SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
+    "special.logsumexp": [((ROWS,), {}), ((ROWS,), {"axis": 1}), ((ROWS,), {"axis": (0, 1), "keepdims": True}), ((X, None, P), {}),
+                          ((np.array([-np.inf, 1.0, 800.0]),), {})],
+    "special.softmax": [((ROWS,), {}), ((ROWS,), {"axis": 1})],
+    "special.log_softmax": [((ROWS,), {}), ((ROWS,), {"axis": 0})],
+    "special.multigammaln": [((X + 2.0, 3), {})],
+    "special.polygamma": [((0, X), {}), ((2, X), {})],
+    "integrate.trapezoid": [((ROWS,), {}), ((ROWS, np.array([0.0, 0.5, 0.7, 1.5, 2.0])), {}), ((ROWS,), {"dx": 0.3, "axis": 0}),
+                            ((ROWS, np.cumsum(ROWS**2 + 0.1, axis=1)), {})],
+    "integrate.cumulative_trapezoid": [((ROWS,), {}), ((ROWS, np.array([0.0, 0.5, 1.5])), {"axis": 0, "initial": 0})],
+    "integrate.simpson": [((ROWS,), {}), ((ROWS,), {"dx": 0.3, "axis": 0}), ((ROWS,), {"x": np.array([0.0, 0.5, 0.7, 1.5, 2.0])})],
+    "integrate.romb": [((ROWS,), {}), ((ROWS[:, :3],), {"axis": 0, "dx": 0.5})],
+    "integrate.cumulative_simpson": [((ROWS,), {"dx": 0.3}), ((ROWS,), {"axis": 0})],
+    "linalg.solve": [((A, B), {}), ((A, B[:, 0]), {"transposed": True}), ((S, B), {"assume_a": "pos"}),
+                     ((A, B), {"assume_a": "sym", "lower": True})],
+    "linalg.solve_triangular": [((A, B), {}), ((A, B), {"lower": True, "trans": 1}),
+                                ((A, B[:, 0]), {"unit_diagonal": True, "check_finite": False})],
+    "linalg.inv": [((A,), {})],
+    "linalg.det": [((A,), {"check_finite": False})],
+    "linalg.pinv": [((B,), {})],
+    "linalg.cholesky": [((S,), {}), ((S + A - A.T,), {"lower": True})],
+    "linalg.cho_solve": [(((np.linalg.cholesky(S), True), B), {}), (((np.linalg.cholesky(S).T, False), B[:, 0]), {})],
+    "linalg.block_diag": [((A, B, X), {})],
+    "linalg.toeplitz": [((X,), {}), ((X, P[:2]), {})],
+    "linalg.norm": [((A,), {}), ((X,), {"ord": 3}), ((A,), {"axis": 1})],
+    "linalg.solve_sylvester": [((A, -S[:2, :2], B), {})],
+    "linalg.solve_continuous_lyapunov": [((A, S), {})],
+    "linalg.expm": [((0.3 * A,), {})],
+    "linalg.sqrtm": [((S,), {})],
+    "stats.gmean": [((ROWS**2 + 0.1,), {}), ((X,), {"axis": None})],
+    "stats.hmean": [((ROWS**2 + 0.1,), {"axis": 1})],
+    "stats.sem": [((ROWS,), {}), ((ROWS,), {"axis": None, "ddof": 0})],
+    "stats.zscore": [((ROWS,), {}), ((ROWS,), {"axis": 1, "ddof": 1})],
+    "stats.skew": [((ROWS,), {"axis": 1})],
+    "stats.kurtosis": [((ROWS,), {"axis": 1}), ((ROWS,), {"fisher": False})],
+    "stats.multivariate_normal.logpdf": [((ROWS[:, :3], X[:3], S), {}), ((X[:3], P[:3]), {"cov": np.diag(P[:3])}), ((X, 0.3, 2.0), {})],
+    "stats.dirichlet.logpdf": [((np.array([0.2, 0.3, 0.5]), X[:3]), {}), ((np.array([0.2, 0.3]), X[:3]), {})],
+    "stats.poisson.logpmf": [((np.array([0.0, 1.0, 4.0, 2.5]), X), {}), ((3, 1.5), {"loc": 1})],
+    "stats.binom.logpmf": [((np.array([0.0, 1.0, 4.0, 7.0]), 5, P), {})],
+    "stats.nbinom.logpmf": [((np.array([0.0, 1.0, 4.0, 7.0]), X, P), {})],
+}  # fmt: skip
+SHAPES = {"t": (3.5,), "gamma": (2.3,), "chi2": (3.2,), "beta": (1.7, 2.4), "lognorm": (0.8,), "weibull_min": (1.6,)}
+CLOSED = {"lognorm", "weibull_min"}  # whose distribution functions have partials by shapes
+#: arguments that are plain numbers to these functions
+PLAIN = {"special.multigammaln": {1}, "special.polygamma": {0}, "stats.poisson.logpmf": {0}, "stats.binom.logpmf": {0, 1},
+         "stats.nbinom.logpmf": {0}, "stats.dirichlet.logpdf": {0}}  # fmt: skip
+
+for _name in ("poisson", "binom", "nbinom"):
+    SAMPLES[f"stats.{_name}.pmf"] = SAMPLES[f"stats.{_name}.logpmf"]
+    PLAIN[f"stats.{_name}.pmf"] = PLAIN[f"stats.{_name}.logpmf"]
+for _name in ("multivariate_normal", "dirichlet"):
+    SAMPLES[f"stats.{_name}.pdf"] = SAMPLES[f"stats.{_name}.logpdf"]
+PLAIN["stats.dirichlet.pdf"] = {0}
+for _name in MODULES["stats"]:
+    if hasattr(MODULES["stats"][_name], "logcdf"):
+        given = SHAPES.get(_name, ())
+        for _method in ("logpdf", "pdf", "cdf", "sf", "logcdf", "logsf", "ppf"):
+            x = P if _method == "ppf" or _name in ("beta", "uniform") else X
+            SAMPLES[f"stats.{_name}.{_method}"] = [((x, *given, 0.05, 1.3), {}), ((x, *given), {"scale": np.array([0.9, 1.0, 1.1, 1.2])})]
+            if _method == "ppf" or ("pdf" not in _method and _name not in CLOSED):
+                PLAIN[f"stats.{_name}.{_method}"] = set(range(1, 1 + len(given)))
+SAMPLES["linalg.cho_factor"] = []  # a pair, tested below
+
+
+def looked_up(name, root):
+    module, *rest = name.split(".")
+    thing = import_module(f"{root}.{module}")
+    for part in rest:
+        thing = getattr(thing, part)
+    return thing
+
+
+def public():
+    for module, functions in MODULES.items():
+        for name, thing in functions.items():
+            yield from (f"{module}.{name}.{method}" for method in vars(thing)) if not callable(thing) else [f"{module}.{name}"]
+
+
+def test_every_row_has_a_sample():
+    assert set(public()) == set(SAMPLES)
+
+
+CALLS = [pytest.param(name, *call, id=f"{name}-{k}") for name, calls in SAMPLES.items() for k, call in enumerate(calls)]
+
+
+def floats(name, args):
+    """Return the positions of arguments that are differentiated."""
+    return [i for i, x in enumerate(args) if i not in PLAIN.get(name, ()) and not isinstance(x, tuple) and x is not None]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "args", "kwargs"), CALLS)
+def test_values_and_derivatives_are_those_of_scipy(name, args, kwargs):
+    ours, scipys = looked_up(name, "dualad.scipy"), looked_up(name, "scipy")
+    wanted = np.asarray(scipys(*args, **kwargs))
+    assert np.asarray(ours(*args, **kwargs)).tobytes() == wanted.tobytes()
+    for i in floats(name, args):
+        at = np.asarray(args[i], float)
+        put = lambda fn, x, i=i: fn(*args[:i], x, *args[i + 1 :], **kwargs)
+        value, pushed = dualad.value_and_jacobian(lambda x: put(ours, x))(at)
+        assert np.asarray(value).tobytes() == wanted.tobytes(), "the value is SciPy's to the last bit"
+        pulled = jacobian(lambda x: put(ours, x))(at)
+        np.testing.assert_allclose(pushed, pulled, rtol=1e-9, atol=1e-12)
+        columns = []
+        for k in np.ndindex(at.shape):
+            h = np.zeros(at.shape)
+            h[k] = 1e-5
+            columns.append((np.asarray(put(scipys, at + h)) - np.asarray(put(scipys, at - h))) / 2e-5)
+        differences = np.moveaxis(
+            np.reshape(columns, (*at.shape, *wanted.shape)), range(at.ndim), range(wanted.ndim, wanted.ndim + at.ndim)
+        )
+        finite = np.isfinite(differences)
+        np.testing.assert_allclose(np.where(finite, pushed, 0.0), np.where(finite, differences, 0.0), rtol=2e-5, atol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in SAMPLES if SAMPLES[name]])
+def test_second_derivatives_agree(name):
+    """Reverse over forward with differences of the gradient; one sample of each."""
+    args, kwargs = SAMPLES[name][0]
+    i = floats(name, args)[0]
+    ours, at = looked_up(name, "dualad.scipy"), np.asarray(args[i], float)
+    weights = np.cos(np.arange(np.size(ours(*args, **kwargs))))
+    loss = lambda x: np.sum(weights * np.reshape(ours(*args[:i], x, *args[i + 1 :], **kwargs), (-1,)))
+    direction = np.sin(1.0 + np.arange(at.size)).reshape(at.shape)
+    bent = dualad.jvp(grad(loss), (at,), (direction,))[1]
+    differences = (grad(loss)(at + 1e-5 * direction) - grad(loss)(at - 1e-5 * direction)) / 2e-5
+    np.testing.assert_allclose(bent, differences, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", ["special.logsumexp", "stats.norm.logpdf", "stats.gamma.logpdf", "linalg.solve", "integrate.trapezoid", "stats.skew"]
+)
+def test_they_compile(name):
+    pytest.importorskip("llvmlite")
+    args, kwargs = SAMPLES[name][1 if name == "stats.skew" and len(SAMPLES[name]) > 1 else 0]
+    ours = looked_up(name, "dualad.scipy")
+    loss = lambda x: np.sum(ours(x, *args[1:], **kwargs))
+    np.testing.assert_allclose(dualad.jit(loss)(args[0]), loss(args[0]), rtol=1e-12)
+    np.testing.assert_allclose(dualad.jit(grad(loss))(args[0]), grad(loss)(args[0]), rtol=1e-10)
+
+
+def test_cho_factor_and_cho_solve_go_together():
+    from dualad.scipy import linalg
+
+    loss = lambda s: np.sum(linalg.cho_solve(linalg.cho_factor(s), B))
+    np.testing.assert_allclose(grad(loss)(S), -np.triu(2.0 * np.ones((3, 3)) - np.eye(3)) * symmetric_share(), rtol=1e-9)
+
+
+def symmetric_share():
+    """Return the gradient of sum(inv(S) @ B) by the entries of S, symmetrised: the upper triangle alone is read."""
+    inverse = np.linalg.inv(S)
+    full = np.outer(inverse @ np.ones(3), inverse @ B @ np.ones(2))
+    return 0.5 * (full + full.T)
+
+
+def test_log_densities_do_not_underflow():
+    from dualad.scipy import stats
+
+    far = grad(lambda x: stats.norm.logcdf(x))(-40.0)
+    assert far == pytest.approx(40.0249688, rel=1e-6)  # the inverse of Mills' ratio, x + 1 / x
+    assert dualad.derivative(lambda x: stats.norm.logsf(x))(40.0) == pytest.approx(-40.0249688, rel=1e-6)
+
+
+def test_outside_of_the_support_the_derivative_is_zero():
+    from dualad.scipy import stats
+
+    x = np.array([-1.0, 0.5])
+    for name in ("gamma", "chi2", "lognorm", "weibull_min"):
+        dist = getattr(stats, name)
+        at_zero, inside = grad(lambda x, dist=dist: np.sum(dist.pdf(x, 2.5)))(x)
+        assert at_zero == 0.0
+        assert np.isfinite(inside)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (
+            lambda x: looked_up("stats.gamma.cdf", "dualad.scipy")(1.0, x),
+            TypeError,
+            "scipy.stats.gamma.cdf has no derivative .* argument 'a'",
+        ),
+        (
+            lambda x: looked_up("stats.norm.logpdf", "dualad.scipy")(x, sigma=2.0),
+            TypeError,
+            r"scipy.stats.norm.logpdf\(x, loc=0.0, scale=1.0\)",
+        ),
+        (
+            lambda x: looked_up("stats.skew", "dualad.scipy")(x, bias=False),
+            TypeError,
+            "scipy.stats.skew has no derivative with these arguments",
+        ),
+        (lambda x: looked_up("linalg.solve", "dualad.scipy")(x, B, assume_a="banded"), NotImplementedError, "assume_a='banded'"),
+    ],
+)
+def test_what_has_no_derivative_is_refused_by_name(call, kind, words):
+    for derived in (grad, dualad.derivative):
+        with pytest.raises(kind, match=words):
+            derived(lambda s: np.sum(call(s * A)))(2.0)
+
+
+def test_names_are_scipys():
+    from dualad.scipy import special, stats
+
+    assert special.erf is pytest.importorskip("scipy.special").erf
+    assert {"erf", "logsumexp", "gammaln"} <= set(dir(special))
+    with pytest.raises(AttributeError, match=r"scipy.stats.levy_stable has no derivative here: .*dualad.primitive"):
+        _ = stats.levy_stable
+    with pytest.raises(AttributeError, match=r"module 'scipy.stats' has no attribute 'nonesuch'"):
+        _ = stats.nonesuch
+    with pytest.raises(AttributeError, match="it has integrate, linalg, special, stats"):
+        _ = dualad.scipy.signal
