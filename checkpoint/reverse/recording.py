@@ -39,7 +39,7 @@ from dualad.support.hints import Chunk
 
 from .tape import Tape, Var
 
-__all__ = ["Recording", "gradient_function"]
+__all__ = ["Recording", "dtype_by", "gradient_function", "size_of"]
 
 
 def handed_out(leaf: Any, tape: Tape) -> Any:
@@ -50,6 +50,23 @@ def handed_out(leaf: Any, tape: Tape) -> Any:
     if type(value) is np.ndarray:
         return copied_to_write(value)
     return copied(value) if isinstance(value, Traced) and value.ndim else value
+
+
+def size_of(x: Any) -> int:
+    """Return the number of elements of a leaf."""
+    return int(np.prod(shape_of(x), dtype=int))
+
+
+def units_of(x: Any, start: int, stop: int) -> np.ndarray:
+    """Return some of the unit directions of a leaf, along a leading axis."""
+    units = np.zeros((stop - start, size_of(x)), dtype_of(x) if dtype_of(x).kind in "fc" else float)
+    units[np.arange(stop - start), np.arange(start, stop)] = 1.0
+    return units.reshape(stop - start, *shape_of(x))
+
+
+def dtype_by(value: Any, leaf: Any) -> np.dtype:
+    """Return the dtype of the derivatives of a value by a leaf."""
+    return np.result_type(dtype_of(value), dtype_of(leaf)) if dtype_of(value).kind == "c" else dtype_of(leaf)
 
 
 def gradient_function(
@@ -164,12 +181,8 @@ class Recording:
 
     def rows(self, k: int, value: Any, chunk: Chunk) -> list[Any]:
         """Return the Jacobian of output leaf k by each input leaf, pulling back K unit cotangents at a time."""
-        shape, size = shape_of(value), int(np.prod(shape_of(value), dtype=int))
-        dtype = dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(float)
-        blocks = [
-            np.zeros((size, *shape_of(leaf)), np.result_type(dtype, dtype_of(leaf)) if dtype.kind == "c" else dtype_of(leaf))
-            for leaf in self.leaves
-        ]
+        shape, size = shape_of(value), size_of(value)
+        blocks = [np.zeros((size, *shape_of(leaf)), dtype_by(value, leaf)) for leaf in self.leaves]
         if self.nodes[k] is not None and size:
             lanes = self.lanes(value, chunk)
             for start in range(0, size, lanes):
@@ -183,39 +196,31 @@ class Recording:
 
     def cheaper_forward(self) -> bool:
         """Return whether jit traces a function of more outputs than inputs: a compiled row costs about as much as a column."""
-        sizes = [sum(int(np.prod(shape_of(x), dtype=int)) for x in group) for group in (self.leaves, self.values)]
-        return sizes[0] < sizes[1] and any(isinstance(leaf, Traced) and leaf.level.abstract for leaf in self.leaves)
+        fewer = sum(map(size_of, self.leaves)) < sum(map(size_of, self.values))
+        return fewer and any(isinstance(leaf, Traced) and leaf.level.abstract for leaf in self.leaves)
 
     def lanes(self, value: Any, chunk: Chunk) -> int:
         """Return how many cotangents of a value to pull back at once; where that is compiled all of them, not code for each chunk."""
         if chunk is None and isinstance(value, Traced) and value.level.abstract:
             return max(1, value.size)
-        bytes_of = lambda x: dtype_of(x).itemsize * int(np.prod(shape_of(x), dtype=int))
-        largest = max(map(bytes_of, (value, *self.leaves)))
-        return chunk_size(int(np.prod(shape_of(value), dtype=int)), largest, chunk)
+        largest = max(dtype_of(x).itemsize * size_of(x) for x in (value, *self.leaves))
+        return chunk_size(size_of(value), largest, chunk)
 
     def block_of_rows(self, k: int, value: Any, start: int, stop: int) -> list[Any]:
         """Return some rows of the Jacobian of output leaf k by each input leaf, None for zeros."""
-        shape, size = shape_of(value), int(np.prod(shape_of(value), dtype=int))
-        units = np.zeros((stop - start, size), dtype_of(value) if dtype_of(value).kind in "fc" else float)
-        units[np.arange(stop - start), np.arange(start, stop)] = 1.0
-        with Level(stop - start) as level:
-            return self.pull_units([(self.nodes[k], units.reshape(stop - start, *shape))], level)
+        return self.pull_units([(self.nodes[k], units_of(value, start, stop))], stop - start)
 
-    def pull_units(self, pairs: list[tuple[Any, Any]], level: Any) -> list[Any]:
+    def pull_units(self, pairs: list[tuple[Any, Any]], lanes: int) -> list[Any]:
         """Return the cotangents of the inputs for K cotangents of each of some nodes, as plain (K, ...) buffers.
 
         A complex output of a real input takes two sweeps: Re(1 dy) and Re(-1j dy) = Im(dy)."""
         sweeps: list[list[Any]] = []
         mixed = any(units.dtype.kind == "c" for _, units in pairs) and any(dtype_of(leaf).kind != "c" for leaf in self.leaves)
-        for factor in (1.0, -1j)[: 2 if mixed else 1]:
-            pulled = self.tape.pull([(node, wrap(units * factor, level)) for node, units in pairs], self.inputs)
-            sweeps.append(
-                [
-                    None if g is None else unwrap(like_primal(g, leaf), level, shape_of(leaf))
-                    for g, leaf in zip(pulled, self.leaves, strict=True)
-                ]
-            )
+        with Level(lanes) as level:
+            for factor in (1.0, -1j)[: 2 if mixed else 1]:
+                pulled = self.tape.pull([(node, wrap(units * factor, level)) for node, units in pairs], self.inputs)
+                pairs_of_leaves = zip(pulled, self.leaves, strict=True)
+                sweeps.append([None if g is None else unwrap(like_primal(g, leaf), level, shape_of(leaf)) for g, leaf in pairs_of_leaves])
         return [
             first if not mixed or first is None or dtype_of(leaf).kind == "c" else first + 1j * sweeps[1][i]
             for i, (first, leaf) in enumerate(zip(sweeps[0], self.leaves, strict=True))
@@ -226,10 +231,8 @@ class Recording:
         (leaf,), (node,), (value,) = self.leaves, self.nodes, self.values
         if node is None:
             return None
-        units = np.zeros((stop - start, int(np.prod(shape_of(leaf), dtype=int))), dtype_of(leaf))
-        units[np.arange(stop - start), np.arange(start, stop)] = 1.0
         with Level(stop - start) as level:
-            t = self.tape.push([(self.inputs[0], wrap(units.reshape(stop - start, *shape_of(leaf)), level))], [node])[0]
+            t = self.tape.push([(self.inputs[0], wrap(units_of(leaf, start, stop), level))], [node])[0]
             return unwrap(t, level, shape_of(value))
 
     def push(self, tangents: Any) -> Any:

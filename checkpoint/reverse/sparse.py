@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from dualad.core.dispatch import dtype_of
-from dualad.core.levels import Level
 from dualad.forward.seeding import chosen, shape_of, with_arguments, without_aux
 from dualad.forward.streaming import chunk_size
 from dualad.sparse.compressed import Colored, Compressed, check_columns, check_rows
@@ -60,8 +59,7 @@ class CompressedRows(Compressed):
                 for node, seed, value in zip(recording.nodes, seeds, recording.values, strict=True)
                 if node is not None
             ]
-            with Level(stop - start) as level:
-                pulled = recording.pull_units(pairs, level) if pairs else [None] * len(recording.leaves)
+            pulled = recording.pull_units(pairs, stop - start) if pairs else [None] * len(recording.leaves)
             shares = [
                 np.zeros((stop - start, size)) if g is None else np.reshape(g, (stop - start, size))
                 for g, size in zip(pulled, sizes(recording.leaves), strict=True)

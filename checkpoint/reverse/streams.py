@@ -8,14 +8,13 @@ from typing import Any, Unpack, overload
 
 import numpy as np
 
-from dualad.core.dispatch import dtype_of
 from dualad.forward.seeding import shape_of
 from dualad.support.callers import trimmed
 from dualad.support.forks import cached_property
 from dualad.support.hints import Chunk, StreamOptions
 from dualad.verbs.columns import Columns, streamed
 
-from .recording import Recording
+from .recording import Recording, dtype_by, size_of
 
 __all__ = ["jacobian_columns", "jacobian_rows"]
 
@@ -159,7 +158,7 @@ class RecordedColumns(Columns):
         if self.recording is None:
             return super().compute(start, stop)
         block, value = self.recording.block_of_columns(start, stop), self.recording.values[0]
-        return value, np.zeros((stop - start, *shape_of(value)), inexact(value, self.x)) if block is None else block
+        return value, np.zeros((stop - start, *shape_of(value)), dtype_by(value, self.recording.leaves[0])) if block is None else block
 
 
 class Rows(Columns):
@@ -174,7 +173,7 @@ class Rows(Columns):
 
     @property
     def size(self) -> int:
-        return int(np.prod(shape_of(self.recording.values[0]), dtype=int))
+        return size_of(self.recording.values[0])
 
     @property
     def lanes(self) -> int:
@@ -200,10 +199,4 @@ def recorded(f: Callable[..., Any], x: Any, where: str, nan_safe: bool, budget: 
 def block_of_rows(recording: Recording, start: int, stop: int) -> tuple[Any, Any]:
     value, (x,) = recording.values[0], recording.leaves
     rows = None if recording.nodes[0] is None else recording.block_of_rows(0, value, start, stop)[0]
-    return value, np.zeros((stop - start, *shape_of(x)), inexact(value, x)) if rows is None else rows
-
-
-def inexact(value: Any, x: Any) -> np.dtype:
-    """Return the dtype of derivatives of `value` by x."""
-    types = [dtype_of(part) for part in (value, x) if dtype_of(part).kind in "fc"]
-    return np.result_type(*types) if any(dtype.kind == "c" for dtype in types) else types[-1] if types else np.dtype(float)
+    return value, np.zeros((stop - start, *shape_of(x)), dtype_by(value, x)) if rows is None else rows
