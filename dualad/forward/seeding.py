@@ -39,14 +39,9 @@ __all__ = [
 
 
 def flatten_input(tree, where, what=None):
-    """Return the differentiable leaves of an input (ints promoted, arrays copied) and the structure.
+    """Return the differentiable leaves of an input (ints promoted) and the structure; raise for a leaf that is not numeric, by its path.
 
     `what` is the name of the tree, or of a tuple of arguments a tuple of their names.
-
-    Raises
-    ------
-    TypeError
-        Where a leaf is not numeric, naming its path.
     """
     paths, leaves, structure = optree.tree_flatten_with_path(pack_leaf(tree))
     if what is None:
@@ -154,13 +149,7 @@ def is_numeric(objects):
 
 
 def flatten_output(out, where):
-    """Return the leaves and the structure of what the function returned.
-
-    Raises
-    ------
-    TypeError
-        Where a leaf is not numeric: its derivative would be a silent zero.
-    """
+    """Return the leaves and the structure of what a function returned; raise for one that is not numeric: its derivative would vanish."""
     if isinstance(out, Traced):
         return [out], LEAF
     paths, leaves, structure = optree.tree_flatten_with_path(pack_leaf(out))
@@ -226,13 +215,7 @@ def strip_level(tree, level):
 
 
 def chosen(args, argnums, where):
-    """Return the positions that `argnums` names, and whether it was a tuple.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Where `argnums` is no integer or tuple of them, or names an argument that was not given.
-    """
+    """Return the positions that `argnums` names, and whether it was no tuple; raise where it is wrong, or names what was not given."""
     if type(argnums) is int and 0 <= argnums < len(args):
         return [argnums], True
     single = issubclass(type(argnums), int | np.integer) and type(argnums) is not bool

@@ -26,8 +26,7 @@ def spans(start, size, lanes):
 class Budget:
     """How many directions at once keep within some bytes: found by measuring the first two chunks, of one direction and of a few.
 
-    The measure is tracemalloc's, which slows Python code down while it runs, and sees NumPy's arrays; what compiled code allocates it
-    does not see, but what goes in and comes out is counted in any case.
+    The measure is tracemalloc's: what compiled code allocates it does not see, but what goes in and comes out is counted in any case.
     """
 
     def __init__(self, memory, where, what):
@@ -61,14 +60,9 @@ class Budget:
 
 
 def chunks(size, lanes, compute, budget=None, least=None, send=None):
-    """Yield (start, stop, chunk) for all directions, as many at once as the budget allows.
+    """Yield (start, stop, ``compute(start, stop)``) for all directions, at most `lanes` at once, and as many as the budget allows.
 
-    Parameters
-    ----------
-    lanes : how many directions there are at most in a chunk.
-    compute : ``compute(start, stop)`` returns a chunk.
-    least : tells of a chunk of one direction the bytes that go in and come out.
-    send : ``send(spans)`` yields what this function does for the given spans, computed elsewhere.
+    `least` tells of a chunk of one direction the bytes that go in and come out; ``send(spans)`` computes elsewhere.
     """
     start = 0
     if budget is not None and size:

@@ -107,15 +107,10 @@ def effect_of(called, code):
 
 
 class Clocks:
-    """Whether the user's code reads a clock while a function is traced; what libraries read (to log, to show a bar) does not count.
+    """Whether the user's code reads a clock or the system's random numbers while a function is traced; what libraries read does not count.
 
-    Numbers of the system's generator do, wherever they are drawn: it has no state to compare. While a profiler runs, nothing is seen.
-    Types that are called are not seen: a function that names ``datetime64`` and ``"now"`` is taken to read a clock.
-
-    Attributes
-    ----------
-    elsewhere : whether an installed package read one, which may have become a number in seconds.
-    effect : what the function does besides returning a result, None where nothing was seen.
+    `elsewhere`: an installed package read one; `effect`: what the function does besides. Types that are called are not seen, nor is
+    anything while a profiler runs: a function that names ``datetime64`` and ``"now"`` is taken to read a clock.
     """
 
     def __init__(self):

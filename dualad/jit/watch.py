@@ -57,18 +57,10 @@ WHEN_MADE = ("__init__", "__new__", "__post_init__")  # methods that no use of a
 
 
 class Watch:
-    """The data that a function closes over, as it is now.
+    """What a function and static arguments close over, as it is now: variables, defaults, parts of containers, arrays bit by bit, code.
 
-    Looked at are variables of enclosing functions and global ones that the code names, default values, bound and partial arguments,
-    attributes of objects, classes and modules, the elements of containers, and arrays bit by bit; functions that the code calls are
-    followed, and so are methods, properties and special methods of objects. Of attributes, those count that any of these functions
-    mentions; all of them where names are computed, or where the class of an instance is an installed one. Otherwise what belongs to
-    installed packages is taken for constant.
-
-    Parameters
-    ----------
-    function : the function.
-    values : static arguments, looked at in the same way.
+    Functions that the code calls are followed, and members of objects. Of attributes those count that any of these functions mentions;
+    all where names are computed, or the class is an installed one. What else installed packages have is taken for constant.
     """
 
     def __init__(self, function, values=()):

@@ -28,14 +28,9 @@ __all__ = ["Colored", "Compressed", "check_columns", "check_rows"]
 
 
 class Colored:
-    """The colouring for a call: the one that was given, or found once for each kind of arguments.
+    """The colouring for a call: the one that was given ("auto", a pattern or a `Coloring`), or found once for each kind of arguments.
 
-    Parameters
-    ----------
-    given : "auto", a pattern or a `Coloring`.
-    mode : of the colourings that are made here.
-    allowed : modes of colourings that can be used, and what to do with others.
-    order : 2 for Hessians.
+    `mode` is that of colourings made here, `allowed` the modes that can be used, and what to do with others; `order` is 2 for Hessians.
     """
 
     def __init__(self, f, argnums, given, mode, allowed, where, order=1):

@@ -33,11 +33,7 @@ SAME = {id(MAPS[np.copy])}
 def dependencies(program: Program, active, columns, numbered) -> list:
     """Return for each output of a program which columns its elements depend on: boolean sparse matrices of one row an element.
 
-    Parameters
-    ----------
-    active : the inputs that columns stand for, in order.
-    columns : how many columns there are.
-    numbered : the number of elements of an output, a literal or None too.
+    `active` inputs stand for the columns, in order; `numbered` says how many elements each output has, literals too.
     """
     table, start = identity_table(columns), 1
     given: dict[Value, Sets] = {}

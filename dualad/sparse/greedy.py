@@ -91,8 +91,7 @@ def columns_colored(matrix, order):
 def star_colored(matrix, order):
     """Return a colour for each row and column of a symmetric CSR matrix without diagonal: a star colouring.
 
-    `near` has the colours of a vertex's neighbours, `often` those that two of them have, `hubs` the colours of neighbours of which two
-    neighbours have the colour of the vertex: they would begin a path of four vertices in two colours.
+    `near` has the colours of neighbours, `often` those of two of them, `hubs` those of neighbours that would begin a path in two colours.
     """
     entries, ends = matrix.indices.tolist(), matrix.indptr.tolist()
     count = matrix.shape[0]

@@ -61,13 +61,7 @@ def sparse_function(f, compressed, verify, slope=None):
 
 
 def order_of(matrix, colors, where):
-    """Return which entry of a pattern each entry of a matrix is; None where they are in the same order.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Where it is no compressed sparse matrix, or not of the pattern.
-    """
+    """Return which entry of a pattern each of a matrix is, None where they are in one order; raise where it has another pattern."""
     if type(matrix) is colors.kind and matrix.shape == colors.shape:
         indices, indptr = colors.signature
         if equal(matrix.indptr, indptr) and equal(matrix.indices, indices):

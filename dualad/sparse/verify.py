@@ -12,12 +12,9 @@ __all__ = ["verified"]
 
 
 def verified(f, args, kwargs, matrix, compressed):
-    """Raise where the products of a Jacobian, which `compressed` made, with a random vector is not the derivative of f along it.
+    """Raise where the product of a Jacobian, which `compressed` made, with a random vector is not the derivative of f along it.
 
-    Raises
-    ------
-    ValueError
-        Naming an entry that is not in the pattern and is different from zero, or saying that f gives two values at one point.
+    The error names an entry that the pattern misses, or says that f gives two values at one point.
     """
     f, where, nan_safe = f.f if isinstance(f, Jit) else f, compressed.where, compressed.options["nan_safe"]
     given = Flattened(f, args, kwargs, compressed.argnums, where)

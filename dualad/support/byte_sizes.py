@@ -15,32 +15,9 @@ AMOUNT = re.compile(r"([0-9][0-9_]*\.?[0-9]*(?:e[+-]?[0-9]+)?|\.[0-9]+)\s*([a-z]
 
 
 def parse_bytes(size: float | str, where: str = "parse_bytes", argument: str = "size") -> int:
-    """Read a number of bytes. GB is 10^9 bytes, GiB is 2^30, as the units are defined (IEC 80000-13).
+    """Return a number of bytes, given as a number or as a text with a unit: B, kB, MB, ... (10^3), KiB, MiB, ... (2^10), in any case.
 
-    Parameters
-    ----------
-    size : number or str
-        A number of bytes (4096, 4e6), or a number with a unit: B, kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB, upper or lower case,
-        with or without a space. A bare number in a text is in bytes.
-    where, argument : str
-        The function that was called, and the name of its argument: errors begin with them.
-
-    Returns
-    -------
-    int
-        Bytes, rounded to the nearest.
-
-    Raises
-    ------
-    ValueError
-        If the text is not such a number, or the number is negative.
-    TypeError
-        If `size` is neither a whole number nor a text.
-
-    Examples
-    --------
-    >>> parse_bytes("8MB"), parse_bytes("1.5 GiB"), parse_bytes(4096), parse_bytes(4e6)
-    (8000000, 1610612736, 4096, 4000000)
+    Errors begin with `where` and `argument`.
     """
     help_ = 'write a number of bytes or a text such as "8MB", "2 GB" (10^9 bytes each) or "1 GiB" (2^30 bytes)'
     if isinstance(size, str):
@@ -61,22 +38,7 @@ def parse_bytes(size: float | str, where: str = "parse_bytes", argument: str = "
 
 
 def format_bytes(count: int) -> str:
-    """Write a number of bytes with three digits and a decimal unit.
-
-    Parameters
-    ----------
-    count : int
-        Bytes.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> format_bytes(40), format_bytes(168_000_000), format_bytes(8 * 10**12), format_bytes(999_999)
-    ('40 B', '168 MB', '8 TB', '1 MB')
-    """
+    """Write a number of bytes with three digits and a decimal unit: 168 MB."""
     if count < 1000:
         return f"{count} B"
     value = float(count)

@@ -90,8 +90,7 @@ if hasattr(os, "register_at_fork"):
 def compiler():
     """Return the lock of all that compiles, imports what compiles, or calls LLVM.
 
-    Such an import logs. What logging locks at a fork is locked after all locks here, which are therefore taken (again) by a hook that is
-    younger than that of logging.
+    Such an import logs, and what logging locks at a fork is locked after all locks here: a hook younger than its own takes them (again).
     """
     import logging  # noqa: F401
 

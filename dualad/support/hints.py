@@ -88,8 +88,7 @@ Result_co = TypeVar("Result_co", covariant=True)
 class Jacobian(Generic[X_contra, Rest, Result_co]):
     """What `jacobian` returns, for a function ``(x: X, ...) -> Result``: of arrays and numbers an array, of all others Any.
 
-    The type that is chosen by `self`, and not by overloads of `jacobian`, is known where f says ``np.ndarray`` without a dtype. Only
-    Any is a subtype of Never, and a supertype of object.
+    Chosen by `self`, the type is known where f says ``np.ndarray`` without a dtype. Only Any is below Never, and above object.
     """
 
     @overload

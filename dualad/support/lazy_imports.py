@@ -12,10 +12,9 @@ __all__ = ["lazily"]
 
 
 class LazyPackage(ModuleType):
-    """A package that knows in which room each of its public names is, and imports its rooms as they are asked for.
+    """A package that imports its rooms when one of their public names is asked for; errors say in which module a name is instead.
 
-    Where a name is one of another module, the error says of which. ``from package import name`` would put words of its own in place of
-    those of an AttributeError: it is told by its frame, and is raised an ImportError.
+    ``from package import name`` would put words of its own in place of those of an AttributeError: it is raised an ImportError.
     """
 
     def __getattr__(self, name: str) -> Any:

@@ -8,59 +8,19 @@ __all__ = ["Bar"]
 
 
 class Bar:
-    """A bar of tqdm around one phase of a computation; nothing at all if it is not shown.
-
-    Parameters
-    ----------
-    shown : bool
-        Whether there is one.
-    label : str
-        What stands in front of it.
-    unit : str
-        What it counts.
-
-    Raises
-    ------
-    ImportError
-        If it is to be shown and tqdm is not installed.
-
-    Examples
-    --------
-    >>> with Bar(False, "first sweep") as bar:
-    ...     bar.start(3)
-    ...     bar.counting(abs) is abs
-    True
-    """
+    """A bar of tqdm around one phase of a computation, with `label` in front, counting `unit`; nothing at all if it is not shown."""
 
     def __init__(self, shown: bool, label: str, unit: str = "step") -> None:
         self._make, self._label, self._unit = _tqdm() if shown else None, label, unit
         self._bar: Any = None
 
     def start(self, total: int | None, done: int = 0) -> None:
-        """Show the bar.
-
-        Parameters
-        ----------
-        total : int or None
-            Calls of the whole phase, or None if that is not known.
-        done : int
-            How many of them an earlier process made: it begins there.
-        """
+        """Show the bar, of `total` calls (None if not known), of which an earlier process made `done`."""
         if self._make is not None:
             self._bar = self._make(total=total, initial=done, desc=self._label, unit=self._unit)
 
     def counting(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, every call of which moves the bar by one when it returns.
-
-        Parameters
-        ----------
-        function : callable
-
-        Returns
-        -------
-        callable
-            `function` itself if no bar is shown.
-        """
+        """Return the function such that every call moves the bar by one when it returns; the function itself if no bar is shown."""
         if self._make is None:
             return function
 
