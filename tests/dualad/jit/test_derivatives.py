@@ -59,7 +59,7 @@ def test_dear_values_are_kept_for_the_pullback_and_cheap_ones_computed_again():
     for x, y in zip(got, expected, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12)
     (entry,) = f.entries.values()
-    forward, backward = next(halves for key, halves in entry.compiled.derived.items() if key[0] == "halves")
+    forward, backward = next(halves for key, halves in entry.compiled.derived.items() if key[0] == "split_forward_backward")
     assert [op.fn for op in forward.program.operations].count(np.linalg.solve) == 1
     names = [op.fn for op in backward.program.operations]
     assert np.exp in names and names.count(np.linalg.solve) == 1  # of the transposed matrix
