@@ -170,11 +170,8 @@ class EagerEntry(ChainEntry):
         self.spec.explain(k, x, self.given.arguments, self.given.inputs)
 
     def try_step(self, x: Any) -> tuple[Recorded, Any]:
-        """Record step 0 before the first sweep; return the record and the out.
-
-        So what cannot be differentiated fails before a long run, not after it, and what a step leaves elsewhere than in its results
-        is a traced value of a closed level there, which raises when it is used.
-        """
+        """Record step 0 before the first sweep; return the record and the out. What cannot be differentiated fails before a long run,
+        and what a step leaves elsewhere than in its results is a traced value of a closed level, which raises when it is used."""
         with np.errstate(all="ignore"):  # the step itself will warn
             recorded, final, out = self.record(0, self.spec.flatten(copy_state(x)), first=True)
         self.before = Snapshot(1, self.values(final, recorded[0]), self.exact)

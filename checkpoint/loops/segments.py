@@ -77,15 +77,9 @@ class Pace:
 
 
 class Segments:
-    """A chain's compiled loops, bound to its parameters and inputs.
+    """A chain's compiled loops, bound to its parameters and inputs: `start` is x_0, `outs` have a row for each step.
 
-    Attributes
-    ----------
-    start : x_0.
-    outs : the outs, with a row for each step.
-    made : how many steps were made.
-    told : a function that hears of how many steps each call has made, or None.
-    """
+    `made` counts the steps that were made, and `told` hears of how many each call has made."""
 
     def __init__(self, stepper: Any, length: int | None) -> None:
         self.stepper, self.loops = stepper, stepper.advance_loops()

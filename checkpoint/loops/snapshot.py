@@ -23,12 +23,9 @@ __all__ = ["Snapshot", "not_repeatable"]
 
 
 class Snapshot:
-    """What is compared of x_index, with what the step that leads to it gives when it is evaluated again.
-
-    Of large arrays these are 1024 elements, others at each step, so that it costs less than 1 % of a step and no memory; of the
-    final state all elements are compared where it is still alive. With `exact` all elements are held, and compared bit for bit;
-    otherwise differences of the size of rounding errors count as none.
-    """
+    """What is compared of x_index with what its step gives when it is evaluated again, up to rounding: 1024 elements of large arrays,
+    others at each step (less than 1 % of a step and no memory); all of the final state, where it is still alive. With `exact` all
+    elements are held, and compared bit for bit."""
 
     __slots__ = ("alive", "exact", "index", "known")
 

@@ -14,7 +14,7 @@ from ..core.traced import Traced, example_of
 from ..graph.program import Kind, Value, key_of, kind_of
 from ..rules.calling import signature
 
-__all__ = ["Call", "exact", "names_keywords", "positional_names"]
+__all__ = ["Call", "exact", "names_keywords", "plain_kind", "positional_names"]
 
 FLAT = {np.ndarray, float, int}
 SMALLEST, LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -112,14 +112,14 @@ class Call:
 
 def plain_kind(leaf):
     """Return the kind of a float, or of an array as it lies in most programs; None of any other leaf."""
-    if type(leaf) is float:
-        return NUMBER
-    if type(leaf) is np.ndarray and leaf.flags.carray and leaf.dtype.isbuiltin and leaf.dtype.kind in "biufc":
+    if type(leaf) is float or type(leaf) is np.float64:
+        return PYTHON if type(leaf) is float else SCALAR
+    if type(leaf) is np.ndarray and leaf.flags.c_contiguous and leaf.dtype.isbuiltin and leaf.dtype.kind in "biufc":
         return Kind(leaf.shape, leaf.dtype, "array")
     return None
 
 
-NUMBER = Kind((), np.dtype(float), "python")
+PYTHON, SCALAR = (Kind((), np.dtype(float), role) for role in ("python", "scalar"))
 
 
 def key_orders(moving, kwargs):

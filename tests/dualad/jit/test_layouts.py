@@ -7,6 +7,7 @@ import pytest
 
 from checkpoint import grad
 from dualad import jit
+from dualad.jit.arguments import Call, plain_kind
 from dualad.rules.indexing import updated
 
 C = np.arange(1.0, 13.0).reshape(3, 4)
@@ -127,3 +128,25 @@ def test_an_assignment_through_a_shape_does_not_depend_on_the_order_in_memory():
         expected.reshape(-1)[2:4] = 5.0
         np.testing.assert_array_equal(y, expected)
         np.testing.assert_array_equal(updated(x, y.ravel()[3:5], slice(0, 2), [flat]).ravel()[:2], y.ravel()[3:5])
+
+
+class Kind(np.ndarray):
+    pass
+
+
+LEAVES = [
+    1.0, np.float64(2.0), np.float32(2.0), 3, 2.0j,
+    np.ones(3), np.ones((2, 0)), np.array(1.0), np.broadcast_to(1.0, (2, 3)), np.ones(3)[::2], np.ones((2, 3)).T,
+    np.ones(2, "f4"), np.ones(2, "i8"), np.ones(2, bool), np.ones(2, "c16"), np.ones(3, ">f8"), np.ones(3).view(Kind),
+    np.frombuffer(bytes(25), np.uint8)[1:].view(float),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("leaf", LEAVES, ids=repr)
+def test_the_short_way_to_the_kind_of_a_plain_leaf_gives_that_of_the_long_one(leaf):
+    call = Call(jit(np.sin), (1.0,), {})
+    short, whole = plain_kind(leaf), call.kind(leaf, 0)
+    assert short in (None, whole)
+    assert (short is None) == (
+        type(leaf) not in (float, np.float64, np.ndarray) or whole.layout != "C" or not np.asarray(leaf).dtype.isnative
+    )
