@@ -294,7 +294,7 @@ def code_of_entry(function, parameters: tuple[Var, ...], constants: frozenset[in
 def taken(i, kind):
     """Return the lines that take an argument out of an object."""
     if isinstance(kind, ArrayType):
-        return [f"  %n{i} = call ptr @pointer(ptr %o{i}, ptr @dualad_{kind.dtype}, i32 {len(kind.shape)}, ptr @shape_{i})"]
+        return pointer_taken(i, kind)
     dtype = arithmetic_dtype(kind)
     if dtype in PART:
         lines = [f"  %{part}{i} = call double @PyComplex_{name}AsDouble(ptr %o{i})" for part, name in (("re", "Real"), ("im", "Imag"))]
@@ -305,6 +305,48 @@ def taken(i, kind):
         return [f"  %d{i} = call double @PyFloat_AsDouble(ptr %o{i})", f"  %n{i} = fptrunc double %d{i} to float"]
     name = {"float64": "PyFloat_AsDouble", "int64": "PyLong_AsLongLong", "uint64": "PyLong_AsUnsignedLongLongMask"}[dtype]
     return [f"  %n{i} = call {number_type(dtype)} @{name}(ptr %o{i})"]
+
+
+def pointer_taken(i, kind):
+    """Return the lines that take the pointer of an array; one that is not as expected in every field is looked at by ``pointer``."""
+    wanted = {"type": "ptr @dualad_array", "dtype": f"ptr @dualad_{kind.dtype}", "ndim": f"i32 {len(kind.shape)}", "flags": f"i32 {NEEDED}"}
+    lines, right = [], "true"
+
+    def loaded(name, base, offset, what):
+        lines.append(f"  %{name}.place{i} = getelementptr i8, ptr %{base}{i}, i64 {offset}")
+        lines.append(f"  %{name}{i} = load {what}, ptr %{name}.place{i}")
+
+    def compared(name, what):
+        nonlocal right
+        kind, value = what.split()
+        lines.append(f"  %{name}.is{i} = icmp eq {kind} %{name}{i}, {value}")
+        lines.append(f"  %{name}.right{i} = and i1 {right}, %{name}.is{i}")
+        right = f"%{name}.right{i}"
+
+    for field, what in wanted.items():
+        loaded(field if field != "flags" else "all", "o", OFFSETS[field], what.split()[0])
+        if field == "flags":
+            lines.append(f"  %flags{i} = and i32 %all{i}, {NEEDED}")
+        compared(field, what)
+    fields, shaped, other, done = (f"{label}{i}" for label in ("fields", "shaped", "other", "done"))
+    lines += [f"  br i1 {right}, label %{fields}, label %{other}", f"{fields}:"]
+    right = "true"
+    loaded("shape", "o", OFFSETS["shape"], "ptr")
+    for axis, n in enumerate(kind.shape):
+        if n >= 0:
+            loaded(f"n{axis}.", "shape", 8 * axis, "i64")
+            compared(f"n{axis}.", f"i64 {n}")
+    lines += [f"  br i1 {right}, label %{shaped}, label %{other}", f"{shaped}:"]
+    loaded("data", "o", OFFSETS["data"], "ptr")
+    return [
+        *lines,
+        f"  br label %{done}",
+        f"{other}:",
+        f"  %found{i} = call ptr @pointer(ptr %o{i}, ptr @dualad_{kind.dtype}, i32 {len(kind.shape)}, ptr @shape_{i})",
+        f"  br label %{done}",
+        f"{done}:",
+        f"  %n{i} = phi ptr [ %data{i}, %{shaped} ], [ %found{i}, %{other} ]",
+    ]
 
 
 def from_slots(i, place, kind):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ..ir.nodes import ArrayType, Const, Function, Module, Return, Table, Var
+from ..ir.nodes import ArrayType, Assign, Cast, Const, Function, Module, Op, Return, Table, Var
 from ..ir.values import PART, Value, arithmetic_dtype, common, unwrapped
 from . import kernels, scalars
 from .arithmetic import OVERFLOWS
@@ -31,14 +31,37 @@ def translated(module: Module, name: str, fuses: bool) -> tuple[Translation, str
 
 @cache
 def kernel(name: str, dtypes: tuple[str, ...]) -> Function:
-    """Return a function of `kernels` or `scalars`, by the name that it is called by, of numbers of these dtypes."""
+    """Return a function of `kernels` or `scalars`, by the name that it is called by, of numbers of these dtypes.
+
+    Its expressions are computed in the order in which Python makes them, on which LLVM's vectors depend.
+    """
     plain = name.removeprefix("np.")
     room = kernels if hasattr(kernels, plain) else scalars
     if plain not in room.__all__:
         raise NotImplementedError(f"{name} has no translation")
     parameters = tuple(Var(f"x{i}", dtype) for i, dtype in enumerate(dtypes))
-    result = getattr(room, plain)(*map(Value, parameters))
-    return Function(name, parameters, (Return((unwrapped(result),)),), inlined=True)
+    Value.made = made = []
+    try:
+        result = unwrapped(getattr(room, plain)(*map(Value, parameters)))
+    finally:
+        Value.made = None
+    needed = computed_always(result)
+    order = tuple(node for node in made if id(node) in needed and node not in parameters)
+    variables = tuple(Var(f"t{k}", node.dtype) for k, node in enumerate(order))
+    first = (Assign(variables, order),) if order else ()
+    return Function(name, parameters, (*first, Return((variables[-1] if order else result,))), inlined=True)
+
+
+def computed_always(node):
+    """Return the identities of the expressions that one is made of, but for those that are computed on one side of a branch alone."""
+    found, left = set(), [node]
+    while left:
+        node = left.pop()
+        if id(node) not in found:
+            found.add(id(node))
+            args = getattr(node, "args", (node.arg,) if isinstance(node, Cast) else ())
+            left += args[:1] if isinstance(node, Op) and node.name == "branch" else args
+    return found
 
 
 class Unit:

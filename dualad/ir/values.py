@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -66,9 +66,12 @@ class Value:
 
     __slots__ = ("node",)
     __array_ufunc__ = None
+    made: ClassVar[list[Expression] | None] = None  # where expressions are noted in the order in which they are made
 
     def __init__(self, node: Expression):
         self.node = node
+        if Value.made is not None:
+            Value.made.append(node)
 
     @property
     def real(self):

@@ -17,6 +17,8 @@ from dualad import jvp
 from dualad.codegen import arithmetic, kernels, scalars
 from dualad.codegen.machine import FUSES
 from dualad.codegen.native import compile_llvm
+from dualad.codegen.to_llvm import kernel
+from dualad.ir.nodes import Call
 from dualad.loops.maps import COMPLEX, MAPS
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, 0.5, -2.5, 3.0, 1e-17, 2.0**52, 1e9]
@@ -260,7 +262,7 @@ def test_what_two_expressions_share_is_computed_once_and_a_branch_that_is_not_ta
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scalars, "turn", f)
-        from dualad.codegen.to_llvm import kernel, translated
+        from dualad.codegen.to_llvm import translated
 
         kernel.cache_clear()
         text = "def part0(x, y):\n    for i in range(4):\n        y[i] = turn(x[i])\n"
@@ -354,3 +356,11 @@ def test_loops_over_tables_of_different_width():
     x, y = np.arange(1.0, 7.0), np.zeros(6)
     compiled(text, "part0", [((6,), "float64")] * 2)(x, y)
     np.testing.assert_array_equal(y, [1.0 + 30.0, 2.0 + 50.0, 0.0, 4.0, 5.0, 0.0])
+
+
+def test_kernels_are_computed_in_the_order_in_which_python_makes_their_expressions():
+    """LLVM's vectors of loops depend on it: depth first, the loop of sin(x) * exp(-x * x) is three times as short, and slower."""
+    first, last = kernel("cos", ("float64",)).body
+    names = [node.function if isinstance(node, Call) else node.name for node in first.values]
+    assert names[:5] == ["fma", "subtract", "negative", "fma", "multiply"] and names[-1] == "from_bits"  # as in `reduced_angle`
+    assert last.values == first.targets[-1:]
