@@ -27,25 +27,10 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and print its result.
+    """Run one command (by default that of the command line) and print its result; return 0, or 2 if it cannot be done.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Words of the command line; the default is the program's own.
+    The reason is then on standard error. Exits with status 2 if an option cannot be read, and with 0 after ``--help``.
 
-    Returns
-    -------
-    int
-        0, or 2 if the command cannot be done; the reason is then on standard error.
-
-    Raises
-    ------
-    SystemExit
-        With status 2 if an option cannot be read; what is wrong is then on standard error. With 0 after ``--help``.
-
-    Examples
-    --------
     >>> main(["compare", "--steps", "100", "--state", "1MB", "--schedules", "ctz,revolve:7"])
     100 steps, a state of 1 MB
     schedule                saved states  memory  advances   work

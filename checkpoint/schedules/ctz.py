@@ -71,19 +71,8 @@ class CTZ(Refilled):
 
 
 def advances(steps: int) -> int:
-    """Plain advances of ``CTZ()``: of the first sweep to x_{N-1}, and of every gap that is refilled, with the places free then.
+    """Return the plain advances of ``CTZ()``: of the first sweep to x_{N-1}, and of every gap that is refilled, with the places free then.
 
-    Parameters
-    ----------
-    steps : int
-        N.
-
-    Returns
-    -------
-    int
-
-    Examples
-    --------
     >>> [advances(steps) for steps in (16, 100, 1000, 10_000)]
     [28, 274, 3781, 46197]
     """
