@@ -111,8 +111,8 @@ def assign(target, value):
     return Assign((target,), (value,))
 
 
-K, K0, K1 = (Value(Var(name, "int64")) for name in ("k", "k0", "k1"))
-k, k0, k1, j = K.node, K0.node, K1.node, Var("j", "int64")
+k, k0, k1, j = (Var(name, "int64") for name in ("k", "k0", "k1", "j"))
+K, K0, K1 = Value(k), Value(k0), Value(k1)
 
 
 class Roles:

@@ -240,7 +240,7 @@ def code_of_entry(function, parameters: tuple[Var, ...], constants: frozenset[in
     passed = ["ptr %status"]
     for i, parameter in enumerate(parameters):
         array = isinstance(parameter.type, ArrayType)
-        passed.append(f"ptr @constant_DIGEST_{i}" if i in constants else f"{'ptr' if array else number_type(parameter.type)} %n{i}")
+        passed.append(f"ptr @constant_DIGEST_{i}" if i in constants else f"{'ptr' if array else number_type(parameter.dtype)} %n{i}")
     call = f"  call {function.result} @{function.name}({', '.join(passed)})"
     enter = [
         "  %status = alloca i64",

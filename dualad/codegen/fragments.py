@@ -7,6 +7,7 @@ in the results. Where threads share nests of a turn, the function is not compile
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -209,4 +210,4 @@ def array_of(function, node):
 
 
 #: how steps that are no parts are emitted, by their form
-STEPS = {Repeat: emit_loop}
+STEPS: dict[type, Any] = {Repeat: emit_loop}

@@ -62,7 +62,7 @@ class Var:
     type: Type
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         return self.type.dtype if isinstance(self.type, ArrayType) else self.type
 
 
@@ -103,7 +103,7 @@ class Load:
     index: tuple[Expression, ...]
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         return self.array.dtype
 
 
@@ -118,7 +118,7 @@ class Row:
     type: ArrayType
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         return self.type.dtype
 
 
@@ -130,7 +130,7 @@ class Reshape:
     type: ArrayType
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         return self.type.dtype
 
 

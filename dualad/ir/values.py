@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar
 
@@ -61,6 +62,18 @@ def op(name: str, *args: Expression) -> Op:
     return Op(name, args, promoted(name, tuple(arg.dtype for arg in args)))
 
 
+def binary(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """Return the methods of an operator, as it is and reflected."""
+
+    def method(self: Any, other: Any) -> Value:
+        return Value(op(name, unwrapped(self), unwrapped(other)))
+
+    def reflected(self: Any, other: Any) -> Value:
+        return Value(op(name, unwrapped(other), unwrapped(self)))
+
+    return method, reflected
+
+
 class Value:
     """A number in emitted code."""
 
@@ -73,47 +86,42 @@ class Value:
         if Value.made is not None:
             Value.made.append(node)
 
+    __add__, __radd__ = binary("add")
+    __sub__, __rsub__ = binary("subtract")
+    __mul__, __rmul__ = binary("multiply")
+    __truediv__, __rtruediv__ = binary("divide")
+    __pow__, __rpow__ = binary("power")
+    __floordiv__, __rfloordiv__ = binary("floor_divide")
+    __mod__, __rmod__ = binary("remainder")
+    __and__, __rand__ = binary("and")
+    __or__, __ror__ = binary("or")
+    __xor__, __rxor__ = binary("xor")
+    __lshift__, __rlshift__ = binary("left_shift")
+    __rshift__, __rrshift__ = binary("right_shift")
+    __eq__, __ne__ = binary("equal")[0], binary("not_equal")[0]
+    __lt__, __le__ = binary("less")[0], binary("less_equal")[0]
+    __gt__, __ge__ = binary("greater")[0], binary("greater_equal")[0]
+    __hash__ = None  # type: ignore[assignment]
+
     @property
-    def real(self):
+    def real(self) -> Value:
         return Value(op("real", self.node))
 
     @property
-    def imag(self):
+    def imag(self) -> Value:
         return Value(op("imag", self.node))
 
-    def __neg__(self):
+    def __neg__(self) -> Value:
         return Value(op("negative", self.node))
 
-    def __invert__(self):
+    def __invert__(self) -> Value:
         return Value(op("not" if self.node.dtype == "bool" else "invert", self.node))
 
-    def __abs__(self):
+    def __abs__(self) -> Value:
         return Value(op("absolute", self.node))
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         raise TypeError("a number of emitted code has no truth value: write choose(condition, x, y), or & and | for and and or")
-
-    __hash__ = None
-
-
-def operator(name, swapped=False):
-    def method(self, other):
-        args = unwrapped(self), unwrapped(other)
-        return Value(op(name, *(args[::-1] if swapped else args)))
-
-    return method
-
-
-for special, name in {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power", "floordiv": "floor_divide", "mod": "remainder",
-    "and": "and", "or": "or", "xor": "xor", "lshift": "left_shift", "rshift": "right_shift",
-}.items():  # fmt: skip
-    setattr(Value, f"__{special}__", operator(name))
-    setattr(Value, f"__r{special}__", operator(name, swapped=True))
-for special, name in {
-    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
-}.items():  # fmt: skip
-    setattr(Value, f"__{special}__", operator(name))
 
 
 def unwrapped(x: Any) -> Expression:
@@ -121,7 +129,7 @@ def unwrapped(x: Any) -> Expression:
     return x.node if isinstance(x, Value) else number(x)
 
 
-def wrapped(fn, *nodes: Expression) -> Expression:
+def wrapped(fn: Callable, *nodes: Expression) -> Expression:
     """Return the expression that a function of values makes of expressions."""
     return unwrapped(fn(*map(Value, nodes)))
 
@@ -134,7 +142,7 @@ def call(function: str, *args: Any, dtype: str | tuple[str, ...] | None) -> Valu
 def cast(x: Any, dtype: str) -> Value:
     """Return a number as one of another dtype."""
     node = unwrapped(x)
-    if isinstance(node, Const) and dtype in ("float64", "int64") and math.isfinite(node.value):
+    if isinstance(node, Const) and dtype in ("float64", "int64") and not isinstance(node.value, complex) and math.isfinite(node.value):
         return Value(number(float(node.value) if dtype == "float64" else int(node.value)))
     return Value(Cast(node, dtype))
 

@@ -123,7 +123,7 @@ class Check:
         for target, (kind, place, reach) in zip(node.targets, found, strict=True):
             self.declare(target, kind)
             self.ranges[target.name] = reach
-            if isinstance(kind, ArrayType):
+            if isinstance(kind, ArrayType) and place is not None:
                 self.places[target.name] = place
 
     def declare(self, target, kind):
@@ -183,7 +183,8 @@ class Check:
 
     def do_ForRows(self, node):
         table = self.tables.get(node.table.name)
-        self.require(table is not None, f"{node.table.name} is no table")
+        if table is None:
+            raise Fault(f"{self.function.name}: {node.table.name} is no table")
         low, high = self.integer(node.low), self.integer(node.high)
         self.types.pop(node.row.name, None)  # rows of another table may be of another length
         self.declare(node.row, ArrayType("int64", (len(table.rows[0]),)))
@@ -232,7 +233,8 @@ class Check:
             return
         for memory in place.memories:
             name = self.given.get(id(memory))
-            self.require(name is not None, "an array on the stack is read before it is stored")
+            if name is None:
+                raise Fault(f"{self.function.name}: an array on the stack is read before it is stored")
             self.reads.add(name)
 
     def element(self, array, index):
@@ -368,11 +370,11 @@ class Check:
                 return Range(int(value), int(value))
             case Var():
                 return self.ranges.get(node.name)
-            case Load(array=Var(name=name), index=(Const(value=k),)) if name in self.rows:
+            case Load(array=Var(name=name), index=(Const(value=int() as k),)) if name in self.rows:
                 return Range(self.rows[name][k], self.rows[name][k])
             case Lane():
                 return Range(0, node.count - (node.below is None), 1, False)
-            case Call(function="at_least_inside", args=(_, Const(value=n))):
+            case Call(function="at_least_inside", args=(_, Const(value=int() as n))):
                 return Range(0, n - 1, 1, False)
             case Op(name="select" | "branch", args=(condition, x, y)):
                 return self.either(self.where(condition, True, x), self.where(condition, False, y))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy import special as sp
@@ -48,5 +49,5 @@ def multigammaln_body(a, d):
 
 BODIES = {"logsumexp": logsumexp_body, "softmax": softmax_body, "log_softmax": log_softmax_body, "multigammaln": multigammaln_body}
 FUNCTIONS = {name: by_body(getattr(sp, name), body, f"scipy.special.{name}") for name, body in BODIES.items()}
-polygamma = by_partials(sp.polygamma, None, lambda ans, n, x: polygamma(n + 1, x), name="scipy.special.polygamma")
+polygamma: Any = by_partials(sp.polygamma, None, lambda ans, n, x: polygamma(n + 1, x), name="scipy.special.polygamma")
 FUNCTIONS["polygamma"] = polygamma
