@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..support.callers import trim
+from ..support.callers import trimmed
 from ..support.costs import COLORING_STEPS, COMPARED_BYTES
 from ..support.forks import cached_property
 from .greedy import ORDERS, columns_colored, star_colored
@@ -21,6 +21,7 @@ MODES = ("forward", "reverse", "both", "symmetric", "auto")
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
+@trimmed
 def coloring(pattern: Any, mode: str = "forward", order: str | None = None) -> Coloring:
     """Colour a sparsity pattern: columns (or rows) of one colour share no row, so one derivative along their sum gives them all.
 
@@ -59,11 +60,7 @@ def coloring(pattern: Any, mode: str = "forward", order: str | None = None) -> C
     Curtis, Powell & Reid (1974) for the idea; Gebremedhin, Manne & Pothen, "What color is your Jacobian?", SIAM Review 47 (2005), for
     the algorithms. "symmetric" finds each entry in one product (direct recovery), from its row or from its column.
     """
-    try:
-        return colored(pattern, mode, order)
-    except Exception as error:
-        trim(error)
-        raise
+    return colored(pattern, mode, order)
 
 
 def colored(pattern, mode, order=None):

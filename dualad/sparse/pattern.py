@@ -17,7 +17,7 @@ from ..graph.passes import optimised
 from ..graph.program import Program, Value, key_of, kind_of
 from ..graph.trace import TraceError
 from ..jit.jit import compare, traced
-from ..support.callers import trim
+from ..support.callers import trimmed
 from ..support.hints import Argnums
 from .sets import scipy_sparse
 from .values import Recorder, Tracked
@@ -28,6 +28,7 @@ __all__ = ["Arguments", "found", "sparsity"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
+@trimmed
 def sparsity(f: Callable[..., Any], *args: Any, argnums: Argnums = 0, order: int = 1, local: bool = False, **kwargs: Any) -> Any:
     """Return the sparsity pattern of the Jacobian of `f` (or of its Hessian), without computing a derivative.
 
@@ -74,11 +75,7 @@ def sparsity(f: Callable[..., Any], *args: Any, argnums: Argnums = 0, order: int
     reductions, products with constant matrices and masks are exact; sorting and Fourier transforms are dense along their axis; what has
     no such form (a call of LAPACK, your own primitive) is dense over what it touches.
     """
-    try:
-        return found(f, args, kwargs, argnums, order, local)
-    except Exception as error:
-        trim(error)
-        raise
+    return found(f, args, kwargs, argnums, order, local)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------

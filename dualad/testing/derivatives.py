@@ -11,7 +11,7 @@ import optree
 from ..core.dispatch import dtype_of
 from ..forward.seeding import check_function, flatten_input, flatten_output, shape_of
 from ..rules.indexing import cast
-from ..support.callers import trim
+from ..support.callers import trimmed
 from ..verbs.derivative import jvp
 
 __all__ = ["check_derivatives", "differences"]
@@ -20,6 +20,7 @@ __all__ = ["check_derivatives", "differences"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
+@trimmed
 def check_derivatives(
     f: Callable[..., Any],
     *args: Any,
@@ -74,16 +75,12 @@ def check_derivatives(
         raise ValueError(f"check_derivatives: modes is {modes!r}: give 'forward', 'reverse' or both")
     if "reverse" in modes and vjp is None:
         raise TypeError("check_derivatives: reverse mode needs vjp=: pass checkpoint.vjp")
-    try:
-        check = Check(f, args, rtol, atol, step, seed)
-        for n in range(1, order + 1):
-            if "forward" in modes:
-                check.forward(n)
-            if "reverse" in modes:
-                check.reverse(n, vjp)
-    except Exception as error:
-        trim(error)
-        raise
+    check = Check(f, args, rtol, atol, step, seed)
+    for n in range(1, order + 1):
+        if "forward" in modes:
+            check.forward(n)
+        if "reverse" in modes:
+            check.reverse(n, vjp)
 
 
 def differences(

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.dispatch import dtype_of
 from ..forward.seeding import check_chunk, check_flags, check_function, check_holomorphic, shape_of
 from ..forward.streaming import Budget, Unchanged, chunks, make_writer
-from ..support.callers import trim
+from ..support.callers import trim, trimmed
 from ..support.executors import Crew, check_executor
 from ..support.hints import Chunk, StreamOptions
 from ..support.progress import Bar
@@ -30,6 +30,7 @@ def jacobian_columns(
 ) -> Iterator[tuple[int, Any]]: ...
 @overload
 def jacobian_columns(f: Callable[[Any], Any], x: Any, chunk: Chunk = None, *, out: Any, **options: Unpack[StreamOptions]) -> Any: ...
+@trimmed
 def jacobian_columns(
     f: Callable[[Any], Any],
     x: Any,
@@ -87,11 +88,7 @@ def jacobian_columns(
     array([[2., 0.],
            [0., 6.]])
     """
-    try:
-        return streamed(Columns(f, x, chunk, memory, executor, holomorphic, nan_safe), out, progress)
-    except Exception as error:
-        trim(error)
-        raise
+    return streamed(Columns(f, x, chunk, memory, executor, holomorphic, nan_safe), out, progress)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------

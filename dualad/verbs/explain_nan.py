@@ -13,7 +13,7 @@ from ..core.levels import Level
 from ..forward.dual import make_dual
 from ..forward.push import direction_for
 from ..forward.seeding import check_function, flatten_input
-from ..support.callers import line, trim
+from ..support.callers import line, trimmed
 
 __all__ = ["explain_nan"]
 
@@ -21,6 +21,7 @@ __all__ = ["explain_nan"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
+@trimmed
 def explain_nan(f: Callable[..., Any], *args: Any, tangents: tuple[Any, ...] | None = None) -> str | None:
     """Return which operation of `f` first gave a derivative that is infinite or NaN, and where it stands.
 
@@ -50,11 +51,7 @@ def explain_nan(f: Callable[..., Any], *args: Any, tangents: tuple[Any, ...] | N
     -----
     ``nan_safe=True`` on the verbs makes a zero tangent times any partial zero.
     """
-    try:
-        return first_report(f, args, tangents)
-    except Exception as error:
-        trim(error)
-        raise
+    return first_report(f, args, tangents)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import optree
 
 from ..forward.seeding import check_scalar, chosen, curried, take_aux
 from ..rules.cotangents import like_primal
-from ..support.callers import trim
+from ..support.callers import trimmed
 from ..support.hints import Argnums, Aux, Chunk, Decorator, Rest, Result, X
 from .jacobian import paired
 
@@ -133,13 +133,10 @@ def value_and_gradient(
     """
     pair = with_value(f, argnums, chunk, nan_safe, has_aux, "value_and_gradient")
 
+    @trimmed
     @wraps(f)
     def differentiated(*args, **kwargs):
-        try:
-            return pair(*args, **kwargs)
-        except Exception as error:
-            trim(error)
-            raise
+        return pair(*args, **kwargs)
 
     return differentiated
 
@@ -151,13 +148,10 @@ def gradient_for(f, argnums, chunk, nan_safe, has_aux, where):
     """Return what `gradient` does, in which errors name the verb `where`."""
     pair = with_value(f, argnums, chunk, nan_safe, has_aux, where)
 
+    @trimmed
     @wraps(f)
     def differentiated(*args, **kwargs):
-        try:
-            value, grad = pair(*args, **kwargs)
-        except Exception as error:
-            trim(error)
-            raise
+        value, grad = pair(*args, **kwargs)
         return (grad, value[1]) if has_aux else grad
 
     return differentiated

@@ -18,7 +18,7 @@ from ..sparse.structural import from_structure
 from ..sparse.verbs import sparse_function
 from ..sparse.verify import verified
 from ..support.cached import Cached
-from ..support.callers import trim
+from ..support.callers import trimmed
 from ..support.executors import check_executor
 from ..support.hints import (
     Argnums,
@@ -276,13 +276,10 @@ def value_and_jacobian(
         pair = sparse_pair(compressed, verify, without_aux(f, has_aux, "value_and_jacobian"))
     refuse_verify(sparsity, verify, "value_and_jacobian")
 
+    @trimmed
     @wraps(f)
     def differentiated(*args, **kwargs):
-        try:
-            return pair(*args, **kwargs)
-        except Exception as error:
-            trim(error)
-            raise
+        return pair(*args, **kwargs)
 
     return Cached(f, pair) if cache else differentiated
 
@@ -294,13 +291,10 @@ def jacobian_for(f, argnums, chunk, nan_safe, where, holomorphic=False, has_aux=
     """Return the function that computes the dense Jacobian, and aux where there is one; errors name the verb `where`."""
     pair = paired(f, argnums, chunk, holomorphic, nan_safe, has_aux, where, executor)
 
+    @trimmed
     @wraps(f)
     def differentiated(*args, **kwargs):
-        try:
-            _, *rest = pair(*args, **kwargs)
-        except Exception as error:
-            trim(error)
-            raise
+        _, *rest = pair(*args, **kwargs)
         return tuple(rest) if has_aux else rest[0]
 
     return differentiated
