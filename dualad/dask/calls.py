@@ -5,6 +5,7 @@ A row may name one of the functions here (``blocks="taken"``); what says nothing
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict
 
 import dask.array as da
@@ -49,7 +50,9 @@ def computed(fn, args, kwargs):
     """Return what a function of dask and other arrays gives, lazily."""
     row = ROWS.get(fn)
     if row.elementwise if row else isinstance(fn, np.ufunc):
-        return da.core.elemwise(Quiet(fn), *args, **kwargs)
+        dtype = kwargs.pop("dtype", None) if isinstance(fn, np.ufunc) else None
+        count = 1 if row and row.alone else len(args)  # what stands behind the one array says how
+        return da.core.elemwise(Quiet(fn, args[count:], kwargs), *args[:count], dtype=dtype)
     if row is None or not is_lazy(row):
         raise TypeError(
             f"{public_name(fn)} of a dask array is not computed lazily by dualad: compute the array first, or write it otherwise"
@@ -100,15 +103,15 @@ def given(fn, kwargs):
 class Quiet:
     """A function of chunks, without floating-point warnings: derivatives are evaluated where values have none."""
 
-    def __init__(self, fn):
-        self.fn, self.__name__ = fn, getattr(fn, "__name__", "function")
+    def __init__(self, fn, rest, options):
+        self.fn, self.rest, self.options, self.__name__ = fn, rest, options, getattr(fn, "__name__", "function")
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args):
         with np.errstate(all="ignore"):
-            return self.fn(*args, **kwargs)
+            return self.fn(*args, *self.rest, **self.options)
 
     def __reduce__(self):
-        return Quiet, (self.fn,)
+        return Quiet, (self.fn, self.rest, self.options)
 
 
 # --- reductions ---------------------------------------------------------------------------------------------------------------------
@@ -342,16 +345,17 @@ def rolled(x, shift, axis=None):
     return da.roll(x, shift, axis)
 
 
-def triangle(make):
+def triangle(keeps):
     def rule(x, k=0):
         if x.ndim < 2:
             raise NotImplementedError("it has one axis")
-        return make(x, k)
+        rows, columns = (da.arange(n, chunks=(chunks,)) for n, chunks in zip(x.shape[-2:], x.chunks[-2:], strict=True))
+        return da.where(keeps(columns, rows[:, None] + k), x, x.dtype.type(0))
 
     return rule
 
 
-lower_triangle, upper_triangle = triangle(da.tril), triangle(da.triu)
+lower_triangle, upper_triangle = triangle(operator.le), triangle(operator.ge)  # dask's own warn of complex numbers
 
 
 def joined(join):

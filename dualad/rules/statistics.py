@@ -139,6 +139,8 @@ def discrete_positions(n, q, method):
 
 def quantiles(a, q, axis, method, keepdims, skip_nan=False):
     """Return quantiles: between two sorted elements, in the shape that NumPy gives."""
+    if skip_nan and not np.size(a):  # for which NumPy gives one mean
+        return np.full(kept_shape(a, axis, keepdims), np.nan)
     rows = np.sort(fold(a, axis), axis=-1)
     if not np.shape(rows)[-1]:
         return np.full((*np.shape(q), *kept_shape(a, axis, keepdims)), np.nan)
