@@ -1,6 +1,6 @@
-"""Lazy: a dask array as a value of the lowest level, below all derivatives, so that every operation on it stays lazy.
+"""DaskValue: a dask array as a value of the lowest level, below all derivatives, so that every operation on it stays lazy.
 
-A Dual or Var whose value is a dask array holds a Lazy, as under `jit` it holds a Symbol: the rules of the table run on it, and each
+A Dual or Var whose value is a dask array holds a DaskValue, as under `jit` it holds a Symbol: the rules of the table run on it, and each
 function that they call is one of dask's (`chunked_calls`). Verbs take dask arrays and return them. dask is never imported here: whoever
 has such an array has imported it.
 """
@@ -49,7 +49,7 @@ class DaskValue(Traced):
     __slots__ = ()
 
     def __repr__(self):
-        return f"Lazy({self._refresh().primal!r})"
+        return f"DaskValue({self._refresh().primal!r})"
 
     def _interpret(self, row, args, kwargs, evaluate=None):
         result = self._below(row.fn, args, kwargs)
@@ -113,7 +113,7 @@ def copies(row):
 
 
 def lifted(x, where=None):
-    """Return a dask array as a Lazy, anything else as it is."""
+    """Return a dask array as a DaskValue, anything else as it is."""
     if lift_of(type(x)) is not lifted:
         return x
     if any(math.isnan(n) for n in x.shape):
@@ -142,7 +142,7 @@ Traced.__dask_tokenize__ = refuse_token  # type: ignore[attr-defined]
 
 
 def outside(x):
-    """Return a value with dask arrays in the place of Lazy ones, also in tuples, lists and slices."""
+    """Return a value with dask arrays in the place of such values, also in tuples, lists and slices."""
     kind = type(x)
     if kind is DaskValue:
         return x._refresh().primal

@@ -1,4 +1,4 @@
-"""Batch: K directions at once, for the rules that are written for one.
+"""K directions at once, for the rules that are written for one.
 
 A rule sees a `Directions` as an array of the shape of one direction; what it does to it is done to all K. It lives only inside
 a rule: `Dual` and the tape wrap the (K, ...) buffers before and unwrap them after.
@@ -31,7 +31,7 @@ class Directions(Traced):
         return self.primal.shape[1:]
 
     def __repr__(self):
-        return f"Batch(K={self.primal.shape[0]}, shape={self.shape})"
+        return f"Directions(K={self.primal.shape[0]}, shape={self.shape})"
 
     def _interpret(self, row, args, kwargs, evaluate=None):
         level = self.level
@@ -52,7 +52,7 @@ class Directions(Traced):
         return wrap(ans, level)
 
     def _in_place(self, operate, other):
-        """Return NotImplemented: rules do not write, and adjoints may share a Batch."""
+        """Return NotImplemented: rules do not write, and adjoints may share the buffer."""
         return NotImplemented
 
     def _constant(self, row, args, kwargs):
@@ -77,7 +77,7 @@ def loop(row, args, kwargs, batched):
 
 
 def wrap(buffer, level):
-    """Return a (K, ...) buffer as a Batch of that level; None stays None."""
+    """Return a (K, ...) buffer as Directions of that level; None stays None."""
     if buffer is None:
         return None
     batch = new(Directions)

@@ -246,7 +246,7 @@ def fits(g, out):
 
 
 def broadcast(t, level):
-    """Return the (K, ...) buffer of a Batch, or of what is the same in all directions."""
+    """Return the (K, ...) buffer of Directions, or of what is the same in all directions."""
     return t.primal if type(t) is Directions else np.broadcast_to(t, (level.directions, *np.shape(t)))
 
 

@@ -126,14 +126,14 @@ def test_pairs_of_traps(names, chunk):
     np.testing.assert_allclose(jacobian(f, chunk=chunk)(T), jacobian(f, chunk=1)(T), rtol=1e-11, atol=1e-11)
 
 
-# --- the Batch itself ---------------------------------------------------------------------------------------------------------
+# --- Directions themselves ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_batch_looks_like_one_direction():
     with Level(5) as level:
         batch = wrap(np.ones((5, 2, 3)), level)
         assert (batch.shape, batch.ndim, batch.dtype, len(batch), np.shape(batch)) == ((2, 3), 2, float, 2, (2, 3))
-        assert repr(batch) == "Batch(K=5, shape=(2, 3))"
+        assert repr(batch) == "Directions(K=5, shape=(2, 3))"
         assert type(np.sum(batch, axis=0)) is Directions and np.sum(batch, axis=0).primal.shape == (5, 3)
         assert wrap(None, level) is None
 
