@@ -59,7 +59,7 @@ MESSAGES = {
 HEAD = object.__basicsize__
 #: where the fields of an object and of an array stand
 OFFSETS = {"type": HEAD - 8, "data": HEAD, "ndim": HEAD + 8, "shape": HEAD + 16, "dtype": HEAD + 40, "flags": HEAD + 48}
-NEEDED = 0x0001 | 0x0100  # flags of an array: C_CONTIGUOUS and ALIGNED
+FLAGS = {"C_CONTIGUOUS": 0x0001, "ALIGNED": 0x0100}  # that arrays must have
 
 
 def at(thing, field, kind):
@@ -89,7 +89,7 @@ def otherwise_laid_out() -> str:
             return "NumPy's arrays have their shapes elsewhere"
         if x.ndim and tuple((ctypes.c_ssize_t * x.ndim).from_address(lengths)) != x.shape:
             return "NumPy's arrays have other shapes"
-        if (x.flags.num & NEEDED == NEEDED) != (x.flags.c_contiguous and x.flags.aligned):
+        if any(bool(x.flags.num & flag) != x.flags[name] for name, flag in FLAGS.items()):
             return "NumPy's arrays have other flags"
     return ""
 
@@ -172,58 +172,47 @@ def fits(x, kind):
 
 # --- the code of both ways --------------------------------------------------------------------------------------------------------
 
-POINTER = f"""define internal ptr @pointer(ptr %object, ptr %dtype, i32 %ndim, ptr %shape) noinline {{
-  %type.place = getelementptr i8, ptr %object, i64 {OFFSETS["type"]}
-  %type = load ptr, ptr %type.place
-  %exact = icmp eq ptr %type, @dualad_array
-  br i1 %exact, label %array, label %other
-other:
-  %below = call i32 @PyType_IsSubtype(ptr %type, ptr @dualad_array)
-  %is = icmp ne i32 %below, 0
-  br i1 %is, label %array, label %wrong
-array:
-  %dtype.place = getelementptr i8, ptr %object, i64 {OFFSETS["dtype"]}
-  %found = load ptr, ptr %dtype.place
-  %same = icmp eq ptr %found, %dtype
-  br i1 %same, label %numbers, label %unlike
-unlike:
-  %equal = call i32 @PyObject_RichCompareBool(ptr %found, ptr %dtype, i32 2)
-  %alike = icmp eq i32 %equal, 1
-  br i1 %alike, label %numbers, label %wrong
-numbers:
-  %ndim.place = getelementptr i8, ptr %object, i64 {OFFSETS["ndim"]}
-  %axes = load i32, ptr %ndim.place
-  %flags.place = getelementptr i8, ptr %object, i64 {OFFSETS["flags"]}
-  %flags = load i32, ptr %flags.place
-  %needed = and i32 %flags, {NEEDED}
-  %plain = icmp eq i32 %needed, {NEEDED}
-  %right = icmp eq i32 %axes, %ndim
-  %both = and i1 %plain, %right
-  %lengths.place = getelementptr i8, ptr %object, i64 {OFFSETS["shape"]}
-  %lengths = load ptr, ptr %lengths.place
-  br i1 %both, label %next, label %wrong
-next:
-  %axis = phi i32 [ 0, %numbers ], [ %following, %length ]
-  %left = icmp slt i32 %axis, %ndim
-  br i1 %left, label %length, label %good
-length:
-  %length.place = getelementptr i64, ptr %lengths, i32 %axis
-  %wanted.place = getelementptr i64, ptr %shape, i32 %axis
-  %n = load i64, ptr %length.place
-  %wanted = load i64, ptr %wanted.place
-  %fits = icmp eq i64 %n, %wanted
-  %any = icmp slt i64 %wanted, 0
-  %fine = or i1 %fits, %any
-  %following = add i32 %axis, 1
-  br i1 %fine, label %next, label %wrong
-good:
-  %data.place = getelementptr i8, ptr %object, i64 {OFFSETS["data"]}
-  %data = load ptr, ptr %data.place
-  ret ptr %data
-wrong:
-  call void @PyErr_SetString(ptr @dualad_TypeError, ptr @message_type)
-  ret ptr null
-}}"""
+#: of an array argument: its type, or a subclass; its dtype, or an equal one; its number of axes and flags; then its shape
+ARRAY = """\
+  %type.at{i} = getelementptr i8, ptr %o{i}, i64 {type}
+  %type{i} = load ptr, ptr %type.at{i}
+  %exact{i} = icmp eq ptr %type{i}, @dualad_array
+  br i1 %exact{i}, label %array{i}, label %other{i}
+other{i}:
+  %below{i} = call i32 @PyType_IsSubtype(ptr %type{i}, ptr @dualad_array)
+  %is{i} = icmp ne i32 %below{i}, 0
+  br i1 %is{i}, label %array{i}, label %unlike
+array{i}:
+  %dtype.at{i} = getelementptr i8, ptr %o{i}, i64 {dtype}
+  %dtype{i} = load ptr, ptr %dtype.at{i}
+  %same{i} = icmp eq ptr %dtype{i}, @dualad_{name}
+  br i1 %same{i}, label %numbers{i}, label %another{i}
+another{i}:
+  %equal{i} = call i32 @PyObject_RichCompareBool(ptr %dtype{i}, ptr @dualad_{name}, i32 2)
+  %alike{i} = icmp eq i32 %equal{i}, 1
+  br i1 %alike{i}, label %numbers{i}, label %unlike
+numbers{i}:
+  %ndim.at{i} = getelementptr i8, ptr %o{i}, i64 {ndim}
+  %ndim{i} = load i32, ptr %ndim.at{i}
+  %axes{i} = icmp eq i32 %ndim{i}, {axes}
+  %flags.at{i} = getelementptr i8, ptr %o{i}, i64 {flags}
+  %flags{i} = load i32, ptr %flags.at{i}
+  %needed{i} = and i32 %flags{i}, {needed}
+  %plain{i} = icmp eq i32 %needed{i}, {needed}
+  %fine{i} = and i1 %axes{i}, %plain{i}
+  br i1 %fine{i}, label %shape{i}, label %unlike
+shape{i}:
+  %shape.at{i} = getelementptr i8, ptr %o{i}, i64 {shape}
+  %lengths{i} = load ptr, ptr %shape.at{i}"""
+LENGTH = """\
+  %n.at{i}.{axis} = getelementptr i64, ptr %lengths{i}, i64 {axis}
+  %n{i}.{axis} = load i64, ptr %n.at{i}.{axis}
+  %long{i}.{axis} = icmp eq i64 %n{i}.{axis}, {n}
+  br i1 %long{i}.{axis}, label %next{i}.{axis}, label %unlike
+next{i}.{axis}:"""
+DATA = """\
+  %data.at{i} = getelementptr i8, ptr %o{i}, i64 {data}
+  %n{i} = load ptr, ptr %data.at{i}"""
 
 
 def code_of_entry(function, parameters: tuple[Var, ...], constants: frozenset[int]) -> str:
@@ -232,8 +221,6 @@ def code_of_entry(function, parameters: tuple[Var, ...], constants: frozenset[in
     The positions in `constants` are no arguments; they are found under names of their own. DIGEST stands in all names.
     """
     given = [i for i in range(len(parameters)) if i not in constants]
-    shapes = [f"@shape_{i} = internal constant [{len(kind.shape) or 1} x i64] [{', '.join(f'i64 {n}' for n in kind.shape or (0,))}]"
-              for i in given if isinstance(kind := parameters[i].type, ArrayType)]  # fmt: skip
     declared = [f"declare {result} @{name}({', '.join(kinds)})" for name, (result, *kinds) in PYTHON.items()]
     declared += [f"@{name} = external global i8" for name in (*OBJECTS, *(f"constant_DIGEST_{i}" for i in sorted(constants)))]
     messages = [f'@message_{name} = internal constant [{len(m) + 1} x i8] c"{m}\\00"' for name, m in MESSAGES.items()]
@@ -246,8 +233,8 @@ def code_of_entry(function, parameters: tuple[Var, ...], constants: frozenset[in
         "  %status = alloca i64",
         "  store i64 0, ptr %status",
         f"  %right = icmp eq i64 %count, {len(given)}",
-        "  br i1 %right, label %given, label %miscounted",
-        "miscounted:",
+        "  br i1 %right, label %given, label %unlike",
+        "unlike:",
         "  call void @PyErr_SetString(ptr @dualad_TypeError, ptr @message_type)",
         "  ret ptr null",
         "given:",
@@ -285,7 +272,7 @@ def code_of_entry(function, parameters: tuple[Var, ...], constants: frozenset[in
         place += count
     slots += [call, "  %code = load i64, ptr %status", "  ret i64 %code"]
     return "\n".join([
-        *declared, *messages, *shapes, POINTER,
+        *declared, *messages,
         "define ptr @enter_DIGEST(ptr %self, ptr %arguments, i64 %count) {", *enter, "}",
         "define i64 @slots_DIGEST(ptr %values) {", *slots, "}",
     ])  # fmt: skip
@@ -294,7 +281,9 @@ def code_of_entry(function, parameters: tuple[Var, ...], constants: frozenset[in
 def taken(i, kind):
     """Return the lines that take an argument out of an object."""
     if isinstance(kind, ArrayType):
-        return pointer_taken(i, kind)
+        fields = {"i": i, "name": kind.dtype, "axes": len(kind.shape), "needed": sum(FLAGS.values()), **OFFSETS}
+        lengths = [LENGTH.format(i=i, axis=axis, n=n) for axis, n in enumerate(kind.shape) if n >= 0]
+        return [ARRAY.format(**fields), *lengths, DATA.format(**fields)]
     dtype = arithmetic_dtype(kind)
     if dtype in PART:
         lines = [f"  %{part}{i} = call double @PyComplex_{name}AsDouble(ptr %o{i})" for part, name in (("re", "Real"), ("im", "Imag"))]
@@ -305,48 +294,6 @@ def taken(i, kind):
         return [f"  %d{i} = call double @PyFloat_AsDouble(ptr %o{i})", f"  %n{i} = fptrunc double %d{i} to float"]
     name = {"float64": "PyFloat_AsDouble", "int64": "PyLong_AsLongLong", "uint64": "PyLong_AsUnsignedLongLongMask"}[dtype]
     return [f"  %n{i} = call {number_type(dtype)} @{name}(ptr %o{i})"]
-
-
-def pointer_taken(i, kind):
-    """Return the lines that take the pointer of an array; one that is not as expected in every field is looked at by ``pointer``."""
-    wanted = {"type": "ptr @dualad_array", "dtype": f"ptr @dualad_{kind.dtype}", "ndim": f"i32 {len(kind.shape)}", "flags": f"i32 {NEEDED}"}
-    lines, right = [], "true"
-
-    def loaded(name, base, offset, what):
-        lines.append(f"  %{name}.place{i} = getelementptr i8, ptr %{base}{i}, i64 {offset}")
-        lines.append(f"  %{name}{i} = load {what}, ptr %{name}.place{i}")
-
-    def compared(name, what):
-        nonlocal right
-        kind, value = what.split()
-        lines.append(f"  %{name}.is{i} = icmp eq {kind} %{name}{i}, {value}")
-        lines.append(f"  %{name}.right{i} = and i1 {right}, %{name}.is{i}")
-        right = f"%{name}.right{i}"
-
-    for field, what in wanted.items():
-        loaded(field if field != "flags" else "all", "o", OFFSETS[field], what.split()[0])
-        if field == "flags":
-            lines.append(f"  %flags{i} = and i32 %all{i}, {NEEDED}")
-        compared(field, what)
-    fields, shaped, other, done = (f"{label}{i}" for label in ("fields", "shaped", "other", "done"))
-    lines += [f"  br i1 {right}, label %{fields}, label %{other}", f"{fields}:"]
-    right = "true"
-    loaded("shape", "o", OFFSETS["shape"], "ptr")
-    for axis, n in enumerate(kind.shape):
-        if n >= 0:
-            loaded(f"n{axis}.", "shape", 8 * axis, "i64")
-            compared(f"n{axis}.", f"i64 {n}")
-    lines += [f"  br i1 {right}, label %{shaped}, label %{other}", f"{shaped}:"]
-    loaded("data", "o", OFFSETS["data"], "ptr")
-    return [
-        *lines,
-        f"  br label %{done}",
-        f"{other}:",
-        f"  %found{i} = call ptr @pointer(ptr %o{i}, ptr @dualad_{kind.dtype}, i32 {len(kind.shape)}, ptr @shape_{i})",
-        f"  br label %{done}",
-        f"{done}:",
-        f"  %n{i} = phi ptr [ %data{i}, %{shaped} ], [ %found{i}, %{other} ]",
-    ]
 
 
 def from_slots(i, place, kind):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ..ir.nodes import ArrayType, Assign, Cast, Const, Function, Module, Op, Return, Table, Var
+from ..ir.nodes import ArrayType, Assign, Cast, Const, Expression, Function, Module, Op, Return, Table, Var
 from ..ir.values import PART, Value, arithmetic_dtype, common, unwrapped
 from . import kernels, scalars
 from .arithmetic import OVERFLOWS
@@ -40,7 +40,8 @@ def kernel(name: str, dtypes: tuple[str, ...]) -> Function:
     if plain not in room.__all__:
         raise NotImplementedError(f"{name} has no translation")
     parameters = tuple(Var(f"x{i}", dtype) for i, dtype in enumerate(dtypes))
-    Value.made = made = []
+    made: list[Expression] = []
+    Value.made = made
     try:
         result = unwrapped(getattr(room, plain)(*map(Value, parameters)))
     finally:
