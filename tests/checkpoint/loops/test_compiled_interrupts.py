@@ -9,7 +9,7 @@ import pytest
 from calls import Interrupted, bits
 from compiled_chains import JITTED, ROWS, N, driven, in_place, random, total
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from checkpoint import CTZ, Disk, Revolve, Stats, StoreAll, chain, grad, vjp
 from checkpoint.loops import segments

@@ -60,7 +60,7 @@ def test_derivatives_at_complex_numbers(name):
     compared(getattr(sp, name), COMPLEX[name], 1 if name in FIRST_ORDER else 2)
 
 
-@pytest.mark.parametrize("name", FIRST_ORDER)
+@pytest.mark.parametrize("name", sorted(FIRST_ORDER))
 def test_what_has_no_second_derivative_says_why(name):
     args = COMPLEX.get(name, (np.array([0.31]), np.array([0.2]), np.array([1.31])))
     with pytest.raises(TypeError, match=r"scipy\.special\.(psi|elliprd) has no derivative"):

@@ -167,24 +167,6 @@ PROGRAMS = {
             time.sleep(0.013 * turn)
             fork(child)
     """,
-    "numba": """
-        from numba import njit
-        from dualad import gradient, jit
-
-        def work():
-            for k in range(1000):
-                njit(lambda x: x + k)(1.0)
-                entered.set()
-
-        def child():
-            assert jit(lambda x: x * turn, backend="llvm")(np.array([1.0, 2.0]))[1] == 2 * turn
-
-        jit(lambda x: np.sin(x), backend="llvm")(np.ones(3))
-        begin(work)
-        for turn in range(2, 2 + TURNS):
-            time.sleep(0.013 * turn)
-            fork(child)
-    """,
 }
 
 
@@ -206,8 +188,8 @@ def told(program, folder, turns=2):
 @FORKS
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_child_of_a_process_whose_other_thread_is_in(name, tmp_path):
-    if name in ("the first import of LLVM", "a compilation", "numba"):
-        pytest.importorskip("numba" if name == "numba" else "llvmlite")
+    if name in ("the first import of LLVM", "a compilation"):
+        pytest.importorskip("llvmlite")
     if name == "the first import of LLVM" and sys.version_info >= (3, 12):
         pytest.skip("CPython's own module locks are not given free in the child there: seen to hang on 3.13")
     out = told(PROGRAMS[name], tmp_path)
@@ -216,10 +198,9 @@ def test_a_child_of_a_process_whose_other_thread_is_in(name, tmp_path):
 
 @FORKS
 @pytest.mark.campaign
-@pytest.mark.parametrize("name", ["a compilation", "numba"])
-def test_many_children_of_a_process_that_compiles(name, tmp_path):
-    pytest.importorskip("numba" if name == "numba" else "llvmlite")
-    assert told(PROGRAMS[name], tmp_path, 30).split() == ["right"] * 30
+def test_many_children_of_a_process_that_compiles(tmp_path):
+    pytest.importorskip("llvmlite")
+    assert told(PROGRAMS["a compilation"], tmp_path, 30).split() == ["right"] * 30
 
 
 def test_locks_are_taken_in_any_order(monkeypatch):
