@@ -47,6 +47,11 @@ def test_another_layout_is_found(field, monkeypatch):
     assert entry.otherwise_laid_out.__wrapped__()
 
 
+def test_a_python_without_a_global_lock_goes_through_ctypes(monkeypatch):
+    monkeypatch.setattr("sysconfig.get_config_var", lambda name: name == "Py_GIL_DISABLED")
+    assert entry.otherwise_laid_out.__wrapped__() == "this Python has no global interpreter lock"
+
+
 def test_numbers_and_arrays_are_taken(function):
     a, i = np.zeros(3), np.array([-1])
     function(a, i, 2.0, 3 - 1j, True, 5)

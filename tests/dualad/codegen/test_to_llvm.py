@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
+from emitted_examples import SOURCES
 from from_text import compiled, module_of, python_of
 from interpreted import traced
 
@@ -18,7 +19,7 @@ from dualad.codegen import arithmetic, kernels, scalars
 from dualad.codegen.machine import FUSES
 from dualad.codegen.native import compile_llvm
 from dualad.codegen.to_llvm import kernel
-from dualad.ir.nodes import Call
+from dualad.ir.nodes import ArrayType, Call
 from dualad.loops.maps import COMPLEX, MAPS
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, 0.5, -2.5, 3.0, 1e-17, 2.0**52, 1e9]
@@ -364,3 +365,28 @@ def test_kernels_are_computed_in_the_order_in_which_python_makes_their_expressio
     names = [node.function if isinstance(node, Call) else node.name for node in first.values]
     assert names[:5] == ["fma", "subtract", "negative", "fma", "multiply"] and names[-1] == "from_bits"  # as in `reduced_angle`
     assert last.values == first.targets[-1:]
+
+
+@pytest.mark.skipif(not FUSES, reason="this processor has no instruction that multiplies and adds")
+@pytest.mark.parametrize("name", ["wave", "wave_jvp", "lorenz", "diffusion"])
+def test_emitted_programs_as_python_runs_what_is_printed(name):
+    """With the same kernels, which are plain functions: bit for bit."""
+    native = compile_llvm(SOURCES[name])
+    assert not native.fixed  # nothing is built in
+    plain = python_of(native.source)
+    rng = np.random.default_rng(3)
+    for function, part in zip(native.functions, native.emitted.functions.values(), strict=True):
+        given = [filled(rng, parameter.type) for parameter in native.emitted.module.function(part).parameters]
+        expected = [np.array(x) if isinstance(x, np.ndarray) else x for x in given]
+        function(*given)
+        with np.errstate(all="ignore"):
+            plain[part](*expected)
+        for found, true in zip(given, expected, strict=True):
+            np.testing.assert_array_equal(found, true)
+
+
+def filled(rng, kind):
+    """Return a random argument of a type."""
+    shape, dtype = (kind.shape, kind.dtype) if isinstance(kind, ArrayType) else ((), kind)
+    array = np.array(rng.integers(0, 2, shape) if np.dtype(dtype).kind in "bi" else rng.uniform(0.2, 1.5, shape), dtype)
+    return array if isinstance(kind, ArrayType) else array.item()
