@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import islice, pairwise
 from threading import get_ident
 from typing import Any
@@ -23,6 +23,7 @@ from dualad.jit.jit import Jit, jit
 from dualad.jit.verify import EVALUATING
 from dualad.jit.watch import Watch
 from dualad.loops.forms import NoLoopForm
+from dualad.support.forks import cached_property
 
 from ..support.checks import truth
 from ..support.costs import KEPT_STEPS
