@@ -26,6 +26,7 @@ def translated(module: Module, name: str, fuses: bool) -> tuple[Translation, str
     """
     unit = Unit(module, fuses)
     function = unit.called(name, [parameter.type for parameter in module.function(name).parameters])
+    unit.made.clear()  # which hold it: the cycle would be left to Python's collector
     return function, "\n".join([*unit.declared.values(), *unit.tables.values(), *unit.texts, *unit.hints])
 
 

@@ -97,6 +97,7 @@ class Check:
         self.reads: set[str] = set()
         self.block(function.body)
         self.stores = {name for name, memory in self.memories.items() if memory.stored}
+        self.checks = {}  # it holds this one: a cycle would be left to the collector
 
     def new(self, var):
         memory = Memory(var.type)
