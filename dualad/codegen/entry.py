@@ -89,7 +89,7 @@ def otherwise_laid_out() -> str:
             return "NumPy's arrays have their shapes elsewhere"
         if x.ndim and tuple((ctypes.c_ssize_t * x.ndim).from_address(lengths)) != x.shape:
             return "NumPy's arrays have other shapes"
-        if any(bool(x.flags.num & flag) != x.flags[name] for name, flag in FLAGS.items()):
+        if any(bool(x.flags.num & flag) != getattr(x.flags, name.lower()) for name, flag in FLAGS.items()):
             return "NumPy's arrays have other flags"
     return ""
 

@@ -49,7 +49,7 @@ def kernel(name: str, dtypes: tuple[str, ...]) -> Function:
         Value.made = None
     needed = computed_always(result)
     order = tuple(node for node in made if id(node) in needed and node not in parameters)
-    variables = tuple(Var(f"t{k}", node.dtype) for k, node in enumerate(order))
+    variables = tuple(Var(f"t{k}", str(node.dtype)) for k, node in enumerate(order))
     first = (Assign(variables, order),) if order else ()
     return Function(name, parameters, (*first, Return((variables[-1] if order else result,))), inlined=True)
 
