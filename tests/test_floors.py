@@ -14,12 +14,12 @@ ROOT = Path(__file__).parents[1]
 FLOORS = {
     "dualad": [
         "support",
+        "ir",
         "rules",
         "core",
         "dask",
         "forward",
         "graph",
-        "ir",
         "loops",
         "codegen",
         "jit",

@@ -10,10 +10,10 @@ import itertools
 
 from ..rules.names import np
 from ..rules.primitives import ratio
+from ..rules.scalars import named
 from ..rules.shapes import select
 from ..support.costs import ELIMINATED_ROWS, UNROLLED_ELEMENTS
 from .forms import Map, Node, NoLoopForm, Piecewise, Region, broadcast, converted, fill, identity, indexed, lowers, mapped
-from .maps import named
 
 __all__: list[str] = []
 

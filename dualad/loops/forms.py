@@ -15,7 +15,9 @@ import numpy as np
 
 from ..graph.program import Value
 from ..rules.indexing import expanded
-from .maps import COMPLEX, EXACT, IMAGINARY, INTEGERS, MAPS, REAL_PART, Scalar, resolved
+from ..rules.kinds import ROWS
+from ..rules.scalars import IMAGINARY, REAL_PART, Scalar
+from .maps import resolved, scalar_of
 
 __all__ = [
     "LOWERINGS",
@@ -267,18 +269,19 @@ def operand_type(node):
 
 def mapped(fn, *operands, out=None):
     """Return the node of an elementwise function."""
-    scalar = MAPS[fn]
+    row = ROWS[fn]
+    scalar = row.scalar
     floating = out is not None and out.kind in "fc"
     nodes = [x if isinstance(x, Node) else fill(float(x) if floating and type(x) is int else x) for x in operands]
     dtypes, result = resolved(fn, [operand_type(node) for node in nodes], out)
     kinds = {dtype.kind for dtype in dtypes}
     weak = all(node.weak for node in nodes)
-    if weak and fn in EXACT and kinds <= {"i", "b"} and (out is None or out.kind in "ib"):
-        scalar, dtypes, result = EXACT[fn], (WHOLE,) * len(nodes), WHOLE
+    if weak and row.exact is not None and kinds <= {"i", "b"} and (out is None or out.kind in "ib"):
+        scalar, dtypes, result = row.exact, (WHOLE,) * len(nodes), WHOLE
     elif kinds <= {"i", "u"}:
-        scalar = INTEGERS.get(fn, scalar)
+        scalar = row.of_integers or scalar
     elif kinds == {"c"}:
-        scalar = COMPLEX.get(fn, scalar)
+        scalar = row.of_complex or scalar
     if not kinds <= set(scalar.kinds) or any(dtype.char in "egG" for dtype in (*dtypes, result)):
         raise NoLoopForm(f"of {', '.join(map(str, dtypes))}")
     shape = np.broadcast_shapes(*(node.shape for node in nodes))
@@ -335,7 +338,7 @@ def converted(node, dtype):
 
 def copied(node, dtype, weak=False):
     """Return another node of the same elements."""
-    return Node(Map(MAPS[np.copy], (node,), (node.dtype,)), node.shape, dtype, weak)
+    return Node(Map(scalar_of(np.copy), (node,), (node.dtype,)), node.shape, dtype, weak)
 
 
 # --- basic indices -------------------------------------------------------------------------------------------------------------------

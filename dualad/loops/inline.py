@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ..rules.scalars import MULTIPLY_ADD, itself
 from .forms import AffineIndex, Buffer, Cumulative, Fill, GatherIndex, Index, Map, Node, Piecewise, Reduce
-from .maps import MAPS, MULTIPLY_ADD, itself
+from .maps import scalar_of
 
 __all__ = ["Expression", "Pull", "compose", "factors", "preimage", "start"]
 
@@ -194,7 +195,7 @@ class Pull:
             if at[form.axis] == 0:
                 return element
             before = (*at[: form.axis], at[form.axis] - 1, *at[form.axis + 1 :])
-            return self.apply(MAPS[COMBINE[form.name]], (self(node, before), element), node.dtype, node.line)
+            return self.apply(scalar_of(COMBINE[form.name]), (self(node, before), element), node.dtype, node.line)
         if isinstance(form, Buffer) and form.view_of is not None and all(type(position) is int for position in at):
             flat = int(np.ravel_multi_index(at, node.shape)) if node.shape else 0
             return self(form.view_of, tuple(map(int, np.unravel_index(flat, form.view_of.shape))))
@@ -220,13 +221,13 @@ class Pull:
         if same is not None:
             return same
         level = max(arg.level for arg in args)
-        if self.fuses and dtype.kind == "f" and scalar in (MAPS[np.add], MAPS[np.subtract]):
+        if self.fuses and dtype.kind == "f" and scalar in (scalar_of(np.add), scalar_of(np.subtract)):
             scalar, args = self.fused(scalar, args)
         return Expression("map", scalar, args, dtype, level, line)
 
     def fused(self, scalar, args):
         """Return a sum or difference as that of a product, which is not rounded, and a number, if it is one."""
-        subtracts = scalar is MAPS[np.subtract]
+        subtracts = scalar is scalar_of(np.subtract)
         for place in (1, 0):
             one, other = args[place], args[1 - place]
             pair = factors(one)
@@ -239,7 +240,7 @@ class Pull:
 
     def neutral(self, scalar, args):
         """Return the argument that a sum with 0 or a product with 1 is, None where it is no such one."""
-        number = 1 if scalar is MAPS[np.multiply] else 0 if scalar is MAPS[np.add] and self.adjoint else None
+        number = 1 if scalar is scalar_of(np.multiply) else 0 if scalar is scalar_of(np.add) and self.adjoint else None
         if number is None or args[0].dtype.kind != "f":
             return None
         for one, other in (args, args[::-1]):
@@ -327,7 +328,7 @@ class Pull:
             for axis, k in zip(form.axes, place, strict=True):
                 index[axis] = k
             term = self(form.source, tuple(index))
-            total = term if total is None else self.apply(MAPS[COMBINE[form.name]], (total, term), node.dtype, node.line)
+            total = term if total is None else self.apply(scalar_of(COMBINE[form.name]), (total, term), node.dtype, node.line)
         return total
 
 
@@ -335,20 +336,20 @@ def factors(expression):
     """Return the factors of a real product, or of the negative of one; None of anything else."""
     if expression.kind != "map" or expression.dtype.kind != "f":
         return None
-    if expression.what is MAPS[np.multiply]:
+    if expression.what is scalar_of(np.multiply):
         return expression.args
-    if expression.what is MAPS[np.square]:
+    if expression.what is scalar_of(np.square):
         return expression.args * 2
-    pair = factors(expression.args[0]) if expression.what is MAPS[np.negative] else None
+    pair = factors(expression.args[0]) if expression.what is scalar_of(np.negative) else None
     return pair and (negative(pair[0]), pair[1])
 
 
 def negative(x):
-    if x.kind == "map" and x.what is MAPS[np.negative]:
+    if x.kind == "map" and x.what is scalar_of(np.negative):
         return x.args[0]
     if x.kind == "number":
         return Expression("number", -x.what, (), x.dtype, 0)
-    return Expression("map", MAPS[np.negative], (x,), x.dtype, x.level, x.line)
+    return Expression("map", scalar_of(np.negative), (x,), x.dtype, x.level, x.line)
 
 
 DOUBLE, INTEGER = np.dtype(float), np.dtype(np.int64)

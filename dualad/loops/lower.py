@@ -14,10 +14,11 @@ from ..ir.values import choose
 from ..rules.indexing import cast, discretize
 from ..rules.kinds import ROWS
 from ..rules.names import np
+from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, named
 from ..rules.ufuncs import softmax_share
 from . import elimination, moves, sums
 from .forms import LOWERINGS, Buffer, Call, Fill, Made, Map, Node, NoLoopForm, Repeat, broadcast, converted, copied, fill, mapped, parts_of
-from .maps import IMAGINARY, MAPS, REAL_PART, Scalar, named
+from .maps import scalar_of
 
 __all__ = ["lower", "lowering_of", "rule_of"]
 
@@ -83,10 +84,10 @@ def lowered(operation, nodes):
         except TypeError:
             raise NoLoopForm("it has keywords that the loops have not") from None
         made = rule(given, *args, **kwargs)
-    elif fn in MAPS and not kwargs:
+    elif (scalar := scalar_of(fn)) is not None and not kwargs:
         made = elementwise(fn, given, args)
     else:
-        raise NoLoopForm("it has keywords" if fn in MAPS else reason_of(fn) or "it has no loop form")
+        raise NoLoopForm("it has keywords" if scalar is not None else reason_of(fn) or "it has no loop form")
     return tuple(map(exactly, made if operation.several else [made], outs))
 
 
@@ -129,7 +130,7 @@ def elementwise(fn, out, args):
         return mapped(np.absolute, z)
     if fn is softmax_share and len(args) == 2:
         args = (*args, 1.0)
-    if len(args) != MAPS[fn].count:
+    if len(args) != scalar_of(fn).count:
         raise NoLoopForm(f"of {len(args)} arguments")
     return mapped(fn, *args, out=out.dtype)
 
@@ -188,4 +189,4 @@ def reason_of(fn):
 
 def lowering_of(fn):
     """Return what a function with a row is to the loops: ``loops``, or the reason why it is called."""
-    return "loops" if rule_of(fn) is not None or fn in MAPS else reason_of(fn)
+    return "loops" if rule_of(fn) is not None or scalar_of(fn) is not None else reason_of(fn)

@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..rules.indexing import expanded, getitem, is_basic
 from ..rules.names import np
+from ..rules.scalars import named
 from ..rules.shapes import select
 from .forms import (  # fmt: skip
     AffineIndex,
@@ -34,7 +35,6 @@ from .forms import (  # fmt: skip
     runs_of,
     taken,
 )
-from .maps import named
 
 __all__ = ["known", "reshaped", "view", "viewed", "window"]
 

@@ -19,7 +19,7 @@ import operator as operators
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial as bind
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -92,6 +92,12 @@ class Row:
     batch: Callable | bool | None = None
     #: the rule of `loops` that lowers it, where that is neither an elementwise one nor follows from the other fields
     lower: str | None = None
+    #: its expression in a loop, where it is elementwise (`scalars.Scalar`); others of arrays of integers, of complex numbers, and of
+    #: Python's integers, which do not wrap
+    scalar: Any = None
+    of_integers: Any = None
+    of_complex: Any = None
+    exact: Any = None
     #: why the loops call it, where they do and that does not follow from the other fields
     called: str | None = None
     #: takes a list of arrays, which it joins

@@ -14,7 +14,7 @@ from ..graph.program import Program, Value
 from ..graph.scan import unrolled
 from ..loops.forms import AffineIndex, Buffer, Call, Cumulative, Fill, GatherIndex, Index, Made, Map, Piecewise, Reduce, Scatter
 from ..loops.lower import lower
-from ..loops.maps import MAPS
+from ..loops.maps import scalar_of
 from ..rules.kinds import ROWS, Constant, strong_multiply
 from ..rules.shapes import select
 from ..support.costs import PROGRAM_OPERATIONS
@@ -24,10 +24,10 @@ from .sets import Sets, TooDense, identity_table, together, union
 __all__ = ["dependencies"]
 
 #: elementwise functions whose derivative is zero everywhere, and those that are a product or a choice
-FLAT = {id(scalar) for fn, scalar in MAPS.items() if isinstance(ROWS.get(fn), Constant)}
-PRODUCTS = {id(MAPS[np.multiply]), id(MAPS[strong_multiply])}
-CHOICE = id(MAPS[select])
-SAME = {id(MAPS[np.copy])}
+FLAT = {id(row.scalar) for row in ROWS.values() if row.scalar is not None and isinstance(row, Constant)}
+PRODUCTS = {id(scalar_of(np.multiply)), id(scalar_of(strong_multiply))}
+CHOICE = id(scalar_of(select))
+SAME = {id(scalar_of(np.copy))}
 
 
 def dependencies(program: Program, active, columns, numbered) -> list:

@@ -29,7 +29,7 @@ from dualad.graph.reroll import rolled
 from dualad.graph.scan import Scan
 from dualad.graph.trace import Trace
 from dualad.loops.fuse import plan
-from dualad.loops.maps import MAPS
+from dualad.rules.kinds import ROWS
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -144,7 +144,7 @@ def test_every_map_gives_what_numpy_gives(dtype):
     p, wanted = Program(), []
     arrays = [np.tile(np.roll(base, shift), 20) for shift in (0, 3, 5)]
     inputs = [p.input(x) for x in arrays]
-    for fn in MAPS:
+    for fn in [fn for fn, row in ROWS.items() if row.scalar is not None]:
         if (
             not isinstance(fn, np.ufunc)
             or fn in (np.power, np.float_power, np._core.umath.clip)

@@ -20,7 +20,7 @@ from dualad.codegen.machine import FUSES
 from dualad.codegen.native import compile_llvm
 from dualad.codegen.to_llvm import kernel
 from dualad.ir.nodes import ArrayType, Call
-from dualad.loops.maps import COMPLEX, MAPS
+from dualad.rules.kinds import ROWS
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, 0.5, -2.5, 3.0, 1e-17, 2.0**52, 1e9]
 REALS = {
@@ -280,8 +280,9 @@ def test_what_two_expressions_share_is_computed_once_and_a_branch_that_is_not_ta
 
 
 COMPLEX_FUNCTIONS = [
-    *(fn for fn, scalar in MAPS.items() if "c" in scalar.kinds and isinstance(fn, np.ufunc)),
-    *(*COMPLEX, np.real, np.imag, np.conjugate, np.exp, np.cumsum),
+    *(fn for fn, row in ROWS.items() if row.scalar is not None and "c" in row.scalar.kinds and isinstance(fn, np.ufunc)),
+    *(fn for fn, row in ROWS.items() if row.of_complex is not None),
+    *(np.real, np.imag, np.conjugate, np.exp, np.cumsum),
 ]
 
 
