@@ -228,8 +228,8 @@ def assigned(x, v, index, ops=()):
         new_axes = tuple(k - len(shown) for k, part in enumerate(shown) if part is None)
         v = np.squeeze(v, tuple(axis for axis in new_axes if -axis <= np.ndim(v)))
         index = tuple(part for part in parts if part is not None)
-    if any(issubclass(type(part), np.ndarray) and part.dtype == bool and part.ndim > 1 for part in parts):
-        raise TypeError("a dask array is not assigned to at a mask over several axes: write numpy.where(mask, v, x)")
+    if any(issubclass(type(part), np.ndarray) and part.ndim > 1 for part in parts):
+        raise TypeError("a dask array is not assigned to at a mask or at places of several axes: write numpy.where(mask, v, x)")
     y = x.copy()
     try:
         y[index] = v
