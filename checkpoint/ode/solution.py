@@ -42,7 +42,14 @@ class Interpolant:
 
 def vector_valued(fun: Callable, shape: tuple) -> Callable:
     """Return a right-hand side that returns arrays, of one that may return lists."""
-    return lambda t, y, *args: np.reshape(array(fun(t, y, *args)), shape)
+
+    def slope(t: Any, y: Any, *args: Any) -> Any:
+        found = array(fun(t, y, *args))
+        if np.size(found) != shape[0]:
+            raise ValueError(f"solve_ivp: the function returned an array of shape {np.shape(found)}, the state has the shape {shape}")
+        return np.reshape(found, shape)
+
+    return slope
 
 
 def as_step(fun: Callable, method: Method, wanted: Set[str]) -> Callable:
@@ -70,7 +77,7 @@ class Solution:
         span, y0, self.t_eval, self.args = given
         self.method, self.found, self.dense, self.events, self.options = method, found, dense, events, options
         self.source = fun
-        self.y0 = np.atleast_1d(array(y0)) * 1.0
+        self.y0 = np.atleast_1d(array(y0)) * np.float64(1.0)  # SciPy's are of double precision, too
         self.fun = vector_valued(getattr(fun, "__wrapped__", fun) if isinstance(fun, Jit) else fun, np.shape(self.y0))
         self.times = self.traced_times(tuple(span))
         self.lengths = np.diff(self.times)
@@ -87,7 +94,7 @@ class Solution:
         """Return SciPy's result with traced values."""
         plain, found = self.found.result, self.found
         self.hits = [found.step_of(np.asarray(at)) for at in plain.t_events or ()]
-        self.places: Any = None if self.t_eval is None else found.step_of(plain.t)
+        self.places: Any = None if self.t_eval is None else found.step_of(np.asarray(plain.t, float))
         y, notes = self.walk()
         t, crossings = plain.t, [self.crossings(*one, notes) for one in zip(self.events, plain.t_events or (), self.hits, strict=True)]
         if self.t_eval is not None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dualad
-from checkpoint import CTZ, Disk, Revolve, Stats, StoreAll, grad, hessian, hvp, jacobian, odeint, solve_ivp
+from checkpoint import CTZ, Disk, Revolve, Stats, StoreAll, chain, grad, hessian, hvp, jacobian, odeint, solve_ivp
 from checkpoint.ode.methods import METHODS, method_of
 
 integrate = pytest.importorskip("scipy.integrate")
@@ -227,6 +227,24 @@ def test_parameters_are_trees_and_functions():
     np.testing.assert_allclose(found["shift"], central(moved, 0.0), rtol=1e-6)
 
 
+def test_single_precision_numbers_and_no_times():
+    """SciPy computes in double precision, whatever y0 is; the gradient has the precision of y0."""
+    end = lambda y0: np.sum(solve_ivp(lambda t, y: -0.5 * y, (0, 2), y0, t_eval=[2], **TIGHT).y)
+    found = grad(end)(np.array([1.5, 2.0], np.float32))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, np.exp(-1.0), rtol=1e-6)
+    np.testing.assert_allclose(grad(lambda a: end([a, 2.0]))(1.5), np.exp(-1.0), rtol=1e-8)  # a list with a traced number
+    assert jacobian(lambda y0: solve_ivp(lambda t, y: -y, (0.0, 2.0), y0, t_eval=[]).y)(np.ones(2)).shape == (2, 0, 2)
+    still = jacobian(lambda y0: solve_ivp(lambda t, y: -y, (1.0, 1.0), y0).y)(np.ones(1))
+    np.testing.assert_allclose(still, np.ones((1, 2, 1)))
+
+
+def test_a_solution_in_a_step_of_a_chain():
+    step = lambda k, x, rate: solve_ivp(lambda t, y, rate: -rate * y, (0.0, 0.5), x, t_eval=[0.5], args=(rate,), **TIGHT).y[:, 0]
+    by_rate = grad(lambda rate: np.sum(chain(step, np.array([1.0, 2.0]), rate, steps=4)))(0.5)
+    np.testing.assert_allclose(by_rate, -6.0 * np.exp(-1.0), rtol=1e-9)
+
+
 # --- odeint -----------------------------------------------------------------------------------------------------------------
 
 
@@ -260,6 +278,11 @@ def decay(t, y, rate=1.0):
         (lambda: solve_ivp(decay, (0.0, 1.0), [1.0], t_eval=[2.0]), ValueError, "not within `t_span`"),
         (lambda: solve_ivp(decay, (0.0, 1.0), [1.0], events=3.0), TypeError, "event"),
         (lambda: odeint(lambda y, t: -y, [1.0], [0.0]), ValueError, "at least two times"),
+        (
+            lambda: grad(lambda y: np.sum(solve_ivp(lambda t, y: y[:1], (0.0, 1.0), y).y))(np.ones(2)),
+            ValueError,
+            r"shape \(1,\), the state",
+        ),
     ],
 )
 def test_bad_arguments_are_named(call, kind, words):
