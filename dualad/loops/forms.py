@@ -17,7 +17,8 @@ from ..graph.program import Value
 from ..rules.indexing import expanded
 from ..rules.kinds import ROWS
 from ..rules.scalars import IMAGINARY, REAL_PART, Scalar
-from .maps import resolved, scalar_of
+from ..rules.shapes import select
+from .maps import WHOLE, resolved, scalar_of, within
 
 __all__ = [
     "LOWERINGS",
@@ -285,15 +286,13 @@ def mapped(fn, *operands, out=None):
     if not kinds <= set(scalar.kinds) or any(dtype.char in "egG" for dtype in (*dtypes, result)):
         raise NoLoopForm(f"of {', '.join(map(str, dtypes))}")
     shape = np.broadcast_shapes(*(node.shape for node in nodes))
-    return Node(Map(scalar, tuple(nodes), dtypes), shape, result, weak)
+    held = nodes if fn is select else map(fitting, nodes, dtypes)  # np.where wraps
+    return Node(Map(scalar, tuple(held), dtypes), shape, result, weak)
 
 
 def parts_of(z):
     """Return the nodes of the real and the imaginary parts of complex numbers."""
     return [Node(Map(part, (z,), (z.dtype,)), z.shape, z.dtype.type(0).real.dtype) for part in (REAL_PART, IMAGINARY)]
-
-
-WHOLE = np.dtype(np.int64)
 
 
 def runs_of(positions):
@@ -333,7 +332,14 @@ def converted(node, dtype):
         return node
     if isinstance(node.form, Fill):
         return Node(Fill(dtype.type(node.form.number)), node.shape, dtype)
-    return copied(node, dtype)
+    return copied(fitting(node, dtype), dtype)
+
+
+def fitting(node, dtype):
+    """Return a node whose numbers a dtype can hold: Python's integers do not wrap, NumPy refuses them (see `rerun`)."""
+    if not node.weak or node.dtype.kind != "i" or dtype.kind not in "iu" or dtype == WHOLE or isinstance(node.form, Fill):
+        return node
+    return Node(Map(within(dtype), (node,), (WHOLE,)), node.shape, WHOLE)
 
 
 def copied(node, dtype, weak=False):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from ..rules import scalars  # noqa: F401  (enters the expressions)
+from functools import cache
+
+from ..ir.values import call
+from ..rules import scalars  # enters the expressions
 from ..rules.indexing import cast, discretize
 from ..rules.kinds import row_says
 from ..rules.names import np
 from ..rules.shapes import select
 
-__all__ = ["resolved", "scalar_of"]
+__all__ = ["WHOLE", "resolved", "scalar_of", "within"]
 
-BOOL = np.dtype(bool)
+BOOL, WHOLE = np.dtype(bool), np.dtype(np.int64)
 
 
 def resolved(fn, operands, out):
@@ -22,6 +25,8 @@ def resolved(fn, operands, out):
         operands = [np.dtype(operand) for operand in operands]
     if isinstance(fn, np.ufunc) and fn is not np._core.umath.clip:
         *inner, result = fn.resolve_dtypes((*operands, None))
+        if result == BOOL:  # NumPy compares Python's integers as they are, also beyond the other dtype
+            inner = [WHOLE if operand is int and dtype.kind in "iu" else dtype for operand, dtype in zip(operands, inner, strict=True)]
         return tuple(inner), result
     if fn is select:
         return (BOOL, out, out), out
@@ -35,3 +40,10 @@ def resolved(fn, operands, out):
 def scalar_of(fn):
     """Return the expression of a function, None where its row has none."""
     return row_says(fn, "scalar")
+
+
+@cache
+def within(dtype):
+    """Return the expression of integers that notes those which a dtype cannot hold."""
+    low, high = int(np.iinfo(dtype).min), min(int(np.iinfo(dtype).max), np.iinfo(WHOLE).max)
+    return scalars.Scalar(lambda k: call("regular", k, (k >= low) & (k <= high), dtype="int64"), 2, "i")

@@ -60,7 +60,10 @@ def divided(total, n):
 
 
 def mean_transpose(g, x, axis=None, dtype=None, out=None, keepdims=NO, *, where=NO):
-    g = spread_out(g / count(x, axis, where, given(keepdims)), x, axis)
+    n = count(x, axis, where, given(keepdims))
+    if type(n) is int and n == 0:  # a Python float is not divided by 0, and there is no element to spread it over
+        n = 1
+    g = spread_out(g / n, x, axis)
     return g if where is NO or where is True else np.where(where, g, 0.0)
 
 

@@ -114,6 +114,12 @@ def fraction(x):
     return np.modf(x)[0]
 
 
+@primitive
+def integral_part(x):
+    """Return the integral part of modf, of integers as a float."""
+    return np.modf(x)[1]
+
+
 # --- arithmetic ---------------------------------------------------------------------------------------------------------
 
 # fmt: off
@@ -135,7 +141,8 @@ elementwise(np.ldexp,       lambda ans, x, n: np.exp2(n * 1.0), None, called="it
 composite(np.divmod,        lambda x, y: (np.floor_divide(x, y), np.remainder(x, y)), operator="divmod", divides=1)
 elementwise(fraction,       ONE, called="it is rarely asked")
 constant(exponent, called="it is rarely asked")
-composite(np.modf,          lambda x: (fraction(x), np.trunc(x)))
+constant(integral_part, called="it is rarely asked")
+composite(np.modf,          lambda x: (fraction(x), integral_part(x)))
 composite(np.frexp,         lambda x: (np.ldexp(x, -exponent(x)), exponent(x)))
 
 # --- powers, exponentials, logarithms -------------------------------------------------------------------------------------

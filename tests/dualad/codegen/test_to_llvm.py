@@ -147,6 +147,44 @@ def test_dtypes_together_are_numpys(dtype, other):
         np.testing.assert_allclose(x, y, rtol=1e-6 if np.asarray(y).dtype in (np.float32, np.complex64) else 1e-14)
 
 
+def assigned(x, k):
+    y = x.copy()
+    y[..., :1] = k
+    return y
+
+
+OF_AN_INTEGER = {
+    "sum": lambda x, k: x + k,
+    "product": lambda x, k: k * x,
+    "bits": lambda x, k: x & k,
+    "maximum": lambda x, k: np.maximum(x, k),
+    "assigned": assigned,
+}
+COMPARED = [np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "uint64"])
+def test_integers_of_python_do_not_wrap_where_a_dtype_cannot_hold_them(dtype):
+    """Of int8, ``5 < 300`` was False and ``5 + 300`` was 49: they are compared as they are, and refused otherwise."""
+    x, last = np.arange(5, dtype=dtype), int(np.iinfo(dtype).max)
+    beyond = (last + 1, -1 - last, -(1 << 63), (1 << 63) - 1)
+    compare = lambda x, k: tuple(fn(x, k) for fn in COMPARED) + tuple(fn(k, x) for fn in COMPARED)
+    call = compile_llvm(traced(compare, x, 3)).call
+    for k in (3, last, *beyond):
+        np.testing.assert_array_equal(call(x, k), compare(x, k))
+        np.testing.assert_array_equal(compile_llvm(traced(lambda x, k=k: compare(x, k), x)).call(x), compare(x, k))
+    for f in OF_AN_INTEGER.values():
+        call = compile_llvm(traced(f, x, 3)).call
+        for k in (0, 100, last):
+            (found,) = call(x, k)
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, f(x, k))
+        for k in beyond:
+            if not np.iinfo(dtype).min <= k <= last:
+                with pytest.raises(OverflowError, match="Python int"):
+                    call(x, k)
+
+
 def test_numbers_of_every_dtype_are_arguments():
     numbers = [np.dtype(kind).type(3) for kind in (*INTEGERS, "f4", "f8", "c8", "c16")]
     numbers += [np.uint64(2**64 - 1), np.int8(-3), np.float32(0.1), np.complex64(0.1 - 2j), np.bool_(True), 5, 0.5, 1j, True]

@@ -36,6 +36,30 @@ def test_integers_stay_integers_where_there_is_no_nan(fn, name, backend):
         assert_same(jit(lambda x, options=options: fn(x, **options), backend=backend)(x), fn(x, **options))
 
 
+def test_both_parts_of_integers_are_floats():
+    for x in (np.arange(-3, 4, dtype=np.int8), np.float32(-2.5), 7):
+        for got, expected in zip(jit(np.modf)(x), np.modf(x), strict=True):
+            assert_same(got, expected)
+
+
+SMALL = [np.array([1, 5, 255], np.uint8), np.array([1, -5, 127], np.int8), np.int32(-7), np.array([0, 2**63 + 5], np.uint64)]
+COMPARED = [np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal]
+BEYOND = [-1, 200, 300, 1 << 40, -(1 << 62), (1 << 63) - 1, 1 << 63, -(1 << 70)]
+
+
+@pytest.mark.parametrize("x", SMALL, ids=lambda x: x.dtype.name)
+def test_integers_are_compared_with_those_that_their_dtype_cannot_hold(x):
+    """They were wrapped: of uint8, 5 < 300 was False."""
+    for k in BEYOND:
+        for got, expected in zip(jit(lambda x, k=k: [fn(x, k) for fn in COMPARED])(x), [fn(x, k) for fn in COMPARED], strict=True):
+            assert_same(got, expected)
+    compiled = jit(lambda x, k: [fn(k, x) for fn in COMPARED], verify=False)
+    for k in BEYOND:
+        for got, expected in zip(compiled(x, k), [fn(k, x) for fn in COMPARED], strict=True):
+            assert_same(got, expected)
+    assert compiled.traces == 1
+
+
 A = X.reshape(2, 3)
 NO_AXES = {
     "tensordot": lambda a: np.tensordot(a, a),

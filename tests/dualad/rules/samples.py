@@ -25,7 +25,7 @@ from dualad.rules.reductions import deviation, difference, put_back, reordered, 
 from dualad.rules.shapes import blank, clamp, select, surround, zeros_of_shape
 from dualad.rules.sparse import times_sparse
 from dualad.rules.stable import one_minus_square, root_above_one, turn
-from dualad.rules.ufuncs import exponent, fmax_share, fraction, larger_share, softmax_share
+from dualad.rules.ufuncs import exponent, fmax_share, fraction, integral_part, larger_share, softmax_share
 from dualad.rules.writing import added
 
 random = np.random.default_rng(7)
@@ -395,7 +395,7 @@ for fn in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greate
     CONSTANTS[fn] = [call(A(3), A(3)), call(A(2, 3), A(3)), call(A(), A(3)), call(A(3), 0.5), call(float(A()), float(A()))]
 for fn in (np.ceil, np.floor, np.trunc, np.rint, np.spacing, np.logical_not, np.isfinite, np.isinf, np.isnan, np.signbit, np.sign,
            np.round, np.shape, np.ndim, np.size, np.isreal,
-           np.iscomplex, np.iscomplexobj, np.isrealobj, np.array2string, np.array_repr, np.array_str, exponent, stopped):
+           np.iscomplex, np.iscomplexobj, np.isrealobj, np.array2string, np.array_repr, np.array_str, exponent, integral_part, stopped):
     CONSTANTS[fn] = [call(A(2, 3)), call(A(3))]
 for fn in (larger_share, fmax_share):
     CONSTANTS[fn] = [call(A(3), A(3), A(3)), call(A(2, 3), A(2, 3), A(3)), call(A(2, 3), A(3), 0.5)]

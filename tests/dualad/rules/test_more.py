@@ -310,3 +310,12 @@ def test_trim_and_roots_see_values():
     assert sorted(primal(roots)) == pytest.approx([0.0, 0.5, 1.0])
     order = np.argsort(roots)
     assert slopes[order] == pytest.approx([0.0, 1.0, -1.0])  # dr = -1 / (4 r - 3)
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value encountered")
+@pytest.mark.parametrize("shape", [(0,), (0, 3)])
+def test_the_gradient_of_a_mean_of_no_elements_is_empty(shape):
+    """A Python float was divided by the number of elements."""
+    x = np.zeros(shape)
+    for f in (np.mean, lambda x: np.sum(np.mean(x, -1)), lambda x: np.sum(np.mean(x, 0))):
+        assert grad(f)(x).shape == shape
