@@ -142,8 +142,10 @@ def call(function: str, *args: Any, dtype: str | tuple[str, ...] | None) -> Valu
 def cast(x: Any, dtype: str) -> Value:
     """Return a number as one of another dtype."""
     node = unwrapped(x)
-    if isinstance(node, Const) and dtype in ("float64", "int64") and not isinstance(node.value, complex) and math.isfinite(node.value):
-        return Value(number(float(node.value) if dtype == "float64" else int(node.value)))
+    if type(node) is Const and dtype in ("float64", "int64"):
+        value: Any = node.value
+        if type(value) is not complex and math.isfinite(value):
+            return Value(number(float(value) if dtype == "float64" else int(value)))
     return Value(Cast(node, dtype))
 
 
