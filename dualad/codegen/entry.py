@@ -37,12 +37,15 @@ PYTHON = {
     "PyType_IsSubtype": ("i32", "ptr", "ptr"),
     "PyEval_SaveThread": ("ptr",),
     "PyEval_RestoreThread": ("void", "ptr"),
+    "PyObject_CallOneArg": ("ptr", "ptr", "ptr"),
     "Py_IncRef": ("void", "ptr"),
+    "Py_DecRef": ("void", "ptr"),
 }
 #: objects that are referred to
 OBJECTS = {
     "dualad_array": np.ndarray,
     "dualad_none": None,
+    "dualad_complex": complex,
     "dualad_TypeError": TypeError,
     "dualad_IndexError": IndexError,
     "dualad_OverflowError": OverflowError,
@@ -286,8 +289,14 @@ def taken(i, kind):
         return [ARRAY.format(**fields), *lengths, DATA.format(**fields)]
     dtype = arithmetic_dtype(kind)
     if dtype in PART:
-        lines = [f"  %{part}{i} = call double @PyComplex_{name}AsDouble(ptr %o{i})" for part, name in (("re", "Real"), ("im", "Imag"))]
-        return [*lines, *together(i, dtype)]
+        return [
+            f"  %z{i} = call ptr @PyObject_CallOneArg(ptr @dualad_complex, ptr %o{i})",  # a complex64 is not one of Python's
+            f"  %none{i} = icmp eq ptr %z{i}, null",
+            f"  %c{i} = select i1 %none{i}, ptr @dualad_none, ptr %z{i}",
+            *(f"  %{part}{i} = call double @PyComplex_{name}AsDouble(ptr %c{i})" for part, name in (("re", "Real"), ("im", "Imag"))),
+            f"  call void @Py_DecRef(ptr %z{i})",
+            *together(i, dtype),
+        ]
     if dtype == "bool":
         return [f"  %t{i} = call i32 @PyObject_IsTrue(ptr %o{i})", f"  %n{i} = icmp ne i32 %t{i}, 0"]
     if dtype == "float32":

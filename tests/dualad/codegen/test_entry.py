@@ -63,6 +63,19 @@ def test_numbers_and_arrays_are_taken(function):
         function(a, i, 2.0, 1j, True, 0)
 
 
+def test_a_complex64_keeps_its_imaginary_part(function):
+    """NumPy warned, and it was lost: that type is none of Python's complex."""
+    out = {}
+    for z in (np.complex64(3 - 2j), np.complex128(3 - 2j), 3 - 2j):
+        a = np.zeros(3)
+        function(a, np.array([0]), 2.0, z, True, 0)
+        out[type(z)] = a.tolist()
+    assert len(set(map(tuple, out.values()))) == 1
+    for wrong in (None, [1j]):
+        with pytest.raises(TypeError):
+            function(a, np.array([0]), 2.0, wrong, True, 0)
+
+
 def test_what_it_was_not_compiled_for_is_refused(function):
     a, i, rest = np.zeros(3), np.array([0]), (1.0, 1j, True, 0)
     wrong = [
