@@ -162,6 +162,7 @@ def no_derivative_for(row, name):
 def write_out(row, args, kwargs, out):
     """Evaluate with ``out=``: the result is assigned to a traced array; a plain one can hold only what has no derivative."""
     outs = out if isinstance(out, tuple) else (out,)
+    casting = kwargs.pop("casting", "same_kind") if isinstance(row.fn, np.ufunc) else "unsafe"
     traced = highest((*args, *kwargs.values()), deep=True)
     results = row.fn(*args, **kwargs) if traced is None else apply(row.fn, args, kwargs)
     for target, result in zip(outs, results if len(outs) > 1 else (results,), strict=True):
@@ -171,22 +172,23 @@ def write_out(row, args, kwargs, out):
                     f"{row.name}: non-broadcastable output operand with shape {np.shape(target)} does not match the broadcast shape "
                     f"{np.shape(result)}"
                 )
-            write(target, ..., result, row.name)
+            write(target, ..., result, row.name, casting)
     if len(outs) > 1:
         return tuple(result if target is None else target for target, result in zip(outs, results, strict=True))
     return results if outs[0] is None else outs[0]
 
 
-def write(target, index, result, name):
-    """Assign a result to the array given as ``out=``."""
+def write(target, index, result, name, casting="unsafe"):
+    """Assign a result to the array given as ``out=``; reductions cast to it whatever it is, as NumPy's."""
     if not isinstance(target, Handle):
         if isinstance(result, Handle) and target.dtype != object:  # one of objects can
             raise TypeError(
                 f"{name}: out= is a plain array, which cannot hold derivatives. Use the returned value, or "
                 f"make out= with np.empty_like(x) of a traced x"
             )
-        if not np.can_cast(dtype_of(result), target.dtype, "same_kind"):
-            raise TypeError(f"{name}: out= has dtype {target.dtype}, which cannot hold the result of {dtype_of(result)}")
+        casting = "same_kind"
+    if not np.can_cast(dtype_of(result), dtype_of(target), casting):
+        raise TypeError(f"{name}: out= has dtype {dtype_of(target)}, which cannot hold the result of {dtype_of(result)}")
     target[index] = result
 
 

@@ -83,6 +83,8 @@ class Traced(Handle):
                     args = cast_operands(ufunc, args, dtype, casting)
                 if order != "K":
                     return write_in_order(ufunc, args, kwargs, order)
+                if casting is not None and "out" in kwargs and where is True:
+                    kwargs["casting"] = casting  # for what is written
             if where is not True:
                 return masked_call(ufunc, args, kwargs, where)
         if ufunc is np.matmul and any(map(is_sparse, args)):

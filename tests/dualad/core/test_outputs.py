@@ -10,7 +10,7 @@ from agreement import check
 
 from checkpoint import hvp, vjp
 from checkpoint import jacobian as reverse_jacobian
-from dualad import jacobian, jvp
+from dualad import jacobian, jit, jvp
 
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
 V = np.array([0.5, -1.5, 2.0, 0.25])
@@ -168,3 +168,26 @@ def test_dtype_of_ufuncs():
 def test_out_of_a_function_of_a_list():
     value, tangent = jvp(lambda x: np.concatenate([x, 2.0 * x], out=np.zeros(4, like=x)), (np.ones(2),), (np.ones(2),))
     assert value.tolist() == tangent.tolist() == [1.0, 1.0, 2.0, 2.0]
+
+
+def test_a_ufunc_writes_only_what_the_array_can_hold():
+    """A compiled one wrote 0.5 into integers."""
+    x = np.arange(3)
+
+    def halved(x, casting):
+        out = np.zeros_like(x)
+        np.multiply(x, 0.5, out=out, casting=casting)
+        return out
+
+    def turned(x):
+        out = np.zeros_like(x)
+        np.multiply(x, 1j, out=out)
+        return out
+
+    for f in (halved, jit(halved)):
+        with pytest.raises(TypeError, match=r"(?s)multiply.*int64"):
+            f(x, "same_kind")
+    np.testing.assert_array_equal(jit(halved)(x, "unsafe"), halved(x, "unsafe"))
+    for f in (turned, jit(turned), lambda x: jvp(turned, (x,), (x,))):
+        with pytest.raises(TypeError, match=r"(?s)multiply.*complex128"):
+            f(x * 1.0)
