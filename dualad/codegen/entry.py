@@ -290,10 +290,15 @@ def taken(i, kind):
     dtype = arithmetic_dtype(kind)
     if dtype in PART:
         return [
+            f"  %before{i} = call ptr @PyErr_Occurred()",  # Python code must not run where an error is set
+            f"  %clear{i} = icmp eq ptr %before{i}, null",
+            f"  br i1 %clear{i}, label %converted{i}, label %raised",
+            f"converted{i}:",
             f"  %z{i} = call ptr @PyObject_CallOneArg(ptr @dualad_complex, ptr %o{i})",  # a complex64 is not one of Python's
             f"  %none{i} = icmp eq ptr %z{i}, null",
-            f"  %c{i} = select i1 %none{i}, ptr @dualad_none, ptr %z{i}",
-            *(f"  %{part}{i} = call double @PyComplex_{name}AsDouble(ptr %c{i})" for part, name in (("re", "Real"), ("im", "Imag"))),
+            f"  br i1 %none{i}, label %raised, label %complex{i}",
+            f"complex{i}:",
+            *(f"  %{part}{i} = call double @PyComplex_{name}AsDouble(ptr %z{i})" for part, name in (("re", "Real"), ("im", "Imag"))),
             f"  call void @Py_DecRef(ptr %z{i})",
             *together(i, dtype),
         ]
