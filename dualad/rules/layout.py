@@ -5,6 +5,7 @@ Where NumPy only moves elements about, the rule asks it to move their positions,
 
 from __future__ import annotations
 
+import math
 from numbers import Number
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
@@ -226,7 +227,7 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     axis = normalize_axis_index(axis, np.ndim(arr))
     moved = np.moveaxis(arr, axis, -1)
     outer = np.shape(moved)[:-1]
-    rows = np.reshape(moved, (-1, np.shape(moved)[-1]))
+    rows = np.reshape(moved, (math.prod(outer), np.shape(moved)[-1]))
     if not np.shape(rows)[0]:
         raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
     results = [func1d(rows[i], *args, **kwargs) for i in range(np.shape(rows)[0])]
