@@ -173,7 +173,7 @@ def fits(x, kind):
     )
 
 
-# --- the code of both ways --------------------------------------------------------------------------------------------------------
+# --- the code of each way --------------------------------------------------------------------------------------------------------
 
 #: of an array argument: its type, or a subclass; its dtype, or an equal one; its number of axes and flags; then its shape
 ARRAY = """\
@@ -219,7 +219,7 @@ DATA = """\
 
 
 def code_of_entry(function, parameters: tuple[Var, ...], constants: frozenset[int]) -> str:
-    """Return the LLVM code of what Python calls: ``enter(self, arguments, count)``, and ``slots(values)``, which returns the status.
+    """Return the LLVM code of what Python calls: ``enter(self, arguments, count)``, or through ctypes ``slots(values) -> status``.
 
     The positions in `constants` are no arguments; they are found under names of their own. DIGEST stands in all names.
     """
@@ -274,11 +274,9 @@ def code_of_entry(function, parameters: tuple[Var, ...], constants: frozenset[in
         slots += lines
         place += count
     slots += [call, "  %code = load i64, ptr %status", "  ret i64 %code"]
-    return "\n".join([
-        *declared, *messages,
-        "define ptr @enter_DIGEST(ptr %self, ptr %arguments, i64 %count) {", *enter, "}",
-        "define i64 @slots_DIGEST(ptr %values) {", *slots, "}",
-    ])  # fmt: skip
+    by_objects = ["define ptr @enter_DIGEST(ptr %self, ptr %arguments, i64 %count) {", *enter, "}"]
+    by_values = ["define i64 @slots_DIGEST(ptr %values) {", *slots, "}"]
+    return "\n".join([*declared, *messages, *(by_values if otherwise_laid_out() else by_objects)])
 
 
 def taken(i, kind):
