@@ -68,13 +68,18 @@ def correlate(a, v, mode="valid"):
 
 
 def trapezoid(y, x=None, dx=1.0, axis=-1):
+    return np.sum(trapezoids(y, x, dx, axis), axis=axis)
+
+
+def trapezoids(y, x, dx, axis):
+    """Return the areas between neighbouring samples along an axis."""
     y = y if hasattr(y, "ndim") else np.asarray(y)
     axis = normalize_axis_index(axis, np.ndim(y))
     if x is not None:
         dx = np.diff(x, axis=axis if np.ndim(x) > 1 else -1)
         dx = np.reshape(dx, [-1 if i == axis else 1 for i in range(np.ndim(y))]) if np.ndim(x) == 1 else dx
     before = (slice(None),) * axis
-    return np.sum(dx * (y[(*before, slice(1, None))] + y[(*before, slice(None, -1))]) / 2.0, axis=axis)
+    return dx * (y[(*before, slice(1, None))] + y[(*before, slice(None, -1))]) / 2.0
 
 
 def ediff1d(ary, to_end=None, to_begin=None):

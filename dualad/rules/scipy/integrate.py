@@ -5,31 +5,19 @@ from __future__ import annotations
 import numpy as np
 from scipy import integrate as si
 
+from ..calculus import trapezoid, trapezoids
 from ..kinds import shape_of
 from .entering import by_body
 
 __all__ = ["FUNCTIONS"]
 
 
-def steps_of(y, x, dx, axis):
-    """Return the distances of samples, so that they broadcast with differences of `y` along its last axis."""
-    if x is None:
-        return dx
-    gaps = np.diff(x, axis=-1 if np.ndim(x) == 1 else axis)
-    return gaps if np.ndim(x) == 1 else np.moveaxis(gaps, axis, -1)
-
-
-def trapezoid_body(y, x=None, dx=1.0, axis=-1):
-    rows = np.moveaxis(y, axis, -1)
-    return np.sum(0.5 * (rows[..., 1:] + rows[..., :-1]) * steps_of(y, x, dx, axis), axis=-1)
-
-
-def cumulative_trapezoid_body(y, x=None, dx=1.0, axis=-1, initial=None):
-    rows = np.moveaxis(y, axis, -1)
-    sums = np.cumsum(0.5 * (rows[..., 1:] + rows[..., :-1]) * steps_of(y, x, dx, axis), axis=-1)
-    if initial is not None:
-        sums = np.concatenate([np.zeros((*shape_of(sums)[:-1], 1)), sums], axis=-1)
-    return np.moveaxis(sums, -1, axis)
+def cumulative_trapezoid(y, x=None, dx=1.0, axis=-1, initial=None):
+    sums = np.cumsum(trapezoids(y, x, dx, axis), axis=axis)
+    if initial is None:
+        return sums
+    first = np.zeros([1 if k == axis % np.ndim(y) else n for k, n in enumerate(shape_of(sums))])
+    return np.concatenate([first, sums], axis=axis)
 
 
 def weighing(fn):
@@ -48,8 +36,8 @@ def weighing(fn):
 
 
 BODIES = {
-    "trapezoid": trapezoid_body,
-    "cumulative_trapezoid": cumulative_trapezoid_body,
+    "trapezoid": trapezoid,
+    "cumulative_trapezoid": cumulative_trapezoid,
     "simpson": weighing(si.simpson),
     "romb": weighing(si.romb),
     "cumulative_simpson": weighing(si.cumulative_simpson),

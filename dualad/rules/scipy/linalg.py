@@ -8,6 +8,7 @@ import numpy as np
 from scipy import linalg as sl
 
 from ..kinds import explicit, shape_of
+from ..linalg import mT
 from .entering import by_body, named
 
 __all__ = ["FUNCTIONS"]
@@ -20,10 +21,6 @@ def plain_keywords(body):
         return body(*args, **kwargs)
 
     return taking
-
-
-def mT(a):
-    return np.swapaxes(a, -1, -2)
 
 
 def triangle(a, lower):
