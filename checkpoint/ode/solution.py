@@ -76,9 +76,11 @@ class Solution:
     def __init__(self, fun: Callable, method: Method, found: Accepted, given: tuple, dense: bool, events: list, options: dict[str, Any]):
         span, y0, self.t_eval, self.args = given
         self.method, self.found, self.dense, self.events, self.options = method, found, dense, events, options
-        self.source = fun
+        self.source, plain = fun, found.result
+        self.hits = [found.step_of(np.asarray(at)) for at in plain.t_events or ()]  # the steps of events, and of the times asked for
+        self.places: Any = None if self.t_eval is None else found.step_of(np.asarray(plain.t, float))
         self.y0 = np.atleast_1d(array(y0)) * np.float64(1.0)  # SciPy's are of double precision, too
-        self.fun = vector_valued(getattr(fun, "__wrapped__", fun) if isinstance(fun, Jit) else fun, np.shape(self.y0))
+        self.fun = vector_valued(fun.f if isinstance(fun, Jit) else fun, np.shape(self.y0))
         self.times = self.traced_times(tuple(span))
         self.lengths = np.diff(self.times)
 
@@ -93,8 +95,6 @@ class Solution:
     def result(self) -> Any:
         """Return SciPy's result with traced values."""
         plain, found = self.found.result, self.found
-        self.hits = [found.step_of(np.asarray(at)) for at in plain.t_events or ()]
-        self.places: Any = None if self.t_eval is None else found.step_of(np.asarray(plain.t, float))
         y, notes = self.walk()
         t, crossings = plain.t, [self.crossings(*one, notes) for one in zip(self.events, plain.t_events or (), self.hits, strict=True)]
         if self.t_eval is not None:

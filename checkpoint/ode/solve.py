@@ -107,13 +107,15 @@ def solve_ivp(
     """
     check_function(fun, "solve_ivp")
     check_method(method)
+    for event in listed(events):
+        check_function(event, "solve_ivp: an event")
     args = as_args(args)
     given: Any = (t_span, y0, t_eval, args)
     solver, steps = method_of(method)
     plain: Any = optree.tree_map(primal, given, none_is_leaf=False)
     plain_span, plain_y0, plain_eval, plain_args = plain
-    settings = {"t_eval": plain_eval, "dense_output": dense_output, "events": plain_events(events), "vectorized": vectorized, **options}
-    top = highest([leaf for leaf in optree.tree_leaves(given) if isinstance(leaf, Traced)])
+    settings = {"t_eval": plain_eval, "dense_output": dense_output, "events": events, "vectorized": vectorized, **options}
+    top = highest(optree.tree_leaves(given))
     if top is not None and top.level.abstract and top.level.id:
         raise top.level.refuse(
             "solve_ivp chooses its steps by plain values, which are known only when the program runs: compile the right-hand side, "
@@ -220,10 +222,3 @@ def plain_function(fun: Callable) -> Callable:
         return slope
 
     return called
-
-
-def plain_events(events: Any) -> Any:
-    """Return events for SciPy, which reads their attributes."""
-    for event in listed(events):
-        check_function(event, "solve_ivp: an event")
-    return events
