@@ -29,14 +29,14 @@ def by_body(fn: Callable, body: Callable, name: str) -> Callable:
             raise TypeError(f"{name} has no derivative with these arguments: {error}; it takes {known}") from None
         return body(*args, **kwargs)
 
-    composite(dispatching, checked, with_numpy_value=True, name=name)
+    composite(dispatching, checked, with_numpy_value=True)
     return dispatching
 
 
 def by_partials(fn: Callable, *partials: Callable | None, name: str, **options: Any) -> Callable:
     """Enter an elementwise function by the partials of its arguments."""
     dispatching = named(fn, name)
-    elementwise(dispatching, *partials, name=name, **options)
+    elementwise(dispatching, *partials, **options)
     return dispatching
 
 

@@ -112,6 +112,6 @@ BODIES: dict[str, Any] = {
 FUNCTIONS = {name: by_body(getattr(sl, name), plain_keywords(body), f"scipy.linalg.{name}") for name, body in BODIES.items()}
 solve_sylvester = FUNCTIONS["solve_sylvester"]
 expm, sqrtm = named(sl.expm, "scipy.linalg.expm"), named(sl.sqrtm, "scipy.linalg.sqrtm")
-explicit(expm, expm_jvp, lambda g, ans, a: expm_jvp(g, ans, mT(a)), name="scipy.linalg.expm", batch=False)
-explicit(sqrtm, sqrtm_jvp, lambda g, ans, a: sqrtm_jvp(g, mT(ans), mT(a)), name="scipy.linalg.sqrtm", batch=False)
+explicit(expm, expm_jvp, lambda g, ans, a: expm_jvp(g, ans, mT(a)), batch=False)
+explicit(sqrtm, sqrtm_jvp, lambda g, ans, a: sqrtm_jvp(g, mT(ans), mT(a)), batch=False)
 FUNCTIONS |= {"expm": expm, "sqrtm": sqrtm}

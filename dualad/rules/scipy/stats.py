@@ -105,30 +105,27 @@ def continuous(distribution: str) -> SimpleNamespace:
         *given, loc, scale = rest
         return standard((x - loc) / scale, *given) - np.log(scale)
 
-    def by_shape(share, shape):
-        rule = BY_SHAPE.get((distribution, shape))
-        if rule is None:
-            return None
+    def partials(sign, logarithm=False):
+        """Return those of the distribution function (1) or its complement (-1), or of its logarithm, which does not underflow."""
 
-        def partial(ans, x, *rest):
-            *given, loc, scale = rest
-            z = (x - loc) / scale
-            return share(ans) * np.where(z > 0.0, rule(np.where(z > 0.0, z, 1.0), *given), 0.0)
+        def share(ans, log_of_density=0.0):
+            return sign * np.exp(log_of_density - ans if logarithm else log_of_density)
 
-        return partial
+        def by_x(ans, x, *rest):
+            return share(ans, log_density(x, *rest))
 
-    def partials(share):
-        """Return those of a function of the distribution function F whose derivative by F is ``share(ans)``."""
-        by_x = lambda ans, x, *rest: share(ans) * np.exp(log_density(x, *rest))
-        by_scale = lambda ans, x, *rest: -by_x(ans, x, *rest) * (x - rest[-2]) / rest[-1]
-        return (by_x, *(by_shape(share, shape) for shape in names), lambda *args: -by_x(*args), by_scale)
+        def by_scale(ans, x, *rest):
+            return -by_x(ans, x, *rest) * (x - rest[-2]) / rest[-1]
 
-    def log_partials(sign):
-        """Return those of log F or log (1 - F): the densities by F are differences of logarithms, which do not underflow."""
-        by_x = lambda ans, x, *rest: sign * np.exp(log_density(x, *rest) - ans)
-        by_scale = lambda ans, x, *rest: -by_x(ans, x, *rest) * (x - rest[-2]) / rest[-1]
-        shaped = (by_shape(lambda ans: sign * np.exp(-ans), shape) for shape in names)
-        return (by_x, *shaped, lambda *args: -by_x(*args), by_scale)
+        def by_shape(rule):
+            def partial(ans, x, *rest):
+                *given, loc, scale = rest
+                z = (x - loc) / scale
+                return share(ans) * np.where(z > 0.0, rule(np.where(z > 0.0, z, 1.0), *given), 0.0)
+
+            return None if rule is None else partial
+
+        return (by_x, *(by_shape(BY_SHAPE.get((distribution, shape))) for shape in names), lambda *args: -by_x(*args), by_scale)
 
     of_quantile = (
         lambda ans, q, *rest: np.exp(-log_density(ans, *rest)),
@@ -138,10 +135,10 @@ def continuous(distribution: str) -> SimpleNamespace:
     )
     bodies = {"logpdf": log_density, "pdf": lambda x, *rest: np.exp(log_density(x, *rest))}
     rules = {
-        "cdf": partials(lambda ans: 1.0),
-        "sf": partials(lambda ans: -1.0),
-        "logcdf": log_partials(1.0),
-        "logsf": log_partials(-1.0),
+        "cdf": partials(1.0),
+        "sf": partials(-1.0),
+        "logcdf": partials(1.0, logarithm=True),
+        "logsf": partials(-1.0, logarithm=True),
         "ppf": of_quantile,
     }
     made = {
