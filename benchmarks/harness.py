@@ -46,8 +46,8 @@ LONG, TOO_LONG = 1.0, 20.0  # seconds from which a call is timed only three time
 class Case(NamedTuple):
     """The call ``f(*args)`` that is timed; its result is what peers must agree on.
 
-    `answer` turns the result into something NumPy understands; `columns(seconds, primal)` gives further columns of a table of
-    peers, ``{title: text}``, asked after the last call.
+    `answer` turns the result into something NumPy understands; `columns(seconds, primal)` gives further columns, ``{title: text}``,
+    asked after the last call; in a table of tasks what stands behind a line break is listed below it.
     """
 
     f: Callable
@@ -332,7 +332,8 @@ def task_table(table, results, here):
     head = ["", f"{table.base}, {table.unit}", *(f"{peer}, {table.unit}" for peer in columns)]
     *slow, fast = [peer for peer in table.versus or () if peer in columns] or [None]
     versus = slow if table.versus and fast == table.versus[-1] else []
-    lines, factors, errors = [], [], []
+    extra = column_names(results.values())
+    lines, factors, remarks, errors = [], [], [], []
     for row, outcomes in results.items():
         primals = [t for outcome in outcomes.values() for t in outcome.primal]
         cells = [row, show(median(primals), table.unit) if primals else ""]
@@ -349,18 +350,27 @@ def task_table(table, results, here):
             found = [multiple(outcomes[peer], outcomes[fast]) for peer in versus if timed(outcomes, peer) and timed(outcomes, fast)]
             cells.append(f"{min(found):.2f}" if found else "")
             factors += [min(found)] if found else []
+        for name in extra:
+            texts = [outcome.columns[name].partition("\n") for outcome in outcomes.values() if name in outcome.columns]
+            cells.append(", ".join(text for text, _, _ in texts))
+            remarks += [f"- {row}: {remark}" for _, _, remark in texts if remark]
         lines.append(cells)
     if versus:
         head.append(" / ".join((versus[0] if len(versus) == 1 else f"the quickest of {', '.join(versus)}", fast)))
-    text = [markdown(head, lines)]
+    text = [markdown([*head, *extra], lines)]
     if factors:
         text.append(
             f"\n{head[-1]}: geometric mean {geometric_mean(factors):.2f}, least {min(factors):.2f}, "
             f"below 1 in {sum(factor < 1 for factor in factors)} of {len(factors)} rows."
         )
-    if errors:
-        text += ["\nFails:\n", *errors]
+    text += ["\nWhy not:\n", *remarks] if remarks else []
+    text += ["\nFails:\n", *errors] if errors else []
     return "\n".join(text)
+
+
+def column_names(tasks):
+    """Return the names of the further columns of these outcomes."""
+    return list(dict.fromkeys(name for outcomes in tasks for outcome in outcomes.values() for name in outcome.columns))
 
 
 def timed(outcomes, peer):
@@ -378,7 +388,7 @@ def peer_table(table, results):
     """Return Markdown tables with a row a peer, one for each task."""
     text = []
     for row, outcomes in results.items():
-        extra = list(dict.fromkeys(name for outcome in outcomes.values() for name in outcome.columns))
+        extra = column_names([outcomes])
         primals = [t for outcome in outcomes.values() for t in outcome.primal]
         lines = [[table.base, show(median(primals), table.unit), *[""] * (len(extra) + 2)]] if primals else []
         for peer, outcome in outcomes.items():

@@ -36,6 +36,7 @@ def quick(workload, *options):
         ("compiled", 5, ["by hand in numba", "dualad.jit"]),
         ("calls", 2, []),
         ("jacobians", 4, ["by hand", "dualad", "one column at a time", "dualad.jit filling"]),
+        ("steps", 2, ["dualad"]),
         ("solvers", 3, ["jac=", "compiled jac=", "two processes", "two workers of dask"]),
     ],
 )
