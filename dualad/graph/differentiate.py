@@ -17,6 +17,7 @@ from ..forward.seeding import split_value
 from ..rules.cotangents import like_primal
 from ..rules.kinds import ROWS, Constant, Differentiable, Elementwise
 from ..rules.names import np
+from .branch import Branch, align
 from .examples import Examples
 from .passes import dead, optimised
 from .program import Program, Value, map_values, values_in
@@ -37,8 +38,8 @@ def pushforward(program: Program, examples, tangents, directions=None, nan_safe=
             held = {**dict(zip(program.inputs, given, strict=True)), **program.constants}
             for operation, done in zip(program.operations, program.last_uses(), strict=True):
                 trace.at(operation)
-                if type(operation.fn) is Scan:
-                    results = pushed_loop(operation.fn, with_values(operation.args, held), level)
+                if type(operation.fn) in PUSHED:
+                    results = PUSHED[type(operation.fn)](operation.fn, with_values(operation.args, held), level)
                     held.update(zip(operation.outputs, results, strict=True))
                 else:
                     operation.evaluate(held)
@@ -83,6 +84,8 @@ def pullback(program: Program, examples, wanted, cotangents, directions=None, na
                     trace.at(operation)
                     if operation in back:
                         pull_loop(operation, back[operation], adjoints, level)
+                    elif type(operation.fn) is Branch:
+                        pull_branch(operation, held, active, adjoints, level)
                     else:
                         pull(operation, held, active, adjoints, nan_safe)
             results = []
@@ -125,8 +128,7 @@ def pull(operation, held, active, adjoints, nan_safe):
 
 def pushed_loop(loop, args, level):
     """Return the results of a loop of Duals: the loop of its body's pushforward."""
-    xs = [arg.primal if type(arg) is Dual and arg.level is level else arg for arg in args]
-    ts = [arg.tangent if type(arg) is Dual and arg.level is level else None for arg in args]
+    xs, ts = apart(args, level)
     moving = [t is not None for t in ts]
     if not any(moving):
         return loop(*xs)
@@ -160,6 +162,14 @@ def pushed_loop(loop, args, level):
                 t = next(results)
                 tangents[i] = np.moveaxis(t, 1, 0) if i >= count and lanes is not None else t
     return [x if t is None else make_dual(x, t, level) for x, t in zip(primals, tangents, strict=True)]
+
+
+def apart(args, level):
+    """Return the primals and the tangents, None for zero, of arguments of which some are Duals of a level."""
+    duals = [type(arg) is Dual and arg.level is level for arg in args]
+    return [arg.primal if dual else arg for arg, dual in zip(args, duals, strict=True)], [
+        arg.tangent if dual else None for arg, dual in zip(args, duals, strict=True)
+    ]
 
 
 def beside(values, others, count, rows):
@@ -288,6 +298,51 @@ def pull_loop(operation, back, adjoints, level):
             add(adjoints, arg, share if back.lanes is None else wrap(share, level))
 
 
+# --- branches ---------------------------------------------------------------------------------------------------------------------
+
+
+def pushed_branch(branch, args, level):
+    """Return the results of a branch of Duals: the branch between the pushforwards of its programs."""
+    test, *xs = args
+    xs, ts = apart(xs, level)
+    given = [t for t in ts if t is not None]
+    if not given:
+        return branch(test, *xs)
+    examples, tangents = list(map(example_of, xs)), [None if t is None else example_of(t) for t in ts]
+    arms = [pushforward(arm, examples, tangents, level.directions, level.nan_safe) for arm in (branch.then, branch.otherwise)]
+    count = len(branch.then.outputs)
+    shown = align(arms)
+    results = Branch(*arms)(test, *xs, *given)
+    pushed = iter(results[count:])
+    tangents = [next(pushed) if some else None for some in shown[count:]]
+    return [x if t is None else make_dual(x, t, level) for x, t in zip(results[:count], tangents, strict=True)]
+
+
+def pull_branch(operation, held, active, adjoints, level):
+    """Add the shares of a branch's arguments to their adjoints: the results of the branch between the pullbacks of its programs."""
+    gs = [adjoints.pop(value, None) for value in operation.outputs]
+    if all(g is None for g in gs):
+        return
+    lanes, branch = level.directions, operation.fn
+    if lanes is not None:
+        gs = [g if g is None else unwrap(g, level, value.shape) for g, value in zip(gs, operation.outputs, strict=True)]
+    test, *xs = with_values(operation.args, held)
+    moving = [type(arg) is Value and arg in active for arg in operation.args[1:]]
+    examples, cotangents = list(map(example_of, xs)), [None if g is None else example_of(g) for g in gs]
+    arms = [pullback(arm, examples, moving, cotangents, lanes, level.nan_safe) for arm in (branch.then, branch.otherwise)]
+    for arm in arms:
+        del arm.outputs[sum(moving) :]
+    shown = iter(align(arms))
+    results = iter(Branch(*arms)(test, *xs, *(g for g in gs if g is not None)) if any(arm.outputs for arm in arms) else ())
+    for arg, moves in zip(operation.args[1:], moving, strict=True):
+        if moves and next(shown):
+            share = next(results)
+            add(adjoints, arg, share if lanes is None else wrap(share, level))
+
+
+PUSHED = {Scan: pushed_loop, Branch: pushed_branch}
+
+
 # --- what the forward program keeps for the pullback ------------------------------------------------------------------------------
 
 
@@ -296,6 +351,7 @@ def split_forward_backward(program: Program, count: int, wanted: int) -> tuple[P
     whose outputs are those of the differentiated program and dear values, and the rest, which gets these after the first `count` inputs,
     and computes cheap ones again."""
     known = {*program.inputs[:count], *program.constants}
+    tests = {operation.args[0] for operation in program.operations if type(operation.fn) is Branch}
     early, late, kept = [], [], []
     for operation in program.operations:
         if not all(value in known for value in operation.reads):
@@ -303,7 +359,7 @@ def split_forward_backward(program: Program, count: int, wanted: int) -> tuple[P
             continue
         known.update(operation.outputs)
         early.append(operation)
-        if dear(operation):
+        if dear(operation) or not tests.isdisjoint(operation.outputs):
             kept += operation.outputs
         else:
             late.append(operation)

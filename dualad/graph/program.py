@@ -202,6 +202,24 @@ class Program:
                 del held[value]
         return [held[out] if isinstance(out, Value) else out for out in self.outputs]
 
+    def key(self) -> tuple:
+        """Return what tells programs apart: equal keys are equal programs, whatever the numbers of their values."""
+        numbers = {value: k for k, value in enumerate(self.inputs)}
+        lines: list = [(v.type, v.kind, v.layout) for v in self.inputs]
+        for value, array in self.constants.items():
+            numbers[value] = len(numbers)
+            lines.append(key_of(array))
+
+        def renumbered(argument):
+            return key_of(argument, numbers)
+
+        for operation in self.operations:
+            lines.append((operation.fn, renumbered(operation.args), renumbered(operation.kwargs)))
+            for value in operation.outputs:
+                numbers[value] = len(numbers)
+                lines.append((value.type, value.kind, value.layout))
+        return (*lines, *map(renumbered, self.outputs))
+
     def __str__(self):
         lines = [f"program({', '.join(f'{value!r}: {value.type}' for value in self.inputs)})"]
         for value, array in self.constants.items():
@@ -210,8 +228,8 @@ class Program:
             types = ", ".join(value.type for value in operation.outputs)
             where = "" if operation.line is None else f"   {operation.line[0].rsplit('/', 1)[-1]}:{operation.line[1]}"
             lines.append(f"  {operation!r:<60}  # {types}{where}")
-            if (body := getattr(operation.fn, "body", None)) is not None:
-                lines += [f"    {line}" for line in (f"{operation.fn!r}:", *str(body).splitlines())]
+            for name, body in getattr(operation.fn, "bodies", {}).items():
+                lines += [f"    {line}" for line in (f"{name}:", *str(body).splitlines())]
         return "\n".join([*lines, f"  return {', '.join(map(show, self.outputs))}"])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.dispatch import highest
 from ..rules.indexing import getitem
 from ..support.forks import cached_property
-from .program import Operation, Program, Value, key_of, map_values
+from .program import Operation, Program, Value, map_values
 from .symbol import Symbol
 from .to_numpy import compile_python
 
@@ -28,23 +28,13 @@ class Scan:
     def __init__(self, body: Program, count: int, carried: int, rows: int, backwards=False):
         self.body, self.count, self.carried, self.rows, self.backwards = body, count, carried, rows, backwards
 
+    @property
+    def bodies(self):
+        return {repr(self): self.body}
+
     @cached_property
     def key(self):
-        numbers = {value: k for k, value in enumerate(self.body.inputs)}
-        lines: list = [self.count, self.carried, self.rows, self.backwards, *((v.type, v.kind, v.layout) for v in self.body.inputs)]
-        for value, array in self.body.constants.items():
-            numbers[value] = len(numbers)
-            lines.append(key_of(array))
-
-        def renumbered(argument):
-            return key_of(argument, numbers)
-
-        for operation in self.body.operations:
-            lines.append((operation.fn, renumbered(operation.args), renumbered(operation.kwargs)))
-            for value in operation.outputs:
-                numbers[value] = len(numbers)
-                lines.append((value.type, value.kind, value.layout))
-        return (*lines, *map(renumbered, self.body.outputs))
+        return self.count, self.carried, self.rows, self.backwards, self.body.key()
 
     def __eq__(self, other):
         return self is other or (type(other) is Scan and self.key == other.key)

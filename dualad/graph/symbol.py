@@ -161,6 +161,8 @@ class Symbol(Traced):
         )
 
     def __bool__(self):
+        if self.level.tests is not None:
+            return self.level.answer(self)
         raise self._needed(
             "a branch (if, while, and, or, not, min, max, in) asks for the truth",
             "use np.where(condition, a, b), & | ~ and np.minimum, np.maximum; a loop that ends by a condition is chain(until=...)",

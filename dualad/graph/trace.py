@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,10 +18,10 @@ from ..rules.indexing import getitem
 from ..rules.kinds import ROWS, row_says
 from ..support.callers import handles
 from ..support.costs import PROGRAM_OPERATIONS
-from .program import Program, Value, values_in
+from .program import Program, Value, key_of, values_in
 from .symbol import Symbol
 
-__all__ = ["BY_VALUE", "Trace", "TraceError", "user_line", "where_in"]
+__all__ = ["BY_VALUE", "Answer", "Trace", "TraceError", "user_line", "where_in"]
 
 PACKAGES = Path(__file__).parents[2]
 ROOMS = (PACKAGES / "dualad", PACKAGES / "checkpoint", Path(np.__file__).parent)
@@ -52,14 +53,29 @@ def where_in(line):
     return "" if line is None else f"{os.path.basename(line[0])}, line {line[1]}: "
 
 
-class Trace(Level):
-    """The level of Symbols, and the program that what is done with them is entered into."""
+class Answer(NamedTuple):
+    """A test: after which operation it was made, of which boolean value, its answer, and the line."""
 
-    __slots__ = ("divided", "known", "line", "outermost", "program", "raised", "refusal", "tried")
+    position: int
+    value: Value
+    truth: bool
+    line: tuple | None
+
+
+class Trace(Level):
+    """The level of Symbols, and the program that what is done with them is entered into.
+
+    With `tests` it notes which truth values are asked for, and answers by the examples: so it is one path of the function. Without, a
+    branch on a value is refused.
+    """
+
+    __slots__ = ("asked", "divided", "known", "line", "outermost", "program", "raised", "refusal", "tests", "tried")
     abstract = True
 
-    def __init__(self):
+    def __init__(self, tests=False):
         super().__init__()
+        self.tests: list[Answer] | None = [] if tests else None
+        self.asked: set = set()
         self.program = Program()
         self.known = {}
         self.outermost = self.refusal = self.raised = None  # the last: the line, and the error that depends on the values of this call
@@ -106,6 +122,25 @@ class Trace(Level):
             value.kind = "scalar"
         self.known[id(plain)] = plain, value
         return value
+
+    def answer(self, symbol) -> bool:
+        """Return the truth value of a Symbol's example, and note the test, unless it is of a constant or was made before."""
+        self.check()
+        example, value = self.split(symbol)
+        truth = bool(example)
+        if value in self.program.constants:
+            return truth
+        if value.shape:
+            symbol = symbol.reshape(())
+        if value.dtype.kind != "b":
+            symbol = symbol != 0
+        value = self.split(symbol)[1]
+        made = next((operation for operation in reversed(self.program.operations) if value in operation.outputs), None)
+        key = value if made is None else (made.fn, key_of(made.args), key_of(made.kwargs), made.outputs.index(value))
+        if key not in self.asked:
+            self.asked.add(key)
+            self.tests.append(Answer(len(self.program.operations), value, truth, self.line or user_line()))
+        return truth
 
     def at(self, operation):
         """Let what is entered from here on count as evaluated where an operation of another program was."""

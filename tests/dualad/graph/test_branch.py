@@ -1,0 +1,126 @@
+"""Branches: the paths of functions merged into one program, its values and derivatives against the plain function."""
+
+from __future__ import annotations
+
+import numpy as np
+import optree
+import pytest
+
+import checkpoint
+import dualad
+from dualad.graph.branch import Branch
+from dualad.graph.paths import Apart, Path, Unlike, merged
+from dualad.graph.trace import Trace, TraceError
+from dualad.jit.compiled import BACKENDS, Compiled
+
+
+def path_of(f, *xs):
+    with Trace(tests=True) as trace:
+        out = f(*map(trace.input, xs))
+        return Path(trace.finish(optree.tree_leaves(out)), trace.tests)
+
+
+def two_tests(x, y):
+    if x > 0:
+        y = y * 2.0
+    if np.sum(y) > 1 and x < 5:
+        return np.sin(y) * x
+    return y * x
+
+
+POINTS = [(1.0, np.ones(3)), (-1.0, np.ones(3)), (1.0, -np.ones(3)), (7.0, np.ones(3)), (-1.0, -np.ones(3))]
+
+
+def test_a_program_of_some_paths_says_where_another_one_is_taken():
+    for count in range(1, len(POINTS) + 1):
+        program = merged([path_of(two_tests, *point) for point in POINTS[:count]])
+        for k, point in enumerate(POINTS):
+            result, *left = program.run(*point)
+            assert left == [k >= count] and result.shape == (3,)
+            assert not result.any() if k >= count else result.tobytes() == two_tests(*point).tobytes()
+
+
+def test_a_program_without_tests_is_the_trace_and_one_of_all_paths_says_nothing_more():
+    path = path_of(lambda x: x * 2.0, 1.0)
+    assert merged([path]) is path.program
+    program = merged([path_of(abs_of, 1.0), path_of(abs_of, -1.0)])
+    assert len(program.outputs) == 1 and [program.run(x)[0] for x in (2.0, -3.0)] == [2.0, 3.0]
+
+
+def abs_of(x):
+    return x if x > 0 else -x
+
+
+def test_a_test_that_was_made_before_has_its_answer():
+    def f(x, m):
+        y = np.sin(x)
+        return (y, x) if (y > 0.5 and y > 0.5) or not m or m else (x, y)
+
+    assert len(path_of(f, 1.0, np.bool_(True)).tests) == 1
+    assert len(path_of(f, 0.1, np.bool_(True)).tests) == 2
+
+
+@pytest.mark.parametrize("test", [lambda x: x, lambda x: x > 0, lambda x: x[None] != 0, lambda x: (x * 2).astype(int)], ids=str)
+@pytest.mark.parametrize("x", [np.array(2.0), np.array(0.0), np.array(np.nan)], ids=str)
+def test_what_is_asked_may_be_a_number_or_an_array_of_one_element(test, x):
+    f = lambda x: x * 3.0 if test(x) else x - 1.0
+    with np.errstate(invalid="ignore"):
+        assert np.array_equal(merged([path_of(f, x)]).run(x)[0], f(x), equal_nan=True)
+
+
+def test_arrays_of_several_elements_have_no_truth_value():
+    with pytest.raises(ValueError, match="truth value of an array"):
+        path_of(lambda x: 1.0 if x > 0 else 2.0, np.ones(2))
+
+
+def test_a_trace_that_is_not_asked_for_tests_refuses_them():
+    with Trace() as trace, pytest.raises(TraceError, match="a branch"):
+        abs_of(trace.input(1.0))
+
+
+def test_constants_are_no_tests():
+    with Trace(tests=True) as trace:
+        assert trace.lift(np.array(True)) and not trace.lift(np.array(False))
+        assert trace.tests == [] and trace.program.operations == []
+
+
+def test_results_of_other_kinds_do_not_merge():
+    for f in (lambda x: x[:1] if x[0] > 0 else x, lambda x: x[0] if x[0] > 0 else 1.0, lambda x: x > 0 if x[0] > 0 else x):
+        with pytest.raises(Unlike, match=r"test_branch.py, line \d+: the two sides of a branch"):
+            merged([path_of(f, np.ones(2)), path_of(f, -np.ones(2))])
+
+
+def test_traces_that_differ_before_they_part_do_not_merge():
+    paths = [path_of(lambda x, n=n: abs_of(x * n), 3.0 - n) for n in (2.0, 4.0)]
+    with pytest.raises(Apart, match="differ before"):
+        merged(paths)
+
+
+def test_branches_of_equal_programs_are_equal_and_text_shows_their_arms():
+    functions = abs_of, lambda x: x if x > 0 else -x, lambda x: x if x > 0 else 2.0 * x
+    programs = [merged([path_of(f, 1.0), path_of(f, -1.0)]) for f in functions]
+    one, same, other = (program.operations[-1].fn for program in programs)
+    assert type(one) is Branch and one == same and hash(one) == hash(same) and one != other
+    assert "then:" in str(programs[0]) and "otherwise:" in str(programs[0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_derivatives_are_those_of_the_path(backend):
+    compiled = Compiled(merged([path_of(two_tests, *point) for point in POINTS]), backend)
+    fast = lambda x, y: compiled(x, y)[0]
+    for x, y in POINTS:
+        same = (
+            (lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-13)) if backend == "llvm" else np.testing.assert_array_equal
+        )
+        same(fast(x, y), two_tests(x, y))
+        same(dualad.jvp(fast, (x, y), (0.3, y + 0.1)), dualad.jvp(two_tests, (x, y), (0.3, y + 0.1)))
+        same(dualad.jacobian(fast, 1)(x, y), dualad.jacobian(two_tests, 1)(x, y))
+        same(checkpoint.jacobian(fast, 1)(x, y), checkpoint.jacobian(two_tests, 1)(x, y))
+        total, plain = (lambda x, y, f=f: np.sum(f(x, y) ** 2) for f in (fast, two_tests))
+        for a, b in zip(checkpoint.grad(total, (0, 1))(x, y), checkpoint.grad(plain, (0, 1))(x, y), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-13)
+        for verb in (dualad.hessian, checkpoint.hessian):
+            np.testing.assert_allclose(verb(total, 1)(x, y), verb(plain, 1)(x, y), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            checkpoint.hvp(lambda y: total(x, y), y, y + 1.0)[1], checkpoint.hvp(lambda y: plain(x, y), y, y + 1.0)[1], rtol=1e-12
+        )
