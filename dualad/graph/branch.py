@@ -49,7 +49,7 @@ class Branch:
         return [compile_python(body).call for body in (self.otherwise, self.then)]
 
     def __call__(self, test, *values):
-        """Return the results for plain values, or for Symbols, into whose program the branch is entered; for others, operation by operation."""
+        """Return the results for plain values, or for Symbols, into whose program the branch is entered; for others, those of one arm."""
         top = highest((test, *values))
         if top is None:
             return self.plain(test, *values)
