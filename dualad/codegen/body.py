@@ -102,6 +102,8 @@ class Body:
             return self.read(*what)
         if kind == "where":
             return op("select", joined("and", [condition(ranges, self.index[axis], self.first(axis)) for axis, ranges in what]), *args)
+        if kind == "index":
+            return self.position(what)
         if kind == "position":
             return Call("at_least_inside", (*args, number(what)), "int64")
         if kind == "cast":

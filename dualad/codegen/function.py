@@ -336,13 +336,13 @@ class Function:
         body.evaluate([expression])
         total = Var(self.new("s"), arithmetic_dtype(root.dtype.name))
         place = body.element(self.buffer(root), pull.own)
-        first = -root.dtype.type(0) if form.name == "sum" else root.dtype.type(1)  # so that the first is the element itself
+        first = literal(-root.dtype.type(0)) if form.name == "sum" else neutral(form.name, root.dtype)  # the first is the element itself
         combine = Assign((total,), (combined(form.name, total, body.name(expression)),))
         statements = [*body.before[body.depth], combine, Store(place.array, place.index, total)]
         for axis in (form.axis, *(k for k in reversed(range(body.depth)) if k != form.axis)):
             statements = [For(body.index[axis], number(0), number(nest.shape[axis]), tuple(statements))]
             if axis == form.axis:
-                statements.insert(0, Assign((total,), (literal(first),)))
+                statements.insert(0, Assign((total,), (first,)))
         self.statements += statements
 
     def scatter(self, nest):

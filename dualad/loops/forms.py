@@ -34,6 +34,7 @@ __all__ = [
     "NoLoopForm",
     "Node",
     "Piecewise",
+    "Position",
     "Reduce",
     "Region",
     "Repeat",
@@ -90,6 +91,13 @@ class Fill:
     """A literal number everywhere."""
 
     number: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The position along an axis, counted from 0."""
+
+    axis: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)

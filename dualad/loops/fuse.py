@@ -22,7 +22,7 @@ from ..support.costs import (
     UNROLLED_ELEMENTS,
     UNROLLED_OPERATIONS,
 )
-from .forms import AffineIndex, Buffer, Call, Cumulative, Fill, GatherIndex, Index, Made, Map, Node, Piecewise, Reduce, Scatter
+from .forms import AffineIndex, Buffer, Call, Cumulative, Fill, GatherIndex, Index, Made, Map, Node, Piecewise, Position, Reduce, Scatter
 from .inline import compose, guard, start
 from .lower import lower
 from .moves import is_element, view
@@ -204,7 +204,7 @@ def costs(order, stored):
         elif isinstance(form, Cumulative):
             cost[node] = 1 + read(form.source)
         else:
-            cost[node] = 1.0
+            cost[node] = float(not isinstance(form, Position))
         cost[node] = min(cost[node], 1e9)
     return cost
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..rules.scalars import MULTIPLY_ADD, itself
-from .forms import AffineIndex, Buffer, Cumulative, Fill, GatherIndex, Index, Map, Node, Piecewise, Reduce
+from .forms import AffineIndex, Buffer, Cumulative, Fill, GatherIndex, Index, Map, Node, Piecewise, Position, Reduce
 from .maps import scalar_of
 
 __all__ = ["Expression", "Pull", "compose", "factors", "preimage", "start"]
@@ -21,7 +21,7 @@ __all__ = ["Expression", "Pull", "compose", "factors", "preimage", "start"]
 
 @dataclass(eq=False, slots=True)
 class Expression:
-    """A number in a loop: `kind` is ``number``, ``map``, ``read``, ``where`` (of loop indices), ``cast``, ``position`` or ``local``."""
+    """A number in loops, of a kind: ``number``, ``map``, ``read``, ``where`` or ``index`` (of loops), ``cast``, ``position``, ``local``."""
 
     kind: str
     what: Any
@@ -186,6 +186,8 @@ class Pull:
             return self(form.source, self.within(form.source, self.at(form.maps, at)))
         if isinstance(form, Fill):
             return self.number(form.number, node.dtype)
+        if isinstance(form, Position):
+            return self.counted(at[form.axis])
         if isinstance(form, Piecewise):
             return self.pieces(form, at)
         if isinstance(form, Reduce):
@@ -200,6 +202,12 @@ class Pull:
             flat = int(np.ravel_multi_index(at, node.shape)) if node.shape else 0
             return self(form.view_of, tuple(map(int, np.unravel_index(flat, form.view_of.shape))))
         return self.read(node, at)
+
+    def counted(self, position):
+        """Return a position as a number."""
+        if isinstance(position, AffineIndex):
+            return Expression("index", position, (), INTEGER, position.axis + 1)
+        return position if isinstance(position, Expression) else self.number(position, INTEGER)
 
     def number(self, number, dtype):
         return Expression("number", dtype.type(number), (), dtype, 0)

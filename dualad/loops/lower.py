@@ -16,13 +16,13 @@ from ..rules.kinds import ROWS
 from ..rules.names import np
 from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, named
 from ..rules.ufuncs import softmax_share
-from . import elimination, moves, sums
+from . import elimination, moves, orders, sums
 from .forms import LOWERINGS, Buffer, Call, Fill, Made, Map, Node, NoLoopForm, Repeat, broadcast, converted, copied, fill, mapped, parts_of
 from .maps import scalar_of
 
 __all__ = ["lower", "lowering_of", "rule_of"]
 
-ROOMS = (elimination, moves, sums)  # whose rules enter the table
+ROOMS = (elimination, moves, orders, sums)  # whose rules enter the table
 
 
 def lower(program: Program) -> dict[Value, Node]:

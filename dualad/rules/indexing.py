@@ -252,7 +252,7 @@ linear(scatter, lambda g, x, index, like: getitem(g, index), cheap=True, batch=s
 joined(updated, updated_transpose, argnums=(0, 1), zero=zeros_of, cheap=True, moves=moves_whole, batch=updated_form, lower="assigned",
        blocks="assigned")
 constant(discretize, chooses=True, elementwise=True)
-constant(last_of, called="it searches or sorts")
+constant(last_of, lower="last_of")
 linear(cast,    lambda g, x, dtype, order="K": g, cheap=True, neutral=True, elementwise=True)
 linear(restate, lambda g, x: g, moves=True, elementwise=True)
 # fmt: on

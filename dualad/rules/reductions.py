@@ -7,6 +7,7 @@ import math
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from .batching import flat_form, gathered_form
+from .indexing import getitem
 from .kinds import composite, explicit, is_complex, linear, ndim_of, primitive, restore_axes, shape_of, spread_out
 from .names import np
 from .primitives import ratio
@@ -287,12 +288,12 @@ def partition_vjp(g, ans, x, kth, axis=-1, kind="introselect", order=None):
 
 
 def take_along_axis(x, indices, axis=-1):
-    shape = shape_of(x)
-    if axis is not None:
-        return x[along(indices, axis, shape)]
-    if ndim_of(indices) != 1:
-        raise ValueError("numpy.take_along_axis: with axis=None, the indices must have one axis")
-    return x[indices] if len(shape) == 1 else np.ravel(x)[indices]
+    if axis is None:
+        if ndim_of(indices) != 1:
+            raise ValueError("numpy.take_along_axis: with axis=None, the indices must have one axis")
+        x, axis = (x if ndim_of(x) == 1 else np.ravel(x)), 0
+    index = along(indices, axis, shape_of(x))
+    return getitem(x, index) if hasattr(indices, "__dualad_apply__") else x[index]  # x may be a plain array
 
 
 def along(indices, axis, shape):
@@ -365,9 +366,8 @@ explicit(np.max, extremum_jvp, extremum_vjp, axes="axis", reduces=np.maximum, lo
 explicit(np.min, extremum_jvp, extremum_vjp, axes="axis", reduces=np.minimum, lower="min")
 explicit(reordered, lambda t, ans, x, places, axis, **options: take_along_axis(t, places, axis),
                     lambda g, ans, x, places, axis, **options: put_back(g, places, axis, shape_of(x)),
-                    shape_only=True, uses_ans=False, axes="axis", batch=False, called="it searches or sorts")
-linear(put_back,    lambda g, y, places, axis, shape: take_along_axis(g, places, axis), axes="axis", batch=gathered_form,
-       called="NumPy moves its elements as fast as a loop")
+                    shape_only=True, uses_ans=False, axes="axis", batch=False, lower="reordered")
+linear(put_back,    lambda g, y, places, axis, shape: take_along_axis(g, places, axis), axes="axis", batch=gathered_form, lower="put_back")
 composite(np.sort,     sort)
 explicit(np.partition, partition_jvp, partition_vjp, axes="axis", called="it searches or sorts")
 composite(np.take_along_axis, take_along_axis)

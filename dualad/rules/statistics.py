@@ -147,7 +147,7 @@ def quantiles(a, q, axis, method, keepdims, skip_nan=False):
     n = np.sum(np.logical_not(np.isnan(rows)), axis=-1, keepdims=True) if skip_nan else float(np.shape(rows)[-1])
     place = positions(n * 1.0, np.reshape(q, -1) * 1.0, method)
     place = np.broadcast_to(place, (*np.shape(rows)[:-1], np.shape(place)[-1]))
-    before = evaluate(whole, place, np.shape(rows)[-1])
+    before = whole(place, np.shape(rows)[-1])
     low = np.take_along_axis(rows, before, -1)
     high = np.take_along_axis(rows, np.minimum(before + 1, np.shape(rows)[-1] - 1), -1)
     share = place - before

@@ -132,7 +132,7 @@ def add_reduceat_transpose(g, x, indices, axis=0, dtype=None):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-constant(leader, called="it searches or sorts")
+constant(leader, lower="leader")
 linear(add_reduceat, add_reduceat_transpose, batch=axis_form, called="the library does it faster than a loop")
 
 METHODS = {

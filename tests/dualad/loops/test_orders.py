@@ -1,0 +1,132 @@
+"""What searches and sorts, in loops: NumPy's answers bit for bit, also of ties, NaN, -0.0 and infinities, and eager derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkpoint import Stats, chain, grad, hvp
+from dualad import jit, jvp
+from dualad.jit.compiled import BACKENDS
+from dualad.support.costs import RANKED_ELEMENTS
+
+pytest.importorskip("llvmlite", reason="llvmlite is not installed")
+
+EDGES = np.array([-2.0, -0.0, 0.0, 0.5, 0.5, 3.0])
+TABLE = np.cos(np.arange(40.0))
+
+#: functions of an array, and NumPy's answer that they must have: equal elements keep their order
+FUNCTIONS = {
+    "sort": (np.sort, lambda x: np.sort(x, kind="stable")),
+    "sort along the first axis": (lambda x: np.sort(x, 0), lambda x: np.sort(x, 0, kind="stable")),
+    "sort all": (lambda x: np.sort(x, None), lambda x: np.sort(x, None, kind="stable")),
+    "argsort": (np.argsort, lambda x: np.argsort(x, kind="stable")),
+    "argsort along the first axis": (lambda x: np.argsort(x, 0), lambda x: np.argsort(x, 0, kind="stable")),
+    "argsort all": (lambda x: np.argsort(x, axis=None), lambda x: np.argsort(x, axis=None, kind="stable")),
+    "argmax": (np.argmax, np.argmax),
+    "argmin of the last axis": (lambda x: np.argmin(x, -1, keepdims=True), lambda x: np.argmin(x, -1, keepdims=True)),
+    "searchsorted": (lambda x: np.searchsorted(EDGES, x), lambda x: np.searchsorted(EDGES, x)),
+    "searchsorted on the right": (lambda x: np.searchsorted(EDGES, x, "right"), lambda x: np.searchsorted(EDGES, x, "right")),
+    "searchsorted in itself": (
+        lambda x: np.searchsorted(np.ravel(x), x, sorter=np.argsort(x, None)),
+        lambda x: np.searchsorted(np.sort(x, None), x),
+    ),
+    "digitize": (lambda x: np.digitize(x, EDGES), lambda x: np.digitize(x, EDGES)),
+    "digitize downwards": (lambda x: np.digitize(x, EDGES[::-1], True), lambda x: np.digitize(x, EDGES[::-1], True)),
+    "running maximum": (lambda x: np.maximum.accumulate(x), lambda x: np.maximum.accumulate(x)),
+    "running minimum": (lambda x: np.minimum.accumulate(x, -1), lambda x: np.minimum.accumulate(x, -1)),
+}
+functions = pytest.mark.parametrize("name", FUNCTIONS)
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -7.25, np.inf, -np.inf, np.nan, 1e-310, 1e300]
+SHAPES = [(1,), (2,), (7,), (33,), (3, 5), (1, 4), (2, 3, 4)]
+JITTED = {name: jit(f, verify=False) for name, (f, _) in FUNCTIONS.items()}
+
+
+def same_bits(got, expected):
+    assert got.dtype == expected.dtype and got.shape == expected.shape
+    assert got.tobytes() == expected.tobytes(), f"{got} instead of {expected}"
+
+
+@functions
+@given(st.sampled_from(SHAPES), st.sampled_from([np.float64, np.float32, np.int64, np.int32, np.uint8]), st.data())
+@settings(max_examples=25, deadline=None)
+def test_values_are_those_of_numpy(name, shape, dtype, data):
+    pool = SPECIAL if np.dtype(dtype).kind == "f" else [0, 1, 2, 3, 100, 127]
+    count = int(np.prod(shape))
+    with np.errstate(over="ignore"):
+        x = np.array(data.draw(st.lists(st.sampled_from(pool), min_size=count, max_size=count)), dtype).reshape(shape)
+    if "running" in name:  # of zeros of both signs the first one
+        x = x + x.dtype.type(0)
+    same_bits(np.asarray(JITTED[name](x)), np.asarray(FUNCTIONS[name][1](x)))
+    assert "called" not in JITTED[name].explain(x)
+
+
+@functions
+def test_the_other_backend_and_a_long_array(name):
+    x = np.random.default_rng(0).integers(-9, 9, RANKED_ELEMENTS + 1) / 4.0
+    for f in (jit(FUNCTIONS[name][0], backend="numpy"), JITTED[name]):
+        got = f(x)
+        if "arg" not in name:
+            same_bits(np.asarray(got), np.asarray(FUNCTIONS[name][1](x)))
+        else:
+            same_bits(x[got], x[FUNCTIONS[name][1](x)])
+
+
+STEPS = {
+    "sort": lambda x: np.sort(x, 0),
+    "descending": lambda x: -np.sort(-x, -1),
+    "argsort": lambda x: np.take_along_axis(np.exp(x), np.argsort(x, -1), -1),
+    "argmax": lambda x: np.sin(x) + np.ravel(x)[np.argmax(x)] * np.max(x),
+    "searchsorted": lambda x: x * TABLE[np.searchsorted(EDGES, x)],
+    "searchsorted in itself": lambda x: x * TABLE[np.searchsorted(np.sort(np.ravel(x)), x * 1.1)],
+    "digitize": lambda x: x * TABLE[np.digitize(x, EDGES)],
+    "interp": lambda x: np.interp(x, EDGES[[0, 2, 3, 5]], TABLE[:4]),
+    "interp in itself": lambda x: np.interp(x * 0.9, np.sort(np.ravel(x)), np.cos(np.ravel(x))),
+    "median": lambda x: x * np.median(x, axis=0),
+    "quantile": lambda x: x * np.quantile(x, 0.3),
+    "quantiles": lambda x: x + np.sum(np.quantile(x, [0.1, 0.75], axis=-1) ** 2),
+    "percentile": lambda x: x - np.percentile(x, 20, method="weibull"),
+    "nanmedian": lambda x: x * np.nanmedian(x),
+    "running maximum": lambda x: np.maximum.accumulate(np.sin(x), 0),
+    "assignment at traced places": lambda x: assigned(x, np.argsort(np.cos(x), 0)),
+}
+steps = pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+
+
+def assigned(x, places):
+    y = x * 1.0
+    y[places[..., 0] if x.ndim > 1 else places // 2] = np.sin(x)
+    return y
+
+
+@steps
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [(20,), (4, 3)], ids=str)
+def test_derivatives_are_the_eager_ones(step, backend, shape):
+    rng = np.random.default_rng(3)
+    x, t = rng.normal(size=(2, *shape))
+    loss = lambda x: np.sum(np.sin(step(x)) * np.arange(1.0, 1.0 + x.size).reshape(x.shape))
+    for made in (lambda x: step(x), lambda x: grad(loss)(x), lambda x: jvp(loss, (x,), (t,))[1], lambda x: hvp(loss, x, t)):
+        np.testing.assert_allclose(jit(made, backend=backend)(x), made(x), rtol=1e-12, atol=1e-13)
+
+
+@steps
+def test_a_chain_is_made_in_blocks(step):
+    in_blocks(step, np.float64, 1e-10)
+
+
+@pytest.mark.parametrize("name", ["sort", "interp", "quantile", "running maximum"])
+def test_a_chain_of_single_precision_is_made_in_blocks(name):
+    in_blocks(lambda x: STEPS[name](x).astype(x.dtype), np.float32, 1e-3)
+
+
+def in_blocks(step, dtype, accuracy):
+    x = np.random.default_rng(1).normal(size=16).astype(dtype)
+    turn, stats = lambda k, x: 0.9 * np.sin(x) + 0.05 * step(x), Stats()
+    got = grad(lambda x: np.sum(chain(jit(turn), x, steps=20, stats=stats) ** 2))(x)
+    assert "one block of all 20 compiled steps" in stats.reason
+    expected = grad(lambda x: np.sum(chain(turn, x, steps=20) ** 2))(x)
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, expected, rtol=accuracy, atol=accuracy)
