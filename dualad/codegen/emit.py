@@ -38,11 +38,13 @@ from dualad.codegen.scalars import (
     root_above_one, sign, softmax_share, strong_multiply, sum_of, turn,
 )
 '''
+LOOPS = "from dualad.support.ufunc_loops import call_loop\n"
 
 
 def text_of(module: Module) -> str:
     """Return the source of a module, which Python runs."""
-    return f"{HEADER}\n\n{module_text(module)}"
+    text = module_text(module)
+    return f"{HEADER}{LOOPS if 'call_loop(' in text else ''}\n\n{text}"
 
 
 @dataclass

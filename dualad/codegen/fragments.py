@@ -6,21 +6,40 @@ in the results. Where threads share nests of a turn, the function is not compile
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ..graph.program import Program, Value
-from ..ir.nodes import ArrayType, Assign, Call, Do, Expression, Fill, For, Load, Reshape, Statement, Store, Var, number
+from ..ir.nodes import (
+    ArrayType,
+    Assign,
+    Call,
+    CallLoop,
+    Do,
+    Expression,
+    Fill,
+    For,
+    Load,
+    Reshape,
+    Room,
+    Row,
+    Statement,
+    Store,
+    Var,
+    number,
+)
 from ..loops import forms
 from ..loops.forms import Buffer, Made, Node, NoLoopForm, Repeat
 from ..loops.fuse import adds, memory_of, plan
+from ..loops.inner_loops import CallOfLoop
 from ..loops.threads import in_blocks
 from ..rules.calling import public_name
 from .build import literal, row_of, variable
 from .emit import emit
-from .function import Function
+from .function import Function, is_number
 
 __all__ = ["STEPS", "Unit"]
 
@@ -209,5 +228,33 @@ def array_of(function, node):
     return filled
 
 
+def emit_call_of_loop(function: Function, step: Node) -> None:
+    """Emit the call of an inner loop of a ufunc."""
+    form = step.form
+    made = {node.form.place: node for node in function.plan.made if node.form.operands == (step,)}
+    results = [made.get(k) or Node(Made((step,), k), *kind) for k, kind in enumerate(form.results)]
+    function.plan.stored.update(results)
+    arrays = [*(pointed(function, node) for node in form.operands), *map(function.buffer, results)]
+    turns, k = form.layout.turns, Var("k", "int64")
+    if turns > 1:
+        parts = [(x, math.prod(x.type.shape) // turns) for x in arrays]
+        arrays = [
+            Row(Reshape(x, ArrayType(x.dtype, (turns, count))), (k,), None, None, ArrayType(x.dtype, (count,))) if apart else x
+            for (x, count), apart in zip(parts, form.layout.parted, strict=True)
+        ]
+    call = CallLoop(form.ufunc, form.types, form.layout.dimensions, form.layout.steps, tuple(arrays), form.raises)
+    function.statements.append(For(k, number(0), number(turns), (call,)) if turns > 1 else call)
+
+
+def pointed(function, node):
+    """Return an operand as an array, also a number."""
+    source = memory_of(node)
+    if node.shape or not (isinstance(source.form, forms.Fill) or is_number(source)):
+        return array_of(function, node)
+    room = Var(function.new("n"), ArrayType(node.dtype.name, (1,)))
+    function.statements += [Room(room), Store(room, (number(0),), number_of(function, node))]
+    return room
+
+
 #: how steps that are no parts are emitted, by their form
-STEPS: dict[type, Any] = {Repeat: emit_loop}
+STEPS: dict[type, Any] = {Repeat: emit_loop, CallOfLoop: emit_call_of_loop}

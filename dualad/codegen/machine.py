@@ -52,6 +52,8 @@ def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None 
 def code(module, name, constants=frozenset()):
     """Return the LLVM code of a function and of how it is entered; DIGEST stands in its names."""
     function, text = translated(module, name, FUSES)
+    for symbol, address in function.module.symbols.items():
+        binding.add_symbol(symbol, address)
     return f"{text}\n{code_of_entry(function, module.function(name).parameters, constants)}"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..ir.nodes import ArrayType, Assign, Cast, Const, Expression, Function, Module, Op, Return, Table, Var
 from ..ir.values import PART, Value, arithmetic_dtype, common, unwrapped
+from ..support.ufunc_loops import INVALID, address_of, symbol_of
 from . import kernels, scalars
 from .arithmetic import OVERFLOWS
 from .llvm import NUMBERS, Array, Number, Writer, integer
@@ -77,6 +78,8 @@ class Unit:
         self.declared: dict[str, str] = {}
         self.tables: dict[str, str] = {}
         self.hints: list[str] = []
+        self.loops: dict[tuple, str] = {}  # the functions that call inner loops of ufuncs
+        self.symbols: dict[str, int] = {}  # what these refer to, and where it is
 
     def called(self, name, types):
         """Return the translation of a function, for arguments of these types."""
@@ -97,6 +100,48 @@ class Unit:
     def declare(self, name, result, *kinds):
         self.declared.setdefault(name, f"declare {result} @{name}({', '.join(kinds)}) nounwind")
         return f"@{name}"
+
+    def inner_loop(self, node):
+        """Return the function that calls the inner loop of a ufunc: apart, so that no flag of other operations is tested."""
+        key = node.ufunc, node.types, node.dimensions, node.steps, node.raises
+        if key in self.loops:
+            return self.loops[key]
+        name, symbol, count = f"loop{len(self.loops)}", symbol_of(node.ufunc, node.types), len(node.arrays)
+        address, data = address_of(node.ufunc, node.types)
+        self.loops[key] = name
+        self.symbols |= {symbol: address, **({f"{symbol}_data": data} if data else {})}
+        self.declared[symbol] = f'declare void @"{symbol}"(ptr, ptr, ptr, ptr)'
+        if data:
+            self.declared[f"{symbol}_data"] = f'@"{symbol}_data" = external global i8'
+        tables = [("lengths", node.dimensions), ("strides", node.steps)]
+        lines = [f"@{name}.{what} = internal constant [{len(row)} x i64] [{', '.join(f'i64 {n}' for n in row)}]" for what, row in tables]
+        lines += [
+            f"define internal void @{name}(ptr %status, {', '.join(f'ptr %a{i}' for i in range(count))}) noinline nounwind {{",
+            f"  %arrays = alloca [{count} x ptr]",
+        ]
+        for i in range(count):
+            lines += [f"  %p{i} = getelementptr ptr, ptr %arrays, i64 {i}", f"  store ptr %a{i}, ptr %p{i}"]
+        given = f'ptr %arrays, ptr @{name}.lengths, ptr @{name}.strides, ptr {f"""@"{symbol}_data" """ if data else "null"}'
+        call = f'  call void @"{symbol}"({given})'
+        if node.raises:
+            clear, test = (self.declare(flag, "i32", "i32") for flag in ("feclearexcept", "fetestexcept"))
+            lines += [
+                f"  %cleared = call i32 {clear}(i32 {INVALID})",
+                call,
+                f"  %flag = call i32 {test}(i32 {INVALID})",
+                "  %good = icmp eq i32 %flag, 0",
+                "  br i1 %good, label %done, label %bad",
+                "bad:",
+                "  store i64 2, ptr %status",
+                "  br label %done",
+                "done:",
+                "  ret void",
+                "}",
+            ]
+        else:
+            lines += [call, "  ret void", "}"]
+        self.texts.append("\n".join(lines))
+        return name
 
     def table(self, name):
         """Return a constant array of integers."""
@@ -216,6 +261,11 @@ class Translation(Writer):
         if node.blocks is not None:
             raise NotImplementedError("a function whose blocks threads share is run by Python")
         self.value(node.call)
+
+    def do_CallLoop(self, node):
+        self.loops = True  # so that others may take the interpreter
+        pointers = [f"ptr {self.value(array).pointer}" for array in node.arrays]
+        self.say(f"call void @{self.module.inner_loop(node)}({', '.join(['ptr %status', *pointers])})")
 
     def do_Return(self, node):
         values = [self.value(value) for value in node.values]

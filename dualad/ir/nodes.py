@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "ARITHMETIC", "OPERATORS", "ArrayType", "Assign", "Call", "Cast", "Const", "Do", "Expression", "Fill", "For", "ForRows", "Function",
-    "If", "Lane", "Load", "Module", "Op", "Reshape", "Return", "Room", "Row", "Statement", "Store", "Table", "Type", "Var",
+    "ARITHMETIC", "OPERATORS", "ArrayType", "Assign", "Call", "CallLoop", "Cast", "Const", "Do", "Expression", "Fill", "For", "ForRows",
+    "Function", "If", "Lane", "Load", "Module", "Op", "Reshape", "Return", "Room", "Row", "Statement", "Store", "Table", "Type", "Var",
 ]  # fmt: skip
 
 #: the types of numbers in expressions; arrays may have elements of any other dtype of NumPy's integers, too
@@ -236,7 +236,22 @@ class Return:
     values: tuple[Expression, ...] = ()
 
 
-Statement = Assign | Store | Fill | Room | For | ForRows | If | Do | Return
+@dataclass(frozen=True, slots=True, eq=False)
+class CallLoop:
+    """A call of the inner loop of a ufunc with arrays, those that it reads first: the lengths of its axes and its strides in bytes.
+
+    The loop is that of the ufunc's `types`. One that `raises` says by a flag where a matrix is singular.
+    """
+
+    ufunc: str
+    types: str
+    dimensions: tuple[int, ...]
+    steps: tuple[int, ...]
+    arrays: tuple[Expression, ...]
+    raises: bool = False
+
+
+Statement = Assign | Store | Fill | Room | For | ForRows | If | Do | CallLoop | Return
 
 
 # --- modules ----------------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,28 @@ from __future__ import annotations
 import math
 import os
 
-from .nodes import Assign, Call, Cast, Const, Do, Fill, For, ForRows, If, Lane, Load, Op, Reshape, Return, Room, Row, Store, Table, Var
+from .nodes import (
+    Assign,
+    Call,
+    CallLoop,
+    Cast,
+    Const,
+    Do,
+    Fill,
+    For,
+    ForRows,
+    If,
+    Lane,
+    Load,
+    Op,
+    Reshape,
+    Return,
+    Room,
+    Row,
+    Store,
+    Table,
+    Var,
+)
 
 __all__ = ["expression", "lines_of", "module_text"]
 
@@ -149,6 +170,11 @@ def do(node, inner):
     return f"run({node.call.function}, {node.blocks}, ({listed(node.call.args)},))"
 
 
+def call_loop(node, inner):
+    options = ", raises=True" if node.raises else ""
+    return f"call_loop({node.ufunc!r}, {node.types!r}, {node.dimensions}, {node.steps}, {listed(node.arrays)}{options})"
+
+
 WRITTEN = {
     Assign: assign,
     Store: lambda node, inner: f"{element(node)} {'+=' if node.adds else '='} {expression(node.value)}",
@@ -158,6 +184,7 @@ WRITTEN = {
     ForRows: rows,
     If: branch,
     Do: do,
+    CallLoop: call_loop,
     Return: lambda node, inner: f"return {listed(node.values)}{',' * (len(node.values) == 1)}".rstrip(),
 }
 

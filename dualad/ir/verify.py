@@ -212,6 +212,18 @@ class Check:
         block = () if node.blocks is None else (Const(0, "int64"),)
         self.value(Call(node.call.function, (*node.call.args, *block), node.call.dtype))
 
+    def do_CallLoop(self, node):
+        letters, count = node.types.replace("->", ""), node.types.index("->")
+        self.require(len(letters) == len(node.arrays), f"{node.ufunc} is called with {len(node.arrays)} arrays")
+        self.require(len(node.dimensions) > 0 and len(node.steps) >= len(node.arrays), f"{node.ufunc} has no strides")
+        places = [self.array(array) for array in node.arrays]
+        for letter, array in zip(letters, node.arrays, strict=True):
+            self.require(np.dtype(letter).name == array.dtype, f"{node.ufunc} is called with {array.dtype} for {letter}")
+        for place in places[:count]:
+            self.read(place, True)
+        for place in places[count:]:
+            self.store(place, True)
+
     def do_Return(self, node):
         for value in node.values:
             self.number(value)

@@ -216,9 +216,10 @@ class Repeat(Call):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Made:
-    """An array that a loop writes: a result of `operands`, or what it works in."""
+    """An array that a loop writes: a result of `operands`, the one that stands at a `place` among them, or what it works in."""
 
     operands: tuple[Node, ...] = ()
+    place: int = 0
 
 
 # --- the table ----------------------------------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ class Plan:
     """What is computed in which order: `steps` are parts, and nodes that are calls or loops; whether large nests are cut into `blocks`.
 
     What is `passing` has no buffer though it is stored: only its own nest reads it, at its own index. What is `adding` is added to what
-    its buffer holds. With `fuses`, products are not rounded before they are added.
+    its buffer holds; what is `made` is the result of a step that is no part. With `fuses`, products are not rounded before they are added.
     """
 
     program: Program
@@ -72,6 +72,7 @@ class Plan:
     stored: set[Node]
     steps: list
     passing: set[Node] = field(default_factory=set)
+    made: list[Node] = field(default_factory=list)
     adding: set[Node] = field(default_factory=set)
     blocks: bool = False
     fuses: bool = False
@@ -79,7 +80,7 @@ class Plan:
 
 def plan(program: Program, layouts: bool = False) -> Plan:
     """Return how a program is computed; with `layouts`, the transposes of outputs that are in the order of F."""
-    nodes = lower(program)
+    nodes = lower(program, inner_loops=True)
     outputs = [nodes[out] for out in values_in(program.outputs)]
     if layouts:
         turns = {
@@ -93,8 +94,8 @@ def plan(program: Program, layouts: bool = False) -> Plan:
     for node in stored:
         elements_behind(node)
     steps = steps_of(order, stored)
-    made = {node for node in nodes.values() if isinstance(node.form, Made)}
-    return Plan(program, nodes, outputs, stored | made, steps, passing(steps, stored, outputs))
+    made = [node for node in dict.fromkeys((*nodes.values(), *order)) if isinstance(node.form, Made)]
+    return Plan(program, nodes, outputs, stored | set(made), steps, passing(steps, stored, outputs), made)
 
 
 def is_turned(out, node):

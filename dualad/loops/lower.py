@@ -12,12 +12,13 @@ from ..graph.program import Program, Value, map_values
 from ..graph.scan import Scan
 from ..ir.values import choose
 from ..rules.indexing import cast, discretize
-from ..rules.kinds import ROWS
+from ..rules.kinds import ROWS, row_says
 from ..rules.names import np
 from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, named
 from ..rules.ufuncs import softmax_share
 from . import elimination, moves, orders, sums
 from .forms import LOWERINGS, Buffer, Call, Fill, Made, Map, Node, NoLoopForm, Repeat, broadcast, converted, copied, fill, mapped, parts_of
+from .inner_loops import by_inner_loop
 from .maps import scalar_of
 
 __all__ = ["lower", "lowering_of", "rule_of"]
@@ -25,8 +26,8 @@ __all__ = ["lower", "lowering_of", "rule_of"]
 ROOMS = (elimination, moves, orders, sums)  # whose rules enter the table
 
 
-def lower(program: Program) -> dict[Value, Node]:
-    """Return the node of every value of a program."""
+def lower(program: Program, inner_loops: bool = False) -> dict[Value, Node]:
+    """Return the node of every value of a program; with `inner_loops`, of functions without loops that of a ufunc underneath is called."""
     nodes: dict[Value, Node] = {}
     for value in program.inputs:
         nodes[value] = Node(Buffer(value), value.shape, value.dtype, value.weak)
@@ -38,15 +39,23 @@ def lower(program: Program) -> dict[Value, Node]:
         try:
             results = repeated(operation, nodes) if type(operation.fn) is Scan else lowered(operation, nodes)
         except NoLoopForm as reason:
-            operands = tuple(nodes[value] for value in operation.reads)
-            call = Call(operation, operands, str(reason))
-            made = (Node(call, (), float),)
-            results = tuple(Node(Buffer(out, None, None, made), out.shape, out.dtype, out.weak) for out in operation.outputs)
+            results = called(operation, nodes, str(reason), inner_loops)
         for out, node in zip(operation.outputs, results, strict=True):
             nodes[out] = node
             if node.line is None and not isinstance(node.form, Fill):
                 node.line = operation.line
     return nodes
+
+
+def called(operation, nodes, reason, inner_loops):
+    """Return the nodes of the results of an operation that has no loops: of the loop of a ufunc, else of a call."""
+    if inner_loops:
+        try:
+            return tuple(map(exactly, by_inner_loop(operation, nodes), operation.outputs))
+        except NoLoopForm as other:
+            reason = f"{reason}; {other}" if row_says(operation.fn, "inner") else reason
+    made = (Node(Call(operation, tuple(nodes[value] for value in operation.reads), reason), (), float),)
+    return tuple(Node(Buffer(out, None, None, made), out.shape, out.dtype, out.weak) for out in operation.outputs)
 
 
 def repeated(operation, nodes):

@@ -7,6 +7,7 @@ of a spectrum, of which all but the elements of frequency 0 and n/2 stand for tw
 
 from __future__ import annotations
 
+from .inner import InnerLoop
 from .kinds import composite, linear
 from .names import np
 
@@ -51,6 +52,24 @@ def irfft_transpose(g, x, n=None, axis=-1, norm=None, out=None):
     n = 2 * (x.shape[axis] - 1) if n is None else n
     spectrum = np.conjugate(np.fft.rfft(g, n, axis, OPPOSITE[norm]))
     return fitted(spectrum * half_weights(n, len(x.shape), axis, 2.0, g.dtype), x.shape[axis], axis)
+
+
+# --- the ufuncs underneath ---------------------------------------------------------------------------------------------------
+
+
+def transform(name):
+    """Return what the row of a transform says of the ufunc underneath, which takes the factor of the norm."""
+
+    def inner(x, n=None, axis=-1, norm=None):
+        if n is None:
+            n = 2 * (x.shape[axis] - 1) if name == "irfft" else x.shape[axis]
+        ufunc = f"rfft_n_{'odd' if n % 2 else 'even'}" if name == "rfft" else name
+        factor, real = 1, np.result_type(np.empty(0, x.dtype).real.dtype, 1.0)
+        if (OPPOSITE[norm] if name in ("ifft", "irfft") else norm) not in (None, "backward"):
+            factor = np.reciprocal(np.sqrt(n, dtype=real) if norm == "ortho" else n, dtype=real)
+        return InnerLoop(f"numpy.fft._pocketfft_umath.{ufunc}", (x, factor), axis=axis)
+
+    return inner
 
 
 # --- several axes, as NumPy's own -------------------------------------------------------------------------------------------
@@ -115,10 +134,10 @@ def shifted(sign):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-linear(np.fft.fft,   own_transpose(np.fft.fft), axes="axis")
-linear(np.fft.ifft,  own_transpose(np.fft.ifft), axes="axis")
-linear(np.fft.rfft,  rfft_transpose, axes="axis")
-linear(np.fft.irfft, irfft_transpose, axes="axis")
+linear(np.fft.fft,   own_transpose(np.fft.fft), axes="axis", inner=transform("fft"))
+linear(np.fft.ifft,  own_transpose(np.fft.ifft), axes="axis", inner=transform("ifft"))
+linear(np.fft.rfft,  rfft_transpose, axes="axis", inner=transform("rfft"))
+linear(np.fft.irfft, irfft_transpose, axes="axis", inner=transform("irfft"))
 composite(np.fft.hfft,      hfft, with_numpy_value=True)
 composite(np.fft.ihfft,     ihfft, with_numpy_value=True)
 composite(np.fft.fftn,      several(np.fft.fft), with_numpy_value=True)

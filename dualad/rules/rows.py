@@ -92,6 +92,9 @@ class Row:
     batch: Callable | bool | None = None
     #: the rule of `loops` that lowers it, where that is neither an elementwise one nor follows from the other fields
     lower: str | None = None
+    #: the ufunc underneath, whose inner loop compiled code calls where there is no other form: a function of the arguments that returns
+    #: an `InnerLoop`; of an elementwise ufunc it is that itself
+    inner: Callable | None = None
     #: its expression in a loop, where it is elementwise (`scalars.Scalar`); others of arrays of integers, of complex numbers, and of
     #: Python's integers, which do not wrap
     scalar: Any = None

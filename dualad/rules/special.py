@@ -11,6 +11,7 @@ import math
 import numpy as np
 from scipy import special as sp
 
+from .inner import InnerLoop
 from .kinds import ROWS, composite, constant, elementwise, is_complex, primitive, refused
 from .special_parts import (
     beta_density,
@@ -53,9 +54,14 @@ def several(name, *partials):
     """Enter a function of one argument with several results: a partial ``(x, results)`` for each."""
     fn = getattr(sp, name)
     parts = [part(fn, i) for i in range(len(partials))]
-    for one, partial in zip(parts, partials, strict=True):
-        elementwise(one, lambda ans, x, partial=partial: partial(x, lambda i: parts[i](x)), singular=True)
+    for i, (one, partial) in enumerate(zip(parts, partials, strict=True)):
+        elementwise(one, lambda ans, x, partial=partial: partial(x, lambda i: parts[i](x)), singular=True, inner=result(name, i))
     composite(fn, lambda x: tuple(one(x) for one in parts), name=f"scipy.special.{name}")
+
+
+def result(name, i):
+    """Return what the row of result i of a function says of the ufunc underneath."""
+    return lambda *args: InnerLoop(f"scipy.special.{name}", args, result=i)
 
 
 def part(fn, i):
@@ -440,10 +446,10 @@ rule("ellipkm1",  ellipkm1_partial, singular=True)
 rule("ellipkinc", lambda ans, phi, m: 1.0 / legendre_root(phi, m), ellipkinc_m, singular=True)               # DLMF 19.4.5
 rule("ellipeinc", lambda ans, phi, m: legendre_root(phi, m), ellipeinc_m, singular=True)
 SN, CN, DN, PH = (part(sp.ellipj, i) for i in range(4))                                      # DLMF 22.13
-elementwise(SN, lambda ans, u, m: CN(u, m) * DN(u, m), None)
-elementwise(CN, lambda ans, u, m: -SN(u, m) * DN(u, m), None)
-elementwise(DN, lambda ans, u, m: -m * SN(u, m) * CN(u, m), None)
-elementwise(PH, lambda ans, u, m: DN(u, m), None)
+elementwise(SN, lambda ans, u, m: CN(u, m) * DN(u, m), None, inner=result("ellipj", 0))
+elementwise(CN, lambda ans, u, m: -SN(u, m) * DN(u, m), None, inner=result("ellipj", 1))
+elementwise(DN, lambda ans, u, m: -m * SN(u, m) * CN(u, m), None, inner=result("ellipj", 2))
+elementwise(PH, lambda ans, u, m: DN(u, m), None, inner=result("ellipj", 3))
 composite(sp.ellipj, lambda u, m: tuple(one(u, m) for one in (SN, CN, DN, PH)), name="scipy.special.ellipj")
 rule("elliprf",   *(lambda ans, *x, i=i: -sp.elliprd(x[i - 2], x[i - 1], x[i]) / 6.0 for i in range(3)))       # DLMF 19.18.1
 refused("its derivative (R_D(x, y, z) - R_D(y, z, x)) / (2 x - 2 z) cancels where x is near z; so elliprf has its first derivative alone",

@@ -1,0 +1,254 @@
+"""Functions with a ufunc underneath in compiled code: NumPy's and SciPy's bits, eager derivatives, no Python between two steps."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from checkpoint import Stats, chain, grad, hvp
+from dualad import jit, jvp
+from dualad.codegen.native import compile_llvm
+from dualad.jit.compiled import BACKENDS
+from dualad.loops import inner_loops
+from dualad.rules.kinds import ROWS
+from dualad.support import ufunc_loops
+
+random = np.random.default_rng(5)
+X = random.normal(size=(3, 4, 6))
+Z = X[0] + 1j * X[1]
+
+
+@pytest.fixture(autouse=True)
+def compiler(monkeypatch):
+    monkeypatch.setitem(BACKENDS, "llvm", compile_llvm)
+    monkeypatch.setattr(inner_loops, "CHECKED", {})
+
+
+def leaves(result):
+    return [np.asarray(x) for x in result] if isinstance(result, tuple) else [np.asarray(result)]
+
+
+def check(f, *args, called=False):
+    """Compare a compiled function with the function itself, bit for bit; it calls nothing through Python, unless it is said."""
+    compiled = jit(f)
+    for found, expected in zip(leaves(compiled(*args)), leaves(f(*args)), strict=True):
+        assert (found.dtype, found.shape, found.tobytes()) == (expected.dtype, expected.shape, expected.tobytes())
+    assert ("called" in compiled.explain(*args)) == called, compiled.explain(*args)
+    return compiled
+
+
+# --- values -------------------------------------------------------------------------------------------------------------------------
+
+TRANSFORMS = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "fftn", "ifftn", "rfft2", "irfft2", "rfftn", "irfftn"]
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
+def test_transforms(name, norm):
+    fn = getattr(np.fft, name)
+    real = name.startswith(("rfft", "ihfft"))
+    for x in (X, X[0], X.astype(np.float32), X.T, X[::2, :, 1:], *([] if real else [Z, Z.astype(np.complex64)])):
+        check(lambda x: fn(2 * x, norm=norm), x)
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
+def test_transforms_of_any_length_along_any_axis(name):
+    fn = getattr(np.fft, name)
+    for axis in (0, 1, -1):
+        for n in (1, 4, 5, 9):
+            check(lambda x: fn(x, n, axis), X)
+    check(lambda x: fn(x), np.arange(1, 8))
+    check(lambda x: fn(x)[1], X[0, 0].astype(np.float32))
+
+
+SPECIAL = {
+    "erf": (X,), "gammaln": (X,), "jv": (1, X), "yv": (0.5, X[0, 0]), "iv": (X[0], X[1, 0]), "kn": (2, abs(X)),
+    "expit": (X.astype(np.float32),), "betainc": (abs(X), 1.5, 0.3), "ellipk": (0.3,), "hyp2f1": (0.5, X[0, 0] ** 2, 2.5, np.tanh(X)),
+    "wofz": (Z,), "loggamma": (Z,),
+    "xlogy": (abs(X), abs(X) + 1), "eval_legendre": (3, X), "fresnel": (X,), "ellipj": (X, 0.4), "sici": (abs(X),), "gammasgn": (X,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_functions(name):
+    special = pytest.importorskip("scipy.special", reason="SciPy (the extra `scipy`) is not installed")
+    fn = getattr(special, name)
+    check(fn, *SPECIAL[name])
+    check(lambda *args: fn(*args[:-1], args[-1] * 1.5), *SPECIAL[name])
+
+
+def test_every_special_function_with_a_row_is_called_without_python():
+    special = pytest.importorskip("scipy.special", reason="SciPy (the extra `scipy`) is not installed")
+    special.erf(0.0)
+    jit(special.erf)(0.5)
+    found = 0
+    for fn, row in list(ROWS.items()):
+        of_floats = type(fn) is np.ufunc and fn.nout == 1 and any(set(types) <= {*"d->"} for types in fn.types)
+        if row.trusted and row.name.startswith("scipy.special") and of_floats and row.kind == "elementwise":
+            check(fn, *[np.array([1.0, 2.0])] * (fn.nin - 1), np.array([0.3, 0.7]))
+            found += 1
+    assert found >= 100
+
+
+def test_numpy_ufuncs_that_loops_have_no_expression_for():
+    check(lambda z: np.arcsin(z) + np.log(z), Z)
+
+
+def test_arrays_of_any_layout_and_none():
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    for x in (frozen, np.asfortranarray(X[0]), X[:, ::-1], X[..., 1], np.broadcast_to(X[0, 0], (3, 6))):
+        check(np.fft.rfft, x)
+    check(lambda x: np.fft.rfft(x, axis=1), np.zeros((0, 4)), called=True)
+
+
+# --- derivatives --------------------------------------------------------------------------------------------------------------------
+
+
+def close(found, expected):
+    for a, b in zip(leaves(found), leaves(expected), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+
+
+def energy(x):
+    return np.sum(np.abs(np.fft.rfft(x, 10)) ** 2 * np.arange(6.0)) + np.sum(np.fft.irfft(np.fft.fft(x) * 1j, 7) ** 3)
+
+
+def test_derivatives():
+    x, t = X[0, 0], X[0, 1]
+    close(jit(grad(energy))(x), grad(energy)(x))
+    close(jit(lambda x, t: jvp(energy, (x,), (t,))[1])(x, t), jvp(energy, (x,), (t,))[1])
+    close(jit(lambda x, t: hvp(energy, x, t))(x, t), hvp(energy, x, t))
+    step = 1e-6
+    differences = [(energy(x + step * e) - energy(x - step * e)) / (2 * step) for e in np.eye(6)]
+    np.testing.assert_allclose(jit(grad(energy))(x), differences, rtol=1e-6)
+
+
+def test_derivatives_of_special_functions():
+    special = pytest.importorskip("scipy.special", reason="SciPy (the extra `scipy`) is not installed")
+
+    def f(x):
+        return np.sum(special.erf(x) * special.jv(1, x) + special.gammaln(x * x + 1.0) * special.sici(x)[0])
+
+    compiled = jit(grad(f))
+    close(compiled(X), grad(f)(X))
+    assert "called" not in compiled.explain(X)
+    numbers = jit(grad(lambda x: special.erf(x) * special.kn(2, x + 2.0)))
+    close(numbers(0.4), grad(lambda x: special.erf(x) * special.kn(2, x + 2.0))(0.4))
+
+
+# --- chains -------------------------------------------------------------------------------------------------------------------------
+
+
+def spectral(k, v, rate):
+    return v * 0.9 - rate * 0.1j * np.fft.rfft(np.fft.irfft(v) ** 2) + np.exp(-0.01 * k)
+
+
+def in_blocks(step, state, *params):
+    """Compare a chain of a compiled step with one of the step, and its gradients; return what was said of the former."""
+    stats = Stats()
+
+    def loss(step, **options):
+        return lambda *args: np.sum(np.abs(chain(step, *args, steps=12, **options)) ** 2)
+
+    compiled = jit(step)
+    values = [np.asarray(chain(one, state, *params, steps=12)) for one in (compiled, step)]
+    assert values[0].dtype == values[1].dtype
+    np.testing.assert_allclose(*values, rtol=1e-13)
+    argnums = tuple(range(1 + len(params)))
+    found = grad(loss(compiled, stats=stats), argnums=argnums)(state, *params)
+    close(found, grad(loss(step), argnums=argnums)(state, *params))
+    return stats
+
+
+def test_steps_with_transforms_are_made_in_blocks():
+    stats = in_blocks(spectral, np.fft.rfft(X[0, 0]), 0.3)
+    assert "compiled steps" in stats.reason, stats.reason
+
+
+def test_steps_with_special_functions_are_made_in_blocks():
+    special = pytest.importorskip("scipy.special", reason="SciPy (the extra `scipy`) is not installed")
+    stats = in_blocks(lambda k, x, c: x + 0.1 * special.erf(c * x) - 0.01 * special.jv(1, x), X[0], 0.7)
+    assert "compiled steps" in stats.reason, stats.reason
+    stats = in_blocks(lambda k, x, c: x + 0.1 * special.erf(c * x), 0.3, 0.7)
+    assert "compiled steps" in stats.reason, stats.reason
+
+
+def test_a_traced_chain_is_one_loop():
+    f = jit(lambda v: chain(lambda k, v: spectral(k, v, 0.3), v, steps=9))
+    v = np.fft.rfft(X[0, 0])
+    np.testing.assert_allclose(f(v), chain(lambda k, v: spectral(k, v, 0.3), v, steps=9), rtol=1e-13)
+    assert "called" not in f.explain(v)
+
+
+# --- what is not as it was ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_that_gives_other_values_is_not_called(monkeypatch):
+    real = inner_loops.call_loop
+
+    def lying(name, types, dimensions, steps, *arrays, **options):
+        real(name, types, dimensions, steps, *arrays, **options)
+        arrays[-1][...] = np.nextafter(arrays[-1].real, 9.0)
+
+    monkeypatch.setattr(inner_loops, "call_loop", lying)
+    assert "the loop dd->D of numpy.fft._pocketfft_umath.rfft_n_even gives other values" in check(np.fft.rfft, X, called=True).explain(X)
+
+
+@pytest.mark.parametrize("missing", ["name", "loop", "layout"])
+def test_a_loop_that_is_missing_is_not_called(missing, monkeypatch):
+    ufunc_loops.address_of.cache_clear()
+
+    def lacks(name):
+        raise LookupError(f"there is no ufunc {name}")
+
+    if missing == "name":
+        monkeypatch.setattr(inner_loops, "named", lacks)
+    elif missing == "loop":
+        monkeypatch.setattr(inner_loops, "types_of", lambda ufunc, operands: "??->?")
+    else:
+        monkeypatch.setattr(ufunc_loops, "Head", type("Head", (ufunc_loops.Head,), {"nin": property(lambda head: 7)}))
+    compiled = check(np.fft.rfft, X, called=True)
+    assert "it is a Fourier transform; " in compiled.explain(X)
+    ufunc_loops.address_of.cache_clear()
+
+
+CACHED = """
+import numpy as np
+from dualad import jit
+from dualad.codegen import machine, cache
+stored = cache.stored
+def counted(digest, make):
+    return stored(digest, lambda: print("made") or make())
+machine.stored = counted
+f = jit(lambda x: np.fft.irfft(np.fft.rfft(x) * 0.5))
+x = np.linspace(0.0, 1.0, 8)
+assert f(x).tobytes() == np.fft.irfft(np.fft.rfft(x) * 0.5).tobytes()
+assert "called" not in f.explain(x)
+"""
+
+
+def test_machine_code_on_disk_finds_the_loops_of_another_process(tmp_path):
+    environment = {**os.environ, "DUALAD_CACHE_DIR": str(tmp_path / "cache")}
+    outs = [subprocess.run([sys.executable, "-c", CACHED], env=environment, capture_output=True, text=True) for _ in range(2)]
+    assert [out.stderr for out in outs] == ["", ""] and outs[0].stdout.count("made") == 3 and not outs[1].stdout
+
+
+def test_machine_code_is_of_one_version(monkeypatch):
+    first = ufunc_loops.symbol_of("numpy.fft._pocketfft_umath.fft", "Dd->D")
+    monkeypatch.setattr(np, "__version__", "2.99")
+    assert ufunc_loops.symbol_of("numpy.fft._pocketfft_umath.fft", "Dd->D") != first
+
+
+def test_the_source_runs():
+    f = jit(lambda x: np.fft.rfft(x, axis=1) * 2)
+    space: dict = {}
+    exec(f.source(X), space)
+    assert "call_loop('numpy.fft._pocketfft_umath.rfft_n_even', 'dd->D', " in f.source(X)
