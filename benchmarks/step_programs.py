@@ -270,7 +270,7 @@ EVERYDAY = {
     "searchsorted": Program(search_in_a_table, X, A),
     "sort": Program(sorted_ranks, X, A),
     "median": Program(towards_the_median, X, A, last_bits=KERNELS),
-    "convolve": Program(smoothed, X, A),
+    "convolve": Program(smoothed, X, A, last_bits=SUMS),
     "erf": Program(error_function, X, A),
     "bessel": Program(bessel_function, X, A),
     "heat, slices": Program(heat, X, A),

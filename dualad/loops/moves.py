@@ -21,6 +21,7 @@ from .forms import (  # fmt: skip
     Node,
     NoLoopForm,
     Piecewise,
+    Position,
     Region,
     Scatter,
     Window,
@@ -28,6 +29,7 @@ from .forms import (  # fmt: skip
     broadcast,
     converted,
     fill,
+    identity,
     indexed,
     lowers,
     mapped,
@@ -36,7 +38,7 @@ from .forms import (  # fmt: skip
     taken,
 )
 
-__all__ = ["known", "reshaped", "view", "viewed", "window"]
+__all__ = ["as_node", "known", "placed", "position", "reshaped", "view", "viewed", "window"]
 
 
 # --- moving elements -----------------------------------------------------------------------------------------------------------------
@@ -232,6 +234,43 @@ def joined(out, arrays, axis):
     return Node(Piecewise(tuple(regions), fill(out.dtype.type(0), out.shape, out.dtype)), out.shape, out.dtype)
 
 
+def moved(x, places):
+    """Return the elements of a flat array at constant places."""
+    return indexed(x, (positions_along(constant(places), x.size, 0, places.shape),), places.shape)
+
+
+def numbered(x, start=0):
+    """Return the number of each element."""
+    return np.arange(start, start + x.size).reshape(x.shape)
+
+
+@lowers
+def delete(out, x, obj, axis=None):
+    if isinstance(obj, Node):
+        obj = known(obj)
+    return moved(reshaped(x, (x.size,)), np.delete(numbered(x), obj, axis))
+
+
+@lowers
+def insert(out, x, obj, values, axis=None):
+    x, values = as_node(x), as_node(values)
+    places = np.insert(numbered(x), known(obj) if isinstance(obj, Node) else obj, numbered(values, x.size), axis)
+    return moved(joined(Node(None, (x.size + values.size,), out.dtype), [reshaped(part, (part.size,)) for part in (x, values)], 0), places)
+
+
+@lowers
+def windows(out, x, window_shape, axis=None, *, subok=False, writeable=False):
+    axes = range(x.ndim) if axis is None else (axis,) if issubclass(type(axis), int) else axis
+    places = [position(k, out.shape) for k in range(x.ndim)]
+    for k, a in enumerate(axes):
+        places[a] = mapped(np.add, places[a], position(x.ndim + k, out.shape))
+    maps = [
+        along(k, n) if isinstance(at.form, Position) else GatherIndex(at, identity(out.shape), 0)
+        for k, (n, at) in enumerate(zip(x.shape, places, strict=True))
+    ]
+    return indexed(x, maps, out.shape)
+
+
 # --- indexing and assignment ---------------------------------------------------------------------------------------------------------
 
 
@@ -249,6 +288,11 @@ def known(node):
 def constant(array):
     """Return the node of a constant array."""
     return Node(Buffer(None, np.ascontiguousarray(array)), array.shape, array.dtype)
+
+
+def position(axis, shape):
+    """Return the position along an axis."""
+    return Node(Position(axis), shape, np.int64)
 
 
 def window(x, index):

@@ -14,7 +14,6 @@ from .forms import (
     GatherIndex,
     Node,
     NoLoopForm,
-    Position,
     Scatter,
     along,
     converted,
@@ -26,17 +25,12 @@ from .forms import (
     taken,
 )
 from .maps import WHOLE
-from .moves import as_node, known, reshaped
+from .moves import as_node, known, position, reshaped
 from .sums import reduced
 
 __all__: list[str] = []
 
 NO = np._NoValue
-
-
-def position(axis, shape):
-    """Return the position along an axis."""
-    return Node(Position(axis), shape, WHOLE)
 
 
 def ordered(x):
@@ -173,3 +167,9 @@ def leader(out, ufunc, x, axis):
 @lowers
 def last_of(out, place, order, size):
     return Node(Scatter(fill(0, (size,), WHOLE), as_node(order), (GatherIndex(place, identity(place.shape), size),), False), (size,), WHOLE)
+
+
+@lowers
+def bins_of(out, x, size):
+    """Return bins, of which those that are none are beyond the last one."""
+    return mapped(select, mapped(np.less, x, 0), size, x, out=out.dtype)

@@ -11,6 +11,7 @@ from .forms import (
     LOWERINGS,
     AffineIndex,
     Cumulative,
+    GatherIndex,
     Index,
     Map,
     Node,
@@ -20,12 +21,13 @@ from .forms import (
     broadcast,
     converted,
     fill,
+    identity,
     indexed,
     lowers,
     mapped,
     parts_of,
 )
-from .moves import reshaped
+from .moves import as_node, placed, position, reshaped
 
 __all__ = ["product", "reduced"]
 
@@ -215,12 +217,16 @@ def product(out, terms, result, *operands):
     factors = [
         indexed(x, [along(order.index(letter), sizes[letter]) for letter in term], shape) for term, x in zip(terms, operands, strict=True)
     ]
-    total = factors[0]
+    products = factors[0]
     for factor in factors[1:]:
-        total = mapped(np.multiply, total, factor)
+        products = mapped(np.multiply, products, factor)
+    return total(out, products, tuple(range(split, split + len(summed))), fused=len(factors) > 1)
+
+
+def total(out, products, axes, fused=True):
+    """Return the sum of products over axes, which are not rounded in double precision; of single precision it is wider."""
     wide = np.dtype(float) if out.dtype == np.float32 else out.dtype
-    fused = total.dtype == np.float64 and len(factors) > 1
-    return converted(reduced("sum", converted(total, wide), tuple(range(split, split + len(summed))), fused=fused), out.dtype)
+    return converted(reduced("sum", converted(products, wide), axes, fused=fused and products.dtype == np.float64), out.dtype)
 
 
 def runs_along(x, term):
@@ -254,6 +260,19 @@ def dot(out, a, b):
     if not 1 <= a.ndim <= 2 or not 1 <= b.ndim <= 2:
         raise NoLoopForm("its arguments are numbers or stacks")
     return matmul(out, a, b)
+
+
+@lowers
+def convolve(out, a, v):
+    """Return the sums of products of a vector, between zeros, with another one that runs backwards."""
+    a, v = sorted((converted(as_node(x), out.dtype) for x in (a, v)), key=lambda x: -x.size)
+    if a.size * v.size > LIBRARY_PRODUCTS:
+        raise NoLoopForm(f"it takes {a.size * v.size} multiplications, which the library does faster")
+    shape, around = (*out.shape, v.size), v.size - 1
+    padded = placed(fill(out.dtype.type(0), (a.size + 2 * around,), out.dtype), a, slice(around, around + a.size))
+    at = GatherIndex(mapped(np.add, position(0, shape), position(1, shape)), identity(shape), 0)
+    products = mapped(np.multiply, indexed(padded, (at,), shape), indexed(v, (along(1, v.size, -1, around),), shape))
+    return total(out, products, (1,), fused=False)
 
 
 @lowers

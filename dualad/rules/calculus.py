@@ -198,7 +198,7 @@ def angle(z, deg=False):
 
 # fmt: off
 bilinear(convolve_full,  convolve_first, lambda g, a, v: correlation(g, a, np.shape(v)[0]), pattern="convolved",
-         called="the library does it faster than a loop")
+         lower="convolve")
 elementwise(np.sinc,     sinc_partial, called="NumPy evaluates it by a series of its own")  # sinc''(0) = -pi^2/3
 elementwise(bessel_i0,   i0_partial, called="NumPy evaluates it by a series of its own")
 composite(np.i0,         lambda x: bessel_i0(x))

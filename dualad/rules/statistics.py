@@ -6,7 +6,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from .constants import evaluate, named
 from .indexing import cast, scatter
-from .kinds import Abstract, composite
+from .kinds import Abstract, composite, constant, primitive
 from .layout import as_array
 from .names import np
 from .reductions import flat_sqrt, fold, given
@@ -248,13 +248,33 @@ def spread(weights, a, axis):
 
 
 def bincount(x, /, weights=None, minlength=0):
-    if hasattr(x, "__dualad_apply__"):
+    if not hasattr(x, "__dualad_apply__"):
+        x, size = np.asarray(x), max(int(np.max(x, initial=-1)) + 1, minlength)
+    elif x.dtype.kind not in "iu":
         raise TypeError(
             "numpy.bincount: x counts integers, which have no derivative: pass plain ones "
             "(dualad.primal(x).astype(int)); its weights may be traced"
         )
-    size = max(int(np.max(x, initial=-1)) + 1, minlength)
-    return scatter(inexact(weights), np.asarray(x), shaped((size,), float))
+    elif not minlength:
+        raise TypeError("numpy.bincount: x is traced, so that how many bins there are is known to minlength= alone: give it")
+    else:
+        x, size = bins_of(x, minlength), minlength
+    if weights is None:
+        return scatter(np.ones(np.shape(x), int), x, shaped((size,), int))
+    return scatter(inexact(weights), x, shaped((size,), float))
+
+
+@primitive
+def bins_of(x, size):
+    """Return the bins that integers are counted in, which a traced call has `size` of."""
+    if x.ndim != 1:
+        raise ValueError(f"numpy.bincount: x has {x.ndim} axes: give one")
+    low, high = np.min(x, initial=0), np.max(x, initial=0)
+    if low < 0:
+        raise ValueError(f"numpy.bincount: x has {low} among its elements, which must not be negative")
+    if high >= size:
+        raise IndexError(f"numpy.bincount: x has {high} among its elements, and where it is traced minlength={size} is the number of bins")
+    return x
 
 
 def shaped(shape, dtype):
@@ -389,6 +409,7 @@ def histogram_values(a, bins=10, range=None, *rest, **options):
 
 
 composite(np.average,       average, with_numpy_value=True)
+constant(bins_of, lower="bins_of")
 composite(np.bincount,      bincount, with_numpy_value=lambda x, *rest, **options: not hasattr(x, "__dualad_apply__"))
 composite(np.histogram,     histogram, value_dependent=histogram_values, with_numpy_value=True)
 composite(np.histogram2d,   histogram2d, value_dependent=True, with_numpy_value=True)

@@ -12,7 +12,22 @@ import numpy as np
 
 from ..graph.program import Program, Value
 from ..graph.scan import unrolled
-from ..loops.forms import AffineIndex, Buffer, Call, Cumulative, Fill, GatherIndex, Index, Made, Map, Piecewise, Reduce, Scatter
+from ..loops.forms import (
+    AffineIndex,
+    Buffer,
+    Call,
+    Cumulative,
+    Fill,
+    GatherIndex,
+    Index,
+    Made,
+    Map,
+    Piecewise,
+    Position,
+    Reduce,
+    Scatter,
+    identity,
+)
 from ..loops.lower import lower
 from ..loops.maps import scalar_of
 from ..rules.kinds import ROWS, Constant, strong_multiply
@@ -28,6 +43,7 @@ FLAT = {id(row.scalar) for row in ROWS.values() if row.scalar is not None and is
 PRODUCTS = {id(scalar_of(np.multiply)), id(scalar_of(strong_multiply))}
 CHOICE = id(scalar_of(select))
 SAME = {id(scalar_of(np.copy))}
+SUMS = {id(scalar_of(np.add)), id(scalar_of(np.subtract))}
 
 
 def dependencies(program: Program, active, columns, numbered) -> list:
@@ -236,6 +252,11 @@ class Reader:
                 found = None if found is None else np.reshape(found, node.shape)
             elif type(form) is Map and id(form.scalar) in SAME:
                 found = self.known(form.operands[0])
+            elif type(form) is Position:
+                found = np.broadcast_to(self.positions(identity(node.shape)[form.axis], node.shape), node.shape)
+            elif type(form) is Map and id(form.scalar) in SUMS and node.dtype.kind == "i":
+                known = [self.known(operand) for operand in form.operands]
+                found = None if any(part is None for part in known) else np.broadcast_to(form.scalar.function(*known), node.shape)
             elif type(form) is Index and all(type(m) is not GatherIndex or self.known(m.array) is not None for m in form.maps):
                 found = self.known(form.source)
                 found = None if found is None else self.located(found, form.maps, node.shape)

@@ -1,0 +1,97 @@
+"""What moves elements, in loops: to and from places that are known, and those that integers made of traced values say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import sliding_window_view
+
+from checkpoint import Stats, chain, grad, hvp
+from dualad import jit, jvp
+from dualad.jit.compiled import BACKENDS
+
+pytest.importorskip("llvmlite", reason="llvmlite is not installed")
+
+BINS = 6
+
+
+def places(x, n=BINS):
+    return (np.abs(x) * 3.0).astype(int) % n
+
+
+def added(x):
+    f = np.zeros_like(x, shape=(BINS, 2))
+    np.add.at(f, (places(x), places(2.0 * x, 2)), x)
+    np.subtract.at(f, places(x), np.stack([x, x * x], -1))
+    return f
+
+
+FUNCTIONS = {
+    "delete": lambda x: np.delete(x, 3),
+    "delete several": lambda x: np.delete(x, [0, 2, -1]),
+    "delete a slice": lambda x: np.delete(x.reshape(4, 5), np.s_[::2], 1),
+    "insert": lambda x: np.insert(x, 3, 2.0),
+    "insert several": lambda x: np.insert(x.reshape(4, 5), [1, 2], x[:5], axis=0),
+    "windows": lambda x: sliding_window_view(x, 3) * np.array([1.0, 2.0, 3.0]),
+    "windows of two axes": lambda x: sliding_window_view(x.reshape(4, 5), (2, 3)) * x[:3],
+    "windows along one axis twice": lambda x: sliding_window_view(x, (3, 2), axis=(0, 0)),
+    "median filter": lambda x: np.median(sliding_window_view(x, 5), axis=-1),
+    "add.at": added,
+    "bincount": lambda x: np.bincount(places(x), x, minlength=BINS),
+    "bincount without weights": lambda x: np.bincount(places(x), minlength=BINS) * np.sum(x),
+    "a cloud in a cell": lambda x: (
+        np.bincount(places(x), (1.0 - x) * x, BINS) + np.bincount((places(x) + 1) % BINS, weights=x * x, minlength=BINS)
+    ),
+}
+functions = pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+X, T = np.random.default_rng(5).normal(size=(2, 20))
+
+
+@functions
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_values_are_those_of_numpy_and_derivatives_the_eager_ones(f, backend):
+    compiled = jit(f, backend=backend)
+    np.testing.assert_array_equal(compiled(X), f(X))
+    assert "called" not in compiled.explain(X)
+    size = f(X).size
+    loss = lambda x: np.sum(np.sin(np.ravel(f(x))) * np.arange(1.0, 1.0 + size))
+    for made in (grad(loss), lambda x: jvp(loss, (x,), (T,))[1], lambda x: hvp(loss, x, T)):
+        np.testing.assert_allclose(jit(made, backend=backend)(X), made(X), rtol=1e-12, atol=1e-13)
+
+
+@functions
+def test_a_chain_is_made_in_blocks(f):
+    turn, stats = lambda k, x: 0.9 * np.sin(x) + 0.01 * np.sum(np.cos(f(x)) ** 2), Stats()
+    got = grad(lambda x: np.sum(chain(jit(turn), x, steps=20, stats=stats) ** 2))(X)
+    assert "one block of all 20 compiled steps" in stats.reason
+    np.testing.assert_allclose(got, grad(lambda x: np.sum(chain(turn, x, steps=20) ** 2))(X), rtol=1e-10)
+
+
+COUNTED = jit(lambda k, w: np.bincount(k % BINS, w, minlength=BINS))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**40), st.floats(width=32)), max_size=12), st.sampled_from([np.int64, np.int32, np.uint8]))
+@settings(max_examples=60, deadline=None)
+def test_bins_are_filled_in_numpys_order(pairs, dtype):
+    k = np.array([k % 200 for k, _ in pairs], dtype)
+    w = np.array([w for _, w in pairs], float)
+    assert COUNTED(k, w).tobytes() == np.bincount(k % dtype(BINS), w, minlength=BINS).tobytes()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_in_no_bin(backend):
+    f = jit(lambda x, w: np.bincount(x.astype(int), w, minlength=4), backend=backend)
+    np.testing.assert_array_equal(f(np.array([0.0, 3.0]), np.ones(2)), [1.0, 0.0, 0.0, 1.0])
+    np.testing.assert_array_equal(f(np.array([0.0, 5.0]), np.ones(2)), [1.0, 0.0, 0.0, 0.0, 0.0, 1.0])  # by the plain function
+    with pytest.raises(ValueError, match="negative"):
+        f(np.array([0.0, -1.0]), np.ones(2))
+    turn = lambda k, x: np.sin(x) + np.bincount((x + k).astype(int), x, minlength=4)
+    with pytest.raises(ValueError, match="broadcast"):  # as NumPy
+        grad(lambda x: np.sum(chain(jit(turn, backend=backend), x, steps=9)))(np.full(4, 0.1))
+
+
+def test_the_number_of_bins_is_asked_for():
+    with pytest.raises(TypeError, match=r"numpy\.bincount: x is traced.*minlength="):
+        jit(lambda x: np.bincount(x.astype(int), x))(np.arange(3.0))

@@ -1,0 +1,63 @@
+"""What accumulates, in loops: convolutions, and cumulative sums and products along any axis."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from checkpoint import Stats, chain, grad, hvp
+from dualad import jit, jvp
+from dualad.jit.compiled import BACKENDS
+from dualad.support.costs import INLINED_TERMS, LIBRARY_PRODUCTS
+
+pytest.importorskip("llvmlite", reason="llvmlite is not installed")
+
+WEIGHTS = np.array([0.25, -1.0, 0.5, 3.0, 0.125])
+FUNCTIONS = {
+    "convolve": lambda x: np.convolve(x, WEIGHTS, "same"),
+    "convolve in full": lambda x: np.convolve(x, WEIGHTS),
+    "convolve with itself": lambda x: np.convolve(x, np.sin(x)),
+    "convolve a shorter one": lambda x: np.convolve(x[:3], np.cos(x), "valid"),
+    "correlate": lambda x: np.correlate(x, WEIGHTS),
+    "correlate with a longer one": lambda x: np.correlate(WEIGHTS, np.tanh(x), "full"),
+    "of integers": lambda x: np.convolve(np.arange(9), np.array([1, -2, 3])) * np.mean(x) / 99.0,
+    "complex": lambda x: np.real(np.convolve(x + 1j * np.cos(x), WEIGHTS * 1j)),
+    "cumsum along the first axis": lambda x: np.cumsum(x.reshape(4, 5), axis=0),
+    "cumprod along the last but one": lambda x: np.cumprod(x.reshape(2, 5, 2), axis=-2),
+    "cumsum of all": lambda x: np.cumsum(x.reshape(4, 5)),
+}
+functions = pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+X, T = np.random.default_rng(5).normal(size=(2, 20))
+
+
+@functions
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_derivatives_are_the_eager_ones(f, backend):
+    assert "called" not in jit(f, backend=backend).explain(X)
+    size = f(X).size
+    loss = lambda x: np.sum(np.sin(np.ravel(f(x))) * np.arange(1.0, 1.0 + size))
+    for made in (f, grad(loss), lambda x: jvp(loss, (x,), (T,))[1], lambda x: hvp(loss, x, T)):
+        np.testing.assert_allclose(jit(made, backend=backend)(X), made(X), rtol=1e-11, atol=1e-12)
+
+
+@functions
+def test_a_chain_is_made_in_blocks(f):
+    turn, stats = lambda k, x: 0.9 * np.sin(x) + 0.01 * np.sum(np.cos(f(x)) ** 2), Stats()
+    got = grad(lambda x: np.sum(chain(jit(turn), x, steps=20, stats=stats) ** 2))(X)
+    assert "one block of all 20 compiled steps" in stats.reason
+    np.testing.assert_allclose(got, grad(lambda x: np.sum(chain(turn, x, steps=20) ** 2))(X), rtol=1e-10)
+
+
+@pytest.mark.parametrize("count", range(1, INLINED_TERMS + 1))
+def test_a_convolution_with_few_weights_has_numpys_bits_inside(count):
+    a, v = np.random.default_rng(count).normal(size=(2, 40))
+    got = jit(np.convolve)(a, v[:count], "valid")
+    np.testing.assert_array_equal(got, np.convolve(a, v[:count], "valid"))
+
+
+def test_a_large_convolution_is_the_librarys():
+    n = int(LIBRARY_PRODUCTS**0.5) + 1
+    x = np.ones(n)
+    f = jit(lambda x: np.convolve(x, x))
+    np.testing.assert_array_equal(f(x), np.convolve(x, x))
+    assert "which the library does faster" in f.explain(x)
