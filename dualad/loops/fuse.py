@@ -148,7 +148,8 @@ def straight(node, cost):
         return False
     if isinstance(node.form, Reduce) and terms(node) > UNROLLED_ELEMENTS:
         return False
-    return node.size * cost[node] <= UNROLLED_OPERATIONS
+    alone = not node.shape and not isinstance(node.form, Reduce)  # a number, whose code is there once anyway
+    return alone or node.size * cost[node] <= UNROLLED_OPERATIONS
 
 
 def roots_of(order, outputs):

@@ -169,3 +169,16 @@ def test_a_step_reads_an_array_at_its_index(name):
     f = loops_that_read(np.linspace(-1.0, 2.0, 30))[name]
     args = np.linspace(0.2, 0.9, 3), 0.5, 7
     close([jit(f)(*args), jit(grad(f))(*args), grad(jit(f))(*args)], [f(*args), grad(f)(*args), grad(f)(*args)])
+
+
+def test_a_step_of_numbers_compiles_however_long_its_expressions_are():
+    def step(k, x, y):
+        for _ in range(12):  # written out, its expressions have thousands of operations
+            x, y = x * y - 0.5 * x, y - 0.1 * x * y
+        return x, y
+
+    f = lambda v: sum(chain(lambda k, s: step(k, *s), (v[0], v[1]), steps=5))
+    x = np.array([0.3, 0.4])
+    compiled = jit(grad(f), verify=False)
+    close(compiled(x), grad(f)(x))
+    assert "called" not in compiled.explain(x) and "failed" not in compiled.explain(x)
