@@ -53,7 +53,7 @@ OBJECTS = {
 }
 MESSAGES = {
     "type": "a compiled function got arguments that it was not compiled for",
-    "integer": "jit: a Python integer grows beyond 64 bits, or is divided by zero",
+    "integer": "jit: a Python integer grows beyond 64 bits or is divided by zero, or a matrix is singular or not positive definite",
     "index": "jit: an index that is computed is out of bounds for the axis it indexes",
 }
 

@@ -216,13 +216,10 @@ def same(expected, found):
 def example(value):
     """Return an argument like a value; matrices are Hermitian and positive definite."""
     count = np.arange(value.size).reshape(value.shape)
-    if value.dtype.kind in "iub":
-        x = (count % 3 + 1).astype(value.dtype)
-    else:
-        x = 0.5 + 0.45 * np.sin(1.7 * count + 1.0)
-        if value.dtype.kind == "c":
-            x = x + 0.3j * np.cos(2.3 * count)
-        if value.ndim > 1 and value.shape[-1] == value.shape[-2]:
-            x = x + np.swapaxes(x.conj(), -1, -2) + 2 * value.shape[-1] * np.eye(value.shape[-1])
-        x = x.astype(value.dtype)
+    x = count % 3 + 1 if value.dtype.kind in "iub" else 0.5 + 0.45 * np.sin(1.7 * count + 1.0)
+    if value.dtype.kind == "c":
+        x = x + 0.3j * np.cos(2.3 * count)
+    if value.ndim > 1 and value.shape[-1] == value.shape[-2]:
+        x = x + np.swapaxes(x.conj(), -1, -2) + 6 * value.shape[-1] * np.eye(value.shape[-1])
+    x = x.astype(value.dtype)
     return x if value.kind == "array" else x.item() if value.kind == "python" else x[()]

@@ -16,7 +16,7 @@ import warnings
 from .constants import evaluate
 from .indexing import cast
 from .kinds import composite, constant, explicit, primitive, strong_multiply
-from .linalg import mT
+from .linalg import lapack, mT
 from .names import np
 
 __all__ = ["adjoint", "conj", "eigenvalues", "singular_values"]
@@ -428,22 +428,28 @@ def lstsq(a, b, rcond=None):
     return x, residuals, rank, singular_values(a)
 
 
+def with_triangle(name):
+    return lambda a, UPLO="L": f"{name}_{'lo' if UPLO.upper() == 'L' else 'up'}"
+
+
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
 constant(close_pairs, called="it is linear algebra, which LAPACK does")
 constant(warn_close, called="its result is no array of numbers")
 explicit(complement,      complement_jvp, complement_vjp, called="it is linear algebra, which LAPACK does")
-explicit(cholesky_factor, cholesky_jvp, cholesky_vjp, raises=True, axes=(-2, -1), lower="cholesky")
-explicit(eigh_factors,    eigh_jvp, eigh_vjp, raises=True, axes=(-2, -1))
-explicit(eigenvalues,     eigenvalues_jvp, eigenvalues_vjp, raises=True, axes=(-2, -1))
+explicit(cholesky_factor, cholesky_jvp, cholesky_vjp, raises=True, axes=(-2, -1), lower="cholesky", inner=lapack("cholesky_lo", "D->D"))
+explicit(eigh_factors,    eigh_jvp, eigh_vjp, raises=True, axes=(-2, -1), inner=lapack(with_triangle("eigh"), "D->dD"))
+explicit(eigenvalues,     eigenvalues_jvp, eigenvalues_vjp, raises=True, axes=(-2, -1), inner=lapack(with_triangle("eigvalsh"), "D->d"))
 explicit(eig_factors,     eig_jvp, eig_vjp, raises=True, axes=(-2, -1))
 explicit(general_eigenvalues, general_eigenvalues_jvp, general_eigenvalues_vjp, raises=True, axes=(-2, -1))
-explicit(svd_factors,     svd_jvp, svd_vjp, raises=True, axes=(-2, -1))
-explicit(singular_values, singular_values_jvp, singular_values_vjp, raises=True, axes=(-2, -1))
+explicit(svd_factors,     svd_jvp, svd_vjp, raises=True, axes=(-2, -1),
+         inner=lapack(lambda a, full=False: "svd_f" if full else "svd_s", "D->DdD"))
+explicit(singular_values, singular_values_jvp, singular_values_vjp, raises=True, axes=(-2, -1), inner=lapack("svd", "D->d"))
 explicit(qr_factors,      qr_jvp, qr_vjp, axes=(-2, -1))
 explicit(pseudo_inverse,  pinv_jvp, pinv_vjp, raises=True, axes=(-2, -1))
-explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp, axes=(-2, -1), lower="sign_and_logarithm")
+explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp, axes=(-2, -1), lower="sign_and_logarithm",
+         inner=lapack("slogdet", "D->Dd"))
 composite(np.linalg.cholesky, cholesky, with_numpy_value=True)
 composite(np.linalg.eigh,     lambda a, UPLO="L": eigh_factors(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
 composite(np.linalg.eigvalsh, lambda a, UPLO="L": eigenvalues(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)

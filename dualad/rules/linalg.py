@@ -10,6 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from .batching import dot_form, einsum_form, matmul_form, outer_form, solve_form
 from .cotangents import is_symbolic
+from .inner import InnerLoop
 from .kinds import bilinear, composite, explicit, is_complex, multilinear, ndim_of, primitive, restore_axes, shape_of, unbroadcast
 from .names import np
 from .primitives import ratio
@@ -389,6 +390,24 @@ def norm(x, ord=None, axis=None, keepdims=False):
     return ans if keepdims else np.squeeze(ans, axis=(row, column))[()]
 
 
+# --- the ufuncs underneath --------------------------------------------------------------------------------------------------
+
+
+def lapack(name, types):
+    """Return what a row says of the ufunc underneath, which computes in double precision: `types` are those of complex matrices.
+
+    The name may be a function of the arguments.
+    """
+
+    def inner(*args, **kwargs):
+        ufunc = name if type(name) is str else name(*args, **kwargs)
+        operands = args[: types.index("->")]
+        complex_ones = any(x.dtype.kind == "c" for x in operands)
+        return InnerLoop(f"numpy.linalg._umath_linalg.{ufunc}", operands, types if complex_ones else types.lower())
+
+    return inner
+
+
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
@@ -404,9 +423,10 @@ composite(np.tensordot,  tensordot, with_numpy_value=lambda a, b, axes=2: is_com
 composite(np.kron,       kron)
 composite(np.vdot,       lambda a, b: np.dot(np.conjugate(np.ravel(a)), np.ravel(b)), with_numpy_value=beyond_matrices)
 explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp),
-         raises=True, axes=(-2, -1), batch=solve_form, lower="solve")
-explicit(np.linalg.inv,   inv_jvp, inv_vjp, raises=True, axes=(-2, -1), lower="inverse")
-explicit(np.linalg.det,   det_jvp, det_vjp, axes=(-2, -1), lower="determinant")
+         raises=True, axes=(-2, -1), batch=solve_form, lower="solve",
+         inner=lapack(lambda a, b: "solve1" if b.ndim == 1 else "solve", "DD->D"))
+explicit(np.linalg.inv,   inv_jvp, inv_vjp, raises=True, axes=(-2, -1), lower="inverse", inner=lapack("inv", "D->D"))
+explicit(np.linalg.det,   det_jvp, det_vjp, axes=(-2, -1), lower="determinant", inner=lapack("det", "D->D"))
 explicit(cofactor_matrix, cofactor_matrix_jvp, cofactor_matrix_vjp, axes=(-2, -1))
 explicit(euclidean,       euclidean_jvp, euclidean_vjp, axes="axis", blocks="root_of_squares", lower="norm")  # norm'(0) = 0
 composite(np.linalg.norm, norm, with_numpy_value=lambda x, *how, **named: bool(how or named))  # norm(x) is one call

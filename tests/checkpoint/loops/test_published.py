@@ -119,7 +119,7 @@ def test_published_schemes(step):
     every = tuple(range(len(args)))
     gradient = grad(lambda *args: total(chain(jit(step), *args, steps=N, stats=stats)), argnums=every)(*args)
     expected = grad(lambda *args: total(chain(step, *args, steps=N)), argnums=every)(*args)
-    assert ("steps one by one, because it calls numpy.linalg.solve" in stats.reason) == (step is alternating_directions)
+    assert "compiled steps" in stats.reason
     for got, want in zip(optree.tree_leaves(gradient), optree.tree_leaves(expected), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12 * np.max(np.abs(want)))
     if step is lax_wendroff:  # whose minima and maxima have kinks within the step

@@ -151,12 +151,12 @@ def first_only(k, state):
 
 
 def solved(k, x):
-    return np.linalg.solve(np.eye(6) * 2.0, np.concatenate([x, x]))[:3]
+    return np.linalg.pinv(np.eye(3) + np.outer(x, x)) @ x
 
 
 # what a chain says that is not compiled: the step, how it is compiled, the options of the chain, and the words
 SAID = {
-    "solve": (solved, {}, {"steps": 3}, "numpy.linalg.solve: it is linear algebra"),
+    "pinv": (solved, {}, {"steps": 3}, "pseudo_inverse: it is linear algebra"),
     "a predicate that branches": (shrink, {}, {"until": lambda k, x: k > 4 and x[0] < 1}, "until cannot be traced.*branch"),
     "a predicate that counts": (shrink, {}, {"until": ticking}, "until cannot be traced: its answer is no function of k"),
     "a predicate that counts besides": (shrink, {}, {"until": lambda k, x: (x[0] < 0) | ticking(k, x)}, "until cannot be traced"),

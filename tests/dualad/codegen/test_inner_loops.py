@@ -37,7 +37,9 @@ def leaves(result):
 def check(f, *args, called=False):
     """Compare a compiled function with the function itself, bit for bit; it calls nothing through Python, unless it is said."""
     compiled = jit(f)
-    for found, expected in zip(leaves(compiled(*args)), leaves(f(*args)), strict=True):
+    with np.errstate(all="ignore"):
+        pairs = zip(leaves(compiled(*args)), leaves(f(*args)), strict=True)
+    for found, expected in pairs:
         assert (found.dtype, found.shape, found.tobytes()) == (expected.dtype, expected.shape, expected.tobytes())
     assert ("called" in compiled.explain(*args)) == called, compiled.explain(*args)
     return compiled
@@ -96,6 +98,36 @@ def test_every_special_function_with_a_row_is_called_without_python():
     assert found >= 100
 
 
+S = X[0] @ X[0].T + 3 * np.eye(4)
+MANY = np.stack([np.kron(np.eye(2), S) + 0.1 * k + np.tri(8) for k in range(3)])  # 3 matrices of 8 rows
+GENERAL, POSITIVE = MANY[0], MANY[0] @ MANY[0].T
+HERMITIAN = POSITIVE + 1j * (MANY[1] - MANY[1].T)
+WIDE = random.normal(size=(2, 5, 8))
+LAPACK = {
+    "solve": (np.linalg.solve, [(GENERAL, GENERAL[0]), (MANY, MANY[1]), (MANY, GENERAL[0]), (GENERAL, MANY), (HERMITIAN, GENERAL[0])]),
+    "inv": (np.linalg.inv, [(GENERAL,), (MANY,), (HERMITIAN,), (MANY[:, ::-1],), (MANY[:1],)]),
+    "det": (np.linalg.det, [(GENERAL,), (MANY,), (HERMITIAN,)]),
+    "slogdet": (np.linalg.slogdet, [(GENERAL,), (MANY,), (HERMITIAN,)]),
+    "cholesky": (np.linalg.cholesky, [(POSITIVE,), (np.stack([POSITIVE, 2 * POSITIVE]),), (HERMITIAN,)]),
+    "eigh": (np.linalg.eigh, [(POSITIVE,), (MANY,), (HERMITIAN,)]),
+    "eigh, upper": (lambda a: np.linalg.eigh(a, "U"), [(POSITIVE,), (MANY,)]),
+    "eigvalsh": (np.linalg.eigvalsh, [(POSITIVE,), (MANY,), (HERMITIAN,)]),
+    "svd": (np.linalg.svd, [(GENERAL,), (WIDE,), (WIDE[0].T,), (HERMITIAN,)]),
+    "svd, thin": (lambda a: np.linalg.svd(a, full_matrices=False), [(GENERAL,), (WIDE,), (WIDE[0].T,)]),
+    "svdvals": (lambda a: np.linalg.svd(a, compute_uv=False), [(GENERAL,), (WIDE,), (HERMITIAN,)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAPACK)
+def test_linear_algebra(name):
+    fn, calls = LAPACK[name]
+    for args in calls:
+        check(fn, *args)
+    check(fn, *(x.astype(np.complex64 if x.dtype.kind == "c" else np.float32) for x in calls[0]))
+    check(fn, *(np.rint(9 * x).astype(int) for x in calls[0]))
+    check(fn, *(np.asfortranarray(x) for x in calls[0]))
+
+
 def test_numpy_ufuncs_that_loops_have_no_expression_for():
     check(lambda z: np.arcsin(z) + np.log(z), Z)
 
@@ -144,6 +176,26 @@ def test_derivatives_of_special_functions():
     close(numbers(0.4), grad(lambda x: special.erf(x) * special.kn(2, x + 2.0))(0.4))
 
 
+@pytest.mark.parametrize("name", ["solve", "inv", "slogdet", "cholesky", "eigvalsh", "svdvals"])
+def test_derivatives_of_linear_algebra(name):
+    fn, calls = LAPACK[name]
+
+    def loss(*args):
+        return sum(np.sum(np.abs(x) ** 2 * np.cos(np.arange(x.size)).reshape(x.shape)) for x in leaves_of(fn(*args)))
+
+    for args in calls[:2]:
+        gradient = jit(grad(loss))
+        close(gradient(*args), grad(loss)(*args))
+        assert "called" not in gradient.explain(*args)
+        tangent = jit(lambda *args: jvp(lambda a: loss(a, *args[1:]), args[:1], (np.cos(args[0]),))[1])
+        close(tangent(*args), jvp(lambda a: loss(a, *args[1:]), args[:1], (np.cos(args[0]),))[1])
+        assert "called" not in tangent.explain(*args)
+
+
+def leaves_of(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
 # --- chains -------------------------------------------------------------------------------------------------------------------------
 
 
@@ -181,11 +233,64 @@ def test_steps_with_special_functions_are_made_in_blocks():
     assert "compiled steps" in stats.reason, stats.reason
 
 
+def test_steps_with_linear_algebra_are_made_in_blocks():
+    a = GENERAL + 9 * np.eye(8)
+    stats = in_blocks(
+        lambda k, x, c: np.linalg.solve(a + c * np.outer(x, x), x) + np.linalg.eigvalsh(POSITIVE + np.diag(x))[::-1], a[0], 0.1
+    )
+    assert "compiled steps" in stats.reason, stats.reason
+
+
 def test_a_traced_chain_is_one_loop():
     f = jit(lambda v: chain(lambda k, v: spectral(k, v, 0.3), v, steps=9))
     v = np.fft.rfft(X[0, 0])
     np.testing.assert_allclose(f(v), chain(lambda k, v: spectral(k, v, 0.3), v, steps=9), rtol=1e-13)
     assert "called" not in f.explain(v)
+
+
+# --- errors -------------------------------------------------------------------------------------------------------------------------
+
+ERRORS = {
+    "solve": (lambda a: np.linalg.solve(a, a[0]), np.ones((6, 6))),
+    "inv": (np.linalg.inv, np.stack([np.eye(6), np.zeros((6, 6))])),
+    "cholesky": (np.linalg.cholesky, -np.eye(6)),
+    "eigh": (np.linalg.eigh, np.full((6, 6), np.nan)),
+    "svd": (np.linalg.svd, np.full((6, 6), np.nan)),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_are_those_of_numpy(name):
+    fn, bad = ERRORS[name]
+    compiled = jit(fn)
+    compiled(np.eye(*bad.shape[-2:]) + np.zeros(bad.shape))
+    assert "called" not in compiled.explain(bad)
+    with pytest.raises(np.linalg.LinAlgError) as expected:
+        fn(bad)
+    for _ in range(2):
+        with pytest.raises(np.linalg.LinAlgError) as found:
+            compiled(bad)
+        assert str(found.value) == str(expected.value) and "test_inner_loops.py, line" in found.value.__notes__[0]
+    check(fn, np.eye(*bad.shape[-2:]) + np.zeros(bad.shape))  # the flag is down again
+
+
+def test_an_error_in_the_middle_of_a_chain_is_that_of_the_step():
+    def step(k, x):
+        return np.linalg.solve(np.where(k < 7, np.eye(6), np.ones((6, 6))) * 2.0, x)
+
+    for run in (lambda x: chain(jit(step), x, steps=20), lambda x: grad(lambda x: np.sum(chain(jit(step), x, steps=20)))(x)):
+        with pytest.raises(np.linalg.LinAlgError, match="Singular matrix") as found:
+            run(np.ones(6))
+        assert "test_inner_loops.py, line" in found.value.__notes__[0]
+    stats = Stats()
+    close(chain(jit(step), np.ones(6), steps=7, stats=stats), 0.5**7 * np.ones(6))
+    assert "one by one" not in stats.reason
+
+
+def test_nan_is_no_error_where_numpy_gives_nan():
+    check(np.linalg.solve, np.where(np.eye(6) > 0, np.nan, 1.0), np.ones(6))
+    check(np.linalg.det, np.full((6, 6), np.nan))
+    check(lambda x: np.fft.fft(x).real, np.array([np.inf, 1.0, np.nan]))
 
 
 # --- what is not as it was ----------------------------------------------------------------------------------------------------------
