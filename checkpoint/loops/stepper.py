@@ -78,6 +78,8 @@ class Stepper:
         except TypeError:
             spec.explain(0, spec.tree(list(map(canonical_stand_in, state))), spec.arguments(params), inputs)
             raise
+        if self.entry.left:
+            raise NotCompiled("the step branches on values of its state")
         key = "step", spec.state_structure, spec.outputs, len(inputs), len(params)
         self.base: Routine
         self.base, self.out_structure = kept(self.entry.compiled, key, lambda: self.grouped(len(inputs), len(params)))

@@ -20,7 +20,7 @@ from dualad.graph.reroll import rolled
 from dualad.graph.scan import Scan
 from dualad.graph.trace import Trace, TraceError
 from dualad.jit.compiled import Compiled
-from dualad.jit.jit import with_symbols
+from dualad.jit.tables import with_symbols
 
 from ..storage import Storage
 from ..support.byte_sizes import parse_bytes

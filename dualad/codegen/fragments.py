@@ -22,6 +22,7 @@ from ..ir.nodes import (
     Expression,
     Fill,
     For,
+    If,
     Load,
     Reshape,
     Room,
@@ -32,7 +33,7 @@ from ..ir.nodes import (
     number,
 )
 from ..loops import forms
-from ..loops.forms import Buffer, Made, Node, NoLoopForm, Repeat
+from ..loops.forms import Buffer, Choose, Made, Node, NoLoopForm, Repeat
 from ..loops.fuse import adds, memory_of, plan
 from ..loops.inner_loops import CallOfLoop
 from ..loops.threads import in_blocks
@@ -193,16 +194,40 @@ def emit_loop(function: Function, step: Node) -> None:
     outs = [row_of(function.buffer(result), k) for result in results[len(carried) :]]
     shapes = [*values[: len(carried)], *(Node(None, result.shape[1:], result.dtype) for result in results[len(carried) :])]
     turn = unit.statements([k, *state, *rows, *given], [*into, *outs], shapes)
-    for room in unit.work.values():
-        statements.append(Assign((room,), (work(function, room.type.shape, np.dtype(room.dtype)),)))
-    for constant, array in zip(unit.constants, unit.arrays, strict=True):
-        statements.append(Assign((constant,), (function.buffer(Node(Buffer(None, array), array.shape, array.dtype)),)))
+    name_others(function, unit)
     low, high, by = (loop.count - 1, -1, -1) if loop.backwards else (0, loop.count, 1)
     statements += [For(k, number(low), number(high), (*turn, *swaps), by), *last]
     function.loops_emitted += unit.source.nests
     function.additions = loop.count * unit.source.additions
     function.before = [*unit.module.parts]
     function.driven = unit if unit.driven else None
+
+
+def emit_branch(function: Function, step: Node) -> None:
+    """Emit the function of a branch; a program that calls functions raises `NoLoopForm`."""
+    branch = step.form.operation.fn
+    test, *operands = step.form.operands
+    results = [function.plan.nodes[out] for out in step.form.operation.outputs]
+    targets = [function.buffer(result) if result.shape else Load(function.buffer(result), ()) for result in results]
+    given = [array_of(function, node) if node.shape else number_of(function, node) for node in operands]
+    arms = []
+    for name, body in branch.bodies.items():
+        unit = Unit(body, f"{function.title}_{name}_", fuses=function.plan.fuses)
+        statements = unit.statements(given, targets, results)
+        name_others(function, unit)
+        arms.append((unit, tuple(statements)))
+    function.statements.append(If(number_of(function, test), *(statements for _, statements in arms)))
+    function.loops_emitted += sum(unit.source.nests for unit, _ in arms)
+    function.additions = max(unit.source.additions for unit, _ in arms)
+    function.before = [part for unit, _ in arms for part in unit.module.parts]
+
+
+def name_others(function, unit):
+    """Set the names of the arrays that a unit works in, and of its constants."""
+    for room in unit.work.values():
+        function.statements.append(Assign((room,), (work(function, room.type.shape, np.dtype(room.dtype)),)))
+    for constant, array in zip(unit.constants, unit.arrays, strict=True):
+        function.statements.append(Assign((constant,), (function.buffer(Node(Buffer(None, array), array.shape, array.dtype)),)))
 
 
 def work(function, shape, dtype):
@@ -257,4 +282,4 @@ def pointed(function, node):
 
 
 #: how steps that are no parts are emitted, by their form
-STEPS: dict[type, Any] = {Repeat: emit_loop, CallOfLoop: emit_call_of_loop}
+STEPS: dict[type, Any] = {Choose: emit_branch, Repeat: emit_loop, CallOfLoop: emit_call_of_loop}

@@ -368,11 +368,12 @@ class Function:
         statements = [statement for statement in self.statements if not isinstance(statement, tuple) or statement[0] in needed]
         self.used.update((statement[0], None) for statement in statements if isinstance(statement, tuple))
         self.parameters = sorted(self.used, key=lambda node: parameter_order(self.buffers.variable(node).name))
-        if returns and not any(node.shape for node in self.parameters):
-            self.returned = [node for node in self.parameters if self.buffers.variable(node).name[0] in "yw"]
-            values = {statement[0]: statement[2] for statement in statements if isinstance(statement, tuple)}
+        values = {statement[0]: statement[2] for statement in statements if isinstance(statement, tuple)}
+        results = [node for node in self.parameters if self.buffers.variable(node).name[0] in "yw"]
+        if returns and not any(node.shape for node in self.parameters) and all(node in values for node in results):
+            self.returned = results
             statements = [statement for statement in statements if not isinstance(statement, tuple)]
-            statements.append(Return(tuple(values[node] for node in self.returned)))
+            statements.append(Return(tuple(values[node] for node in results)))
         body = [Store(self.buffer(s[0]), *s[1:]) if isinstance(s, tuple) else s for s in statements]
         parameters = [self.buffers.variable(node) for node in self.parameters if self.returned is None or node not in self.returned]
         driven = self.driven is not None

@@ -97,13 +97,16 @@ def joint(kinds: list[Kind]) -> Kind:
 
 def as_kind(program: Program, out, kind: Kind):
     """Return an output of a program as one of a kind, of zeros where it is None."""
-    like = Value(0, *kind)
-    if out is None:
-        order = {"order": "F"} if kind.layout == "F" else {}
-        return program.append(np.zeros, (kind.shape, kind.dtype), order, like) if kind.kind == "array" else blank_of(kind)
-    now = kind_of(out)
-    if now.dtype != kind.dtype or (now.kind == "python" and kind.kind == "scalar"):
+    like, order = Value(0, *kind), "F" if kind.layout == "F" else "C"
+    if type(out) is not Value:
+        number = np.asarray(0 if out is None else out, kind.dtype)[()]
+        if kind.kind != "array":
+            return number if kind.kind == "scalar" else number.item()
+        if out is not None:
+            return program.constant(np.full(kind.shape, number, order=order))
+        return program.append(np.zeros, (kind.shape, kind.dtype), {"order": order} if order == "F" else {}, like)
+    if out.dtype != kind.dtype or (out.kind == "python" and kind.kind == "scalar"):
         return program.append(cast, (out, kind.dtype), {}, like)
-    if kind.kind == "array" and (now.kind != "array" or now.layout != kind.layout):
-        return program.append(np.copy, (out,), {"order": "F" if kind.layout == "F" else "C"}, like)
+    if kind.kind == "array" and (out.kind != "array" or out.layout != kind.layout):
+        return program.append(np.copy, (out,), {"order": order}, like)
     return out

@@ -153,7 +153,7 @@ class Symbol(Traced):
     # --- what needs a value -----------------------------------------------------------------------------------------------
 
     def _needed(self, what, instead, indexed=False):
-        return self.level.refuse(f"{what} of a traced value, which is known only when the program runs: {instead}", indexed)
+        return self.level.refuse(f"{what} of a traced value, which is known only when the program runs: {instead}", indexed, looked=True)
 
     def _peek(self):
         raise self._needed(

@@ -38,6 +38,8 @@ class TraceError(TypeError):
 
     #: a plain array may have been indexed by a traced integer
     indexed = False
+    #: a value was looked at, after a test: perhaps for the message of an error
+    looked = False
 
 
 def user_line():
@@ -151,10 +153,11 @@ class Trace(Level):
         self.program.outputs = [self.split(out)[1] if issubclass(type(out), Traced | np.ndarray) else out for out in outputs]
         return self.program
 
-    def refuse(self, message, indexed=False):
+    def refuse(self, message, indexed=False, looked=False):
         """Return the error that the function cannot be traced, naming the user's line."""
         self.refusal = TraceError(f"jit: {where_in(user_line())}{message}")
         self.refusal.indexed = indexed
+        self.refusal.looked = bool(self.tests) and looked
         return self.refusal
 
     def record(self, fn, call, args, kwargs):

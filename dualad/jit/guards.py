@@ -57,7 +57,11 @@ def guard_of(call, args, kwargs, entry, flat=False) -> Callable | None:
         returned = [f"return program({given}{', ' * bool(given)}into)"]
     else:
         lines = ["def guard(args, kwargs):", *writer.lines]
+        if entry.left:  # for a path that is not known
+            names.append("unseen")
         returned = [f"{''.join(f'{name}, ' for name in names)[:-1] or '_'} = program({given})", f"return {result}"]
+        if entry.left:
+            returned.insert(1, "if unseen: return MISS")
     lines += ["for _ in left:", *(f"    {line}" for line in returned), "return MISS"]
     exec("\n    ".join(lines), writer.space)
     entry.checks.share(writer.space)

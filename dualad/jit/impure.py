@@ -13,7 +13,8 @@ from types import BuiltinFunctionType, CodeType, MethodType, ModuleType
 
 import numpy as np
 
-from ..graph.program import Program, Value, key_of, kind_of
+from ..graph.paths import Path
+from ..graph.program import Value, key_of, kind_of
 from ..graph.trace import LIBRARIES, TraceError, where_in
 from ..rules.calling import public_name
 
@@ -159,8 +160,9 @@ class Clocks:
             raise TraceError(f"jit: {where_in(line)}{name} {what}, {WAY_OUT}")
 
 
-def compare(first: Program, second: Program, same_structure, name):
+def compare(one: Path, other: Path, same_structure, name):
     """Raise where two traces of a function differ: something impure would be frozen."""
+    first, second = one.program, other.program
     line = found = None
     for a, b in zip(first.operations, second.operations, strict=False):
         if not (a.fn is b.fn or a.fn == b.fn):
@@ -181,6 +183,8 @@ def compare(first: Program, second: Program, same_structure, name):
             line, found = longer.line, f"{len(first.operations)} operations and then {len(second.operations)}"
         elif not same_structure or key_of(first.outputs) != key_of(second.outputs):
             found = f"it returns {first.outputs!r} and then {second.outputs!r}"
+        elif one.truths != other.truths:
+            found = "they branch otherwise"
         elif [key_of(a) for a in first.constants.values()] != [key_of(a) for a in second.constants.values()]:
             found = "it returns an array whose elements differ"
     if found:

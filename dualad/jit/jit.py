@@ -4,41 +4,36 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import update_wrapper
 from threading import get_ident
-from time import perf_counter
-from types import CellType, FunctionType, MethodType
+from types import MethodType
 from typing import Any, Generic, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import optree
 
-from ..core.dispatch import array, highest, holds_traced
-from ..core.levels import Handle, errors_as_in
+from ..core.levels import errors_as_in
 from ..forward.seeding import check_function
-from ..graph.handled import Handled, check_handlers, in_plain_code, own
-from ..graph.program import Program, Value
-from ..graph.symbol import Symbol
-from ..graph.trace import BY_VALUE, Trace, TraceError
+from ..graph.handled import Handled, in_plain_code, own
+from ..graph.trace import BY_VALUE, TraceError, where_in
 from ..rules.calling import signature
 from ..support.callers import trim
 from ..support.costs import KEPT_VARIANTS
+from ..support.forks import lock_of
 from ..support.hints import Rest, Result
 from .arguments import Call
-from .compiled import BACKENDS, Compiled, without_llvm
+from .compiled import BACKENDS, without_llvm
 from .guards import MISS, guard_of
-from .impure import ELSEWHERE, Clocks, Drawn, compare
-from .verify import EVALUATING, Checks, difference, evaluating, plain_results, same_results, stale
-from .watch import Watch, mentioned
+from .tables import Wrapper
+from .tracing import Entry, trace
+from .verify import EVALUATING, difference, evaluating, plain_results, same_results, stale
 
-__all__ = ["Jit", "jit", "with_symbols"]
-
-RETURNED = (Handle, np.ndarray, np.generic, int, float, complex, str, bytes, np.dtype, type(...))
+__all__ = ["Jit", "jit"]
 
 
 @overload
@@ -51,6 +46,7 @@ def jit(
     cache_size: int = 64,
     threads: int | None = None,
     verify: bool | None = None,
+    paths: int = 16,
 ) -> Callable[[Callable[Rest, Result]], Jit[Rest, Result]]: ...
 @overload
 def jit(
@@ -62,6 +58,7 @@ def jit(
     cache_size: int = 64,
     threads: int | None = None,
     verify: bool | None = None,
+    paths: int = 16,
 ) -> Jit[Rest, Result]: ...
 def jit(
     f: Callable[..., Any] | None = None,
@@ -72,6 +69,7 @@ def jit(
     cache_size: int = 64,
     threads: int | None = None,
     verify: bool | None = None,
+    paths: int = 16,
 ) -> Any:
     """Compile a function: its operations are traced once for each kind of arguments, optimised, and run as one program.
 
@@ -89,6 +87,8 @@ def jit(
         otherwise. By default at calls 2, 4, 8, 16, ... of each program, put off until they take less than 1 % of the time since the
         first trace; True: at every call, False: never.
     cache_size : how many programs are kept; the one not used for longest is dropped.
+    paths : how many paths of a function that branches on values (``if``, ``while``, ``and``, ``max``) are compiled, for each kind of
+        arguments. Each is traced when a call takes it first. Calls on other paths are evaluated by the plain function, with one warning.
 
     Returns
     -------
@@ -105,8 +105,8 @@ def jit(
     Raises
     ------
     TypeError
-        At a call, where the function cannot be traced: it branches on a value, needs a shape that depends on data, computes with
-        random numbers or a clock. The message names the line and the way out.
+        At a call, where the function cannot be traced: it needs a shape that depends on data, computes with random numbers or a clock.
+        The message names the line and the way out.
     TypeError, ValueError
         At once, where an option is of the wrong kind, or `static_argnames` names no parameter of f.
 
@@ -131,6 +131,7 @@ def jit(
     """
     if f is None:
         options: dict[str, Any] = {"backend": backend, "cache_size": cache_size, "threads": threads, "verify": verify}
+        options["paths"] = paths
         return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, **options)
     check_function(f, "jit")
     if backend is not None and backend not in BACKENDS:
@@ -142,6 +143,8 @@ def jit(
         raise ValueError(f"jit: cache_size is {cache_size!r}: give the number of programs to keep, 1 or more")
     if verify is not None and type(verify) is not bool:
         raise ValueError(f"jit: verify is {verify!r}: give True (compare every call), False (none), or None (some, see help(jit))")
+    if type(paths) is not int or paths < 1:
+        raise ValueError(f"jit: paths is {paths!r}: give the number of paths to compile, 1 or more")
     numbers, names = (
         several(static_argnums, int | np.integer, "static_argnums", "positions"),
         several(static_argnames, str, "static_argnames", "names"),
@@ -149,7 +152,7 @@ def jit(
     for name in names:
         if not takes(f, name):
             raise ValueError(f"jit: static_argnames names {name!r}, which is no parameter of {getattr(f, '__name__', f)}")
-    return Jit(f, numbers, names, backend, cache_size, threads, verify)
+    return Jit(f, numbers, names, backend, cache_size, threads, verify, paths)
 
 
 def several(given, kind, argument, what):
@@ -166,14 +169,16 @@ def takes(f, name):
     return not parameters or name in parameters or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
-class Jit(Generic[Rest, Result]):
+class Jit(Wrapper, Generic[Rest, Result]):
     """A compiled function; see `jit`."""
 
-    def __init__(self, f, static_argnums, static_argnames, backend, cache_size, threads=None, verify=None):
+    def __init__(self, f, static_argnums, static_argnames, backend, cache_size, threads=None, verify=None, paths=16):
         update_wrapper(self, f)
         self.__name__ = getattr(f, "__name__", type(f).__name__)
         self.f, self.static_argnums, self.static_argnames = f, static_argnums, static_argnames
-        self.backend, self.cache_size, self.threads = backend, cache_size, threads
+        self.backend, self.cache_size, self.threads, self.paths = backend, cache_size, threads, paths
+        self.lock: Any = None  # for new paths
+        self.warned: set[str] = set()
         self.verify, self.traces, self.verifications = verify, 0, 0
         self.effect: str | None = None  # that was seen when the plain function was called
         self.began = self.spent = 0.0  # when the first trace was, and the time of comparisons
@@ -203,8 +208,14 @@ class Jit(Generic[Rest, Result]):
             if call.abstract:
                 return self.f(*args, **kwargs)
             try:
-                entry = self.entry(call)
-                outs = entry.compiled(*call.leaves)
+                entry = self.first_entry(call, args, kwargs)
+                outs = entry.leaves(entry.compiled(*call.leaves))
+                if outs is None:
+                    entry, outs, failed = self.on_new_path(entry, call)
+                    if outs is None:
+                        result = self.plainly(args, kwargs)  # or what the function raises
+                        self.warn(failed)
+                        return result
                 if entry.checks.due():
                     right, outs = self.compared(entry, call, call.examples(), outs)
                     if right is not entry:
@@ -228,6 +239,46 @@ class Jit(Generic[Rest, Result]):
         args, kwargs = optree.tree_map(own, given)
         return optree.tree_map(own, self.f(*args, **kwargs))
 
+    def on_new_path(self, entry, call):
+        """Return an entry that knows the path of a call, and its results; where only the plain function gives them, None, and why."""
+        try:
+            with lock_of(self):
+                entry = self.entries.get(call.key, entry)  # another thread may have met it
+                outs = entry.leaves(entry.compiled(*call.leaves))
+                if outs is None:
+                    entry = self.extended(entry, call, call.examples())
+                    outs = entry.leaves(entry.compiled(*call.leaves))
+        except Exception as error:  # which may be the function's own
+            return entry, None, error
+        return entry, outs, None
+
+    def warn(self, failed):
+        """Warn, once, that calls on some path are evaluated by the plain function."""
+        if failed is not None and str(failed) not in self.warned:
+            self.warned.add(str(failed))
+            what = f"{str(failed).removeprefix('jit: ')}. Calls of {self.__name__} on this path are evaluated by the plain function"
+            warnings.warn(f"jit: {what}", stacklevel=3)
+
+    def extended(self, entry, call, examples):
+        """Return an entry that knows the path of these examples of the leaves of a call, besides those that an entry knows: that one if
+        this is one of them."""
+        if len(entry.paths) + entry.failed >= self.paths:
+            (line, _), *_ = Counter(test.line for test in entry.tests).most_common(1)
+            raise TraceError(
+                f"jit: {where_in(line)}{self.__name__} takes more than {self.paths} paths: choose with np.where, make a long loop a "
+                f"chain(until=...), or allow more, paths={2 * self.paths}"
+            )
+        try:
+            new = trace(self, call, examples, entry)
+        except TraceError:
+            entry.failed += 1
+            raise
+        if new is not entry:
+            new.failed = entry.failed + (len(new.paths) <= len(entry.paths))
+            self.entries[call.key] = new
+            self.guards = self.flat_guards = ()
+        return new
+
     def compared(self, entry, call, leaves, outs, evaluate=lambda compiled, call: compiled(*call.leaves), depth=3):
         """Return an entry and its results: those given, or where the plain function shows that the program is stale, new ones."""
         where = failed = None
@@ -244,7 +295,7 @@ class Jit(Generic[Rest, Result]):
         try:
             with evaluating():
                 new = trace(self, call)
-            before, after = evaluate(entry.compiled, call), evaluate(new.compiled, call)
+            before, after = (evaluate(one.compiled, call)[: one.structure.num_leaves] for one in (entry, new))
         except Exception as error:
             self.cache_clear()
             raise error from failed
@@ -266,7 +317,7 @@ class Jit(Generic[Rest, Result]):
                     return result
         call = Call(self, args, kwargs)
         results = np.concatenate([np.ravel(out) for out in optree.tree_leaves(self(*args, **kwargs))])
-        if not (call.abstract or call.traced or self.verify is True) and call.key in self.entries:
+        if not (call.abstract or call.traced or self.verify is True) and call.key in self.entries and not self.entries[call.key].left:
             guard = guard_of(call, args, kwargs, self.entries[call.key], flat=True)
             self.flat_guards = (guard, *self.flat_guards[: KEPT_VARIANTS - 1]) if guard is not None else self.flat_guards
             if into is not None and into.dtype == results.dtype and into.shape == results.shape:
@@ -286,7 +337,7 @@ class Jit(Generic[Rest, Result]):
         module, name = getattr(self.f, "__module__", ""), getattr(self.f, "__qualname__", "")
         if module != "__main__" and getattr(sys.modules.get(module or ""), name, None) is self:
             return name
-        return type(self), (self.f, self.static_argnums, self.static_argnames, self.backend, self.cache_size, self.threads, self.verify)
+        return type(self), (self.f, self.static_argnums, self.static_argnames, *self.options)
 
     def __get__(self, instance, owner=None):
         """Return the compiled method of an instance, which is static: what its attributes hold is checked at each call."""
@@ -302,7 +353,11 @@ class Jit(Generic[Rest, Result]):
 
     def of_method(self, instance):
         numbers = tuple(i - 1 for i in self.static_argnums if i > 0)
-        return Jit(MethodType(self.f, instance), numbers, self.static_argnames, self.backend, self.cache_size, self.threads, self.verify)
+        return Jit(MethodType(self.f, instance), numbers, self.static_argnames, *self.options)
+
+    @property
+    def options(self):
+        return self.backend, self.cache_size, self.threads, self.verify, self.paths
 
     def entry(self, call):
         """Return the entry for a call, traced where there is none or where what the function reads has changed."""
@@ -315,6 +370,15 @@ class Jit(Generic[Rest, Result]):
             self.entries.popitem(last=False)
             self.guards = self.flat_guards = ()
         return entry
+
+    def first_entry(self, call, args, kwargs):
+        """Return the entry for a call; where the function raises an error of its own, it is that of the plain function."""
+        try:
+            return self.entry(call)
+        except Exception as error:
+            if getattr(error, "looked", not isinstance(error, BY_VALUE)):
+                self.plainly(args, kwargs)
+            raise
 
     def cache_clear(self):
         """Forget all programs."""
@@ -334,154 +398,11 @@ class Jit(Generic[Rest, Result]):
         entry = self.entry(Call(self, args, kwargs))
         compiled, reason = entry.compiled, entry.checks.reason
         missing = without_llvm() if self.backend is None else ""
-        text = (
-            f"{compiled.__name__}: {entry.traced} operations traced, {len(compiled.program.operations)} left; {compiled.executable.notes}"
-        )
+        traced = sum(len(path.program.operations) for path in entry.paths)
+        text = f"{compiled.__name__}: {traced} operations traced, {len(compiled.program.operations)} left; {compiled.executable.notes}"
         text += f", because {missing}" if missing else ""
+        if entry.tests:
+            lines = dict.fromkeys(where_in(test.line).rstrip(": ") for test in entry.tests)
+            text += f"; {len(entry.paths)} paths by the tests in {', '.join(lines)}"
+            text += ", others are traced when they are met" if entry.left else ""
         return text + (f"; not compared with the plain function: {reason}" if reason else "")
-
-
-class Entry:
-    """One program of a function, and the structure of its result."""
-
-    __slots__ = ("checks", "compiled", "guard", "structure", "traced", "watch")
-
-    def __init__(self, compiled, structure, watch, traced, checks):
-        self.compiled, self.structure, self.watch, self.traced, self.guard = compiled, structure, watch, traced, MISS
-        self.checks = checks
-
-
-def default_backend():
-    """Return the backend that is used where none is named."""
-    return "llvm" if "llvm" in BACKENDS else "numpy"
-
-
-# --- the trace ------------------------------------------------------------------------------------------------------------------
-
-
-def trace(jitted, call):
-    """Trace a function twice, or once more in another second, compare, and return the entry."""
-    started = perf_counter()
-    jitted.began = jitted.began or started
-    jitted.traces += 1
-    backend = jitted.backend or default_backend()
-    read = jitted.f, (*call.fixed.values(), *(slot for slot in call.slots if slot is not Value))
-    watch = Watch(*read)
-    drawn = Drawn(watch.generators)
-    first, structure = traced(jitted.f, call, backend == "numpy")
-    drawn.check(jitted.__name__)
-    if not watch.fresh():  # what the first call keeps for later ones is read by those
-        watch = Watch(*read)
-    with Clocks() as clocks:
-        second, other = traced(jitted.f, call, backend == "numpy")
-    effect = jitted.effect or ("it writes outside" if watch.settle() else None) or clocks.effect
-    clocks.check(jitted.__name__)
-    compare(first, second, structure == other, jitted.__name__)
-    if clocks.elsewhere:
-        clocks.wait()
-        third, other = traced(jitted.f, call, backend == "numpy")
-        compare(first, third, structure == other, jitted.__name__)
-    checks = Checks(jitted, first, perf_counter() - started, effect)
-    compiled = Compiled(first, backend, jitted.__name__, jitted.threads)
-    return Entry(compiled, structure, watch, len(first.operations), checks)
-
-
-def traced(f, call, exact) -> tuple[Program, Any]:
-    """Return the program of a function, and the structure of its result."""
-    try:
-        return traced_once(f, call, exact, lambda f, tracing: f)
-    except TraceError as error:
-        if not error.indexed:
-            raise
-        return traced_once(f, call, exact, with_symbols)  # arrays outside may be indexed by traced integers
-
-
-def traced_once(f, call, exact, prepared) -> tuple[Program, Any]:
-    """Return the program of ``prepared(f, tracing)``, and the structure of its result."""
-    with Trace() as tracing:
-        args, kwargs = call.arguments([tracing.input(example) for example in call.examples()])
-        f = prepared(f, tracing)
-        try:
-            out = f(*args, **kwargs)
-        except Exception as error:
-            if tracing.refusal is not None and error is not tracing.refusal:
-                raise tracing.refusal from error
-            raise
-        out = array(out) if type(out) is np.ndarray and holds_traced(out) else out
-        leaves, structure = optree.tree_flatten(out)
-        outputs = []
-        for leaf in leaves:
-            leaf = array(leaf) if type(leaf) is np.ndarray and holds_traced(leaf) else leaf
-            what = f"jit: {getattr(f, '__name__', 'the function')} returns: {type(leaf).__name__}"
-            if isinstance(leaf, Handle) and type(leaf) is not Symbol:
-                raise TraceError(f"{what} of a verb that has returned")
-            if type(leaf) is str and "Symbol(" in leaf:
-                raise TraceError(f"{what} made of a traced value, not known yet: return the number, and make the text of it")
-            if not isinstance(leaf, RETURNED) and not callable(leaf):
-                raise TraceError(
-                    f"{what}, which is no array or number: return arrays, numbers, or tuples, lists and dicts of them (register other "
-                    f"classes with optree.dataclasses)"
-                )
-            outputs.append(leaf)
-        program = tracing.finish(outputs)
-        check_handlers(tracing, program, getattr(f, "__name__", "the function"), exact)
-        return program, structure
-
-
-class Table(np.ndarray):
-    """A plain array in all but one respect: it, and what is computed of it, may be indexed by traced integers."""
-
-    def __getitem__(self, index):
-        symbol = highest(index if type(index) is tuple else (index,), deep=True)
-        return super().__getitem__(index) if symbol is None else symbol.level.lift(self)[index]
-
-    def take(self, indices, *args, **kwargs):
-        symbol = highest((indices,), deep=True)
-        return super().take(indices, *args, **kwargs) if symbol is None else symbol.level.lift(self).take(indices, *args, **kwargs)
-
-    def __array_wrap__(self, array, context=None, return_scalar=False):
-        return array[()] if return_scalar else array.view(Table)
-
-    def __array_function__(self, fn, types, args, kwargs):
-        symbol = highest((*args, *kwargs.values()), deep=True)
-        if symbol is not None and type(symbol) not in types:  # NumPy does not ask the indices of np.take
-            given: Any = args, kwargs
-            args, kwargs = optree.tree_map(lambda leaf: symbol.level.lift(leaf) if type(leaf) is Table else leaf, given)
-            return fn(*args, **kwargs)
-        result = super().__array_function__(fn, types, args, kwargs)
-        return optree.tree_map(lambda leaf: leaf.view(Table) if type(leaf) is np.ndarray else leaf, result)
-
-
-def with_symbols(f, tracing, known=None):
-    """Return a function that may index arrays by traced integers that it, or one that it calls, reads from variables outside."""
-    known = {} if known is None else known
-    if type(f) is MethodType:
-        return MethodType(with_symbols(f.__func__, tracing, known), f.__self__)
-    if type(f) is Jit:  # whose function is entered into the trace
-        return with_symbols(f.f, tracing, known)
-    elsewhere = type(f) is FunctionType and f.__code__.co_filename.startswith(ELSEWHERE)
-    if type(f) is not FunctionType or (elsewhere and (hasattr(f, "plain") or not f.__closure__)):  # primitives are known by identity
-        return f
-    if f in known:
-        return known[f]
-    space = f.__globals__ if elsewhere else dict(f.__globals__)
-    cells = tuple(CellType() for _ in f.__closure__ or ())
-    new = known[f] = FunctionType(f.__code__, space, f.__name__, None, cells or None)
-    vars(new).update(vars(f))
-
-    def replaced(held):
-        if type(held) is np.ndarray and held.dtype.kind in "biufc" and not elsewhere:  # grad(f) and the like: f may be the user's
-            return held.view(Table)
-        if type(held) is Symbol and (array := held.level.program.constants.get(held.primal)) is not None:  # of the trace around this one
-            return tracing.lift(array)
-        return with_symbols(held, tracing, known)
-
-    new.__defaults__ = f.__defaults__ and tuple(map(replaced, f.__defaults__))
-    new.__kwdefaults__ = f.__kwdefaults__ and {name: replaced(held) for name, held in f.__kwdefaults__.items()}
-    for name in () if elsewhere else mentioned(f.__code__):
-        if name in space:
-            space[name] = replaced(space[name])
-    for cell, old in zip(cells, f.__closure__ or (), strict=True):
-        with suppress(ValueError):  # not yet bound
-            cell.cell_contents = replaced(old.cell_contents)
-    return new

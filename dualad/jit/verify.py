@@ -17,6 +17,7 @@ import numpy as np
 import optree
 
 from ..core.traced import example_of
+from ..graph.branch import Branch
 from ..graph.handled import own
 from ..graph.program import Program
 from ..graph.scan import Scan
@@ -161,8 +162,11 @@ in_child(alone)
 
 
 def count_of(program: Program) -> int:
-    """Return how many operations a program has, those of loops for each turn."""
-    return sum(op.fn.count * count_of(op.fn.body) if type(op.fn) is Scan else 1 for op in program.operations)
+    """Return how many operations a program has, those of loops for each turn, those of the longer arm of a branch."""
+    return sum(
+        max(map(count_of, op.fn.bodies.values())) * getattr(op.fn, "count", 1) if type(op.fn) in (Branch, Scan) else 1
+        for op in program.operations
+    )
 
 
 def peak_bytes(program: Program) -> int:

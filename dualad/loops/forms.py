@@ -25,6 +25,7 @@ __all__ = [
     "AffineIndex",
     "Buffer",
     "Call",
+    "Choose",
     "Cumulative",
     "Fill",
     "GatherIndex",
@@ -212,6 +213,11 @@ class Call:
 @dataclass(frozen=True, eq=False, slots=True)
 class Repeat(Call):
     """A loop (see `repeat`), which is a compiled function of its own; its results are `Made`."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Choose(Call):
+    """A branch, which is a compiled function of its own; its operands are the test and the values, its results are `Made`."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 
+from ..graph.branch import Branch
 from ..graph.program import Program, Value, map_values
 from ..graph.scan import Scan
 from ..ir.values import choose
@@ -17,7 +18,24 @@ from ..rules.names import np
 from ..rules.scalars import IMAGINARY, REAL_PART, Scalar, named
 from ..rules.ufuncs import softmax_share
 from . import elimination, moves, orders, sums
-from .forms import LOWERINGS, Buffer, Call, Fill, Made, Map, Node, NoLoopForm, Repeat, broadcast, converted, copied, fill, mapped, parts_of
+from .forms import (
+    LOWERINGS,
+    Buffer,
+    Call,
+    Choose,
+    Fill,
+    Made,
+    Map,
+    Node,
+    NoLoopForm,
+    Repeat,
+    broadcast,
+    converted,
+    copied,
+    fill,
+    mapped,
+    parts_of,
+)
 from .inner_loops import by_inner_loop
 from .maps import scalar_of
 
@@ -37,7 +55,7 @@ def lower(program: Program, inner_loops: bool = False) -> dict[Value, Node]:
         nodes[value] = Node(Fill(first[0]) if same else Buffer(value, array), value.shape, value.dtype, value.weak)
     for operation in program.operations:
         try:
-            results = repeated(operation, nodes) if type(operation.fn) is Scan else lowered(operation, nodes)
+            results = WHOLE.get(type(operation.fn), lowered)(operation, nodes)
         except NoLoopForm as reason:
             results = called(operation, nodes, str(reason), inner_loops)
         for out, node in zip(operation.outputs, results, strict=True):
@@ -60,17 +78,41 @@ def called(operation, nodes, reason, inner_loops):
 
 def repeated(operation, nodes):
     """Return the nodes of the results of a loop."""
-    operands = []
-    for arg, value in zip(operation.args, operation.fn.body.inputs[1:], strict=True):
-        node = converted(nodes[arg] if isinstance(arg, Value) else fill(arg), value.dtype)
-        stacked = len(operation.fn.split(operands)[1]) < operation.fn.rows and len(operands) >= operation.fn.carried
-        if node.shape != ((operation.fn.count, *value.shape) if stacked else value.shape):
-            raise NoLoopForm("an argument has another shape")
-        operands.append(node)
+    loop = operation.fn
+    shapes = [value.shape for value in loop.body.inputs[1:]]
+    shapes[loop.carried : loop.carried + loop.rows] = [(loop.count, *shape) for shape in shapes[loop.carried : loop.carried + loop.rows]]
+    operands = operands_of(operation.args, loop.body.inputs[1:], shapes, nodes)
+    return results_of(operation, Repeat(operation, operands, "its turns call functions"))
+
+
+def chosen(operation, nodes):
+    """Return the nodes of the results of a branch."""
+    test, *values = operation.args
+    inputs = operation.fn.then.inputs
+    operands = operands_of(values, inputs, [value.shape for value in inputs], nodes)
+    condition = nodes[test] if isinstance(test, Value) else fill(test)
+    return results_of(operation, Choose(operation, (condition, *operands), "its programs call functions"))
+
+
+def operands_of(args, inputs, shapes, nodes):
+    """Return the nodes of arguments of which programs are computed, as these have them for inputs."""
+    operands = [
+        converted(nodes[arg] if isinstance(arg, Value) else fill(arg), value.dtype) for arg, value in zip(args, inputs, strict=True)
+    ]
+    if [node.shape for node in operands] != shapes:
+        raise NoLoopForm("an argument has another shape")
+    return tuple(operands)
+
+
+def results_of(operation, form):
+    """Return the nodes of the results of programs that are computed as a whole."""
     if any(value.size == 0 or value.dtype.char in "gGe" for value in (*operation.reads, *operation.outputs)):
         raise NoLoopForm("of empty arrays, or of numbers that are not compiled")
-    loop = (Node(Repeat(operation, tuple(operands), "its turns call functions"), (), float),)
-    return tuple(Node(Made(loop), out.shape, out.dtype) for out in operation.outputs)
+    whole = (Node(form, (), float),)
+    return tuple(Node(Made(whole), out.shape, out.dtype, out.weak) for out in operation.outputs)
+
+
+WHOLE = {Scan: repeated, Branch: chosen}
 
 
 def lowered(operation, nodes):

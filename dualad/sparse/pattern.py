@@ -16,7 +16,8 @@ from ..graph.differentiate import pullback
 from ..graph.passes import optimised
 from ..graph.program import Program, Value, key_of, kind_of
 from ..graph.trace import TraceError
-from ..jit.jit import compare, traced
+from ..jit.impure import compare
+from ..jit.tracing import traced
 from ..support.callers import trimmed
 from ..support.hints import Argnums
 from .sets import scipy_sparse
@@ -152,7 +153,7 @@ def traced_program(f, arguments) -> tuple[Program, list[int]]:
         message = f"{arguments.where}: {str(error).removeprefix('jit: ')}"
         branch = "" if "two traces" in message else ". Or find the pattern at one point, local=True, and pass it as sparsity="
         raise TypeError(message + branch) from error
-    return first, sizes_of(first.outputs, arguments.where)
+    return first.program, sizes_of(first.program.outputs, arguments.where)
 
 
 def recorded_program(f, arguments) -> tuple[Program, list[int]]:

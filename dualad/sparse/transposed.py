@@ -11,9 +11,10 @@ from ..core.dispatch import dtype_of
 from ..core.traced import example_of
 from ..forward.seeding import chosen, flatten_input, shape_of, take_aux
 from ..graph.program import Value
-from ..graph.trace import TraceError
+from ..graph.trace import TraceError, where_in
+from ..jit.arguments import Call
 from ..jit.compiled import inexact
-from ..jit.jit import Call, Jit, jit
+from ..jit.jit import Jit, jit
 from .vectors import flat
 
 __all__ = ["Transposed"]
@@ -38,6 +39,8 @@ class Transposed:
             entry = self.jitted.entry(call)
         except TraceError as error:
             raise TypeError(f"{self.where}: {str(error).removeprefix('jit: ')}. {self.instead}") from error
+        if entry.tests:
+            raise TypeError(f"{self.where}: {where_in(entry.tests[0].line)}a branch on a value. {self.instead}")
         moving = {i: arg for i, arg in enumerate(args) if i not in call.fixed} | {k: v for k, v in kwargs.items() if k not in call.fixed}
         named: Any = {key: optree.tree_map(lambda leaf: key in positions, part) for key, part in moving.items()}
         marks = optree.tree_leaves(named)

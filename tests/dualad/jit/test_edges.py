@@ -58,11 +58,6 @@ REFUSED = {
     "unique": (np.unique, X, r"numpy\.unique looks at values"),
     "slice": (lambda x: x[: x.argmax()], X, r"slice has a traced bound.* static"),
     # values
-    "if": (lambda x: x if x[0] > 0 else -x, X, r"a branch .* np\.where\(condition, a, b\)"),
-    "and": (lambda x: (x > 0.2) and (x < 0.5), X, r"a branch .* & \| ~"),
-    "max": (lambda x: max(x[0], x[1]), X, r"a branch .* np\.maximum"),
-    "in": (lambda x: 0.5 in x, X, r"a branch "),
-    "sorted": (sorted, X, r"a branch "),
     "int()": (lambda x: int(x[0]), X, r"int\(\) is asked .* static"),
     "float()": (lambda x: float(x[0]), X, r"float\(\) .* NumPy functions"),
     "math.sin": (lambda x: math.sin(x), 1.0, r"function of math.*np\.sin, not math\.sin"),

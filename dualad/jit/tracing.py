@@ -1,0 +1,147 @@
+"""The trace of a compiled function: twice, compared, with all that it reads besides its arguments."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import optree
+
+from ..core.dispatch import array, holds_traced
+from ..core.levels import Handle
+from ..graph.handled import check_handlers
+from ..graph.paths import Apart, Path, Unlike, merged
+from ..graph.program import Value
+from ..graph.symbol import Symbol
+from ..graph.trace import Trace, TraceError
+from .compiled import BACKENDS, Compiled
+from .guards import MISS
+from .impure import Clocks, Drawn, compare
+from .tables import with_symbols
+from .verify import Checks
+from .watch import Watch
+
+__all__ = ["Entry", "trace", "traced"]
+
+RETURNED = (Handle, np.ndarray, np.generic, int, float, complex, str, bytes, np.dtype, type(...))
+
+
+class Entry:
+    """One program of a function, of the paths that are known, and the structure of its result.
+
+    The program has one more output, `left`, where it leads to a path that is not known.
+    """
+
+    __slots__ = ("checks", "compiled", "failed", "guard", "left", "paths", "structure", "watch")
+
+    def __init__(self, compiled, structure, watch, paths, checks):
+        self.compiled, self.structure, self.watch, self.paths, self.guard = compiled, structure, watch, paths, MISS
+        self.checks = checks
+        self.left = len(compiled.program.outputs) > structure.num_leaves
+        self.failed = 0  # paths that could not be traced
+
+    @property
+    def tests(self):
+        """The tests on all paths."""
+        return [test for path in self.paths for test in path.tests]
+
+    def leaves(self, outs):
+        """Return the leaves of a result, None where its path is not known."""
+        if not self.left:
+            return outs
+        return None if outs[-1] else outs[:-1]
+
+
+def default_backend():
+    """Return the backend that is used where none is named."""
+    return "llvm" if "llvm" in BACKENDS else "numpy"
+
+
+def trace(jitted, call, examples=None, known=None):
+    """Trace a function twice, or once more in another second, compare, and return the entry.
+
+    It knows the path of the values of the call, or of these `examples`, besides those of an entry that is `known`: that entry where it
+    knows this one, too.
+    """
+    started = perf_counter()
+    jitted.began = jitted.began or started
+    jitted.traces += 1
+    backend = jitted.backend or default_backend()
+    read = jitted.f, (*call.fixed.values(), *(slot for slot in call.slots if slot is not Value))
+    watch = Watch(*read)
+    drawn = Drawn(watch.generators)
+    first, structure = traced(jitted.f, call, backend == "numpy", examples, True)
+    drawn.check(jitted.__name__)
+    if not watch.fresh():  # what the first call keeps for later ones is read by those
+        watch = Watch(*read)
+    with Clocks() as clocks:
+        second, other = traced(jitted.f, call, backend == "numpy", examples, True)
+    effect = jitted.effect or ("it writes outside" if watch.settle() else None) or clocks.effect
+    clocks.check(jitted.__name__)
+    compare(first, second, structure == other, jitted.__name__)
+    if clocks.elsewhere:
+        clocks.wait()
+        third, other = traced(jitted.f, call, backend == "numpy", examples, True)
+        compare(first, third, structure == other, jitted.__name__)
+    paths = [first]
+    if known is not None:
+        if any(path.truths == first.truths for path in known.paths):
+            return known
+        if known.structure != structure:
+            raise Unlike(f"jit: {jitted.__name__} returns {structure} on one side of a branch, {known.structure} on the other")
+        known.watch.settle()
+        watch, effect, paths = known.watch, effect or known.checks.reason, [*known.paths, first]
+    try:
+        program = merged(paths)
+    except Apart:
+        paths, program = [first], merged([first])
+    checks = Checks(jitted, program, perf_counter() - started, effect)
+    compiled = Compiled(program, backend, jitted.__name__, jitted.threads)
+    return Entry(compiled, structure, watch, paths, checks)
+
+
+def traced(f, call, exact, examples=None, tests=False) -> tuple[Path, Any]:
+    """Return the path of a function, for the values of a call or for others, and the structure of its result.
+
+    With `tests` it may be one of several.
+    """
+    examples = call.examples() if examples is None else examples
+    try:
+        return traced_once(f, call, exact, lambda f, tracing: f, examples, tests)
+    except TraceError as error:
+        if not error.indexed:
+            raise
+        return traced_once(f, call, exact, with_symbols, examples, tests)  # arrays outside may be indexed by traced integers
+
+
+def traced_once(f, call, exact, prepared, examples, tests) -> tuple[Path, Any]:
+    """Return the path of ``prepared(f, tracing)``, and the structure of its result."""
+    with Trace(tests) as tracing:
+        args, kwargs = call.arguments([tracing.input(example) for example in examples])
+        f = prepared(f, tracing)
+        try:
+            out = f(*args, **kwargs)
+        except Exception as error:
+            if tracing.refusal is not None and error is not tracing.refusal:
+                raise tracing.refusal from error
+            raise
+        out = array(out) if type(out) is np.ndarray and holds_traced(out) else out
+        leaves, structure = optree.tree_flatten(out)
+        outputs = []
+        for leaf in leaves:
+            leaf = array(leaf) if type(leaf) is np.ndarray and holds_traced(leaf) else leaf
+            what = f"jit: {getattr(f, '__name__', 'the function')} returns: {type(leaf).__name__}"
+            if isinstance(leaf, Handle) and type(leaf) is not Symbol:
+                raise TraceError(f"{what} of a verb that has returned")
+            if type(leaf) is str and "Symbol(" in leaf:
+                raise TraceError(f"{what} made of a traced value, not known yet: return the number, and make the text of it")
+            if not isinstance(leaf, RETURNED) and not callable(leaf):
+                raise TraceError(
+                    f"{what}, which is no array or number: return arrays, numbers, or tuples, lists and dicts of them (register other "
+                    f"classes with optree.dataclasses)"
+                )
+            outputs.append(leaf)
+        program = tracing.finish(outputs)
+        check_handlers(tracing, program, getattr(f, "__name__", "the function"), exact)
+        return Path(program, tracing.tests or []), structure
