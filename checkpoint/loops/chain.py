@@ -256,7 +256,8 @@ def run_spec(spec: StepSpec, looped: dict[str, Any], saved: dict[str, Any]) -> A
     if abstract:
         from .traced import traced_loop
 
-        result = traced_loop(spec, looped["steps"], saved["storage"], saved["memory"], looped["stats"])
+        ends = looped["steps"], looped["until"], looped["max_steps"]
+        result = traced_loop(spec, *ends, saved["storage"], saved["memory"], looped["stats"])
         if result is not None:
             return result
     elif type(top) is Dual and any(isinstance(level, Tape) for level in spec.levels):

@@ -62,7 +62,8 @@ def run_compiled(
             if not reached:
                 raise NotCompiled("it makes no step")
     if stats is not None:
-        fill(stats, steps=reached, advances=segments.made, seconds=perf_counter() - started)
+        reason = stepper.paths.removeprefix("; ")
+        fill(stats, steps=reached, advances=segments.made, reason=reason, seconds=perf_counter() - started)
     final = spec.tree(join_tangents(like_leaves(x, stepper.kinds), stepper.state_splits))
     if not spec.outputs:
         return final
@@ -109,7 +110,7 @@ def left_out(stepper: Stepper, budget: int | None) -> str:
 
 def probe(stepper: Stepper, segments: Segments, steps: int | None) -> None:
     """Compare one step, a later one each time: in x_0 a change may not show. Raise `Retraced` where the program was stale."""
-    source, entry, (kinds, outs) = stepper.spec.source, stepper.entry, stepper.base.outputs
+    source, (kinds, outs, _) = stepper.spec.source, stepper.base.outputs
     k = source.verifications + 1 if steps is None else min(source.verifications + 1, steps - 1)
     segments.reserve(k + 1)
     x, reached = segments.advance(0, k, segments.start)
@@ -122,6 +123,7 @@ def probe(stepper: Stepper, segments: Segments, steps: int | None) -> None:
     leaves = stepper.plain_leaves(k, x)
     made = [*like_leaves(new[: len(kinds)], [out.kind for out in kinds]), *(rows[k] for rows in segments.outs[: len(outs)])]
     evaluate: Any = lambda compiled, _: compiled.program.run(*map(own, leaves))
+    entry = stepper.entry  # which knows the paths by now
     right, _ = source.compared(entry, stepper.call, leaves, made, evaluate, 8)
     if right is not entry:
         raise Retraced

@@ -104,14 +104,19 @@ def recorded(
         ),
         stays=in_memory and not check and until is None,
     )
-    stats.reason = entry.blocks.reason + alone
+    entry.reason = entry.blocks.reason + alone
+    stats.reason = entry.reason + stepper.paths
     entry.sweep = (
         OneBlock(proxy(entry), stats)
         if entry.keeps_last and entry.blocks.size == steps and not progress
         else swept_blocks(entry, tape, storage=storage, until=until, token=token, stats=stats, progress=progress, check=check)
     )
     tape.sweeps = [*getattr(tape, "sweeps", ()), entry.sweep]
-    leaves = entry.first_sweep()
+    try:
+        leaves = entry.first_sweep()
+    except NotCompiled:
+        tape.sweeps = tape.sweeps[:-1]
+        raise
     outs = entry.outs() if spec.outputs else []
     return record_chain(entry, tape, leaves, outs, partial(optree.tree_unflatten, stepper.out_structure))
 
@@ -227,11 +232,13 @@ class CompiledEntry(ChainEntry):
         self.inside: list[np.ndarray] | None = None  # they
         self.missing = 0  # steps that the first block has less than the others
         self.pulled = self.rows_made = 0
+        self.reason = ""
+        self.resumed = False  # whether another process has made steps
 
     def compiled(self) -> Reversal:
         """Return what pulls cotangents back, compiled before the first sweep."""
         given = self.given
-        return Reversal(self.segments, self.stepper.pull_loops(given.active_inputs, given.active, given.nan_safe))
+        return Reversal(self.segments, partial(self.stepper.pull_loops, given.active_inputs, given.active, given.nan_safe))
 
     def cut(self, blocks: Blocks, stays: bool) -> None:
         """Cut the chain into blocks; in memory, the states inside of the last one may stay."""
@@ -257,6 +264,7 @@ class CompiledEntry(ChainEntry):
         stepper, final = self.stepper, self.sweep.forward()
         if self.steps is None:  # its end was found by another process, in blocks of one step
             self.steps = self.sweep.stats.steps
+        self.resumed = self.segments.made < (self.steps or 0)
         self.count()
         leaves = join_tangents(like_leaves(final, stepper.state), stepper.state_splits)
         self.last = Snapshot(self.steps or 0, leaves, final=True)
@@ -346,7 +354,9 @@ class CompiledEntry(ChainEntry):
         assert self.reversal is not None
         first, stop = self.block(j)
         states, self.inside = self.inside, None
-        if states is None:
+        if self.resumed and self.stepper.base.outputs[2]:  # so that all paths are known, those of the last step too
+            _, states = self.filled(self.reversal, first, stop, x, self.reversal.states)
+        elif states is None:
             states = self.reversal.fill(first, stop, x, self.reversal.states)
         cotangent = self.pull_states(first, stop, x, states, cotangent)
         if self.keeps_rows and self.given.active_inputs:
@@ -446,6 +456,7 @@ class CompiledEntry(ChainEntry):
         """Say in the stats what was done in steps: the sweep has counted blocks."""
         stats, size = self.sweep.stats, min(self.blocks.size, self.steps or 1)
         stats.steps, stats.advances, stats.pulls = self.steps, self.segments.made, self.pulled
+        stats.reason = self.reason + self.stepper.paths
         if size > 1 and self.pulled:
             stats.peak_states += size - 1
             stats.peak_bytes += (size - 1) * self.stepper.nbytes

@@ -82,16 +82,27 @@ class Segments:
     `made` counts the steps that were made, and `told` hears of how many each call has made."""
 
     def __init__(self, stepper: Any, length: int | None) -> None:
-        self.stepper, self.loops = stepper, stepper.advance_loops()
+        self.stepper = stepper
         self.start: State = tuple([np.array(leaf, order="C") for leaf in stepper.state])
         self.given = list(map(given_array, (*stepper.params, *stepper.inputs)))
         self.outs = [np.zeros((length or 0, *out.shape), out.dtype) for out in stepper.outs]
-        self.work = [array for unit in self.loops.work() for array in unit]
-        self.pool, self.end = BufferPool(self.start), np.zeros((), np.int64)
-        if not self.loops.compiled:
-            stepper.compile(self.loops)
+        self.pool, self.end, self.length = BufferPool(self.start), np.zeros((), np.int64), length
+        self.renew(0, self.start)
         self.made, self.pace = 0, Pace()
         self.told: Callable[[int], Any] | None = None
+
+    def renew(self, k: int, x: State) -> None:
+        """Take the loops of the paths that the step is known to take, and takes in the next steps."""
+        self.stepper.look_ahead(k, x, self.length)
+        self.loops = self.stepper.advance_loops()
+        if not self.loops.compiled:
+            self.stepper.compile(self.loops)
+        self.work = [array for unit in self.loops.work() for array in unit]
+
+    def learn(self, k: int, x: State) -> None:
+        """Let the loops know the path that step k takes from x_k, or the predicate there."""
+        self.stepper.learn(k, x)
+        self.renew(k, x)
 
     def advance(self, first: int, stop: int, x: State) -> tuple[State, int]:
         """Make the steps first ... stop - 1; return the state, and where a predicate ended the chain: `stop` if it did not."""
@@ -101,15 +112,21 @@ class Segments:
             other = new if end == first + 1 else self.pool.take()
             arguments = (first, end, self.end, *x, *new, *other, *self.given, *self.outs, *self.work)
             self.pace.timed(self.loops.advance, end - first, *arguments)
-            reached = int(self.end)
-            self.made += reached - first
+            reached = self.end.item()
+            if left := reached < 0:  # on a path that the loops do not know
+                reached = ~reached
+            made = reached - first
+            self.made += made
             if self.told is not None:
-                self.told(reached - first)
-            x = new if (reached - first) % 2 else other
-            if reached < end:
+                self.told(made)
+            if made:
+                x = new if made % 2 else other
+            if left:
+                self.learn(reached, x)
+            elif reached < end:
                 return x, reached
-            first = end
-            if first < stop and self.ends(first, x):
+            first = reached
+            if first < stop and made and self.ends(first, x):
                 break
         return x, first
 
@@ -128,14 +145,22 @@ class Segments:
 class Reversal:
     """The loops of a reverse sweep over segments, called with its arrays; in the first sweep it fills buffers only."""
 
-    def __init__(self, segments: Segments, loops: Any) -> None:
-        self.segments, self.loops, self.work, self.pace = segments, loops, loops.work(), Pace()
-        if not loops.compiled:
-            segments.stepper.compile(loops)
+    def __init__(self, segments: Segments, loops: Callable[[], Any]) -> None:
+        self.segments, self.made, self.pace = segments, loops, Pace()
+        self.sums: list[np.ndarray] = []
+        self.renew()
+
+    def renew(self) -> None:
+        """Take the loops of the paths that the step is known to take."""
+        self.loops, self.entry = self.made(), self.segments.stepper.entry
+        if not self.loops.compiled:
+            self.segments.stepper.compile(self.loops)
+        self.work = self.loops.work()
+        self.shares = [np.empty_like(self.sums[i]) for i in self.loops.shares] if self.sums else []
 
     def begin(self, d: list[np.ndarray], e: list[np.ndarray], gs: Any, sums: list[np.ndarray], states: list[np.ndarray]) -> None:
         """Take the arrays of the cotangents (`d` of the outs, `e` of the rows) and sums, and those for the states inside of a block."""
-        self.d, self.e, self.states = d, e, states
+        self.d, self.e, self.sums, self.states = d, e, sums, states
         self.spare = list(map(np.empty_like, gs))
         self.shares = [np.empty_like(sums[i]) for i in self.loops.shares]
 
@@ -143,21 +168,36 @@ class Reversal:
         """Return arrays for the states of so many steps but the first."""
         return [np.empty((length - 1, *leaf.shape), leaf.dtype) for leaf in self.segments.start]
 
+    def arguments(self) -> tuple[np.ndarray, ...]:
+        """Return the arguments of `fill` besides states, when its loops are those of the paths that are known."""
+        segments = self.segments
+        if self.entry is not segments.stepper.entry:
+            self.renew()
+        return (*segments.given, segments.end, *segments.outs, *self.work[0])
+
     def fill(self, first: int, stop: int, x: State, states: list[np.ndarray]) -> list[np.ndarray]:
         """Put the states x_{first + 1} ... x_{stop - 1} into a buffer, and return it."""
-        segments, k = self.segments, first
-        given = (*segments.given, *segments.outs, *self.work[0])
+        segments, k, given = self.segments, first, self.arguments()
         while k < stop - 1:
             end = min(k + segments.pace.steps, stop - 1)
             into = [rows[k - first : end - first] for rows in states]
             segments.pace.timed(self.loops.fill, end - k, k, end + 1, *x, *into, *given)
-            segments.made += end - k
-            x, k = state_in(states, end - first), end
+            reached = segments.end.item()
+            if left := reached < 0:
+                reached = ~reached
+            segments.made += reached - k
+            if reached > k:
+                x, k = state_in(states, reached - first), reached
+            if left:
+                segments.learn(k, x)
+                given = self.arguments()
         return states
 
     def pull(self, first: int, stop: int, x: State, states: list[np.ndarray], gs: Any, sums: list[np.ndarray]) -> Any:
         """Pull the cotangents back over x_first and the states behind it; return those of the state. Sums are added to in place."""
         given = self.segments.given
+        if self.entry is not self.segments.stepper.entry:
+            self.renew()
         while first < stop:
             k = max(stop - self.pace.steps, first)
             before = x if k == first else state_in(states, k - first)

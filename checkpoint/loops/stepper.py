@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Sequence
-from functools import lru_cache
+from contextlib import suppress
+from functools import lru_cache, wraps
 from itertools import islice, pairwise
 from threading import get_ident
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,15 +20,16 @@ from dualad.core.traced import Traced
 from dualad.graph.handled import Handled
 from dualad.graph.program import Kind, Value, kind_of, role_of
 from dualad.graph.split import Routine, inexact, keeps, pulled, pushed, tangent_of
+from dualad.graph.to_numpy import compile_python
 from dualad.jit.arguments import Call, plain_kind
 from dualad.jit.jit import Jit, jit
-from dualad.jit.verify import EVALUATING
+from dualad.jit.verify import EVALUATING, evaluating, plain_results
 from dualad.jit.watch import Watch
 from dualad.loops.forms import NoLoopForm
 from dualad.support.forks import cached_property
 
 from ..support.checks import truth
-from ..support.costs import KEPT_STEPS
+from ..support.costs import AHEAD_BYTES, AHEAD_SECONDS, KEPT_STEPS
 from .kept import kept
 from .segments import as_kind, like_leaves
 from .spec import StepSpec
@@ -72,17 +75,69 @@ class Stepper:
             if type(leaf) not in PLAIN and (not issubclass(type(leaf), NUMBERS) or type(leaf) is bool):
                 raise NotCompiled("there are leaves that are neither numbers nor arrays")
         try:
-            self.entry = self.known_entry() or step.entry(self.call)
+            entry = self.known_entry() or step.entry(self.call)
         except Handled as error:
             raise NotCompiled(str(error)) from error
         except TypeError:
             spec.explain(0, spec.tree(list(map(canonical_stand_in, state))), spec.arguments(params), inputs)
             raise
-        if self.entry.left:
-            raise NotCompiled("the step branches on values of its state")
-        key = "step", spec.state_structure, spec.outputs, len(inputs), len(params)
+        self.take(entry)
+
+    def take(self, entry: Any) -> None:
+        """Take the program of an entry for that of the step."""
+        spec, (_, inputs, params) = self.spec, self.leaves
+        self.entry, key = entry, ("step", spec.state_structure, spec.outputs, len(inputs), len(params))
         self.base: Routine
-        self.base, self.out_structure = kept(self.entry.compiled, key, lambda: self.grouped(len(inputs), len(params)))
+        self.base, self.out_structure = kept(entry.compiled, key, lambda: self.grouped(len(inputs), len(params)))
+
+    def learn(self, k: int, arrays: Sequence[np.ndarray]) -> None:
+        """Trace the path that the predicate takes before step k, or if that is known the one that the step takes; a step may raise here."""
+        kinds, plain = [value.kind for value in self.base.inputs[1]], self.plain_leaves(k, arrays)
+        leaves = [k, *like_leaves(map(np.copy, arrays[: len(kinds)]), kinds)]
+        if self.until is not None:
+            known, self.until = self.until, self.traced_predicate(self.predicate, self.given, leaves)
+            if self.until.program is not known.program:
+                return
+        try:
+            entry = self.spec.source.extended(self.entry, self.call, [*leaves, *plain[len(leaves) :]])
+        except Exception as error:
+            self.make_plainly(k, plain)
+            raise NotCompiled(f"step {k} takes a path that is not compiled: {error}") from error
+        if entry is self.entry:
+            raise NotCompiled(f"the path of step {k} depends on the order of a sum")
+        self.take(entry)
+
+    def look_ahead(self, k: int, arrays: Sequence[np.ndarray], stop: int | None) -> None:
+        """Trace the paths that the next steps take before loops are compiled, so that this is done once; errors are left to the steps."""
+        if not self.base.outputs[2] or self.advance_key in self.entry.compiled.of_chains or self.entry.checks.needed > AHEAD_BYTES:
+            return
+        kinds, started = [value.kind for value in self.base.inputs[1]], perf_counter()
+        x, params = like_leaves(map(np.copy, arrays[: len(kinds)]), kinds), self.example().examples[3]
+        turn = compile_python(self.entry.compiled.program).call
+        with suppress(Exception):
+            while k != stop and perf_counter() - started < AHEAD_SECONDS:
+                if self.until is not None and truth(self.predicate(k, self.spec.tree(x)), where="chain", k=k):
+                    return
+                leaves = [k, *x, *(stand_in(leaf)[k] for leaf in self.spec.inputs), *params]
+                *made, left = turn(*leaves)
+                if not left:
+                    x, k = like_leaves(map(np.asarray, made[: len(x)]), kinds), k + 1
+                    continue
+                entry = self.spec.source.extended(self.entry, self.call, leaves)
+                known = entry is self.entry
+                self.take(entry)
+                if known or not entry.left:
+                    return
+                turn = compile_python(entry.compiled.program).call
+
+    def make_plainly(self, k: int, leaves: list[Any]) -> None:
+        """Make step k by the plain function, which may raise an error; it names the step."""
+        try:
+            with evaluating():
+                plain_results(self.spec.source.f, self.call, leaves)
+        except Exception as error:
+            error.add_note(f"chain: in step {k}")
+            raise
 
     @cached_property
     def call(self) -> Call:
@@ -115,7 +170,8 @@ class Stepper:
         count = len(spec.state)
         if len(program.inputs) != 1 + count + rows + params:
             raise NotCompiled("some arguments of the step are static")
-        made: Any = optree.tree_unflatten(self.entry.structure, list(program.outputs))
+        given, left = program.outputs[: self.entry.structure.num_leaves], program.outputs[self.entry.structure.num_leaves :]
+        made: Any = optree.tree_unflatten(self.entry.structure, list(given))
         if spec.outputs:
             if not isinstance(made, tuple) or len(made) != 2:
                 raise NotCompiled("the step returns no pair of state and out")
@@ -126,30 +182,34 @@ class Stepper:
             raise NotCompiled("the step changes the structure, a shape or a dtype of its state")
         inputs = program.inputs
         ends = [0, 1, 1 + count, 1 + count + rows, len(inputs)]
-        outputs = list(map(kind_of, program.outputs))
         groups = [inputs[a:b] for a, b in pairwise(ends)]
-        return Routine(program, groups, [outputs[:count], outputs[count:]], []), optree.tree_structure(out)  # type: ignore[arg-type]
+        outputs = [list(map(kind_of, group)) for group in (given[:count], given[count:], left)]
+        return Routine(program, groups, outputs, []), optree.tree_structure(out)  # type: ignore[arg-type]
 
     def example(self) -> Routine:
         """Return `base` with this call's arguments, which nothing keeps."""
         given = iter(self.call.examples())
         return self.base._replace(examples=[list(islice(given, len(group))) for group in self.base.inputs])
 
-    def traced_predicate(self, until: Any, state: list[Any]) -> Routine:
-        """Return the program of the predicate, which sees plain values; where it has none, steps are made one by one."""
+    def traced_predicate(self, until: Any, state: list[Any], path: list[Any] | None = None) -> Routine:
+        """Return the program of the predicate, which sees plain values and knows the path that it takes at the leaves `path`; where it
+        has none, steps are made one by one."""
         try:
             jitted = predicate(until)
             watch = Watch(jitted.f)
-            entry = jitted.entry(Call(jitted, (0, self.spec.tree(list(map(canonical_stand_in, state)))), {}))
+            call = Call(jitted, (0, self.spec.tree(list(map(canonical_stand_in, state)))), {})
+            entry = jitted.entry(call)
+            if path is not None:
+                entry = jitted.extended(entry, call, path)
         except Exception as error:
             raise NotCompiled(f"until cannot be traced: {error}") from error
         program = entry.compiled.program
-        out = kind_of(program.outputs[0]) if len(program.outputs) == 1 else None
+        out = kind_of(program.outputs[0]) if entry.structure.num_leaves == 1 else None
         if out is None or out.shape or out.dtype.kind not in "bi" or len(program.inputs) != 1 + len(state):
             raise NotCompiled("until cannot be traced: it returns neither True nor False")
         if not isinstance(program.outputs[0], Value) or not watch.fresh():
             raise NotCompiled("until cannot be traced: its answer is no function of k and the state")
-        return Routine(program, [program.inputs[:1], program.inputs[1:]], [[out]], [])
+        return Routine(program, [program.inputs[:1], program.inputs[1:]], [[out], list(map(kind_of, program.outputs[1:]))], [])
 
     def asked(self, k: int, arrays: Sequence[np.ndarray]) -> bool:
         """Return what the predicate itself says of k and the state."""
@@ -172,6 +232,12 @@ class Stepper:
         for level, _, positions, _ in self.out_splits():
             outs = [*outs, *(tangent_of(outs[i], level.directions) for i in positions)]
         return outs
+
+    @property
+    def paths(self) -> str:
+        """Return how many paths the step takes, in the words of `stats.reason`; nothing of one that does not branch."""
+        count = len(self.entry.paths)
+        return f"; the step has taken {count} path{'s' * (count > 1)}" if self.entry.left or count > 1 else ""
 
     @property
     def threads(self) -> int | None:
@@ -199,10 +265,13 @@ class Stepper:
 
     # --- loops --------------------------------------------------------------------------------------------------------------
 
+    @property
+    def advance_key(self) -> tuple[Hashable, ...]:
+        return "advance", None if self.until is None else id(self.until.program), *self.key
+
     def advance_loops(self) -> ChainKernels:
         """Return the loops that make steps."""
-        asked = None if self.until is None else id(self.until.program)
-        return self.made(("advance", asked, *self.key), lambda: emit_advance(self.step(), self.until, self.threads))
+        return self.made(self.advance_key, lambda: emit_advance(self.step(), self.until, self.threads))
 
     def pull_loops(self, rows: list[int], params: list[int], nan_safe: bool) -> ChainKernels:
         """Return the loops that pull cotangents back."""
@@ -280,8 +349,8 @@ def words_of(words: list[str], splits: Sequence[TangentSplit]) -> list[str]:
 
 @lru_cache(maxsize=KEPT_STEPS)
 def predicate(until: Any) -> Jit:
-    """Return the predicate as a function that can be traced, the same one for the same predicate."""
-    return until if isinstance(until, Jit) else jit(until)
+    """Return the predicate as a function that can be traced, the same one for the same predicate; its answers are of one type."""
+    return until if isinstance(until, Jit) else jit(wraps(until)(lambda k, state: np.logical_and(until(k, state), True)))
 
 
 def canonical_stand_in(leaf: Any) -> Any:

@@ -2,6 +2,10 @@
 
 Its derivatives are loops too. What they need of each step is kept where it fits into a budget; else the loop is one of loops, and the
 steps between two turns of the outer one are made again.
+
+A step that branches on values is traced along all paths that it takes for the examples. The loop carries whether a turn has left these, and
+the code around it asks for that: so it is traced again where a turn has. A loop that a predicate ends carries whether it has ended, makes
+some more turns than the examples need, which change nothing, and the code around it asks whether they were enough.
 """
 
 from __future__ import annotations
@@ -15,17 +19,22 @@ import optree
 
 from dualad.core.traced import Traced, example_of
 from dualad.graph.passes import optimised
-from dualad.graph.program import Program
+from dualad.graph.paths import Path, merged
+from dualad.graph.program import Program, kind_of
 from dualad.graph.reroll import rolled
 from dualad.graph.scan import Scan
-from dualad.graph.trace import Trace, TraceError
+from dualad.graph.to_numpy import compile_python
+from dualad.graph.trace import Trace, TraceError, where_in
 from dualad.jit.compiled import Compiled
 from dualad.jit.tables import with_symbols
 
 from ..storage import Storage
 from ..support.byte_sizes import parse_bytes
-from ..support.costs import TRACED_STATES_BYTES
+from ..support.checks import truth
+from ..support.costs import TRACED_PATHS, TRACED_STATES_BYTES
 from ..sweep.stats import Stats, fill
+from .eager import too_many
+from .segments import as_kind
 from .spec import FlatStep, StepSpec
 
 __all__ = ["traced_loop"]
@@ -33,53 +42,118 @@ __all__ = ["traced_loop"]
 NUMBERS = float | int | complex | np.generic | np.ndarray | Traced
 
 
-def traced_loop(spec: StepSpec, steps: int | None, storage: Storage, memory: float | str | None, stats: Stats | None) -> Any:
-    """Return what a chain returns, as one operation; None where it is not of a known number of steps of one function."""
+def traced_loop(
+    spec: StepSpec,
+    steps: int | None,
+    until: Callable[..., Any] | None,
+    max_steps: int | None,
+    storage: Storage,
+    memory: float | str | None,
+    stats: Stats | None,
+) -> Any:
+    """Return what a chain returns, as one operation; None where it is not of one function, or an unknown number of outs is asked."""
     if storage.durable:
         raise TypeError(
             f"chain: {storage!r} inside of a function that jit compiles, where a chain is one operation of a program that nothing can go "
             "on from: compile the step, chain(jit(step), ..., storage=...), or leave the storage out"
         )
-    if not steps or isinstance(spec.source, tuple):
+    if steps == 0 or isinstance(spec.source, tuple) or (until is not None and spec.outputs):
         return None
     if not all(issubclass(type(leaf), NUMBERS) and type(leaf) is not bool for leaf in spec.state):
         return None
     moving = [i for i, leaf in enumerate(spec.params) if issubclass(type(leaf), float | complex | np.ndarray | np.inexact | Traced)]
+    turn = Turn(spec, moving, until)
     try:
-        body, structure = body_of(spec, moving)
+        body, turns = turn.taken(steps, max_steps)
     except TraceError:  # arrays outside may be indexed by k, or be constants of the trace around this one
-        body, structure = body_of(spec, moving, with_symbols)
+        turn.prepared = with_symbols
+        body, turns = turn.taken(steps, max_steps)
     count, rows = len(spec.state), len(spec.inputs)
-    args = [*spec.state, *spec.inputs, *(spec.params[i] for i in moving)]
+    flags = [np.False_] * (len(body.inputs) - 1 - count - rows - len(moving))
+    args = [*spec.state, *flags, *spec.inputs, *(spec.params[i] for i in moving)]
     nbytes = sum(np.asarray(example_of(leaf)).nbytes for leaf in spec.state)
     room = TRACED_STATES_BYTES if memory is None else parse_bytes(memory, "chain", "memory")
     with Trace() as trace:
-        given = [trace.input(example_of(arg)) for arg in args]
-        program = trace.finish(list(repeated(optimised(rolled(body)), steps, count, rows, given, steps * nbytes <= room)))
+        given, carried = [trace.input(example_of(arg)) for arg in args], count + len(flags)
+        program = trace.finish(list(repeated(optimised(rolled(body)), turns, carried, rows, given, turns * nbytes <= room)))
     results = Compiled(program, "numpy", "chain")(*args)
+    for flag in results[count:carried]:
+        bool(flag)  # a test of the code around: where it is another, that is traced again
     if stats is not None:
         fill(stats, steps=steps, reason="one operation of a program that jit compiles")
     final = spec.tree(results[:count])
-    return (final, optree.tree_unflatten(structure, results[count:])) if spec.outputs else final
+    return (final, optree.tree_unflatten(turn.structure, results[carried:])) if spec.outputs else final
 
 
-def body_of(spec: StepSpec, moving: list[int], prepared: Callable[..., Any] | None = None) -> tuple[Program, Any]:
-    """Return the program of a step, or of ``prepared(step, trace)``, to these parameters, and the structure of its out."""
-    with Trace() as trace:
-        k, *state = [trace.input(example) for example in (0, *map(example_of, spec.state))]
-        row = [trace.input(example_of(leaf)[0]) for leaf in spec.inputs]
-        params = list(spec.params)
-        for i in moving:
-            params[i] = trace.input(example_of(params[i]))
-        flat: FlatStep = spec.flat_step(prepared and prepared(spec.step, trace))
-        try:
-            leaves, out = flat(k, state, row, spec.arguments(params))
-        except Exception as error:
-            if trace.refusal is not None and error is not trace.refusal:
-                raise trace.refusal from error
-            raise
-        outs, structure = optree.tree_flatten(out)
-        return trace.finish([*leaves, *outs]), structure
+class Turn:
+    """A turn of a traced chain: the step, and the predicate where there is one, to the parameters `moving`.
+
+    Its program takes k, the state, whether the chain has ended if there is a predicate, a row of each input, and the parameters.
+    """
+
+    def __init__(self, spec: StepSpec, moving: list[int], until: Callable[..., Any] | None) -> None:
+        self.spec, self.moving, self.until = spec, moving, until
+        self.prepared: Callable[..., Any] | None = None
+        self.structure: Any = None  # of an out
+
+    def taken(self, steps: int | None, max_steps: int | None) -> tuple[Program, int]:
+        """Return the program of all paths that the turns take for the examples, and how many turns to make."""
+        x, k = list(map(example_of, self.spec.state)), 0
+        paths = [self.path(k, x)]
+        if self.until is not None:  # where it has ended, a state is handed on as steps return it
+            x = [as_kind(np.asarray(leaf), kind_of(out).kind) for leaf, out in zip(x, paths[0].program.outputs, strict=False)]
+            paths, x = [self.path(k, [*x, np.False_]), self.path(k, [*x, np.True_])], [*x, np.False_]
+        body = merged(paths)
+        turn, outs = compile_python(body).call, len(paths[0].program.outputs)
+        while paths[0].tests and k != steps and not (self.until is not None and x[-1]):
+            made = turn(*self.given(k, x))
+            if any(made[outs:]):
+                paths.append(self.path(k, x))
+                if len(paths) > TRACED_PATHS:
+                    raise TraceError(
+                        f"jit: {where_in(paths[-1].tests[-1].line)}the steps of a chain take more than {TRACED_PATHS} paths: choose with "
+                        f"np.where, or call the chain outside of jit, chain(jit(step), ...), whose steps are then made one by one"
+                    )
+                body = merged(paths)
+                turn = compile_python(body).call
+                continue
+            x = [as_kind(np.asarray(leaf), value.kind) for leaf, value in zip(made[: len(x)], body.inputs[1:], strict=False)]
+            if self.until is not None and k == max_steps and not x[-1]:
+                raise too_many(k)
+            k += 1
+        if len(body.outputs) > outs:
+            *results, left = body.outputs
+            gone = body.value(np.False_)
+            body.inputs.insert(1 + len(x), gone)
+            body.outputs = [*results[: len(x)], body.append(np.logical_or, (gone, left), {}, gone), *results[len(x) :]]
+        return body, steps if steps is not None else 1 << k.bit_length() if max_steps is None else min(1 << k.bit_length(), max_steps + 1)
+
+    def given(self, k: int, x: list[Any]) -> list[Any]:
+        """Return what the program of turn k is given for the examples."""
+        rows = [example_of(leaf)[k] for leaf in self.spec.inputs]
+        return [k, *x, *rows, *(example_of(self.spec.params[i]) for i in self.moving)]
+
+    def path(self, k: int, x: list[Any]) -> Path:
+        """Return the path that turn k takes from a state."""
+        spec, params = self.spec, list(self.spec.params)
+        with Trace(tests=True) as trace:
+            index, *given = [trace.input(example) for example in self.given(k, x)]
+            state, rest = given[: len(spec.state)], given[len(x) :]
+            for i, param in zip(self.moving, rest[len(spec.inputs) :], strict=True):
+                params[i] = param
+            step, until = (f if f is None or self.prepared is None else self.prepared(f, trace) for f in (spec.step, self.until))
+            flat: FlatStep = spec.flat_step(step)
+            ends = [bool(flag) for flag in given[len(state) : len(x)]]
+            try:
+                if until is not None and ends:
+                    ends = [ends[0] or truth(until(index, spec.tree(state)), where="chain", k=k)]
+                leaves, out = (state, None) if any(ends) else flat(index, state, rest[: len(spec.inputs)], spec.arguments(params))
+            except Exception as error:
+                if trace.refusal is not None and error is not trace.refusal:
+                    raise trace.refusal from error
+                raise
+            outs, self.structure = optree.tree_flatten(out)
+            return Path(trace.finish([*leaves, *ends, *outs]), trace.tests)
 
 
 def repeated(body: Program, steps: int, count: int, rows: int, args: Sequence[Any], fits: bool) -> Any:

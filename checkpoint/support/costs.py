@@ -45,6 +45,12 @@ ADDITION_SECONDS = 1e-10
 SNAPSHOT_ELEMENTS = 1024
 #: functions, loops and predicates of compiled steps that are kept
 KEPT_STEPS = 64
+#: seconds for which steps that branch are made by NumPy before loops are compiled, which takes longer, for the paths that they take; and
+#: the bytes of a step above which they are not
+AHEAD_SECONDS = 0.05
+AHEAD_BYTES = 1 << 20
+#: paths that the steps of a traced loop may take
+TRACED_PATHS = 16
 #: bytes of all states of a traced loop that are kept for its derivatives
 TRACED_STATES_BYTES = 64 << 20
 #: seconds of a compiled call: after shorter ones it makes more steps, after longer ones fewer, so that Ctrl-C is heard

@@ -3,11 +3,13 @@
 ``advance`` makes steps k0 to k1 - 1 from a state that it does not write, with two buffers that change places: after an odd number of
 steps the result is in the first of them, else in the second. ``fill`` puts the states x_{k0 + 1} to x_{k1 - 1}, behind a state that it
 does not write, into one buffer, over which ``pull`` runs the pullbacks backwards. They call the parts of the programs of a step and of
-its pullback; nothing is allocated a step. With a predicate, ``advance`` asks it before each step but the first; it returns the k at
-which it ended. Where threads share nests of a step, Python runs them.
+its pullback; nothing is allocated a step. With a predicate, ``advance`` asks it before each step but the first. A step, or a predicate,
+that takes a path not yet seen (its output `left`) ends the loop, and the state before it stays. ``end`` takes the k at which a loop ended,
+``~k`` where step k left. Where threads share nests of a step, Python runs them.
 
 ==========  ==========================================================================================
 ``s t w``   state: the leaves, and two buffers for them (all arrays; numbers are arrays without axes)
+``n``       numbers of the next state, where a step may leave
 ``p  u``    parameters; inputs, with a row for each step
 ``o``       outs, with a row for each step
 ``b  c``    states of a block but the first, with a leading axis; the state under way
@@ -113,6 +115,8 @@ def assign(target, value):
 
 k, k0, k1, j = (Var(name, "int64") for name in ("k", "k0", "k1", "j"))
 K, K0, K1 = Value(k), Value(k0), Value(k1)
+going, reached, end = Var("going", "bool"), Var("reached", "int64"), array("end", np.empty((), np.int64))
+LEAVES = (assign(going, number(False)), assign(reached, unwrapped(~K)))
 
 
 class Roles:
@@ -120,17 +124,29 @@ class Roles:
 
     def __init__(self, step: Routine, threads: int | None):
         _, state, rows, params = step.inputs
+        self.outputs = [out for group in step.outputs for out in group]
         self.unit = Unit(step.program, "step_", threads is not None)
-        self.s, self.t, self.w, self.c, self.p = (
-            Group(letter, values) for letter, values in zip("stwcp", (*[state] * 4, params), strict=True)
+        self.s, self.t, self.w, self.c, self.n, self.p = (
+            Group(letter, values) for letter, values in zip("stwcnp", (*[state] * 5, params), strict=True)
         )
+        self.left = left_of(step)
         self.b, self.u, self.o = Group("b", state, 1), Group("u", rows, 1), Group("o", step.outputs[1], 1)
         self.given = [*self.p.arrays, *self.u.arrays]
 
-    def step(self, state, into):
-        """Return the statements of step k of `state`."""
+    def step(self, state, into, then):
+        """Return the statements of step k of `state`, which its numbers and the arrays `into` hold, and of what follows unless it left."""
         given = [k, *state, *self.u.rows(k), *self.p.names]
-        return self.unit.statements(given, [*self.s.into(into), *self.o.rows(k)], [*self.s.values, *self.o.values])
+        new = self.n if self.left else self.s
+        made = self.unit.statements(given, [*new.into(into), *self.o.rows(k), *self.left], self.outputs)
+        if not self.left:
+            return [*made, *then]
+        taken = [assign(self.s.names[i], self.n.names[i]) for i in self.s.numbers]
+        return [If(going, (*made, If(*self.left, LEAVES, (*taken, *then))))]
+
+
+def left_of(routine):
+    """Return the variable, in a list, of the output that says whether a program took a path not yet seen; none where all are known."""
+    return [variable("left", out) for out in routine.outputs[-1]]
 
 
 def settled(units: list[Unit]) -> bool:
@@ -150,15 +166,14 @@ def emit_advance(step: Routine, until: Routine | None = None, threads: int | Non
     s, t, w, p = roles.s, roles.t, roles.w, roles.p
     units = [roles.unit, *([] if until is None else [Unit(until.program, "until_", threads is not None)])]
     by_python = settled(units)
-    going, reached, end = Var("going", "bool"), Var("reached", "int64"), array("end", np.empty((), np.int64))
-    made = [*roles.step(s.names, t.arrays), *s.swap(t, w)]
+    counted = [] if until is None else [assign(reached, unwrapped(K + 1))]
+    made = roles.step(s.names, t.arrays, [*s.swap(t, w), *counted])
     if until is not None:  # the IR has no break
-        over = variable("over", until.outputs[0][0])
-        asked = units[-1].statements([k, *s.names[: len(until.inputs[1])]], [over], until.outputs[0])
-        made = [
-            If(op("and", going, unwrapped(K > K0)), (*asked, assign(going, op("not", over)))),
-            If(going, (*made, assign(reached, unwrapped(K + 1)))),
-        ]
+        over, left = variable("over", until.outputs[0][0]), left_of(until)
+        asked = units[-1].statements([k, *s.names[: len(until.inputs[1])]], [over, *left], [*until.outputs[0], *until.outputs[1]])
+        ends = assign(going, op("not", over))
+        asked.append(If(*left, LEAVES, (ends,)) if left else ends)
+        made = [If(op("and", going, unwrapped(K > K0)), tuple(asked)), If(going, tuple(made))]
     given = [k0, k1, end, *s.arrays, *t.arrays, *w.arrays, *roles.given, *roles.o.arrays, *(x for unit in units for x in unit.others)]
     statements = [
         *s.load(),
@@ -190,7 +205,7 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Chain
         Store(row.array, row.index, x) if i in s.numbers else assign(now, row)
         for i, (now, row, x) in enumerate(zip(c.names, b.rows(j), s.names, strict=True))
     ]
-    made = roles.step(s.into(c.arrays), b.rows(j))
+    made = roles.step(s.into(c.arrays), b.rows(j), kept)
     inputs = [k, *c.names, *u.rows(k), *p.names, *g.names, *d.rows(k)]
     places = [q.names[i] if i not in shares else r.names[shares.index(i)] for i in range(len(q.names))]
     pulled = unit.statements(inputs, [*g.into(h.arrays), *e.rows(k), *places], [*g.values, *e.values, *q.values])
@@ -202,8 +217,16 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Chain
     before = [assign(now, row) for now, row in zip(c.names, b.rows(unwrapped(K - K0 - 1)), strict=True)]
     fill = Function(
         "fill",
-        (*block, *o.arrays, *roles.unit.others),
-        (*s.load(), *p.load(), *first, For(k, k0, unwrapped(K1 - 1), (assign(j, unwrapped(K - K0)), *made, *kept))),
+        (*block, end, *o.arrays, *roles.unit.others),
+        (
+            *s.load(),
+            *p.load(),
+            *first,
+            assign(going, number(True)),
+            assign(reached, unwrapped(K1 - 1)),
+            For(k, k0, unwrapped(K1 - 1), (assign(j, unwrapped(K - K0)), *made)),
+            Store(end, (), reached),
+        ),
         driven=by_python,
     )
     turn = (*first, If(unwrapped(K > K0), tuple(before)), *pulled, *sums, *g.swap(h, h))

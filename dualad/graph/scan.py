@@ -24,6 +24,7 @@ class Scan:
     """The function of a loop's operation; loops of equal bodies are equal."""
 
     __name__ = "loop"
+    sampled = True  # what is known of its results in a trace is that of one turn
 
     def __init__(self, body: Program, count: int, carried: int, rows: int, backwards=False):
         self.body, self.count, self.carried, self.rows, self.backwards = body, count, carried, rows, backwards

@@ -1,7 +1,8 @@
 """The programs of a chain's step: their inputs and outputs in groups, with tangents where forward mode asks for them.
 
-A step has the inputs ``(k,), state, rows, params`` and the outputs ``state, outs``; its pullback takes the cotangents of both besides
-and gives those of the state, of the rows and of the parameters. A level of forward mode doubles each group: the values, then the
+A step has the inputs ``(k,), state, rows, params`` and the outputs ``state, outs, left``, of which the last says where there is one whether
+a path not yet seen was taken; its pullback takes the cotangents of the first two besides and gives those of the state, of the rows and of
+the parameters. A level of forward mode doubles each group: the values, then the
 tangents of those that have one. So a chain in forward mode is a chain again, and forward over reverse a reverse sweep again.
 """
 
@@ -49,11 +50,11 @@ def example(out, directions=None):
 
 def pulled(step: Routine, rows: list[int], params: list[int], nan_safe: bool) -> Routine:
     """Return the pullback of a step: the cotangents of its state, and of these rows and parameters."""
-    state, outs = step.outputs
+    state, outs, left = step.outputs
     wanted_state = inexact(step.inputs[1])
     parts: Any = (([], step.inputs[0]), (wanted_state, step.inputs[1]), (rows, step.inputs[2]), (params, step.inputs[3]))
     wanted = [i in asked for asked, values in parts for i in range(len(values))]
-    cotangents = [example(out) if out.dtype.kind in "fc" else None for out in (*state, *outs)]
+    cotangents = [example(out) if out.dtype.kind in "fc" else None for out in (*state, *outs, *left)]
     program = pullback(step.program, flat(step.examples), wanted, cotangents, nan_safe=nan_safe)
     del program.outputs[sum(wanted) :]
     program = optimised(program, exact=False, adjoint=True)

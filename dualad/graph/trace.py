@@ -18,6 +18,7 @@ from ..rules.indexing import getitem
 from ..rules.kinds import ROWS, row_says
 from ..support.callers import handles
 from ..support.costs import PROGRAM_OPERATIONS
+from .passes import dead
 from .program import Program, Value, key_of, values_in
 from .symbol import Symbol
 
@@ -71,13 +72,14 @@ class Trace(Level):
     branch on a value is refused.
     """
 
-    __slots__ = ("asked", "divided", "known", "line", "outermost", "program", "raised", "refusal", "tests", "tried")
+    __slots__ = ("asked", "divided", "given", "known", "line", "outermost", "program", "raised", "refusal", "tests", "tried")
     abstract = True
 
     def __init__(self, tests=False):
         super().__init__()
         self.tests: list[Answer] | None = [] if tests else None
         self.asked: set = set()
+        self.given: list = []  # the examples of the inputs
         self.program = Program()
         self.known = {}
         self.outermost = self.refusal = self.raised = None  # the last: the line, and the error that depends on the values of this call
@@ -100,6 +102,7 @@ class Trace(Level):
 
     def input(self, example):
         """Return a Symbol of a new input."""
+        self.given.append(example)
         return self.symbol(example, self.program.input(example))
 
     def symbol(self, example, value):
@@ -129,6 +132,8 @@ class Trace(Level):
         """Return the truth value of a Symbol's example, and note the test, unless it is of a constant or was made before."""
         self.check()
         example, value = self.split(symbol)
+        if any(getattr(operation.fn, "sampled", False) for operation in self.program.operations):
+            example = self.evaluated(value)
         truth = bool(example)
         if value in self.program.constants:
             return truth
@@ -143,6 +148,12 @@ class Trace(Level):
             self.asked.add(key)
             self.tests.append(Answer(len(self.program.operations), value, truth, self.line or user_line()))
         return truth
+
+    def evaluated(self, value):
+        """Return a value for the examples of the inputs, with all turns of loops."""
+        part, whole = Program(), self.program
+        part.inputs, part.constants, part.operations, part.outputs = whole.inputs, whole.constants, whole.operations, [value]
+        return dead(part).run(*self.given)[0]
 
     def at(self, operation):
         """Let what is entered from here on count as evaluated where an operation of another program was."""

@@ -157,7 +157,6 @@ def solved(k, x):
 # what a chain says that is not compiled: the step, how it is compiled, the options of the chain, and the words
 SAID = {
     "pinv": (solved, {}, {"steps": 3}, "pseudo_inverse: it is linear algebra"),
-    "a predicate that branches": (shrink, {}, {"until": lambda k, x: k > 4 and x[0] < 1}, "until cannot be traced.*branch"),
     "a predicate that counts": (shrink, {}, {"until": ticking}, "until cannot be traced: its answer is no function of k"),
     "a predicate that counts besides": (shrink, {}, {"until": lambda k, x: (x[0] < 0) | ticking(k, x)}, "until cannot be traced"),
     "NumPy's backend": (shrink, {"backend": "numpy"}, {"steps": 3}, "NumPy's backend"),

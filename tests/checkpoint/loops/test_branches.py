@@ -1,0 +1,228 @@
+"""Chains of compiled steps that branch on traced values, against the same steps, not compiled: bits of values, derivatives, what raises."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import dualad
+from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian
+from checkpoint.schedules import Mixed
+from dualad import derivative, jvp
+
+X, C = np.linspace(0.2, 1.4, 5), 1.3
+
+
+def on_a_value(k, x, c):
+    if x[0] > 0.7:
+        return 0.5 * x * c
+    return c * x / (1.0 + x * x)
+
+
+def on_the_index(k, x, c):
+    x = 0.9 * x * c
+    if k % 10 == 0:
+        x = 1.0 / (1.0 + x * x)
+    return x
+
+
+def on_both(k, x, c):
+    if k % 5 == 1 and np.max(x) > 0.3:
+        x = np.sqrt(1.0 + x * x) - c
+    elif k % 3 and not x[1] < 0.1:
+        x = x * c - 0.2 * x**3
+    return 0.95 * x
+
+
+def newton(k, x, c):
+    y = x[0]
+    while abs(y * y * y + y - c - x[0]) > 1e-3:
+        y = y - (y * y * y + y - c - x[0]) / (3 * y * y + 1)
+    return x / (1.0 + y * x) + 0.01 * k
+
+
+def sweeps(k, x, c):
+    y = x
+    for _ in range(6):
+        new = 0.5 / (1.0 + y * y) + 0.1 * c * x
+        if np.max(np.abs(new - y)) < 3e-2:
+            break
+        y = new
+    return y + 0.1 * (k % 3)
+
+
+def checked(k, x, c):
+    assert np.all(np.isfinite(x))
+    if np.max(np.abs(x)) > 1e6:
+        raise FloatingPointError("it diverged")
+    return 1.1 * c * x / (1.0 + x * x)
+
+
+def smallest(k, x, c):
+    a, b = x[0], x[1]
+    lower, upper = min(a, b), max(a * c, b, 0.3)
+    return x * upper / (1.0 + x * x) + lower * 0.2 * (k % 3)
+
+
+STEPS = [on_a_value, on_the_index, on_both, newton, sweeps, checked, smallest]
+N = 33
+
+
+def bits(tree):
+    return [np.asarray(leaf).tobytes() for leaf in (tree if isinstance(tree, tuple) else (tree,))]
+
+
+def loss(step, **options):
+    options = {"steps": N, **options}
+    return lambda x, c: np.sum(np.sin(chain(step, x, c, **options)) ** 2)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_values_have_the_bits_of_the_plain_step(step):
+    compiled, stats = dualad.jit(step), Stats()
+    assert bits(chain(compiled, X, C, steps=N, stats=stats)) == bits(chain(step, X, C, steps=N))
+    assert "has taken" in stats.reason and stats.advances == N
+    traces = compiled.traces
+    assert bits(chain(compiled, X, C, steps=N)) == bits(chain(step, X, C, steps=N)) and compiled.traces == traces
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_derivatives_are_those_of_the_plain_step(step):
+    compiled, stats = dualad.jit(step), Stats()
+    g = grad(loss(compiled, stats=stats), argnums=(0, 1))(X, C)
+    assert "compiled steps" in stats.reason and "has taken" in stats.reason and (stats.advances, stats.pulls) == (N, N)
+    for ours, plain in zip(g, grad(loss(step), argnums=(0, 1))(X, C), strict=True):
+        assert np.allclose(ours, plain, rtol=1e-11, atol=1e-13)
+    h = 1e-6
+    assert np.isclose(g[1], (loss(step)(X, C + h) - loss(step)(X, C - h)) / (2 * h), rtol=1e-5, atol=1e-7)
+    assert bits(grad(loss(compiled), argnums=(0, 1))(X, C)) == bits(g)  # where all paths are known from the start
+    t = np.cos(X)
+    for ours, plain in zip(jvp(loss(compiled), (X, C), (t, 0.3)), jvp(loss(step), (X, C), (t, 0.3)), strict=True):
+        assert np.isclose(ours, plain, rtol=1e-11)
+
+
+@pytest.mark.parametrize("step", [on_both, newton])
+def test_forward_mode_and_second_derivatives_find_paths_of_their_own(step):
+    t = np.cos(X)
+    ours, plain = (jvp(lambda x, f=f: chain(f, x, C, steps=N), (X,), (t,)) for f in (dualad.jit(step), step))
+    assert bits(ours[0]) == bits(plain[0]) and np.allclose(ours[1], plain[1], rtol=1e-10)
+    ours, plain = (hvp(lambda x, f=f: loss(f)(x, C), X, t) for f in (dualad.jit(step), step))
+    assert np.allclose(ours, plain, rtol=1e-9, atol=1e-12)
+    ours, plain = (jacobian(lambda x, f=f: chain(f, x, C, steps=N))(X) for f in (dualad.jit(step), step))
+    assert np.allclose(ours, plain, rtol=1e-10, atol=1e-13)
+
+
+SAVED = [
+    {"schedule": CTZ()}, {"schedule": Revolve(3)}, {"schedule": StoreAll()}, {"schedule": Periodic(4)}, {"schedule": Mixed(3)},
+    {"block": 1}, {"block": 4}, {"block": 4, "schedule": Revolve(2)}, {"memory": "1 MB"}, {"check": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", SAVED, ids=repr)
+def test_same_bits_and_counts_however_states_are_saved(options):
+    """A step that takes a new path ends a block; the states saved, and the steps made, are those of a step whose paths are known."""
+    known = dualad.jit(on_both)
+    g = grad(loss(known), argnums=(0, 1))(X, C)
+    new, before, after = dualad.jit(on_both), Stats(), Stats()
+    assert bits(grad(loss(new, stats=before, **options), argnums=(0, 1))(X, C)) == bits(g)
+    assert bits(grad(loss(known, stats=after, **options), argnums=(0, 1))(X, C)) == bits(g)
+    assert (before.advances, before.pulls, before.saves, before.peak_states) == (
+        after.advances,
+        after.pulls,
+        after.saves,
+        after.peak_states,
+    )
+
+
+def test_states_on_disk(tmp_path):
+    g = grad(loss(dualad.jit(on_both)), argnums=(0, 1))(X, C)
+    assert bits(grad(loss(dualad.jit(on_both), storage=Disk(tmp_path), block=4), argnums=(0, 1))(X, C)) == bits(g)
+
+
+def number(k, x, c):
+    y = c * x * (1.0 - x)
+    return y if y > 0.4 else y + 0.25 * x, (x * x, k if y > 0.6 else 0)
+
+
+def test_numbers_and_outs():
+    """The numbers of a state stay where a step leaves; rows of outs are made again."""
+
+    def f(step, x, c):
+        final, (squares, ks) = chain(step, x, c, steps=N, outputs=True)
+        return final + np.sum(squares) * 0.1 + np.sum(ks) * 1e-3
+
+    for x in (0.3, np.float64(0.3)):
+        assert bits(f(dualad.jit(number), x, 3.7)) == bits(f(number, x, 3.7))
+        ours, plain = (grad(lambda x, c, s=s: f(s, x, c), argnums=(0, 1))(x, 3.7) for s in (dualad.jit(number), number))
+        assert np.allclose(ours, plain, rtol=1e-9)
+
+
+def driven(k, x, u):
+    return 0.5 * x + u if u[0] > 0.3 else x * u
+
+
+def test_inputs():
+    u = np.random.default_rng(3).uniform(size=(N, 5))
+    run = lambda step: lambda x, u: np.sum(chain(step, x, inputs=u) ** 2)
+    compiled = dualad.jit(driven)
+    assert bits(run(compiled)(X, u)) == bits(run(driven)(X, u))
+    ours, plain = (grad(run(step), argnums=(0, 1))(X, u) for step in (dualad.jit(driven), driven))
+    assert all(np.allclose(a, b, rtol=1e-11, atol=1e-14) for a, b in zip(ours, plain, strict=True))
+
+
+@pytest.mark.parametrize("until", [lambda k, x: k > 3 and x[0] < 0.05, lambda k, x: x[0] < 0.01 or k == 20])
+def test_a_predicate_that_branches(until):
+    step = lambda k, x: 0.8 * x if k % 4 else 0.9 * x / (1.0 + x * x)
+    compiled, stats, plain = dualad.jit(step), Stats(), Stats()
+    assert bits(chain(compiled, X, until=until, stats=stats)) == bits(chain(step, X, until=until, stats=plain))
+    assert stats.steps == plain.steps > 4 and not stats.reason.startswith("steps one by one")
+    ours, theirs = (grad(lambda x, s=s: np.sum(chain(s, x, until=until, stats=stats)))(X) for s in (compiled, step))
+    assert np.allclose(ours, theirs, rtol=1e-12) and stats.steps == plain.steps
+
+
+def growing(k, x):
+    if x[0] > 50.0:
+        raise FloatingPointError(f"it diverged: {float(x[1]):.3f}")
+    return 1.5 * x
+
+
+@pytest.mark.parametrize("verb", ["plain", "grad", "jvp"])
+def test_a_step_that_raises_does_so_in_its_place_with_the_error_of_the_plain_step(verb):
+    def run(step):
+        f = lambda x: np.sum(chain(step, x, steps=N))
+        return {"plain": f, "grad": grad(f), "jvp": lambda x: jvp(f, (x,), (x,))}[verb](X)
+
+    with pytest.raises(FloatingPointError) as plain:
+        chain(growing, X, steps=N)
+    with pytest.raises(FloatingPointError) as found:
+        run(dualad.jit(growing))
+    k = next(k for k in range(N) if 1.5**k * X[0] > 50.0)
+    assert str(found.value) == str(plain.value) and f"chain: in step {k}" in found.value.__notes__
+    assert found.traceback[-1].name == "growing"
+
+
+def test_a_predicate_that_ends_before_the_step_that_would_raise():
+    until = lambda k, x: k > 2 and x[0] > 40.0
+    assert bits(chain(dualad.jit(growing), X, until=until)) == bits(chain(growing, X, until=until))
+
+
+def digits(k, x):
+    for bound in range(40):
+        if x[0] < 0.05 * bound:
+            return x + 5e-4 * bound * x * x + 0.04
+    return x
+
+
+def test_more_paths_than_allowed_are_made_one_by_one(recwarn):
+    stats = Stats()
+    assert bits(chain(dualad.jit(digits, paths=4), X, steps=40, stats=stats)) == bits(chain(digits, X, steps=40))
+    assert stats.reason.startswith("steps one by one, because step ")
+    assert sum("digits" in str(w.message) and "test_branches.py" in str(w.message) for w in recwarn) == 1
+    recwarn.clear()
+    g = grad(lambda x: np.sum(chain(dualad.jit(digits, paths=4), x, steps=40, stats=stats)))(X)
+    assert np.allclose(g, grad(lambda x: np.sum(chain(digits, x, steps=40)))(X), rtol=1e-12)
+
+
+def test_numbers_in_forward_mode():
+    f = lambda step: lambda x: chain(step, x, 3.7, steps=N, outputs=True)[0]
+    assert derivative(f(dualad.jit(number)))(0.3) == pytest.approx(derivative(f(number))(0.3), rel=1e-10)
