@@ -15,6 +15,7 @@ from .support.lazy_imports import lazily as _lazily
 from .verbs.derivative import derivative, jvp, value_and_derivative
 
 if TYPE_CHECKING:
+    from .adapt import adapt
     from .codegen.cache import clear_cache
     from .jit import jit
     from .jit.verify import StaleWarning
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _lazily(
     __name__,
     {
+        "adapt": "adapt",
         "verbs.columns": "jacobian_columns",
         "verbs.explain_nan": "explain_nan",
         "verbs.gradient": "gradient value_and_gradient",
@@ -59,6 +61,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Dual",
     "StaleWarning",
+    "adapt",
     "array",
     "clear_cache",
     "coloring",

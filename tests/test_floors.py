@@ -26,6 +26,7 @@ FLOORS = {
         "sparse",
         "verbs",
         "scipy",
+        "adapt",
         "testing",
         "__init__",
         "__main__",

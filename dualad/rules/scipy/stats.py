@@ -176,8 +176,9 @@ DISTRIBUTIONS = {name: continuous(name) for name in CONTINUOUS} | {name: discret
 # --- of vectors -------------------------------------------------------------------------------------------------------------------
 
 
-def normal_body(x, mean=None, cov=1):
-    """Return the log density by the Cholesky factor of the covariance; of one dimension, each number of `x` is a point."""
+def normal_body(x, mean=None, cov=1, allow_singular=False):
+    """Return the log density by the Cholesky factor of the covariance, which raises where it is singular; of one dimension, each
+    number of `x` is a point."""
     size = max([1, *(np.shape(part)[-1] for part in (mean, cov) if part is not None and np.ndim(part))])
     cov = cov * np.eye(size) if np.ndim(cov) == 0 else np.diag(cov) if np.ndim(cov) == 1 else cov
     points = x[..., None] if size == 1 and np.ndim(x) < 2 else x

@@ -1,0 +1,191 @@
+"""adapt: while it is active, other people's modules find versions of NumPy, SciPy and `math` that keep derivatives under their names."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from functools import wraps
+from importlib.machinery import ExtensionFileLoader
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+from ..support.callers import trimmed
+from ..support.forks import lock_of
+from .places import Change, changes_of_function, changes_of_space
+
+__all__ = ["Adapted", "adapt"]
+
+Target = ModuleType | type | Callable[..., Any]
+
+OURS = {"numpy", "scipy", "math", "dualad", "checkpoint"}
+
+
+@trimmed
+def adapt(*targets: Any) -> Any:
+    """Let other people's code, unedited, keep derivatives where it calls what NumPy does not dispatch.
+
+    While it is active, the modules of the targets find stand-ins under the names that they bound to NumPy, SciPy or `math`, or to
+    functions of these. Of plain arguments a stand-in gives what the original gives; traced ones keep their derivative through
+    ``np.asarray``, ``np.array`` (also of lists of them), ``np.full``, ``np.ascontiguousarray``, ``np.float64(x)``, ``float(x)``, the
+    functions of `math`, and all functions of `dualad.scipy`.
+
+    Parameters
+    ----------
+    *targets : modules, with their submodules that are imported by then; classes, which stand for the modules that they and their bases
+        are defined in; functions, which stand for the modules that they are defined in. Modules of the same package whose functions
+        and classes these use are adapted with them.
+
+    Returns
+    -------
+    of one function, the function, adapted while it runs. Otherwise a context manager, which is also a decorator: the targets are
+    adapted inside of the ``with``, or while the decorated function runs. It may be entered again, and nested.
+
+    Raises
+    ------
+    TypeError
+        Where a target is no module, class or function; where it has no Python code (an extension module, a function of C), or is of
+        NumPy, SciPy, `math` or this library.
+
+    Examples
+    --------
+    >>> import statistics, dualad
+    >>> with dualad.adapt(statistics):
+    ...     dualad.derivative(lambda x: statistics.fmean([x, 2.0]) ** 2)(4.0)
+    3.0
+
+    Notes
+    -----
+    Names are bound again for all threads; nothing changes for those that pass plain numbers. They are restored when the last
+    ``with`` or call that adapts a module ends, also by an exception. What is compiled (`jit`) out of adapted code stays valid after.
+    SciPy's own modules are never adapted: their C code would be handed traced values.
+    """
+    if not targets:
+        raise TypeError("adapt: no targets are given: give modules, classes or functions of the code that is to keep derivatives")
+    adapted = Adapted(*targets)
+    return adapted(targets[0]) if len(targets) == 1 and isinstance(targets[0], FunctionType | MethodType) else adapted
+
+
+class Adapted(ContextDecorator):
+    """Adapted targets; see `adapt`."""
+
+    def __init__(self, *targets: Target) -> None:
+        self.rebound = Rebound(targets)
+
+    def __repr__(self) -> str:
+        return f"adapt({', '.join(space['__name__'] for space in self.rebound.spaces)})"
+
+    def __enter__(self) -> Adapted:
+        self.rebound.enter()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.rebound.leave()
+
+    def __call__(self, func: Any) -> Any:
+        rebound = self.rebound
+
+        @wraps(func)
+        def adapted(*args: Any, **kwargs: Any) -> Any:
+            rebound.enter()
+            try:
+                return func(*args, **kwargs)
+            finally:
+                rebound.leave()
+
+        return adapted
+
+
+class Rebound:
+    """The global names, and the functions, that targets stand for; no callable, so that `jit` does not watch what it holds."""
+
+    def __init__(self, targets: tuple[Target, ...]) -> None:
+        self.spaces: list[dict[str, Any]] = []
+        self.functions: list[FunctionType] = []
+        for target in targets:
+            self.add(target)
+
+    def add(self, target: Any) -> None:
+        name = next((name for name, module in sys.modules.items() if module is target), None)
+        if name is not None:  # some packages put an object in the place of their module
+            self.add_module(name, name)
+            for inner in [other for other in sys.modules if other.startswith(f"{name}.")]:
+                if not compiled(inner):
+                    self.add_module(inner, inner)
+        elif isinstance(target, type):
+            for kind in target.__mro__:
+                if kind.__module__.partition(".")[0] not in OURS | {"builtins", "abc", "typing"}:
+                    self.add_module(kind.__module__, target.__qualname__)
+        elif isinstance(function := getattr(target, "__func__", target), FunctionType):
+            refuse_ours(function.__module__ or "", f"the function {function.__qualname__}")
+            self.functions.append(function)
+            self.add_space(function.__globals__)
+        else:
+            what = "is written in C" if callable(target) else "is no module, class or function"
+            raise TypeError(f"adapt: {target!r} {what}: give a module, a class or a function written in Python")
+
+    def add_module(self, name: str, given: str) -> None:
+        refuse_ours(name, given)
+        if compiled(name):
+            raise TypeError(f"adapt: the module {name} is compiled and has no Python code: give its functions rules (dualad.primitive)")
+        self.add_space(vars(sys.modules[name]))
+
+    def add_space(self, space: dict[str, Any]) -> None:
+        """Add a module's names, and the modules of the same package whose functions and classes it uses."""
+        if any(known is space for known in self.spaces):
+            return
+        self.spaces.append(space)
+        package = f"{space.get('__package__') or space.get('__name__', '')}".partition(".")[0] + "."
+        used = {getattr(value, "__module__", None) for value in space.values() if isinstance(value, type | FunctionType)}
+        for name in sorted(name for name in used if isinstance(name, str) and name.startswith(package) and name in sys.modules):
+            self.add_space(vars(sys.modules[name]))
+
+    def enter(self) -> None:
+        with lock_of(ACTIVE):
+            for thing in (*self.spaces, *self.functions):
+                ACTIVE.enter(thing)
+
+    def leave(self) -> None:
+        with lock_of(ACTIVE):
+            for thing in (*self.spaces, *self.functions):
+                ACTIVE.leave(thing)
+
+
+def compiled(name: str) -> bool:
+    """Return whether a module has no Python code."""
+    loader = getattr(sys.modules[name], "__loader__", None)
+    return isinstance(loader, ExtensionFileLoader) or name in sys.builtin_module_names
+
+
+def refuse_ours(name: str, given: str) -> None:
+    root = name.partition(".")[0]
+    if root in OURS:
+        way = "SciPy's functions with derivatives are in dualad.scipy" if root == "scipy" else "give the code that calls it"
+        raise TypeError(f"adapt: {given} belongs to {root}, which is not adapted: {way}")
+
+
+class Active:
+    """How often each space or function is adapted now, and what was changed for that."""
+
+    def __init__(self) -> None:
+        self.lock: Any = None
+        self.changed: dict[int, tuple[list[Change], int]] = {}
+
+    def enter(self, thing: Any) -> None:
+        changes, count = self.changed.get(id(thing), (None, 0))
+        if changes is None:
+            changes = list(changes_of_space(thing) if isinstance(thing, dict) else changes_of_function(thing))
+            for change in changes:
+                change.make()
+        self.changed[id(thing)] = changes, count + 1
+
+    def leave(self, thing: Any) -> None:
+        changes, count = self.changed.pop(id(thing))
+        if count > 1:
+            self.changed[id(thing)] = changes, count - 1
+            return
+        for change in changes:
+            change.undo()
+
+
+ACTIVE = Active()

@@ -1,0 +1,109 @@
+"""Doors: functions and types that NumPy does not dispatch on traced values, as adapted code calls them.
+
+Of plain arguments each is NumPy's (or Python's) own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dispatch
+from ..core.dispatch import holds_traced
+from ..core.levels import Handle
+
+__all__ = ["DOORS", "NUMBERS"]
+
+
+def traced(x: Any) -> bool:
+    return isinstance(x, Handle) or holds_traced(x)
+
+
+def converted(x: Any, dtype: Any = None) -> Any:
+    """Return what is, or holds, traced values as one traced array of a dtype, by default its own; a number has no axes."""
+    x = dispatch.array(x)
+    x = x if x.ndim or x._holds_array() else np.reshape(np.reshape(x, 1), ())
+    return x if dtype is None or np.dtype(dtype) == x.dtype else x.astype(dtype)
+
+
+def asarray(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+    return converted(a, dtype) if traced(a) else np.asarray(a, dtype, *args, **kwargs)
+
+
+def asanyarray(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+    return converted(a, dtype) if traced(a) else np.asanyarray(a, dtype, *args, **kwargs)
+
+
+def ascontiguousarray(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    return np.atleast_1d(converted(a, dtype)) if traced(a) else np.ascontiguousarray(a, dtype, **kwargs)
+
+
+def asfortranarray(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    return np.copy(np.atleast_1d(converted(a, dtype)), "F") if traced(a) else np.asfortranarray(a, dtype, **kwargs)
+
+
+def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+    if not traced(a):
+        return np.asarray_chkfinite(a, dtype, order)
+    if not np.all(np.isfinite(a := converted(a, dtype))):
+        raise ValueError("array must not contain infs or NaNs")
+    return a
+
+
+def array(object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", ndmin: int = 0, **kwargs: Any) -> Any:
+    if not traced(object):
+        return np.array(object, dtype, copy=copy, order=order, ndmin=ndmin, **kwargs)
+    made = converted(object, dtype)
+    made = made.copy(order) if copy and made is object else made
+    return np.reshape(made, (1,) * (ndmin - made.ndim) + made.shape) if made.ndim < ndmin else made
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+    if not traced(fill_value):
+        return np.full(shape, fill_value, dtype, *args, **kwargs)
+    return np.copy(np.broadcast_to(converted(fill_value, dtype), shape))
+
+
+def require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any) -> Any:
+    return converted(a, dtype) if traced(a) else np.require(a, dtype, requirements, **kwargs)
+
+
+class NumberType(type):
+    """The type of types that stand for one of NumPy's or Python's: they make its numbers, but of traced ones traced ones."""
+
+    of: type
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if not (args and traced(args[0])):
+            return cls.of(*args, **kwargs)
+        x = converted(args[0], None if cls.of in (float, complex) else cls.of)
+        if x.dtype.kind == "c" and cls.of is float:
+            raise TypeError("float() argument must be a string or a real number, not 'complex'")
+        if x.size != 1 and not issubclass(cls.of, np.generic):
+            raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+        x = x if issubclass(cls.of, np.generic) else x.item()
+        return x + 0j if cls.of is complex and x.dtype.kind != "c" else x[()]
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, cls.of)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, cls.of)
+
+    def __eq__(cls, other: Any) -> bool:
+        return cls.of == other or cls is other
+
+    def __hash__(cls) -> int:
+        return hash(cls.of)
+
+
+def number_type(kind: type) -> NumberType:
+    """Return what stands for a type of numbers."""
+    made = NumberType(kind.__name__, (kind,), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+    made.of = kind
+    return made
+
+
+DOORS = [array, asanyarray, asarray, asarray_chkfinite, ascontiguousarray, asfortranarray, full, require]
+NUMBERS = [number_type(kind) for kind in (float, complex, np.float32, np.float64, np.complex64, np.complex128)]

@@ -1,0 +1,116 @@
+"""Places where code finds what it calls: global names, attributes of classes, defaults and closures of functions."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from .standins import BUILTINS, look_up, stand_in
+
+__all__ = ["Change", "changes_of_function", "changes_of_space"]
+
+ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A key of a dict, or an attribute, that holds something new; of what is put there in the meantime nothing is undone."""
+
+    owner: Any
+    key: str
+    old: Any
+    new: Any
+
+    def make(self) -> None:
+        self.write(self.new)
+
+    def undo(self) -> None:
+        now = self.owner.get(self.key, ABSENT) if isinstance(self.owner, dict) else vars_or_attribute(self.owner, self.key)
+        if now is self.new:
+            self.write(self.old)
+
+    def write(self, value: Any) -> None:
+        if not isinstance(self.owner, dict):
+            setattr(self.owner, self.key, value)
+        elif value is ABSENT:
+            del self.owner[self.key]
+        else:
+            self.owner[self.key] = value
+
+
+def vars_or_attribute(owner: Any, key: str) -> Any:
+    return vars(owner).get(key, ABSENT) if isinstance(owner, type) else getattr(owner, key)
+
+
+def changes_of_space(space: dict[str, Any]) -> Iterator[Change]:
+    """Yield the changes of a module's names, and of the functions and classes that are defined there."""
+    look_up()
+    functions: list[FunctionType] = []
+    for name, value in list(space.items()):
+        if isinstance(value, FunctionType) and value.__globals__ is space:
+            functions.append(value)
+        elif isinstance(value, type) and value.__module__ == space.get("__name__"):
+            for key, part in list(vars(value).items()):
+                functions += functions_of(part)
+                yield from changed(value, key, part)
+        else:
+            yield from changed(space, name, value)
+    for function in functions:
+        yield from changes_of_function(function)
+    for name, kind in BUILTINS.items():
+        uses = [used for function in functions if (used := use_of(name, function.__code__)) is not None]
+        if name not in space and uses and all(uses):
+            yield Change(space, name, ABSENT, kind)
+
+
+def changed(owner: Any, key: str, value: Any) -> Iterator[Change]:
+    """Yield the change of a place, if what it holds has a stand-in."""
+    if isinstance(value, np.vectorize):
+        yield from changed(value, "pyfunc", value.pyfunc)
+    elif isinstance(value, staticmethod):
+        if (new := stand_in(value.__func__)) is not value.__func__:
+            yield Change(owner, key, value, staticmethod(new))
+    elif (new := stand_in(value)) is not value:
+        yield Change(owner, key, value, new)
+
+
+def functions_of(part: Any) -> list[FunctionType]:
+    """Return the functions that an attribute of a class is made of."""
+    found = [part.fget, part.fset] if isinstance(part, property) else [getattr(part, "__func__", part)]
+    return [function for function in found if isinstance(function, FunctionType)]
+
+
+def changes_of_function(function: FunctionType) -> Iterator[Change]:
+    """Yield the changes of the defaults and of the closure of a function."""
+    if function.__defaults__ is not None:
+        new = tuple(map(stand_in, function.__defaults__))
+        if any(a is not b for a, b in zip(new, function.__defaults__, strict=True)):
+            yield Change(function, "__defaults__", function.__defaults__, new)
+    for name, value in (function.__kwdefaults__ or {}).items():
+        yield from changed(function.__kwdefaults__, name, value)
+    for cell in function.__closure__ or ():
+        try:
+            yield from changed(cell, "cell_contents", cell.cell_contents)
+        except ValueError:  # not yet bound
+            continue
+
+
+@cache
+def use_of(name: str, code: CodeType) -> bool | None:
+    """Return whether all uses of a builtin in a function's code allow for a stand-in, None where there are none.
+
+    ``type(x) is float`` does not: no other type is float.
+    """
+    inner = [used for part in code.co_consts if isinstance(part, CodeType) and (used := use_of(name, part)) is not None]
+    if name in code.co_names:
+        for step, after in pairwise(dis.get_instructions(code)):
+            if step.argval == name and "GLOBAL" in step.opname:
+                inner.append(after.opname != "IS_OP")
+    return all(inner) if inner else None

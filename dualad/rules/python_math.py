@@ -1,0 +1,103 @@
+"""The functions of Python's `math`, which adapted code calls: Python computes the value, functions of NumPy give the derivative.
+
+Those that give integers (`math.floor`, `math.ceil`, `math.trunc`) ask traced numbers by themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from .scipy.entering import by_body
+
+__all__ = ["FUNCTIONS"]
+
+
+def of_one(ufunc: Callable) -> Callable:
+    """Return a ufunc of one argument as a function with a signature."""
+    return lambda x: ufunc(x)
+
+
+def of_two(ufunc: Callable) -> Callable:
+    return lambda x, y: ufunc(x, y)
+
+
+def special(name: str) -> Callable:
+    """Return a function of scipy.special, which is imported at the first call."""
+
+    def body(x: Any) -> Any:
+        from scipy import special
+
+        return getattr(special, name)(x)
+
+    return body
+
+
+def close(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
+    return (a == b) | (np.abs(a - b) <= np.maximum(rel_tol * np.maximum(np.abs(a), np.abs(b)), abs_tol))
+
+
+def hypotenuse(*coordinates: Any) -> Any:
+    return np.sqrt(sum(x * x for x in coordinates))
+
+
+def logarithm(x: Any, base: Any = None) -> Any:
+    return np.log(x) if base is None else np.log(x) / np.log(base)
+
+
+BODIES: dict[str, Callable] = {
+    "acos": of_one(np.arccos),
+    "acosh": of_one(np.arccosh),
+    "asin": of_one(np.arcsin),
+    "asinh": of_one(np.arcsinh),
+    "atan": of_one(np.arctan),
+    "atan2": of_two(np.arctan2),
+    "atanh": of_one(np.arctanh),
+    "cbrt": of_one(np.cbrt),
+    "copysign": of_two(np.copysign),
+    "cos": of_one(np.cos),
+    "cosh": of_one(np.cosh),
+    "degrees": of_one(np.degrees),
+    "erf": special("erf"),
+    "erfc": special("erfc"),
+    "exp": of_one(np.exp),
+    "exp2": of_one(np.exp2),
+    "expm1": of_one(np.expm1),
+    "fabs": of_one(np.abs),
+    "fmod": of_two(np.fmod),
+    "gamma": special("gamma"),
+    "hypot": hypotenuse,
+    "isclose": close,
+    "isfinite": of_one(np.isfinite),
+    "isinf": of_one(np.isinf),
+    "isnan": of_one(np.isnan),
+    "lgamma": special("gammaln"),
+    "log": logarithm,
+    "log10": of_one(np.log10),
+    "log1p": of_one(np.log1p),
+    "log2": of_one(np.log2),
+    "pow": of_two(np.power),
+    "radians": of_one(np.radians),
+    "sin": of_one(np.sin),
+    "sinh": of_one(np.sinh),
+    "sqrt": of_one(np.sqrt),
+    "tan": of_one(np.tan),
+    "tanh": of_one(np.tanh),
+}
+
+FUNCTIONS = {name: by_body(getattr(math, name), body, f"math.{name}") for name, body in BODIES.items() if hasattr(math, name)}
+summed = by_body(lambda *values: math.fsum(values), lambda *values: sum(values, 0.0), "math.fsum")
+
+
+def fsum(seq: Iterable[Any], /) -> Any:
+    return summed(*seq)
+
+
+def dist(p: Iterable[Any], q: Iterable[Any], /) -> Any:
+    return FUNCTIONS["hypot"](*(a - b for a, b in zip(p, q, strict=True)))
+
+
+FUNCTIONS |= {"fsum": fsum, "dist": dist}

@@ -1,0 +1,272 @@
+"""adapt: code that was not written for derivatives keeps them while it is adapted, and is as it was after."""
+
+import pickle
+import sys
+import threading
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import checkpoint as ck
+import dualad
+from dualad.adapt.standins import StandIn
+
+SOURCE = """
+import functools
+import math
+import math as m
+import numpy
+import numpy as np
+from functools import partial
+from math import exp, sin as sine
+from numpy import array, asarray
+
+as_floats = partial(np.asarray, dtype=float)
+PLAIN = math.floor
+
+def door(x): return np.sum(np.asarray(x, float) ** 2)
+def imported(x): return np.sum(asarray(x) ** 2)
+def deep(x): return numpy.linalg.norm(numpy.array([x[0], 2.0 * x[1]]))
+def listed(x): return np.sum(array([[x[0], 1.0], [x[1], x[2]]]) ** 3)
+def copied(x):
+    y = np.array(x, ndmin=2)
+    y[0, 0] = 7.0
+    return np.sum(y**2) + x[0]
+def contiguous(x): return np.sum(np.ascontiguousarray(x[::-1]) * np.asfortranarray(x) * np.asanyarray(x) * np.require(x, requirements="C"))
+def checked(x): return np.sum(np.asarray_chkfinite(x) ** 2)
+def filled(x): return np.sum(np.full((2, 2), x[0]) ** 2)
+def partially(x): return np.sum(as_floats(x) ** 2)
+def mathematical(x): return sine(x[0]) * m.pow(x[1], 2) + exp(math.hypot(x[0], x[2]))
+def pythonic(x): return float(x[0]) ** 2 + abs(complex(x[1]) * 1j) ** 2
+def typed(x): return np.float64(x[0]) ** 2 + np.float64(np.sum(x))
+def by_default(x, convert=np.float64, *, house=np.asarray): return convert(x[1]) * np.sum(house(x))
+def is_a_number(x):
+    assert isinstance(x[0], (float, np.floating)) and isinstance(x, np.ndarray) and isinstance(1.5, float) and not isinstance(1, float)
+    return float(x[0])
+def dtypes(x):
+    y = np.zeros(3, dtype=np.float64) + np.asarray(x).astype(float) + np.array(1, np.float64)
+    return np.sum(y) * np.finfo(np.float64).eps
+
+def decorated(fn):
+    @functools.wraps(fn)
+    def inner(x): return fn(convert(x))
+    convert = np.asarray
+    return inner
+
+@decorated
+def through_a_closure(x): return np.sum(x**2)
+
+class Base:
+    convert = staticmethod(np.asarray)
+    def __init__(self, x): self.x = self.convert(x, float)
+
+class Model(Base):
+    function = np.ascontiguousarray
+    @property
+    def total(self): return math.fsum(self.x) + float(self.x[0])
+    @staticmethod
+    def made(x): return np.array([x[0], x[1]])
+    @classmethod
+    def of(cls, x): return cls(x).total
+
+def methodical(x): return Model.of(x) * np.sum(Model.made(x))
+def looped(x):
+    total = 0.0
+    for value in vectorized(x): total = total + value
+    return total
+vectorized = np.vectorize(math.sin)
+"""
+FUNCTIONS = [
+    "by_default", "checked", "contiguous", "copied", "deep", "door", "dtypes", "filled", "imported", "is_a_number", "listed", "looped",
+    "mathematical", "methodical", "partially", "pythonic", "through_a_closure", "typed",
+]  # fmt: skip
+X = np.array([0.3, -0.7, 1.1])
+
+
+@pytest.fixture
+def code(monkeypatch):
+    """A module that its author never meant to be differentiated."""
+    module = ModuleType("others_code")
+    monkeypatch.setitem(sys.modules, "others_code", module)
+    exec(compile(SOURCE, "others_code.py", "exec"), vars(module))
+    return module
+
+
+def state(module):
+    """What a module's names, classes, defaults and closures hold."""
+    classes = [module.Base, module.Model]
+    return (
+        dict(vars(module)),
+        [dict(vars(kind)) for kind in classes],
+        module.by_default.__defaults__,
+        dict(module.by_default.__kwdefaults__),
+        [cell.cell_contents for cell in module.through_a_closure.__closure__],
+        module.vectorized.pyfunc,
+    )
+
+
+def differences(f, x, h=1e-6):
+    return np.array([(f(x + h * e) - f(x - h * e)) / (2 * h) for e in np.eye(len(x))])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_adapted_code_keeps_derivatives(code, name):
+    f = getattr(code, name)
+    value, slopes = f(X), differences(f, X)
+    with dualad.adapt(code):
+        assert f(X) == value  # plain numbers pass as ever
+        result, gradient = ck.value_and_grad(f)(X)
+        assert result == value
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(dualad.gradient(f)(X), slopes, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted({*FUNCTIONS} - {"checked", "looped", "pythonic", "is_a_number"}))
+def test_adapted_code_compiles(code, name):
+    """Left out is what makes Python numbers of traced ones or object arrays, and a branch on values."""
+    f = dualad.adapt(getattr(code, name))
+    compiled = dualad.jit(ck.value_and_grad(f))
+    for x in (X, X + 0.25):
+        value, gradient = compiled(x)
+        expected, slopes = ck.value_and_grad(f)(x)
+        np.testing.assert_allclose(value, expected, rtol=1e-14)
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-12)
+    assert compiled.traces == 1
+
+
+def test_all_is_restored(code):
+    before = state(code)
+    with dualad.adapt(code):
+        assert type(code.np) is StandIn and code.by_default.__defaults__[0] is not np.float64 and "float" in vars(code)
+        with dualad.adapt(code.door, code):
+            assert ck.grad(code.door)(X)[0] == 0.6
+        assert ck.grad(code.door)(X)[0] == 0.6  # the inner one leaves it adapted
+    assert state(code) == before
+    with pytest.raises(ZeroDivisionError), dualad.adapt(code.Model):
+        raise ZeroDivisionError
+    assert state(code) == before
+    with pytest.raises(TypeError, match="would lose its derivative"):
+        ck.grad(code.mathematical)(X)
+
+
+def test_what_the_code_assigns_meanwhile_stays(code):
+    with dualad.adapt(code):
+        code.np = "another thing"
+    assert code.np == "another thing"
+
+
+def test_functions_and_decorators(code):
+    before = state(code)
+    assert dualad.adapt(code.door).__name__ == "door"
+    np.testing.assert_allclose(ck.grad(dualad.adapt(code.door))(X), 2 * X)
+
+    @dualad.adapt(code)
+    def total(x):
+        return code.door(x) + code.mathematical(x)
+
+    np.testing.assert_allclose(ck.grad(total)(X), differences(total, X), rtol=1e-6)
+    again = dualad.adapt(code)
+    for _ in range(2):
+        with again:
+            ck.grad(code.door)(X)
+    assert state(code) == before
+
+
+def test_classes_stand_for_the_modules_of_their_bases(code):
+    with dualad.adapt(code.Model):
+        np.testing.assert_allclose(ck.grad(lambda x: code.Model(x).total)(X), [2.0, 1.0, 1.0])
+
+
+def test_threads_share_what_is_adapted(code):
+    before, results, meet = state(code), {}, threading.Barrier(4)
+
+    def work(i):
+        f = dualad.adapt(code.mathematical)
+        meet.wait()
+        results[i] = [ck.grad(f)(X + i).tolist() for _ in range(50)]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in range(4):
+        assert all(row == results[i][0] for row in results[i])
+        np.testing.assert_allclose(results[i][0], differences(code.mathematical, X + i), rtol=1e-5)
+    assert state(code) == before
+
+
+def test_exact_questions_keep_python_s_own_types(code):
+    """No other type is float, so where one asks ``type(x) is float`` the name stays Python's."""
+    exec("def asks_exactly(x): return float(x) if type(x) is float else -1.0", vars(code))
+    with dualad.adapt(code):
+        assert "float" not in vars(code)
+        assert code.asks_exactly(2.0) == 2.0
+
+
+def test_order_two(code):
+    f = dualad.adapt(code.mathematical)
+    hessian = dualad.hessian(f)(X)
+    rows = [(ck.grad(f)(X + 1e-6 * e) - ck.grad(f)(X - 1e-6 * e)) / 2e-6 for e in np.eye(3)]
+    np.testing.assert_allclose(hessian, rows, rtol=1e-5, atol=1e-7)
+
+
+def test_modules_of_the_same_package_are_followed(code, monkeypatch):
+    package, inner = ModuleType("parcel"), ModuleType("parcel.inner")
+    package.__package__ = "parcel"
+    for name, module in {"parcel": package, "parcel.inner": inner}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    exec("import math\ndef root(x): return math.sqrt(x)", vars(inner))
+    exec("from parcel.inner import root\ndef doubled(x): return 2.0 * root(x)", vars(package))
+    assert dualad.derivative(dualad.adapt(package.doubled))(4.0) == 0.5
+
+
+def test_scipy_is_reached_by_rows(code):
+    pytest.importorskip("scipy")
+    exec(
+        "import scipy.stats\nfrom scipy import special, stats\nfrom scipy.special import logsumexp\n"
+        "def posterior(x):\n"
+        "    return logsumexp(x) + stats.norm.logpdf(x[0], scale=2.0) + special.softmax(x)[1] + scipy.stats.norm(0.0, 1.0).mean()",
+        vars(code),
+    )
+    with dualad.adapt(code):
+        np.testing.assert_allclose(ck.grad(code.posterior)(X), differences(code.posterior, X), rtol=1e-6)
+        exec("def refused(x): return stats.levy.logpdf(x[0])", vars(code))
+        with pytest.raises(TypeError, match="logpdf"):
+            ck.grad(code.refused)(X)
+
+
+def test_stand_ins_pickle_as_the_modules(code):
+    with dualad.adapt(code):
+        assert pickle.loads(pickle.dumps(code.np)) is np
+        assert "asarray" in dir(code.np)
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (np, "belongs to numpy"),
+        (np.linalg, "belongs to numpy"),
+        (ck.grad, "belongs to checkpoint"),
+        (sys, "is compiled"),
+        (np.sin, "is written in C"),
+        (len, "is written in C"),
+        (3, "is no module, class or function"),
+        ("numpy", "is no module, class or function"),
+    ],
+)
+def test_what_cannot_be_adapted_is_refused(target, words):
+    with pytest.raises(TypeError, match=words):
+        dualad.adapt(target)
+
+
+def test_nothing_to_adapt_is_refused():
+    with pytest.raises(TypeError, match="no targets"):
+        dualad.adapt()
+
+
+def test_scipy_itself_is_refused():
+    scipy = pytest.importorskip("scipy.integrate")
+    with pytest.raises(TypeError, match=r"dualad\.scipy"):
+        dualad.adapt(scipy)
