@@ -1,9 +1,12 @@
-"""Plain arrays that functions read from outside, as such that may be indexed by traced integers."""
+"""Plain arrays that are indexed by traced integers: those that a function reads from outside, and those that NumPy makes in it."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
-from types import CellType, FunctionType, MethodType
+from copy import copy
+from functools import wraps
+from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -43,40 +46,131 @@ class Table(np.ndarray):
             given: Any = args, kwargs
             args, kwargs = optree.tree_map(lambda leaf: symbol.level.lift(leaf) if type(leaf) is Table else leaf, given)
             return fn(*args, **kwargs)
-        result = super().__array_function__(fn, types, args, kwargs)
-        return optree.tree_map(lambda leaf: leaf.view(Table) if type(leaf) is np.ndarray else leaf, result)
+        return optree.tree_map(table, super().__array_function__(fn, types, args, kwargs))
 
 
-def with_symbols(f, tracing, known=None):
-    """Return a function that may index arrays by traced integers that it, or one that it calls, reads from variables outside."""
-    known = {} if known is None else known
-    if type(f) is MethodType:
-        return MethodType(with_symbols(f.__func__, tracing, known), f.__self__)
-    if isinstance(f, Wrapper):  # whose function is entered into the trace
-        return with_symbols(f.f, tracing, known)
-    elsewhere = type(f) is FunctionType and f.__code__.co_filename.startswith(ELSEWHERE)
-    if type(f) is not FunctionType or (elsewhere and (hasattr(f, "plain") or not f.__closure__)):  # primitives are known by identity
-        return f
-    if f in known:
-        return known[f]
-    space = f.__globals__ if elsewhere else dict(f.__globals__)
-    cells = tuple(CellType() for _ in f.__closure__ or ())
-    new = known[f] = FunctionType(f.__code__, space, f.__name__, None, cells or None)
-    vars(new).update(vars(f))
+def table(x):
+    """Return a plain array of numbers as a table, and anything else as it is."""
+    return x.view(Table) if type(x) is np.ndarray and x.dtype.kind in "biufc" else x
 
-    def replaced(held):
-        if type(held) is np.ndarray and held.dtype.kind in "biufc" and not elsewhere:  # grad(f) and the like: f may be the user's
-            return held.view(Table)
-        if type(held) is Symbol and (array := held.level.program.constants.get(held.primal)) is not None:  # of the trace around this one
-            return tracing.lift(array)
-        return with_symbols(held, tracing, known)
 
-    new.__defaults__ = f.__defaults__ and tuple(map(replaced, f.__defaults__))
-    new.__kwdefaults__ = f.__kwdefaults__ and {name: replaced(held) for name, held in f.__kwdefaults__.items()}
-    for name in () if elsewhere else mentioned(f.__code__):
-        if name in space:
-            space[name] = replaced(space[name])
-    for cell, old in zip(cells, f.__closure__ or (), strict=True):
-        with suppress(ValueError):  # not yet bound
-            cell.cell_contents = replaced(old.cell_contents)
-    return new
+def with_symbols(f, tracing):
+    """Return a function that may index plain arrays by traced integers: it sees tables in their place."""
+    return Outside(tracing)(f)
+
+
+class Outside:
+    """What a function reads from variables outside, with tables for plain arrays: what holds some is copied, functions are rebuilt.
+
+    Objects are copied with what their attributes hold; their classes, and whatever installed packages hold, stay as they are.
+    """
+
+    def __init__(self, tracing):
+        self.tracing = tracing
+        self.known: dict[int, tuple] = {}  # by identity: what was there, which it keeps alive, and what stands for it
+
+    def __call__(self, held):
+        kind = type(held)
+        if kind is np.ndarray:
+            return table(held)
+        if kind is Symbol:  # of the trace around this one
+            constant = held.level.program.constants.get(held.primal)
+            return held if constant is None else self.tracing.lift(constant)
+        make = self.maker(held, kind)
+        if make is None:
+            return held
+        if id(held) not in self.known:
+            self.known[id(held)] = held, held  # in itself it is what it was
+            self.known[id(held)] = held, make(held)
+        return self.known[id(held)][1]
+
+    def maker(self, held, kind):
+        """Return what makes what stands for a value, None where it stays."""
+        if kind is MethodType:
+            return lambda held: MethodType(self(held.__func__), self(held.__self__))
+        if issubclass(kind, Wrapper):
+            return lambda held: self(held.f)
+        if kind in (list, dict) or isinstance(held, tuple):
+            return self.container
+        if isinstance(held, type | np.ufunc | np.generic):
+            return None
+        if isinstance(held, ModuleType):
+            return None if installed(held) and not of_numpy(held.__name__) else lambda held: Module(held, self)
+        if callable(held) and of_numpy(getattr(held, "__module__", None)):
+            return makes_tables
+        if kind is FunctionType:
+            return self.function
+        users = kind is SimpleNamespace or (hasattr(held, "__dict__") and not installed(sys.modules.get(kind.__module__)))
+        return self.object if users else None
+
+    def container(self, held):
+        parts = held if type(held) is dict else dict(enumerate(held))
+        new = {key: self(part) for key, part in parts.items()}
+        if all(new[key] is part for key, part in parts.items()):
+            return held
+        if type(held) is dict:
+            return new
+        return type(held)(*new.values()) if hasattr(held, "_fields") else type(held)(new.values())
+
+    def object(self, held):
+        shared = {name: part for base in reversed(type(held).__mro__) for name, part in vars(base).items() if type(part) is np.ndarray}
+        own = shared | vars(held)
+        new = self.container(own)
+        if new is own:
+            return held
+        other = copy(held)
+        vars(other).update(new)
+        return other
+
+    def function(self, f):
+        """Return a function whose variables outside are those that stand for its own."""
+        elsewhere = f.__code__.co_filename.startswith(ELSEWHERE)
+        if elsewhere and (hasattr(f, "plain") or not f.__closure__):  # primitives are known by identity
+            return f
+        space = f.__globals__ if elsewhere else dict(f.__globals__)
+        cells = tuple(CellType() for _ in f.__closure__ or ())
+        new = FunctionType(f.__code__, space, f.__name__, None, cells or None)
+        self.known[id(f)] = f, new
+        vars(new).update(vars(f))
+
+        def seen(held):
+            of_user = not elsewhere or isinstance(held, FunctionType | MethodType | Symbol | Wrapper)
+            return self(held) if of_user else held  # what grad(f) and the like hold besides f is their own
+
+        new.__defaults__ = f.__defaults__ and tuple(map(seen, f.__defaults__))
+        new.__kwdefaults__ = f.__kwdefaults__ and {name: seen(held) for name, held in f.__kwdefaults__.items()}
+        for name in () if elsewhere else mentioned(f.__code__):
+            if name in space:
+                space[name] = seen(space[name])
+        for cell, old in zip(cells, f.__closure__ or (), strict=True):
+            with suppress(ValueError):  # not yet bound
+                cell.cell_contents = seen(old.cell_contents)
+        return new
+
+
+class Module(ModuleType):
+    """A module whose arrays are tables, and whose functions see them."""
+
+    def __init__(self, module, outside):
+        super().__init__(module.__name__)
+        self.__dict__["__getattr__"] = lambda name: outside(getattr(module, name))
+
+
+def of_numpy(name):
+    return (name or "").partition(".")[0] == "numpy"
+
+
+def installed(module):
+    """Return whether a module is of Python or of an installed package."""
+    file = getattr(module, "__file__", None)
+    return file.startswith(ELSEWHERE) if file else getattr(module, "__name__", "__main__") != "__main__"
+
+
+def makes_tables(fn):
+    """Return a function of NumPy whose results are tables."""
+
+    @wraps(fn)
+    def call(*args, **kwargs):
+        return optree.tree_map(table, fn(*args, **kwargs))
+
+    return call

@@ -25,8 +25,7 @@ SELECTIONS = {
     "x[m] = x[m]**p", "x[m] *= 0.9", "sum(x[m])", "piecewise", "N-body with masks", "Lennard-Jones, cutoff", "bouncing balls, masks",
     "level set",
 }  # fmt: skip
-INDICES = {"searchsorted", "hidden Markov filter"}
-REFUSED = BRANCHES | SELECTIONS | INDICES
+REFUSED = BRANCHES | SELECTIONS
 
 #: what is made step by step from Python today, by what it calls
 INNER_LOOPS = {

@@ -12,7 +12,7 @@ import pytest
 from test_guards import assert_same
 
 import dualad
-from checkpoint import grad, jacobian
+from checkpoint import grad
 from dualad import jit
 from dualad.jit.compiled import BACKENDS
 from dualad.jit.jit import Jit
@@ -207,81 +207,6 @@ def test_results_that_are_no_floats_are_plain_under_every_interpreter():
         np.testing.assert_array_equal(verb(total)(X), np.full(5, 2.0))
         assert [(found[name], type(found[name])) for name in ("name", "count", "flag")] == [("wave", str), (3, int), (True, bool)]
         assert type(found["at"]) is not type(found["x"]) and found["at"] == 4
-
-
-# --- arrays outside that are indexed by traced integers ----------------------------------------------------------------------------
-
-
-def test_an_array_outside_is_taken_from_at_a_traced_integer():
-    f = jit(lambda k: np.take(TABLE[1], k) + TABLE[2].take(k))
-    assert [f(k) for k in range(3)] == [12.0, 14.0, 16.0]
-
-
-def test_an_array_outside_is_indexed_by_a_traced_integer():
-    forcing = np.arange(12.0).reshape(3, 4)
-
-    @jit
-    def step(k, x):
-        return np.where(k == 0, x, x + forcing[k] * TABLE[k])
-
-    for k in range(3):
-        np.testing.assert_array_equal(step(k, np.ones(4)), np.ones(4) if k == 0 else 1.0 + forcing[k] * TABLE[k])
-    assert len(step.entries) == 1
-    forcing[1] = 0.0
-    np.testing.assert_array_equal(step(1, np.ones(4)), np.ones(4))
-
-
-KNOTS, CHOICE = np.linspace(0.0, 1.0, 8) ** 2, np.array([True, False, True])
-
-
-def interpolated(y, x):
-    """Values between knots, of which other arrays are made besides."""
-    steps = np.diff(KNOTS)
-    matrix = np.eye(8)
-    matrix[np.arange(1, 7), np.arange(6)] = steps[:-1]  # a plain array into a plain one
-    j = np.clip(np.searchsorted(KNOTS, x) - 1, 0, 6)
-    slopes = np.linalg.solve(matrix, y)
-    return slopes[j] + (x - KNOTS[j]) / steps[j] * (y[j + 1] - y[j]) * (2.0 if TABLE[1, 2] > 0.0 else float(TABLE[0, 0]))
-
-
-def indexed(x):
-    j = np.argmax(x)
-    rows = sum(row[j] * row.max() for row in TABLE)
-    return (
-        rows
-        + TABLE.T[j, 1] * x
-        + TABLE[1:, j] @ x[:2]
-        + TABLE.take(j)
-        + np.where(CHOICE[j % 3], x, 2.0 * x)
-        + TABLE[[0, 1]][0, j] * TABLE.sum()
-    )
-
-
-def made_of_tables(x):
-    """Arrays that NumPy's functions make of others."""
-    j = np.argmax(x)
-    q, r = np.linalg.qr(TABLE[:, :3] + np.eye(3))
-    return x[0] * np.stack(
-        [
-            np.concatenate((KNOTS, KNOTS))[j],
-            np.where(KNOTS > 0.5, KNOTS, 0.0)[j],
-            np.stack((KNOTS, KNOTS))[1, j],
-            np.outer(KNOTS, KNOTS)[j, 1],
-            np.einsum("i,i->i", KNOTS, KNOTS)[j],
-            np.split(np.tile(KNOTS, 2), 2)[1][j],
-            np.take(KNOTS, j) + np.take(TABLE, indices=j % 3, axis=0)[0],
-            KNOTS.take([1, 2, 3])[j % 3] + (q @ r)[j % 3, 1],
-        ]
-    )
-
-
-@pytest.mark.parametrize("f", [lambda x: interpolated(np.sin(np.arange(8.0) * x[0]), x / 2.0), lambda x: indexed(x[:4]), made_of_tables])
-def test_an_array_outside_that_is_indexed_by_a_traced_integer_is_a_plain_one_besides(f):
-    for x in (X, X[::-1].copy()):
-        got, expected = jit(f, backend="numpy")(x), f(x)
-        np.testing.assert_array_equal(got, expected)
-        assert type(got) is type(expected)
-        np.testing.assert_allclose(jacobian(jit(f))(x), jacobian(f)(x), rtol=1e-12)
 
 
 # --- errors --------------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,173 @@
+"""Plain arrays that are indexed by traced integers: from outside, wherever they are held, and made by NumPy inside."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy import linspace
+
+from checkpoint import chain, grad, jacobian
+from dualad import jit
+
+X = np.array([0.3, -1.2, 2.0, 0.1, 0.7])
+TABLE = np.arange(12.0).reshape(3, 4)
+SQUARES = np.arange(10.0) ** 2
+HELD = {"list": [SQUARES, SQUARES + 1.0], "deep": (1, {"a": [SQUARES]})}
+
+
+def test_an_array_outside_is_taken_from_at_a_traced_integer():
+    f = jit(lambda k: np.take(TABLE[1], k) + TABLE[2].take(k))
+    assert [f(k) for k in range(3)] == [12.0, 14.0, 16.0]
+
+
+def test_an_array_outside_is_indexed_by_a_traced_integer():
+    forcing = np.arange(12.0).reshape(3, 4)
+
+    @jit
+    def step(k, x):
+        return np.where(k == 0, x, x + forcing[k] * TABLE[k])
+
+    for k in range(3):
+        np.testing.assert_array_equal(step(k, np.ones(4)), np.ones(4) if k == 0 else 1.0 + forcing[k] * TABLE[k])
+    assert len(step.entries) == 1
+    forcing[1] = 0.0
+    np.testing.assert_array_equal(step(1, np.ones(4)), np.ones(4))
+
+
+KNOTS, CHOICE = np.linspace(0.0, 1.0, 8) ** 2, np.array([True, False, True])
+
+
+def interpolated(y, x):
+    """Values between knots, of which other arrays are made besides."""
+    steps = np.diff(KNOTS)
+    matrix = np.eye(8)
+    matrix[np.arange(1, 7), np.arange(6)] = steps[:-1]  # a plain array into a plain one
+    j = np.clip(np.searchsorted(KNOTS, x) - 1, 0, 6)
+    slopes = np.linalg.solve(matrix, y)
+    return slopes[j] + (x - KNOTS[j]) / steps[j] * (y[j + 1] - y[j]) * (2.0 if TABLE[1, 2] > 0.0 else float(TABLE[0, 0]))
+
+
+def indexed(x):
+    j = np.argmax(x)
+    rows = sum(row[j] * row.max() for row in TABLE)
+    return (
+        rows
+        + TABLE.T[j, 1] * x
+        + TABLE[1:, j] @ x[:2]
+        + TABLE.take(j)
+        + np.where(CHOICE[j % 3], x, 2.0 * x)
+        + TABLE[[0, 1]][0, j] * TABLE.sum()
+    )
+
+
+def made_of_tables(x):
+    """Arrays that NumPy's functions make of others."""
+    j = np.argmax(x)
+    q, r = np.linalg.qr(TABLE[:, :3] + np.eye(3))
+    return x[0] * np.stack(
+        [
+            np.concatenate((KNOTS, KNOTS))[j],
+            np.where(KNOTS > 0.5, KNOTS, 0.0)[j],
+            np.stack((KNOTS, KNOTS))[1, j],
+            np.outer(KNOTS, KNOTS)[j, 1],
+            np.einsum("i,i->i", KNOTS, KNOTS)[j],
+            np.split(np.tile(KNOTS, 2), 2)[1][j],
+            np.take(KNOTS, j) + np.take(TABLE, indices=j % 3, axis=0)[0],
+            KNOTS.take([1, 2, 3])[j % 3] + (q @ r)[j % 3, 1],
+        ]
+    )
+
+
+@pytest.mark.parametrize("f", [lambda x: interpolated(np.sin(np.arange(8.0) * x[0]), x / 2.0), lambda x: indexed(x[:4]), made_of_tables])
+def test_an_array_outside_that_is_indexed_by_a_traced_integer_is_a_plain_one_besides(f):
+    for x in (X, X[::-1].copy()):
+        got, expected = jit(f, backend="numpy")(x), f(x)
+        np.testing.assert_array_equal(got, expected)
+        assert type(got) is type(expected)
+        np.testing.assert_allclose(jacobian(jit(f))(x), jacobian(f)(x), rtol=1e-12)
+
+
+class Pair(NamedTuple):
+    name: str
+    table: Any
+
+
+class Material:
+    shared = SQUARES + 3.0
+
+    def __init__(self):
+        self.own, self.calls = SQUARES - 2.0, []
+        self.itself = self
+
+    def at(self, x):
+        return self.own[places(x)] * x + self.itself.own[0]
+
+    def of_the_class(self, x):
+        return self.shared[places(x)] * x
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    table: Any
+
+
+MATERIAL, FROZEN, SPACE, PAIR = Material(), Frozen(SQUARES), SimpleNamespace(table=SQUARES), Pair("a", SQUARES)
+
+
+def places(x):
+    return (np.abs(x) * 3.0).astype(int) % 10
+
+
+def through(table, places):
+    return table[places]
+
+
+def within(x):
+    inside = np.zeros(10)
+    inside[2:5] = 1.0
+    return inside[places(x)] * x
+
+
+WHERE = {
+    "a list": lambda x: HELD["list"][1][places(x)] * x,
+    "a dict in a tuple": lambda x: HELD["deep"][1]["a"][0][places(x)] * x,
+    "a named tuple": lambda x: PAIR.table[places(x)] * x,
+    "a namespace": lambda x: SPACE.table[places(x)] * x,
+    "an object": lambda x: MATERIAL.own[places(x)] * x,
+    "a frozen dataclass": lambda x: FROZEN.table[places(x)] * x,
+    "a method": MATERIAL.at,
+    "a method, of the class": MATERIAL.of_the_class,
+    "an argument of another function": lambda x: through(SQUARES, places(x)) * x,
+    "arange": lambda x: np.arange(10.0)[places(x)] * x,
+    "an array of literals": lambda x: np.array([1.0, -1.0])[(x > 0.2).astype(int)] * x,
+    "linspace by its own name": lambda x: linspace(0.0, 1.0, 10)[places(x)] * x,
+    "functions of such": lambda x: np.cos(np.linspace(0.0, 1.0, 10) + 1.0)[places(x)] * x,
+    "in a submodule": lambda x: np.fft.fftfreq(10)[places(x)] * x,
+    "one of several results": lambda x: np.meshgrid(np.arange(10.0), np.arange(3.0))[0][1][places(x)] * x,
+    "integers that are an index": lambda x: x[np.arange(5)[::-1][places(x) % 5]] ** 2,
+    "taken from": lambda x: np.take(np.arange(10.0), places(x)) * x,
+    "assigned to": within,
+}
+
+
+@pytest.mark.parametrize("f", WHERE.values(), ids=WHERE)
+def test_wherever_it_is_held_or_made(f):
+    for x in (X, X[::-1].copy()):
+        got = jit(f)(x)
+        assert type(got) is np.ndarray
+        np.testing.assert_array_equal(got, f(x))
+    np.testing.assert_allclose(jit(grad(lambda x: np.sum(f(x) ** 2)))(X), grad(lambda x: np.sum(f(x) ** 2))(X), rtol=1e-12)
+    turn = lambda k, x: 0.1 * np.sin(f(x)) + x
+    expected = grad(lambda x: np.sum(chain(turn, x, steps=5)))(X)
+    np.testing.assert_allclose(grad(lambda x: np.sum(chain(jit(turn), x, steps=5)))(X), expected, rtol=1e-12)
+
+
+def test_what_is_held_stays_what_it_is():
+    before = [type(MATERIAL.own), type(HELD["list"][0]), type(SPACE.table), np.arange]
+    jit(MATERIAL.at)(X)
+    jit(WHERE["a list"])(X)
+    assert before == [type(MATERIAL.own), type(HELD["list"][0]), type(SPACE.table), np.arange] and before[0] is np.ndarray
