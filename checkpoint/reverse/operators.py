@@ -14,7 +14,7 @@ import numpy as np
 from numpy import float64, ndarray
 
 from dualad.core.conversions import another_goes_first
-from dualad.core.dispatch import apply, strengthen
+from dualad.core.dispatch import apply, indexed, strengthen
 from dualad.core.levels import Handle, new, shared_view
 from dualad.core.traced import GETITEM, Traced
 from dualad.forward.operators import BASIC, SETTINGS, SHORT, define_late, not_real
@@ -324,7 +324,7 @@ def get(self: Var, index: Any) -> Any:
         else:
             r.node = tape.keep(r.node)
         return r
-    return apply(getitem, (self, index), {})
+    return indexed(self, index)
 
 
 # --- the rest --------------------------------------------------------------------------------------------------------------------

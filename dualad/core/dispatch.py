@@ -15,6 +15,7 @@ import optree
 from ..rules.calling import bound, placed, public_name, signature, with_out_named
 from ..rules.constants import stopped
 from ..rules.cotangents import is_symbolic
+from ..rules.indexing import getitem
 from ..rules.kinds import ROWS, Composite, Constant, Differentiable, Refused, is_complex
 from ..rules.late import late_row
 from ..rules.ufunc_methods import method as method_of
@@ -30,6 +31,7 @@ __all__ = [
     "dtype_of",
     "highest",
     "holds_traced",
+    "indexed",
     "looked_at",
     "masked_call",
     "no_derivative_for",
@@ -89,6 +91,14 @@ def apply(fn, args, kwargs):
         f"{public_name(fn)} has no derivative rule in dualad. Write it with functions that have one, give it "
         f"a rule (dualad.primitive), or pass plain values (dualad.primal) if no derivative is needed"
     )
+
+
+def indexed(x, index):
+    """Return ``x[index]``; where a part of the index is a symbol that chooses elements, it says what that is."""
+    for part in index if type(index) is tuple else (index,):
+        if isinstance(part, Handle) and part._chooses():
+            return part._choose(x, index)
+    return apply(getitem, (x, index), {})
 
 
 def with_numpy_value(fn, body, args, kwargs):

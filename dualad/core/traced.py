@@ -290,6 +290,14 @@ class Traced(Handle):
     def __getitem__(self, index):
         return self._interpret(GETITEM, (self, index), {})
 
+    def _chooses(self):
+        """Return whether it makes ``x[it]`` a selection, whose length depends on data: ``it._choose(x, index)``."""
+        return False
+
+    def _put(self, y, index):
+        """Assign to a part of `y` in a way of its own; return whether there is one."""
+        return False
+
     def __setitem__(self, index, v):
         self._refresh()
         if not self._holds_array():
@@ -302,6 +310,8 @@ class Traced(Handle):
         else:
             base.level.check()
             if isinstance(v, Traced) and v.level.id > base.level.id:
+                if v._put(self, index):
+                    return
                 base._promote(v)
             with base.level.writing:
                 base._assign(ops, index, v)

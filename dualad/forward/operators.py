@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dispatch import apply
+from ..core.dispatch import indexed
 from ..core.levels import Owner, View, new, shared_view, version_of
 from ..core.traced import Traced
 from ..rules.indexing import getitem
@@ -402,7 +402,7 @@ def get(self, index):
             elif alias is not None and type(t) is np.ndarray:  # of an array that is written in place
                 r.tangent = t.copy()
         return r
-    return apply(getitem, (self, index), {})
+    return indexed(self, index)
 
 
 BASIC, ALL = {int, slice}, slice(None)

@@ -17,13 +17,14 @@ import numpy as np
 from ..core.dispatch import array, highest, holds_traced
 from ..core.levels import Owner, shared_view, version_of
 from ..core.traced import Traced
-from ..rules.indexing import getitem, is_basic, updated
+from ..rules.indexing import getitem, is_basic, locate, updated
 from ..rules.kinds import COMPARISONS, OPERATORS, ROWS, row_says
 from ..rules.memory import shows_memory
 from ..rules.shapes import select
 from ..rules.ufunc_methods import method as method_of
 from ..support.callers import asserting
 from ..support.costs import SMALL_ARRAY_BYTES
+from .selection import apart, met_by_mask, positions, selected, with_masks
 
 __all__ = ["Symbol"]
 
@@ -43,7 +44,12 @@ class Symbol(Traced):
         trace = self.level
         trace.check()
         if row.fn is getitem:
+            if any(isinstance(part, Traced) and part._chooses() for part in (args[1] if type(args[1]) is tuple else (args[1],))):
+                return selected(*args, trace)
             args = self.checked_index(args)
+        if row.fn is updated:
+            index, _ = with_masks(args[2], trace)
+            args = (*args[:2], index if type(args[2]) is tuple else index[0], *args[3:])
         result = trace.record(row.fn, row.call, args, kwargs)
         if row.views(args) and type(args[0]) is Symbol and type(result) is Symbol and shows_memory(result.payload, args[0].payload):
             result.alias = shared_view(args[0], args[0].alias, row.viewed, tuple(args[1:]), kwargs)
@@ -54,6 +60,10 @@ class Symbol(Traced):
         trace.check()
         if row.metadata:
             return row.fn(*trace.split(args)[0], **trace.split(kwargs)[0])
+        if row.fn is np.nonzero:
+            return positions(args[0])
+        if row.fn is np.flatnonzero:
+            return positions(args[0] if args[0].ndim == 1 else np.ravel(args[0]))[0]
         if row.data_shaped:
             raise trace.refuse(
                 f"{row.name} of a traced value has a shape that depends on the data, which a program cannot have: use "
@@ -80,15 +90,16 @@ class Symbol(Traced):
                 return top.level.record(ufunc, ufunc, args, kwargs)
         return super().__array_ufunc__(ufunc, method, *args, **kwargs)
 
+    def _chooses(self):
+        return self.dtype.kind == "b"
+
+    def _choose(self, x, index):
+        return selected(x, index, self.level)
+
     def checked_index(self, args):
-        """Return the arguments of ``getitem``; an index that gives a shape depending on data raises."""
-        index, trace = args[1], self.level
+        """Return the arguments of ``getitem``; an index that is none raises."""
+        index = args[1]
         for part in index if type(index) is tuple else (index,):
-            if type(part) is Symbol and part.dtype.kind == "b":
-                raise trace.refuse(
-                    "a boolean mask that is traced selects elements, so the shape would depend on the data: use np.where(mask, x, 0.0), "
-                    "np.sum(..., where=mask); to assign, x[mask] = number works"
-                )
             if type(part) is Symbol and part.dtype.kind not in "iu":
                 raise IndexError("only integers, slices, ellipsis, None and integer or boolean arrays are valid indices")
         return args
@@ -98,9 +109,9 @@ class Symbol(Traced):
     def _assign(self, ops, index, v):
         trace = self.level
         trace.check()
-        parts = index if type(index) is tuple else (index,)
+        parts, corner = with_masks(index, trace)
         if any(map(is_mask, parts)):
-            self.assign_masked(ops, parts, v)
+            self.assign_masked(ops, parts, v, corner)
             return
         if index is Ellipsis and ops and ops[-1][0] is getitem:  # x[1:] += w assigns to all of the view x[1:]
             (*ops, (_, (index,), _)) = ops
@@ -113,22 +124,16 @@ class Symbol(Traced):
             written = trace.record(updated, updated, (self, v, index, tuple(ops)), {})
         self.primal, self.payload, self.alias = written.primal, written.payload, Owner(version_of(self) + 1, False)
 
-    def assign_masked(self, ops, parts, v):
+    def assign_masked(self, ops, parts, v, corner):
         """Assign where a traced mask is true: the shape of what is assigned must not depend on the data."""
         at = [k for k, part in enumerate(parts) if is_mask(part)]
         mask, before, after = parts[at[0]], parts[: at[0]], parts[at[0] + 1 :]
         if len(at) > 1 or not is_basic((*before, *after)):
             raise self.level.refuse("an assignment selects elements by a traced mask and other arrays: use np.where(mask, new, old)")
-        if before or after:
-            ops = [*ops, (getitem, ((*before, *(slice(None),) * mask.ndim, *after),), {})]
-        part = self
-        for fn, arguments, options in ops:
-            part = fn(part, *arguments, **options)
-        kept = lambda parts: sum(part is None or type(part) is slice for part in parts)
-        behind = kept(after) if any(part is Ellipsis for part in before) else part.ndim - kept(before) - mask.ndim
-        met, shape = part.shape[part.ndim - behind - mask.ndim : part.ndim - behind], np.shape(v)
-        if met != mask.shape:
-            raise IndexError(f"boolean index did not match indexed array: the mask has shape {mask.shape}, the axes that it meets {met}")
+        part, place, index = met_by_mask(locate(ops, self), parts, at[0], corner)
+        if index is not None:
+            ops = [*ops, (getitem, (index,), {})]
+        behind, shape = part.ndim - place - mask.ndim, np.shape(v)
         if len(shape) > behind:
             counted = len(shape) - 1 - (part.ndim - mask.ndim if apart(parts) else behind)  # the axis of v along what the mask chooses
             if counted >= 0 and shape[counted] != 1:
@@ -225,12 +230,6 @@ class Symbol(Traced):
 def is_mask(part):
     """Return whether a part of an index is a traced mask."""
     return type(part) is Symbol and part.dtype.kind == "b"
-
-
-def apart(parts):
-    """Return whether slices part the integers and the mask of an index: NumPy then puts what the mask chooses first."""
-    chooses = [not (part is None or part is Ellipsis or type(part) is slice) for part in parts]
-    return not all(chooses[chooses.index(True) : len(parts) - chooses[::-1].index(True)])
 
 
 def same_type(a, b):

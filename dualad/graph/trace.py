@@ -20,6 +20,7 @@ from ..support.callers import handles
 from ..support.costs import PROGRAM_OPERATIONS
 from .passes import dead
 from .program import Program, Value, key_of, values_in
+from .selection import Selection
 from .symbol import Symbol
 
 __all__ = ["BY_VALUE", "Answer", "Trace", "TraceError", "user_line", "where_in"]
@@ -72,7 +73,7 @@ class Trace(Level):
     branch on a value is refused.
     """
 
-    __slots__ = ("asked", "divided", "given", "known", "line", "outermost", "program", "raised", "refusal", "tests", "tried")
+    __slots__ = ("asked", "divided", "given", "known", "line", "outermost", "program", "raised", "refusal", "selections", "tests", "tried")
     abstract = True
 
     def __init__(self, tests=False):
@@ -85,6 +86,7 @@ class Trace(Level):
         self.outermost = self.refusal = self.raised = None  # the last: the line, and the error that depends on the values of this call
         self.tried: list = []  # operations that may raise, where the user's code handles it
         self.divided: list = []  # divisions of Python numbers, where it does
+        self.selections = None  # the level of what traced masks select
         self.line = None  # what is entered counts as evaluated there
 
     def __enter__(self):
@@ -164,9 +166,13 @@ class Trace(Level):
         self.program.outputs = [self.split(out)[1] if issubclass(type(out), Traced | np.ndarray) else out for out in outputs]
         return self.program
 
-    def refuse(self, message, indexed=False, looked=False):
+    def here(self):
+        """Return the line that what is entered now counts as evaluated on."""
+        return self.line or user_line()
+
+    def refuse(self, message, indexed=False, looked=False, line=None):
         """Return the error that the function cannot be traced, naming the user's line."""
-        self.refusal = TraceError(f"jit: {where_in(user_line())}{message}")
+        self.refusal = TraceError(f"jit: {where_in(line or user_line())}{message}")
         self.refusal.indexed = indexed
         self.refusal.looked = bool(self.tests) and looked
         return self.refusal
@@ -193,7 +199,7 @@ class Trace(Level):
             raise
         if result is None:
             return None
-        line = self.line or user_line()
+        line = self.here()
         if isinstance(result, tuple | list):
             if not all(numeric(part) for part in result):
                 raise self.refuse(f"{public_name(fn)} of traced values gives {result!r}, which is no array or number")
@@ -236,6 +242,8 @@ class Trace(Level):
             return argument.payload, argument.primal
         if kind in ATOMS:
             return argument, argument
+        if kind is Selection:
+            raise argument.needs_length("an argument x[mask] of another function")
         if isinstance(argument, Traced):
             raise self.refuse(
                 f"the function uses a {kind.__name__} that it was not given (from a variable outside): its derivative would be lost. "

@@ -13,6 +13,7 @@ from ..core.levels import Handle
 from ..graph.handled import check_handlers
 from ..graph.paths import Apart, Path, Unlike, merged
 from ..graph.program import Value
+from ..graph.selection import Selection
 from ..graph.symbol import Symbol
 from ..graph.trace import Trace, TraceError
 from .compiled import BACKENDS, Compiled
@@ -132,6 +133,8 @@ def traced_once(f, call, exact, prepared, examples, tests) -> tuple[Path, Any]:
         for leaf in leaves:
             leaf = array(leaf) if type(leaf) is np.ndarray and holds_traced(leaf) else leaf
             what = f"jit: {getattr(f, '__name__', 'the function')} returns: {type(leaf).__name__}"
+            if type(leaf) is Selection:
+                raise leaf.needs_length(f"a result x[mask] of {getattr(f, '__name__', 'the function')}", leaf.line)
             if isinstance(leaf, Handle) and type(leaf) is not Symbol:
                 raise TraceError(f"{what} of a verb that has returned")
             if type(leaf) is str and "Symbol(" in leaf:

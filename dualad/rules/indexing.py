@@ -82,8 +82,11 @@ def updated_transpose(i, g, x, v, index, ops=(), into=updated):
     if reads_once(index) and type(part) is not float:
         share = part[index]
     else:
-        share, stays = getitem(part, index), last_write_mask(shape_of(part), index)
-        share = share if stays is None else np.where(stays, share, 0.0)
+        share = getitem(part, index)
+        if hasattr(share, "summed"):  # v is one number, or one row, for all elements that a traced mask selects
+            share = share.summed()
+        elif (stays := last_write_mask(shape_of(part), index)) is not None:
+            share = np.where(stays, share, 0.0)
     return -share if ops and any(fn is np.imag for fn, *_ in ops) else share  # Re(g * 1j * t) is -Im(g) * t
 
 

@@ -6,13 +6,14 @@ Where NumPy only moves elements about, the rule asks it to move their positions,
 from __future__ import annotations
 
 import math
+from functools import reduce
 from numbers import Number
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from .batching import axis_form
 from .constants import evaluate
-from .indexing import cast, scatter
+from .indexing import cast, is_traced, scatter
 from .kinds import composite, elementwise, is_complex, joined, linear
 from .memory import as_plain_array, in_order
 from .names import np
@@ -200,17 +201,17 @@ def select(condlist, choicelist, default=0):
 def piecewise(x, condlist, funclist, *args, **kw):
     """Evaluate each function only where its condition holds, so that no other branch spoils the derivative."""
     ndim = np.ndim(x)
-    single = not hasattr(condlist, "__len__") or (not issubclass(type(condlist[0]), list | np.ndarray) and ndim)
-    conditions = [np.asarray(c, bool) for c in ([condlist] if single else condlist)]
+    single = not hasattr(condlist, "__len__") or (not isinstance(condlist[0], list | np.ndarray) and ndim)
+    conditions = [np.not_equal(c, 0) if is_traced(c) else np.asarray(c, bool) for c in ([condlist] if single else condlist)]
     if len(funclist) == len(conditions) + 1:
-        conditions.append(~np.any(conditions, axis=0))
+        conditions.append(np.logical_not(reduce(np.logical_or, conditions)))
     if len(funclist) != len(conditions):
         raise ValueError(f"numpy.piecewise: {len(funclist)} functions for {len(conditions)} conditions: give as many, or one more")
     y = np.zeros_like(x) if ndim else np.zeros_like(x, shape=(1,))
     rows = x if ndim else np.reshape(x, (1,))
     for condition, fn in zip(conditions, funclist, strict=True):
         place = condition if ndim else np.reshape(condition, (1,))
-        if np.any(place):
+        if is_traced(place) or np.any(place):
             y[place] = fn(rows[place], *args, **kw) if callable(fn) else fn
     return y if ndim else np.reshape(y, ())
 
@@ -325,7 +326,7 @@ composite(np.compress,  compress)
 composite(np.extract,   lambda condition, arr: np.ravel(arr)[np.flatnonzero(condition)])
 composite(np.choose,    choose)
 composite(np.select,    select, with_numpy_value=True)
-composite(np.piecewise, piecewise, value_dependent=True)
+composite(np.piecewise, piecewise)
 composite(np.sort_complex, sort_complex)
 composite(np.apply_along_axis, apply_along_axis)
 composite(np.apply_over_axes,  apply_over_axes)

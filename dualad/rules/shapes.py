@@ -47,6 +47,12 @@ def clamp(x, low, high):
 
 
 @primitive
+def length(mask):
+    """Return how many elements a mask selects, as Python's number, which the length of an array is."""
+    return int(np.count_nonzero(mask))
+
+
+@primitive
 def blank(x, dtype=None, order="K"):
     """Return zeros of the shape of `x`: a buffer to write into."""
     return np.zeros_like(x, dtype=dtype, order=order, subok=False)
@@ -443,6 +449,7 @@ constant(np.allclose, np.array_equal, called="it compares whole arrays")
 constant(np.array2string, np.array_repr, np.array_str, called="its result is no array of numbers")
 constant(np.all, reduces=np.logical_and, lower="every")
 constant(np.any, reduces=np.logical_or, lower="some")
+constant(length, lower="count_nonzero")
 constant(np.count_nonzero, blocks="counted", lower="count_nonzero")
 constant(np.searchsorted, blocks="placed_in_order", lower="searchsorted")
 constant(np.isclose, elementwise=True, called="it compares whole arrays")

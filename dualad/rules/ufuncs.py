@@ -141,7 +141,7 @@ elementwise(np.ldexp,       lambda ans, x, n: np.exp2(n * 1.0), None, called="it
 composite(np.divmod,        lambda x, y: (np.floor_divide(x, y), np.remainder(x, y)), operator="divmod", divides=1)
 elementwise(fraction,       ONE, called="it is rarely asked")
 constant(exponent, called="it is rarely asked")
-constant(integral_part, called="it is rarely asked")
+constant(integral_part, elementwise=True, called="it is rarely asked")
 composite(np.modf,          lambda x: (fraction(x), integral_part(x)))
 composite(np.frexp,         lambda x: (np.ldexp(x, -exponent(x)), exponent(x)))
 

@@ -47,14 +47,13 @@ EQUATION = implicit(lambda x, p: x * x - p, np.sqrt)
 #: the function, its arguments, and what the message says besides the line
 REFUSED = {
     # shapes that depend on data
-    "x[mask]": (lambda x: x[x > 0.5], X, r"boolean mask .* np\.where\(mask, x, 0\.0\)"),
-    "x[mask].mean()": (lambda x: x[(x > 0.5) & (x < 0.9)].mean(), X, r"boolean mask .* np\.where"),
-    "x[mask] += 1": (lambda x: written(x, x > 0.5, x[x > 0.5] + 1.0), X, r"boolean mask .* np\.where"),
+    "x[mask]": (lambda x: x[x > 0.5], X, r"a result .* boolean mask .* np\.where\(mask, x, 0\.0\)"),
     "x[mask] = values": (lambda x: written(x, x > 0.5, x[:3]), X, r"x\[\.\.\.\] = np\.where\(mask, values, x\)"),
     "x[mask, mask]": (lambda x: written(np.outer(x, x), (x > 0.5, x > 0.5), 0.0), X, r"a traced mask and other arrays.* np\.where"),
-    "compress": (lambda x: np.compress(x > 0.5, x), X, r"shape that depends on the data.* np\.where"),
-    "nonzero": (lambda x: np.nonzero(x > 0.5), X, r"numpy\.nonzero .* np\.where"),
-    "where(mask)": (lambda x: np.where(x > 0.5), X, r"numpy\.nonzero .* np\.where"),
+    "compress": (lambda x: np.compress(x > 0.5, x), X, r"a result .* boolean mask .* np\.where"),
+    "nonzero": (lambda x: np.nonzero(x > 0.5), X, r"a result .* boolean mask .* np\.where"),
+    "where(mask)": (lambda x: np.where(x > 0.5), X, r"a result .* boolean mask .* np\.where"),
+    "argwhere": (lambda x: np.argwhere(x > 0.5), X, r"numpy\.argwhere .* np\.where"),
     "unique": (np.unique, X, r"numpy\.unique looks at values"),
     "slice": (lambda x: x[: x.argmax()], X, r"slice has a traced bound.* static"),
     # values

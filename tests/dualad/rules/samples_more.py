@@ -66,7 +66,6 @@ VALUE_DEPENDENT = {
     "numpy.linalg.lstsq": "the residuals are empty where the rank is not full",
     "numpy.real_if_close": "real where the imaginary parts are small",
     "numpy.trim_zeros": "zeros are looked for",
-    "numpy.piecewise": "each function sees the elements where its condition holds",
     "numpy.poly": "real where the zeros come in conjugate pairs",
     "numpy.polydiv": "the remainder is trimmed",
     "numpy.polymul": "zeros in front are trimmed",

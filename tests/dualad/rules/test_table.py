@@ -22,7 +22,12 @@ from dualad.rules.kinds import Composite, Constant, Differentiable, Joint, Refus
 from dualad.testing import differences
 
 #: rows without samples, with the reason
-UNSAMPLED = {"numpy.empty_like": "what it holds is undefined", "numpy.isnat": "takes dates", "numpy.can_cast": "takes types"}
+UNSAMPLED = {
+    "numpy.empty_like": "what it holds is undefined",
+    "numpy.isnat": "takes dates",
+    "numpy.can_cast": "takes types",
+    "dualad.rules.shapes.length": "takes the mask of a selection",
+}
 
 
 # --- the table is complete --------------------------------------------------------------------------------------------------
