@@ -20,7 +20,7 @@ from ..rules.kinds import ROWS
 from ..support.ufunc_loops import address_of, call_loop, named, watched
 from .forms import Call, Made, Node, NoLoopForm, broadcast, converted, fill, operand_type
 
-__all__ = ["CallOfLoop", "by_inner_loop"]
+__all__ = ["CallOfLoop", "by_inner_loop", "example"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

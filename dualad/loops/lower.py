@@ -7,10 +7,12 @@ arguments with `Node`s for values and returns a node; it raises `NoLoopForm` whe
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 
 from ..graph.branch import Branch
 from ..graph.program import Program, Value, map_values
 from ..graph.scan import Scan
+from ..graph.trace import Trace
 from ..ir.values import choose
 from ..rules.indexing import cast, discretize
 from ..rules.kinds import ROWS, row_says
@@ -36,7 +38,7 @@ from .forms import (
     mapped,
     parts_of,
 )
-from .inner_loops import by_inner_loop
+from .inner_loops import by_inner_loop, example
 from .maps import scalar_of
 
 __all__ = ["lower", "lowering_of", "rule_of"]
@@ -44,10 +46,13 @@ __all__ = ["lower", "lowering_of", "rule_of"]
 ROOMS = (elimination, moves, orders, sums)  # whose rules enter the table
 
 
-def lower(program: Program, inner_loops: bool = False) -> dict[Value, Node]:
-    """Return the node of every value of a program; with `inner_loops`, of functions without loops that of a ufunc underneath is called."""
-    nodes: dict[Value, Node] = {}
-    for value in program.inputs:
+def lower(program: Program, inner_loops: bool = False, given: Sequence[Node] = ()) -> dict[Value, Node]:
+    """Return the node of every value of a program, whose inputs may be `given`.
+
+    With `inner_loops`, functions without loops are made of what their code calls, or that of a ufunc underneath is called.
+    """
+    nodes: dict[Value, Node] = dict(zip(program.inputs, given, strict=False))
+    for value in program.inputs[len(given) :]:
         nodes[value] = Node(Buffer(value), value.shape, value.dtype, value.weak)
     for value, array in program.constants.items():
         first = array.ravel()[:1]
@@ -66,14 +71,30 @@ def lower(program: Program, inner_loops: bool = False) -> dict[Value, Node]:
 
 
 def called(operation, nodes, reason, inner_loops):
-    """Return the nodes of the results of an operation that has no loops: of the loop of a ufunc, else of a call."""
+    """Return the nodes of the results of an operation that has no loops: of its code, of the loop of a ufunc, else of a call."""
     if inner_loops:
         try:
-            return tuple(map(exactly, by_inner_loop(operation, nodes), operation.outputs))
+            made = inlined(operation, nodes) if row_says(operation.fn, "inlined") else by_inner_loop(operation, nodes)
+            return tuple(map(exactly, made, operation.outputs))
         except NoLoopForm as other:
             reason = f"{reason}; {other}" if row_says(operation.fn, "inner") else reason
     made = (Node(Call(operation, tuple(nodes[value] for value in operation.reads), reason), (), float),)
     return tuple(Node(Buffer(out, None, None, made), out.shape, out.dtype, out.weak) for out in operation.outputs)
+
+
+def inlined(operation, nodes):
+    """Return the nodes of the results of a function of our own, made of what its code calls."""
+    fn, said = operation.fn, ROWS[operation.fn].inlined
+    with Trace() as tracing:
+        tracing.line = operation.line
+        symbols = {value: tracing.input(example(value)) for value in operation.reads}
+        args, kwargs = (map_values(symbols.__getitem__, part) for part in (operation.args, operation.kwargs))
+        result = (fn.plain if said is True else said)(*args, **kwargs)
+        program = tracing.finish(list(result) if operation.several else [result])
+    if tracing.tests:
+        raise NoLoopForm("its way depends on values")
+    made = lower(program, True, [nodes[value] for value in operation.reads])
+    return [made[out] for out in program.outputs]
 
 
 def repeated(operation, nodes):
@@ -240,4 +261,5 @@ def reason_of(fn):
 
 def lowering_of(fn):
     """Return what a function with a row is to the loops: ``loops``, or the reason why it is called."""
-    return "loops" if rule_of(fn) is not None or scalar_of(fn) is not None else reason_of(fn)
+    in_loops = rule_of(fn) is not None or scalar_of(fn) is not None or row_says(fn, "inlined")
+    return "loops" if in_loops else reason_of(fn)

@@ -274,15 +274,22 @@ def with_complements(du, dvh, ans):
     u, s, vh, _, _ = thin(ans)
     k = np.shape(s)[-1]
     rest, others = ans[0][..., k:], ans[2][..., k:, :]
-    return (np.concatenate([du, complement_jvp(du, rest, u, rest)], axis=-1), np.concatenate([dvh, -others @ (adjoint(dvh) @ vh)], axis=-2))
+    if np.shape(rest)[-1]:
+        du = np.concatenate([du, complement_jvp(du, rest, u, rest)], axis=-1)
+    if np.shape(others)[-2]:
+        dvh = np.concatenate([dvh, -others @ (adjoint(dvh) @ vh)], axis=-2)
+    return du, dvh
 
 
 def without_complements(g, ans):
     """Return the cotangents of the thin factors, with the shares of the null spaces' bases."""
     u, s, vh, _, _ = thin(ans)
     k = np.shape(s)[-1]
-    gu = g[0][..., :k] + complement_vjp(g[0][..., k:], ans[0][..., k:], u, None)
-    gvh = g[2][..., :k, :] - conj(vh) @ (adjoint(g[2][..., k:, :]) @ conj(ans[2][..., k:, :]))
+    gu, gvh = g[0][..., :k], g[2][..., :k, :]
+    if np.shape(ans[0])[-1] > k:
+        gu = gu + complement_vjp(g[0][..., k:], ans[0][..., k:], u, None)
+    if np.shape(ans[2])[-2] > k:
+        gvh = gvh - conj(vh) @ (adjoint(g[2][..., k:, :]) @ conj(ans[2][..., k:, :]))
     return gu, g[1], gvh
 
 
@@ -435,9 +442,9 @@ def with_triangle(name):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-constant(close_pairs, called="it is linear algebra, which LAPACK does")
+constant(close_pairs, inlined=True)
 constant(warn_close, called="its result is no array of numbers")
-explicit(complement,      complement_jvp, complement_vjp, called="it is linear algebra, which LAPACK does")
+explicit(complement,      complement_jvp, complement_vjp, inlined=True)
 explicit(cholesky_factor, cholesky_jvp, cholesky_vjp, raises=True, axes=(-2, -1), lower="cholesky", inner=lapack("cholesky_lo", "D->D"))
 explicit(eigh_factors,    eigh_jvp, eigh_vjp, raises=True, axes=(-2, -1), inner=lapack(with_triangle("eigh"), "D->dD"))
 explicit(eigenvalues,     eigenvalues_jvp, eigenvalues_vjp, raises=True, axes=(-2, -1), inner=lapack(with_triangle("eigvalsh"), "D->d"))

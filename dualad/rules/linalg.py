@@ -278,6 +278,14 @@ def cofactors(ans, a):
     return np.stack(rows, axis=-2)
 
 
+def regular_cofactors(a):
+    """Return the cofactors of a matrix by its inverse, which raises where the determinant is zero."""
+    if shape_of(a)[-1] < 2:
+        return np.ones_like(a)
+    det = np.expand_dims(np.linalg.det(a), (-1, -2))
+    return det * mT(np.linalg.inv(np.where(np.equal(det, 0), 0.0, a)))
+
+
 def small_cofactors(a):
     """Return the cofactors of matrices of two or three rows, which are polynomials of their elements."""
     n = shape_of(a)[-1]
@@ -427,7 +435,7 @@ explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve
          inner=lapack(lambda a, b: "solve1" if b.ndim == 1 else "solve", "DD->D"))
 explicit(np.linalg.inv,   inv_jvp, inv_vjp, raises=True, axes=(-2, -1), lower="inverse", inner=lapack("inv", "D->D"))
 explicit(np.linalg.det,   det_jvp, det_vjp, axes=(-2, -1), lower="determinant", inner=lapack("det", "D->D"))
-explicit(cofactor_matrix, cofactor_matrix_jvp, cofactor_matrix_vjp, axes=(-2, -1))
+explicit(cofactor_matrix, cofactor_matrix_jvp, cofactor_matrix_vjp, axes=(-2, -1), inlined=regular_cofactors)
 explicit(euclidean,       euclidean_jvp, euclidean_vjp, axes="axis", blocks="root_of_squares", lower="norm")  # norm'(0) = 0
 composite(np.linalg.norm, norm, with_numpy_value=lambda x, *how, **named: bool(how or named))  # norm(x) is one call
 # fmt: on

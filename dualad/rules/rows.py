@@ -95,6 +95,8 @@ class Row:
     #: the ufunc underneath, whose inner loop compiled code calls where there is no other form: a function of the arguments that returns
     #: an `InnerLoop`; of an elementwise ufunc it is that itself
     inner: Callable | None = None
+    #: in place of a call, loops are made of what its own code calls, all of which has rows (True), or another function of its arguments
+    inlined: bool | Callable = False
     #: its expression in a loop, where it is elementwise (`scalars.Scalar`); others of arrays of integers, of complex numbers, and of
     #: Python's integers, which do not wrap
     scalar: Any = None

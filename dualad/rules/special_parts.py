@@ -10,7 +10,7 @@ import math
 import numpy as np
 from scipy import special as sp
 
-from .kinds import elementwise, is_complex, one_over, primitive
+from .kinds import elementwise, explicit, is_complex, one_over, primitive
 from .primitives import ratio
 
 __all__ = [
@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 IGAM_FAC, BETA_PDF = (getattr(sp._ufuncs, name, None) for name in ("_igam_fac", "_beta_pdf"))
+for fn in filter(None, (IGAM_FAC, BETA_PDF)):
+    explicit(fn, (None,) * fn.nin, name=f"scipy.special.{fn.__name__}")
 
 
 # --- series -----------------------------------------------------------------------------------------------------------------
@@ -71,20 +73,30 @@ def zeta_difference(p, z, m):
     """
     z, m = np.asarray(z), np.asarray(m)
     with np.errstate(all="ignore"):
-        good = np.logical_and(np.greater(z, 0), np.greater(z + m, 0))
-        if not np.all(good):
-            apart = sp.psi(z + m) - sp.psi(z) if p == 1 else sp.zeta(p, z) - sp.zeta(p, z + m)
-            z, m = np.where(good, z, 1.0), np.where(good, m, 1.0)
-        total = 0.0
-        for k in range(SHIFT):
-            total = total + power_difference(z + k, m, p)
-        z = z + SHIFT
-        total = total + (log_growth(z, m) if p == 1 else power_difference(z, m, p - 1) / (p - 1)) + 0.5 * power_difference(z, m, p)
-        rising = 1.0 * p
-        for k, c in enumerate(BERNOULLI):
-            total = total + c * rising * power_difference(z, m, p + 2 * k + 1)
-            rising *= (p + 2 * k + 1) * (p + 2 * k + 2)
-        return (total if np.all(good) else np.where(good, total, apart))[()]
+        return (between_positive(p, z, m) if np.all(positive(z, m)) else between_any(p, z, m))[()]
+
+
+def positive(z, m):
+    return np.logical_and(np.greater(z, 0), np.greater(z + m, 0))
+
+
+def between_any(p, z, m):
+    good = positive(z, m)
+    apart = sp.psi(z + m) - sp.psi(z) if p == 1 else sp.zeta(p, z) - sp.zeta(p, z + m)
+    return np.where(good, between_positive(p, np.where(good, z, 1.0), np.where(good, m, 1.0)), apart)
+
+
+def between_positive(p, z, m):
+    total = 0.0
+    for k in range(SHIFT):
+        total = total + power_difference(z + k, m, p)
+    z = z + SHIFT
+    total = total + (log_growth(z, m) if p == 1 else power_difference(z, m, p - 1) / (p - 1)) + 0.5 * power_difference(z, m, p)
+    rising = 1.0 * p
+    for k, c in enumerate(BERNOULLI):
+        total = total + c * rising * power_difference(z, m, p + 2 * k + 1)
+        rising *= (p + 2 * k + 1) * (p + 2 * k + 2)
+    return total
 
 
 def power_difference(z, m, q):
@@ -103,6 +115,7 @@ elementwise(
     None,
     lambda ans, p, z, m: -p * zeta_difference(p + 1.0, z, m),
     lambda ans, p, z, m: p * sp.zeta(p + 1.0, z + m),
+    inlined=between_any,
 )
 
 
@@ -126,7 +139,7 @@ def gamma_density_slope(ans, a, x):
     return np.where(edge, at_zero, ans * (a - 1.0 - x) / x)
 
 
-elementwise(gamma_density, None, gamma_density_slope, singular=True)
+elementwise(gamma_density, None, gamma_density_slope, singular=True, inlined=True)
 
 
 @primitive
@@ -140,7 +153,7 @@ def beta_density(a, b, x):
         return np.where(inside, BETA_PDF(np.where(inside, x, 0.5), a, b), plain)[()]
 
 
-elementwise(beta_density, None, None, lambda ans, a, b, x: ans * ((a - 1.0) / x - (b - 1.0) / (1.0 - x)), singular=True)
+elementwise(beta_density, None, None, lambda ans, a, b, x: ans * ((a - 1.0) / x - (b - 1.0) / (1.0 - x)), singular=True, inlined=True)
 
 
 def poch_first(ans, z, m):
@@ -201,7 +214,7 @@ def logistic_slope(x, p):
     return p * sp.expit(-x)
 
 
-elementwise(logistic_slope, lambda ans, x, p: -ans * np.tanh(0.5 * x), lambda ans, x, p: 0.0)
+elementwise(logistic_slope, lambda ans, x, p: -ans * np.tanh(0.5 * x), lambda ans, x, p: 0.0, inlined=True)
 
 
 @primitive
@@ -210,7 +223,7 @@ def share(w):
     return w / (1.0 + w)
 
 
-elementwise(share, lambda ans, w: 1.0 / np.square(1.0 + w))
+elementwise(share, lambda ans, w: 1.0 / np.square(1.0 + w), inlined=True)
 
 
 # --- logarithms of quotients --------------------------------------------------------------------------------------------------
@@ -225,7 +238,7 @@ def log_ratio(x, y):
         return np.where(np.less(np.abs(d), 0.5), np.log1p(d), np.where(far, np.log(x) - np.log(y), np.log(q)))[()]
 
 
-elementwise(log_ratio, one_over(lambda ans, x, y: x), one_over(lambda ans, x, y: -y), singular=True)
+elementwise(log_ratio, one_over(lambda ans, x, y: x), one_over(lambda ans, x, y: -y), singular=True, inlined=True)
 
 
 @primitive
@@ -235,7 +248,7 @@ def one_minus_ratio(x, y):
         return (y - x) / y
 
 
-elementwise(one_minus_ratio, lambda ans, x, y: -1.0 / y, lambda ans, x, y: x / y / y, singular=True)
+elementwise(one_minus_ratio, lambda ans, x, y: -1.0 / y, lambda ans, x, y: x / y / y, singular=True, inlined=True)
 
 
 # --- Bessel functions and integrals ---------------------------------------------------------------------------------------------
@@ -288,7 +301,7 @@ def ellipem1_slope(ans, p):
     return np.where(near, series, (sp.ellipkm1(away) - np.where(near, 0.0, ans)) / (2.0 * (1.0 - away)))
 
 
-elementwise(ellipem1, ellipem1_slope)
+elementwise(ellipem1, ellipem1_slope, inlined=True)
 
 
 @primitive
@@ -304,7 +317,7 @@ def sine_integral(k, phi):
     return np.where(small, t ** (2 * k + 1) / (2 * k + 1) * sp.hyp2f1(0.5, k + 0.5, k + 1.5, t * t), total)[()]
 
 
-elementwise(sine_integral, None, lambda ans, k, phi: np.sin(phi) ** (2 * k))
+elementwise(sine_integral, None, lambda ans, k, phi: np.sin(phi) ** (2 * k), inlined=True)
 
 
 def legendre_series(phi, m, power, terms=18):
