@@ -6,12 +6,16 @@ A pass goes through the operations once. Its rule is asked what to do with each:
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..rules.indexing import getitem, is_basic, is_whole, scatter, updated
 from ..rules.kinds import row_says
 from ..rules.shapes import blank, zeros_of_shape
 from ..support.costs import SMALL_ARRAY_BYTES
+from .arms import with_arms
+from .branch import Branch
 from .program import Operation, Program, Value, key_of, map_values, values_in
 
 __all__ = ["apart", "common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "simpler", "straight"]
@@ -28,6 +32,11 @@ def optimised(program: Program, exact=True, adjoint=False) -> Program:
     for one in passes:
         program = one(program)
     program.adjoint = adjoint
+    if any(type(operation.fn) is Branch for operation in program.operations):
+        program = with_arms(program, partial(optimised, exact=exact, adjoint=adjoint))
+        for one in (common, dead):
+            program = one(program)
+        program.adjoint = adjoint
     return program
 
 

@@ -12,14 +12,12 @@ import numpy as np
 from ..rules.indexing import getitem, updated
 from ..rules.kinds import ROWS, Elementwise
 from ..support.costs import REROLL_ALIGNED_OPERATIONS, REROLL_OPERATIONS, REROLL_TURNS
+from .operands import may_vary, replaced, shape_of
 from .passes import optimised
 from .program import Operation, Program, Value, key_of, values_in
 from .scan import Scan
 
 __all__ = ["rolled"]
-
-#: the types of numbers that may be values
-NUMBERS = (int, float, np.float64, np.float32, np.int64)
 
 
 def worth(operations: int, aligned: bool, whole: int) -> bool:
@@ -73,58 +71,6 @@ def is_aligned(operation):
         index = args[1 if fn is getitem else 2]
         return not any(isinstance(part, slice) and part != slice(None) for part in (index if type(index) is tuple else (index,)))
     return isinstance(fn, np.ufunc) or isinstance(ROWS.get(fn), Elementwise) or all(out.size == 1 for out in operation.outputs)
-
-
-# --- what an operation is -----------------------------------------------------------------------------------------------------------
-
-
-def shape_of(operation):
-    """Return all of an operation but its operands, hashable, and these: its values, and numbers that may be values."""
-    operands: list = []
-    free = may_vary(operation.fn)
-    shape = (
-        operation.fn,
-        walked(operation.args, free, operands),
-        walked(operation.kwargs, False, operands),
-        tuple((out.type, out.kind) for out in operation.outputs),
-    )
-    return shape, operands
-
-
-def may_vary(fn):
-    """Return whether numbers among a function's arguments may be values."""
-    return fn in (getitem, updated) or isinstance(fn, np.ufunc) or isinstance(ROWS.get(fn), Elementwise)
-
-
-def walked(argument, free, operands):
-    kind = type(argument)
-    if kind is Value:
-        operands.append(argument)
-        return Value, argument.type, argument.kind
-    if kind in NUMBERS and free:
-        operands.append(argument)
-        return kind
-    if kind in (tuple, list):
-        return kind, *(walked(part, free, operands) for part in argument)
-    if kind is dict:
-        return dict, *((name, walked(argument[name], free, operands)) for name in sorted(argument))
-    if kind is slice:
-        return slice, *(walked(part, False, operands) for part in (argument.start, argument.stop, argument.step))
-    return key_of(argument)
-
-
-def replaced(argument, free, operands):
-    """Return an argument with others in the places of its operands."""
-    kind = type(argument)
-    if kind is Value or (kind in NUMBERS and free):
-        return next(operands)
-    if kind in (tuple, list):
-        return kind(replaced(part, free, operands) for part in argument)
-    if kind is dict:
-        return {name: replaced(argument[name], free, operands) for name in sorted(argument)}
-    if kind is slice:
-        return slice(*(replaced(part, False, operands) for part in (argument.start, argument.stop, argument.step)))
-    return argument
 
 
 # --- a run of turns -----------------------------------------------------------------------------------------------------------------

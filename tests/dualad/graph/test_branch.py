@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import checkpoint
 import dualad
 from dualad.graph.branch import Branch
+from dualad.graph.passes import optimised
 from dualad.graph.paths import Apart, Path, Unlike, merged
 from dualad.graph.trace import Trace, TraceError
 from dualad.jit.compiled import BACKENDS, Compiled
@@ -124,3 +126,57 @@ def test_derivatives_are_those_of_the_path(backend):
         np.testing.assert_allclose(
             checkpoint.hvp(lambda y: total(x, y), y, y + 1.0)[1], checkpoint.hvp(lambda y: plain(x, y), y, y + 1.0)[1], rtol=1e-12
         )
+
+
+def leaky(x):
+    y = np.zeros_like(x)
+    for i in range(3):
+        y[i] = x[i] if x[i] > 0 else 0.1 * x[i]
+    for _ in range(4):
+        y = y * 1.5 + np.cos(y)
+    return y
+
+
+SIGNS = list(itertools.product((1.0, -1.0), repeat=3))
+
+
+def size(program):
+    return sum(1 + sum(map(size, getattr(operation.fn, "bodies", {}).values())) for operation in program.operations)
+
+
+def test_tests_one_after_the_other_are_branches_one_after_the_other():
+    program = merged([path_of(leaky, np.array(signs)) for signs in SIGNS])
+    short = optimised(program)
+    assert size(program) > 100 and size(short) < 32
+    assert [type(operation.fn) for operation in short.operations].count(Branch) == 3
+    for signs in SIGNS:
+        x = np.array(signs) * np.array([0.3, 2.0, 1.1])
+        assert short.run(x)[0].tobytes() == leaky(x).tobytes()
+
+
+def test_what_both_arms_compute_of_the_same_values_is_computed_before_them():
+    def f(x, y):
+        return (np.sin(y) * x, np.exp(x)) if x > 0 else (np.exp(x), np.sin(y) - 1.0)
+
+    program = optimised(merged([path_of(f, x, 2.0) for x in (1.0, -1.0)]))
+    fns = [operation.fn for operation in program.operations]
+    assert fns.count(np.sin) == fns.count(np.exp) == 1 and type(fns[-1]) is Branch
+    assert not {np.sin, np.exp} & {operation.fn for body in fns[-1].bodies.values() for operation in body.operations}
+    assert [program.run(x, 3.0) for x in (2.0, -2.0)] == [[*f(2.0, 3.0)], [*f(-2.0, 3.0)]]
+
+
+def test_arms_that_are_equal_need_no_branch_and_outputs_that_nobody_reads_no_operations():
+    same = optimised(merged([path_of(lambda x: np.sin(x) if x > 0 else np.sin(x) * 1.0, x) for x in (1.0, -1.0)]))
+    assert [operation.fn for operation in same.operations] == [np.sin]
+    program = merged([path_of(lambda x: (x, np.sin(x)) if x > 0 else (-x, np.cos(x)), x) for x in (1.0, -1.0)])
+    del program.outputs[1]
+    bodies = optimised(program).operations[-1].fn.bodies.values()
+    assert [len(body.operations) for body in bodies] == [0, 1]
+
+
+def test_a_branch_whose_test_is_known_is_one_arm():
+    inner = Branch(*(path_of(f, 1.0).program for f in (np.sin, np.cos)))
+    for truth, f in ((True, np.sin), (False, np.cos)):
+        with Trace() as trace:
+            program = optimised(trace.finish(list(inner(truth, trace.input(0.5)))))
+        assert [operation.fn for operation in program.operations] == [f]
