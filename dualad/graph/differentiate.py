@@ -19,8 +19,8 @@ from ..rules.kinds import ROWS, Constant, Differentiable, Elementwise
 from ..rules.names import np
 from .branch import Branch, align
 from .examples import Examples
-from .passes import dead, optimised
-from .program import Program, Value, map_values, values_in
+from .passes import optimised
+from .program import Program, Value, dead, map_values, values_in
 from .scan import Scan
 from .trace import Trace
 

@@ -7,7 +7,7 @@ import optree
 
 from ..core.levels import Handle
 from ..rules.memory import copied_to_write
-from .passes import dead
+from .program import dead
 from .trace import TraceError, where_in
 
 __all__ = ["Handled", "check_handlers", "in_plain_code", "own"]

@@ -16,7 +16,7 @@ from ..rules.shapes import blank, zeros_of_shape
 from ..support.costs import SMALL_ARRAY_BYTES
 from .arms import with_arms
 from .branch import Branch
-from .program import Operation, Program, Value, key_of, map_values, values_in
+from .program import Operation, Program, Value, dead, key_of, map_values, values_in
 
 __all__ = ["apart", "common", "dead", "fold", "forwarded", "optimised", "relaxed", "restored", "simpler", "straight"]
 
@@ -63,20 +63,6 @@ def rewritten(program: Program, rule) -> Program:
 
 
 # --- the passes ---------------------------------------------------------------------------------------------------------------
-
-
-def dead(program: Program) -> Program:
-    """Leave out operations and constants whose results nothing reads."""
-    needed, kept = set(values_in(program.outputs)), []
-    for operation in reversed(program.operations):
-        if any(value in needed for value in operation.outputs):
-            needed.update(operation.reads)
-            kept.append(operation)
-    new = Program()
-    new.inputs, new.outputs, new.count = program.inputs, program.outputs, program.count
-    new.constants = {value: array for value, array in program.constants.items() if value in needed}
-    new.operations = kept[::-1]
-    return new
 
 
 def common(program: Program) -> Program:

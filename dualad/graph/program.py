@@ -48,7 +48,7 @@ from ..rules.calling import public_name
 from ..rules.kinds import ROWS, Abstract, Constant, Differentiable
 from ..rules.sparse import is_sparse
 
-__all__ = ["Kind", "Operation", "Program", "Value", "key_of", "kind_of", "map_values", "role_of", "values_in"]
+__all__ = ["Kind", "Operation", "Program", "Value", "dead", "key_of", "kind_of", "map_values", "role_of", "values_in"]
 
 # --- values and operations --------------------------------------------------------------------------------------------------
 
@@ -231,6 +231,20 @@ class Program:
             for name, body in getattr(operation.fn, "bodies", {}).items():
                 lines += [f"    {line}" for line in (f"{name}:", *str(body).splitlines())]
         return "\n".join([*lines, f"  return {', '.join(map(show, self.outputs))}"])
+
+
+def dead(program: Program) -> Program:
+    """Leave out operations and constants whose results nothing reads."""
+    needed, kept = set(values_in(program.outputs)), []
+    for operation in reversed(program.operations):
+        if any(value in needed for value in operation.outputs):
+            needed.update(operation.reads)
+            kept.append(operation)
+    new = Program()
+    new.inputs, new.outputs, new.count = program.inputs, program.outputs, program.count
+    new.constants = {value: array for value, array in program.constants.items() if value in needed}
+    new.operations = kept[::-1]
+    return new
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------------------

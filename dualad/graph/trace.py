@@ -18,8 +18,7 @@ from ..rules.indexing import getitem
 from ..rules.kinds import ROWS, row_says
 from ..support.callers import handles
 from ..support.costs import PROGRAM_OPERATIONS
-from .passes import dead
-from .program import Program, Value, key_of, values_in
+from .program import Program, Value, dead, key_of, values_in
 from .selection import Selection
 from .symbol import Symbol
 
