@@ -73,6 +73,8 @@ def called_ufunc(fn, args, kwargs) -> InnerLoop:
             return InnerLoop(name_of(fn), args)
     except TypeError:
         pass
+    except LookupError as reason:
+        raise NoLoopForm(str(reason)) from None
     raise NoLoopForm("it has no inner loop")
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from ..support.costs import CALLED_PRODUCTS
 from .batching import dot_form, einsum_form, matmul_form, outer_form, solve_form
 from .cotangents import is_symbolic
 from .inner import InnerLoop
@@ -416,13 +417,21 @@ def lapack(name, types):
     return inner
 
 
+def of_matrices(a, b):
+    """Return what the rows of products say of the ufunc underneath."""
+    work = a.size * (b.shape[-1] if b.ndim > 1 else 1)
+    if work > CALLED_PRODUCTS:
+        raise LookupError("a call of Python takes no time beside them")
+    name = ("vecdot", "vecmat")[b.ndim > 1] if a.ndim == 1 else ("matvec", "matmul")[b.ndim > 1]
+    return InnerLoop(f"numpy.{name}", (a, b))
+
+
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-bilinear(
-    np.matmul, matmul_first, matmul_second, pattern="product", batch=matmul_form, blocks="product", lower="matmul", operator="matmul"
-)
-bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dotted", lower="dot")
+bilinear(np.matmul,      matmul_first, matmul_second, pattern="product", batch=matmul_form, blocks="product", lower="matmul",
+                         inner=of_matrices, operator="matmul")
+bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dotted", lower="dot", inner=of_matrices)
 bilinear(np.outer,       outer_first, outer_second, batch=outer_form, blocks="outer", lower="outer")
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="alone", viewed=einsum_view,
                          pattern="einsum", batch=einsum_form, blocks="einsum", lower="einsum")

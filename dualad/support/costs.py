@@ -116,6 +116,8 @@ JAMMED_STEPS = 4
 #: multiplications of a product that is left to the library, which takes 6 us to call (n = 16: 6.8 us there, 1.15; n = 128: 100 and 103;
 #: n = 256: 667 and 733)
 LIBRARY_PRODUCTS = 1 << 18
+#: multiplications of a product whose inner loop is not asked for its bits, which takes another product (512 x 512: 4 ms)
+CALLED_PRODUCTS = 1 << 27
 #: elements of an array that is sorted by counting for each how many come before it
 RANKED_ELEMENTS = 512
 #: rows of a system of equations that is written out (4: 10.8 us off, 1.7): beyond, it compiles for long

@@ -8,7 +8,8 @@ import pytest
 from checkpoint import Stats, chain, grad, hvp
 from dualad import jit, jvp
 from dualad.jit.compiled import BACKENDS
-from dualad.support.costs import INLINED_TERMS, LIBRARY_PRODUCTS
+from dualad.rules.kinds import ROWS
+from dualad.support.costs import CALLED_PRODUCTS, INLINED_TERMS, LIBRARY_PRODUCTS
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed")
 
@@ -61,3 +62,37 @@ def test_a_large_convolution_is_the_librarys():
     f = jit(lambda x: np.convolve(x, x))
     np.testing.assert_array_equal(f(x), np.convolve(x, x))
     assert "which the library does faster" in f.explain(x)
+
+
+PRODUCTS = {
+    "matrices": ((80, 70), (70, 90)),
+    "a matrix and a vector": ((520, 520), (520,)),
+    "a vector and a matrix": ((520,), (520, 520)),
+    "vectors": ((300_000,), (300_000,)),
+    "stacks": ((3, 70, 60), (3, 60, 90)),
+    "a matrix and a stack": ((80, 70), (3, 70, 90)),
+}
+
+
+@pytest.mark.parametrize("shapes", PRODUCTS.values(), ids=PRODUCTS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=str)
+def test_large_products_are_the_librarys_without_python(shapes, dtype):
+    a, b = (np.random.default_rng(2).normal(size=shape).astype(dtype) for shape in shapes)
+    for product in (np.matmul, np.dot) if max(a.ndim, b.ndim) < 3 else (np.matmul,):
+        f = jit(lambda a, b, product=product: product(a, b) + 1)
+        np.testing.assert_array_equal(f(a, b), product(a, b) + 1)
+        assert "called" not in f.explain(a, b)
+
+
+def test_a_chain_with_large_products_is_made_in_blocks():
+    a, x = np.random.default_rng(2).normal(size=(2, 80, 80)) / 9.0
+    turn, stats = lambda k, x: np.tanh(a @ x), Stats()
+    got = grad(lambda x: np.sum(chain(jit(turn), x, steps=5, stats=stats) ** 2))(x)
+    assert "compiled steps" in stats.reason
+    np.testing.assert_allclose(got, grad(lambda x: np.sum(chain(turn, x, steps=5) ** 2))(x), rtol=1e-9, atol=1e-12)
+
+
+def test_very_large_products_are_called():
+    a = np.broadcast_to(0.0, (round(CALLED_PRODUCTS ** (1 / 3)) + 1,) * 2)
+    with pytest.raises(LookupError, match="a call of Python takes no time beside them"):
+        ROWS[np.matmul].inner(a, a)
