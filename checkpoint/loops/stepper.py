@@ -170,6 +170,8 @@ class Stepper:
         count = len(spec.state)
         if len(program.inputs) != 1 + count + rows + params:
             raise NotCompiled("some arguments of the step are static")
+        if self.entry.several:
+            raise NotCompiled("the step returns results of several types, by the path that it takes")
         given, left = program.outputs[: self.entry.structure.num_leaves], program.outputs[self.entry.structure.num_leaves :]
         made: Any = optree.tree_unflatten(self.entry.structure, list(given))
         if spec.outputs:

@@ -7,7 +7,7 @@ as its last output, whether it was reached: `left`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,26 +15,28 @@ from .branch import Branch, as_kind
 from .program import Kind, Operation, Program, Value, key_of, kind_of, values_in
 from .trace import Answer, TraceError, where_in
 
-__all__ = ["Apart", "Path", "Unlike", "merged"]
+__all__ = ["Apart", "Path", "merged", "types_of"]
 
 
 class Apart(TraceError):
     """Two traces differ before the first test that they answer differently."""
 
 
-class Unlike(TraceError):
-    """The results of two paths differ in their shapes, dtypes or types."""
-
-
 class Path(NamedTuple):
-    """A trace, and the tests on it."""
+    """A trace, the tests on it, and the structure of its result."""
 
     program: Program
     tests: list[Answer]
+    structure: Any = None
 
     @property
     def truths(self):
         return [test.truth for test in self.tests]
+
+    @property
+    def type(self):
+        """What tells its result from those of other types: the structure, and of each leaf the kind, or itself if it is no number."""
+        return self.structure, *((out_kind[:3] if (out_kind := told(out)) else key_of(out)) for out in self.program.outputs)
 
     def known(self) -> dict[int, Value]:
         """Return the values by number."""
@@ -43,47 +45,51 @@ class Path(NamedTuple):
         return {value.number: value for value in (*program.inputs, *program.constants, *made)}
 
 
+def types_of(paths: list[Path]) -> list[Path]:
+    """Return the first path of each type of result."""
+    return list({path.type: path for path in reversed(paths)}.values())[::-1]
+
+
 def merged(paths: list[Path]) -> Program:
-    """Return the program of all paths, whose results are of the same structure."""
+    """Return the program of all paths.
+
+    Its outputs are the leaves of the result; where results are of several types (see `types_of`), the leaves of each type, and then the
+    number of the type that is given; and last `left`, where a path is not known.
+    """
     whole = paths[0].program
     if not paths[0].tests:
         return whole
-    chosen = [k for k in range(len(whole.outputs)) if not is_fixed(paths, k)]
-    tree = Tree(paths, chosen)
+    tree = Tree(paths)
     program = tree.grown(paths, 0, 0)
     outs = iter(program.outputs)
-    program.outputs = [next(outs) if k in chosen else out for k, out in enumerate(whole.outputs)] + list(outs)
+    program.outputs = [next(outs) if kind is not None else fixed for *_, kind, fixed in tree.columns] + list(outs)
     program.inputs = whole.inputs
     return program
 
 
-def is_fixed(paths, k):
-    """Return whether an output is the same literal on all paths."""
-    outs = [path.program.outputs[k] for path in paths]
-    return not any(type(out) is Value for out in outs) and len(set(map(key_of, outs))) == 1
-
-
 class Tree:
-    """The tree of paths: the kinds of the outputs that are `chosen` by branches, and whether there is an arm that nobody has traced."""
+    """The tree of paths; `columns` are the leaves of all types of results, each with type, its place, its kind or the same literal."""
 
-    def __init__(self, paths: list[Path], chosen: list[int]):
-        self.chosen = chosen
-        self.kinds = [self.kind(paths, k) for k in chosen]
+    def __init__(self, paths: list[Path]):
+        firsts = [path.type for path in types_of(paths)]
+        self.type = {id(path): firsts.index(path.type) for path in paths}
+        self.columns = [
+            (t, k, *column([path.program.outputs[k] for path in paths if path.type == first]))
+            for t, first in enumerate(firsts)
+            for k in range(len(first) - 1)
+        ]
+        self.several = len(firsts) > 1
+        self.kinds = [kind for *_, kind, _ in self.columns if kind is not None]
         self.known = {id(path): path.known() for path in paths}
         self.left = not complete(paths, 0)
+        self.kinds_at_end = [kind_of(0)] * self.several + [kind_of(False)] * self.left
 
-    def kind(self, paths, k) -> Kind:
-        """Return the kind of an output, which is that of all paths."""
-        first, *others = (told(path.program.outputs[k]) for path in paths)
-        for path, other in zip(paths[1:], others, strict=True):
-            if first is None or other is None or first[:3] != other[:3]:
-                depth = next(i for i, (a, b) in enumerate(zip(paths[0].truths, path.truths, strict=False)) if a is not b)
-                raise Unlike(
-                    f"jit: {where_in(paths[0].tests[depth].line)}the two sides of a branch give results of other shapes, dtypes or types: "
-                    f"{described(first)} and {described(other)}"
-                )
-        layouts = {first.layout, *(other.layout for other in others)}
-        return first._replace(layout=layouts.pop() if len(layouts) == 1 else "C")
+    def outputs(self, program, path) -> list:
+        """Return the outputs of a program that ends a path, or one that nobody has traced: zeros but for its own."""
+        mine = None if path is None else self.type[id(path)]
+        outs = [path.program.outputs[k] if t == mine else None for t, k, kind, _ in self.columns if kind is not None]
+        outs = [as_kind(program, out, kind) for out, kind in zip(outs, self.kinds, strict=True)]
+        return outs + [mine or 0] * self.several + [path is None] * self.left
 
     def grown(self, paths: list[Path], depth: int, start: int) -> Program:
         """Return the program of paths that have answered so many tests alike, from an operation on."""
@@ -91,8 +97,7 @@ class Tree:
         program.count = lead.program.count
         if depth == len(lead.tests):
             program.operations = lead.program.operations[start:]
-            outs = [lead.program.outputs[k] for k in self.chosen]
-            program.outputs = [as_kind(program, out, kind) for out, kind in zip(outs, self.kinds, strict=True)] + [False] * self.left
+            program.outputs = self.outputs(program, lead)
             return self.closed(program, lead)
         test = lead.tests[depth]
         for path in paths[1:]:
@@ -109,7 +114,7 @@ class Tree:
             if arm is not None:
                 arm[0].inputs = [arm[1][number] for number in numbers]
         then, otherwise = (arm[0] if arm is not None else self.unseen(given) for arm in arms)
-        outputs = tuple(program.value(Value(0, *kind)) for kind in (*self.kinds, *[LEFT] * self.left))
+        outputs = tuple(program.value(Value(0, *kind)) for kind in (*self.kinds, *self.kinds_at_end))
         program.operations.append(Operation(Branch(then, otherwise), (test.value, *given), {}, outputs, True, test.line))
         program.outputs = list(outputs)
         return self.closed(program, lead)
@@ -119,7 +124,7 @@ class Tree:
         program = Program()
         for value in given:
             program.input(value)
-        program.outputs = [as_kind(program, None, kind) for kind in self.kinds] + [True]
+        program.outputs = self.outputs(program, None)
         return program
 
     def closed(self, program, lead) -> Program:
@@ -146,7 +151,13 @@ class Tree:
             raise Apart(f"jit: {where_in(test.line)}two traces of the function branch on other values")
 
 
-LEFT = kind_of(False)
+def column(outs) -> tuple[Kind | None, Any]:
+    """Return the kind of what is in one place of results of one type, or None and the same literal of all."""
+    first, *others = outs
+    if type(first) is not Value and all(type(out) is not Value and key_of(out) == key_of(first) for out in others):
+        return None, first
+    kinds = [kind_of(out) for out in outs]
+    return (kinds[0] if len(set(kinds)) == 1 else kinds[0]._replace(layout="C")), None
 
 
 def complete(paths, depth) -> bool:
@@ -163,7 +174,3 @@ def told(out) -> Kind | None:
 
 
 NUMBERS = (bool, int, float, complex, np.generic)
-
-
-def described(kind: Kind | None) -> str:
-    return "no number" if kind is None else f"a {kind.kind} of {kind.dtype}{list(kind.shape) if kind.shape else ''}"

@@ -36,8 +36,11 @@ def guard_of(call, args, kwargs, entry, flat=False) -> Callable | None:
     writer = Writer()
     try:
         writer.arguments(call, args, kwargs)
-        names = [f"y{k}" for k in range(entry.structure.num_leaves)]
-        result = writer.result(optree.tree_unflatten(entry.structure, names))
+        names, results = [], []
+        for structure in entry.structures:
+            own = [f"y{len(names) + k}" for k in range(structure.num_leaves)]
+            names += own
+            results.append(writer.result(optree.tree_unflatten(structure, own)))
     except Unguarded:
         return None
     if len(writer.leaves) != len(call.leaves) or not all(a is b for a, b in zip(writer.leaves.values(), call.leaves, strict=True)):
@@ -57,11 +60,10 @@ def guard_of(call, args, kwargs, entry, flat=False) -> Callable | None:
         returned = [f"return program({given}{', ' * bool(given)}into)"]
     else:
         lines = ["def guard(args, kwargs):", *writer.lines]
-        if entry.left:  # for a path that is not known
-            names.append("unseen")
-        returned = [f"{''.join(f'{name}, ' for name in names)[:-1] or '_'} = program({given})", f"return {result}"]
-        if entry.left:
-            returned.insert(1, "if unseen: return MISS")
+        names += ["kind"] * entry.several + ["unseen"] * entry.left
+        returned = [f"{''.join(f'{name}, ' for name in names)[:-1] or '_'} = program({given})"]
+        returned += ["if unseen: return MISS"] * entry.left
+        returned += [f"if kind == {k}: return {result}" for k, result in enumerate(results[1:], 1)] + [f"return {results[0]}"]
     lines += ["for _ in left:", *(f"    {line}" for line in returned), "return MISS"]
     exec("\n    ".join(lines), writer.space)
     entry.checks.share(writer.space)

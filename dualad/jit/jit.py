@@ -209,17 +209,18 @@ class Jit(Wrapper, Generic[Rest, Result]):
                 return self.f(*args, **kwargs)
             try:
                 entry = self.first_entry(call, args, kwargs)
-                outs = entry.leaves(entry.compiled(*call.leaves))
-                if outs is None:
-                    entry, outs, failed = self.on_new_path(entry, call)
-                    if outs is None:
+                found = entry.result(entry.compiled(*call.leaves))
+                if found is None:
+                    entry, found, failed = self.on_new_path(entry, call)
+                    if found is None:
                         result = self.plainly(args, kwargs)  # or what the function raises
                         self.warn(failed)
                         return result
+                structure, outs = found
                 if entry.checks.due():
-                    right, outs = self.compared(entry, call, call.examples(), outs)
+                    right, outs = self.compared(entry, call, call.examples(), outs, structure=structure)
                     if right is not entry:
-                        entry = right
+                        entry, structure = right, right.structure
                         entry.checks.due()
             except (Handled, *BY_VALUE) as error:
                 return in_plain_code(self.f, args, kwargs, error)
@@ -231,7 +232,7 @@ class Jit(Wrapper, Generic[Rest, Result]):
         except BaseException:
             errors_as_in(context)
             raise
-        return optree.tree_unflatten(entry.structure, outs)  # type: ignore[return-value]
+        return optree.tree_unflatten(structure, outs)  # type: ignore[return-value]
 
     def plainly(self, args, kwargs):
         """Return what the plain function gives, which shares no memory with arguments."""
@@ -244,13 +245,13 @@ class Jit(Wrapper, Generic[Rest, Result]):
         try:
             with lock_of(self):
                 entry = self.entries.get(call.key, entry)  # another thread may have met it
-                outs = entry.leaves(entry.compiled(*call.leaves))
-                if outs is None:
+                found = entry.result(entry.compiled(*call.leaves))
+                if found is None:
                     entry = self.extended(entry, call, call.examples())
-                    outs = entry.leaves(entry.compiled(*call.leaves))
+                    found = entry.result(entry.compiled(*call.leaves))
         except Exception as error:  # which may be the function's own
             return entry, None, error
-        return entry, outs, None
+        return entry, found, None
 
     def warn(self, failed):
         """Warn, once, that calls on some path are evaluated by the plain function."""
@@ -279,12 +280,13 @@ class Jit(Wrapper, Generic[Rest, Result]):
             self.guards = self.flat_guards = ()
         return new
 
-    def compared(self, entry, call, leaves, outs, evaluate=lambda compiled, call: compiled(*call.leaves), depth=3):
+    def compared(self, entry, call, leaves, outs, evaluate=lambda compiled, call: compiled(*call.leaves), depth=3, structure=None):
         """Return an entry and its results: those given, or where the plain function shows that the program is stale, new ones."""
         where = failed = None
+        structure = entry.structure if structure is None else structure
         try:
             with entry.checks.measured():
-                where = difference(entry.structure, outs, *plain_results(self.f, call, leaves))
+                where = difference(structure, outs, *plain_results(self.f, call, leaves))
         except Exception as error:
             failed = error
         if failed is None and not entry.watch.fresh():
@@ -295,17 +297,17 @@ class Jit(Wrapper, Generic[Rest, Result]):
         try:
             with evaluating():
                 new = trace(self, call)
-            before, after = (evaluate(one.compiled, call)[: one.structure.num_leaves] for one in (entry, new))
+            (structure, before), (other, after) = (one.result(evaluate(one.compiled, call)) for one in (entry, new))
         except Exception as error:
             self.cache_clear()
             raise error from failed
-        if entry.structure == new.structure and same_results(before, after):
+        if structure == other and same_results(before, after):
             if not entry.checks.always:
                 entry.checks.stop("it raises there" if failed else f"{where} differs, by last digits that it magnifies")
             return entry, outs
         self.cache_clear()
         self.entries[call.key] = new
-        warnings.warn(stale(self.__name__, entry.structure, before, after, new.structure), stacklevel=depth)
+        warnings.warn(stale(self.__name__, structure, before, after, other), stacklevel=depth)
         return new, after
 
     def flat(self, args, kwargs, into=None):
@@ -317,13 +319,17 @@ class Jit(Wrapper, Generic[Rest, Result]):
                     return result
         call = Call(self, args, kwargs)
         results = np.concatenate([np.ravel(out) for out in optree.tree_leaves(self(*args, **kwargs))])
-        if not (call.abstract or call.traced or self.verify is True) and call.key in self.entries and not self.entries[call.key].left:
+        if not (call.abstract or call.traced or self.verify is True) and self.is_plain(call.key):
             guard = guard_of(call, args, kwargs, self.entries[call.key], flat=True)
             self.flat_guards = (guard, *self.flat_guards[: KEPT_VARIANTS - 1]) if guard is not None else self.flat_guards
             if into is not None and into.dtype == results.dtype and into.shape == results.shape:
                 into[...] = results
                 return into
         return results
+
+    def is_plain(self, key):
+        """Return whether the program for a call gives a result, of one type."""
+        return key in self.entries and not (self.entries[key].left or self.entries[key].several)
 
     def guard(self, entry, call, args, kwargs):
         """Let calls of this kind go the short way from now on."""

@@ -11,7 +11,7 @@ import optree
 from ..core.dispatch import array, holds_traced
 from ..core.levels import Handle
 from ..graph.handled import check_handlers
-from ..graph.paths import Apart, Path, Unlike, merged
+from ..graph.paths import Apart, Path, merged, types_of
 from ..graph.program import Value
 from ..graph.selection import Selection
 from ..graph.symbol import Symbol
@@ -34,24 +34,41 @@ class Entry:
     The program has one more output, `left`, where it leads to a path that is not known.
     """
 
-    __slots__ = ("checks", "compiled", "failed", "guard", "left", "paths", "structure", "watch")
+    __slots__ = ("checks", "compiled", "failed", "guard", "left", "paths", "structures", "watch")
 
-    def __init__(self, compiled, structure, watch, paths, checks):
-        self.compiled, self.structure, self.watch, self.paths, self.guard = compiled, structure, watch, paths, MISS
-        self.checks = checks
-        self.left = len(compiled.program.outputs) > structure.num_leaves
+    def __init__(self, compiled, watch, paths, checks):
+        self.compiled, self.watch, self.paths, self.checks, self.guard = compiled, watch, paths, checks, MISS
+        #: of each type of result
+        self.structures = [path.structure for path in types_of(paths)]
+        leaves = sum(structure.num_leaves for structure in self.structures)
+        self.left = len(compiled.program.outputs) > leaves + self.several
         self.failed = 0  # paths that could not be traced
+
+    @property
+    def structure(self):
+        return self.structures[0]
+
+    @property
+    def several(self):
+        """Whether results are of several types."""
+        return len(self.structures) > 1
 
     @property
     def tests(self):
         """The tests on all paths."""
         return [test for path in self.paths for test in path.tests]
 
-    def leaves(self, outs):
-        """Return the leaves of a result, None where its path is not known."""
-        if not self.left:
-            return outs
-        return None if outs[-1] else outs[:-1]
+    def result(self, outs):
+        """Return the structure and the leaves of a result, None where its path is not known."""
+        if self.left:
+            *outs, left = outs
+            if left:
+                return None
+        if not self.several:
+            return self.structure, outs
+        *outs, k = outs
+        start = sum(structure.num_leaves for structure in self.structures[:k])
+        return self.structures[k], outs[start : start + self.structures[k].num_leaves]
 
 
 def default_backend():
@@ -89,8 +106,6 @@ def trace(jitted, call, examples=None, known=None):
     if known is not None:
         if any(path.truths == first.truths for path in known.paths):
             return known
-        if known.structure != structure:
-            raise Unlike(f"jit: {jitted.__name__} returns {structure} on one side of a branch, {known.structure} on the other")
         known.watch.settle()
         watch, effect, paths = known.watch, effect or known.checks.reason, [*known.paths, first]
     try:
@@ -99,7 +114,7 @@ def trace(jitted, call, examples=None, known=None):
         paths, program = [first], merged([first])
     checks = Checks(jitted, program, perf_counter() - started, effect)
     compiled = Compiled(program, backend, jitted.__name__, jitted.threads)
-    return Entry(compiled, structure, watch, paths, checks)
+    return Entry(compiled, watch, paths, checks)
 
 
 def traced(f, call, exact, examples=None, tests=False) -> tuple[Path, Any]:
@@ -147,4 +162,4 @@ def traced_once(f, call, exact, prepared, examples, tests) -> tuple[Path, Any]:
             outputs.append(leaf)
         program = tracing.finish(outputs)
         check_handlers(tracing, program, getattr(f, "__name__", "the function"), exact)
-        return Path(program, tracing.tests or []), structure
+        return Path(program, tracing.tests or [], structure), structure

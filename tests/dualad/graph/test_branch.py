@@ -13,7 +13,7 @@ import checkpoint
 import dualad
 from dualad.graph.branch import Branch
 from dualad.graph.passes import optimised
-from dualad.graph.paths import Apart, Path, Unlike, merged
+from dualad.graph.paths import Apart, Path, merged
 from dualad.graph.trace import Trace, TraceError
 from dualad.jit.compiled import BACKENDS, Compiled
 
@@ -88,10 +88,13 @@ def test_constants_are_no_tests():
         assert trace.tests == [] and trace.program.operations == []
 
 
-def test_results_of_other_kinds_do_not_merge():
-    for f in (lambda x: x[:1] if x[0] > 0 else x, lambda x: x[0] if x[0] > 0 else 1.0, lambda x: x > 0 if x[0] > 0 else x):
-        with pytest.raises(Unlike, match=r"test_branch.py, line \d+: the two sides of a branch"):
-            merged([path_of(f, np.ones(2)), path_of(f, -np.ones(2))])
+def test_results_of_several_types_have_outputs_of_their_own():
+    for f in (lambda x: x[:1] if x[0] > 0 else x, lambda x: x[0] if x[0] > 0 else 1, lambda x: x > 0 if x[0] > 0 else x):
+        program = merged([path_of(f, np.ones(2)), path_of(f, -np.ones(2))])
+        assert len(program.outputs) == 3
+        for x in (np.full(2, 0.5), np.full(2, -0.5)):
+            *outs, k = program.run(x)
+            assert (k == (x[0] < 0) and np.array_equal(outs[k], f(x)) and type(outs[k]) is type(f(x)) and not np.any(outs[1 - k])) or k == 0
 
 
 def test_traces_that_differ_before_they_part_do_not_merge():

@@ -6,6 +6,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import optree
 import pytest
 
 import checkpoint
@@ -183,7 +184,7 @@ def newton(a):
 def test_a_loop_that_ends_by_a_condition_has_a_path_for_each_number_of_turns(backend):
     fast, slope = jit(newton, backend=backend), jit(checkpoint.grad(newton), backend=backend)
     for a in (2.0, 1e4, 3.0, 1e-3, 2.5):
-        for x in (a, np.float64(a)):
+        for x in (a, np.float64(a), np.array(a)):
             assert type(fast(x)) is type(newton(x)) and fast(x) == newton(x)
         close(slope(a), checkpoint.grad(newton)(a))
         np.testing.assert_allclose(slope(a), 0.5 / np.sqrt(a), rtol=1e-4)
@@ -276,13 +277,33 @@ def test_how_many_paths_must_be_a_number(paths, backend):
         jit(newton, backend=backend, paths=paths)
 
 
-def test_results_of_other_types_are_those_of_the_plain_function_with_a_warning(backend):
-    f = lambda x: x * 2.0 if x[0] > 0 else (x, 1)
+TYPES = [
+    lambda x: x * 2.0 if x[0] > 0 else (x, 1),
+    lambda x: max(x[0], 0),
+    lambda x: "positive" if x[0] > 0 else x,
+    lambda x: x if x[0] > 0 else None,
+    lambda x: {"a": x[0], "b": True} if x[0] > 0 else {"a": x, "b": False},
+    lambda x: np.sum(x) if x[0] > 0 else np.asarray(x[0]),
+]
+
+
+@pytest.mark.parametrize("f", TYPES)
+def test_results_of_several_types(f, backend):
     fast = jit(f, backend=backend)
-    assert np.array_equal(fast(np.ones(2)), np.full(2, 2.0))
-    with pytest.warns(UserWarning, match="returns .* on one side of a branch"):
-        assert fast(-np.ones(2))[1] == 1
-    assert fast(-np.ones(2))[1] == 1 and fast(np.ones(2))[0] == 2.0
+    for x in (np.ones(2), -np.ones(2), np.full(2, 0.5), np.full(2, -0.5), np.zeros(2)) * 2:
+        leaves, structure = optree.tree_flatten(f(x))
+        results, same = optree.tree_flatten(fast(x))
+        assert structure == same and list(map(type, leaves)) == list(map(type, results)) and all(map(np.array_equal, leaves, results))
+    assert len(fast.entries[next(iter(fast.entries))].paths) == 2
+
+
+def test_derivatives_of_results_of_several_types(backend):
+    f = lambda x: max(x, 0) if x < 2.0 else np.sin(x) * x
+    fast, inner = jit(checkpoint.grad(lambda x: f(x) * 1.0), backend=backend), jit(f, backend=backend)
+    for x in (1.0, -1.0, 3.0, 0.5, 2.5):
+        expected = 1.0 if 0 < x < 2 else np.cos(x) * x + np.sin(x) if x > 2 else 0.0
+        assert fast(x) == pytest.approx(expected, rel=1e-14)
+        assert dualad.derivative(lambda x: inner(x) * 1.0)(x) == pytest.approx(expected, rel=1e-14)
 
 
 def test_a_path_that_cannot_be_traced_is_evaluated_by_the_plain_function_with_one_warning(backend):
