@@ -152,7 +152,7 @@ class Turn:
                 if trace.refusal is not None and error is not trace.refusal:
                     raise trace.refusal from error
                 raise
-            outs, self.structure = optree.tree_flatten(out)
+            outs, self.structure = optree.tree_flatten(out)  # type: ignore[arg-type]
             return Path(trace.finish([*leaves, *ends, *outs]), trace.tests)
 
 
