@@ -53,7 +53,7 @@ class ChainKernels:
     def __init__(self, units: list[Unit], functions: list[Function], threads: int | None):
         self.module = Module((*(part for unit in units for part in unit.module.parts), *functions))
         self.source = text_of(self.module)
-        reason = too_long(self.source, sum(unit.source.nests for unit in units), *(unit.program for unit in units))
+        reason = too_long(self.source, *(unit.program for unit in units))
         if reason is not None:
             raise NoLoopForm(reason)
         self.units, self.functions, self.threads, self.compiled = units, functions, threads, False

@@ -69,9 +69,14 @@ CODE_CACHE_BYTES = 256_000_000
 CODE_CACHE_SURVEYS = 16
 #: seconds after which nobody goes on writing a file
 ABANDONED_FILE_SECONDS = 3600.0
-#: lines of source, in more than so many loop nests, that take ten seconds or more to compile: refused, with the way out
-SLOW_SOURCE_LINES = 3000
-SLOW_SOURCE_NESTS = 12
+#: lines of source that take half a minute to compile, at 0.5 ms a line: refused, with the way out
+SLOW_SOURCE_LINES = 50_000
+#: expressions of a function, beyond which it is cut into pieces of so many (the gradient of 300 array operations: 58 s and 378 MB off,
+#: 14 s and 183 MB)
+LONG_FUNCTION = 2000
+#: lines of LLVM code that the copies of a kernel, or the checks of arguments of one type, may take; else they share a function (the same:
+#: 18 s off, 14; it runs as long)
+SHARED_LINES = 3000
 
 # --- loop nests -----------------------------------------------------------------------------------------------------------------------
 
