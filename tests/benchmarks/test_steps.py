@@ -21,11 +21,7 @@ BRANCHES = {
     "raise where diverged", "min(a, b)", "print every 100 steps", "bouncing ball", "stick-slip", "thermostat", "Izhikevich neurons",
     "sandpile", "snow and soil", "saturated PID", "Kepler's equation", "adaptive Heun",
 }  # fmt: skip
-SELECTIONS = {
-    "x[m] = x[m]**p", "x[m] *= 0.9", "sum(x[m])", "piecewise", "N-body with masks", "Lennard-Jones, cutoff", "bouncing balls, masks",
-    "level set",
-}  # fmt: skip
-REFUSED = BRANCHES | SELECTIONS
+REFUSED = BRANCHES
 
 #: what is made step by step from Python today, by what it calls
 INNER_LOOPS = {
