@@ -128,6 +128,15 @@ RANKED_ELEMENTS = 512
 #: rows of a system of equations that is written out (4: 10.8 us off, 1.7): beyond, it compiles for long
 ELIMINATED_ROWS = 4
 
+# --- members of an ensemble -----------------------------------------------------------------------------------------------------------
+
+#: members that stand side by side at most, and elements that they keep (2 MB): the gradient of 1000 Runge-Kutta steps of Lorenz takes
+#: 37 us a member one after the other, 6.8 with 8 side by side, 5.1 with 64
+MEMBERS_SIDE_BY_SIDE = 64
+MEMBERS_ELEMENTS = 1 << 18
+#: additions of the members of one call from Python, about a millisecond: an interrupt is noticed between two
+MEMBERS_ADDITIONS = 1_000_000
+
 # --- sparse ---------------------------------------------------------------------------------------------------------------------------
 
 #: inputs for each colour of a compiled Jacobian that is computed along colours (Burgers, n = 200: 18.4 us off, 4.9)
