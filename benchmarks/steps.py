@@ -83,9 +83,10 @@ def gradient(program, step, stats=None):
 
 
 def in_blocks(stats):
-    """Return "yes" where no Python runs between two actions of the schedule, else "no" and why."""
+    """Return "yes" where no Python runs between two actions of the schedule, "with calls" where compiled steps call it, else "no"."""
     _, made, reason = stats.reason.partition("steps one by one, because ")
-    return f"no\n{reason}" if made else "yes"
+    _, called, calls = stats.reason.partition("each step calls Python ")
+    return f"no\n{reason}" if made else f"with calls\n{calls}" if called else "yes"
 
 
 def agreement(program, step):

@@ -164,7 +164,8 @@ def chain(
 
     Where the step is a function compiled by `dualad.jit` (to machine code), the steps between two actions of the schedule are one compiled
     call, also on plain values and in forward mode; `until` is traced with it. The gradient has the same bits under every schedule, block
-    and storage. Steps that call Python (``np.linalg.solve``) are made one by one; ``stats.reason`` says why.
+    and storage. What has no loops (a function of yours with a rule, ``np.linalg.pinv``) is called from the compiled steps, in Python;
+    ``stats.reason`` names it.
 
     Inside of a function that `dualad.jit` compiles, a chain of a known number of steps is one operation of the program. Its derivatives
     keep the states of all steps where they fit into `memory` (64 MB if it is not given), else about the square root of their number.

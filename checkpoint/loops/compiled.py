@@ -24,7 +24,7 @@ from .spec import StepSpec
 from .stepper import Stepper
 from .tangents import NotCompiled, join_tangents
 
-__all__ = ["NotCompiled", "Retraced", "left_out", "probe", "run_compiled"]
+__all__ = ["NotCompiled", "Retraced", "in_python", "left_out", "probe", "run_compiled"]
 
 
 def run_compiled(
@@ -62,7 +62,7 @@ def run_compiled(
             if not reached:
                 raise NotCompiled("it makes no step")
     if stats is not None:
-        reason = stepper.paths.removeprefix("; ")
+        reason = f"{stepper.paths}{in_python(segments)}".removeprefix("; ")
         fill(stats, steps=reached, advances=segments.made, reason=reason, seconds=perf_counter() - started)
     final = spec.tree(join_tangents(like_leaves(x, stepper.kinds), stepper.state_splits))
     if not spec.outputs:
@@ -97,6 +97,12 @@ def advanced_twice(segments: Segments, first: int, stop: int, x: State) -> tuple
 
 class Retraced(Exception):
     """The program of a chain's step was stale: it has been traced again."""
+
+
+def in_python(segments: Segments) -> str:
+    """Return for what the steps call Python, in the words of `stats.reason`; empty where they do not."""
+    calls = list(dict.fromkeys(call for unit in segments.loops.units for call in unit.in_python))
+    return f"; each step calls Python (some 10 us a call) for {'; '.join(calls)}" if calls else ""
 
 
 def left_out(stepper: Stepper, budget: int | None) -> str:

@@ -32,7 +32,7 @@ from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_
 from ..sweep.stats import Stats
 from ..sweep.sweep import Sweep
 from .budget import overhead_bytes, total
-from .compiled import Retraced, left_out, probe, run_compiled
+from .compiled import Retraced, in_python, left_out, probe, run_compiled
 from .eager import too_many
 from .entry import ChainEntry, Lowered, record_chain, unowned
 from .recorded import EagerEntry
@@ -104,7 +104,7 @@ def recorded(
         ),
         stays=in_memory and not check and until is None,
     )
-    entry.reason = entry.blocks.reason + alone
+    entry.reason = entry.blocks.reason + alone + in_python(segments)
     stats.reason = entry.reason + stepper.paths
     entry.sweep = (
         OneBlock(proxy(entry), stats)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.program import Program, Value
+from ..graph.trace import where_in
 from ..ir.nodes import (
     ArrayType,
     Assign,
@@ -54,12 +55,13 @@ class Unit:
     driven : whether Python runs the loop; to be settled before the statements are asked for, for all units of one loop alike.
     fuses : whether products are not rounded before they are added.
     added : the positions of those among the outputs `adding` that are added to what their targets hold.
+    in_python : what Python is called for, and why.
     work, constants : the arrays that the statements work in, and read; `arrays` are the contents of the latter.
     """
 
     def __init__(self, program: Program, prefix: str, blocks: bool = False, adding: Iterable[int] = (), fuses: bool = False):
         self.program, self.prefix = program, prefix
-        made = plan(program)
+        made = plan(program, inside=True)
         made.fuses = fuses
         nodes = {i: made.nodes[out] for i in adding if isinstance(out := program.outputs[i], Value)}
         self.added = [i for i, node in nodes.items() if node.shape and adds(made, node)]
@@ -70,7 +72,10 @@ class Unit:
         self.driven = bool(self.source.blocks or self.source.driven)
         for k, step in enumerate(self.plan.steps):
             if k not in self.source.parts:
-                raise NoLoopForm(f"it calls {public_name(step.form.operation.fn)}: {step.form.reason}")
+                raise NoLoopForm(f"it calls {told(step.form)}")
+        self.in_python = [
+            told(step.form) for step in made.steps if type(step) is Node and type(step.form) is CallOfLoop and step.form.reason
+        ]
         self.work: dict[str, Var] = {}
         self.constants = [variable(f"{prefix}{self.source.names[node]}", node) for node in self.source.constants]
         self.arrays = [np.array(node.form.array, order="C") for node in self.source.constants]
@@ -150,6 +155,11 @@ class Unit:
         self.constants.append(variable(f"{self.prefix}z{len(self.constants)}", array))
         self.arrays.append(np.array(array, order="C"))
         return in_shape(self.constants[-1], array.shape, shape)
+
+
+def told(call):
+    """Return what is called, where, and why."""
+    return f"{where_in(call.operation.line)}{public_name(call.operation.fn)}: {call.reason}"
 
 
 def in_shape(array, shape, wanted):
@@ -259,10 +269,7 @@ def emit_call_of_loop(function: Function, step: Node) -> None:
     made = {node.form.place: node for node in function.plan.made if node.form.operands == (step,)}
     results = [made.get(k) or Node(Made((step,), k), *kind) for k, kind in enumerate(form.results)]
     function.plan.stored.update(results)
-    arrays = [pointed(function, node) for node in form.operands] + [function.buffer(node) for node in results[form.overwrites :]]
-    if form.overwrites:
-        function.statements.append(Fill(function.buffer(results[0]), arrays[0]))
-        arrays[0] = function.buffer(results[0])
+    arrays = [*(pointed(function, node) for node in form.operands), *map(function.buffer, results)]
     turns, k = form.layout.turns, Var("k", "int64")
     if turns > 1:
         parts = [(x, math.prod(x.type.shape) // turns) for x in arrays]

@@ -11,6 +11,7 @@ import numpy as np
 from llvmlite import binding
 
 from ..ir.nodes import Module
+from ..loops.python_calls import guarded
 from ..support.forks import compiler, held_across_forks
 from .cache import stored
 from .entry import OBJECTS, PYTHON, code_of_entry, entered, immortal
@@ -45,7 +46,8 @@ def compiled(module: Module, name: str, constants: dict[int, np.ndarray] | None 
             content = stored(digest, lambda: engine()[0].emit_object(optimised(text.replace("DIGEST", digest))))
             holder.add_object_file(binding.ObjectFileRef.from_data(content))
             types = [parameter.type for i, parameter in enumerate(module.function(name).parameters) if i not in constants]
-            made[digest] = entered(name, types, lambda way: holder.get_function_address(f"{way}_{digest}"))
+            function = entered(name, types, lambda way: holder.get_function_address(f"{way}_{digest}"))
+            made[digest] = guarded(function) if "ufunc_python_" in text else function
         return made[digest]
 
 

@@ -78,9 +78,9 @@ class Plan:
     fuses: bool = False
 
 
-def plan(program: Program, layouts: bool = False) -> Plan:
-    """Return how a program is computed; with `layouts`, the transposes of outputs that are in the order of F."""
-    nodes = lower(program, inner_loops=True)
+def plan(program: Program, layouts: bool = False, inside: bool = False) -> Plan:
+    """Return how a program is computed, `inside` of a loop or not; with `layouts`, the transposes of outputs that are in the order of F."""
+    nodes = lower(program, inner_loops=True, inside=inside)
     outputs = [nodes[out] for out in values_in(program.outputs)]
     if layouts:
         turns = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ..graph.branch import Branch
 from ..graph.program import Program, Value, map_values
@@ -38,18 +39,20 @@ from .forms import (
     mapped,
     parts_of,
 )
-from .inner_loops import by_inner_loop, example, same
+from .inner_loops import by_inner_loop, example
 from .maps import scalar_of
+from .python_calls import by_python
 
 __all__ = ["lower", "lowering_of", "rule_of"]
 
 ROOMS = (elimination, moves, orders, sums)  # whose rules enter the table
 
 
-def lower(program: Program, inner_loops: bool = False, given: Sequence[Node] = ()) -> dict[Value, Node]:
+def lower(program: Program, inner_loops: bool = False, inside: bool = False, given: Sequence[Node] = ()) -> dict[Value, Node]:
     """Return the node of every value of a program, whose inputs may be `given`.
 
-    With `inner_loops`, functions without loops are made of what their code calls, or that of a ufunc underneath is called.
+    With `inner_loops`, functions without loops are made of what their code calls, or that of a ufunc underneath is called. What is
+    `inside` of a loop is called from compiled code, where else Python calls it between the loops.
     """
     nodes: dict[Value, Node] = dict(zip(program.inputs, given, strict=False))
     for value in program.inputs[len(given) :]:
@@ -62,7 +65,7 @@ def lower(program: Program, inner_loops: bool = False, given: Sequence[Node] = (
         try:
             results = WHOLE.get(type(operation.fn), lowered)(operation, nodes)
         except NoLoopForm as reason:
-            results = called(operation, nodes, str(reason), inner_loops)
+            results = called(operation, nodes, str(reason), inner_loops, inside)
         for out, node in zip(operation.outputs, results, strict=True):
             nodes[out] = node
             if node.line is None and not isinstance(node.form, Fill):
@@ -70,23 +73,24 @@ def lower(program: Program, inner_loops: bool = False, given: Sequence[Node] = (
     return nodes
 
 
-def called(operation, nodes, reason, inner_loops):
+def called(operation, nodes, reason, inner_loops, inside):
     """Return the nodes of the results of an operation that has no loops: of its code, of the loop of a ufunc, else of a call."""
     if inner_loops:
         try:
-            made = inlined(operation, nodes) if row_says(operation.fn, "inlined") else by_inner_loop(operation, nodes)
+            made = inlined(operation, nodes, inside) if row_says(operation.fn, "inlined") else by_inner_loop(operation, nodes)
             return tuple(map(exactly, made, operation.outputs))
         except NoLoopForm as other:
             reason = f"{reason}; {other}" if row_says(operation.fn, "inner") else reason
+    if inside:
+        with suppress(NoLoopForm):
+            return tuple(map(exactly, by_python(operation, nodes, reason), operation.outputs))
     made = (Node(Call(operation, tuple(nodes[value] for value in operation.reads), reason), (), float),)
     return tuple(Node(Buffer(out, None, None, made), out.shape, out.dtype, out.weak) for out in operation.outputs)
 
 
-def inlined(operation, nodes):
+def inlined(operation, nodes, inside):
     """Return the nodes of the results of a function of our own, made of what its code calls."""
     fn, said = operation.fn, ROWS[operation.fn].inlined
-    if said is not True and not gives_the_same(operation, said):
-        raise NoLoopForm(f"{said.__name__} gives other values")
     with Trace() as tracing:
         tracing.line = operation.line
         symbols = {value: tracing.input(example(value)) for value in operation.reads}
@@ -95,19 +99,8 @@ def inlined(operation, nodes):
         program = tracing.finish(list(result) if operation.several else [result])
     if tracing.tests:
         raise NoLoopForm("its way depends on values")
-    made = lower(program, True, [nodes[value] for value in operation.reads])
+    made = lower(program, True, inside, [nodes[value] for value in operation.reads])
     return [made[out] for out in program.outputs]
-
-
-def gives_the_same(operation, said):
-    """Return whether another function gives the bits of that of an operation, for examples of the arguments."""
-    args, kwargs = (map_values(example, part) for part in (operation.args, operation.kwargs))
-    with np.errstate(all="ignore"):
-        try:
-            pair = operation.call(*args, **kwargs), said(*args, **kwargs)
-        except LookupError:  # a ufunc that NumPy has no more
-            return False
-    return all(map(same, *(pair if operation.several else zip(pair))))
 
 
 def repeated(operation, nodes):

@@ -6,17 +6,24 @@ import ctypes
 import os
 import platform
 import sys
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-__all__ = ["INVALID", "address_of", "call_loop", "named", "symbol_of", "watched"]
+__all__ = ["INVALID", "address_of", "call_loop", "enter", "named", "symbol_of", "watched"]
 
 #: the flag of an invalid operation in C's ``fenv.h``, which LAPACK's loops raise where a matrix is singular
 INVALID = 1
 PROCESSORS = ("x86_64", "AMD64", "aarch64", "arm64")  # where it is that
+
+
+#: how a loop is called
+LOOP = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
+#: functions of Python that are called as loops are, by name and types; they are never given back
+entered: dict[tuple[str, str], Any] = {}
 
 
 class Head(ctypes.Structure):
@@ -49,9 +56,16 @@ def named(name: str) -> np.ufunc:
     return found
 
 
+def enter(name: str, types: str, function: Callable[..., None]) -> None:
+    """Let a function of Python, of the pointers that a loop has, be called as one."""
+    entered[name, types] = LOOP(function)
+
+
 @cache
 def address_of(name: str, types: str) -> tuple[int, int]:
     """Return where the loop of these types is, written as in ``ufunc.types``, and the data that it is given."""
+    if (name, types) in entered:
+        return ctypes.cast(entered[name, types], ctypes.c_void_p).value or 0, 0
     ufunc = named(name)
     if sys.implementation.name != "cpython":
         raise LookupError("this is not CPython")
@@ -72,7 +86,7 @@ def address_of(name: str, types: str) -> tuple[int, int]:
 
 def symbol_of(name: str, types: str) -> str:
     """Return the name that machine code has for a loop: of another version it is another."""
-    version = getattr(sys.modules[name.partition(".")[0]], "__version__", "")
+    version = getattr(sys.modules.get(name.partition(".")[0]), "__version__", "")
     return f"ufunc_{name.replace('.', '_')}_{types.replace('->', '_')}_{version}"
 
 
@@ -88,7 +102,7 @@ def watched() -> tuple:
 def call_loop(name: str, types: str, dimensions: tuple, steps: tuple, *arrays: np.ndarray, raises: bool = False) -> None:
     """Call a loop with the pointers of arrays; one that `raises` says by a flag that a matrix is singular."""
     address, data = address_of(name, types)
-    loop = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(address)
+    loop = LOOP(address)
     pointers = (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
     lengths, strides = (np.array(numbers, np.intp) for numbers in (dimensions, steps))
     clear, test = watched() if raises else (None, None)

@@ -150,13 +150,13 @@ def first_only(k, state):
     return (0.9 * state[0], state[1])
 
 
-def solved(k, x):
-    return np.linalg.pinv(np.eye(3) + np.outer(x, x)) @ x
+def half(k, x):
+    return (0.5 * x.astype(np.float16)).astype(float)
 
 
 # what a chain says that is not compiled: the step, how it is compiled, the options of the chain, and the words
 SAID = {
-    "pinv": (solved, {}, {"steps": 3}, "pseudo_inverse: it is linear algebra"),
+    "float16": (half, {}, {"steps": 3}, "compiled loops have no float16"),
     "a predicate that counts": (shrink, {}, {"until": ticking}, "until cannot be traced: its answer is no function of k"),
     "a predicate that counts besides": (shrink, {}, {"until": lambda k, x: (x[0] < 0) | ticking(k, x)}, "until cannot be traced"),
     "NumPy's backend": (shrink, {"backend": "numpy"}, {"steps": 3}, "NumPy's backend"),
