@@ -330,6 +330,50 @@ def neural_case(quick):
     return Simulation(neural_of(np), neural_in_jax, rng.standard_normal((batch, width)), params, 5 if quick else 100)
 
 
+# --- flame fronts: Kuramoto and Sivashinsky's equation, spectral in space, by exponential Runge-Kutta ------------------------------
+
+
+def exponentials(points, dt=0.25, length=32 * np.pi):
+    """The frequencies, and the coefficients of ETDRK4 by contour integrals (Kassam & Trefethen 2005)."""
+    k = np.fft.rfftfreq(points, 1 / points) * 2 * np.pi / length
+    linear = dt * (k**2 - k**4)
+    z = linear[:, None] + np.exp(1j * np.pi * (np.arange(16) + 0.5) / 16)
+    e = np.exp(z)
+    weights = ((-4 - z + e * (4 - 3 * z + z**2)) / z**3, 2 * (2 + z + e * (-2 + z)) / z**3, (-4 - 3 * z - z**2 + e * (4 - z)) / z**3)
+    means = [dt * np.mean(part, 1).real for part in ((np.exp(z / 2) - 1) / z, *weights)]
+    return k, np.exp(linear), np.exp(linear / 2), *means
+
+
+def flame_of(np, points):
+    wave, whole, half, q, f1, f2, f3 = exponentials(points)
+
+    def step(k, u, strength):
+        def steepening(v):
+            return -0.5j * strength * wave * np.fft.rfft(np.fft.irfft(v, points) ** 2)
+
+        v = np.fft.rfft(u)
+        n1 = steepening(v)
+        a = half * v + q * n1
+        n2 = steepening(a)
+        n3 = steepening(half * v + q * n2)
+        n4 = steepening(half * a + q * (2 * n3 - n1))
+        return np.fft.irfft(whole * v + n1 * f1 + (n2 + n3) * f2 + n4 * f3, points)
+
+    return step
+
+
+def flame_in_jax(points):
+    import jax.numpy as jnp
+
+    return flame_of(jnp, points)
+
+
+def flame_case(quick):
+    points = 16 if quick else 128
+    x = 2 * np.pi * np.arange(points) / points
+    return Simulation(flame_of(np, points), lambda: flame_in_jax(points), 0.3 + np.cos(x) * (1 + np.sin(x)), (1.0,), 10 if quick else 400)
+
+
 # --- all of them -------------------------------------------------------------------------------------------------------------------
 
 
@@ -351,6 +395,7 @@ SIMULATIONS = {
     "shallow water, 100 x 100, 200 steps": shallow_water_case,
     "N-body, 40 bodies, 500 steps": bodies_case,
     "neural ODE, batch of 32, 16-64-16, 100 steps": neural_case,
+    "Kuramoto-Sivashinsky, spectral, 128 points, 400 steps": flame_case,
 }
 
 

@@ -11,7 +11,9 @@ some more turns than the examples need, which change nothing, and the code aroun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,19 +28,23 @@ from dualad.graph.scan import Scan
 from dualad.graph.to_numpy import compile_python
 from dualad.graph.trace import Trace, TraceError, where_in
 from dualad.jit.compiled import Compiled
+from dualad.jit.jit import Jit
 from dualad.jit.tables import with_symbols
 
 from ..storage import Storage
 from ..support.byte_sizes import parse_bytes
 from ..support.checks import truth
-from ..support.costs import TRACED_PATHS, TRACED_STATES_BYTES
+from ..support.costs import MET_BYTES, TRACED_PATHS, TRACED_STATES_BYTES
 from ..sweep.stats import Stats, fill
 from .eager import too_many
+from .kept import kept
 from .segments import as_kind
 from .spec import FlatStep, StepSpec
 
 __all__ = ["traced_loop"]
 
+#: of turns that branch, by their key, what they were given when they took a new path: the next trace takes these, too
+MET = SimpleNamespace()
 NUMBERS = float | int | complex | np.generic | np.ndarray | Traced
 
 
@@ -99,16 +105,26 @@ class Turn:
     def taken(self, steps: int | None, max_steps: int | None) -> tuple[Program, int]:
         """Return the program of all paths that the turns take for the examples, and how many turns to make."""
         x, k = list(map(example_of, self.spec.state)), 0
-        paths = [self.path(k, x)]
+        paths = [self.path(self.given(k, x))]
         if self.until is not None:  # where it has ended, a state is handed on as steps return it
             x = [as_kind(np.asarray(leaf), kind_of(out).kind) for leaf, out in zip(x, paths[0].program.outputs, strict=False)]
-            paths, x = [self.path(k, [*x, np.False_]), self.path(k, [*x, np.True_])], [*x, np.False_]
+            paths, x = [self.path(self.given(k, [*x, ends])) for ends in (np.False_, np.True_)], [*x, np.False_]
+        met: list[list[Any]] = kept(MET, self.key(self.given(k, x)), list) if paths[0].tests else []
+        before = []
+        for given in met:
+            with suppress(Exception):  # the step may read other variables by now
+                before.append(self.path(given))
+                paths = with_path(paths, before[-1])
+        if all(path.truths != paths[0].truths for path in before):
+            note(met, self.given(k, x))
         body = merged(paths)
         turn, outs = compile_python(body).call, len(paths[0].program.outputs)
         while paths[0].tests and k != steps and not (self.until is not None and x[-1]):
             made = turn(*self.given(k, x))
             if any(made[outs:]):
-                paths.append(self.path(k, x))
+                given = self.given(k, x)
+                paths = with_path(paths, self.path(given))
+                note(met, given)
                 if len(paths) > TRACED_PATHS:
                     raise TraceError(
                         f"jit: {where_in(paths[-1].tests[-1].line)}the steps of a chain take more than {TRACED_PATHS} paths: choose with "
@@ -133,17 +149,23 @@ class Turn:
         rows = [example_of(leaf)[k] for leaf in self.spec.inputs]
         return [k, *x, *rows, *(example_of(self.spec.params[i]) for i in self.moving)]
 
-    def path(self, k: int, x: list[Any]) -> Path:
-        """Return the path that turn k takes from a state."""
-        spec, params = self.spec, list(self.spec.params)
+    def key(self, given: list[Any]) -> Hashable:
+        """Return what tells turns of one kind from others."""
+        source = self.spec.source.f if isinstance(self.spec.source, Jit) else self.spec.source
+        return (*(getattr(f, "__code__", f) for f in (source, self.until)), *map(kind_of, given))
+
+    def path(self, examples: list[Any]) -> Path:
+        """Return the path that a turn takes which is given these."""
+        spec, params, (k, *_) = self.spec, list(self.spec.params), examples
         with Trace(tests=True) as trace:
-            index, *given = [trace.input(example) for example in self.given(k, x)]
-            state, rest = given[: len(spec.state)], given[len(x) :]
+            index, *given = map(trace.input, examples)
+            x, rest = given[: len(given) - len(spec.inputs) - len(self.moving)], given[len(given) - len(spec.inputs) - len(self.moving) :]
+            state = x[: len(spec.state)]
             for i, param in zip(self.moving, rest[len(spec.inputs) :], strict=True):
                 params[i] = param
             step, until = (f if f is None or self.prepared is None else self.prepared(f, trace) for f in (spec.step, self.until))
             flat: FlatStep = spec.flat_step(step)
-            ends = [bool(flag) for flag in given[len(state) : len(x)]]
+            ends = [bool(flag) for flag in x[len(state) :]]
             try:
                 if until is not None and ends:
                     ends = [ends[0] or truth(until(index, spec.tree(state)), where="chain", k=k)]
@@ -152,8 +174,21 @@ class Turn:
                 if trace.refusal is not None and error is not trace.refusal:
                     raise trace.refusal from error
                 raise
-            outs, self.structure = optree.tree_flatten(out)
+            outs, self.structure = optree.tree_flatten(out)  # type: ignore[arg-type]
             return Path(trace.finish([*leaves, *ends, *outs]), trace.tests)
+
+
+def with_path(paths: list[Path], path: Path) -> list[Path]:
+    """Return paths and one more, unless it is among them; one that does not go with them raises."""
+    more = paths if path.truths in [known.truths for known in paths] else [*paths, path]
+    merged(more)
+    return more
+
+
+def note(met: list[list[Any]], given: list[Any]) -> None:
+    """Keep the arguments of a turn, if they are small and not too many."""
+    if sum(np.asarray(leaf).nbytes for leaf in given) <= MET_BYTES and len(met) < TRACED_PATHS:
+        met.append(given)
 
 
 def repeated(body: Program, steps: int, count: int, rows: int, args: Sequence[Any], fits: bool) -> Any:

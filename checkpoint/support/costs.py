@@ -49,8 +49,9 @@ KEPT_STEPS = 64
 #: the bytes of a step above which they are not
 AHEAD_SECONDS = 0.05
 AHEAD_BYTES = 1 << 20
-#: paths that the steps of a traced loop may take
+#: paths that the steps of a traced loop may take, and the bytes of arguments at which one was met that are kept for the next trace
 TRACED_PATHS = 16
+MET_BYTES = 1 << 16
 #: bytes of all states of a traced loop that are kept for its derivatives
 TRACED_STATES_BYTES = 64 << 20
 #: seconds of a compiled call: after shorter ones it makes more steps, after longer ones fewer, so that Ctrl-C is heard

@@ -53,7 +53,7 @@ class ChainKernels:
     def __init__(self, units: list[Unit], functions: list[Function], threads: int | None):
         self.module = Module((*(part for unit in units for part in unit.module.parts), *functions))
         self.source = text_of(self.module)
-        reason = too_long(self.source, sum(unit.source.nests for unit in units), *(unit.program for unit in units))
+        reason = too_long(self.source, *(unit.program for unit in units))
         if reason is not None:
             raise NoLoopForm(reason)
         self.units, self.functions, self.threads, self.compiled = units, functions, threads, False
@@ -141,7 +141,7 @@ class Roles:
         if not self.left:
             return [*made, *then]
         taken = [assign(self.s.names[i], self.n.names[i]) for i in self.s.numbers]
-        return [If(going, (*made, If(*self.left, LEAVES, (*taken, *then))))]
+        return [If(going, (*made, If(self.left[0], LEAVES, (*taken, *then))))]
 
 
 def left_of(routine):
@@ -172,7 +172,7 @@ def emit_advance(step: Routine, until: Routine | None = None, threads: int | Non
         over, left = variable("over", until.outputs[0][0]), left_of(until)
         asked = units[-1].statements([k, *s.names[: len(until.inputs[1])]], [over, *left], [*until.outputs[0], *until.outputs[1]])
         ends = assign(going, op("not", over))
-        asked.append(If(*left, LEAVES, (ends,)) if left else ends)
+        asked.append(If(left[0], LEAVES, (ends,)) if left else ends)
         made = [If(op("and", going, unwrapped(K > K0)), tuple(asked)), If(going, tuple(made))]
     given = [k0, k1, end, *s.arrays, *t.arrays, *w.arrays, *roles.given, *roles.o.arrays, *(x for unit in units for x in unit.others)]
     statements = [

@@ -11,6 +11,7 @@ import ctypes
 import struct
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from ..ir.nodes import ArrayType, Type, Var
 from ..ir.values import PART, arithmetic_dtype
+from ..support.costs import SHARED_LINES
 from .llvm import ELEMENTS, number_type
 
 __all__ = ["OBJECTS", "PYTHON", "code_of_entry", "entered", "immortal", "otherwise_laid_out"]
@@ -242,9 +244,19 @@ def code_of_entry(function, parameters: tuple[Var, ...], constants: frozenset[in
         "  ret ptr null",
         "given:",
     ]
+    types = Counter(parameters[i].type for i in given)
+    often = [kind for kind, count in types.items() if isinstance(kind, ArrayType) and count * ARRAY.count("\n") > SHARED_LINES]
     for place, i in enumerate(given):
         enter += [f"  %p{i} = getelementptr ptr, ptr %arguments, i64 {place}", f"  %o{i} = load ptr, ptr %p{i}"]
-        enter += taken(i, parameters[i].type)
+        kind = parameters[i].type
+        enter += [f"  %n{i} = call ptr @taken_{often.index(kind)}(ptr %o{i})"] if kind in often else taken(i, kind)
+    fitting = "true"
+    for i in given:
+        if parameters[i].type in often:
+            enter += [f"  %found{i} = icmp ne ptr %n{i}, null", f"  %fitting{i} = and i1 {fitting}, %found{i}"]
+            fitting = f"%fitting{i}"
+    if often:
+        enter += [f"  br i1 {fitting}, label %taken, label %unlike", "taken:"]
     enter += [
         "  %error = call ptr @PyErr_Occurred()",
         "  %good = icmp eq ptr %error, null",
@@ -276,7 +288,8 @@ def code_of_entry(function, parameters: tuple[Var, ...], constants: frozenset[in
     slots += [call, "  %code = load i64, ptr %status", "  ret i64 %code"]
     by_objects = ["define ptr @enter_DIGEST(ptr %self, ptr %arguments, i64 %count) {", *enter, "}"]
     by_values = ["define i64 @slots_DIGEST(ptr %values) {", *slots, "}"]
-    return "\n".join([*declared, *messages, *(by_values if otherwise_laid_out() else by_objects)])
+    alike = [line for k, kind in enumerate(often) for line in taken_once(k, kind)]
+    return "\n".join([*declared, *messages, *(by_values if otherwise_laid_out() else [*alike, *by_objects])])
 
 
 def taken(i, kind):
@@ -306,6 +319,12 @@ def taken(i, kind):
         return [f"  %d{i} = call double @PyFloat_AsDouble(ptr %o{i})", f"  %n{i} = fptrunc double %d{i} to float"]
     name = {"float64": "PyFloat_AsDouble", "int64": "PyLong_AsLongLong", "uint64": "PyLong_AsUnsignedLongLongMask"}[dtype]
     return [f"  %n{i} = call {number_type(dtype)} @{name}(ptr %o{i})"]
+
+
+def taken_once(k, kind):
+    """Return the lines of a function that returns the pointer of an array of a type, and null of any other object."""
+    header = [f"define internal ptr @taken_{k}(ptr %o0) noinline {{", "  br label %given", "unlike:", "  ret ptr null", "given:"]
+    return [*header, *taken(0, kind), "  ret ptr %n0", "}"]
 
 
 def from_slots(i, place, kind):

@@ -269,7 +269,10 @@ def emit_call_of_loop(function: Function, step: Node) -> None:
     made = {node.form.place: node for node in function.plan.made if node.form.operands == (step,)}
     results = [made.get(k) or Node(Made((step,), k), *kind) for k, kind in enumerate(form.results)]
     function.plan.stored.update(results)
-    arrays = [*(pointed(function, node) for node in form.operands), *map(function.buffer, results)]
+    arrays = [pointed(function, node) for node in form.operands] + [function.buffer(node) for node in results[form.overwrites :]]
+    if form.overwrites:
+        function.statements.append(Fill(function.buffer(results[0]), arrays[0]))
+        arrays[0] = function.buffer(results[0])
     turns, k = form.layout.turns, Var("k", "int64")
     if turns > 1:
         parts = [(x, math.prod(x.type.shape) // turns) for x in arrays]

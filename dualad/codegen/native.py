@@ -20,7 +20,7 @@ from ..ir.verify import checking, verify
 from ..loops.forms import Buffer, Fill, Made, Node
 from ..loops.fuse import Plan, memory_of, plan
 from ..loops.threads import in_blocks, runner
-from ..support.costs import SLOW_SOURCE_LINES, SLOW_SOURCE_NESTS, SMALL_ARRAY_BYTES
+from ..support.costs import SLOW_SOURCE_LINES, SMALL_ARRAY_BYTES
 from ..support.forks import compiler
 from .emit import Source, emit
 from .fragments import STEPS
@@ -28,14 +28,14 @@ from .fragments import STEPS
 __all__ = ["Native", "compile_llvm", "compiled", "driven", "parts_of", "too_long"]
 
 
-def too_long(source: str, nests: int, *programs: Program) -> str | None:
+def too_long(source: str, *programs: Program) -> str | None:
     """Return why a source should not be compiled, None where it may."""
     lines = source.count("\n")
-    if lines <= SLOW_SOURCE_LINES or nests <= SLOW_SOURCE_NESTS:
+    if lines <= SLOW_SOURCE_LINES:
         return None
     busiest = Counter(operation.line for program in programs for operation in program.operations).most_common(1)[0][0]
     return (
-        f"the emitted source has {lines:,} lines in {nests} loop nests, which would be compiled for long, most of it for "
+        f"the emitted source has {lines:,} lines, which would be compiled for long, most of it for "
         f"{where_in(busiest).rstrip(': ') or 'an unknown line'}: its loop is unrolled, and its turns are not alike enough to be rolled up. "
         f"Write it as chain(...), or compile its step alone"
     )
@@ -76,7 +76,7 @@ class Native:
 
     def compile(self):
         """Compile all functions for the types of their buffers, or load their machine code; return what runs without looking at types."""
-        reason = too_long(self.source, self.emitted.nests, self.plan.program)
+        reason = too_long(self.source, self.plan.program)
         if reason is not None:
             raise OverflowError(reason)
         if checking():

@@ -6,17 +6,23 @@ processor are. A kernel becomes a function of the IR for each kind of arguments 
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from typing import Any
 
+from ..ir.cut import cut
 from ..ir.nodes import ArrayType, Assign, Cast, Const, Expression, Function, Module, Op, Return, Table, Var
 from ..ir.values import PART, Value, arithmetic_dtype, common, unwrapped
+from ..support.costs import LONG_FUNCTION, SHARED_LINES
 from ..support.ufunc_loops import INVALID, address_of, symbol_of
 from . import kernels, scalars
 from .arithmetic import OVERFLOWS
 from .llvm import NUMBERS, Array, Number, Writer, integer
 
 __all__ = ["kernel", "translated"]
+
+#: numbers in the vectors that loops are made of where processors have vectors of more than two, and where dear terms are summed
+VECTORS = (4, 8, 16)
 
 
 def translated(module: Module, name: str, fuses: bool) -> tuple[Translation, str]:
@@ -25,10 +31,11 @@ def translated(module: Module, name: str, fuses: bool) -> tuple[Translation, str
     It takes a pointer to a number before its parameters, which is set where something is wrong (see `entry`). `fuses` says whether the
     processor has an instruction that multiplies and adds.
     """
-    unit = Unit(module, fuses)
+    unit = Unit(cut(module, LONG_FUNCTION), fuses)
     function = unit.called(name, [parameter.type for parameter in module.function(name).parameters])
+    texts = unit.texts()
     unit.made.clear()  # which hold it: the cycle would be left to Python's collector
-    return function, "\n".join([*unit.declared.values(), *unit.tables.values(), *unit.texts, *unit.hints])
+    return function, "\n".join([*unit.declared.values(), *unit.tables.values(), *texts, *unit.hints])
 
 
 @cache
@@ -74,7 +81,8 @@ class Unit:
         self.fuses = fuses
         self.parts: dict[str, Any] = {part.name: part for part in module.parts}
         self.made: dict[tuple, Translation] = {}
-        self.texts: list[str] = []
+        self.calls: Counter[tuple] = Counter()
+        self.finished: list[Translation] = []
         self.declared: dict[str, str] = {}
         self.tables: dict[str, str] = {}
         self.hints: list[str] = []
@@ -86,8 +94,21 @@ class Unit:
         key = name, *types
         if key not in self.made:
             own = name in self.parts
-            self.made[key] = Translation(self, self.parts[name] if own else kernel(name, types), "" if own else "alwaysinline")
+            self.made[key] = Translation(self, self.parts[name] if own else kernel(name, types), own)
+        self.calls[key] += 1
         return self.made[key]
+
+    def texts(self):
+        """Return the code of all functions: a kernel whose copies would be long together is not copied to each call."""
+        kernels = [function for key, function in self.made.items() if self.calls[key] * len(function.lines) > SHARED_LINES]
+        shared = [function for function in kernels if not function.own and (function.is_straight or function.branches)]
+        straight = [function for function in shared if function.is_straight]
+        made = [function.text(function in shared) for function in self.finished]
+        made += [function.of_vectors(count) for function in straight for count in VECTORS]
+        if straight:  # LLVM must not change them before loops become vectors
+            names = [f"ptr @{function.name}{end}" for function in straight for end in ("", *(f".{n}" for n in VECTORS))]
+            made.append(f"@llvm.compiler.used = appending global [{len(names)} x ptr] [{', '.join(names)}]")
+        return made
 
     def wide(self, width):
         """Return what is written at the end of a loop of which so many turns are to become one of vectors."""
@@ -166,26 +187,61 @@ LIBRARY = {
 class Translation(Writer):
     """One translated function: `name`, and the type `result` of what it returns."""
 
-    def __init__(self, unit, function, kept):
+    def __init__(self, unit, function, own):
         super().__init__(unit)
-        self.name = f"f{len(unit.made)}_{function.name}"
+        self.name, self.function, self.own = f"f{len(unit.made)}_{function.name}", function, own
         self.result = "void"
         self.dtype = ""  # of the only result
         self.returns: list[str] = []  # the dtypes of several
         self.lane: dict[str, Number] = {}  # the last bits of the indices of loops that go in groups
         self.known: dict[int, Any] = {}  # the values of expressions of the statement
-        given = ["ptr %status"]
+        self.given = ["ptr %status"]
         for parameter in function.parameters:
             array = isinstance(parameter.type, ArrayType)
             text = f"%{parameter.name}"
             value = Array(parameter.type, text) if array else Number(arithmetic_dtype(parameter.type), text)
-            given.append(f"ptr noalias nocapture {text}" if array else str(value))
+            self.given.append(f"ptr noalias nocapture {text}" if array else str(value))
             self.assign(parameter.name, value)
         self.block(function.body)
         if not self.ended:
             self.say("ret void")
-        header = f"define internal {self.result} @{self.name}({', '.join(given)}) nounwind {'noinline' if self.loops else kept} {{"
-        unit.texts.append("\n".join([header, *self.slots, *self.lines, "}"]))
+        unit.finished.append(self)
+
+    def text(self, shared):
+        """Return the code; that of a kernel that is `shared` is not copied to its calls, loops call the function of vectors."""
+        kept = "noinline" if shared or self.loops or not self.function.inlined else "" if self.own else "alwaysinline"
+        if shared and self.is_straight:
+            vectors = ",".join(f"_ZGV_LLVM_N{n}u{'v' * (len(self.given) - 1)}_{self.name}({self.name}.{n})" for n in VECTORS)
+            kept += f' willreturn nosync memory(none) "vector-function-abi-variant"="{vectors}"'
+        header = f"define internal {self.result} @{self.name}({', '.join(self.given)}) nounwind {kept} {{"
+        return "\n".join([header, *self.slots, *self.lines, "}"])
+
+    @property
+    def branches(self):
+        """Whether it branches or calls a function of the C library, so that no loop around it is one of vectors."""
+        return any(line.startswith("  br ") or (" call " in line and "@llvm." not in line) for line in self.lines)
+
+    @property
+    def is_straight(self):
+        """Whether it is a kernel of float64, of which there is a function of vectors."""
+        return not self.own and not self.branches and {self.dtype, *(x.dtype for x in self.function.parameters)} == {"float64"}
+
+    def of_vectors(self, count):
+        """Return the code of the same function of vectors of so many numbers."""
+        writer, vector = Writer(self.module), f"<{count} x double>"
+        given = [f"{vector} %x{k}" for k in range(len(self.given) - 1)]
+        *rooms, results = [writer.room(ArrayType("float64", (count,))) for _ in self.given]
+        for room, text in zip(rooms, given, strict=True):
+            writer.say(f"store {text}, ptr {room.pointer}")
+
+        def one(at):
+            args = ", ".join(["ptr %status", *(str(writer.element(room, at)) for room in rooms)])
+            writer.put(writer.moved(results, at), Number("float64", writer.let(f"call double @{self.name}({args}) alwaysinline")))
+
+        writer.loop("lane", integer(0), integer(count), 1, one, count)
+        writer.say(f"ret {vector} {writer.let(f'load {vector}, ptr {results.pointer}')}")
+        header = f"define internal {vector} @{self.name}.{count}({', '.join(['ptr %status', *given])}) nounwind noinline {{"
+        return "\n".join([header, *writer.slots, *writer.lines, "}"])
 
     # --- statements -------------------------------------------------------------------------------------------------------------
 
@@ -379,6 +435,7 @@ class Translation(Writer):
                 real, imaginary = self.parts(args[0])
                 return self.pair(real, self.negative(imaginary))
         function = self.module.called(name, tuple(arg.type if isinstance(arg, Array) else arg.dtype for arg in args))
+        self.loops = self.loops or function.loops
         given = ["ptr %status", *(f"ptr {arg.pointer}" if isinstance(arg, Array) else str(arg) for arg in args)]
         call = f"call {function.result} @{function.name}({', '.join(given)})"
         if function.result == "void":

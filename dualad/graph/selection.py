@@ -19,6 +19,7 @@ from ..core.traced import Traced, example_of
 from ..rules.calling import signature
 from ..rules.indexing import expanded, getitem, is_basic, updated
 from ..rules.kinds import ROWS
+from ..rules.reductions import of_some
 from ..rules.shapes import blank, length
 from .program import Program, Value, key_of
 
@@ -176,10 +177,13 @@ class Selection(Traced):
             full = np.logical_and(chosen, full)
         else:
             options["where"] = np.broadcast_to(chosen, full.shape)
-        if row.reduces is not None and row.reduces.identity is None:
-            options.setdefault("initial", extreme(full.dtype, row.reduces))
+        empty_raises = row.reduces is not None and row.reduces.identity is None and "initial" not in options
+        if empty_raises:
+            options["initial"] = extreme(full.dtype, row.reduces)
         wide = tuple(sorted((*wide, *range(x.at, x.at + count))))
         result = row.fn(full, axis=None if len(wide) == full.ndim else wide, **options)
+        if empty_raises:
+            result = of_some(result, x.shape[x.at], row.reduces.__name__)
         return np.reshape(result, tuple(1 if a in axes else n for a, n in enumerate(x.shape))) if keepdims and count != 1 else result
 
     def summed(self):

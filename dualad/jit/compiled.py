@@ -45,6 +45,24 @@ def compile_llvm(program, threads=None):
     return compile_llvm(program, threads)
 
 
+def compile_members(compiled, examples, moving):
+    """Compile the loop over the members of an ensemble; None where their program has no loop form, or cannot be compiled at all."""
+    with compiler():
+        try:
+            from ..codegen import machine  # noqa: F401  (llvmlite)
+            from ..codegen.member_kernels import MemberKernels
+            from ..loops.forms import NoLoopForm
+        except Exception:  # of which a single call tells
+            return None
+    try:
+        return MemberKernels(compiled.program, examples, moving, compiled.threads)
+    except NoLoopForm:
+        return None
+    except Exception as error:
+        warnings.warn(f"jit: llvm failed on the members of {compiled.__name__}, they are computed one by one: {error!r}", stacklevel=2)
+        return None
+
+
 def without_llvm() -> str:
     """Return why LLVM is not used, nothing where it is."""
     try:
@@ -153,6 +171,13 @@ class Compiled:
             del program.outputs[sum(wanted) :]
             self.derived[key] = Compiled(program, self.backend, f"vjp of {self.__name__}", self.threads)
         return self.derived[key](*values, *(g for g in cotangents if g is not None))
+
+    def members(self, examples, moving):
+        """Return the compiled loop over members, whose inputs are stacked where they are `moving`; None where there is none."""
+        key = "members", moving
+        if key not in self.derived and self.backend == "llvm":
+            self.derived[key] = compile_members(self, examples, moving)
+        return self.derived.get(key)
 
     def split_forward_backward(self, values, wanted, nan_safe):
         """Return two programs: one gives the outputs and what the other needs to pull one cotangent of each back."""

@@ -29,6 +29,7 @@ from ..support.hints import Rest, Result
 from .arguments import Call
 from .compiled import BACKENDS, without_llvm
 from .guards import MISS, guard_of
+from .members import Mapped
 from .tables import Wrapper
 from .tracing import Entry, trace
 from .verify import EVALUATING, difference, evaluating, plain_results, same_results, stale
@@ -169,7 +170,7 @@ def takes(f, name):
     return not parameters or name in parameters or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
-class Jit(Wrapper, Generic[Rest, Result]):
+class Jit(Wrapper, Mapped, Generic[Rest, Result]):
     """A compiled function; see `jit`."""
 
     def __init__(self, f, static_argnums, static_argnames, backend, cache_size, threads=None, verify=None, paths=16):

@@ -20,7 +20,7 @@ from ..rules.kinds import ROWS
 from ..support.ufunc_loops import address_of, call_loop, named, watched
 from .forms import Call, Made, Node, NoLoopForm, broadcast, converted, fill, operand_type
 
-__all__ = ["CallOfLoop", "by_inner_loop", "example"]
+__all__ = ["CallOfLoop", "by_inner_loop", "example", "same"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -31,6 +31,7 @@ class CallOfLoop(Call):
     types: str
     layout: Layout
     raises: bool
+    overwrites: bool
     results: tuple[tuple[tuple[int, ...], np.dtype], ...]
 
 
@@ -104,7 +105,7 @@ def laid_out(operation, asked):
     address_of(asked.ufunc, types)
     dtypes = [np.dtype(letter) for letter in letters]
     cores = cores_of(ufunc)
-    shapes = [out.shape for out in operation.outputs]
+    shapes = [out.shape for out in operation.outputs[asked.overwrites :]]
     if asked.result is not None:  # of an elementwise function
         shapes = [operation.outputs[0].shape] * ufunc.nout
     axis = asked.axis % len(shapes[0]) if cores[0] and asked.axis != -1 else len(shapes[0]) - len(cores[ufunc.nin])
@@ -115,8 +116,10 @@ def laid_out(operation, asked):
     raises = ROWS[operation.fn].raises
     if raises:
         watched()
-    results = tuple(zip(shapes, dtypes[ufunc.nin :], strict=True))
-    return CallOfLoop(operation, tuple(placed), "", asked.ufunc, types, layout, raises, results)
+    results = list(zip(shapes, dtypes[ufunc.nin :], strict=True))
+    if asked.overwrites:
+        results.insert(0, (placed[0].shape, dtypes[0]))
+    return CallOfLoop(operation, tuple(placed), "", asked.ufunc, types, layout, raises, asked.overwrites, tuple(results))
 
 
 def types_of(ufunc, operands):
@@ -196,8 +199,9 @@ def agrees(operation, step, result):
             np.array(np.broadcast_to(np.asarray(x).astype(letter), node.shape), order="C")
             for x, letter, node in zip(asked, letters, step.operands, strict=False)
         ]
-        found = [np.empty(shape, dtype) for shape, dtype in step.results]
+        found = [np.empty(shape, dtype) for shape, dtype in step.results[step.overwrites :]]
         run(step, [*given, *found])
+        found = [*given[: step.overwrites], *found]
     pairs = zip(expected if operation.several else [expected], found if result is None else [found[result]], strict=True)
     return all(same(*pair) for pair in pairs)
 
@@ -211,7 +215,7 @@ def run(step, arrays):
 
 
 def same(expected, found):
-    expected = np.asarray(expected)
+    expected, found = np.asarray(expected), np.asarray(found)
     return expected.shape == found.shape and expected.tobytes() == found.astype(expected.dtype).tobytes()
 
 

@@ -39,7 +39,7 @@ from .forms import (
     mapped,
     parts_of,
 )
-from .inner_loops import by_inner_loop, example
+from .inner_loops import by_inner_loop, example, same
 from .maps import scalar_of
 from .python_calls import by_python
 
@@ -91,6 +91,8 @@ def called(operation, nodes, reason, inner_loops, inside):
 def inlined(operation, nodes, inside):
     """Return the nodes of the results of a function of our own, made of what its code calls."""
     fn, said = operation.fn, ROWS[operation.fn].inlined
+    if said is not True and not gives_the_same(operation, said):
+        raise NoLoopForm(f"{said.__name__} gives other values")
     with Trace() as tracing:
         tracing.line = operation.line
         symbols = {value: tracing.input(example(value)) for value in operation.reads}
@@ -101,6 +103,17 @@ def inlined(operation, nodes, inside):
         raise NoLoopForm("its way depends on values")
     made = lower(program, True, inside, [nodes[value] for value in operation.reads])
     return [made[out] for out in program.outputs]
+
+
+def gives_the_same(operation, said):
+    """Return whether another function gives the bits of that of an operation, for examples of the arguments."""
+    args, kwargs = (map_values(example, part) for part in (operation.args, operation.kwargs))
+    with np.errstate(all="ignore"):
+        try:
+            pair = operation.call(*args, **kwargs), said(*args, **kwargs)
+        except LookupError:  # a ufunc that NumPy has no more
+            return False
+    return all(map(same, *(pair if operation.several else zip(pair))))
 
 
 def repeated(operation, nodes):

@@ -7,6 +7,7 @@ import math
 from ..rules.names import np
 from ..rules.shapes import select
 from ..support.costs import LANES, LIBRARY_PRODUCTS
+from .elimination import regular
 from .forms import (
     LOWERINGS,
     AffineIndex,
@@ -83,8 +84,9 @@ def extremum(name, fn):
     def rule(out, x, axis=None, into=None, keepdims=False, initial=NO, where=True):
         if x.dtype.kind == "c":
             raise NoLoopForm("of complex numbers")
-        if where is not True and where is not NO:
+        if where is not True and where is not NO and not isinstance(initial, int | float | np.generic):
             raise NoLoopForm("it has a mask")
+        x = masked(x, where, initial)  # which takes part in any case
         node = reduced(name, x, axes_of(x, axis), keepdims)
         return node if initial is NO or initial is None else mapped(fn, node, initial, out=out.dtype)
 
@@ -93,6 +95,11 @@ def extremum(name, fn):
 
 LOWERINGS["max"] = extremum("maximum", np.maximum)
 LOWERINGS["min"] = extremum("minimum", np.minimum)
+
+
+@lowers
+def of_some(out, x, count, name):
+    return regular(x, mapped(np.greater, count, 0))
 
 
 def truth(x):
@@ -117,10 +124,18 @@ def count_nonzero(out, x, axis=None, keepdims=False):
 # --- moments -----------------------------------------------------------------------------------------------------------------------
 
 
-def average(x, axis, keepdims):
+def average(x, axis, keepdims, where):
     """Return the mean in double precision."""
     axes = axes_of(x, axis)
-    return mapped(np.divide, reduced("sum", widened(x), axes, keepdims), float(math.prod(x.shape[a] for a in axes)))
+    return mapped(np.divide, reduced("sum", masked(widened(x), where, 0), axes, keepdims), counted(x, axes, keepdims, where))
+
+
+def counted(x, axes, keepdims, where):
+    """Return how many elements are added up, as a float."""
+    if where is True or where is NO:
+        return float(math.prod(x.shape[a] for a in axes))
+    ones = masked(fill(1.0, x.shape, np.dtype(float)), where, 0)
+    return reduced("sum", ones, axes, keepdims)
 
 
 def widened(x):
@@ -137,22 +152,20 @@ def squared(x):
 
 @lowers
 def mean(out, x, axis=None, dtype=None, into=None, keepdims=False, where=True):
-    if where is not True and where is not NO:
-        raise NoLoopForm("it has a mask")
-    return converted(average(x, axis, keepdims), out.dtype)
+    return converted(average(x, axis, keepdims, where), out.dtype)
 
 
 def squares(x, axis, ddof, keepdims, where, correction):
     """Return the variance in double precision."""
-    if where is not True and where is not NO:
-        raise NoLoopForm("it has a mask")
     if isinstance(ddof, Node) or isinstance(correction, Node):
         raise NoLoopForm("its degrees of freedom are computed")
     axes = axes_of(x, axis)
-    apart = mapped(np.subtract, widened(x), average(x, axis, True))
-    total = reduced("sum", squared(apart), axes, keepdims)
-    free = math.prod(x.shape[a] for a in axes) - (ddof if correction is NO else correction)
-    return mapped(np.divide, total, float(max(free, 0)))
+    apart = mapped(np.subtract, widened(x), average(x, axis, True, where))
+    total, count = reduced("sum", masked(squared(apart), where, 0), axes, keepdims), counted(x, axes, keepdims, where)
+    lost = ddof if correction is NO else correction
+    if isinstance(count, float):
+        return mapped(np.divide, total, max(count - lost, 0.0))
+    return mapped(np.divide, total, mapped(np.maximum, mapped(np.subtract, count, float(lost)), 0.0))
 
 
 @lowers

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 
+from ..support.ufunc_loops import named
 from .constants import evaluate
 from .indexing import cast
 from .kinds import composite, constant, explicit, primitive, strong_multiply
@@ -335,6 +336,24 @@ def qr_factors(a):
     return np.linalg.qr(a)
 
 
+@primitive
+def reflectors(a):
+    """Return what LAPACK makes of a matrix: R, below it the vectors of reflections, and their factors."""
+    h, factors = np.linalg.qr(a, mode="raw")
+    return mT(h), factors
+
+
+@primitive
+def reflected(h, factors):
+    """Return the first columns of the product of reflections."""
+    return named("numpy.linalg._umath_linalg.qr_reduced")(h, factors)
+
+
+def by_reflections(a):
+    h, factors = reflectors(cast(a, np.result_type(a.dtype, float)))
+    return reflected(h, factors), np.triu(h[..., : np.shape(a)[-1], :])
+
+
 def mirrored(c):
     """Return c - w, upper triangular with a real diagonal, where w is antihermitian: what turns R."""
     return np.triu(c, 1) + adjoint(np.tril(c, -1)) + np.where(eye(np.shape(c)[-1]), np.real(c), 0.0)
@@ -453,7 +472,9 @@ explicit(general_eigenvalues, general_eigenvalues_jvp, general_eigenvalues_vjp, 
 explicit(svd_factors,     svd_jvp, svd_vjp, raises=True, axes=(-2, -1),
          inner=lapack(lambda a, full=False: "svd_f" if full else "svd_s", "D->DdD"))
 explicit(singular_values, singular_values_jvp, singular_values_vjp, raises=True, axes=(-2, -1), inner=lapack("svd", "D->d"))
-explicit(qr_factors,      qr_jvp, qr_vjp, axes=(-2, -1))
+explicit(qr_factors,      qr_jvp, qr_vjp, axes=(-2, -1), inlined=by_reflections)
+constant(reflectors, axes=(-2, -1), inner=lapack("qr_r_raw", "D->D", overwrites=True))
+constant(reflected, axes=(-2, -1), inner=lapack("qr_reduced", "DD->D"))
 explicit(pseudo_inverse,  pinv_jvp, pinv_vjp, raises=True, axes=(-2, -1))
 explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp, axes=(-2, -1), lower="sign_and_logarithm",
          inner=lapack("slogdet", "D->Dd"))

@@ -402,7 +402,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
 # --- the ufuncs underneath --------------------------------------------------------------------------------------------------
 
 
-def lapack(name, types):
+def lapack(name, types, **options):
     """Return what a row says of the ufunc underneath, which computes in double precision: `types` are those of complex matrices.
 
     The name may be a function of the arguments.
@@ -412,7 +412,7 @@ def lapack(name, types):
         ufunc = name if type(name) is str else name(*args, **kwargs)
         operands = args[: types.index("->")]
         complex_ones = any(x.dtype.kind == "c" for x in operands)
-        return InnerLoop(f"numpy.linalg._umath_linalg.{ufunc}", operands, types if complex_ones else types.lower())
+        return InnerLoop(f"numpy.linalg._umath_linalg.{ufunc}", operands, types if complex_ones else types.lower(), **options)
 
     return inner
 

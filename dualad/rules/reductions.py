@@ -219,6 +219,14 @@ def tie_shares(ans, x, axis, where):
     return best, restore_axes(np.maximum(np.count_nonzero(best, axis=axis), 1), x, axis)
 
 
+@primitive
+def of_some(x, count, name):
+    """Return an extremum of so many elements; NumPy has none of no elements."""
+    if not count:
+        raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+    return x
+
+
 def extremum_jvp(t, ans, x, axis=None, out=None, keepdims=NO, initial=NO, where=NO):
     best, ties = tie_shares(ans, x, axis, where)
     return np.sum(np.where(best, t / ties, 0.0), axis=axis, keepdims=given(keepdims))
@@ -364,6 +372,7 @@ explicit(np.prod,    prod_jvp, prod_vjp, axes="axis", reduces=np.multiply, lower
 explicit(np.cumprod, cumprod_jvp, cumprod_vjp, axes="axis", batch=flat_form, lower="cumprod")
 explicit(np.max, extremum_jvp, extremum_vjp, axes="axis", reduces=np.maximum, lower="max")  # ties share equally
 explicit(np.min, extremum_jvp, extremum_vjp, axes="axis", reduces=np.minimum, lower="min")
+linear(of_some, lambda g, x, count, name: g, elementwise=True, lower="of_some")
 explicit(reordered, lambda t, ans, x, places, axis, **options: take_along_axis(t, places, axis),
                     lambda g, ans, x, places, axis, **options: put_back(g, places, axis, shape_of(x)),
                     shape_only=True, uses_ans=False, axes="axis", batch=False, lower="reordered")

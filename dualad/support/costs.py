@@ -69,9 +69,14 @@ CODE_CACHE_BYTES = 256_000_000
 CODE_CACHE_SURVEYS = 16
 #: seconds after which nobody goes on writing a file
 ABANDONED_FILE_SECONDS = 3600.0
-#: lines of source, in more than so many loop nests, that take ten seconds or more to compile: refused, with the way out
-SLOW_SOURCE_LINES = 3000
-SLOW_SOURCE_NESTS = 12
+#: lines of source that take half a minute to compile, at 0.5 ms a line: refused, with the way out
+SLOW_SOURCE_LINES = 50_000
+#: expressions of a function, beyond which it is cut into pieces of so many (the gradient of 300 array operations: 58 s and 378 MB off,
+#: 14 s and 183 MB)
+LONG_FUNCTION = 2000
+#: lines of LLVM code that the copies of a kernel, or the checks of arguments of one type, may take; else they share a function (the same:
+#: 18 s off, 14; it runs as long)
+SHARED_LINES = 3000
 
 # --- loop nests -----------------------------------------------------------------------------------------------------------------------
 
@@ -122,6 +127,15 @@ CALLED_PRODUCTS = 1 << 27
 RANKED_ELEMENTS = 512
 #: rows of a system of equations that is written out (4: 10.8 us off, 1.7): beyond, it compiles for long
 ELIMINATED_ROWS = 4
+
+# --- members of an ensemble -----------------------------------------------------------------------------------------------------------
+
+#: members that stand side by side at most, and elements that they keep (2 MB): the gradient of 1000 Runge-Kutta steps of Lorenz takes
+#: 37 us a member one after the other, 6.8 with 8 side by side, 5.1 with 64
+MEMBERS_SIDE_BY_SIDE = 64
+MEMBERS_ELEMENTS = 1 << 18
+#: additions of the members of one call from Python, about a millisecond: an interrupt is noticed between two
+MEMBERS_ADDITIONS = 1_000_000
 
 # --- sparse ---------------------------------------------------------------------------------------------------------------------------
 

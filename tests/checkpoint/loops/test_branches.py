@@ -1,5 +1,7 @@
 """Chains of compiled steps that branch on traced values, against the same steps, not compiled: bits of values, derivatives, what raises."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ pytest.importorskip("llvmlite")
 
 import dualad
 from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian
+from checkpoint.loops import segments, stepper
 from checkpoint.schedules import Mixed
 from dualad import derivative, jvp
 
@@ -73,7 +76,7 @@ def bits(tree):
 
 
 def loss(step, **options):
-    options = {"steps": N, **options}
+    options = options if "until" in options else {"steps": N, **options}
     return lambda x, c: np.sum(np.sin(chain(step, x, c, **options)) ** 2)
 
 
@@ -137,6 +140,40 @@ def test_same_bits_and_counts_however_states_are_saved(options):
 def test_states_on_disk(tmp_path):
     g = grad(loss(dualad.jit(on_both)), argnums=(0, 1))(X, C)
     assert bits(grad(loss(dualad.jit(on_both), storage=Disk(tmp_path), block=4), argnums=(0, 1))(X, C)) == bits(g)
+
+
+@pytest.mark.parametrize("ends", [{"steps": N}, {"until": lambda k, x: k >= N}], ids=["steps", "until"])
+@pytest.mark.parametrize("sweep", ["advance", "fill", "pull"])
+def test_a_resumed_chain_knows_no_paths(sweep, ends, tmp_path, monkeypatch):
+    """Each process traces the paths that it meets, in the reverse sweep those that another one has met."""
+    monkeypatch.setattr(stepper, "AHEAD_SECONDS", 0.0)
+    g = grad(loss(dualad.jit(on_both)), argnums=(0, 1))(X, C)
+    kind = segments.Segments if sweep == "advance" else segments.Reversal
+    inner = getattr(kind, sweep)
+    run, calls = (
+        (lambda: grad(loss(dualad.jit(on_both), storage=storage, block=1 if sweep == "pull" else 4, **ends), argnums=(0, 1))(X, C)),
+        [0],
+    )
+
+    def interrupted(*args):
+        calls[0] += 1
+        if calls[0] == 4:
+            raise KeyboardInterrupt
+        return inner(*args)
+
+    storage = Disk(tmp_path, resume=True, every=0)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(kind, sweep, interrupted)
+        run()
+    assert bits(run()) == bits(g)
+
+
+def test_threads_meet_paths_together():
+    g = grad(loss(dualad.jit(on_both)), argnums=(0, 1))(X, C)
+    step = dualad.jit(on_both)
+    with ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(lambda n=n: grad(loss(step, block=n), argnums=(0, 1))(X, C)) for n in (1, 4, 7, N)]
+        assert all(bits(future.result()) == bits(g) for future in found)
 
 
 def number(k, x, c):

@@ -433,3 +433,9 @@ def test_numbers_beside_loops_over_arrays():
         expected = grad(h)(*args)
         np.testing.assert_allclose(jit(grad(h))(*args), expected, rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(jit(h)(*args), h(*args), rtol=1e-13)
+
+
+def test_what_would_be_compiled_for_long_is_refused_by_its_line(monkeypatch):
+    monkeypatch.setattr("dualad.codegen.native.SLOW_SOURCE_LINES", 20)
+    with pytest.raises(OverflowError, match=r"has \d+ lines, .*emitted_examples.py.*Write it as chain"):
+        compile_llvm(SOURCES["wave"])

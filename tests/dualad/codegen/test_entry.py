@@ -131,3 +131,19 @@ def test_a_zipped_program_compiles(tmp_path):
     command = [sys.executable, "-c", PROGRAM, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+@pytest.mark.parametrize("place", [0, 17, 39])
+@pytest.mark.parametrize("lines", [0, 10**9])
+def test_each_of_many_arrays_is_looked_at(lines, place, monkeypatch):
+    monkeypatch.setattr(entry, "SHARED_LINES", lines)
+    names = [f"x{k}" for k in range(40)]
+    text = f"def part0(y, {', '.join(names)}):\n    y[0] = {' + '.join(f'{name}[1]' for name in names)}\n"
+    function = compiled(text, "part0", [((1,), "float64"), *[((2,), "float64")] * 40])
+    y, xs = np.zeros(1), [np.arange(2.0) * k for k in range(40)]
+    function(y, *xs)
+    assert y[0] == 780.0
+    for wrong in (np.zeros(3), np.zeros(2, np.float32), np.zeros((1, 2)), np.zeros(4)[::2], 1.0, None):
+        with pytest.raises(TypeError, match="arguments that it was not compiled for"):
+            function(y, *xs[:place], wrong, *xs[place + 1 :])
+    assert y[0] == 780.0

@@ -114,6 +114,7 @@ LAPACK = {
     "eigvalsh": (np.linalg.eigvalsh, [(POSITIVE,), (MANY,), (HERMITIAN,)]),
     "svd": (np.linalg.svd, [(GENERAL,), (WIDE,), (WIDE[0].T,), (HERMITIAN,)]),
     "svd, thin": (lambda a: np.linalg.svd(a, full_matrices=False), [(GENERAL,), (WIDE,), (WIDE[0].T,)]),
+    "qr": (np.linalg.qr, [(GENERAL,), (WIDE[0].T,), (np.swapaxes(WIDE, 1, 2),), (HERMITIAN,)]),
     "svdvals": (lambda a: np.linalg.svd(a, compute_uv=False), [(GENERAL,), (WIDE,), (HERMITIAN,)]),
 }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ pytest.importorskip("llvmlite")
 
 from checkpoint import vjp
 from dualad import jvp
-from dualad.codegen import arithmetic, kernels, scalars
-from dualad.codegen.machine import FUSES
+from dualad.codegen import arithmetic, kernels, scalars, to_llvm
+from dualad.codegen.machine import FUSES, code, optimised
 from dualad.codegen.native import compile_llvm
 from dualad.codegen.to_llvm import kernel
 from dualad.ir.nodes import ArrayType, Call
@@ -429,3 +430,26 @@ def filled(rng, kind):
     shape, dtype = (kind.shape, kind.dtype) if isinstance(kind, ArrayType) else ((), kind)
     array = np.array(rng.integers(0, 2, shape) if np.dtype(dtype).kind in "bi" else rng.uniform(0.2, 1.5, shape), dtype)
     return array if isinstance(kind, ArrayType) else array.item()
+
+
+@pytest.mark.parametrize("name", ["wave", "wave_jvp", "in_slices_vjp", "lorenz", "rows_and_columns"])
+def test_pieces_and_shared_kernels_give_the_same_bits(name, monkeypatch):
+    outs = []
+    for longest, lines in ((10**9, 10**9), (1, 10**9), (10**9, 0), (1, 0)):
+        monkeypatch.setattr(to_llvm, "LONG_FUNCTION", longest)
+        monkeypatch.setattr(to_llvm, "SHARED_LINES", lines)
+        native = compile_llvm(SOURCES[name])
+        rng = np.random.default_rng(3)
+        kinds = [ArrayType(x.dtype.name, x.shape) if x.shape else x.dtype.name for x in native.plan.program.inputs]
+        outs.append(native.call(*[filled(rng, kind) for kind in kinds]))
+    for found in outs[1:]:
+        for x, y in zip(found, outs[0], strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+def test_loops_call_shared_kernels_of_vectors(monkeypatch):
+    monkeypatch.setattr(to_llvm, "SHARED_LINES", 0)
+    text = str(optimised(code(compile_llvm(SOURCES["wave"]).emitted.module, "part0")))
+    assert re.search(r"call [^@]*<\d+ x double> @f\d_exp\.\d+", text)
+    (vectors,) = re.findall(r"define [^@]*@f\d_exp\.4.*?\n}", text, re.DOTALL)
+    assert "br " not in vectors

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from checkpoint import chain, grad, value_and_grad, vjp
+from checkpoint import Stats, chain, grad, value_and_grad, vjp
 from dualad import derivative, gradient, hessian, jit, jvp
 from dualad.testing import check_derivatives
 
@@ -264,6 +264,33 @@ def test_any_mask(x, m):
         derived = [vjp(lambda x, f=f: f(x, masks)[:2], x)[1](cotangents[:2])[0] for f in (of_any_mask, *COMPILED)]
         for got in derived[1:]:
             np.testing.assert_allclose(got, derived[0], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in ("parts", "complex")])  # which call functions of NumPy's
+def test_steps_that_select_are_made_in_blocks(name):
+    f, x = ALL[name]
+    step, stats = jit(lambda k, x: 0.99 * x + 0.001 * np.sum(np.real(f(x)))), Stats()
+    grad(lambda x: np.sum(chain(step, x, steps=5, stats=stats)))(x)
+    assert "steps one by one" not in stats.reason, stats.reason
+
+
+@BACKENDS
+def test_an_extremum_of_nothing_raises_as_in_eager_code(backend):
+    f = lambda x, c: 2.0 * x[x > c].max() - np.min(x[x > c])
+    compiled = jit(f) if backend is None else jit(f, backend=backend)
+    np.testing.assert_array_equal(compiled(X, 0.1), f(X, 0.1))
+    for call in (lambda: f(X, 2.0), lambda: compiled(X, 2.0), lambda: jit(f)(X, 2.0), lambda: grad(compiled)(X, 2.0)):
+        with pytest.raises(ValueError, match=r"zero-size array to reduction operation (maximum|minimum) which has no identity"):
+            call()
+    np.testing.assert_array_equal(compiled(X, 0.1), f(X, 0.1))
+    np.testing.assert_array_equal(grad(compiled)(X, 0.1), grad(f)(X, 0.1))
+
+
+def test_an_extremum_of_nothing_in_a_step_raises_as_in_eager_code():
+    step = lambda k, x: x - 0.2 + 0.0 * x[x > 0.0].max()
+    for made in (step, jit(step)):
+        with pytest.raises(ValueError, match="zero-size array to reduction operation maximum"):
+            chain(made, X, steps=20)
 
 
 def test_the_mean_of_nothing_is_nan():

@@ -27,6 +27,8 @@ UNSAMPLED = {
     "numpy.isnat": "takes dates",
     "numpy.can_cast": "takes types",
     "dualad.rules.shapes.length": "takes the mask of a selection",
+    "dualad.rules.decompositions.reflectors": "a step of qr",
+    "dualad.rules.decompositions.reflected": "a step of qr",
 }
 
 

@@ -1,0 +1,148 @@
+"""Long functions of the loop IR cut into pieces, between statements outside of loops: compilers take more than in proportion to length.
+
+Numbers that live across pieces go through arrays of the caller's; rows and other views are made again in each piece that reads them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from .nodes import ArrayType, Assign, Call, Do, Expression, Function, Load, Module, Return, Room, Statement, Store, Table, Var, number
+from .values import arithmetic_dtype
+
+__all__ = ["cut"]
+
+
+def cut(module: Module, longest: int) -> Module:
+    """Return a module in which functions of many more expressions and statements than `longest` call pieces of about that length."""
+    parts: list[Function | Table] = []
+    for part in module.parts:
+        parts += pieces(part, longest) if isinstance(part, Function) and not part.driven else [part]
+    return Module(tuple(parts))
+
+
+class Piece:
+    """Statements of a function, the variables that they mention, and which of these they set."""
+
+    def __init__(self):
+        self.statements: list[Statement] = []
+        self.length = 0
+        self.mentions: dict[str, Var] = {}
+        self.sets: Counter[str] = Counter()
+
+    def add(self, statement: Statement, place: int | None = None) -> None:
+        """Add a statement at a place, by default as the last one."""
+        self.statements.insert(len(self.statements) if place is None else place, statement)
+        for node in walked(statement):
+            self.length += 1
+            if isinstance(node, Var):
+                self.mentions[node.name] = node
+            elif isinstance(node, Assign | Room):
+                self.sets.update(target.name for target in targets(node))
+
+
+def pieces(function: Function, longest: int) -> list[Function]:
+    """Return the pieces of a function and the one that calls them; the function alone where it is short, or cannot be cut."""
+    parts, end = [Piece()], Piece()
+    for statement in function.body:
+        if isinstance(statement, Return):
+            end.add(statement)
+            continue
+        if parts[-1].length >= longest:
+            parts.append(Piece())
+        parts[-1].add(statement)
+    if len(parts) == 1 or not is_steady(function, parts):
+        return [function]
+
+    for k, part in enumerate(parts):
+        for view in [view for other in reversed(parts[:k]) for view in reversed(other.statements) if is_view(view)]:
+            if view.targets[0].name in part.mentions and view.targets[0].name not in part.sets:
+                part.add(view, 0)
+    rooms = [one for k, part in enumerate(parts) for one in part.statements if isinstance(one, Room) and is_later(one.target, parts, k)]
+    across = {
+        name: var
+        for k, part in enumerate(parts)
+        for name, var in part.mentions.items()
+        if name in part.sets and not is_array(var) and is_later(var, [*parts, end], k)
+    }
+    homes: dict[str, Load] = {}
+    for dtype in dict.fromkeys(arithmetic_dtype(var.dtype) for var in across.values()):
+        alike = [name for name, var in across.items() if arithmetic_dtype(var.dtype) == dtype]
+        home = Var(f"live_{dtype}", ArrayType(dtype, (len(alike),)))
+        rooms.append(Room(home))
+        homes.update((name, Load(home, (number(k),))) for k, name in enumerate(alike))
+
+    made: list[Function] = []
+    calls: list[Statement] = []
+    for k, part in enumerate(parts):
+        read = [Assign((across[name],), (homes[name],)) for name in part.mentions if name in homes and is_set(name, parts[:k])]
+        stored = [
+            Store(homes[name].array, homes[name].index, across[name])
+            for name in part.sets
+            if name in homes and is_later(across[name], [*parts, end], k)
+        ]
+        body = (*read, *(statement for statement in part.statements if statement not in rooms), *stored)
+        mentions = names(body)
+        given = tuple(var for var in (*function.parameters, *(room.target for room in rooms)) if var.name in mentions)
+        made.append(Function(f"{function.name}_{k}", given, body))
+        calls.append(Do(Call(made[-1].name, given, None)))
+    last = [Assign((across[name],), (homes[name],)) for name in end.mentions if name in homes]
+    body = (*rooms, *calls, *last, *end.statements)
+    return [*made, Function(function.name, function.parameters, body, inlined=function.inlined)]
+
+
+def is_steady(function: Function, parts: list[Piece]) -> bool:
+    """Return whether no parameter changes, and no array that several pieces mention: it is set once, at positions that are set once."""
+    sets = sum((part.sets for part in parts), Counter())
+    fixed = set()
+    for statement in function.body:
+        if isinstance(statement, Room) or (is_view(statement) and all(sets[name] <= 1 for name in names(statement))):
+            fixed.update(target.name for target in targets(statement))
+    several = Counter(name for part in parts for name, var in part.mentions.items() if name in sets and is_array(var))
+    own = all(count == 1 or name in fixed for name, count in several.items())
+    return own and not any(parameter.name in sets for parameter in function.parameters)
+
+
+def is_view(statement: Any) -> bool:
+    """Return whether a statement sets a variable to a part of an array, or to it in another shape."""
+    return isinstance(statement, Assign) and len(statement.targets) == 1 and is_array(statement.targets[0])
+
+
+def is_array(var: Var) -> bool:
+    return isinstance(var.type, ArrayType)
+
+
+def is_set(name: str, parts: list[Piece]) -> bool:
+    return any(name in part.sets for part in parts)
+
+
+def is_later(var: Var, parts: list[Piece], k: int) -> bool:
+    """Return whether a piece after piece `k` mentions a variable."""
+    return any(var.name in part.mentions for part in parts[k + 1 :])
+
+
+def targets(node: Assign | Room) -> tuple[Var, ...]:
+    return node.targets if isinstance(node, Assign) else (node.target,)
+
+
+def names(node: Any) -> set[str]:
+    """Return the names of the variables in a statement, or in several."""
+    return {found.name for found in walked(node) if isinstance(found, Var)}
+
+
+def walked(node: Any) -> Iterator[Expression | Statement]:
+    """Yield a statement, and all statements and expressions in it, each once."""
+    seen, left = set(), [node]
+    while left:
+        node = left.pop()
+        if isinstance(node, tuple):
+            left += node
+        elif isinstance(node, NODES) and id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            left += [getattr(node, name) for name in node.__slots__]
+
+
+NODES = Expression | Statement
