@@ -10,13 +10,14 @@ import numpy as np
 from ..ir import nodes as ir
 from ..ir.nodes import ArrayType, Assign, Call, Fill, For, If, Load, Reshape, Return, Room, Store, Table, Var, number
 from ..ir.values import arithmetic_dtype, op
-from ..loops.forms import Buffer, Node, NoLoopForm, Reduce, Scatter
+from ..loops.forms import Buffer, Made, Node, NoLoopForm, Reduce, Scatter
 from ..loops.fuse import Nest, Plan, memory_of
 from ..loops.inline import Expression, Pull, factors
 from ..loops.nests import below, boxes_of, cuts_of, ends_of_rows, flattens, is_angle, jam, jams, lanes_of, slab_axis
 from ..support.costs import JAMMED_STEPS
 from .body import LARGE, Body, each_row, loops_of, started, table_row
 from .build import BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, bounds, combined, in_block, least, literal, neutral, row_of
+from .merge import merged
 
 __all__ = ["Function", "Names", "is_number"]
 
@@ -118,6 +119,12 @@ class Function:
 
     def lanes_of(self, root):
         return self.lanes if root.dtype.kind in PARTIAL.get(root.form.name, "") else 1
+
+    def work(self, count, dtype):
+        """Return a new vector to work in."""
+        node = Node(Made(), (count,), dtype)
+        self.plan.stored.add(node)
+        return self.buffer(node)
 
     # --- nests ------------------------------------------------------------------------------------------------------------------
 
@@ -343,6 +350,31 @@ class Function:
             statements = [For(body.index[axis], number(0), number(nest.shape[axis]), tuple(statements))]
             if axis == form.axis:
                 statements.insert(0, Assign((total,), (first,)))
+        self.statements += statements
+
+    def order(self, nest):
+        """Emit the places that sort the rows along an axis, each in arrays of its own."""
+        (root,) = nest.roots
+        form = root.form
+        self.loops_emitted += 1
+        pull = self.pull([(0, n) for n in nest.shape])
+        expression = pull(form.source, pull.own)
+        body = Body(self, pull.box, hoisted=False)
+        body.evaluate([expression])
+        at, bounds = body.index[form.axis], (number(0), number(nest.shape[form.axis]))
+        rooms = [self.work(bounds[1].value + 1, dtype) for dtype in (form.source.dtype, form.source.dtype, root.dtype, root.dtype)]
+        names = [Var(self.new("s"), room.type) for room in rooms]
+        keys, places = names[:2], names[2:]
+        copied = (*body.before[body.depth], Store(keys[0], (at,), body.name(expression)), Store(places[0], (at,), at))
+        place = body.element(self.buffer(root), pull.own)
+        statements = [
+            Assign(tuple(names), tuple(rooms)),
+            For(at, *bounds, copied),
+            *merged(keys, places, lambda dtype: Var(self.new("k"), dtype)),
+            For(at, *bounds, (Store(place.array, place.index, Load(places[0], (at,))),)),
+        ]
+        for axis in (k for k in reversed(range(body.depth)) if k != form.axis):
+            statements = [For(body.index[axis], number(0), number(nest.shape[axis]), tuple(statements))]
         self.statements += statements
 
     def scatter(self, nest):

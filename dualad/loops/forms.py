@@ -34,6 +34,7 @@ __all__ = [
     "Map",
     "NoLoopForm",
     "Node",
+    "Order",
     "Piecewise",
     "Position",
     "Reduce",
@@ -179,6 +180,18 @@ class Cumulative:
     """A cumulative sum or product along an axis."""
 
     name: str
+    source: Node
+    axis: int
+
+    @property
+    def operands(self):
+        return (self.source,)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Order:
+    """The places from which elements are taken along an axis so that they are sorted, NaN last; equal ones stay in their order."""
+
     source: Node
     axis: int
 

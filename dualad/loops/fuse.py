@@ -22,7 +22,23 @@ from ..support.costs import (
     UNROLLED_ELEMENTS,
     UNROLLED_OPERATIONS,
 )
-from .forms import AffineIndex, Buffer, Call, Cumulative, Fill, GatherIndex, Index, Made, Map, Node, Piecewise, Position, Reduce, Scatter
+from .forms import (
+    AffineIndex,
+    Buffer,
+    Call,
+    Cumulative,
+    Fill,
+    GatherIndex,
+    Index,
+    Made,
+    Map,
+    Node,
+    Order,
+    Piecewise,
+    Position,
+    Reduce,
+    Scatter,
+)
 from .inline import compose, guard, start
 from .lower import lower
 from .moves import is_element, view
@@ -40,7 +56,7 @@ def worth_storing(times: float, cost: float, outside: bool = False) -> bool:
 
 @dataclass(eq=False)
 class Nest:
-    """Roots that share the loops over one index space; of `kind` ``loops``, ``straight``, ``scan`` or ``scatter``.
+    """Roots that share the loops over one index space; of `kind` ``loops``, ``straight``, ``scan``, ``order`` or ``scatter``.
 
     Where it is cut into blocks (see `threads`), these are of so many `rows`.
     """
@@ -144,7 +160,7 @@ def terms(node):
 
 def straight(node, cost):
     """Return whether a root is written out element by element."""
-    if isinstance(node.form, Scatter) or node.size > UNROLLED_ELEMENTS:
+    if isinstance(node.form, Scatter | Order) or node.size > UNROLLED_ELEMENTS:
         return False
     if isinstance(node.form, Reduce) and terms(node) > UNROLLED_ELEMENTS:
         return False
@@ -157,7 +173,7 @@ def roots_of(order, outputs):
     forced = {node for node in outputs if not given(node)}
     for node in order:
         form = node.form
-        if isinstance(form, Scatter | Cumulative) or (isinstance(form, Reduce) and terms(node) > INLINED_TERMS):
+        if isinstance(form, Scatter | Cumulative | Order) or (isinstance(form, Reduce) and terms(node) > INLINED_TERMS):
             forced.add(node)
         if isinstance(form, Call) or (isinstance(form, Buffer) and form.view_of is not None):
             forced.update(operand for operand in form.operands if not given(operand))
@@ -217,7 +233,7 @@ def additions(outputs):
     for node in reachable(outputs):
         if isinstance(node.form, Map):
             total += node.size * node.form.scalar.cost
-        elif isinstance(node.form, Reduce | Cumulative | Scatter):
+        elif isinstance(node.form, Reduce | Cumulative | Order | Scatter):
             total += node.form.source.size
     return total
 
@@ -307,7 +323,8 @@ def phases(order):
     phase: dict[Node, int] = {}
     for node in order:
         phase[node] = max(
-            (phase[operand] + isinstance(operand.form, Reduce | Cumulative | Scatter | Call) for operand in operands(node)), default=0
+            (phase[operand] + isinstance(operand.form, Reduce | Cumulative | Order | Scatter | Call) for operand in operands(node)),
+            default=0,
         )
     return phase
 
@@ -341,7 +358,7 @@ def pulled(form, at):
             form.source,
             tuple(AffineIndex(100 + k, ((0, n, 1, 0),)) if k in form.axes else next(inner) for k, n in enumerate(form.source.shape)),
         )
-    elif isinstance(form, Cumulative):
+    elif isinstance(form, Cumulative | Order):
         yield form.source, at
 
 
@@ -383,6 +400,7 @@ def place(root, level, nests, home, stored, cost):
     kind = (
         "straight" if straight(root, cost)
         else "scan" if isinstance(root.form, Cumulative)
+        else "order" if isinstance(root.form, Order)
         else "scatter" if isinstance(root.form, Scatter)
         else "loops"
     )  # fmt: skip

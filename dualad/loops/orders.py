@@ -1,4 +1,4 @@
-"""The lowering of what searches and sorts: ranks by counting, places by bisection. See `lower`.
+"""The lowering of what searches and sorts: ranks by counting or merging, places by bisection. See `lower`.
 
 NaN comes last, as NumPy sorts; equal elements keep their order, so that `argsort` of any kind is the stable one here.
 """
@@ -14,6 +14,7 @@ from .forms import (
     GatherIndex,
     Node,
     NoLoopForm,
+    Order,
     Scatter,
     along,
     converted,
@@ -65,12 +66,9 @@ def places_along(places, axis, length):
 
 def ranks(x, axis):
     """Return for each element how many are sorted before it."""
-    n = x.shape[axis]
-    if n > RANKED_ELEMENTS:
-        raise NoLoopForm("it sorts many elements, which NumPy does faster")
-    shape = (*x.shape, n)
+    shape = (*x.shape, x.shape[axis])
     other = list(identity(x.shape))
-    other[axis] = along(x.ndim, n)
+    other[axis] = along(x.ndim, x.shape[axis])
     mine, others = indexed(x, identity(x.shape), shape), indexed(x, other, shape)
     earlier = mapped(np.less, position(x.ndim, shape), position(axis, shape))
     first = mapped(select, earlier, mapped(np.logical_not, before(mine, others)), before(others, mine), out=np.dtype(bool))
@@ -82,6 +80,8 @@ def argsort(out, x, axis=-1, kind=None, order=None, stable=None):
     x, axis = flat(ordered(x), axis)
     if order is not None:
         raise NoLoopForm("it sorts by fields")
+    if x.shape[axis] > RANKED_ELEMENTS:
+        return Node(Order(x, axis), x.shape, WHOLE)
     return put_back(out, position(axis, x.shape), ranks(x, axis), axis, x.shape)
 
 
