@@ -22,7 +22,7 @@ from .examples import Examples
 from .passes import optimised
 from .program import Program, Value, dead, map_values, values_in
 from .scan import Scan
-from .trace import Trace
+from .trace import BY_VALUE, Trace
 
 __all__ = ["pullback", "pushforward", "split_forward_backward"]
 
@@ -309,7 +309,10 @@ def pushed_branch(branch, args, level):
     if not given:
         return branch(test, *xs)
     examples, tangents = list(map(example_of, xs)), [None if t is None else example_of(t) for t in ts]
-    arms = [pushforward(arm, examples, tangents, level.directions, level.nan_safe) for arm in (branch.then, branch.otherwise)]
+    arms = [
+        with_examples(lambda xs, arm=arm: pushforward(arm, xs, tangents, level.directions, level.nan_safe), examples)
+        for arm in (branch.then, branch.otherwise)
+    ]
     count = len(branch.then.outputs)
     shown = align(arms)
     results = Branch(*arms)(test, *xs, *given)
@@ -329,7 +332,10 @@ def pull_branch(operation, held, active, adjoints, level):
     test, *xs = with_values(operation.args, held)
     moving = [type(arg) is Value and arg in active for arg in operation.args[1:]]
     examples, cotangents = list(map(example_of, xs)), [None if g is None else example_of(g) for g in gs]
-    arms = [pullback(arm, examples, moving, cotangents, lanes, level.nan_safe) for arm in (branch.then, branch.otherwise)]
+    arms = [
+        with_examples(lambda xs, arm=arm: pullback(arm, xs, moving, cotangents, lanes, level.nan_safe), examples)
+        for arm in (branch.then, branch.otherwise)
+    ]
     for arm in arms:
         del arm.outputs[sum(moving) :]
     shown = iter(align(arms))
@@ -338,6 +344,27 @@ def pull_branch(operation, held, active, adjoints, level):
         if moves and next(shown):
             share = next(results)
             add(adjoints, arg, share if lanes is None else wrap(share, level))
+
+
+def with_examples(derive, examples):
+    """Return the derivative of an arm, which at the examples of the other arm may raise an error."""
+    try:
+        return derive(examples)
+    except BY_VALUE:
+        return derive(list(map(harmless, examples)))
+
+
+def harmless(x):
+    """Return an example like another at which few functions raise: a regular matrix, the first index."""
+    like = np.asarray(x)
+    if like.dtype.kind not in "fciu":
+        return x
+    y = np.zeros_like(like)
+    if like.dtype.kind in "fc":
+        y = y + 1.0 / (1.0 + np.arange(max(like.size, 1), dtype=like.dtype)[: like.size].reshape(like.shape))
+        if like.ndim > 1 and like.shape[-1] == like.shape[-2]:
+            y = (y + np.swapaxes(y, -1, -2)) / 2.0 + like.shape[-1] * np.eye(like.shape[-1], dtype=like.dtype)
+    return y if type(x) is np.ndarray else y[()] if isinstance(x, np.generic) else y.item()
 
 
 PUSHED = {Scan: pushed_loop, Branch: pushed_branch}

@@ -183,3 +183,15 @@ def test_a_branch_whose_test_is_known_is_one_arm():
         with Trace() as trace:
             program = optimised(trace.finish(list(inner(truth, trace.input(0.5)))))
         assert [operation.fn for operation in program.operations] == [f]
+
+
+def test_an_arm_may_raise_at_the_values_of_the_other():
+    def f(a, i):
+        return np.sum(np.linalg.solve(a, a[i])) if np.abs(np.linalg.det(a)) > 0.5 else np.sum(a) * a[0, i]
+
+    regular, singular = np.array([[2.0, 1.0], [0.5, 3.0]]), np.ones((2, 2))
+    compiled = Compiled(merged([path_of(f, regular, 1), path_of(f, singular, 0)]))
+    fast = lambda a: compiled(a, 1)[0]
+    for a in (np.zeros((2, 2)), singular, regular):
+        np.testing.assert_array_equal(checkpoint.grad(fast)(a), checkpoint.grad(lambda a: f(a, 1))(a))
+        np.testing.assert_array_equal(dualad.jvp(fast, (a,), (a + 1.0,))[1], dualad.jvp(lambda a: f(a, 1), (a,), (a + 1.0,))[1])
