@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
 from functools import lru_cache, wraps
 from itertools import islice, pairwise
 from threading import get_ident
@@ -18,10 +17,12 @@ from dualad.codegen.chain_kernels import ChainKernels, emit_advance, emit_pull
 from dualad.core.dispatch import dtype_of
 from dualad.core.traced import Traced
 from dualad.graph.handled import Handled
+from dualad.graph.paths import alike, merged
 from dualad.graph.program import Kind, Value, kind_of, role_of
 from dualad.graph.split import Routine, inexact, keeps, pulled, pushed, tangent_of
 from dualad.graph.to_numpy import compile_python
 from dualad.jit.arguments import Call, plain_kind
+from dualad.jit.compiled import Compiled
 from dualad.jit.jit import Jit, jit
 from dualad.jit.verify import EVALUATING, evaluating, plain_results
 from dualad.jit.watch import Watch
@@ -87,8 +88,9 @@ class Stepper:
         """Take the program of an entry for that of the step."""
         spec, (_, inputs, params) = self.spec, self.leaves
         self.entry, key = entry, ("step", spec.state_structure, spec.outputs, len(inputs), len(params))
+        self.compiled: Any = kept(entry.compiled, "alike", lambda: of_one_type(entry)) if entry.several else entry.compiled
         self.base: Routine
-        self.base, self.out_structure = kept(entry.compiled, key, lambda: self.grouped(len(inputs), len(params)))
+        self.base, self.out_structure = kept(self.compiled, key, lambda: self.grouped(len(inputs), len(params)))
 
     def learn(self, k: int, arrays: Sequence[np.ndarray]) -> None:
         """Trace the path that the predicate takes before step k, or if that is known the one that the step takes; a step may raise here."""
@@ -109,12 +111,12 @@ class Stepper:
 
     def look_ahead(self, k: int, arrays: Sequence[np.ndarray], stop: int | None) -> None:
         """Trace the paths that the next steps take before loops are compiled, so that this is done once; errors are left to the steps."""
-        if not self.base.outputs[2] or self.advance_key in self.entry.compiled.of_chains or self.entry.checks.needed > AHEAD_BYTES:
+        if not self.base.outputs[2] or self.advance_key in self.compiled.of_chains or self.entry.checks.needed > AHEAD_BYTES:
             return
         kinds, started = [value.kind for value in self.base.inputs[1]], perf_counter()
         x, params = like_leaves(map(np.copy, arrays[: len(kinds)]), kinds), self.example().examples[3]
-        turn = compile_python(self.entry.compiled.program).call
-        with suppress(Exception):
+        turn = compile_python(self.compiled.program).call
+        try:
             while k != stop and perf_counter() - started < AHEAD_SECONDS:
                 if self.until is not None and truth(self.predicate(k, self.spec.tree(x)), where="chain", k=k):
                     return
@@ -128,7 +130,11 @@ class Stepper:
                 self.take(entry)
                 if known or not entry.left:
                     return
-                turn = compile_python(entry.compiled.program).call
+                turn = compile_python(self.compiled.program).call
+        except NotCompiled:
+            raise
+        except Exception:  # of a step that raises it in its turn
+            return
 
     def make_plainly(self, k: int, leaves: list[Any]) -> None:
         """Make step k by the plain function, which may raise an error; it names the step."""
@@ -166,12 +172,10 @@ class Stepper:
 
     def grouped(self, rows: int, params: int) -> tuple[Routine, optree.PyTreeSpec]:
         """Return the program of a step with its inputs and outputs in groups, and the structure of an out."""
-        spec, program, out = self.spec, self.entry.compiled.program, None
+        spec, program, out = self.spec, self.compiled.program, None
         count = len(spec.state)
         if len(program.inputs) != 1 + count + rows + params:
             raise NotCompiled("some arguments of the step are static")
-        if self.entry.several:
-            raise NotCompiled("the step returns results of several types, by the path that it takes")
         given, left = program.outputs[: self.entry.structure.num_leaves], program.outputs[self.entry.structure.num_leaves :]
         made: Any = optree.tree_unflatten(self.entry.structure, list(given))
         if spec.outputs:
@@ -244,7 +248,7 @@ class Stepper:
     @property
     def threads(self) -> int | None:
         """Over how many threads large loops are split, None of loops that are not cut into blocks."""
-        return self.entry.compiled.threads
+        return self.compiled.threads
 
     def step(self) -> Routine:
         """Return the routine of a step of the plain leaves."""
@@ -289,7 +293,7 @@ class Stepper:
             except NoLoopForm as reason:
                 return reason, None
 
-        loops, _ = kept(self.entry.compiled, key, emitted)
+        loops, _ = kept(self.compiled, key, emitted)
         if isinstance(loops, NoLoopForm):
             raise NotCompiled(str(loops))
         return loops
@@ -300,7 +304,7 @@ class Stepper:
             loops.compile()
         except Exception as error:
             warnings.warn(f"chain: LLVM failed on {self.name}, whose steps are made one by one instead: {error!r}", stacklevel=6)
-            known = self.entry.compiled.of_chains
+            known = self.compiled.of_chains
             known.update({key: (NoLoopForm("LLVM failed"), None) for key in known if known[key][0] is loops})
             raise NotCompiled("LLVM failed") from error
 
@@ -347,6 +351,14 @@ def words_of(words: list[str], splits: Sequence[TangentSplit]) -> list[str]:
     for level, _, positions, _ in splits:
         words = [*words, *(words[i] if level.directions is None else "array" for i in positions)]
     return words
+
+
+def of_one_type(entry: Any) -> Compiled:
+    """Return the program of an entry whose paths give numbers that differ in what they are to Python."""
+    paths, compiled = alike(entry.paths), entry.compiled
+    if paths is None:
+        raise NotCompiled("the step returns results of several types, by the path that it takes")
+    return Compiled(merged(paths), compiled.backend, compiled.__name__, compiled.threads)
 
 
 @lru_cache(maxsize=KEPT_STEPS)

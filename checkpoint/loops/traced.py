@@ -21,7 +21,7 @@ import optree
 
 from dualad.core.traced import Traced, example_of
 from dualad.graph.passes import optimised
-from dualad.graph.paths import Path, merged
+from dualad.graph.paths import Path, alike, merged
 from dualad.graph.program import Program, kind_of
 from dualad.graph.reroll import rolled
 from dualad.graph.scan import Scan
@@ -117,7 +117,7 @@ class Turn:
                 paths = with_path(paths, before[-1])
         if all(path.truths != paths[0].truths for path in before):
             note(met, self.given(k, x))
-        body = merged(paths)
+        body = program_of(paths)
         turn, outs = compile_python(body).call, len(paths[0].program.outputs)
         while paths[0].tests and k != steps and not (self.until is not None and x[-1]):
             made = turn(*self.given(k, x))
@@ -130,7 +130,7 @@ class Turn:
                         f"jit: {where_in(paths[-1].tests[-1].line)}the steps of a chain take more than {TRACED_PATHS} paths: choose with "
                         f"np.where, or call the chain outside of jit, chain(jit(step), ...), whose steps are then made one by one"
                     )
-                body = merged(paths)
+                body = program_of(paths)
                 turn = compile_python(body).call
                 continue
             x = [as_kind(np.asarray(leaf), value.kind) for leaf, value in zip(made[: len(x)], body.inputs[1:], strict=False)]
@@ -181,8 +181,16 @@ class Turn:
 def with_path(paths: list[Path], path: Path) -> list[Path]:
     """Return paths and one more, unless it is among them; one that does not go with them raises."""
     more = paths if path.truths in [known.truths for known in paths] else [*paths, path]
-    merged(more)
+    program_of(more)
     return more
+
+
+def program_of(paths: list[Path]) -> Program:
+    """Return the program of paths, whose results differ at most in what numbers are to Python."""
+    same = alike(paths)
+    if same is None:
+        raise TraceError("jit: a step of a chain returns results of several types, by the path that it takes: return the same types")
+    return merged(same)
 
 
 def note(met: list[list[Any]], given: list[Any]) -> None:

@@ -7,15 +7,16 @@ as its last output, whether it was reached: `left`.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .branch import Branch, as_kind
+from .branch import Branch, align, as_kind
 from .program import Kind, Operation, Program, Value, key_of, kind_of, values_in
 from .trace import Answer, TraceError, where_in
 
-__all__ = ["Apart", "Path", "merged", "types_of"]
+__all__ = ["Apart", "Path", "alike", "merged", "types_of"]
 
 
 class Apart(TraceError):
@@ -48,6 +49,20 @@ class Path(NamedTuple):
 def types_of(paths: list[Path]) -> list[Path]:
     """Return the first path of each type of result."""
     return list({path.type: path for path in reversed(paths)}.values())[::-1]
+
+
+def alike(paths: list[Path]) -> list[Path] | None:
+    """Return paths as ones whose results are of one type, where these differ in what numbers are to Python alone; else None."""
+    if len(types_of(paths)) == 1:
+        return paths
+    columns = zip(*([told(out) for out in path.program.outputs] for path in paths), strict=False)
+    if any(None in kinds or len({kind[:2] for kind in kinds}) > 1 for kinds in columns) or len({path.structure for path in paths}) > 1:
+        return None
+    programs = [copy(path.program) for path in paths]
+    for program in programs:
+        program.operations, program.constants = list(program.operations), dict(program.constants)
+    align(programs)
+    return [path._replace(program=program) for path, program in zip(paths, programs, strict=True)]
 
 
 def merged(paths: list[Path]) -> Program:

@@ -260,6 +260,29 @@ def test_more_paths_than_allowed_are_made_one_by_one(recwarn):
     assert np.allclose(g, grad(lambda x: np.sum(chain(digits, x, steps=40)))(X), rtol=1e-12)
 
 
+def clipped(k, x):
+    if x > 0.9:
+        return 0.5
+    return 1.2 * x if k % 3 else x * np.sqrt(x)
+
+
+def test_numbers_that_are_of_python_on_one_path():
+    stats = Stats()
+    for x in (0.8, np.float64(0.8)):
+        assert bits(chain(dualad.jit(clipped), x, steps=N, stats=stats)) == bits(chain(clipped, x, steps=N))
+        assert stats.reason == "the step has taken 3 paths"
+        ours, plain = (grad(lambda x, s=s: chain(s, x, steps=2))(x) for s in (dualad.jit(clipped), clipped))
+        assert ours == pytest.approx(plain, rel=1e-13) and ours != 0.0
+        inside = dualad.jit(lambda x: chain(clipped, x, steps=N))
+        assert bits(inside(x)) == bits(chain(clipped, x, steps=N)) and inside.traces == 1
+
+
+def test_a_step_whose_paths_give_other_types_is_made_one_by_one():
+    stats, step = Stats(), lambda k, x: 0 if x > 0.9 else 1.2 * x
+    assert chain(dualad.jit(step), 0.5, steps=7, stats=stats) == chain(step, 0.5, steps=7)
+    assert "results of several types" in stats.reason
+
+
 def test_numbers_in_forward_mode():
     f = lambda step: lambda x: chain(step, x, 3.7, steps=N, outputs=True)[0]
     assert derivative(f(dualad.jit(number)))(0.3) == pytest.approx(derivative(f(number))(0.3), rel=1e-10)
