@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, wait
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
 
+import numpy as np
+import optree
+
 from dualad.forward.seeding import check_flags, check_function
+from dualad.jit import jit
+from dualad.jit.jit import Jit
+from dualad.jit.members import Members, member_of
 from dualad.support.callers import trim, trimmed
 from dualad.support.executors import Crew, Unpicklable, check_executor
 from dualad.support.progress import Bar
@@ -65,7 +72,9 @@ def map_gradients(
     xs : the members: numbers, arrays or pytrees of them.
     args : further arguments, the same for every member; they are not differentiated.
     executor : computes the members, each in a task of its own: processes for NumPy code (f and the arguments are pickled), threads for
-        compiled code; ``client.get_executor()`` of dask.distributed for many machines. Without one they are computed one by one.
+        compiled code; ``client.get_executor()`` of dask.distributed for many machines. Without one the members of a compiled f,
+        ``jit(f)``, that are alike are computed in one compiled loop (see its `map`), which ``jit(f, threads=2)`` shares out; those of
+        any other f are computed one by one.
     progress : show a bar (needs tqdm).
     nan_safe : see `grad`.
 
@@ -92,7 +101,7 @@ def map_gradients(
     if not isinstance(xs, Iterable) or isinstance(xs, dict | str) or (hasattr(xs, "ndim") and not xs.ndim):
         raise TypeError(f"map_gradients: xs is {type(xs).__name__} {xs!r}: give the members, a list of what f takes as its first argument")
     members = list(xs)
-    compute = one_by_one if executor is None else partial(on_executor, executor)
+    compute = partial(on_executor, executor) if executor is not None else together if isinstance(f, Jit) else one_by_one
     results: list[Any] = [(None, None)] * len(members)
     errors: dict[int, BaseException] = {}
     with Bar(progress, "map_gradients", "member") as bar:
@@ -118,11 +127,48 @@ def one_member(f: Callable[..., Any], x: Any, args: tuple[Any, ...], nan_safe: b
     return value_and_grad(f, nan_safe=nan_safe)(x, *args)
 
 
-def one_by_one(f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], nan_safe: bool) -> Iterator[Outcome]:
-    """Yield the number of each member and its outcome, computed here."""
+def together(f: Jit[..., Any], members: list[Any], args: tuple[Any, ...], nan_safe: bool) -> Iterator[Outcome]:
+    """Yield the number of each member and its outcome, computed in one compiled loop where all are alike and none fails."""
+    kept: dict[bool, Jit[..., Any]] = vars(f).setdefault("gradients", {})
+    if nan_safe not in kept:
+        options = {
+            name: getattr(f, name) for name in ("static_argnums", "static_argnames", "backend", "cache_size", "threads", "verify", "paths")
+        }
+        kept[nan_safe] = jit(value_and_grad(f, nan_safe=nan_safe), **options)
+    made = None
+    if (stacked := stacked_alike(members)) is not None:
+        given = {0: stacked, **dict(enumerate(args, 1))}
+        with suppress(Exception):  # which is told of the member
+            made = Members(kept[nan_safe], given, {0}, len(members), lambda k: ((members[k], *args), {})).together()
+    if made is None:
+        yield from one_by_one(f, members, args, nan_safe, kept[nan_safe])
+        return
+    leaves, entry = made
+    outputs = entry.compiled.program.outputs[: len(leaves)]
+    for k in range(len(members)):
+        yield k, entry.structure.unflatten(map(member_of, leaves, outputs, [k] * len(leaves)))
+
+
+def stacked_alike(members: list[Any]) -> Any:
+    """Return members of one structure and leaves of the same types, shapes and dtypes as one tree of stacked leaves; None of others."""
+    if not members:
+        return None
+    flat = [optree.tree_flatten(member) for member in members]
+    columns = list(zip(*(leaves for leaves, _ in flat), strict=False))
+    kinds = [{(type(leaf), getattr(leaf, "shape", ()), getattr(leaf, "dtype", None)) for leaf in column} for column in columns]
+    plain = all(isinstance(leaf, np.ndarray | np.generic | float | complex) for leaf in flat[0][0])
+    if not plain or any(structure != flat[0][1] for _, structure in flat) or any(len(kind) > 1 for kind in kinds):
+        return None
+    return optree.tree_unflatten(flat[0][1], [np.stack(column) for column in columns])
+
+
+def one_by_one(
+    f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], nan_safe: bool, evaluate: Callable[..., Any] | None = None
+) -> Iterator[Outcome]:
+    """Yield the number of each member and its outcome, computed here, by a function that may be known."""
     for k, x in enumerate(members):
         try:
-            outcome = one_member(f, x, args, nan_safe)
+            outcome = one_member(f, x, args, nan_safe) if evaluate is None else evaluate(x, *args)
         except Exception as error:
             trim(error)
             outcome = error

@@ -33,7 +33,7 @@ def translated(module: Module, name: str, fuses: bool) -> tuple[Translation, str
     """
     unit = Unit(cut(module, LONG_FUNCTION), fuses)
     function = unit.called(name, [parameter.type for parameter in module.function(name).parameters])
-    texts = unit.texts()
+    texts = [*unit.texts, *unit.functions()]
     unit.made.clear()  # which hold it: the cycle would be left to Python's collector
     return function, "\n".join([*unit.declared.values(), *unit.tables.values(), *texts, *unit.hints])
 
@@ -83,6 +83,7 @@ class Unit:
         self.made: dict[tuple, Translation] = {}
         self.calls: Counter[tuple] = Counter()
         self.finished: list[Translation] = []
+        self.texts: list[str] = []  # of other functions
         self.declared: dict[str, str] = {}
         self.tables: dict[str, str] = {}
         self.hints: list[str] = []
@@ -98,10 +99,10 @@ class Unit:
         self.calls[key] += 1
         return self.made[key]
 
-    def texts(self):
+    def functions(self):
         """Return the code of all functions: a kernel whose copies would be long together is not copied to each call."""
-        kernels = [function for key, function in self.made.items() if self.calls[key] * len(function.lines) > SHARED_LINES]
-        shared = [function for function in kernels if not function.own and (function.is_straight or function.branches)]
+        long = [function for key, function in self.made.items() if self.calls[key] * len(function.lines) > SHARED_LINES]
+        shared = [function for function in long if not function.own and (function.is_straight or function.branches)]
         straight = [function for function in shared if function.is_straight]
         made = [function.text(function in shared) for function in self.finished]
         made += [function.of_vectors(count) for function in straight for count in VECTORS]

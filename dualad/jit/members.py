@@ -19,7 +19,7 @@ from .arguments import Call, native, positional_names
 from .compiled import Compiled
 from .verify import EVALUATING
 
-__all__ = ["Mapped", "Members"]
+__all__ = ["Mapped", "Members", "member_of"]
 
 
 class Mapped:
@@ -69,7 +69,8 @@ class Mapped:
         compiled form, members are computed one by one. Of traced values the whole call is one loop, with derivatives.
         """
         members = stacked(self, args, kwargs, over)
-        leaves, structure = members.results()
+        made = members.together()
+        leaves, structure = members.one_by_one() if made is None else (made[0], made[1].structure)
         return optree.tree_unflatten(structure, leaves)
 
 
@@ -110,11 +111,11 @@ class Members:
         given: Any = self.given
         return not any(isinstance(leaf, Handle) for leaf in optree.tree_leaves(given))
 
-    def results(self) -> tuple[list, Any]:
-        """Return the leaves of the results, stacked, and the structure of those of a member."""
+    def together(self) -> tuple[list, Any] | None:
+        """Return the leaves of the results, stacked, and the entry whose program gave them; None where calls one by one are to."""
         jitted = self.jitted
         if self.count and self.plain and (jitted.verify is True or EVALUATING):
-            return self.one_by_one()
+            return None
         try:
             call = self.example()
             entry = None if call.abstract else jitted.entry(call)
@@ -123,14 +124,14 @@ class Members:
                 raise
             entry = None
         if entry is None or (self.count and (entry.several or (entry.left and not self.plain))):
-            return self.one_by_one()
+            return None
         trees: Any = {key: self.given[key] for key in call.moving}
         flags: Any = {key: optree.tree_map(lambda leaf, key=key: key in self.over and has_rows(leaf), x) for key, x in trees.items()}
         slots = zip(optree.tree_leaves(trees), optree.tree_leaves(flags), call.slots, strict=True)
         values, moving = zip(*[(native(leaf), moves) for leaf, moves, slot in slots if slot is Value], strict=True)
         outs = self.computed(entry.compiled, call.examples(), values, moving)
         if outs is None:
-            return self.one_by_one()
+            return None
         if entry.left and np.any(left := outs[-1]):
             return self.on_new_path(entry, call, int(np.argmax(left)))
         outs = outs[: entry.structure.num_leaves]
@@ -139,15 +140,15 @@ class Members:
             one = [member_of(x, out, k) for x, out in zip(outs, entry.compiled.program.outputs, strict=False)]
             right, _ = jitted.compared(entry, call, call.examples(), one)
             if right is not entry:
-                return self.results()
-        return outs, entry.structure
+                return self.together()
+        return outs, entry
 
     def on_new_path(self, entry, call, k):
-        """Return the results where member `k` is the first on a path that is not known: its own call learns it."""
+        """Return what `together` does where member `k` is the first on a path that is not known: its own call learns it."""
         args, kwargs = self.one(k)
         with suppress(Exception):  # which is raised again
             self.jitted(*args, **kwargs)
-        return self.one_by_one() if self.jitted.entry(call) is entry else self.results()
+        return None if self.jitted.entry(call) is entry else self.together()
 
     def computed(self, compiled, examples, values, moving):
         """Return the outputs of a program for all members, stacked; None where they are computed one by one."""
@@ -173,7 +174,7 @@ class Members:
         return np.stack([np.asarray(x)] * self.count) if is_numeric(x) and self.count else x
 
     def one_by_one(self):
-        """Return the results of calls for each member; an error names the member."""
+        """Return the leaves of the results of calls for each member, stacked, and their structure; an error names the member."""
         columns, structure = [], None
         for k in range(self.count):
             args, kwargs = self.one(k)
@@ -256,4 +257,4 @@ def member_of(x, out, k):
     """Return a member's result as its own call gives it."""
     if type(out) is not Value:
         return out
-    return x[k].item() if out.kind == "python" else x[k]
+    return x[k].item() if out.kind == "python" else x[k] if out.kind == "scalar" else x[k, ...]

@@ -128,3 +128,48 @@ def test_an_interrupt_leaves_nothing_running():
 def test_a_bar(bars):
     map_gradients(np.sum, XS, progress=True)
     assert [(bar.desc, bar.unit, bar.total, bar.count, bar.closed) for bar in bars] == [("map_gradients", "member", 7, 7, True)]
+
+
+# --- compiled functions -----------------------------------------------------------------------------------------------------------
+
+
+def swing(state, rate):
+    step = lambda k, s, rate: (s[0] + 0.01 * s[1], s[1] - 0.01 * rate * np.sin(s[0]))
+    angle, speed = chain(step, (state["angle"], state["speed"]), rate, steps=30)
+    return angle * angle + speed
+
+
+@pytest.mark.parametrize("options", [{}, {"threads": 2}, {"backend": "numpy"}])
+def test_members_of_a_compiled_function_have_the_bits_of_single_calls_and_no_call_of_their_own(options):
+    f, one = jit(swing, **options), jit(value_and_grad(swing), **options)
+    numbers = np.random.default_rng(0).random((20, 2)).tolist()
+    for xs in ([{"angle": a, "speed": b} for a, b in numbers], [{"angle": np.array(a), "speed": np.float64(b)} for a, b in numbers]):
+        values, gradients = map_gradients(f, xs, 9.8)
+        for x, value, gradient in zip(xs, values, gradients, strict=True):
+            expected = one(x, 9.8)
+            assert (value, gradient) == expected
+            assert [type(leaf) for leaf in gradient.values()] == [type(leaf) for leaf in expected[1].values()]
+    assert f.traces == 0
+    (compiled,) = f.gradients.values()
+    assert compiled.traces == 2  # of two kinds of numbers
+    assert all((entry.compiled.made is None) is ("backend" not in options) for entry in compiled.entries.values())
+
+
+def test_rows_of_an_array_and_members_that_differ_in_shape():
+    f = jit(lambda x, p: p * np.sum(x**3))
+    xs = np.arange(6.0).reshape(3, 2)
+    values, gradients = map_gradients(f, xs, 0.5)
+    assert values == [0.5, 17.5, 94.5] and np.array_equal(gradients, 1.5 * xs**2)
+    values, gradients = map_gradients(f, [np.ones(2), np.ones(3)], 0.5)
+    assert values == [1.0, 1.5] and [len(g) for g in gradients] == [2, 3]
+    assert map_gradients(f, [], 0.5) == ([], [])
+
+
+def test_a_member_of_a_compiled_function_that_fails_is_named():
+    f = jit(lambda x, p: p[np.rint(x["i"]).astype(int)] * x["x"])
+    xs = [{"x": 1.0 + k, "i": float(i)} for k, i in enumerate((0, 1, 5, 1))]
+    with pytest.raises(MemberError, match=r"member 2 failed \(IndexError.*\), 3 of 4 are done") as caught:
+        map_gradients(f, xs, np.array([2.0, 3.0]))
+    assert caught.value.values == [2.0, 6.0, None, 12.0] and caught.value.gradients[3] == {"i": 0.0, "x": 3.0}
+    with pytest.raises(MemberError, match=r"members 0, 1 failed \(TypeError: value_and_grad: .*shape"):
+        map_gradients(jit(lambda x: x), [np.ones(2), np.zeros(2)])

@@ -64,7 +64,9 @@ def test_a_test_that_was_made_before_has_its_answer():
     assert len(path_of(f, 0.1, np.bool_(True)).tests) == 2
 
 
-@pytest.mark.parametrize("test", [lambda x: x, lambda x: x > 0, lambda x: x[None] != 0, lambda x: (x * 2).astype(int)], ids=str)
+@pytest.mark.parametrize(
+    "test", [lambda x: x, lambda x: x > 0, lambda x: x[None] != 0, lambda x: (x * 2).astype(int)], ids=["x", "greater", "array", "int"]
+)
 @pytest.mark.parametrize("x", [np.array(2.0), np.array(0.0), np.array(np.nan)], ids=str)
 def test_what_is_asked_may_be_a_number_or_an_array_of_one_element(test, x):
     f = lambda x: x * 3.0 if test(x) else x - 1.0
