@@ -65,7 +65,7 @@ def lower(program: Program, inner_loops: bool = False, inside: bool = False, giv
         try:
             results = WHOLE.get(type(operation.fn), lowered)(operation, nodes)
         except NoLoopForm as reason:
-            results = called(operation, nodes, str(reason), inner_loops, inside)
+            results = called(operation, nodes, str(reason), inner_loops, inside, inlined=bool(given))
         for out, node in zip(operation.outputs, results, strict=True):
             nodes[out] = node
             if node.line is None and not isinstance(node.form, Fill):
@@ -73,14 +73,20 @@ def lower(program: Program, inner_loops: bool = False, inside: bool = False, giv
     return nodes
 
 
-def called(operation, nodes, reason, inner_loops, inside):
-    """Return the nodes of the results of an operation that has no loops: of its code, of the loop of a ufunc, else of a call."""
+def called(operation, nodes, reason, inner_loops, inside, inlined):
+    """Return the nodes of the results of an operation that has no loops: of its code, of the loop of a ufunc, else of a call.
+
+    What is `inlined` must not be called: its values are none of the program's.
+    """
     if inner_loops:
         try:
-            made = inlined(operation, nodes, inside) if row_says(operation.fn, "inlined") else by_inner_loop(operation, nodes)
+            made = by_code(operation, nodes) if row_says(operation.fn, "inlined") else by_inner_loop(operation, nodes)
             return tuple(map(exactly, made, operation.outputs))
         except NoLoopForm as other:
-            reason = f"{reason}; {other}" if row_says(operation.fn, "inner") else reason
+            underneath = row_says(operation.fn, "inner") or row_says(operation.fn, "inlined")
+            reason = f"{reason}; {other}" if underneath else reason
+    if inlined:
+        raise NoLoopForm(reason)
     if inside:
         with suppress(NoLoopForm):
             return tuple(map(exactly, by_python(operation, nodes, reason), operation.outputs))
@@ -88,7 +94,7 @@ def called(operation, nodes, reason, inner_loops, inside):
     return tuple(Node(Buffer(out, None, None, made), out.shape, out.dtype, out.weak) for out in operation.outputs)
 
 
-def inlined(operation, nodes, inside):
+def by_code(operation, nodes):
     """Return the nodes of the results of a function of our own, made of what its code calls."""
     fn, said = operation.fn, ROWS[operation.fn].inlined
     if said is not True and not gives_the_same(operation, said):
@@ -101,7 +107,7 @@ def inlined(operation, nodes, inside):
         program = tracing.finish(list(result) if operation.several else [result])
     if tracing.tests:
         raise NoLoopForm("its way depends on values")
-    made = lower(program, True, inside, [nodes[value] for value in operation.reads])
+    made = lower(program, True, given=[nodes[value] for value in operation.reads])
     return [made[out] for out in program.outputs]
 
 

@@ -454,6 +454,12 @@ def lstsq(a, b, rcond=None):
     return x, residuals, rank, singular_values(a)
 
 
+def of_shape(kind, a):
+    """Return the name of a decomposition into singular values, and that in NumPy before 2.2."""
+    m, n = np.shape(a)[-2:]
+    return tuple(f"{name}_{kind}".rstrip("_") for name in ("svd", "svd_m" if m < n else "svd_n"))
+
+
 def with_triangle(name):
     return lambda a, UPLO="L": f"{name}_{'lo' if UPLO.upper() == 'L' else 'up'}"
 
@@ -470,10 +476,11 @@ explicit(eigenvalues,     eigenvalues_jvp, eigenvalues_vjp, raises=True, axes=(-
 explicit(eig_factors,     eig_jvp, eig_vjp, raises=True, axes=(-2, -1))
 explicit(general_eigenvalues, general_eigenvalues_jvp, general_eigenvalues_vjp, raises=True, axes=(-2, -1))
 explicit(svd_factors,     svd_jvp, svd_vjp, raises=True, axes=(-2, -1),
-         inner=lapack(lambda a, full=False: "svd_f" if full else "svd_s", "D->DdD"))
-explicit(singular_values, singular_values_jvp, singular_values_vjp, raises=True, axes=(-2, -1), inner=lapack("svd", "D->d"))
+         inner=lapack(lambda a, full=False: of_shape("f" if full else "s", a), "D->DdD"))
+explicit(singular_values, singular_values_jvp, singular_values_vjp, raises=True, axes=(-2, -1),
+         inner=lapack(lambda a: of_shape("", a), "D->d"))
 explicit(qr_factors,      qr_jvp, qr_vjp, axes=(-2, -1), inlined=by_reflections)
-constant(reflectors, axes=(-2, -1), inner=lapack("qr_r_raw", "D->D", overwrites=True))
+constant(reflectors, axes=(-2, -1), inner=lapack(("qr_r_raw", "qr_r_raw_n"), "D->D", overwrites=True))
 constant(reflected, axes=(-2, -1), inner=lapack("qr_reduced", "DD->D"))
 explicit(pseudo_inverse,  pinv_jvp, pinv_vjp, raises=True, axes=(-2, -1))
 explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp, axes=(-2, -1), lower="sign_and_logarithm",

@@ -9,6 +9,7 @@ from functools import lru_cache
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from ..support.costs import CALLED_PRODUCTS
+from ..support.ufunc_loops import first_of
 from .batching import dot_form, einsum_form, matmul_form, outer_form, solve_form
 from .cotangents import is_symbolic
 from .inner import InnerLoop
@@ -405,14 +406,16 @@ def norm(x, ord=None, axis=None, keepdims=False):
 def lapack(name, types, **options):
     """Return what a row says of the ufunc underneath, which computes in double precision: `types` are those of complex matrices.
 
-    The name may be a function of the arguments.
+    The name may be a function of the arguments, or of what it returns the second one, of older versions of NumPy.
     """
 
     def inner(*args, **kwargs):
-        ufunc = name if type(name) is str else name(*args, **kwargs)
+        names = name(*args, **kwargs) if callable(name) else name
+        names = (names,) if type(names) is str else names
         operands = args[: types.index("->")]
         complex_ones = any(x.dtype.kind == "c" for x in operands)
-        return InnerLoop(f"numpy.linalg._umath_linalg.{ufunc}", operands, types if complex_ones else types.lower(), **options)
+        ufunc = first_of([f"numpy.linalg._umath_linalg.{one}" for one in names])
+        return InnerLoop(ufunc, operands, types if complex_ones else types.lower(), **options)
 
     return inner
 

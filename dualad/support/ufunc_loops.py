@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["INVALID", "address_of", "call_loop", "enter", "named", "symbol_of", "watched"]
+__all__ = ["INVALID", "address_of", "call_loop", "enter", "first_of", "named", "symbol_of", "watched"]
 
 #: the flag of an invalid operation in C's ``fenv.h``, which LAPACK's loops raise where a matrix is singular
 INVALID = 1
@@ -59,6 +59,17 @@ def named(name: str) -> np.ufunc:
 def enter(name: str, types: str, function: Callable[..., None]) -> None:
     """Let a function of Python, of the pointers that a loop has, be called as one."""
     entered[name, types] = LOOP(function)
+
+
+def first_of(names: list[str]) -> str:
+    """Return the first of these names that a ufunc has, or the first."""
+    for name in names:
+        try:
+            named(name)
+        except LookupError:
+            continue
+        return name
+    return names[0]
 
 
 @cache

