@@ -12,7 +12,7 @@ from .forward import operators as _operators  # noqa: F401  (compiles the fast p
 from .forward.dual import Dual
 from .rules.kinds import primitive
 from .support.lazy_imports import lazily as _lazily
-from .verbs.derivative import derivative, jvp, value_and_derivative
+from .verbs.derivative import derivative, elementwise_grad, jvp, value_and_derivative
 
 if TYPE_CHECKING:
     from .adapt import adapt
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .support.heap import keep_heap
     from .verbs.columns import jacobian_columns
     from .verbs.explain_nan import explain_nan
+    from .verbs.flatten import flatten, register_dataclass
     from .verbs.gradient import gradient, value_and_gradient
     from .verbs.hessian import hessian
     from .verbs.implicit import implicit
@@ -35,6 +36,7 @@ _lazily(
         "adapt": "adapt",
         "verbs.columns": "jacobian_columns",
         "verbs.explain_nan": "explain_nan",
+        "verbs.flatten": "flatten register_dataclass",
         "verbs.gradient": "gradient value_and_gradient",
         "support.heap": "keep_heap",
         "verbs.hessian": "hessian",
@@ -66,7 +68,9 @@ __all__ = [
     "clear_cache",
     "coloring",
     "derivative",
+    "elementwise_grad",
     "explain_nan",
+    "flatten",
     "gradient",
     "hessian",
     "implicit",
@@ -77,6 +81,7 @@ __all__ = [
     "keep_heap",
     "primal",
     "primitive",
+    "register_dataclass",
     "rules",
     "sparsity",
     "stop_gradient",

@@ -186,7 +186,7 @@ def refuse_opaque(leaf: Any, path: Callable[[], str], where: str) -> None:
         raise TypeError(
             f"{path()} is of type {type(leaf).__name__}, which is not known as a container, so that the derivatives of what it holds "
             f"({', '.join(inside)}) would be lost: use a tuple, list, dict or named tuple, or register it (a dataclass with "
-            f"optree.dataclasses)"
+            f"dualad.register_dataclass)"
         )
 
 

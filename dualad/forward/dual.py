@@ -279,7 +279,7 @@ def seedable(x, where, what):
     if dtype is None and not issubclass(type(x), complex):
         raise TypeError(
             f"{where}: {what} is of type {type(x).__name__}: pass a number, an array, or a tuple, list, dict or "
-            f"named tuple of them; register a dataclass with optree.dataclasses"
+            f"named tuple of them; register a dataclass with dualad.register_dataclass"
         )
     if type(x) is not np.ndarray and not issubclass(type(x), complex | np.generic | np.memmap):
         kind: Any = type(x)

@@ -163,7 +163,7 @@ def flatten_output(out, where):
             raise TypeError(
                 f"{where}: the function returned {type(leaf).__name__} {leaf!r} at output{place}, which is no number "
                 f"or array: return numbers, arrays, or a tuple, list, dict or named tuple of them (register a "
-                f"dataclass with optree.dataclasses); has_aux=True passes a second result through"
+                f"dataclass with dualad.register_dataclass); has_aux=True passes a second result through"
             )
     if not leaves:
         raise TypeError(f"{where}: the function returned {out!r}, which holds no number or array to differentiate: return the result")

@@ -92,7 +92,7 @@ class Call:
             return None
         raise TypeError(
             f"jit: {self.named(i)} is a {kind.__name__}, neither array nor number: register its class with "
-            f"optree.dataclasses, or declare the argument static (jit(f, static_argnames=...))"
+            f"dualad.register_dataclass, or declare the argument static (jit(f, static_argnames=...))"
         )
 
     def arguments(self, symbols):

@@ -157,7 +157,7 @@ def traced_once(f, call, exact, prepared, examples, tests) -> tuple[Path, Any]:
             if not isinstance(leaf, RETURNED) and not callable(leaf):
                 raise TraceError(
                     f"{what}, which is no array or number: return arrays, numbers, or tuples, lists and dicts of them (register other "
-                    f"classes with optree.dataclasses)"
+                    f"classes with dualad.register_dataclass)"
                 )
             outputs.append(leaf)
         program = tracing.finish(outputs)

@@ -13,7 +13,7 @@ from ..forward.seeding import check_flags, check_function, curried, shape_of
 from ..support.callers import trim
 from ..support.hints import Aux, Decorator, Rest, Result
 
-__all__ = ["derivative", "jvp", "value_and_derivative"]
+__all__ = ["derivative", "elementwise_grad", "jvp", "value_and_derivative"]
 
 
 # --- public -----------------------------------------------------------------------------------------------------------------
@@ -188,6 +188,63 @@ def value_and_derivative(f: Callable[..., Any], *, nan_safe: bool = False, has_a
                 "value_and_derivative",
                 ("x", "the direction"),
             )
+        except Exception as error:
+            trim(error)
+            raise
+
+    return differentiated
+
+
+def elementwise_grad(f: Callable[..., Any], argnums: int = 0, *, nan_safe: bool = False) -> Callable[..., Any]:
+    """Return a function that computes the derivative of each element of `f` by the same element of an argument, in one evaluation.
+
+    Parameters
+    ----------
+    f : function whose result has the shape of the argument, each element of which depends on the same element of it alone. This
+        is not checked; for other functions it gives the sums of the rows of the Jacobian.
+    argnums : the position of the argument.
+    nan_safe : see `jvp`.
+
+    Returns
+    -------
+    function with f's arguments; its result has the shape of the argument.
+
+    Raises
+    ------
+    TypeError
+        Where `argnums` is no position of an argument, or the argument is no number or array of floating-point numbers.
+    ValueError
+        Where the result has another shape than the argument.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualad import elementwise_grad
+    >>> elementwise_grad(elementwise_grad(np.tanh))(np.zeros(2) + 0.5)
+    array([-0.72686198, -0.72686198])
+    """
+    check_function(f, "elementwise_grad")
+    if type(argnums) is not int:
+        raise TypeError(f"elementwise_grad: argnums is {argnums!r}: give the position of one argument, an integer")
+
+    @wraps(f)
+    def differentiated(*args, **kwargs):
+        try:
+            if not -len(args) <= argnums < len(args):
+                raise TypeError(f"elementwise_grad: argnums is {argnums}, and {len(args)} arguments are given by position")
+            x, rest = args[argnums], list(args)
+
+            def of_x(x):
+                rest[argnums] = x
+                return f(*rest, **kwargs)
+
+            value, tangent = along(of_x, (x,), (np.ones_like(x)[()],), nan_safe, False, "elementwise_grad", ("x", "the direction"))
+            if shape_of(value) != shape_of(x):
+                raise ValueError(
+                    f"elementwise_grad: f returns shape {shape_of(value)}, its argument has {shape_of(x)}: they must be equal. For other "
+                    f"functions use gradient or jacobian"
+                )
+            return tangent
         except Exception as error:
             trim(error)
             raise

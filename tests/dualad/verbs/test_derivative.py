@@ -61,9 +61,9 @@ def test_registered_and_unregistered_dataclasses():
 
     value, tangent = jvp(lambda p: Registered(p.x * p.x, p.y), (Registered(3.0, np.ones(2)),), (Registered(1.0, np.zeros(2)),))
     assert (value.x, tangent.x) == (9.0, 6.0) and tangent.y.tolist() == [0.0, 0.0]
-    with pytest.raises(TypeError, match=r"Unregistered.*optree\.dataclasses"):
+    with pytest.raises(TypeError, match=r"Unregistered.*dualad\.register_dataclass"):
         jvp(lambda p: p.x, (Unregistered(1.0),), (Unregistered(1.0),))
-    with pytest.raises(TypeError, match=r"the function returned Unregistered .*optree\.dataclasses"):
+    with pytest.raises(TypeError, match=r"the function returned Unregistered .*dualad\.register_dataclass"):
         jvp(lambda x: Unregistered(x), (1.0,), (1.0,))
 
 
@@ -276,3 +276,33 @@ def test_stop_gradient():
 )
 def test_tenth_derivatives_of_elementary_functions(f, tenth):
     assert derivative(f, order=10)(1.3) == pytest.approx(tenth(1.3), rel=1e-11, abs=1e-9)
+
+
+# --- elementwise_grad ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("x", [0.5, np.float64(0.5), np.array(0.5), np.linspace(0.1, 2.0, 6).reshape(2, 3), np.zeros((0, 2))], ids=repr)
+def test_the_derivative_of_each_element(x):
+    slopes = dualad.elementwise_grad(np.sin)(x)
+    np.testing.assert_array_equal(slopes, np.cos(x))
+    assert np.shape(slopes) == np.shape(x)
+    third = dualad.elementwise_grad(dualad.elementwise_grad(dualad.elementwise_grad(np.sin)))
+    np.testing.assert_allclose(third(x), -np.cos(x), rtol=1e-15)
+
+
+def test_elementwise_grad_of_another_argument():
+    f = lambda a, x, n=2: a * x**n
+    x = np.array([1.0, 2.0], np.float32)
+    slopes = dualad.elementwise_grad(f, argnums=1)(3.0, x, n=3)
+    np.testing.assert_array_equal(slopes, 9.0 * x**2)
+    assert slopes.dtype == np.float32
+    np.testing.assert_allclose(dualad.jit(dualad.elementwise_grad(f, 1))(3.0, x), 6.0 * x, rtol=1e-6)
+
+
+def test_elementwise_grad_refuses_other_shapes():
+    with pytest.raises(ValueError, match=r"elementwise_grad: f returns shape \(\), its argument has \(2,\)"):
+        dualad.elementwise_grad(np.sum)(np.ones(2))
+    with pytest.raises(TypeError, match="2 arguments are given by position"):
+        dualad.elementwise_grad(np.multiply, argnums=2)(1.0, 2.0)
+    with pytest.raises(TypeError, match="argnums is 'x'"):
+        dualad.elementwise_grad(np.sin, argnums="x")
