@@ -37,7 +37,7 @@ def by_python(operation: Operation, nodes: dict[Value, Node], reason: str) -> li
     layout = Layout((1,), (0,) * len(values), 1, (False,) * len(values))
     operands = tuple(converted(nodes[value], value.dtype) for value in operation.reads)
     results = tuple((out.shape, out.dtype) for out in operation.outputs)
-    call = Node(CallOfLoop(operation, operands, reason, name, types, layout, True, results), (), float)
+    call = Node(CallOfLoop(operation, operands, reason, name, types, layout, True, False, results), (), float)
     return [Node(Made((call,), k), *kind) for k, kind in enumerate(results)]
 
 
