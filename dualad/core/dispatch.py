@@ -29,6 +29,7 @@ __all__ = [
     "apply_method",
     "array",
     "dtype_of",
+    "harmless",
     "highest",
     "holds_traced",
     "indexed",
@@ -225,8 +226,12 @@ def inside(arg, mask):
     """Return an operand with a number in the place of what a mask leaves out."""
     if type(arg) in (bool, int, float, complex):
         return arg
-    dtype = dtype_of(arg)
-    return np.where(mask, arg, dtype.type(0.5) if dtype.kind in "fc" else 1)
+    return np.where(mask, arg, harmless(dtype_of(arg)))
+
+
+def harmless(dtype):
+    """Return the number that stands where a mask is false: most functions and their derivatives are finite at it."""
+    return dtype.type(0.5 if dtype.kind in "fc" else dtype.kind != "b")
 
 
 def one_axis(axis, ndim, method):

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ..core.dispatch import dtype_of
+from ..core.dispatch import dtype_of, harmless
 from ..core.levels import Handle, Level, new
 from ..core.traced import Traced, example_of
 from ..rules.calling import signature
@@ -25,7 +25,6 @@ from .program import Program, Value, key_of
 
 __all__ = ["Selection", "apart", "met_by_mask", "positions", "selected", "with_masks"]
 
-NUMBERS = (bool, int, float, complex)
 BOOL = np.dtype(bool)
 
 
@@ -98,17 +97,22 @@ class Selection(Traced):
             return updated(*args[:2], with_masks(args[2], self.level.trace)[0], *args[3:])
         if row.elementwise or row.fn is blank or (type(row.fn) is np.ufunc and row.fn.signature is None):
             return self.elementwise(row, args, kwargs)
-        parameters = signature(row.fn).parameters
-        if "where" in parameters or row.fn is np.count_nonzero:
+        parameters, product = signature(row.fn).parameters, row.kind == "bilinear"
+        if product and row.skips_zeros and not kwargs and all(type(arg) is Selection for arg in args):
+            return self.product(row, *args)
+        if "where" in parameters or (row.skips_zeros and not product):
             return self.reduced(row, parameters, args, kwargs)
         raise self.needs_length(f"{row.name} of x[mask]")
 
     def _constant(self, row, args, kwargs):
-        if row.metadata and row.fn(0.0) != ():  # asked for what does not depend on the length
-            return row.fn(*(np.empty((0,) * arg.ndim, arg.dtype) if type(arg) is Selection else arg for arg in args), **kwargs)
-        if row.metadata:
-            return args[0].shape
-        return self._interpret(row, args, kwargs)
+        if not row.metadata:
+            return self._interpret(row, args, kwargs)
+        if row.fn in (np.shape, np.size) and len(args) == 1 and not kwargs:
+            return self.shape if row.fn is np.shape else self.size
+        answers = [row.fn(*(arg.stand_in(n) if type(arg) is Selection else arg for arg in args), **kwargs) for n in (0, 3)]
+        if repr(answers[0]) != repr(answers[1]):
+            raise self.needs_length(f"{row.name} of x[mask]")
+        return answers[0]
 
     def _restate(self, fn, body, args, kwargs):
         return self.elementwise(ROWS[fn], args, kwargs) if ROWS[fn].elementwise else body(*args, **kwargs)
@@ -119,6 +123,11 @@ class Selection(Traced):
         if method == "__call__" and not kwargs and ROWS[ufunc].bits:
             return self.elementwise(ROWS[ufunc], args, kwargs)
         return super().__array_ufunc__(ufunc, method, *args, **kwargs)
+
+    def stand_in(self, length):
+        """Return an array of this length that has the dtype and the other axes of this one."""
+        full = self.primal.shape
+        return np.empty((*full[: self.at], length, *full[self.at + self.mask.ndim :]), self.dtype)
 
     def elementwise(self, row, args, kwargs):
         """Evaluate a function of elements on the full arrays."""
@@ -173,8 +182,8 @@ class Selection(Traced):
         if x.at not in axes:
             result = row.fn(full, axis=tuple(wide), **options)
             return self.selection(result, x.behind - (0 if keepdims else sum(a > x.at for a in axes)))
-        if row.fn is np.count_nonzero:
-            full = np.logical_and(chosen, full)
+        if row.skips_zeros:
+            full = np.where(chosen, full, full.dtype.type(0))
         else:
             options["where"] = np.broadcast_to(chosen, full.shape)
         empty_raises = row.reduces is not None and row.reduces.identity is None and "initial" not in options
@@ -185,6 +194,15 @@ class Selection(Traced):
         if empty_raises:
             result = of_some(result, x.shape[x.at], row.reduces.__name__)
         return np.reshape(result, tuple(1 if a in axes else n for a, n in enumerate(x.shape))) if keepdims and count != 1 else result
+
+    def product(self, row, a, b):
+        """Evaluate a product of vectors or matrices that adds up along the axis that the mask made."""
+        self.check_mask(a)
+        self.check_mask(b)
+        if a.behind or b.at or b.behind > 1:
+            raise self.needs_length(f"{row.name} along another axis of x[mask]")
+        a, b, count = a.cleaned(0), b.cleaned(0), self.mask.ndim
+        return row.fn(np.reshape(a, (*a.shape[: a.ndim - count], -1)), np.reshape(b, (-1, *b.shape[count:])))
 
     def summed(self):
         """Return the sum along the axis that the mask made, which keeps the length 1."""
@@ -202,7 +220,7 @@ class Selection(Traced):
         if type(x) is not Selection:
             return selected(x, index, self.level.trace)
         if (inner := x.inner(index)) is not None:
-            return inner.selection(inner.cleaned(x.primal), x.primal.ndim - inner.mask.ndim)
+            return inner.selection(inner.cleaned(), inner.behind)
         index, at = x.in_full(index)
         part = x.primal[index]
         return x.selection(part, part.ndim - at - x.mask.ndim)
@@ -212,12 +230,7 @@ class Selection(Traced):
         if type(index) is not Selection or index.dtype != BOOL or self.at or index.at:
             return None
         self.check_mask(index)
-        chosen = new(Selection)
-        chosen.mask = np.logical_and(self.spread_mask(index.behind), index.primal)
-        chosen.primal, chosen.payload, chosen.level = self.primal, self.payload, self.level
-        chosen.alias = chosen.axis = None
-        chosen.at, chosen.line = 0, self.line
-        return chosen
+        return selection(self.primal, np.logical_and(self.spread_mask(index.behind), index.primal), 0, self.level)
 
     def in_full(self, index):
         """Return a basic index as one of the full array, and the axis where those of the mask begin in its part."""
@@ -238,14 +251,14 @@ class Selection(Traced):
     def __setitem__(self, index, v):
         if (inner := self.inner(index)) is not None:
             (v,) = inner.entering([v])
-            self.primal = np.where(inner.spread_mask(inner.behind), v, self.primal).astype(self.dtype)
+            self.primal, self.axis = np.where(inner.spread_mask(inner.behind), v, self.primal).astype(self.dtype), None
             return
         index, at = self.in_full(index)
         full = np.copy(self.primal)
         part = self.selection(full[index], full[index].ndim - at - self.mask.ndim)
         (v,) = part.entering([v])
         full[index] = v
-        self.primal = full
+        self.primal, self.axis = full, None
 
     def _in_place(self, operate, other):
         result = operate(self, other)
@@ -263,14 +276,13 @@ class Selection(Traced):
         self.check_mask(parts[at[0]])
         region, place, _ = met_by_mask(y, parts, at[0], corner)
         count, full = self.mask.ndim, self.primal
-        behind = region.ndim - place - count
-        if apart(parts):
-            if self.behind != region.ndim - count:
-                raise self.needs_length("an assignment of x[mask] along another axis")
-            full = np.moveaxis(full, tuple(range(self.at, self.at + count)), tuple(range(place, place + count)))
-        elif self.behind != behind:
+        first = apart(parts)
+        if self.behind != region.ndim - count - (0 if first else place):
             raise self.needs_length("an assignment of x[mask] along another axis")
-        region[...] = np.where(self.spread_mask(behind), full.astype(region.dtype, copy=False), region)
+        if first:
+            full = np.moveaxis(full, tuple(range(self.at, self.at + count)), tuple(range(place, place + count)))
+        chosen = self.spread_mask(region.ndim - place - count)
+        region[...] = np.where(chosen, full.astype(region.dtype, copy=False), region)
         return True
 
     # --- the mask -----------------------------------------------------------------------------------------------------------
@@ -283,10 +295,10 @@ class Selection(Traced):
         """Return the mask, of a shape that broadcasts with the full array."""
         return np.reshape(self.mask, (*self.mask.shape, *(1,) * behind)) if behind else self.mask
 
-    def cleaned(self, full=None):
-        """Return the full array with harmless numbers where the mask is false."""
-        full = self.primal if full is None else full
-        return np.where(self.spread_mask(np.ndim(full) - self.at - self.mask.ndim), full, harmless(dtype_of(full)))
+    def cleaned(self, number=None):
+        """Return the full array with a number, or harmless ones, where the mask is false."""
+        dtype = dtype_of(self.primal)
+        return np.where(self.spread_mask(self.behind), self.primal, harmless(dtype) if number is None else dtype.type(number))
 
     def check_mask(self, other):
         """Raise where another selection is not known to be of the same mask."""
@@ -442,11 +454,6 @@ def apart(parts):
 # --- numbers and masks --------------------------------------------------------------------------------------------------------
 
 
-def harmless(dtype):
-    """Return the number that stands where a mask is false: most functions and their derivatives are finite at it."""
-    return dtype.type(0.5 if dtype.kind in "fc" else dtype.kind != "b")
-
-
 def extreme(dtype, ufunc):
     """Return the number that is less, or for `np.minimum` more, than all others of a dtype."""
     sign = -1 if ufunc is np.maximum else 1
@@ -465,7 +472,7 @@ def is_weak(x):
         if not x.level.weak or x.ndim:
             return False
         x = x.primal
-    return type(x) in NUMBERS
+    return type(x) in (bool, int, float, complex)
 
 
 def same(program: Program, a: Value, b: Value, known=None) -> bool:

@@ -433,8 +433,9 @@ def of_matrices(a, b):
 
 # fmt: off
 bilinear(np.matmul,      matmul_first, matmul_second, pattern="product", batch=matmul_form, blocks="product", lower="matmul",
-                         inner=of_matrices, operator="matmul")
-bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dotted", lower="dot", inner=of_matrices)
+                         inner=of_matrices, operator="matmul", skips_zeros=True)
+bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dotted", lower="dot", inner=of_matrices,
+                         skips_zeros=True)
 bilinear(np.outer,       outer_first, outer_second, batch=outer_form, blocks="outer", lower="outer")
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="alone", viewed=einsum_view,
                          pattern="einsum", batch=einsum_form, blocks="einsum", lower="einsum")
@@ -448,6 +449,7 @@ explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve
 explicit(np.linalg.inv,   inv_jvp, inv_vjp, raises=True, axes=(-2, -1), lower="inverse", inner=lapack("inv", "D->D"))
 explicit(np.linalg.det,   det_jvp, det_vjp, axes=(-2, -1), lower="determinant", inner=lapack("det", "D->D"))
 explicit(cofactor_matrix, cofactor_matrix_jvp, cofactor_matrix_vjp, axes=(-2, -1), inlined=regular_cofactors)
-explicit(euclidean,       euclidean_jvp, euclidean_vjp, axes="axis", blocks="root_of_squares", lower="norm")  # norm'(0) = 0
+explicit(euclidean,       euclidean_jvp, euclidean_vjp, axes="axis", blocks="root_of_squares", lower="norm",
+                          skips_zeros=True)  # norm'(0) = 0
 composite(np.linalg.norm, norm, with_numpy_value=lambda x, *how, **named: bool(how or named))  # norm(x) is one call
 # fmt: on

@@ -129,6 +129,8 @@ class Row:
     divides: int | None = None
     #: gives an array to write into, also one of no axes
     buffer: bool = False
+    #: zeros among the elements that it adds up change nothing
+    skips_zeros: bool = False
     #: the ufunc whose reduction it is
     reduces: np.ufunc | None = None
     #: where its form on dask arrays does not follow from these: the function of `dask/calls.py` that gives it

@@ -450,7 +450,7 @@ constant(np.array2string, np.array_repr, np.array_str, called="its result is no 
 constant(np.all, reduces=np.logical_and, lower="every")
 constant(np.any, reduces=np.logical_or, lower="some")
 constant(length, lower="count_nonzero")
-constant(np.count_nonzero, blocks="counted", lower="count_nonzero")
+constant(np.count_nonzero, skips_zeros=True, blocks="counted", lower="count_nonzero")
 constant(np.searchsorted, blocks="placed_in_order", lower="searchsorted")
 constant(np.isclose, elementwise=True, called="it compares whole arrays")
 constant(np.isreal, np.iscomplex, elementwise=True, called="it is rarely asked")

@@ -22,7 +22,13 @@ def test_a_selection_is_the_full_array_and_the_mask():
         s = x[x > 0.2]
         assert type(s) is Selection and isinstance(s, np.ndarray) and s.dtype == float and s.ndim == 1
         assert s.primal.shape == s.mask.shape == X.shape
-        assert np.ndim(s) == 1 and np.result_type(s, np.float32) == np.float64 and not np.iscomplexobj(s)
+        assert (
+            np.size(s) is s.size
+            and np.shape(s)[0] is s.size
+            and np.ndim(s) == 1
+            and np.result_type(s, np.float32) == np.float64
+            and not np.iscomplexobj(s)
+        )
         rows = x[x[:, 0] > 0.2]
         assert rows.ndim == 2 and rows.shape[1] == 3
         assert repr(s).startswith("Selection(Symbol(")
@@ -135,6 +141,9 @@ NEEDS = {
     "number": float,
     "integer": int,
     "argmax": np.argmax,
+    "indices": lambda s: np.tril_indices_from(s * np.ones((2, 1))),
+    "outer": lambda s: np.outer(s, s),
+    "product with another array": lambda s: s @ np.ones(3),
     "repeat": lambda s: np.repeat(s, 2),
     "array": lambda s: s * np.ones(4),
     "argument of where=": lambda s: np.sum(np.ones(4), where=s > 0.5),

@@ -131,6 +131,7 @@ SUMS = {
     "two axes, added up": (lambda x: np.sum(x[x > 0.1] ** 2, keepdims=True), A),
     "neighbours": (neighbours, X),
     "taken": (lambda x: np.sum(np.take(x, np.flatnonzero(x > 0)) + np.extract(x > 0, x) + np.compress(np.ravel(x > 0), x)), A),
+    "products": (lambda x: np.dot(x[x > 0], np.sin(x)[x > 0]) + x[x[:, 0] > 0, 1] @ x[x[:, 0] > 0] + np.linalg.norm(x[x > -0.3]), A),
     "nothing": (lambda x: x[0] * (np.sum(x[x > 5.0]) + np.prod(x[x > 5.0])), X),
 }
 ALL = EXACT | SUMS
