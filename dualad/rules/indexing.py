@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .batching import aligned
-from .kinds import ROWS, Abstract, constant, is_complex, joined, linear, primitive, shape_of
+from .kinds import ROWS, Abstract, constant, explicit, is_complex, joined, linear, primitive, shape_of
 from .memory import copied_to_write, shows_memory, writable
 from .names import np
 
@@ -24,6 +24,7 @@ __all__ = [
     "reads_once",
     "restate",
     "scatter",
+    "stated",
     "updated",
 ]
 
@@ -113,6 +114,12 @@ def discretize(x, dtype, order="K"):
 def restate(x):
     """Return `x`: what a value that NumPy computed itself has its derivative from."""
     return x
+
+
+@primitive
+def stated(value, x):
+    """Return `value`, with the derivative of `x`: in a program, what `restate` is where values are known."""
+    return value
 
 
 def is_basic(index) -> bool:
@@ -258,4 +265,5 @@ constant(discretize, chooses=True, elementwise=True)
 constant(last_of, lower="last_of")
 linear(cast,    lambda g, x, dtype, order="K": g, cheap=True, neutral=True, elementwise=True)
 linear(restate, lambda g, x: g, moves=True, elementwise=True)
+explicit(stated, (lambda t, *args: None, lambda t, *args: t), (lambda g, *args: None, lambda g, *args: g), elementwise=True)
 # fmt: on

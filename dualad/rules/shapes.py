@@ -23,8 +23,22 @@ from .batching import (
     transpose_form,
 )  # fmt: skip
 from .constants import evaluate
-from .indexing import getitem, scatter
-from .kinds import Abstract, composite, constant, elementwise, explicit, joined, linear, ndim_of, primitive, shape_of, unbroadcast
+from .cotangents import is_symbolic
+from .indexing import getitem, scatter, stated
+from .kinds import (
+    Abstract,
+    composite,
+    constant,
+    elementwise,
+    explicit,
+    is_complex,
+    joined,
+    linear,
+    ndim_of,
+    primitive,
+    shape_of,
+    unbroadcast,
+)
 from .memory import arranged
 from .names import np
 
@@ -366,7 +380,14 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         inside = np.broadcast_to(fp[0], shape_of(x))
     else:
         x0, y0 = getitem(xp, j), getitem(fp, j)  # j may be traced where xp and fp are not
-        inside = (getitem(fp, j + 1) - y0) / (getitem(xp, j + 1) - x0) * (x - x0) + y0
+        rise = (y1 := getitem(fp, j + 1)) - y0
+        slope = rise / ((x1 := getitem(xp, j + 1)) - x0)
+        inside = slope * (x - x0) + y0
+        if is_symbolic(inside) and not is_complex(inside):  # NumPy's bits at knots, and where numbers are not finite
+            value = np.where(np.isnan(inside), slope * (x - x1) + y1, inside)
+            value = np.where(np.logical_and(np.isnan(value), np.equal(y0, y1)), y0, value)
+            value = np.where(np.equal(x, x0), y0, np.where(np.equal(x, xp[-1]), fp[-1], value))
+            inside = stated(np.where(np.isnan(x), x, value), inside)
     below, beyond = np.less(x, xp[0]), np.greater(x, xp[-1])
     return np.where(below, fp[0] if left is None else left, np.where(beyond, fp[-1] if right is None else right, inside))[()]
 

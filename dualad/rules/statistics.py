@@ -5,7 +5,8 @@ from __future__ import annotations
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from .constants import evaluate, named
-from .indexing import cast, scatter
+from .cotangents import is_symbolic
+from .indexing import cast, scatter, stated
 from .kinds import Abstract, composite, constant, primitive
 from .layout import as_array
 from .names import np
@@ -147,16 +148,26 @@ def quantiles(a, q, axis, method, keepdims, skip_nan=False):
     n = np.sum(np.logical_not(np.isnan(rows)), axis=-1, keepdims=True) if skip_nan else float(np.shape(rows)[-1])
     place = positions(n * 1.0, np.reshape(q, -1) * 1.0, method)
     place = np.broadcast_to(place, (*np.shape(rows)[:-1], np.shape(place)[-1]))
-    before = whole(place, np.shape(rows)[-1])
-    low = np.take_along_axis(rows, before, -1)
-    high = np.take_along_axis(rows, np.minimum(before + 1, np.shape(rows)[-1] - 1), -1)
-    share = place - before
     weak = method in CHOOSING or (np.ndim(q) == 0 and not issubclass(type(q), np.ndarray | np.generic))  # a Python number
-    share = cast(share, rows.dtype if weak else np.result_type(rows.dtype, q.dtype))
+    dtype = rows.dtype if weak else np.result_type(rows.dtype, q.dtype)
+    low, high, share = neighbours(rows, place, dtype)
     ans = low + np.where(np.equal(share, 0), 0.0, share * (high - low))
+    if method in CONTINUOUS and not skip_nan and is_symbolic(ans):
+        if method == "linear":
+            low, high, share = neighbours(rows, np.broadcast_to((n - 1.0) * np.reshape(q, -1), np.shape(place)), dtype)
+        rise = high - low
+        ans = stated(np.where(np.less(share, 0.5), low + rise * share, high - rise * (1.0 - share)), ans)
     if not skip_nan:
         ans = np.where(np.isnan(rows[..., -1:]), np.nan, ans)
     return np.reshape(np.moveaxis(ans, -1, 0), (*np.shape(q), *kept_shape(a, axis, keepdims)))[()]
+
+
+def neighbours(rows, place, dtype):
+    """Return the sorted elements below and above places, and how far the place is from the one below."""
+    before = whole(place, np.shape(rows)[-1])
+    low = np.take_along_axis(rows, before, -1)
+    high = np.take_along_axis(rows, np.minimum(before + 1, np.shape(rows)[-1] - 1), -1)
+    return low, high, cast(place - before, dtype)
 
 
 def chosen(a, q, axis, method, keepdims, skip_nan, weights):
@@ -208,9 +219,18 @@ def quantile(skip_nan, scale):
 
 def median(skip_nan):
     def body(a, axis=None, out=None, overwrite_input=False, keepdims=False):
-        return quantiles(inexact(a), 0.5, axis, "linear", given(keepdims), skip_nan)
+        a = inexact(a)
+        ans = quantiles(a, 0.5, axis, "linear", given(keepdims), skip_nan)
+        return ans if skip_nan or not is_symbolic(ans) else stated(np.reshape(middle(fold(a, axis)), np.shape(ans)), ans)
 
     return body
+
+
+def middle(rows):
+    """Return the mean of the two numbers in the middle, or the one that is there."""
+    rows, n = np.sort(rows, axis=-1), np.shape(rows)[-1]
+    ans = (rows[..., (n - 1) // 2] + rows[..., n // 2]) / 2.0
+    return np.where(np.isnan(rows[..., -1]), np.nan, ans)
 
 
 def ptp(a, axis=None, out=None, keepdims=NO):

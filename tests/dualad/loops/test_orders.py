@@ -130,3 +130,42 @@ def in_blocks(step, dtype, accuracy):
     expected = grad(lambda x: np.sum(chain(turn, x, steps=20) ** 2))(x)
     assert got.dtype == dtype
     np.testing.assert_allclose(got, expected, rtol=accuracy, atol=accuracy)
+
+
+def at_knots(rng):
+    knots = np.sort(rng.normal(size=9))
+    return np.concatenate([knots, rng.choice(knots, 20), knots[[0, -1]] + [-1.0, 1.0]]), knots, rng.normal(size=9)
+
+
+def of_specials(rng):
+    return (
+        rng.choice(SPECIAL, 24),
+        np.sort(rng.choice([-np.inf, -3.0, -1.0, 0.0, 0.5, 1.0, 2.0, 3.0, np.inf], 5, False)),
+        rng.choice(SPECIAL, 5),
+    )
+
+
+INTERPOLATED = {
+    "interp": (np.interp, lambda rng: (rng.normal(size=30), np.sort(rng.normal(size=9)), rng.normal(size=9))),
+    "interp at knots": (np.interp, at_knots),
+    "interp of infinities and NaN": (np.interp, of_specials),
+    "interp with ends": (lambda x, xp, fp: np.interp(x, xp, fp, left=-1.0, right=7.0), at_knots),
+    "median of an even number": (np.median, lambda rng: (rng.normal(size=8),)),
+    "median of an odd number, single": (lambda x: np.median(x, 0), lambda rng: (rng.normal(size=(9, 3)).astype(np.float32),)),
+    "median of specials": (lambda x: np.median(x, 1), lambda rng: (rng.choice(SPECIAL, (3, 6)),)),
+    "quantile": (lambda x: np.quantile(x, 0.3), lambda rng: (rng.normal(size=21),)),
+    "quantiles": (lambda x: np.quantile(x, [0.3, 0.5, 0.77, 1.0, 0.0], axis=1), lambda rng: (rng.normal(size=(3, 8)),)),
+    "a quantile that is given": (np.quantile, lambda rng: (rng.normal(size=8), rng.random())),
+    "quantile, single": (lambda x: np.quantile(x, 0.3), lambda rng: (rng.normal(size=9).astype(np.float32),)),
+    "percentile": (lambda x: np.percentile(x, 33, method="weibull"), lambda rng: (rng.normal(size=8),)),
+}
+
+
+@pytest.mark.parametrize(("f", "arguments"), INTERPOLATED.values(), ids=INTERPOLATED)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_is_between_has_numpys_bits(f, arguments, backend):
+    compiled = jit(f, backend=backend, verify=False)
+    for seed in range(60):
+        given = arguments(np.random.default_rng(seed))
+        np.testing.assert_array_equal(compiled(*given), f(*given))

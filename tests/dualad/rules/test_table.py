@@ -26,6 +26,8 @@ UNSAMPLED = {
     "numpy.empty_like": "what it holds is undefined",
     "numpy.isnat": "takes dates",
     "numpy.can_cast": "takes types",
+    "dualad.rules.indexing.stated": "its derivative is not that of its value",
+    "dualad.rules.statistics.bins_of": "takes integers",
     "dualad.rules.shapes.length": "takes the mask of a selection",
     "dualad.rules.decompositions.reflectors": "a step of qr",
     "dualad.rules.decompositions.reflected": "a step of qr",
