@@ -101,7 +101,8 @@ def map_gradients(
     if not isinstance(xs, Iterable) or isinstance(xs, dict | str) or (hasattr(xs, "ndim") and not xs.ndim):
         raise TypeError(f"map_gradients: xs is {type(xs).__name__} {xs!r}: give the members, a list of what f takes as its first argument")
     members = list(xs)
-    compute = partial(on_executor, executor) if executor is not None else together if isinstance(f, Jit) else one_by_one
+    here: Callable[..., Iterator[Outcome]] = together if isinstance(f, Jit) else one_by_one
+    compute = here if executor is None else partial(on_executor, executor)
     results: list[Any] = [(None, None)] * len(members)
     errors: dict[int, BaseException] = {}
     with Bar(progress, "map_gradients", "member") as bar:
@@ -141,12 +142,18 @@ def together(f: Jit[..., Any], members: list[Any], args: tuple[Any, ...], nan_sa
         with suppress(Exception):  # which is told of the member
             made = Members(kept[nan_safe], given, {0}, len(members), lambda k: ((members[k], *args), {})).together()
     if made is None:
-        yield from one_by_one(f, members, args, nan_safe, kept[nan_safe])
+        yield from one_by_one(f, members, args, nan_safe)
         return
     leaves, entry = made
     outputs = entry.compiled.program.outputs[: len(leaves)]
     for k in range(len(members)):
-        yield k, entry.structure.unflatten(map(member_of, leaves, outputs, [k] * len(leaves)))
+        value, gradient = entry.structure.unflatten(map(member_of, leaves, outputs, [k] * len(leaves)))
+        yield k, (value, optree.tree_map(like_leaf, gradient, members[k]))
+
+
+def like_leaf(g: Any, leaf: Any) -> Any:
+    """Return a number's cotangent as what the number is to Python; a compiled function's are NumPy's."""
+    return np.asarray(g) if isinstance(leaf, np.ndarray) else g.item() if type(leaf) in (float, complex) and hasattr(g, "item") else g
 
 
 def stacked_alike(members: list[Any]) -> Any:
@@ -162,13 +169,11 @@ def stacked_alike(members: list[Any]) -> Any:
     return optree.tree_unflatten(flat[0][1], [np.stack(column) for column in columns])
 
 
-def one_by_one(
-    f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], nan_safe: bool, evaluate: Callable[..., Any] | None = None
-) -> Iterator[Outcome]:
-    """Yield the number of each member and its outcome, computed here, by a function that may be known."""
+def one_by_one(f: Callable[..., Any], members: list[Any], args: tuple[Any, ...], nan_safe: bool) -> Iterator[Outcome]:
+    """Yield the number of each member and its outcome, computed here."""
     for k, x in enumerate(members):
         try:
-            outcome = one_member(f, x, args, nan_safe) if evaluate is None else evaluate(x, *args)
+            outcome = one_member(f, x, args, nan_safe)
         except Exception as error:
             trim(error)
             outcome = error
