@@ -24,11 +24,12 @@ class Apart(TraceError):
 
 
 class Path(NamedTuple):
-    """A trace, the tests on it, and the structure of its result."""
+    """A trace, the tests on it, and the structure of its result; what it does besides giving one, so that it has no outputs."""
 
     program: Program
     tests: list[Answer]
     structure: Any = None
+    effect: str | None = None
 
     @property
     def truths(self):
@@ -37,7 +38,7 @@ class Path(NamedTuple):
     @property
     def type(self):
         """What tells its result from those of other types: the structure, and of each leaf the kind, or itself if it is no number."""
-        return self.structure, *((out_kind[:3] if (out_kind := told(out)) else key_of(out)) for out in self.program.outputs)
+        return (self.structure, self.effect), *((out_kind[:3] if (out_kind := told(out)) else key_of(out)) for out in self.program.outputs)
 
     def known(self) -> dict[int, Value]:
         """Return the values by number."""

@@ -157,12 +157,12 @@ class Symbol(Traced):
 
     # --- what needs a value -----------------------------------------------------------------------------------------------
 
-    def _needed(self, what, instead, indexed=False):
-        return self.level.refuse(f"{what} of a traced value, which is known only when the program runs: {instead}", indexed, looked=True)
+    def _needed(self, what, instead, indexed=False, shown=False):
+        return self.level.refuse(f"{what} of a traced value, which is known only when the program runs: {instead}", indexed, True, shown)
 
     def _peek(self):
         raise self._needed(
-            "the plain value (to print, format or assert it) is asked", "return it as a result, or look at it outside of jit"
+            "the plain value (to print, format or assert it) is asked", "return it as a result, or look at it outside of jit", shown=True
         )
 
     def __bool__(self):

@@ -39,8 +39,10 @@ class TraceError(TypeError):
 
     #: a plain array may have been indexed by a traced integer
     indexed = False
-    #: a value was looked at, after a test: perhaps for the message of an error
+    #: a value was looked at, after a test
     looked = False
+    #: that was to show it: in what is printed, or in the message of an error
+    shown = False
 
 
 def user_line():
@@ -169,11 +171,11 @@ class Trace(Level):
         """Return the line that what is entered now counts as evaluated on."""
         return self.line or user_line()
 
-    def refuse(self, message, indexed=False, looked=False, line=None):
+    def refuse(self, message, indexed=False, looked=False, shown=False, line=None):
         """Return the error that the function cannot be traced, naming the user's line."""
         self.refusal = TraceError(f"jit: {where_in(line or user_line())}{message}")
         self.refusal.indexed = indexed
-        self.refusal.looked = bool(self.tests) and looked
+        self.refusal.looked, self.refusal.shown = bool(self.tests) and looked, bool(self.tests) and shown
         return self.refusal
 
     def record(self, fn, call, args, kwargs):

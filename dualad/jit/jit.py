@@ -218,6 +218,8 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
                         self.warn(failed)
                         return result
                 structure, outs = found
+                if outs is None:
+                    return self.plainly(args, kwargs)
                 if entry.checks.due():
                     right, outs = self.compared(entry, call, call.examples(), outs, structure=structure)
                     if right is not entry:
@@ -330,7 +332,8 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
 
     def is_plain(self, key):
         """Return whether the program for a call gives a result, of one type."""
-        return key in self.entries and not (self.entries[key].left or self.entries[key].several)
+        entry = self.entries.get(key)
+        return entry is not None and not (entry.left or entry.several or entry.effects[0])
 
     def guard(self, entry, call, args, kwargs):
         """Let calls of this kind go the short way from now on."""
@@ -412,4 +415,5 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
             lines = dict.fromkeys(where_in(test.line).rstrip(": ") for test in entry.tests)
             text += f"; {len(entry.paths)} paths by the tests in {', '.join(lines)}"
             text += ", others are traced when they are met" if entry.left else ""
+            text += "".join(f"; evaluated by the plain function where {effect}" for effect in entry.effects if effect)
         return text + (f"; not compared with the plain function: {reason}" if reason else "")

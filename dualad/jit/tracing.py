@@ -26,6 +26,8 @@ from .watch import Watch
 __all__ = ["Entry", "trace", "traced"]
 
 RETURNED = (Handle, np.ndarray, np.generic, int, float, complex, str, bytes, np.dtype, type(...))
+#: the structure of a result that the plain function gives
+NOTHING = optree.tree_structure(())
 
 
 class Entry:
@@ -34,12 +36,12 @@ class Entry:
     The program has one more output, `left`, where it leads to a path that is not known.
     """
 
-    __slots__ = ("checks", "compiled", "failed", "guard", "left", "paths", "structures", "watch")
+    __slots__ = ("checks", "compiled", "effects", "failed", "guard", "left", "paths", "structures", "watch")
 
     def __init__(self, compiled, watch, paths, checks):
         self.compiled, self.watch, self.paths, self.checks, self.guard = compiled, watch, paths, checks, MISS
-        #: of each type of result
-        self.structures = [path.structure for path in types_of(paths)]
+        #: of each type of result, and what those paths do besides that are evaluated by the plain function
+        self.structures, self.effects = zip(*((path.structure, path.effect) for path in types_of(paths)), strict=True)
         leaves = sum(structure.num_leaves for structure in self.structures)
         self.left = len(compiled.program.outputs) > leaves + self.several
         self.failed = 0  # paths that could not be traced
@@ -59,14 +61,16 @@ class Entry:
         return [test for path in self.paths for test in path.tests]
 
     def result(self, outs):
-        """Return the structure and the leaves of a result, None where its path is not known."""
+        """Return the structure and the leaves of a result (None if the plain function gives it), None where its path is not known."""
         if self.left:
             *outs, left = outs
             if left:
                 return None
-        if not self.several:
-            return self.structure, outs
-        *outs, k = outs
+        k = 0
+        if self.several:
+            *outs, k = outs
+        if self.effects[k]:
+            return self.structures[k], None
         start = sum(structure.num_leaves for structure in self.structures[:k])
         return self.structures[k], outs[start : start + self.structures[k].num_leaves]
 
@@ -102,6 +106,10 @@ def trace(jitted, call, examples=None, known=None):
         clocks.wait()
         third, other = traced(jitted.f, call, backend == "numpy", examples, True)
         compare(first, third, structure == other, jitted.__name__)
+    if first.tests and (first.effect or clocks.effect):  # which is to happen as often as without jit
+        first.program.outputs = []
+        first = first._replace(structure=NOTHING, effect=first.effect or clocks.effect)
+        effect = jitted.effect
     paths = [first]
     if known is not None:
         if any(path.truths == first.truths for path in known.paths):
@@ -139,6 +147,8 @@ def traced_once(f, call, exact, prepared, examples, tests) -> tuple[Path, Any]:
         try:
             out = f(*args, **kwargs)
         except Exception as error:
+            if tracing.refusal is not None and tracing.refusal.shown:
+                return Path(tracing.finish([]), tracing.tests, NOTHING, "it shows a value"), NOTHING
             if tracing.refusal is not None and error is not tracing.refusal:
                 raise tracing.refusal from error
             raise

@@ -389,3 +389,26 @@ def test_the_text_of_a_program_shows_its_arms(backend):
     text = fast.program(np.ones(3))
     assert "then:" in text and "otherwise:" in text and f"test_branches.py:{by_return.__code__.co_firstlineno + 2}" in text
     assert "2 paths" in fast.explain(np.ones(3)) and "others are traced when they are met" in fast.explain(np.ones(3))
+
+
+def test_what_a_path_prints_is_printed_as_often_as_without_jit(backend, capsys):
+    def f(k, x):
+        if k % 3 == 0:
+            print(f"step {k}: {x[0]:.1f}")
+        return x * 2.0
+
+    fast = jit(f, backend=backend)
+    for first in (0, 1):
+        fast(first, np.ones(2))
+        for k in (1, 3, 4, 6):
+            capsys.readouterr()
+            fast(k, np.full(2, k))
+            capsys.readouterr()
+            assert fast(k, np.full(2, k))[0] == 2.0 * k
+            assert capsys.readouterr().out == (f"step {k}: {k:.1f}\n" if k % 3 == 0 else "")
+            assert dualad.jvp(lambda x, k=k: fast(k, x), (np.ones(2),), (np.ones(2),))[1][0] == 2.0
+        fast.cache_clear()
+    fast(1, np.ones(2))
+    assert "the plain function where" not in fast.explain(1, np.ones(2))
+    fast(3, np.ones(2))
+    assert "evaluated by the plain function where it shows a value" in fast.explain(1, np.ones(2))
