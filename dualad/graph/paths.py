@@ -24,12 +24,12 @@ class Apart(TraceError):
 
 
 class Path(NamedTuple):
-    """A trace, the tests on it, and the structure of its result; what it does besides giving one, so that it has no outputs."""
+    """A trace, the tests on it, the structure of its result, and if it is `loud`, what it does besides (it prints)."""
 
     program: Program
     tests: list[Answer]
     structure: Any = None
-    effect: str | None = None
+    loud: str | None = None
 
     @property
     def truths(self):
@@ -38,7 +38,7 @@ class Path(NamedTuple):
     @property
     def type(self):
         """What tells its result from those of other types: the structure, and of each leaf the kind, or itself if it is no number."""
-        return (self.structure, self.effect), *((out_kind[:3] if (out_kind := told(out)) else key_of(out)) for out in self.program.outputs)
+        return self.structure, *((out_kind[:3] if (out_kind := told(out)) else key_of(out)) for out in self.program.outputs)
 
     def known(self) -> dict[int, Value]:
         """Return the values by number."""
@@ -70,7 +70,7 @@ def merged(paths: list[Path]) -> Program:
     """Return the program of all paths.
 
     Its outputs are the leaves of the result; where results are of several types (see `types_of`), the leaves of each type, and then the
-    number of the type that is given; and last `left`, where a path is not known.
+    number of the type that is given; and last `left`: True (or 1) where a path is not known, and 2 where it is loud.
     """
     whole = paths[0].program
     if not paths[0].tests:
@@ -97,15 +97,17 @@ class Tree:
         self.several = len(firsts) > 1
         self.kinds = [kind for *_, kind, _ in self.columns if kind is not None]
         self.known = {id(path): path.known() for path in paths}
-        self.left = not complete(paths, 0)
-        self.kinds_at_end = [kind_of(0)] * self.several + [kind_of(False)] * self.left
+        loud = any(path.loud for path in paths)
+        self.number = int if loud else bool
+        self.left = loud or not complete(paths, 0)
+        self.kinds_at_end = [kind_of(0)] * self.several + [kind_of(self.number(0))] * self.left
 
     def outputs(self, program, path) -> list:
         """Return the outputs of a program that ends a path, or one that nobody has traced: zeros but for its own."""
         mine = None if path is None else self.type[id(path)]
         outs = [path.program.outputs[k] if t == mine else None for t, k, kind, _ in self.columns if kind is not None]
         outs = [as_kind(program, out, kind) for out, kind in zip(outs, self.kinds, strict=True)]
-        return outs + [mine or 0] * self.several + [path is None] * self.left
+        return outs + [mine or 0] * self.several + [self.number(1 if path is None else 2 if path.loud else 0)] * self.left
 
     def grown(self, paths: list[Path], depth: int, start: int) -> Program:
         """Return the program of paths that have answered so many tests alike, from an operation on."""

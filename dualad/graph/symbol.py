@@ -157,13 +157,23 @@ class Symbol(Traced):
 
     # --- what needs a value -----------------------------------------------------------------------------------------------
 
-    def _needed(self, what, instead, indexed=False, shown=False):
-        return self.level.refuse(f"{what} of a traced value, which is known only when the program runs: {instead}", indexed, True, shown)
+    def _needed(self, what, instead, indexed=False):
+        return self.level.refuse(f"{what} of a traced value, which is known only when the program runs: {instead}", indexed, looked=True)
 
     def _peek(self):
         raise self._needed(
-            "the plain value (to print, format or assert it) is asked", "return it as a result, or look at it outside of jit", shown=True
+            "the plain value (to print, format or assert it) is asked", "return it as a result, or look at it outside of jit"
         )
+
+    def __format__(self, spec):
+        """Return the text of the example on a path that is one of several: the plain function is called there (see `Path.loud`)."""
+        if not self.level.tests:
+            return super().__format__(spec)
+        self.level.shown = True
+        return format(self._refresh().payload, spec)
+
+    def __str__(self):
+        return format(self, "") if self.level.tests else repr(self)
 
     def __bool__(self):
         if self.level.tests is not None:

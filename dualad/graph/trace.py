@@ -41,8 +41,6 @@ class TraceError(TypeError):
     indexed = False
     #: a value was looked at, after a test
     looked = False
-    #: that was to show it: in what is printed, or in the message of an error
-    shown = False
 
 
 def user_line():
@@ -74,13 +72,28 @@ class Trace(Level):
     branch on a value is refused.
     """
 
-    __slots__ = ("asked", "divided", "given", "known", "line", "outermost", "program", "raised", "refusal", "selections", "tests", "tried")
+    __slots__ = (
+        "asked",
+        "divided",
+        "given",
+        "known",
+        "line",
+        "outermost",
+        "program",
+        "raised",
+        "refusal",
+        "selections",
+        "shown",
+        "tests",
+        "tried",
+    )
     abstract = True
 
     def __init__(self, tests=False):
         super().__init__()
         self.tests: list[Answer] | None = [] if tests else None
         self.asked: set = set()
+        self.shown = False  # an example, in what is printed or in the message of an error
         self.given: list = []  # the examples of the inputs
         self.program = Program()
         self.known = {}
@@ -171,11 +184,11 @@ class Trace(Level):
         """Return the line that what is entered now counts as evaluated on."""
         return self.line or user_line()
 
-    def refuse(self, message, indexed=False, looked=False, shown=False, line=None):
+    def refuse(self, message, indexed=False, looked=False, line=None):
         """Return the error that the function cannot be traced, naming the user's line."""
         self.refusal = TraceError(f"jit: {where_in(line or user_line())}{message}")
         self.refusal.indexed = indexed
-        self.refusal.looked, self.refusal.shown = bool(self.tests) and looked, bool(self.tests) and shown
+        self.refusal.looked = bool(self.tests) and looked
         return self.refusal
 
     def record(self, fn, call, args, kwargs):

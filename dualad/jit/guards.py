@@ -37,10 +37,10 @@ def guard_of(call, args, kwargs, entry, flat=False) -> Callable | None:
     try:
         writer.arguments(call, args, kwargs)
         names, results = [], []
-        for structure, effect in zip(entry.structures, entry.effects, strict=True):
+        for structure in entry.structures:
             own = [f"y{len(names) + k}" for k in range(structure.num_leaves)]
             names += own
-            results.append("MISS" if effect else writer.result(optree.tree_unflatten(structure, own)))
+            results.append(writer.result(optree.tree_unflatten(structure, own)))
     except Unguarded:
         return None
     if len(writer.leaves) != len(call.leaves) or not all(a is b for a, b in zip(writer.leaves.values(), call.leaves, strict=True)):

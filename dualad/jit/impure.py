@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import time
 import warnings
+from threading import get_ident
 from types import BuiltinFunctionType, CodeType, MethodType, ModuleType
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..graph.program import Value, key_of, kind_of
 from ..graph.trace import LIBRARIES, TraceError, where_in
 from ..rules.calling import public_name
 
-__all__ = ["ELSEWHERE", "Clocks", "Drawn", "compare", "generators_of"]
+__all__ = ["ELSEWHERE", "Clocks", "Drawn", "Unheard", "compare", "generators_of"]
 
 SYSTEM = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
 ELSEWHERE = (*LIBRARIES, *SYSTEM, "<frozen")  # where there is nothing of the user's
@@ -105,6 +106,30 @@ def effect_of(called, code):
     if getattr(called, "__name__", None) in WRITING and not isinstance(called.__self__, ModuleType | type):
         return f"it calls {type(called.__self__).__name__}.{called.__name__}"
     return None
+
+
+class Unheard:
+    """Standard output while a function is traced: what it prints in this thread is kept, and written in the end unless it was `heard`."""
+
+    def __enter__(self):
+        self.out, self.thread, self.kept, self.heard = sys.stdout, get_ident(), list[str](), False
+        sys.stdout = self
+        return self
+
+    def __exit__(self, *exception):
+        if sys.stdout is self:
+            sys.stdout = self.out
+        if self.kept and not self.heard:
+            self.out.write("".join(self.kept))
+
+    def write(self, text):
+        if get_ident() != self.thread or sys._getframe(1).f_globals.get("__name__") in ("pdb", "cmd"):
+            return self.out.write(text)
+        self.kept.append(text)
+        return len(text)
+
+    def __getattr__(self, name):
+        return getattr(self.out, name)
 
 
 class Clocks:

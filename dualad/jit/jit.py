@@ -333,7 +333,7 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
     def is_plain(self, key):
         """Return whether the program for a call gives a result, of one type."""
         entry = self.entries.get(key)
-        return entry is not None and not (entry.left or entry.several or entry.effects[0])
+        return entry is not None and not (entry.left or entry.several)
 
     def guard(self, entry, call, args, kwargs):
         """Let calls of this kind go the short way from now on."""
@@ -415,5 +415,5 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
             lines = dict.fromkeys(where_in(test.line).rstrip(": ") for test in entry.tests)
             text += f"; {len(entry.paths)} paths by the tests in {', '.join(lines)}"
             text += ", others are traced when they are met" if entry.left else ""
-            text += "".join(f"; evaluated by the plain function where {effect}" for effect in entry.effects if effect)
+            text += "".join(f"; evaluated by the plain function where {loud}" for loud in entry.loud)
         return text + (f"; not compared with the plain function: {reason}" if reason else "")

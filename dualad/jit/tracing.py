@@ -18,7 +18,7 @@ from ..graph.symbol import Symbol
 from ..graph.trace import Trace, TraceError
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
-from .impure import Clocks, Drawn, compare
+from .impure import Clocks, Drawn, Unheard, compare
 from .tables import with_symbols
 from .verify import Checks
 from .watch import Watch
@@ -26,8 +26,6 @@ from .watch import Watch
 __all__ = ["Entry", "trace", "traced"]
 
 RETURNED = (Handle, np.ndarray, np.generic, int, float, complex, str, bytes, np.dtype, type(...))
-#: the structure of a result that the plain function gives
-NOTHING = optree.tree_structure(())
 
 
 class Entry:
@@ -36,12 +34,12 @@ class Entry:
     The program has one more output, `left`, where it leads to a path that is not known.
     """
 
-    __slots__ = ("checks", "compiled", "effects", "failed", "guard", "left", "paths", "structures", "watch")
+    __slots__ = ("checks", "compiled", "failed", "guard", "left", "paths", "structures", "watch")
 
     def __init__(self, compiled, watch, paths, checks):
         self.compiled, self.watch, self.paths, self.checks, self.guard = compiled, watch, paths, checks, MISS
-        #: of each type of result, and what those paths do besides that are evaluated by the plain function
-        self.structures, self.effects = zip(*((path.structure, path.effect) for path in types_of(paths)), strict=True)
+        #: of each type of result
+        self.structures = [path.structure for path in types_of(paths)]
         leaves = sum(structure.num_leaves for structure in self.structures)
         self.left = len(compiled.program.outputs) > leaves + self.several
         self.failed = 0  # paths that could not be traced
@@ -60,17 +58,20 @@ class Entry:
         """The tests on all paths."""
         return [test for path in self.paths for test in path.tests]
 
+    @property
+    def loud(self):
+        """What those paths do that are evaluated by the plain function."""
+        return list(dict.fromkeys(path.loud for path in self.paths if path.loud))
+
     def result(self, outs):
         """Return the structure and the leaves of a result (None if the plain function gives it), None where its path is not known."""
+        left, k = 0, 0
         if self.left:
             *outs, left = outs
-            if left:
-                return None
-        k = 0
         if self.several:
             *outs, k = outs
-        if self.effects[k]:
-            return self.structures[k], None
+        if left:
+            return None if left == 1 else (self.structures[k], None)
         start = sum(structure.num_leaves for structure in self.structures[:k])
         return self.structures[k], outs[start : start + self.structures[k].num_leaves]
 
@@ -93,23 +94,23 @@ def trace(jitted, call, examples=None, known=None):
     read = jitted.f, (*call.fixed.values(), *(slot for slot in call.slots if slot is not Value))
     watch = Watch(*read)
     drawn = Drawn(watch.generators)
-    first, structure = traced(jitted.f, call, backend == "numpy", examples, True)
-    drawn.check(jitted.__name__)
-    if not watch.fresh():  # what the first call keeps for later ones is read by those
-        watch = Watch(*read)
-    with Clocks() as clocks:
-        second, other = traced(jitted.f, call, backend == "numpy", examples, True)
-    effect = jitted.effect or ("it writes outside" if watch.settle() else None) or clocks.effect
-    clocks.check(jitted.__name__)
-    compare(first, second, structure == other, jitted.__name__)
-    if clocks.elsewhere:
-        clocks.wait()
-        third, other = traced(jitted.f, call, backend == "numpy", examples, True)
-        compare(first, third, structure == other, jitted.__name__)
-    if first.tests and (first.effect or clocks.effect):  # which is to happen as often as without jit
-        first.program.outputs = []
-        first = first._replace(structure=NOTHING, effect=first.effect or clocks.effect)
-        effect = jitted.effect
+    with Unheard() as out:
+        first, structure = traced(jitted.f, call, backend == "numpy", examples, True)
+        drawn.check(jitted.__name__)
+        if not watch.fresh():  # what the first call keeps for later ones is read by those
+            watch = Watch(*read)
+        with Clocks() as clocks:
+            second, other = traced(jitted.f, call, backend == "numpy", examples, True)
+        effect = jitted.effect or ("it writes outside" if watch.settle() else None) or clocks.effect
+        clocks.check(jitted.__name__)
+        compare(first, second, structure == other, jitted.__name__)
+        if clocks.elsewhere:
+            clocks.wait()
+            third, other = traced(jitted.f, call, backend == "numpy", examples, True)
+            compare(first, third, structure == other, jitted.__name__)
+        if first.tests and (first.loud or clocks.effect):  # calls on this path are evaluated by the plain function
+            first, effect = first._replace(loud=first.loud or clocks.effect), jitted.effect
+            out.heard = True
     paths = [first]
     if known is not None:
         if any(path.truths == first.truths for path in known.paths):
@@ -147,8 +148,6 @@ def traced_once(f, call, exact, prepared, examples, tests) -> tuple[Path, Any]:
         try:
             out = f(*args, **kwargs)
         except Exception as error:
-            if tracing.refusal is not None and tracing.refusal.shown:
-                return Path(tracing.finish([]), tracing.tests, NOTHING, "it shows a value"), NOTHING
             if tracing.refusal is not None and error is not tracing.refusal:
                 raise tracing.refusal from error
             raise
@@ -162,7 +161,7 @@ def traced_once(f, call, exact, prepared, examples, tests) -> tuple[Path, Any]:
                 raise leaf.needs_length(f"a result x[mask] of {getattr(f, '__name__', 'the function')}", leaf.line)
             if isinstance(leaf, Handle) and type(leaf) is not Symbol:
                 raise TraceError(f"{what} of a verb that has returned")
-            if type(leaf) is str and "Symbol(" in leaf:
+            if type(leaf) is str and ("Symbol(" in leaf or tracing.shown):
                 raise TraceError(f"{what} made of a traced value, not known yet: return the number, and make the text of it")
             if not isinstance(leaf, RETURNED) and not callable(leaf):
                 raise TraceError(
@@ -172,4 +171,4 @@ def traced_once(f, call, exact, prepared, examples, tests) -> tuple[Path, Any]:
             outputs.append(leaf)
         program = tracing.finish(outputs)
         check_handlers(tracing, program, getattr(f, "__name__", "the function"), exact)
-        return Path(program, tracing.tests or [], structure), structure
+        return Path(program, tracing.tests or [], structure, "it shows a value" if tracing.shown else None), structure

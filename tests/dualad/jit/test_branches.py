@@ -391,24 +391,29 @@ def test_the_text_of_a_program_shows_its_arms(backend):
     assert "2 paths" in fast.explain(np.ones(3)) and "others are traced when they are met" in fast.explain(np.ones(3))
 
 
-def test_what_a_path_prints_is_printed_as_often_as_without_jit(backend, capsys):
+@pytest.mark.parametrize("text", [lambda k, x: f"step {k}: {x[0]:.1f}", lambda k, x: x[:1], lambda k, x: f"{x[0]} and {3:d}"])
+def test_what_a_path_prints_is_printed_as_often_as_without_jit(text, backend, capsys):
     def f(k, x):
         if k % 3 == 0:
-            print(f"step {k}: {x[0]:.1f}")
+            print(text(k, x))
         return x * 2.0
 
     fast = jit(f, backend=backend)
-    for first in (0, 1):
-        fast(first, np.ones(2))
-        for k in (1, 3, 4, 6):
+    for order in ((0, 1, 3, 4, 6), (1, 2, 3, 4, 6)):
+        for k in order:
+            x = np.full(2, float(k))
+            assert fast(k, x)[0] == 2.0 * k
+            assert capsys.readouterr().out == (f"{text(k, x)}\n" if k % 3 == 0 else "")
+            assert dualad.jvp(lambda x, k=k: fast(k, x), (x,), (np.ones(2),))[1][0] == 2.0
             capsys.readouterr()
-            fast(k, np.full(2, k))
-            capsys.readouterr()
-            assert fast(k, np.full(2, k))[0] == 2.0 * k
-            assert capsys.readouterr().out == (f"step {k}: {k:.1f}\n" if k % 3 == 0 else "")
-            assert dualad.jvp(lambda x, k=k: fast(k, x), (np.ones(2),), (np.ones(2),))[1][0] == 2.0
         fast.cache_clear()
     fast(1, np.ones(2))
     assert "the plain function where" not in fast.explain(1, np.ones(2))
     fast(3, np.ones(2))
-    assert "evaluated by the plain function where it shows a value" in fast.explain(1, np.ones(2))
+    assert "evaluated by the plain function where it " in fast.explain(1, np.ones(2))
+
+
+def test_what_a_function_prints_that_does_not_branch_is_printed_while_it_is_traced(backend, capsys):
+    fast = jit(lambda x: (print("here"), x * 2.0)[1], backend=backend, verify=False)
+    fast(1.0), fast(2.0)
+    assert capsys.readouterr().out == "here\n" * 2
