@@ -6,6 +6,8 @@ Both programs take the values and give outputs of the same kinds. The derivative
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..core.dispatch import highest
@@ -97,7 +99,8 @@ def joint(kinds: list[Kind]) -> Kind:
 
 def as_kind(program: Program, out, kind: Kind):
     """Return an output of a program as one of a kind, of zeros where it is None."""
-    like, order = Value(0, *kind), "F" if kind.layout == "F" else "C"
+    like = Value(0, *kind)
+    order: Any = "F" if kind.layout == "F" else "C"
     if type(out) is not Value:
         number = np.asarray(0 if out is None else out, kind.dtype)[()]
         if kind.kind != "array":

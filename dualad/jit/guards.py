@@ -36,7 +36,7 @@ def guard_of(call, args, kwargs, entry, flat=False) -> Callable | None:
     writer = Writer()
     try:
         writer.arguments(call, args, kwargs)
-        names, results = [], []
+        names, results = list[str](), []
         for structure in entry.structures:
             own = [f"y{len(names) + k}" for k in range(structure.num_leaves)]
             names += own

@@ -126,13 +126,12 @@ def jit(
     Arguments are never written: where `f` assigns to an argument's elements, it assigns to a copy, and results share no memory with
     arguments. What `f` reads from variables outside is compiled in, and checked at each call: a change traces again (of containers
     of more than 5000 elements, one of the length). What is not seen so shows by the results, see `verify`: a function that writes
-    outside, prints or logs is not compared. Printing and other effects happen while tracing, twice. No floating-point warnings
-    are given. With "llvm", Python floats divide and are raised to powers as NumPy's: ``1.0 / 0.0`` is inf, and a root of a negative
-    number NaN.
+    outside, prints or logs is not compared. Printing and other effects happen while tracing, twice; where `f` branches, calls on a
+    path that prints, logs or warns are evaluated by the plain function. No floating-point warnings are given. With "llvm", Python
+    floats divide and are raised to powers as NumPy's: ``1.0 / 0.0`` is inf, and a root of a negative number NaN.
     """
     if f is None:
-        options: dict[str, Any] = {"backend": backend, "cache_size": cache_size, "threads": threads, "verify": verify}
-        options["paths"] = paths
+        options: dict[str, Any] = {"backend": backend, "cache_size": cache_size, "threads": threads, "verify": verify, "paths": paths}
         return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, **options)
     check_function(f, "jit")
     if backend is not None and backend not in BACKENDS:
