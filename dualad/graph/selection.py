@@ -55,6 +55,7 @@ class Selection(Traced):
     """
 
     __slots__ = ("at", "axis", "line", "mask")
+    line: tuple | None
 
     def __repr__(self):
         return f"Selection({self.primal!r}, {self.mask!r})"
