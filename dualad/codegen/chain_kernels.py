@@ -149,9 +149,9 @@ def left_of(routine):
     return [variable("left", out) for out in routine.outputs[-1]]
 
 
-def settled(units: list[Unit]) -> bool:
-    """Return whether Python runs the loops of these units, as it does if it runs those of one."""
-    by_python = any(unit.driven for unit in units)
+def settled(units: list[Unit], threads: int | None) -> bool:
+    """Return whether Python runs the loops of these units, as it does if threads share those of one."""
+    by_python = any(unit.source.driven or (unit.driven and threads != 1) for unit in units)
     for unit in units:
         unit.driven = by_python
     return by_python
@@ -165,7 +165,7 @@ def emit_advance(step: Routine, until: Routine | None = None, threads: int | Non
     roles = Roles(step, threads)
     s, t, w, p = roles.s, roles.t, roles.w, roles.p
     units = [roles.unit, *([] if until is None else [Unit(until.program, "until_", threads is not None)])]
-    by_python = settled(units)
+    by_python = settled(units, threads)
     counted = [] if until is None else [assign(reached, unwrapped(K + 1))]
     made = roles.step(s.names, t.arrays, [*s.swap(t, w), *counted])
     if until is not None:  # the IR has no break
@@ -195,7 +195,7 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Chain
     fuses = not chooses(pull.program)
     unit = Unit(pull.program, "pull_", threads is not None, range(first_sum, len(pull.program.outputs)), fuses)
     shares = [i for i in range(len(pull.outputs[2])) if first_sum + i not in unit.added]
-    by_python = settled([roles.unit, unit])
+    by_python = settled([roles.unit, unit], threads)
     s, b, c, u, p, o = roles.s, roles.b, roles.c, roles.u, roles.p, roles.o
     g, h = (Group(letter, pull.inputs[4]) for letter in "gh")
     d, e = Group("d", pull.inputs[5], 1), Group("e", pull.outputs[1], 1)

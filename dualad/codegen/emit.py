@@ -16,6 +16,7 @@ from ..ir.nodes import Module
 from ..ir.to_python import module_text
 from ..loops.forms import Node, NoLoopForm
 from ..loops.fuse import Part, Plan, additions, memory_of
+from ..support.costs import SHARED_ADDITIONS
 from ..support.forks import cached_property
 from .function import Function, Names
 
@@ -75,6 +76,11 @@ class Source:
     driven: dict[int, Any]
     additions: float
     returned: list[Node] | None
+
+    @property
+    def shared(self):
+        """Whether blocks take so long that threads share them."""
+        return self.additions >= SHARED_ADDITIONS * len(self.blocks)
 
     @cached_property
     def text(self):

@@ -41,7 +41,7 @@ from ..loops.threads import in_blocks
 from ..rules.calling import public_name
 from .build import literal, row_of, variable
 from .emit import emit
-from .function import Function, is_number
+from .function import BLOCK, Function, is_number
 
 __all__ = ["STEPS", "Unit"]
 
@@ -69,7 +69,7 @@ class Unit:
         self.plan = in_blocks(made) if blocks else made
         self.source = emit(self.plan, STEPS, prefix, returns=not blocks)  # Python, which may run blocks, gets no numbers
         self.module = self.source.module
-        self.driven = bool(self.source.blocks or self.source.driven)
+        self.driven = bool(self.source.driven or (self.source.blocks and self.source.shared))
         for k, step in enumerate(self.plan.steps):
             if k not in self.source.parts:
                 raise NoLoopForm(f"it calls {told(step.form)}")
@@ -108,7 +108,12 @@ class Unit:
         for k, function in self.source.parts.items():
             given = tuple(self.argument(node, names, inputs) for node in function if node not in returned)
             call = Call(self.source.functions[k], given, tuple(result.dtype for result in results) or None)
-            statements.append(Assign(results, (call,)) if results else Do(call, self.source.blocks.get(k)))
+            blocks = self.source.blocks.get(k)
+            if blocks is not None and not self.driven:  # the same blocks, so the same bits
+                call = Call(call.function, (*given, BLOCK), None)
+                statements.append(For(BLOCK, number(0), number(blocks), (Do(call),)))
+            else:
+                statements.append(Assign(results, (call,)) if results else Do(call, blocks))
         seen = [(target, self.seen(node, value, names, inputs)) for target, node, value in rest]
         statements += [Fill(target, x) for (target, x), (*_, value) in zip(seen, rest, strict=True) if value.shape]
         numbers = [pair for pair, (*_, value) in zip(seen, rest, strict=True) if not value.shape]

@@ -19,7 +19,7 @@ from .body import LARGE, Body, each_row, loops_of, started, table_row
 from .build import BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, bounds, combined, in_block, least, literal, neutral, row_of
 from .merge import merged
 
-__all__ = ["Function", "Names", "is_number"]
+__all__ = ["BLOCK", "Function", "Names", "is_number"]
 
 
 class Names:

@@ -63,8 +63,8 @@ class Native:
             self.plan = in_blocks(self.plan)
         nodes = iter(self.plan.outputs)
         self.outputs = [next(nodes) if isinstance(out, Value) else None for out in program.outputs]
-        self.run = runner(threads or 1)
         self.emitted = emit(self.plan, STEPS)
+        self.run = runner((threads or 1) if self.emitted.shared else 1)
         self.source = self.emitted.text
         self.notes = notes(self.plan, self.emitted)
         self.fixed: dict[Node, np.ndarray] = {}

@@ -85,6 +85,10 @@ SHARED_LINES = 3000
 CACHE_ELEMENTS = 1 << 15
 #: blocks of a nest at most; bits depend on them, not on the number of threads
 THREAD_BLOCKS = 64
+#: additions of a nest in blocks, on the average, from which threads share those of a step: Python then calls each block, which takes up
+#: to a millisecond a nest (100 steps of Gray-Scott on two threads, always shared: 4.7 times slower at 256 x 256, 1.5 million additions,
+#: 1.6 times faster at 1024 x 1024)
+SHARED_ADDITIONS = 1 << 23
 #: elements of an array that is straight code, a matrix of 6 x 6 (POLLU's Jacobian 1.44 us off, 1.27), of the right-hand sides of a
 #: system that is, of the inputs of a Jacobian computed column by column (POLLU's along colours compiles in 1.2 s, 0.4), and of an array
 #: that is cut into boxes for the sake of a single one that is assigned: in larger ones it is assigned behind the loops (FDTD's step

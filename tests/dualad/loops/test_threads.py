@@ -16,6 +16,7 @@ pytest.importorskip("llvmlite")
 from checkpoint import Stats, chain, grad
 from checkpoint.loops import traced as within
 from dualad import jit, jvp
+from dualad.codegen import emit
 from dualad.codegen.native import Native, compile_llvm
 from dualad.jit.compiled import BACKENDS
 from dualad.loops import threads as room
@@ -59,6 +60,7 @@ CASES = {
 def small_blocks(monkeypatch, tmp_path):
     monkeypatch.setenv("DUALAD_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(room, "CACHE_ELEMENTS", 100)
+    monkeypatch.setattr(emit, "SHARED_ADDITIONS", 0)
 
 
 def bits(outs):
@@ -193,6 +195,20 @@ def test_small_steps_stay_in_one_compiled_loop(submitted):
     loss = lambda x, step: total(driven(step, x, C[:3, :20]))
     one, two = (grad(loss)(U[:3, :20], jit(diffuse, threads=threads)) for threads in (None, 2))
     assert bits([one]) == bits([two]) and not submitted
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_blocks_of_small_nests_stay_in_one_compiled_loop_with_the_same_bits(name, submitted, monkeypatch):
+    step, chained = CHAINS[name]
+    found = []
+    for additions in (0, 1 << 40):
+        monkeypatch.setattr(emit, "SHARED_ADDITIONS", additions)
+        submitted.clear()
+        compiled = jit(step, threads=2)
+        loss = lambda x, c, compiled=compiled: total(chained(compiled, x, c))
+        found.append([loss(U, C), *grad(loss, (0, 1))(U, C)])
+        assert bool(submitted) is not bool(additions)
+    assert bits(found[0]) == bits(found[1])
 
 
 def test_an_error_in_a_block_is_the_callers():
