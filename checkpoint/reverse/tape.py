@@ -50,6 +50,7 @@ __all__ = ["NEVER_WRITTEN", "Tape", "Var", "found", "make_var", "owner_of", "tak
 
 E = TypeVar("E", bound=Entry)
 NUMERIC = float | int | complex | np.ndarray | np.generic | Traced | list | tuple
+IMMUTABLE = {int, float, complex, bool, str, slice, type(None), type(...)}
 NEVER_WRITTEN: set[type] = {float, int, complex, bool, str, slice, type(None), type(np._NoValue), np.float64}
 
 
@@ -134,12 +135,8 @@ class Tape(Level):
             self.frozen[id(constant)] = ref(constant), ref(copy)
             return copy
         if type(constant) in (tuple, list):
-            if type(constant) is tuple:
-                try:
-                    hash(constant)  # neither arrays nor lists have a hash, nor has a tuple that holds one
-                    return constant
-                except TypeError:
-                    pass
+            if type(constant) is tuple and IMMUTABLE.issuperset(map(type, constant)):
+                return constant
             return type(constant)(map(self.freeze, constant))
         if isinstance(constant, Traced) and constant.ndim:
             return np.copy(constant)

@@ -222,3 +222,12 @@ def test_in_a_chain():
         got = grad(lambda x, c: np.sum(chain(jit(step), x, c, steps=10) ** 2), argnums=wrt)(X[:3], 0.3)
         expected = grad(lambda x, c: np.sum(chain(step, x, c, steps=10) ** 2), argnums=wrt)(X[:3], 0.3)
         np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+def test_an_error_of_the_function_stays_its_own_beside_computed_indices():
+    def f(x):
+        if np.ndim(x[np.argmax(x[:, 0]), 0]) == 0:
+            raise ValueError("of the function")
+
+    with pytest.raises(ValueError, match="of the function"):
+        jit(grad(f))(np.ones((2, 2)))
