@@ -25,6 +25,7 @@ class Branch:
     """The function of a branch's operation; branches of equal programs are equal."""
 
     __name__ = "branch"
+    fresh = True  # results show no memory of arguments
 
     def __init__(self, then: Program, otherwise: Program):
         self.then, self.otherwise = then, otherwise
@@ -47,20 +48,21 @@ class Branch:
         return self.then if test else self.otherwise
 
     @cached_property
-    def compiled(self):
-        return [compile_python(body).call for body in (self.otherwise, self.then)]
+    def executables(self):
+        return [compile_python(body) for body in (self.otherwise, self.then)]
 
     def __call__(self, test, *values):
         """Return the results for plain values, or for Symbols, into whose program the branch is entered; for others, those of one arm."""
         top = highest((test, *values))
         if top is None:
-            return self.plain(test, *values)
+            return self.executables[bool(test)].call(*values)
         if type(top) is Symbol:
             return top.level.record(self, self.example, (test, *values), {})
         return tuple(self.arm(test).run(*values))
 
     def plain(self, test, *values):
-        return self.compiled[bool(test)](*values)
+        """Return the results for plain values, where somebody else ignores floating-point errors."""
+        return self.executables[bool(test)].bare(*values)
 
     def example(self, test, *values):
         """Return results of the right shapes; an example may be what `solve` refuses."""

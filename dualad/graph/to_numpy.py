@@ -25,12 +25,13 @@ numbers = count()
 
 class Executable:
     """A program made ready to run: `call` maps plain inputs to a tuple of outputs, `raw` the same where all arrays are in the order of
-    C; `flat` and `raw_flat` map them, and an array or None, to all outputs, one after the other in that array or a new one."""
+    C; `flat` and `raw_flat` map them, and an array or None, to all outputs, one after the other in that array or a new one. `bare` is
+    `call` for a caller that ignores floating-point errors, and says where others are raised."""
 
-    __slots__ = ("call", "flat", "notes", "raw", "raw_flat", "source")
+    __slots__ = ("bare", "call", "flat", "notes", "raw", "raw_flat", "source")
 
-    def __init__(self, call: Callable, source: str, notes: str):
-        self.call, self.raw, self.source, self.notes = call, call, source, notes
+    def __init__(self, call: Callable, bare: Callable, source: str, notes: str):
+        self.call, self.raw, self.bare, self.source, self.notes = call, call, bare, source, notes
         self.flat = self.raw_flat = joined(call)
 
 
@@ -64,7 +65,7 @@ def compile_python(program: Program, threads: int | None = None) -> Executable:
     called = len(program.operations)
     notes = f"NumPy: {called} operations, {writer.reused} into buffers of operands, {writer.in_place} assignments in place"
     warns = any(value.kind != "python" for operation in program.operations for value in operation.outputs)
-    return Executable(quiet if warns else named, source, notes)
+    return Executable(quiet if warns else named, program_in_numpy, source, notes)
 
 
 class Writer:
@@ -105,7 +106,7 @@ class Writer:
         """Find out whose memory each value may show: None where that is unknown."""
         for operation in self.program.operations:
             row, reads = ROWS.get(operation.fn), operation.reads
-            if isinstance(operation.fn, np.ufunc) or not reads:
+            if isinstance(operation.fn, np.ufunc) or not reads or getattr(operation.fn, "fresh", False):
                 continue
             if isinstance(row, Differentiable) and row.trusted and not row.views(operation.args):
                 continue
