@@ -177,7 +177,7 @@ CHECKED: dict[tuple, str] = {}
 def check(operation, step, result):
     """Raise LookupError where a loop does not give the bits of the function."""
     args, kwargs = (map_values(lambda value: value.type, part) for part in (operation.args, operation.kwargs))
-    key = operation.fn, step.ufunc, step.types, step.layout, result, repr(args), repr(kwargs)
+    key = ROWS[operation.fn].name, step.ufunc, step.types, step.layout, result, repr(args), repr(kwargs)
     if key not in CHECKED:
         CHECKED[key] = "" if agrees(operation, step, result) else f"the loop {step.types} of {step.ufunc} gives other values"
     if CHECKED[key]:
