@@ -62,7 +62,7 @@ def run_compiled(
             if not reached:
                 raise NotCompiled("it makes no step")
     if stats is not None:
-        reason = f"{stepper.paths}{in_python(segments)}".removeprefix("; ")
+        reason = f"{segments.paths}{in_python(segments)}".removeprefix("; ")
         fill(stats, steps=reached, advances=segments.made, reason=reason, seconds=perf_counter() - started)
     final = spec.tree(join_tangents(like_leaves(x, stepper.kinds), stepper.state_splits))
     if not spec.outputs:
@@ -75,7 +75,7 @@ def begun(spec: StepSpec, steps: int | None, until: Callable[..., Any] | None) -
     """Return what makes the steps, of which one is compared with the plain one where that is due."""
     stepper = Stepper(spec, spec.state, spec.inputs, spec.params, until)
     segments = Segments(stepper, steps)
-    if stepper.entry.checks.due():
+    if stepper.due:
         probe(stepper, segments, steps)
     return stepper, segments
 

@@ -35,6 +35,7 @@ from .budget import overhead_bytes, total
 from .compiled import Retraced, in_python, left_out, probe, run_compiled
 from .eager import too_many
 from .entry import ChainEntry, Lowered, record_chain, unowned
+from .plain_steps import pull_step
 from .recorded import EagerEntry
 from .segments import Reversal, Segments, State, like_leaves, state_in
 from .snapshot import Snapshot
@@ -88,7 +89,7 @@ def recorded(
         if budget < stepper.nbytes:
             raise NotCompiled(f"the budget does not hold {in_use + 1} states beside parameters, inputs and outs")
     alone = left_out(stepper, budget)
-    if stepper.entry.checks.due() and not alone:
+    if stepper.due and not alone:
         probe(stepper, segments, steps)
     block = 1 if storage.durable and until is not None else block  # the manifest says how many blocks there were
     entry.cut(
@@ -105,7 +106,7 @@ def recorded(
         stays=in_memory and not check and until is None,
     )
     entry.reason = entry.blocks.reason + alone + in_python(segments)
-    stats.reason = entry.reason + stepper.paths
+    stats.reason = entry.reason + segments.paths
     entry.sweep = (
         OneBlock(proxy(entry), stats)
         if entry.keeps_last and entry.blocks.size == steps and not progress
@@ -368,7 +369,20 @@ class CompiledEntry(ChainEntry):
         assert self.reversal is not None
         gs, sums = cotangent
         self.pulled += stop - first
-        return self.reversal.pull(first, stop, x, states, gs, sums), sums
+        return self.reversal.pull(first, stop, x, states, gs, sums, self.pull_plainly), sums
+
+    def pull_plainly(self, k: int, x: State, gs: list[np.ndarray], sums: list[np.ndarray]) -> list[np.ndarray]:
+        """Pull the cotangents back over step k, which the plain function has made; return those of the state, add to the sums."""
+        assert self.reversal is not None
+        given, n, m = self.given, len(self.spec.floating), len(self.given.active)
+        shares = pull_step(self.stepper, given, k, x, gs, self.reversal.d)
+        for sum_, share in zip(sums, self.parts(shares[n : n + m], [given.params[i] for i in given.active]) if m else (), strict=True):
+            sum_ += share
+        if given.active_inputs:
+            rows = self.parts(shares[n + m :], [given.inputs[i][k] for i in given.active_inputs])
+            for stack, share in zip(self.reversal.e, rows, strict=True):
+                stack[k] = share
+        return self.parts(shares[:n], [given.state[i] for i in self.spec.floating])
 
     def shares(self, g: list[Any]) -> list[Any]:
         """Return the cotangents of state, parameters and inputs (see `ChainEntry`); of a batch of them, one sweep for each."""
@@ -456,7 +470,7 @@ class CompiledEntry(ChainEntry):
         """Say in the stats what was done in steps: the sweep has counted blocks."""
         stats, size = self.sweep.stats, min(self.blocks.size, self.steps or 1)
         stats.steps, stats.advances, stats.pulls = self.steps, self.segments.made, self.pulled
-        stats.reason = self.reason + self.stepper.paths
+        stats.reason = self.reason + self.segments.paths
         if size > 1 and self.pulled:
             stats.peak_states += size - 1
             stats.peak_bytes += (size - 1) * self.stepper.nbytes

@@ -89,7 +89,14 @@ class Segments:
         self.pool, self.end, self.length = BufferPool(self.start), np.zeros((), np.int64), length
         self.renew(0, self.start)
         self.made, self.pace = 0, Pace()
+        self.plain: dict[int, bool] = {}  # the steps that the plain function made, and whether the loops know their paths
         self.told: Callable[[int], Any] | None = None
+
+    @property
+    def paths(self) -> str:
+        """Return what paths the steps have taken, in the words of `stats.reason`."""
+        count = len(self.plain)
+        return self.stepper.paths + (f"; {count} step{'s' * (count > 1)} made by the plain function" if count else "")
 
     def renew(self, k: int, x: State) -> None:
         """Take the loops of the paths that the step is known to take, and takes in the next steps."""
@@ -99,10 +106,21 @@ class Segments:
             self.stepper.compile(self.loops)
         self.work = [array for unit in self.loops.work() for array in unit]
 
-    def learn(self, k: int, x: State) -> None:
-        """Let the loops know the path that step k takes from x_k, or the predicate there."""
-        self.stepper.learn(k, x)
-        self.renew(k, x)
+    def learn(self, k: int, x: State) -> State | None:
+        """Let the loops know the path that step k takes from x_k, or the predicate there; else return the state that the plain function
+        makes of it."""
+        if self.stepper.learn(k, x):
+            self.renew(k, x)
+            return None
+        leaves, outs = self.stepper.make_plainly(k, x)
+        self.stepper.warn()
+        for rows, out in zip(self.outs, outs, strict=True):
+            rows[k] = out
+        self.plain[k] = self.stepper.loud
+        self.made += 1
+        if self.told is not None:
+            self.told(1)
+        return tuple([np.array(leaf, like.dtype, order="C") for leaf, like in zip(leaves, self.start, strict=True)])
 
     def advance(self, first: int, stop: int, x: State) -> tuple[State, int]:
         """Make the steps first ... stop - 1; return the state, and where a predicate ended the chain: `stop` if it did not."""
@@ -122,11 +140,16 @@ class Segments:
             if made:
                 x = new if made % 2 else other
             if left:
-                self.learn(reached, x)
+                if made and self.ends(reached, x):
+                    return x, reached
+                after, first = self.learn(reached, x), reached
+                if after is None:
+                    continue
+                x, reached = after, reached + 1
             elif reached < end:
                 return x, reached
             first = reached
-            if first < stop and made and self.ends(first, x):
+            if first < stop and self.ends(first, x):
                 break
         return x, first
 
@@ -152,7 +175,7 @@ class Reversal:
 
     def renew(self) -> None:
         """Take the loops of the paths that the step is known to take."""
-        self.loops, self.entry = self.made(), self.segments.stepper.entry
+        self.loops, self.of = self.made(), self.segments.stepper.compiled
         if not self.loops.compiled:
             self.segments.stepper.compile(self.loops)
         self.work = self.loops.work()
@@ -171,7 +194,7 @@ class Reversal:
     def arguments(self) -> tuple[np.ndarray, ...]:
         """Return the arguments of `fill` besides states, when its loops are those of the paths that are known."""
         segments = self.segments
-        if self.entry is not segments.stepper.entry:
+        if self.of is not segments.stepper.compiled:
             self.renew()
         return (*segments.given, segments.end, *segments.outs, *self.work[0])
 
@@ -189,17 +212,28 @@ class Reversal:
             if reached > k:
                 x, k = state_in(states, reached - first), reached
             if left:
-                segments.learn(k, x)
+                if (new := segments.learn(k, x)) is not None:
+                    for rows, leaf in zip(states, new, strict=True):
+                        rows[k - first] = leaf
+                    x, k = new, k + 1
                 given = self.arguments()
         return states
 
-    def pull(self, first: int, stop: int, x: State, states: list[np.ndarray], gs: Any, sums: list[np.ndarray]) -> Any:
-        """Pull the cotangents back over x_first and the states behind it; return those of the state. Sums are added to in place."""
+    def pull(self, first: int, stop: int, x: State, states: list[np.ndarray], gs: Any, sums: list[np.ndarray], plainly: Any) -> Any:
+        """Pull the cotangents back over x_first and the states behind it; return those of the state. Sums are added to in place.
+
+        Back over a step that the plain function made, `plainly` pulls them.
+        """
         given = self.segments.given
-        if self.entry is not self.segments.stepper.entry:
+        if self.of is not self.segments.stepper.compiled:
             self.renew()
+        plain = sorted([k for k, known in self.segments.plain.items() if not known and first <= k < stop])
         while first < stop:
-            k = max(stop - self.pace.steps, first)
+            if plain and plain[-1] == stop - 1:
+                k = stop = plain.pop()
+                gs = plainly(k, x if k == first else state_in(states, k - first), gs, sums)
+                continue
+            k = max(stop - self.pace.steps, plain[-1] + 1 if plain else first)
             before = x if k == first else state_in(states, k - first)
             between = [rows[k - first : stop - first - 1] for rows in states]
             arguments = (*before, *between, *given, *gs, *self.spare, *self.d, *self.e, *sums, *self.shares, *self.work[1])

@@ -16,6 +16,7 @@ import optree
 from dualad.codegen.chain_kernels import ChainKernels, emit_advance, emit_pull
 from dualad.core.dispatch import dtype_of
 from dualad.core.traced import Traced
+from dualad.forward.seeding import pack_leaf
 from dualad.graph.handled import Handled
 from dualad.graph.paths import alike, merged
 from dualad.graph.program import Kind, Value, kind_of, role_of
@@ -33,7 +34,7 @@ from ..support.checks import truth
 from ..support.costs import AHEAD_BYTES, AHEAD_SECONDS, KEPT_STEPS
 from .kept import kept
 from .segments import as_kind, like_leaves
-from .spec import StepSpec
+from .spec import StepSpec, row_of
 from .tangents import NotCompiled, TangentSplit, join_tangents, levels_without_tapes, split_tangents, stand_in
 
 __all__ = ["Stepper"]
@@ -53,6 +54,9 @@ class Stepper:
         self.levels = levels_without_tapes([*state, *inputs, *params])
         self.predicate, self.given = until, state
         self.leaves = state, inputs, params
+        self.known: list[Any] | None = None  # the answers on the paths that are compiled
+        self.failed: Exception | None = None  # why the path met last is not
+        self.loud = False  # whether it is, and the plain function is called for what it does besides
         self.trace(state, inputs, params)
         self.until = None if until is None else self.traced_predicate(until, state)
         self.state, self.state_splits = self.split(state, all_floating=True)
@@ -84,30 +88,69 @@ class Stepper:
             raise
         self.take(entry)
 
-    def take(self, entry: Any) -> None:
-        """Take the program of an entry for that of the step."""
+    def take(self, entry: Any) -> bool:
+        """Take the program of an entry for that of the step; return whether there are other paths in it."""
         spec, (_, inputs, params) = self.spec, self.leaves
-        self.entry, key = entry, ("step", spec.state_structure, spec.outputs, len(inputs), len(params))
+        known = [path.truths for path in entry.paths]
+        if self.known == known:
+            return False
+        key = "step", spec.state_structure, spec.outputs, len(inputs), len(params)
+        self.entry, self.known = entry, known
         self.compiled: Any = kept(entry.compiled, "alike", lambda: of_one_type(entry)) if entry.several else entry.compiled
         self.base: Routine
         self.base, self.out_structure = kept(self.compiled, key, lambda: self.grouped(len(inputs), len(params)))
+        return True
 
-    def learn(self, k: int, arrays: Sequence[np.ndarray]) -> None:
-        """Trace the path that the predicate takes before step k, or if that is known the one that the step takes; a step may raise here."""
+    def learn(self, k: int, arrays: Sequence[np.ndarray]) -> bool:
+        """Trace the path that the predicate takes before step k, or if that is known the one that the step takes.
+
+        Return whether the loops are to be made again; else the plain function makes the step.
+        """
         kinds, plain = [value.kind for value in self.base.inputs[1]], self.plain_leaves(k, arrays)
         leaves = [k, *like_leaves(map(np.copy, arrays[: len(kinds)]), kinds)]
         if self.until is not None:
             known, self.until = self.until, self.traced_predicate(self.predicate, self.given, leaves)
             if self.until.program is not known.program:
-                return
+                return True
+        leaves, entry = [*leaves, *plain[len(leaves) :]], self.entry
         try:
-            entry = self.spec.source.extended(self.entry, self.call, [*leaves, *plain[len(leaves) :]])
+            self.loud = False
+            if entry.loud:
+                turn = kept(self.compiled, "turn", lambda: compile_python(self.compiled.program).call)
+                self.loud = turn(*leaves)[-1] == 2
+            if self.loud:
+                return False
+            return self.take(self.spec.source.extended(entry, self.call, leaves))
+        except NotCompiled:
+            raise
+        except Exception as error:  # which may be the step's own
+            self.failed = error
+            return False
+
+    def make_plainly(self, k: int, arrays: Sequence[np.ndarray]) -> tuple[list[Any], list[Any]]:
+        """Return the leaves of the state that the plain function makes of x_k, and of what step k puts out; an error names the step."""
+        spec, (_, inputs, params) = self.spec, self.leaves
+        flat = spec.flat_step(spec.source.f)
+        try:
+            with evaluating(), np.errstate(all="ignore"):
+                try:
+                    leaves, out = flat(k, self.state_leaves(k, arrays), row_of(inputs, k), spec.arguments(params))
+                except Exception:
+                    if self.levels:  # the message of an error may show what a tangent has no text for
+                        plain_results(spec.source.f, self.call, self.plain_leaves(k, arrays))
+                    raise
         except Exception as error:
-            self.make_plainly(k, plain)
-            raise NotCompiled(f"step {k} takes a path that is not compiled: {error}") from error
-        if entry is self.entry:
-            raise NotCompiled(f"the path of step {k} depends on the order of a sum")
-        self.take(entry)
+            error.add_note(f"chain: in step {k}")
+            raise
+        outs = list(map(pack_leaf, optree.tree_leaves(out)))
+        for level, count, positions, _ in self.out_splits():
+            outs = split_tangents(outs, TangentSplit(level, count, positions, False))
+        return self.split(list(map(pack_leaf, leaves)), all_floating=True)[0], outs
+
+    def warn(self) -> None:
+        """Warn, once, that the path met last is not compiled."""
+        failed, self.failed = self.failed, None
+        self.spec.source.warn(failed)
 
     def look_ahead(self, k: int, arrays: Sequence[np.ndarray], stop: int | None) -> None:
         """Trace the paths that the next steps take before loops are compiled, so that this is done once; errors are left to the steps."""
@@ -122,28 +165,16 @@ class Stepper:
                     return
                 leaves = [k, *x, *(stand_in(leaf)[k] for leaf in self.spec.inputs), *params]
                 *made, left = turn(*leaves)
-                if not left:
+                if left != 1:  # it is known, loud or not
                     x, k = like_leaves(map(np.asarray, made[: len(x)]), kinds), k + 1
                     continue
-                entry = self.spec.source.extended(self.entry, self.call, leaves)
-                known = entry is self.entry
-                self.take(entry)
-                if known or not entry.left:
+                if not self.take(self.spec.source.extended(self.entry, self.call, leaves)) or not self.base.outputs[2]:
                     return
                 turn = compile_python(self.compiled.program).call
         except NotCompiled:
             raise
         except Exception:  # of a step that raises it in its turn
             return
-
-    def make_plainly(self, k: int, leaves: list[Any]) -> None:
-        """Make step k by the plain function, which may raise an error; it names the step."""
-        try:
-            with evaluating():
-                plain_results(self.spec.source.f, self.call, leaves)
-        except Exception as error:
-            error.add_note(f"chain: in step {k}")
-            raise
 
     @cached_property
     def call(self) -> Call:
@@ -213,7 +244,7 @@ class Stepper:
         out = kind_of(program.outputs[0]) if entry.structure.num_leaves == 1 else None
         if out is None or out.shape or out.dtype.kind not in "bi" or len(program.inputs) != 1 + len(state):
             raise NotCompiled("until cannot be traced: it returns neither True nor False")
-        if not isinstance(program.outputs[0], Value) or not watch.fresh():
+        if not isinstance(program.outputs[0], Value) or entry.loud or not watch.fresh():
             raise NotCompiled("until cannot be traced: its answer is no function of k and the state")
         return Routine(program, [program.inputs[:1], program.inputs[1:]], [[out], list(map(kind_of, program.outputs[1:]))], [])
 
@@ -225,6 +256,16 @@ class Stepper:
         """Return the values of the leaves of x_k, of their own."""
         words = [role_of(stand_in(leaf)) for leaf in self.given] if not k else [out.kind for out in self.base.outputs[0]]
         return like_leaves(map(np.copy, arrays[: len(words)]), words)
+
+    def state_leaves(self, k: int, arrays: Sequence[np.ndarray]) -> list[Any]:
+        """Return the leaves of x_k, of their own, Duals where there are levels."""
+        words = [role_of(stand_in(leaf)) for leaf in self.given] if not k else [out.kind for out in self.base.outputs[0]]
+        return join_tangents(like_leaves(map(np.copy, arrays), words_of(words, self.state_splits)), self.state_splits)
+
+    @property
+    def due(self) -> bool:
+        """Whether a step is to be compared with the plain one, which would do again what it does besides giving a result."""
+        return self.entry.checks.due() and not self.entry.loud
 
     def plain_leaves(self, k: int, arrays: Sequence[np.ndarray]) -> list[Any]:
         """Return the leaves of the arguments of step k, without derivatives."""
@@ -242,7 +283,7 @@ class Stepper:
     @property
     def paths(self) -> str:
         """Return how many paths the step takes, in the words of `stats.reason`; nothing of one that does not branch."""
-        count = len(self.entry.paths)
+        count = len(self.known or ())
         return f"; the step has taken {count} path{'s' * (count > 1)}" if self.entry.left or count > 1 else ""
 
     @property
@@ -354,11 +395,11 @@ def words_of(words: list[str], splits: Sequence[TangentSplit]) -> list[str]:
 
 
 def of_one_type(entry: Any) -> Compiled:
-    """Return the program of an entry whose paths give numbers that differ in what they are to Python."""
-    paths, compiled = alike(entry.paths), entry.compiled
-    if paths is None:
+    """Return the program of an entry whose results differ in what numbers are to Python."""
+    same, compiled = alike(entry.paths), entry.compiled
+    if same is None:
         raise NotCompiled("the step returns results of several types, by the path that it takes")
-    return Compiled(merged(paths), compiled.backend, compiled.__name__, compiled.threads)
+    return Compiled(merged(same), compiled.backend, compiled.__name__, compiled.threads)
 
 
 @lru_cache(maxsize=KEPT_STEPS)

@@ -141,12 +141,17 @@ class Roles:
         if not self.left:
             return [*made, *then]
         taken = [assign(self.s.names[i], self.n.names[i]) for i in self.s.numbers]
-        return [If(going, (*made, If(self.left[0], LEAVES, (*taken, *then))))]
+        return [If(going, (*made, If(leaves(self.left), LEAVES, (*taken, *then))))]
 
 
 def left_of(routine):
     """Return the variable, in a list, of the output that says whether a program took a path not yet seen; none where all are known."""
     return [variable("left", out) for out in routine.outputs[-1]]
+
+
+def leaves(left):
+    """Return the condition that it does so: a program that knows paths on which it does more than compute gives a number."""
+    return left[0] if left[0].dtype == "bool" else op("not_equal", left[0], number(0))
 
 
 def settled(units: list[Unit], threads: int | None) -> bool:
@@ -172,7 +177,7 @@ def emit_advance(step: Routine, until: Routine | None = None, threads: int | Non
         over, left = variable("over", until.outputs[0][0]), left_of(until)
         asked = units[-1].statements([k, *s.names[: len(until.inputs[1])]], [over, *left], [*until.outputs[0], *until.outputs[1]])
         ends = assign(going, op("not", over))
-        asked.append(If(left[0], LEAVES, (ends,)) if left else ends)
+        asked.append(If(leaves(left), LEAVES, (ends,)) if left else ends)
         made = [If(op("and", going, unwrapped(K > K0)), tuple(asked)), If(going, tuple(made))]
     given = [k0, k1, end, *s.arrays, *t.arrays, *w.arrays, *roles.given, *roles.o.arrays, *(x for unit in units for x in unit.others)]
     statements = [

@@ -1,5 +1,6 @@
 """Chains of compiled steps that branch on traced values, against the same steps, not compiled: bits of values, derivatives, what raises."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -250,14 +251,72 @@ def digits(k, x):
     return x
 
 
-def test_more_paths_than_allowed_are_made_one_by_one(recwarn):
-    stats = Stats()
-    assert bits(chain(dualad.jit(digits, paths=4), X, steps=40, stats=stats)) == bits(chain(digits, X, steps=40))
-    assert stats.reason.startswith("steps one by one, because step ")
+def test_steps_on_more_paths_than_allowed_are_made_by_the_plain_function(recwarn):
+    step, stats = dualad.jit(digits, paths=4), Stats()
+    assert bits(chain(step, X, steps=40, stats=stats)) == bits(chain(digits, X, steps=40))
+    assert re.fullmatch(r"the step has taken 4 paths; \d+ steps made by the plain function", stats.reason)
     assert sum("digits" in str(w.message) and "test_branches.py" in str(w.message) for w in recwarn) == 1
-    recwarn.clear()
-    g = grad(lambda x: np.sum(chain(dualad.jit(digits, paths=4), x, steps=40, stats=stats)))(X)
-    assert np.allclose(g, grad(lambda x: np.sum(chain(digits, x, steps=40)))(X), rtol=1e-12)
+    for options in ({}, {"block": 3}, {"schedule": Revolve(3)}):
+        g = grad(lambda x, options=options: np.sum(chain(step, x, steps=40, stats=stats, **options)))(X)
+        assert np.allclose(g, grad(lambda x: np.sum(chain(digits, x, steps=40)))(X), rtol=1e-12)
+        assert "compiled steps" in stats.reason and "made by the plain function" in stats.reason
+
+
+def said(k, state, u, c):
+    x, e = state
+    if k % 4 == 0:
+        print("step", k)
+        x = x + u * u
+    return (c * x / (1.0 + x * x), 0.5 * e + x[0]), (x * x, e)
+
+
+def weighed(step, **options):
+    def loss(x, u, c):
+        (x, e), (squares, es) = chain(step, (x, 0.3), c, inputs=u, outputs=True, **options)
+        return np.sum(x * x) + e + np.sum(squares) + np.sum(es * es)
+
+    return loss
+
+
+def quiet(k, state, u, c):
+    x, e = state
+    if k % 4 == 1:
+        x = x + u * u
+    return (c * x / (1.0 + x * x), 0.5 * e + x[0]), (x * x, e)
+
+
+def test_steps_of_the_plain_function_are_pulled_back_with_outs_inputs_and_tangents():
+    u, step = np.random.default_rng(3).uniform(size=(N, 5)), dualad.jit(quiet, paths=1)
+    with pytest.warns(UserWarning, match=r"test_branches.py, line \d+: quiet takes more than 1 path"):
+        assert bits(weighed(step)(X, u, C)) == bits(weighed(quiet)(X, u, C))
+    plain = grad(weighed(quiet), argnums=(0, 1, 2))(X, u, C)
+    for options in ({}, {"block": 1}, {"block": 3, "schedule": Revolve(2)}, {"schedule": Mixed(3)}):
+        ours = grad(weighed(step, **options), argnums=(0, 1, 2))(X, u, C)
+        assert all(np.allclose(a, b, rtol=1e-12, atol=1e-14) for a, b in zip(ours, plain, strict=True))
+    for k, t in enumerate((np.cos(X), np.cos(u), 0.7)):
+        args = [X, u, C]
+        of = lambda s, k=k, args=args: lambda a: weighed(s)(*args[:k], a, *args[k + 1 :])
+        assert np.allclose(hvp(of(step), args[k], t), hvp(of(quiet), args[k], t), rtol=1e-10, atol=1e-13)
+
+
+def test_what_a_path_prints_is_printed_in_its_steps(capsys):
+    """They are made by the plain function, with outs and tangents, and pulled back by the loops."""
+    u = np.random.default_rng(3).uniform(size=(N, 5))
+    step, stats = dualad.jit(said), Stats()
+    for _ in range(2):  # the first call traces the paths
+        assert bits(weighed(step, stats=stats)(X, u, C)) == bits(weighed(said)(X, u, C))
+        printed = capsys.readouterr().out.splitlines()
+        assert printed == 2 * [f"step {k}" for k in range(0, N, 4)] and f"{-(-N // 4)} steps made by the plain function" in stats.reason
+    plain = grad(weighed(said), argnums=(0, 1, 2))(X, u, C)
+    for options in ({}, {"block": 1}, {"block": 3, "schedule": Revolve(2)}, {"schedule": Mixed(3)}):
+        ours = grad(weighed(step, stats=stats, **options), argnums=(0, 1, 2))(X, u, C)
+        assert all(np.allclose(a, b, rtol=1e-12, atol=1e-14) for a, b in zip(ours, plain, strict=True)) and stats.pulls == N
+    capsys.readouterr()
+    for k, t in enumerate((np.cos(X), np.cos(u), 0.7)):
+        args = [X, u, C]
+        of = lambda s, k=k, args=args: lambda a: weighed(s)(*args[:k], a, *args[k + 1 :])
+        assert np.allclose(jvp(of(step), (args[k],), (t,))[1], jvp(of(said), (args[k],), (t,))[1], rtol=1e-12)
+        assert np.allclose(hvp(of(step), args[k], t), hvp(of(said), args[k], t), rtol=1e-10, atol=1e-13)
 
 
 def clipped(k, x):
