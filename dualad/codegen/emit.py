@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from ..ir.nodes import Module
+from ..ir import nodes as ir
+from ..ir.nodes import Call, Do, Module
 from ..ir.to_python import module_text
 from ..loops.forms import Node, NoLoopForm
 from ..loops.fuse import Part, Plan, additions, memory_of
@@ -64,6 +65,7 @@ class Source:
     driven : for each loop that Python runs, the unit (see `units`) of its turns.
     additions : about how many additions it all takes.
     returned : the nodes of the numbers that the only function returns; None where functions store what they compute.
+    joined : whether one function calls those of all steps.
     """
 
     module: Module
@@ -76,6 +78,7 @@ class Source:
     driven: dict[int, Any]
     additions: float
     returned: list[Node] | None
+    joined: bool
 
     @property
     def shared(self):
@@ -88,10 +91,13 @@ class Source:
         return text_of(self.module)
 
 
-def emit(plan: Plan, others: Mapping[type, Callable] = MappingProxyType({}), prefix: str = "", returns: bool = False) -> Source:
+def emit(
+    plan: Plan, others: Mapping[type, Callable] = MappingProxyType({}), prefix: str = "", returns: bool = False, joins: bool = False
+) -> Source:
     """Return the module of a plan; `others` say how steps that are no parts are emitted, by their form: what is called has no entry.
 
-    The names of functions begin with `prefix`; one that is alone, and computes numbers from numbers, `returns` them if it is told to.
+    The names of functions begin with `prefix`; one that is alone, and computes numbers from numbers, `returns` them if it is told to. Where
+    nothing is called or shared by threads, a function that `joins` them calls all in their order, and is the only part.
     """
     buffers = Names(plan)
     functions: dict[int, Function] = {}
@@ -115,15 +121,24 @@ def emit(plan: Plan, others: Mapping[type, Callable] = MappingProxyType({}), pre
     returns = returns and [type(step) for step in plan.steps] == [Part]
     module = Module(tuple(part for function in functions.values() for part in function.finished(needed, returns)))
     first = {k: step.nests[0] for k, step in enumerate(plan.steps) if isinstance(step, Part)}
+    blocks = {k: -(-nest.shape[0] // nest.rows) for k, nest in first.items() if nest.rows}
+    driven = {k: function.driven for k, function in functions.items() if function.driven}
+    parts = {k: function.parameters for k, function in functions.items()}
+    joined = joins and len(functions) == len(plan.steps) > 1 and not blocks and not driven
+    if joined:
+        parts = {0: list(dict.fromkeys(node for nodes in parts.values() for node in nodes))}
+        calls = tuple(Do(Call(one.title, tuple(map(buffers.variable, one.parameters)), None)) for one in functions.values())
+        module = Module((*module.parts, ir.Function("joined", tuple(map(buffers.variable, parts[0])), calls)))
     return Source(
         module,
-        parts={k: function.parameters for k, function in functions.items()},
-        functions={k: function.title for k, function in functions.items()},
+        parts=parts,
+        functions={0: "joined"} if joined else {k: function.title for k, function in functions.items()},
         names={node: variable.name for node, variable in buffers.variables.items()},
         constants=buffers.constants,
         nests=sum(function.loops_emitted for function in functions.values()),
-        blocks={k: -(-nest.shape[0] // nest.rows) for k, nest in first.items() if nest.rows},
-        driven={k: function.driven for k, function in functions.items() if function.driven},
+        blocks=blocks,
+        driven=driven,
         additions=additions(plan.outputs) + sum(function.additions for function in functions.values()),
         returned=functions[0].returned if returns else None,
+        joined=joined,
     )

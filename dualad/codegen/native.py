@@ -63,7 +63,7 @@ class Native:
             self.plan = in_blocks(self.plan)
         nodes = iter(self.plan.outputs)
         self.outputs = [next(nodes) if isinstance(out, Value) else None for out in program.outputs]
-        self.emitted = emit(self.plan, STEPS)
+        self.emitted = emit(self.plan, STEPS, joins=True)
         self.run = runner((threads or 1) if self.emitted.shared else 1)
         self.source = self.emitted.text
         self.notes = notes(self.plan, self.emitted)
@@ -90,7 +90,7 @@ class Native:
 
     def callers(self):
         """Return the functions of the plain inputs: of those that fit, and of any."""
-        simple = len(self.emitted.parts) == len(self.plan.steps)
+        simple = self.emitted.joined or len(self.emitted.parts) == len(self.plan.steps)
         outs = [self.output(out, k) for k, out in enumerate(self.plan.program.outputs)] if simple else [None]
         if None not in outs:
             return self.written_out(outs)
@@ -223,7 +223,10 @@ class Native:
 
             return run
 
-        steps = [part(k) if k in compiled else called(step.form.operation, plan.nodes) for k, step in enumerate(plan.steps)]
+        if self.emitted.joined:
+            steps = [part(0)]
+        else:
+            steps = [part(k) if k in compiled else called(step.form.operation, plan.nodes) for k, step in enumerate(plan.steps)]
 
         def call(*given):
             held: dict[Node, Any] = dict(constants)
@@ -338,7 +341,7 @@ def finisher(node, nodes, out):
 
 def notes(plan: Plan, emitted: Source) -> str:
     """Return what was made of a program: loops, calls, stored values."""
-    calls = [step.form for k, step in enumerate(plan.steps) if k not in emitted.parts]
+    calls = [] if emitted.joined else [step.form for k, step in enumerate(plan.steps) if k not in emitted.parts]
     stored = [name for name in emitted.names.values() if name[0] == "w"]
     text = f"LLVM: {emitted.nests} loop nests in {len(emitted.parts)} compiled parts, {len(stored)} values stored between them"
     for call in calls:

@@ -437,6 +437,7 @@ class Translation(Writer):
                 return self.pair(real, self.negative(imaginary))
         function = self.module.called(name, tuple(arg.type if isinstance(arg, Array) else arg.dtype for arg in args))
         self.loops = self.loops or function.loops
+        self.loops = self.loops or function.loops
         given = ["ptr %status", *(f"ptr {arg.pointer}" if isinstance(arg, Array) else str(arg) for arg in args)]
         call = f"call {function.result} @{function.name}({', '.join(given)})"
         if function.result == "void":
