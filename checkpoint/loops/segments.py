@@ -227,7 +227,7 @@ class Reversal:
         given = self.segments.given
         if self.of is not self.segments.stepper.compiled:
             self.renew()
-        plain = sorted([k for k, known in self.segments.plain.items() if not known and first <= k < stop])
+        plain = self.segments.plain and sorted([k for k, known in self.segments.plain.items() if not known and first <= k < stop])
         while first < stop:
             if plain and plain[-1] == stop - 1:
                 k = stop = plain.pop()

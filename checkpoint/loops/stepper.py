@@ -54,7 +54,7 @@ class Stepper:
         self.levels = levels_without_tapes([*state, *inputs, *params])
         self.predicate, self.given = until, state
         self.leaves = state, inputs, params
-        self.known: list[Any] | None = None  # the answers on the paths that are compiled
+        self.entry: Any = None
         self.failed: Exception | None = None  # why the path met last is not
         self.loud = False  # whether it is, and the plain function is called for what it does besides
         self.trace(state, inputs, params)
@@ -91,11 +91,10 @@ class Stepper:
     def take(self, entry: Any) -> bool:
         """Take the program of an entry for that of the step; return whether there are other paths in it."""
         spec, (_, inputs, params) = self.spec, self.leaves
-        known = [path.truths for path in entry.paths]
-        if self.known == known:
+        if self.entry is entry:
             return False
         key = "step", spec.state_structure, spec.outputs, len(inputs), len(params)
-        self.entry, self.known = entry, known
+        self.entry = entry
         self.compiled: Any = kept(entry.compiled, "alike", lambda: of_one_type(entry)) if entry.several else entry.compiled
         self.base: Routine
         self.base, self.out_structure = kept(self.compiled, key, lambda: self.grouped(len(inputs), len(params)))
@@ -283,7 +282,7 @@ class Stepper:
     @property
     def paths(self) -> str:
         """Return how many paths the step takes, in the words of `stats.reason`; nothing of one that does not branch."""
-        count = len(self.known or ())
+        count = len(self.entry.paths)
         return f"; the step has taken {count} path{'s' * (count > 1)}" if self.entry.left or count > 1 else ""
 
     @property
