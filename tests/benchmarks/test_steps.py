@@ -17,9 +17,9 @@ from benchmarks.steps import EVERYDAY, PUBLISHED, arguments, gradient, in_blocks
 STEPS = 24  # more than two tens, for what branches on k % 10
 
 #: steps that are made one by one, and why
-ONE_BY_ONE = {"snow and soil": "it takes more than 16 paths"}
+ONE_BY_ONE = {"snow and soil": "it takes more than 16 paths", "print every 100 steps": "a path prints"}
 #: compiled steps that call Python
-WITH_CALLS = {"qr, 4 rows", "Lyapunov exponents, qr"}
+WITH_CALLS: set[str] = set()
 
 
 def check(name, program):

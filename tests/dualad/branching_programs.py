@@ -6,6 +6,7 @@ as near as rounding; other arguments than the first take other branches.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +26,12 @@ ROUNDED = ("sin", "cos", "exp", "tanh", "log", "gamma", "sum", "mean", "**", "@"
 def level(r, v):
     """Return a threshold among the elements of a value."""
     return f"{r.uniform(np.min(np.real(v)), np.max(np.real(v))) + 0.1 * r.normal():.9f}"
+
+
+def between(r, values):
+    """Return the middle of two neighbours among some numbers."""
+    k = int(r.integers(len(values) - 1))
+    return sum(sorted(values)[k : k + 2]) / 2
 
 
 ARITHMETIC = [
@@ -71,8 +78,8 @@ REAL_LIBRARY = [
     lambda r, a, v, b, w: f"np.partition({a}.ravel(), 1)[:2]",
     lambda r, a, v, b, w: f"np.interp({a}, [-2.0, -0.5, 0.1, 0.9, 3.0], [0.3, -0.2, 0.5, 0.1, 0.7]) + {b}",
     lambda r, a, v, b, w: f"np.interp({number(r)}, np.linspace(-1.0, 1.0, {np.size(v)}), {a}.ravel())",
-    lambda r, a, v, b, w: f"TABLE[np.clip(np.searchsorted(TABLE, {a}), 0, 4)] * {b}",
-    lambda r, a, v, b, w: f"np.take(TABLE, np.clip((4 * np.abs({a})).astype(int), 0, 4)) * {a}",
+    lambda r, a, v, b, w: f"np.linspace(-0.8, 0.9, 5)[np.clip(np.searchsorted(np.linspace(-0.8, 0.9, 5), {a}), 0, 4)] * {b}",
+    lambda r, a, v, b, w: f"np.take(np.linspace(-0.8, 0.9, 5), np.clip((4 * np.abs({a})).astype(int), 0, 4)) * {a}",
     lambda r, a, v, b, w: f"{b}.ravel()[np.argmax({a}.ravel())] * {a}",
     lambda r, a, v, b, w: f"np.bincount(np.clip((3 * np.abs({a})).astype(int).ravel(), 0, 3), weights={a}.ravel(), minlength=4)",
     lambda r, a, v, b, w: f"erf({a}) * {b}",
@@ -152,11 +159,22 @@ class Branching(Program):
             "x": x,
             "c": c,
             "d": d,
-            "TABLE": np.array([-0.8, -0.3, 0.2, 0.6, 0.9], real),
             "erf": erf,
             "gammaln": gammaln,
             "jv": jv,
         }
+
+    @cached_property
+    def function(self):
+        """The lines as a function of x, which returns all that came of it."""
+        lines = [line for text in self.lines for line in text.split("\n")]
+        lines.append("return tuple(v for name, v in sorted(locals().items()) if name == 'x' or name[0] == 'v')")
+        space = self.space(None)
+        exec("\n    ".join(["def program(x):", *lines]), space)
+        return space["program"]
+
+    def run(self, x, trace=None):
+        return self.function(x)
 
     def line(self, space, made):
         r = self.rng
@@ -174,6 +192,14 @@ class Branching(Program):
         line = MAKERS[makers][r.integers(len(MAKERS[makers]))](r, a, v, b, w)
         return line.replace("{new}", new) if "{new}" in line else f"{new} = {line}"
 
+    def after(self, k):
+        """Return the names after the lines so far, for argument number k."""
+        space = self.space(self.argument(k=k))
+        with np.errstate(all="ignore"):
+            for line in self.lines:
+                exec(line, space)
+        return space
+
     def branch(self, a, v, b, w, new, real):
         """Return a line that branches on values."""
         r = self.rng
@@ -182,7 +208,9 @@ class Branching(Program):
         while "{arm}" in text:
             arm = arms[r.integers(len(arms))](r, a, v, b, w)
             text = text.replace("{arm}", f"({arm}) * {number(r)}", 1)
-        s, t, n = float(np.sum(np.real(v))) + 0.3 * r.normal(), r.uniform(-1.0, 2.0), r.uniform(0.2, 1.1)
+        spaces = [self.after(k) for k in range(ARGUMENTS)]
+        s, t = (between(r, [float(np.sum(np.real(space[name]))) for space in spaces]) for name in (a, b))
+        n = max(between(r, [float(np.max(np.abs(space[a]))) for space in spaces]), 0.05)
         return text.format(a=a, b=b, new=new, s=f"{s:.9f}", t=f"{t:.9f}", n=f"{n:.9f}")
 
     def fits(self, v):
@@ -232,7 +260,7 @@ def compared(what, expected, got, rtol, bits=None):
 
 def compiled_differences(program, backend=None, deep=True):
     """Return what differs between a program and the compiled one: values, first and second derivatives, and as the step of a chain."""
-    run, rng = program.run, np.random.default_rng(program.seed)
+    run, rng = program.function, np.random.default_rng(program.seed)
     compiled = jit(run, backend=backend)
     rtol = 2e-4 if program.dtype == np.float32 else 1e-9
     found = []
