@@ -12,6 +12,7 @@ from llvmlite import binding
 
 from ..ir.nodes import Module
 from ..loops.python_calls import guarded
+from ..support.costs import LONG_CODE_BYTES
 from ..support.forks import compiler, held_across_forks
 from .cache import stored
 from .entry import OBJECTS, PYTHON, code_of_entry, entered, immortal
@@ -26,7 +27,7 @@ if hasattr(binding, "ffi"):  # compilations of other libraries in other threads
 FUSES: bool = not binding.get_process_triple().startswith(("x86", "i686")) or bool(binding.get_host_cpu_features().get("fma"))
 
 #: how LLVM optimises; 3 would unroll more: up to five times as dear, and the code not faster
-TUNING = {"speed_level": 2, "loop_vectorization": True, "slp_vectorization": False}
+TUNING = {"speed_level": 2, "long_level": 1, "loop_vectorization": True, "slp_vectorization": False}
 
 #: the functions of this process by digest; their machine code is never given back
 made: dict[str, Callable] = {}
@@ -85,7 +86,8 @@ def optimised(text):
     machine, _ = engine()
     module = binding.parse_assembly(text)
     module.triple, module.data_layout = binding.get_process_triple(), str(machine.target_data)
-    tuning = binding.create_pipeline_tuning_options(speed_level=TUNING["speed_level"])
+    level = TUNING["long_level" if len(text) > LONG_CODE_BYTES else "speed_level"]
+    tuning = binding.create_pipeline_tuning_options(speed_level=level)
     tuning.loop_vectorization, tuning.slp_vectorization = TUNING["loop_vectorization"], TUNING["slp_vectorization"]
     builder = binding.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 from .nodes import ArrayType, Assign, Call, Do, Expression, Function, Load, Module, Return, Room, Statement, Store, Table, Var, number
 from .values import arithmetic_dtype
@@ -96,7 +96,7 @@ def pieces(function: Function, longest: int) -> list[Function]:
 def is_steady(function: Function, parts: list[Piece]) -> bool:
     """Return whether no parameter changes, and no array that several pieces mention: it is set once, at positions that are set once."""
     sets = sum((part.sets for part in parts), Counter())
-    fixed = set()
+    fixed: set[str] = set()
     for statement in function.body:
         if isinstance(statement, Room) or (is_view(statement) and all(sets[name] <= 1 for name in names(statement))):
             fixed.update(target.name for target in targets(statement))
@@ -105,7 +105,7 @@ def is_steady(function: Function, parts: list[Piece]) -> bool:
     return own and not any(parameter.name in sets for parameter in function.parameters)
 
 
-def is_view(statement: Any) -> bool:
+def is_view(statement: Any) -> TypeGuard[Assign]:
     """Return whether a statement sets a variable to a part of an array, or to it in another shape."""
     return isinstance(statement, Assign) and len(statement.targets) == 1 and is_array(statement.targets[0])
 

@@ -159,7 +159,9 @@ def terms(node):
 
 
 def straight(node, cost):
-    """Return whether a root is written out element by element."""
+    """Return whether a root is written out element by element; as an array that numbers are gathered in is, however long it is."""
+    if isinstance(node.form, Piecewise) and len(node.form.regions) == node.size and all(x.source.size == 1 for x in node.form.regions):
+        return True
     if isinstance(node.form, Scatter | Order) or node.size > UNROLLED_ELEMENTS:
         return False
     if isinstance(node.form, Reduce) and terms(node) > UNROLLED_ELEMENTS:

@@ -107,6 +107,7 @@ class Pull:
         self.made: dict = {}
         self.own = tuple(0 if span == (0, 1) else p for span, p in zip(self.box, start(self.box), strict=True))  # as `map` reads it
         self.conditions: list = []
+        self.slabs: dict = {}  # of forms, the regions by their positions along an axis
 
     def __call__(self, node, at):
         """Return the expression of a node at an index."""
@@ -296,7 +297,7 @@ class Pull:
     def pieces(self, form, at):
         """Return the choice between regions that the loops' box leaves open."""
         open_regions = []
-        for region in form.regions:
+        for region in self.regions_at(form, at):
             guards = [guard(position, low, high) for position, (low, high) in zip(at, region.box, strict=True)]
             if all(g is True for g in guards):
                 return self(region.source, self.within(region.source, self.at(region.maps, at)))
@@ -315,6 +316,19 @@ class Pull:
             level = max(inside.level, result.level, *(axis + 1 for axis, _ in guards))
             result = Expression("where", guards, (inside, result), inside.dtype, level, inside.line)
         return result
+
+    def regions_at(self, form, at):
+        """Return the regions that an element may be in: the one at a position that is a number, if each has a single one on its axis."""
+        for axis, position in enumerate(at):
+            if type(position) is int:
+                if (form, axis) not in self.slabs:
+                    single = all(region.box[axis][1] - region.box[axis][0] == 1 for region in form.regions)
+                    slabs = self.slabs[form, axis] = {} if single else None
+                    for region in form.regions if single else ():
+                        slabs.setdefault(region.box[axis][0], []).append(region)
+                if self.slabs[form, axis] is not None:
+                    return self.slabs[form, axis].get(position, ())
+        return form.regions
 
     def covered(self, regions):
         """Return whether regions that are open along one axis fill the box."""

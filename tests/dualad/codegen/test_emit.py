@@ -439,3 +439,8 @@ def test_what_would_be_compiled_for_long_is_refused_by_its_line(monkeypatch):
     monkeypatch.setattr("dualad.codegen.native.SLOW_SOURCE_LINES", 20)
     with pytest.raises(OverflowError, match=r"has \d+ lines, .*emitted_examples.py.*Write it as chain"):
         compile_llvm(SOURCES["wave"])
+
+
+def test_numbers_that_are_gathered_are_written_out():
+    native = agrees(lambda *xs: np.stack(xs), *np.linspace(-1.0, 2.0, 300).tolist())
+    assert native.emitted.nests == 0 and "choose" not in native.source.partition("def part0")[2]
