@@ -299,11 +299,21 @@ class Stepper:
 
     def pull(self, rows: list[int], params: list[int], nan_safe: bool) -> Routine:
         """Return the routine of the pullback of a step, to these inputs and parameters."""
-        routine = pulled(self.example(), rows, params, nan_safe)
+        routine = pulled(self.certain(), rows, params, nan_safe)
         for k, level in enumerate(self.levels):
             gs = [list(range(len(routine.inputs[group]))) for group in (4, 5)]
             routine = pushed(routine, [*self.active(routine, k), *gs], level.directions, level.nan_safe)
         return routine
+
+    def certain(self) -> Routine:
+        """Return the routine of steps that have been made: rounded otherwise, a test leads to no path that is not known."""
+        routine = self.example()
+        if not routine.outputs[2]:
+            return routine
+        compiled: Compiled = kept(self.compiled, "certain", lambda: of_one_type(self.entry, certain=True))
+        values = iter(compiled.program.inputs)
+        inputs = [list(islice(values, len(group))) for group in routine.inputs]
+        return Routine(compiled.program, inputs, [*routine.outputs[:2], []], routine.examples)
 
     def active(self, routine: Routine, k: int) -> list[list[int]]:
         """Return which arguments of a step have tangents at level number k."""
@@ -393,12 +403,12 @@ def words_of(words: list[str], splits: Sequence[TangentSplit]) -> list[str]:
     return words
 
 
-def of_one_type(entry: Any) -> Compiled:
-    """Return the program of an entry whose results differ in what numbers are to Python."""
+def of_one_type(entry: Any, certain: bool = False) -> Compiled:
+    """Return the program of an entry whose results differ in what numbers are to Python; with `certain`, of paths that are known."""
     same, compiled = alike(entry.paths), entry.compiled
     if same is None:
         raise NotCompiled("the step returns results of several types, by the path that it takes")
-    return Compiled(merged(same), compiled.backend, compiled.__name__, compiled.threads)
+    return Compiled(merged(same, certain), compiled.backend, compiled.__name__, compiled.threads)
 
 
 @lru_cache(maxsize=KEPT_STEPS)

@@ -197,7 +197,7 @@ def emit_pull(step: Routine, pull: Routine, threads: int | None = None) -> Chain
     roles = Roles(step, threads)
     first_sum = len(pull.program.outputs) - len(pull.outputs[2])
     # derivatives need not have NumPy's roundings, unless they ask which element is the maximum, or where there is a kink
-    fuses = not chooses(pull.program)
+    fuses = not (roles.left or chooses(pull.program))
     unit = Unit(pull.program, "pull_", threads is not None, range(first_sum, len(pull.program.outputs)), fuses)
     shares = [i for i in range(len(pull.outputs[2])) if first_sum + i not in unit.added]
     by_python = settled([roles.unit, unit], threads)

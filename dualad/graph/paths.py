@@ -66,8 +66,8 @@ def alike(paths: list[Path]) -> list[Path] | None:
     return [path._replace(program=program) for path, program in zip(paths, programs, strict=True)]
 
 
-def merged(paths: list[Path]) -> Program:
-    """Return the program of all paths.
+def merged(paths: list[Path], certain: bool = False) -> Program:
+    """Return the program of all paths; a `certain` one takes no other, so that it makes no test of which one answer is known alone.
 
     Its outputs are the leaves of the result; where results are of several types (see `types_of`), the leaves of each type, and then the
     number of the type that is given; and last `left`: True (or 1) where a path is not known, and 2 where it is loud.
@@ -75,7 +75,7 @@ def merged(paths: list[Path]) -> Program:
     whole = paths[0].program
     if not paths[0].tests:
         return whole
-    tree = Tree(paths)
+    tree = Tree(paths, certain)
     program = tree.grown(paths, 0, 0)
     outs = iter(program.outputs)
     program.outputs = [next(outs) if kind is not None else fixed for *_, kind, fixed in tree.columns] + list(outs)
@@ -86,7 +86,8 @@ def merged(paths: list[Path]) -> Program:
 class Tree:
     """The tree of paths; `columns` are the leaves of all types of results, each with type, its place, its kind or the same literal."""
 
-    def __init__(self, paths: list[Path]):
+    def __init__(self, paths: list[Path], certain: bool):
+        self.certain = certain
         firsts = [path.type for path in types_of(paths)]
         self.type = {id(path): firsts.index(path.type) for path in paths}
         self.columns = [
@@ -99,7 +100,7 @@ class Tree:
         self.known = {id(path): path.known() for path in paths}
         loud = any(path.loud for path in paths)
         self.number = int if loud else bool
-        self.left = loud or not complete(paths, 0)
+        self.left = not certain and (loud or not complete(paths, 0))
         self.kinds_at_end = [kind_of(0)] * self.several + [kind_of(self.number(0))] * self.left
 
     def outputs(self, program, path) -> list:
@@ -118,6 +119,8 @@ class Tree:
             program.outputs = self.outputs(program, lead)
             return self.closed(program, lead)
         test = lead.tests[depth]
+        if self.certain and all(path.truths[depth : depth + 1] == [test.truth] for path in paths):
+            return self.grown(paths, depth + 1, start)
         for path in paths[1:]:
             self.compare(lead, path, depth, start)
         program.operations = lead.program.operations[start : test.position]
