@@ -101,7 +101,7 @@ class Retraced(Exception):
 
 def in_python(segments: Segments) -> str:
     """Return for what the steps call Python, in the words of `stats.reason`; empty where they do not."""
-    calls = list(dict.fromkeys(call for unit in segments.loops.units for call in unit.in_python))
+    calls = segments.loops.in_python
     return f"; each step calls Python (some 10 us a call) for {'; '.join(calls)}" if calls else ""
 
 

@@ -105,8 +105,7 @@ def recorded(
         ),
         stays=in_memory and not check and until is None,
     )
-    entry.reason = entry.blocks.reason + alone + in_python(segments)
-    stats.reason = entry.reason + segments.paths
+    entry.reason = stats.reason = entry.blocks.reason + alone + in_python(segments)
     entry.sweep = (
         OneBlock(proxy(entry), stats)
         if entry.keeps_last and entry.blocks.size == steps and not progress

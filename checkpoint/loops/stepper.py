@@ -55,6 +55,8 @@ class Stepper:
         self.predicate, self.given = until, state
         self.leaves = state, inputs, params
         self.entry: Any = None
+        self.compiled: Any
+        self.base: Routine
         self.failed: Exception | None = None  # why the path met last is not
         self.loud = False  # whether it is, and the plain function is called for what it does besides
         self.trace(state, inputs, params)
@@ -95,9 +97,7 @@ class Stepper:
             return False
         key = "step", spec.state_structure, spec.outputs, len(inputs), len(params)
         self.entry = entry
-        self.compiled: Any = kept(entry.compiled, "alike", lambda: of_one_type(entry)) if entry.several else entry.compiled
-        self.base: Routine
-        self.base, self.out_structure = kept(self.compiled, key, lambda: self.grouped(len(inputs), len(params)))
+        self.compiled, self.base, self.out_structure, self.paths = kept(entry.compiled, key, lambda: self.grouped(len(inputs), len(params)))
         return True
 
     def learn(self, k: int, arrays: Sequence[np.ndarray]) -> bool:
@@ -200,14 +200,17 @@ class Stepper:
         step.entries.move_to_end(key)
         return entry
 
-    def grouped(self, rows: int, params: int) -> tuple[Routine, optree.PyTreeSpec]:
-        """Return the program of a step with its inputs and outputs in groups, and the structure of an out."""
-        spec, program, out = self.spec, self.compiled.program, None
+    def grouped(self, rows: int, params: int) -> tuple[Compiled, Routine, optree.PyTreeSpec, str]:
+        """Return what is compiled of a step, its program with inputs and outputs in groups, the structure of an out, and how many paths
+        it knows, in the words of `stats.reason`; nothing of one that does not branch."""
+        spec, entry, out = self.spec, self.entry, None
+        compiled = kept(entry.compiled, "alike", lambda: of_one_type(entry)) if entry.several else entry.compiled
+        program = compiled.program
         count = len(spec.state)
         if len(program.inputs) != 1 + count + rows + params:
             raise NotCompiled("some arguments of the step are static")
-        given, left = program.outputs[: self.entry.structure.num_leaves], program.outputs[self.entry.structure.num_leaves :]
-        made: Any = optree.tree_unflatten(self.entry.structure, list(given))
+        given, left = program.outputs[: entry.structure.num_leaves], program.outputs[entry.structure.num_leaves :]
+        made: Any = optree.tree_unflatten(entry.structure, list(given))
         if spec.outputs:
             if not isinstance(made, tuple) or len(made) != 2:
                 raise NotCompiled("the step returns no pair of state and out")
@@ -220,7 +223,9 @@ class Stepper:
         ends = [0, 1, 1 + count, 1 + count + rows, len(inputs)]
         groups = [inputs[a:b] for a, b in pairwise(ends)]
         outputs = [list(map(kind_of, group)) for group in (given[:count], given[count:], left)]
-        return Routine(program, groups, outputs, []), optree.tree_structure(out)  # type: ignore[arg-type]
+        paths = len(entry.paths)
+        told = f"; the step has taken {paths} path{'s' * (paths > 1)}" if entry.left or paths > 1 else ""
+        return compiled, Routine(program, groups, outputs, []), optree.tree_structure(out), told  # type: ignore[arg-type]
 
     def example(self) -> Routine:
         """Return `base` with this call's arguments, which nothing keeps."""
@@ -251,15 +256,18 @@ class Stepper:
         """Return what the predicate itself says of k and the state."""
         return truth(self.predicate(k, self.spec.tree(self.plain_state(k, arrays))), where="chain", k=k)
 
+    def words(self, k: int) -> list[str]:
+        """Return what the leaves of x_k are to Python."""
+        return [out.kind for out in self.base.outputs[0]] if k else [role_of(stand_in(leaf)) for leaf in self.given]
+
     def plain_state(self, k: int, arrays: Sequence[np.ndarray]) -> list[Any]:
         """Return the values of the leaves of x_k, of their own."""
-        words = [role_of(stand_in(leaf)) for leaf in self.given] if not k else [out.kind for out in self.base.outputs[0]]
+        words = self.words(k)
         return like_leaves(map(np.copy, arrays[: len(words)]), words)
 
     def state_leaves(self, k: int, arrays: Sequence[np.ndarray]) -> list[Any]:
         """Return the leaves of x_k, of their own, Duals where there are levels."""
-        words = [role_of(stand_in(leaf)) for leaf in self.given] if not k else [out.kind for out in self.base.outputs[0]]
-        return join_tangents(like_leaves(map(np.copy, arrays), words_of(words, self.state_splits)), self.state_splits)
+        return join_tangents(like_leaves(map(np.copy, arrays), words_of(self.words(k), self.state_splits)), self.state_splits)
 
     @property
     def due(self) -> bool:
@@ -278,12 +286,6 @@ class Stepper:
         for level, _, positions, _ in self.out_splits():
             outs = [*outs, *(tangent_of(outs[i], level.directions) for i in positions)]
         return outs
-
-    @property
-    def paths(self) -> str:
-        """Return how many paths the step takes, in the words of `stats.reason`; nothing of one that does not branch."""
-        count = len(self.entry.paths)
-        return f"; the step has taken {count} path{'s' * (count > 1)}" if self.entry.left or count > 1 else ""
 
     @property
     def threads(self) -> int | None:

@@ -48,6 +48,7 @@ class ChainKernels:
     functions : the functions; compiled ones are attributes of the same name.
     threads : how many run the parts in blocks.
     shares : the positions of the parameters that have a share.
+    in_python : what Python is called for, and why.
     """
 
     def __init__(self, units: list[Unit], functions: list[Function], threads: int | None):
@@ -58,6 +59,7 @@ class ChainKernels:
             raise NoLoopForm(reason)
         self.units, self.functions, self.threads, self.compiled = units, functions, threads, False
         self.shares: list[int] = []
+        self.in_python = list(dict.fromkeys(call for unit in units for call in unit.in_python))
 
     def work(self):
         """Return, for each unit, new arrays to work in and the constants."""
