@@ -34,7 +34,8 @@ def translated(module: Module, name: str, fuses: bool) -> tuple[Translation, str
     unit = Unit(cut(module, LONG_FUNCTION), fuses)
     function = unit.called(name, [parameter.type for parameter in module.function(name).parameters])
     texts = [*unit.texts, *unit.functions()]
-    unit.made.clear()  # which hold it: the cycle would be left to Python's collector
+    unit.made.clear()  # which hold it: the cycles would be left to Python's collector
+    unit.finished.clear()
     return function, "\n".join([*unit.declared.values(), *unit.tables.values(), *texts, *unit.hints])
 
 
@@ -436,7 +437,6 @@ class Translation(Writer):
                 real, imaginary = self.parts(args[0])
                 return self.pair(real, self.negative(imaginary))
         function = self.module.called(name, tuple(arg.type if isinstance(arg, Array) else arg.dtype for arg in args))
-        self.loops = self.loops or function.loops
         self.loops = self.loops or function.loops
         given = ["ptr %status", *(f"ptr {arg.pointer}" if isinstance(arg, Array) else str(arg) for arg in args)]
         call = f"call {function.result} @{function.name}({', '.join(given)})"
