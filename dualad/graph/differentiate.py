@@ -348,23 +348,25 @@ def pull_branch(operation, held, active, adjoints, level):
 
 def with_examples(derive, examples):
     """Return the derivative of an arm, which at the examples of the other arm may raise an error."""
-    try:
-        return derive(examples)
-    except BY_VALUE:
-        return derive(list(map(harmless, examples)))
+    for integer in (0, 1):  # the first index, or a length that is not zero
+        try:
+            return derive(examples)
+        except BY_VALUE:
+            examples = [harmless(x, integer) for x in examples]
+    return derive(examples)
 
 
-def harmless(x):
-    """Return an example like another at which few functions raise: a regular matrix, the first index."""
+def harmless(x, integer):
+    """Return an example like another at which few functions raise: a regular matrix, True, an integer of ours."""
     like = np.asarray(x)
-    if like.dtype.kind not in "fciu":
+    if like.dtype.kind not in "fciub":
         return x
-    y = np.zeros_like(like)
+    y = np.full_like(like, integer if like.dtype.kind in "iu" else like.dtype.kind == "b")
     if like.dtype.kind in "fc":
         y = y + 1.0 / (1.0 + np.arange(max(like.size, 1), dtype=like.dtype)[: like.size].reshape(like.shape))
         if like.ndim > 1 and like.shape[-1] == like.shape[-2]:
             y = (y + np.swapaxes(y, -1, -2)) / 2.0 + like.shape[-1] * np.eye(like.shape[-1], dtype=like.dtype)
-    return y if type(x) is np.ndarray else y[()] if isinstance(x, np.generic) else y.item()
+    return y if type(x) is np.ndarray else y[()] if issubclass(type(x), np.generic) else y.item()
 
 
 PUSHED = {Scan: pushed_loop, Branch: pushed_branch}

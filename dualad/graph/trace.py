@@ -16,6 +16,7 @@ from ..core.traced import Traced
 from ..rules.calling import public_name, without_defaults
 from ..rules.indexing import getitem
 from ..rules.kinds import ROWS, row_says
+from ..rules.reductions import NothingSelected
 from ..support.callers import handles
 from ..support.costs import PROGRAM_OPERATIONS
 from .program import Program, Value, dead, key_of, values_in
@@ -29,7 +30,7 @@ ROOMS = (PACKAGES / "dualad", PACKAGES / "checkpoint", Path(np.__file__).parent)
 LIBRARIES = (*(f"{path}{os.sep}" for path in ROOMS), "<dualad", "<__array")
 
 #: errors that depend on the values of a call
-BY_VALUE = (np.linalg.LinAlgError, ArithmeticError, IndexError)
+BY_VALUE = (np.linalg.LinAlgError, ArithmeticError, IndexError, NothingSelected)
 ATOMS = (int, float, bool, str, type(None), type(...))
 UNROLLED = "loops in Python are unrolled. Write the long loop as checkpoint.chain, which is one operation, or compile its step alone"
 

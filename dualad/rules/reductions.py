@@ -219,11 +219,15 @@ def tie_shares(ans, x, axis, where):
     return best, restore_axes(np.maximum(np.count_nonzero(best, axis=axis), 1), x, axis)
 
 
+class NothingSelected(ValueError):
+    """There is no extremum of no elements."""
+
+
 @primitive
 def of_some(x, count, name):
     """Return an extremum of so many elements; NumPy has none of no elements."""
     if not count:
-        raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+        raise NothingSelected(f"zero-size array to reduction operation {name} which has no identity")
     return x
 
 

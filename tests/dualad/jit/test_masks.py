@@ -294,6 +294,21 @@ def test_an_extremum_of_nothing_in_a_step_raises_as_in_eager_code():
             chain(made, X, steps=20)
 
 
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_an_extremum_behind_a_test_that_something_is_selected(backend):
+    def f(x):
+        m = x > 0.5
+        return np.sum(np.max(x[m]) * x if np.any(m) else x * 0.1)
+
+    some, none = np.array([0.1, 0.7, 0.9]), np.array([0.1, 0.2, 0.3])
+    for xs in ((some, none, some), (none, some, none)):
+        compiled = jit(f, backend=backend)
+        for x in xs:
+            assert compiled(x) == pytest.approx(f(x), rel=1e-15)
+            for slopes in (grad(compiled)(x), jit(grad(f), backend=backend)(x), gradient(compiled)(x)):
+                np.testing.assert_allclose(slopes, grad(f)(x), rtol=1e-14)
+
+
 def test_the_mean_of_nothing_is_nan():
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of NumPy's, as in eager code
