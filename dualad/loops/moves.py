@@ -6,6 +6,7 @@ import math
 from functools import cache
 from typing import Any
 
+from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.stride_tricks import as_strided
 
 from ..rules.indexing import expanded, getitem, is_basic
@@ -260,7 +261,7 @@ def insert(out, x, obj, values, axis=None):
 
 @lowers
 def windows(out, x, window_shape, axis=None, *, subok=False, writeable=False):
-    axes = range(x.ndim) if axis is None else (axis,) if issubclass(type(axis), int) else axis
+    axes = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim, allow_duplicate=True)
     places = [position(k, out.shape) for k in range(x.ndim)]
     for k, a in enumerate(axes):
         places[a] = mapped(np.add, places[a], position(x.ndim + k, out.shape))

@@ -36,6 +36,7 @@ FUNCTIONS = {
     "insert several": lambda x: np.insert(x.reshape(4, 5), [1, 2], x[:5], axis=0),
     "windows": lambda x: sliding_window_view(x, 3) * np.array([1.0, 2.0, 3.0]),
     "windows of two axes": lambda x: sliding_window_view(x.reshape(4, 5), (2, 3)) * x[:3],
+    "windows along an axis of NumPy's": lambda x: sliding_window_view(x, 3, axis=np.int64(0)) * 2.0,
     "windows along one axis twice": lambda x: sliding_window_view(x, (3, 2), axis=(0, 0)),
     "median filter": lambda x: np.median(sliding_window_view(x, 5), axis=-1),
     "add.at": added,
