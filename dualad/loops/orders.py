@@ -51,7 +51,7 @@ def before(x, y):
 
 def flat(x, axis):
     """Return an array and the axis that a function goes along: of all elements without one."""
-    return (reshaped(x, (x.size,)), 0) if axis is None else (x, axis % x.ndim)
+    return (reshaped(x, (x.size,)), 0) if axis is None or not x.ndim else (x, axis % x.ndim)
 
 
 def places_along(places, axis, length):
@@ -129,6 +129,8 @@ def bisected(a, v, right):
 @lowers
 def digitize(out, x, bins, right=False):
     edges, side = known(bins), "left" if right else "right"
+    if np.isnan(edges).any():
+        raise NoLoopForm("NaN is among its bins")
     if edges[0] <= edges[-1]:
         return searchsorted(out, as_node(edges), x, side)
     return mapped(np.subtract, edges.size, searchsorted(out, as_node(edges[::-1]), x, side))
@@ -138,10 +140,7 @@ def place_of(name):
     """Make the rule of the place of the first largest or smallest element, or of the first NaN."""
 
     def rule(out, x, axis=None, into=None, keepdims=NO):
-        x = ordered(x)
-        if not x.ndim:
-            raise NoLoopForm("of a number")
-        x, axis = flat(x, axis)
+        x, axis = flat(ordered(x), axis)
         best = mapped(np.equal, x, reduced(name, x, (axis,), True))
         best = mapped(np.logical_or, best, mapped(np.not_equal, x, x))
         places = mapped(select, best, position(axis, x.shape), x.shape[axis], out=WHOLE)

@@ -74,6 +74,15 @@ def test_the_other_backend_and_a_long_array(name):
             same_bits(x[got], x[FUNCTIONS[name][1](x)])
 
 
+def test_numbers_and_edges_that_are_not_numbers():
+    x = np.linspace(-1.0, 2.0, 7)
+    for f in (lambda x: np.argsort(x[0]), lambda x: np.argmax(x[0]), lambda x: np.argmin(x[:1], 0)):
+        same_bits(np.asarray(jit(f)(x)), np.asarray(f(x)))
+        assert "called" not in jit(f).explain(x)
+    for edges in ([0.0, 1.0, np.nan], [np.nan, 1.0, 0.0]):
+        same_bits(jit(lambda x: np.digitize(x, np.array(edges)))(x), np.digitize(x, edges))
+
+
 STEPS = {
     "sort": lambda x: np.sort(x, 0),
     "descending": lambda x: -np.sort(-x, -1),
