@@ -48,6 +48,7 @@ __all__ = [
     "copied",
     "fill",
     "identity",
+    "in_memory",
     "indexed",
     "lowers",
     "mapped",
@@ -352,6 +353,14 @@ def taken(node, axis, positions):
         constant = Node(Buffer(None, np.ascontiguousarray(positions, np.int64)), (len(positions),), np.int64)
         maps[axis] = GatherIndex(constant, (along(axis, len(positions)),), 0)
     return indexed(node, maps, shape)
+
+
+def in_memory(operation):
+    """Return all that an operation reads and gives, where compiled code can pass it on in arrays."""
+    values = (*operation.reads, *operation.outputs)
+    if any(value.size == 0 or value.dtype.kind not in "fiubc" or value.dtype.char in "gGe" for value in values):
+        raise NoLoopForm("of empty arrays, or of numbers that are not compiled")
+    return values
 
 
 def converted(node, dtype):

@@ -18,7 +18,7 @@ from ..graph.program import Operation, Value, map_values
 from ..rules.inner import InnerLoop
 from ..rules.kinds import ROWS
 from ..support.ufunc_loops import address_of, call_loop, named, watched
-from .forms import Call, Made, Node, NoLoopForm, broadcast, converted, fill, operand_type
+from .forms import Call, Made, Node, NoLoopForm, broadcast, converted, fill, in_memory, operand_type
 
 __all__ = ["CallOfLoop", "by_inner_loop", "example", "same"]
 
@@ -48,10 +48,8 @@ class Layout:
 def by_inner_loop(operation: Operation, nodes: dict[Value, Node]) -> list[Node]:
     """Return the nodes of the results of an operation; where no inner loop computes it, raise `NoLoopForm`."""
     args, kwargs = (map_values(nodes.__getitem__, part) for part in (operation.args, operation.kwargs))
-    values = (*operation.reads, *operation.outputs)
     asked = called_ufunc(operation.fn, args, kwargs)
-    if any(value.size == 0 or value.dtype.kind not in "fiubc" or value.dtype.char in "gGe" for value in values):
-        raise NoLoopForm("of empty arrays, or of numbers that are not compiled")
+    in_memory(operation)
     try:
         step = laid_out(operation, asked)
         check(operation, step, asked.result)

@@ -36,6 +36,7 @@ from .forms import (
     converted,
     copied,
     fill,
+    in_memory,
     mapped,
     parts_of,
 )
@@ -152,8 +153,7 @@ def operands_of(args, inputs, shapes, nodes):
 
 def results_of(operation, form):
     """Return the nodes of the results of programs that are computed as a whole."""
-    if any(value.size == 0 or value.dtype.char in "gGe" for value in (*operation.reads, *operation.outputs)):
-        raise NoLoopForm("of empty arrays, or of numbers that are not compiled")
+    in_memory(operation)
     whole = (Node(form, (), float),)
     return tuple(Node(Made(whole), out.shape, out.dtype, out.weak) for out in operation.outputs)
 

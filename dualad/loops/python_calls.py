@@ -12,7 +12,7 @@ import numpy as np
 from ..graph.program import Operation, Value, key_of, map_values
 from ..rules.calling import public_name
 from ..support.ufunc_loops import INVALID, enter, watched
-from .forms import Made, Node, NoLoopForm, converted
+from .forms import Made, Node, NoLoopForm, converted, in_memory
 from .inner_loops import CallOfLoop, Layout
 
 __all__ = ["by_python", "guarded"]
@@ -26,9 +26,7 @@ failed: dict[int, BaseException] = {}
 
 def by_python(operation: Operation, nodes: dict[Value, Node], reason: str) -> list[Node]:
     """Return the nodes of the results of an operation that is called in Python, for a reason; raise `NoLoopForm` where it cannot be."""
-    values = (*operation.reads, *operation.outputs)
-    if any(value.size == 0 or value.dtype.kind not in "fiubc" or value.dtype.char in "gGe" for value in values):
-        raise NoLoopForm(reason)
+    values = in_memory(operation)
     types = f"{''.join(value.dtype.char for value in operation.reads)}->{''.join(out.dtype.char for out in operation.outputs)}"
     try:
         name = named(operation, types)
@@ -101,7 +99,7 @@ def guarded(function: Callable) -> Callable:
         failed.pop(get_ident(), None)
         try:
             return function(*args)
-        except OverflowError:
+        except Exception:  # also of what came after it: an index that was not computed is out of bounds
             error = failed.pop(get_ident(), None)
             if error is None or isinstance(error, Exception):
                 raise

@@ -99,6 +99,22 @@ def test_an_interrupt_in_python_ends_the_chain():
         chain(compiled, X * 0.0, steps=50)
 
 
+def test_an_interrupt_in_python_ends_the_chain_also_where_an_index_is_out_of_bounds_later():
+    once = [KeyboardInterrupt]
+
+    @primitive
+    def stopped_once(x):
+        if x[0] > 0.5 and once:
+            raise once.pop()
+        return x + 0.1
+
+    elementwise(stopped_once, lambda ans, x: np.ones_like(x))
+    compiled = jit(lambda k, x, table: stopped_once(x) + 0.0 * table[k], verify=False)
+    assert chain(compiled, X * 0.0, np.zeros(9), steps=2)[0] > 0.0
+    with pytest.raises(KeyboardInterrupt):
+        chain(compiled, X * 0.0, np.zeros(9), steps=50)
+
+
 def test_a_result_of_another_shape_is_an_error():
     @primitive
     def some(x):
