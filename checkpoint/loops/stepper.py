@@ -32,7 +32,7 @@ from dualad.support.forks import cached_property
 
 from ..support.checks import truth
 from ..support.costs import AHEAD_BYTES, AHEAD_SECONDS, KEPT_STEPS
-from .kept import kept
+from .kept import kept, made_of
 from .segments import as_kind, like_leaves
 from .spec import StepSpec, row_of
 from .tangents import NotCompiled, TangentSplit, join_tangents, levels_without_tapes, split_tangents, stand_in
@@ -105,18 +105,14 @@ class Stepper:
 
         Return whether the loops are to be made again; else the plain function makes the step.
         """
-        kinds, plain = [value.kind for value in self.base.inputs[1]], self.plain_leaves(k, arrays)
-        leaves = [k, *like_leaves(map(np.copy, arrays[: len(kinds)]), kinds)]
+        x = self.input_state(arrays)
         if self.until is not None:
-            known, self.until = self.until, self.traced_predicate(self.predicate, self.given, leaves)
+            known, self.until = self.until, self.traced_predicate(self.predicate, self.given, [k, *x])
             if self.until.program is not known.program:
                 return True
-        leaves, entry = [*leaves, *plain[len(leaves) :]], self.entry
+        leaves, entry = self.arguments(k, x), self.entry
         try:
-            self.loud = False
-            if entry.loud:
-                turn = kept(self.compiled, "turn", lambda: compile_python(self.compiled.program).call)
-                self.loud = turn(*leaves)[-1] == 2
+            self.loud = bool(entry.loud) and self.turn(*leaves)[-1] == 2
             if self.loud:
                 return False
             return self.take(self.spec.source.extended(entry, self.call, leaves))
@@ -153,23 +149,19 @@ class Stepper:
 
     def look_ahead(self, k: int, arrays: Sequence[np.ndarray], stop: int | None) -> None:
         """Trace the paths that the next steps take before loops are compiled, so that this is done once; errors are left to the steps."""
-        if not self.base.outputs[2] or self.advance_key in self.compiled.of_chains or self.entry.checks.needed > AHEAD_BYTES:
+        if not self.base.outputs[2] or self.advance_key in made_of(self.compiled) or self.entry.checks.needed > AHEAD_BYTES:
             return
-        kinds, started = [value.kind for value in self.base.inputs[1]], perf_counter()
-        x, params = like_leaves(map(np.copy, arrays[: len(kinds)]), kinds), self.example().examples[3]
-        turn = compile_python(self.compiled.program).call
+        started, x = perf_counter(), self.input_state(arrays)
         try:
             while k != stop and perf_counter() - started < AHEAD_SECONDS:
                 if self.until is not None and truth(self.predicate(k, self.spec.tree(x)), where="chain", k=k):
                     return
-                leaves = [k, *x, *(stand_in(leaf)[k] for leaf in self.spec.inputs), *params]
-                *made, left = turn(*leaves)
+                leaves = self.arguments(k, x)
+                *made, left = self.turn(*leaves)
                 if left != 1:  # it is known, loud or not
-                    x, k = like_leaves(map(np.asarray, made[: len(x)]), kinds), k + 1
-                    continue
-                if not self.take(self.spec.source.extended(self.entry, self.call, leaves)) or not self.base.outputs[2]:
+                    x, k = self.input_state(made), k + 1
+                elif not self.take(self.spec.source.extended(self.entry, self.call, leaves)) or not self.base.outputs[2]:
                     return
-                turn = compile_python(self.compiled.program).call
         except NotCompiled:
             raise
         except Exception:  # of a step that raises it in its turn
@@ -274,10 +266,23 @@ class Stepper:
         """Whether a step is to be compared with the plain one, which would do again what it does besides giving a result."""
         return self.entry.checks.due() and not self.entry.loud
 
-    def plain_leaves(self, k: int, arrays: Sequence[np.ndarray]) -> list[Any]:
+    def input_state(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the values of the leaves of a state, of their own, as the program of the step takes them."""
+        kinds = [value.kind for value in self.base.inputs[1]]
+        return like_leaves(map(np.copy, arrays[: len(kinds)]), kinds)
+
+    def arguments(self, k: int, state: list[Any]) -> list[Any]:
         """Return the leaves of the arguments of step k, without derivatives."""
-        rows = [stand_in(leaf)[k] for leaf in self.spec.inputs]
-        return [k, *self.plain_state(k, arrays), *rows, *map(stand_in, self.spec.params)]
+        return [k, *state, *(stand_in(leaf)[k] for leaf in self.spec.inputs), *map(stand_in, self.spec.params)]
+
+    def plain_leaves(self, k: int, arrays: Sequence[np.ndarray]) -> list[Any]:
+        """Return the leaves of the arguments of step k, without derivatives, as the plain function gets them."""
+        return self.arguments(k, self.plain_state(k, arrays))
+
+    @property
+    def turn(self) -> Callable[..., list[Any]]:
+        """The program of the step in Python, which makes one step."""
+        return kept(self.compiled, "turn", lambda: compile_python(self.compiled.program).call)
 
     @property
     def outs(self) -> list[Kind]:
@@ -356,7 +361,7 @@ class Stepper:
             loops.compile()
         except Exception as error:
             warnings.warn(f"chain: LLVM failed on {self.name}, whose steps are made one by one instead: {error!r}", stacklevel=6)
-            known = self.compiled.of_chains
+            known = made_of(self.compiled)
             known.update({key: (NoLoopForm("LLVM failed"), None) for key in known if known[key][0] is loops})
             raise NotCompiled("LLVM failed") from error
 

@@ -336,6 +336,14 @@ def test_numbers_that_are_of_python_on_one_path():
         assert bits(inside(x)) == bits(chain(clipped, x, steps=N)) and inside.traces == 1
 
 
+def test_a_path_of_a_later_chain_beside_one_that_gives_pythons_numbers():
+    plain = lambda k, x: x + 0.3 if x < 0.1 else -x if x > 9.0 else clipped(k, x)
+    step, stats = dualad.jit(plain), Stats()
+    for x, paths in ((0.8, 3), (0.05, 4)):
+        assert bits(chain(step, np.float64(x), steps=N, stats=stats)) == bits(chain(plain, np.float64(x), steps=N))
+        assert stats.reason == f"the step has taken {paths} paths"
+
+
 def test_a_step_whose_paths_give_other_types_is_made_one_by_one():
     stats, step = Stats(), lambda k, x: 0 if x > 0.9 else 1.2 * x
     assert chain(dualad.jit(step), 0.5, steps=7, stats=stats) == chain(step, 0.5, steps=7)
