@@ -114,7 +114,9 @@ class Turn:
         for given in met:
             with suppress(Exception):  # the step may read other variables by now
                 before.append(self.path(given))
-                paths = with_path(paths, before[-1])
+                more = with_path(paths, before[-1])
+                program_of(more)  # which raises where this one does not go with them
+                paths = more
         if all(path.truths != paths[0].truths for path in before):
             note(met, self.given(k, x))
         body = program_of(paths)
@@ -124,13 +126,13 @@ class Turn:
             if any(made[outs:]):
                 given = self.given(k, x)
                 paths = with_path(paths, self.path(given))
+                body = program_of(paths)
                 note(met, given)
                 if len(paths) > TRACED_PATHS:
                     raise TraceError(
                         f"jit: {where_in(paths[-1].tests[-1].line)}the steps of a chain take more than {TRACED_PATHS} paths: choose with "
                         f"np.where, or call the chain outside of jit, chain(jit(step), ...), whose steps are then made one by one"
                     )
-                body = program_of(paths)
                 turn = compile_python(body).call
                 continue
             x = [as_kind(np.asarray(leaf), value.kind) for leaf, value in zip(made[: len(x)], body.inputs[1:], strict=False)]
@@ -159,7 +161,8 @@ class Turn:
         spec, params, (k, *_) = self.spec, list(self.spec.params), examples
         with Trace(tests=True) as trace:
             index, *given = map(trace.input, examples)
-            x, rest = given[: len(given) - len(spec.inputs) - len(self.moving)], given[len(given) - len(spec.inputs) - len(self.moving) :]
+            end = len(given) - len(spec.inputs) - len(self.moving)
+            x, rest = given[:end], given[end:]
             state = x[: len(spec.state)]
             for i, param in zip(self.moving, rest[len(spec.inputs) :], strict=True):
                 params[i] = param
@@ -179,10 +182,8 @@ class Turn:
 
 
 def with_path(paths: list[Path], path: Path) -> list[Path]:
-    """Return paths and one more, unless it is among them; one that does not go with them raises."""
-    more = paths if path.truths in [known.truths for known in paths] else [*paths, path]
-    program_of(more)
-    return more
+    """Return paths and one more, unless it is among them."""
+    return paths if path.truths in [known.truths for known in paths] else [*paths, path]
 
 
 def program_of(paths: list[Path]) -> Program:
