@@ -12,7 +12,6 @@ import numpy as np
 import optree
 
 from dualad.forward.seeding import check_flags, check_function
-from dualad.jit import jit
 from dualad.jit.jit import Jit
 from dualad.jit.members import Members, member_of
 from dualad.support.callers import trim, trimmed
@@ -132,10 +131,7 @@ def together(f: Jit[..., Any], members: list[Any], args: tuple[Any, ...], nan_sa
     """Yield the number of each member and its outcome, computed in one compiled loop where all are alike and none fails."""
     kept: dict[bool, Jit[..., Any]] = vars(f).setdefault("gradients", {})
     if nan_safe not in kept:
-        options = {
-            name: getattr(f, name) for name in ("static_argnums", "static_argnames", "backend", "cache_size", "threads", "verify", "paths")
-        }
-        kept[nan_safe] = jit(value_and_grad(f, nan_safe=nan_safe), **options)
+        kept[nan_safe] = Jit(value_and_grad(f, nan_safe=nan_safe), f.static_argnums, f.static_argnames, *f.options)
     made = None
     if (stacked := stacked_alike(members)) is not None:
         given = {0: stacked, **dict(enumerate(args, 1))}

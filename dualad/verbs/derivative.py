@@ -9,7 +9,7 @@ from typing import Any, Concatenate, Literal, overload
 import numpy as np
 
 from ..forward.push import along
-from ..forward.seeding import check_flags, check_function, curried, shape_of
+from ..forward.seeding import check_flags, check_function, curried, shape_of, with_arguments
 from ..support.callers import trim
 from ..support.hints import Aux, Decorator, Rest, Result
 
@@ -232,12 +232,7 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0, *, nan_safe: bool 
         try:
             if not -len(args) <= argnums < len(args):
                 raise TypeError(f"elementwise_grad: argnums is {argnums}, and {len(args)} arguments are given by position")
-            x, rest = args[argnums], list(args)
-
-            def of_x(x):
-                rest[argnums] = x
-                return f(*rest, **kwargs)
-
+            x, of_x = args[argnums], with_arguments(f, args, kwargs, [argnums])
             value, tangent = along(of_x, (x,), (np.ones_like(x)[()],), nan_safe, False, "elementwise_grad", ("x", "the direction"))
             if shape_of(value) != shape_of(x):
                 raise ValueError(
