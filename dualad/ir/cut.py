@@ -60,12 +60,14 @@ def pieces(function: Function, longest: int) -> list[Function]:
         for view in [view for other in reversed(parts[:k]) for view in reversed(other.statements) if is_view(view)]:
             if view.targets[0].name in part.mentions and view.targets[0].name not in part.sets:
                 part.add(view, 0)
-    rooms = [one for k, part in enumerate(parts) for one in part.statements if isinstance(one, Room) and is_later(one.target, parts, k)]
+    first = {name: k for k, part in reversed([*enumerate(parts)]) for name in part.sets}  # that sets a variable
+    last = {name: k for k, part in enumerate([*parts, end]) for name in part.mentions}  # that mentions it
+    rooms = [one for part in parts for one in part.statements if isinstance(one, Room) and first[one.target.name] < last[one.target.name]]
     across = {
         name: var
-        for k, part in enumerate(parts)
+        for part in parts
         for name, var in part.mentions.items()
-        if name in part.sets and not is_array(var) and is_later(var, [*parts, end], k)
+        if name in first and not is_array(var) and first[name] < last[name]
     }
     homes: dict[str, Load] = {}
     for dtype in dict.fromkeys(arithmetic_dtype(var.dtype) for var in across.values()):
@@ -77,19 +79,15 @@ def pieces(function: Function, longest: int) -> list[Function]:
     made: list[Function] = []
     calls: list[Statement] = []
     for k, part in enumerate(parts):
-        read = [Assign((across[name],), (homes[name],)) for name in part.mentions if name in homes and is_set(name, parts[:k])]
-        stored = [
-            Store(homes[name].array, homes[name].index, across[name])
-            for name in part.sets
-            if name in homes and is_later(across[name], [*parts, end], k)
-        ]
+        read = [Assign((across[name],), (homes[name],)) for name in part.mentions if name in homes and first[name] < k]
+        stored = [Store(homes[name].array, homes[name].index, across[name]) for name in part.sets if name in homes and k < last[name]]
         body = (*read, *(statement for statement in part.statements if statement not in rooms), *stored)
         mentions = names(body)
         given = tuple(var for var in (*function.parameters, *(room.target for room in rooms)) if var.name in mentions)
         made.append(Function(f"{function.name}_{k}", given, body))
         calls.append(Do(Call(made[-1].name, given, None)))
-    last = [Assign((across[name],), (homes[name],)) for name in end.mentions if name in homes]
-    body = (*rooms, *calls, *last, *end.statements)
+    read = [Assign((across[name],), (homes[name],)) for name in end.mentions if name in homes]
+    body = (*rooms, *calls, *read, *end.statements)
     return [*made, Function(function.name, function.parameters, body, inlined=function.inlined)]
 
 
@@ -112,15 +110,6 @@ def is_view(statement: Any) -> TypeGuard[Assign]:
 
 def is_array(var: Var) -> bool:
     return isinstance(var.type, ArrayType)
-
-
-def is_set(name: str, parts: list[Piece]) -> bool:
-    return any(name in part.sets for part in parts)
-
-
-def is_later(var: Var, parts: list[Piece], k: int) -> bool:
-    """Return whether a piece after piece `k` mentions a variable."""
-    return any(var.name in part.mentions for part in parts[k + 1 :])
 
 
 def targets(node: Assign | Room) -> tuple[Var, ...]:
