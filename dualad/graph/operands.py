@@ -1,4 +1,7 @@
-"""What an operation is but for its operands, and these: so alike ones are found, in the turns of a loop and in the arms of a branch."""
+"""What an operation is but for its operands, and these: so alike ones are found, in the turns of a loop and in the arms of a branch.
+
+And whether two values are the same: those of masks that are computed twice.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ import numpy as np
 
 from ..rules.indexing import getitem, updated
 from ..rules.kinds import ROWS, Elementwise
-from .program import Value, key_of
+from .program import Program, Value, key_of
 
-__all__ = ["may_vary", "replaced", "shape_of"]
+__all__ = ["may_vary", "replaced", "same", "shape_of"]
 
 #: the types of numbers that may be values
 NUMBERS = (int, float, np.float64, np.float32, np.int64)
@@ -61,3 +64,27 @@ def replaced(argument, free, operands):
     if kind is slice:
         return slice(*(replaced(part, False, operands) for part in (argument.start, argument.stop, argument.step)))
     return argument
+
+
+def same(program: Program, a: Value, b: Value, known=None) -> bool:
+    """Return whether two values of a program are made by the same operations of the same values."""
+    known = {} if known is None else known
+    if a is b:
+        return True
+    if (a, b) not in known:
+        known[a, b] = equally_made(program, a, b, known)
+    return known[a, b]
+
+
+def equally_made(program, a, b, known):
+    if a in program.constants or b in program.constants:
+        one, other = program.constants.get(a), program.constants.get(b)
+        return one is not None and other is not None and key_of(one) == key_of(other)
+    made_a, made_b = (next((op for op in reversed(program.operations) if value in op.outputs), None) for value in (a, b))
+    if made_a is None or made_b is None or made_a.fn is not made_b.fn or made_a.outputs.index(a) != made_b.outputs.index(b):
+        return False
+    keys = [
+        key_of((op.args, op.kwargs, tuple(out.kind for out in op.outputs)), {value: k for k, value in enumerate(op.reads)})
+        for op in (made_a, made_b)
+    ]
+    return keys[0] == keys[1] and all(same(program, x, y, known) for x, y in zip(made_a.reads, made_b.reads, strict=True))

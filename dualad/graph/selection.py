@@ -18,10 +18,10 @@ from ..core.levels import Handle, Level, new
 from ..core.traced import Traced, example_of
 from ..rules.calling import signature
 from ..rules.indexing import expanded, getitem, is_basic, updated
-from ..rules.kinds import ROWS
+from ..rules.kinds import ROWS, row_says
 from ..rules.reductions import of_some
 from ..rules.shapes import blank, length
-from .program import Program, Value, key_of
+from .operands import same
 
 __all__ = ["Selection", "apart", "met_by_mask", "positions", "selected", "with_masks"]
 
@@ -52,13 +52,33 @@ class Selection(Traced):
     """What a traced `mask` selects of a full array, `primal`; the axes that it meets begin `at` one and count as one.
 
     `axis`: it holds the positions of the mask's elements along this axis of it, None if it holds anything else. `line` is the user's.
+    `viewed`: the selection that it is a part of, and the index of that part in the full array; None where it has memory of its own.
     """
 
-    __slots__ = ("at", "axis", "line", "mask")
+    __slots__ = ("at", "axis", "full", "line", "mask", "viewed")
     line: tuple | None
 
     def __repr__(self):
         return f"Selection({self.primal!r}, {self.mask!r})"
+
+    @property
+    def primal(self):
+        """The full array."""
+        if self.viewed is None:
+            return self.full
+        whole, index = self.viewed
+        return whole.primal[index]
+
+    @primal.setter
+    def primal(self, full):
+        self.axis = None
+        if self.viewed is None:
+            self.full = full
+            return
+        whole, index = self.viewed
+        written = np.copy(whole.primal)
+        written[index] = full
+        whole.primal = written
 
     @property
     def behind(self):
@@ -116,7 +136,7 @@ class Selection(Traced):
         return answers[0]
 
     def _restate(self, fn, body, args, kwargs):
-        return self.elementwise(ROWS[fn], args, kwargs) if ROWS[fn].elementwise else body(*args, **kwargs)
+        return self.elementwise(ROWS[fn], args, kwargs) if row_says(fn, "elementwise") else body(*args, **kwargs)
 
     def __array_ufunc__(self, ufunc, method, *args, **kwargs):
         if not any(isinstance(arg, Traced) for arg in args):
@@ -224,7 +244,9 @@ class Selection(Traced):
             return inner.selection(inner.cleaned(), inner.behind)
         index, at = x.in_full(index)
         part = x.primal[index]
-        return x.selection(part, part.ndim - at - x.mask.ndim)
+        made = x.selection(part, part.ndim - at - x.mask.ndim)
+        made.viewed = (x, index) if row.fn is getitem else None
+        return made
 
     def inner(self, index):
         """Return, for ``s[condition]`` of a selection s, a selection by the mask and the condition; None for any other index."""
@@ -252,20 +274,16 @@ class Selection(Traced):
     def __setitem__(self, index, v):
         if (inner := self.inner(index)) is not None:
             (v,) = inner.entering([v])
-            self.primal, self.axis = np.where(inner.spread_mask(inner.behind), v, self.primal).astype(self.dtype), None
+            self.primal = np.where(inner.spread_mask(inner.behind), v, self.primal).astype(self.dtype)
             return
-        index, at = self.in_full(index)
-        full = np.copy(self.primal)
-        part = self.selection(full[index], full[index].ndim - at - self.mask.ndim)
-        (v,) = part.entering([v])
-        full[index] = v
-        self.primal, self.axis = full, None
+        part = self[index]
+        (part.primal,) = part.entering([v])
 
     def _in_place(self, operate, other):
         result = operate(self, other)
         if not np.can_cast(result.dtype, self.dtype, "same_kind"):
             raise TypeError(f"cannot cast the result from {result.dtype} to {self.dtype} in place: write x = x op y")
-        self.primal, self.axis = result.primal.astype(self.dtype, copy=False), None
+        self.primal = result.primal.astype(self.dtype, copy=False)
         return self
 
     def _put(self, y, index):
@@ -353,7 +371,7 @@ class Selection(Traced):
 def selection(full, mask, at, level, axis=None):
     """Return what a mask selects of a full array."""
     made = new(Selection)
-    made.primal, made.payload, made.level, made.alias = full, example_of(full), level, None
+    made.full, made.payload, made.level, made.alias, made.viewed = full, example_of(full), level, None, None
     made.mask, made.at, made.axis, made.line = mask, at, axis, level.trace.here()
     return made
 
@@ -365,11 +383,17 @@ def level_of(trace):
     return trace.selections
 
 
+def as_of_now(mask):
+    """Return a mask that keeps its elements when the one given is assigned to."""
+    return mask.level.symbol(mask._refresh().payload, mask.primal)
+
+
 def positions(mask):
     """Return ``np.nonzero(mask)`` of a traced mask."""
     mask, level = mask if mask.dtype == BOOL else np.not_equal(mask, 0), level_of(mask.level)
     if not mask.ndim:
         raise level.refuse("numpy.nonzero of a number: use np.where(mask, a, b)")
+    mask = as_of_now(mask)
     return tuple(selection(grid, mask, 0, level, axis) for axis, grid in enumerate(np.indices(mask.shape)))
 
 
@@ -384,7 +408,7 @@ def selected(x, index, trace):
     if not is_basic(tuple(others)) or (len(choosers) > 1 and not all(type(parts[k]) is Selection for k in choosers)):
         raise level.refuse("elements are selected by a traced mask and other arrays: use np.where(mask, x, 0.0)")
     if type(parts[first]) is not Selection:
-        mask = parts[first]
+        mask = as_of_now(parts[first])
         region, at, _ = met_by_mask(x, parts, first, corner)
         if apart(parts):
             region, at = np.moveaxis(region, tuple(range(at, at + mask.ndim)), tuple(range(mask.ndim))), 0
@@ -474,27 +498,3 @@ def is_weak(x):
             return False
         x = x.primal
     return type(x) in (bool, int, float, complex)
-
-
-def same(program: Program, a: Value, b: Value, known=None) -> bool:
-    """Return whether two values of a program are made by the same operations of the same values."""
-    known = {} if known is None else known
-    if a is b:
-        return True
-    if (a, b) not in known:
-        known[a, b] = equally_made(program, a, b, known)
-    return known[a, b]
-
-
-def equally_made(program, a, b, known):
-    if a in program.constants or b in program.constants:
-        one, other = program.constants.get(a), program.constants.get(b)
-        return one is not None and other is not None and key_of(one) == key_of(other)
-    made_a, made_b = (next((op for op in reversed(program.operations) if value in op.outputs), None) for value in (a, b))
-    if made_a is None or made_b is None or made_a.fn is not made_b.fn or made_a.outputs.index(a) != made_b.outputs.index(b):
-        return False
-    keys = [
-        key_of((op.args, op.kwargs, tuple(out.kind for out in op.outputs)), {value: k for k, value in enumerate(op.reads)})
-        for op in (made_a, made_b)
-    ]
-    return keys[0] == keys[1] and all(same(program, x, y, known) for x, y in zip(made_a.reads, made_b.reads, strict=True))

@@ -57,6 +57,28 @@ def with_rows(x):
     return rows.sum(axis=0)
 
 
+def with_views(x):
+    rows = x[x[:, 0] > 0.25]
+    column, whole = rows[:, 1], rows[:]
+    column *= 3.0
+    rows += x[0]
+    corner = whole[:, 1:][:, 0]
+    corner[...] = np.take(rows, 0, axis=1) * column
+    whole[:, None] *= 2.0
+    taken = np.take(rows, 0, axis=1)
+    taken += 7.0
+    return rows.sum(axis=0) + np.sum(column * corner * taken)
+
+
+def with_masks_written_later(x):
+    m = x > 0.0
+    s, i = x[m], np.nonzero(m)[0]
+    m[:2] = ~m[:2]
+    t = x[m]
+    m &= x < 0.5
+    return np.sum(s**2) + 3.0 * np.sum(t) + 5.0 * np.sum(x[i]) + 7.0 * np.sum(x[m])
+
+
 def neighbours(x):
     i = np.where(x[:-1] > 0.1)[0]
     return np.sum((x[i + 1] - x[i]) ** 2)
@@ -127,6 +149,9 @@ SUMS = {
     "a plain array": (lambda x: np.sum(TABLE[x > 0] * x[x > 0]), X),
     "rows, normalized": (lambda x: np.sum(normalized(x[x[:, 0] > 0.25])) + x[x[:, 0] > 0].mean(axis=0, keepdims=True), A),
     "rows that are changed": (with_rows, A),
+    "rows and views of them that are changed": (with_views, A),
+    "masks that are written later": (with_masks_written_later, X),
+    "logarithm of a sum": (lambda x: np.logaddexp.reduce(x[x > 0]), X),
     "columns, added up": (lambda x: x[:, x[0] > 0].sum(axis=1) + np.sum(x[:, x[0] > 0].sum(axis=0) ** 2), A),
     "two axes, added up": (lambda x: np.sum(x[x > 0.1] ** 2, keepdims=True), A),
     "neighbours": (neighbours, X),
