@@ -18,6 +18,7 @@ from ..graph.paths import Path
 from ..graph.program import Value, key_of, kind_of
 from ..graph.trace import LIBRARIES, TraceError, where_in
 from ..rules.calling import public_name
+from ..support.forks import held_across_forks
 
 __all__ = ["ELSEWHERE", "Clocks", "Drawn", "Unheard", "compare", "generators_of"]
 
@@ -108,28 +109,47 @@ def effect_of(called, code):
     return None
 
 
-class Unheard:
-    """Standard output while a function is traced: what it prints in this thread is kept, and written in the end unless it was `heard`."""
+class Output:
+    """What stands for standard output while functions are traced, in threads of their own. It is never freed: prints may be using it."""
 
-    def __enter__(self):
-        self.out, self.thread, self.kept, self.heard = sys.stdout, get_ident(), list[str](), False
-        sys.stdout = self
-        return self
-
-    def __exit__(self, *exception):
-        if sys.stdout is self:
-            sys.stdout = self.out
-        if self.kept and not self.heard:
-            self.out.write("".join(self.kept))
+    def __init__(self):
+        self.out, self.kept = sys.stdout, dict[int, list[list[str]]]()
 
     def write(self, text):
-        if get_ident() != self.thread or sys._getframe(1).f_globals.get("__name__") in ("pdb", "cmd"):
+        traces = self.kept.get(get_ident())
+        if not traces or sys._getframe(1).f_globals.get("__name__") in ("pdb", "cmd"):
             return self.out.write(text)
-        self.kept.append(text)
+        traces[-1].append(text)
         return len(text)
 
     def __getattr__(self, name):
         return getattr(self.out, name)
+
+
+OUTPUT, CHANGING = Output(), held_across_forks()
+
+
+class Unheard:
+    """Standard output while a function is traced: what it prints in this thread is kept, and written in the end unless it was `heard`."""
+
+    def __enter__(self):
+        self.kept, self.heard = list[str](), False
+        with CHANGING:
+            OUTPUT.kept.setdefault(get_ident(), []).append(self.kept)
+            if sys.stdout is not OUTPUT:
+                OUTPUT.out, sys.stdout = sys.stdout, OUTPUT
+        return self
+
+    def __exit__(self, *exception):
+        with CHANGING:
+            traces = OUTPUT.kept[get_ident()]
+            traces.pop()
+            if not traces:
+                del OUTPUT.kept[get_ident()]
+            if not OUTPUT.kept and sys.stdout is OUTPUT:
+                sys.stdout = OUTPUT.out
+        if self.kept and not self.heard:
+            OUTPUT.write("".join(self.kept))
 
 
 class Clocks:

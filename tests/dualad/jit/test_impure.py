@@ -10,6 +10,7 @@ import secrets
 import sys
 import time
 from datetime import date, datetime
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -85,3 +86,36 @@ def test_clocks_of_installed_packages_are_found_in_another_second(monkeypatch, t
         jit(lambda x: x + watches.seconds())(1.0)
     assert watches.NOW == [1e9 + 1.0]
     assert jit(lambda x: (watches.ignored(), x + 1.0)[1])(1.0) == 2.0 and watches.NOW == [1e9 + 2.0]
+
+
+def test_threads_that_trace_at_the_same_time_leave_standard_output_as_it_was(capsys):
+    before, began, second_began, first_ended = sys.stdout, Event(), Event(), Event()
+
+    def first(x):
+        print("first")
+        began.set()
+        assert second_began.wait(60)
+        return x * 2.0
+
+    def second(x):
+        print("second")
+        second_began.set()
+        assert first_ended.wait(60)
+        return x * 3.0
+
+    def trace_first():
+        jit(first, verify=False)(1.0)
+        print("the first ended")
+        first_ended.set()
+
+    def trace_second():
+        assert began.wait(60)
+        jit(second, verify=False)(1.0)
+
+    threads = [Thread(target=run) for run in (trace_first, trace_second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sys.stdout is before
+    assert capsys.readouterr().out == "first\nfirst\nthe first ended\nsecond\nsecond\n"
