@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -133,7 +132,7 @@ class Members:
         if outs is None:
             return None
         if entry.left and np.any(left := outs[-1]):
-            return self.on_new_path(entry, call, int(np.argmax(left)))
+            return None if np.any(left == 2) else self.on_new_path(entry, int(np.argmax(left)))
         outs = outs[: entry.structure.num_leaves]
         if self.count and self.plain and entry.checks.due():
             k = jitted.verifications % self.count
@@ -143,12 +142,10 @@ class Members:
                 return self.together()
         return outs, entry
 
-    def on_new_path(self, entry, call, k):
-        """Return what `together` does where member `k` is the first on a path that is not known: its own call learns it."""
-        args, kwargs = self.one(k)
-        with suppress(Exception):  # which is raised again
-            self.jitted(*args, **kwargs)
-        return None if self.jitted.entry(call) is entry else self.together()
+    def on_new_path(self, entry, k):
+        """Return what `together` does where member `k` is the first on a path that is not known: it is learnt."""
+        new, *_ = self.jitted.on_new_path(entry, Call(self.jitted, *self.one(k)))
+        return None if new is entry else self.together()
 
     def computed(self, compiled, examples, values, moving):
         """Return the outputs of a program for all members, stacked; None where they are computed one by one."""

@@ -213,3 +213,15 @@ def test_derivatives_through_all_members(backend):
     inner = jit(lambda xs: f.map(xs, 0.7) * 2.0, backend=backend)
     same(inner(xs), f.map(xs, 0.7) * 2.0)
     assert "loop of 6 turns" in inner.program(xs)
+
+
+def test_what_members_print_is_printed_once_for_each(capsys):
+    def f(x):
+        if x[0] > 2.0:
+            print("large", x[1])
+        return x.sum()
+
+    xs, total = np.arange(8.0).reshape(4, 2), jit(f, verify=False)
+    for _ in range(2):
+        np.testing.assert_array_equal(total.map(xs), xs.sum(axis=1))
+        assert capsys.readouterr().out == "large 5.0\nlarge 7.0\n"
