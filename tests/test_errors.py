@@ -157,6 +157,18 @@ def became_stale():
         f(1.0)
 
 
+def many_turns():
+    f = dualad.jit(halved, backend="numpy")
+    for n in range(17):
+        f(2.0**n)
+
+
+def halved(x):
+    while x > 1.0:
+        x = 0.5 * x
+    return x
+
+
 def changed_fit():
     with tempfile.TemporaryDirectory() as folder:
         for rate in (1.0, 2.0):
@@ -183,7 +195,7 @@ SHOWN = {
     "closes over": lambda: grad(lambda x: chain(lambda k, s: s * x, 1.0, steps=3))(1.0),
     "evaluated again": lambda: grad(lambda x: chain(drawn, x, steps=3))(1.0),
     "reverse over reverse": lambda: grad(grad(lambda x: chain(lambda k, s: s * s, x, steps=3)))(1.0),
-    "branch": lambda: dualad.jit(lambda x: x if x > 0 else -x)(1.0),
+    "branch": many_turns,
     "stale": became_stale,
     "random numbers": lambda: dualad.jit(lambda x: x * np.random.default_rng().normal())(1.0),
     "another function": changed_fit,
@@ -198,7 +210,7 @@ def test_the_page_has_a_row_for_each_of_these():
 
 @pytest.mark.parametrize(("row", "name"), list(zip(ROWS, SHOWN, strict=False)), ids=list(SHOWN))
 def test_messages_are_those_that_the_page_shows(row, name):
-    with pytest.raises((TypeError, RuntimeError, ValueError, dualad.StaleWarning)) as caught:
+    with pytest.raises((TypeError, RuntimeError, ValueError, UserWarning)) as caught:
         SHOWN[name]()
     told = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
     assert re.search(".*".join(map(re.escape, row.split("..."))), told), told

@@ -149,7 +149,7 @@ def together(f: Jit[..., Any], members: list[Any], args: tuple[Any, ...], nan_sa
 
 def like_leaf(g: Any, leaf: Any) -> Any:
     """Return a number's cotangent as what the number is to Python; a compiled function's are NumPy's."""
-    return np.asarray(g) if isinstance(leaf, np.ndarray) else g.item() if type(leaf) in (float, complex) and hasattr(g, "item") else g
+    return np.asarray(g) if issubclass(type(leaf), np.ndarray) else g.item() if type(leaf) in (float, complex) and hasattr(g, "item") else g
 
 
 def stacked_alike(members: list[Any]) -> Any:
@@ -159,7 +159,7 @@ def stacked_alike(members: list[Any]) -> Any:
     flat = [optree.tree_flatten(member) for member in members]
     columns = list(zip(*(leaves for leaves, _ in flat), strict=False))
     kinds = [{(type(leaf), getattr(leaf, "shape", ()), getattr(leaf, "dtype", None)) for leaf in column} for column in columns]
-    plain = all(isinstance(leaf, np.ndarray | np.generic | float | complex) for leaf in flat[0][0])
+    plain = all(issubclass(type(leaf), np.ndarray | np.generic | float | complex) for leaf in flat[0][0])
     if not plain or any(structure != flat[0][1] for _, structure in flat) or any(len(kind) > 1 for kind in kinds):
         return None
     return optree.tree_unflatten(flat[0][1], [np.stack(column) for column in columns])

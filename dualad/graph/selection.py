@@ -162,7 +162,7 @@ class Selection(Traced):
 
     def entering(self, args):
         """Return arguments as they meet the full array: with harmless numbers where the mask is false."""
-        dtypes = [dtype_of(arg) for arg in args if type(arg) is np.ndarray or (isinstance(arg, Handle | np.generic) and not is_weak(arg))]
+        dtypes = [dtype_of(arg) for arg in args if issubclass(type(arg), np.ndarray | np.generic | Handle) and not is_weak(arg)]
         return [self.entered(arg, dtypes) for arg in args]
 
     def entered(self, arg, dtypes):
@@ -172,7 +172,7 @@ class Selection(Traced):
                 raise self.needs_length("x[mask] together with an array in which another axis meets the mask")
             return arg.primal
         arg = np.asarray(arg) if type(arg) is list and not any(isinstance(part, Handle) for part in arg) else arg
-        if not isinstance(arg, Handle | np.ndarray):
+        if not issubclass(type(arg), Handle | np.ndarray):
             return arg
         if arg.ndim > self.behind:
             counted = arg.ndim - self.behind - 1

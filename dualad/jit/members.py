@@ -231,11 +231,11 @@ def key_of(name, f, args, kwargs, where):
     names = positional_names(f)
     if isinstance(name, str) and name not in kwargs and name in names[: len(args)]:
         return names.index(name)
-    if isinstance(name, int | np.integer) and len(args) <= name < len(names) and names[name] in kwargs:
+    if issubclass(type(name), int | np.integer) and len(args) <= name < len(names) and names[name] in kwargs:
         return names[name]
     if isinstance(name, str) and name in kwargs:
         return name
-    if isinstance(name, int | np.integer) and -len(args) <= name < len(args):
+    if issubclass(type(name), int | np.integer) and -len(args) <= name < len(args):
         return int(name) % len(args)
     raise TypeError(f"{where}: over names the argument {name!r}, which is not given: there are {[*range(len(args)), *kwargs]}")
 

@@ -92,7 +92,7 @@ class Outside:
             return lambda held: self(held.f)
         if kind in (list, dict) or isinstance(held, tuple):
             return self.container
-        if isinstance(held, type | np.ufunc | np.generic):
+        if issubclass(kind, type | np.ufunc | np.generic):
             return None
         if isinstance(held, ModuleType):
             return None if installed(held) and not of_numpy(held.__name__) else lambda held: Module(held, self)

@@ -17,7 +17,7 @@ from .inner_loops import CallOfLoop, Layout
 
 __all__ = ["by_python", "guarded"]
 
-#: the names under which compiled code knows them
+#: the names under which compiled code knows them; what is entered keeps the operation, so that its function's id stays its own
 NAMES: dict[tuple, str] = {}
 numbers = count()
 #: by thread, the error that a call raised in the compiled function that runs; until it ends, Python is called no more
@@ -43,7 +43,7 @@ def named(operation, types):
     """Return the name under which compiled code calls an operation; the same operation has the same one."""
     places = {value: i for i, value in enumerate(operation.reads)}
     shapes = [(value.shape, value.dtype.str, value.kind) for value in (*operation.reads, *operation.outputs)]
-    key = operation.fn, operation.several, key_of(operation.args, places), key_of(operation.kwargs, places), *shapes
+    key = id(operation.fn), operation.several, key_of(operation.args, places), key_of(operation.kwargs, places), *shapes
     if key not in NAMES:
         name = f"python_{public_name(operation.fn)}_{next(numbers)}"
         enter(name, types, called(operation))

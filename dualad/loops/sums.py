@@ -84,7 +84,7 @@ def extremum(name, fn):
     def rule(out, x, axis=None, into=None, keepdims=False, initial=NO, where=True):
         if x.dtype.kind == "c":
             raise NoLoopForm("of complex numbers")
-        if where is not True and where is not NO and not isinstance(initial, int | float | np.generic):
+        if where is not True and where is not NO and not issubclass(type(initial), int | float | np.generic):
             raise NoLoopForm("it has a mask")
         x = masked(x, where, initial)  # which takes part in any case
         node = reduced(name, x, axes_of(x, axis), keepdims)
@@ -163,7 +163,7 @@ def squares(x, axis, ddof, keepdims, where, correction):
     apart = mapped(np.subtract, widened(x), average(x, axis, True, where))
     total, count = reduced("sum", masked(squared(apart), where, 0), axes, keepdims), counted(x, axes, keepdims, where)
     lost = ddof if correction is NO else correction
-    if isinstance(count, float):
+    if type(count) is float:
         return mapped(np.divide, total, max(count - lost, 0.0))
     return mapped(np.divide, total, mapped(np.maximum, mapped(np.subtract, count, float(lost)), 0.0))
 

@@ -201,7 +201,7 @@ def select(condlist, choicelist, default=0):
 def piecewise(x, condlist, funclist, *args, **kw):
     """Evaluate each function only where its condition holds, so that no other branch spoils the derivative."""
     ndim = np.ndim(x)
-    single = not hasattr(condlist, "__len__") or (not isinstance(condlist[0], list | np.ndarray) and ndim)
+    single = not hasattr(condlist, "__len__") or (ndim and not (issubclass(type(condlist[0]), list | np.ndarray) or np.ndim(condlist[0])))
     conditions = [np.not_equal(c, 0) if is_traced(c) else np.asarray(c, bool) for c in ([condlist] if single else condlist)]
     if len(funclist) == len(conditions) + 1:
         conditions.append(np.logical_not(reduce(np.logical_or, conditions)))

@@ -88,6 +88,8 @@ def test_exact_numbers_of_traced_ones_raise(name, verb):
 
 def elsewhere(x):
     """Raise as a function of JAX does: it names the type that it does not know, and shows no statement that raises."""
+    if type(x) is np.ndarray:
+        return x
     (_ for _ in ()).throw(TypeError(f"Argument of type {type(x)} is not a valid JAX type."))
 
 
