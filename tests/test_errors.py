@@ -195,6 +195,8 @@ SHOWN = {
     "closes over": lambda: grad(lambda x: chain(lambda k, s: s * x, 1.0, steps=3))(1.0),
     "evaluated again": lambda: grad(lambda x: chain(drawn, x, steps=3))(1.0),
     "reverse over reverse": lambda: grad(grad(lambda x: chain(lambda k, s: s * s, x, steps=3)))(1.0),
+    "traced value": lambda: dualad.jit(lambda x: 2.0 * float(x))(1.0),
+    "traced mask": lambda: dualad.jit(lambda x: x[x > 1.0])(X),
     "branch": many_turns,
     "stale": became_stale,
     "random numbers": lambda: dualad.jit(lambda x: x * np.random.default_rng().normal())(1.0),
