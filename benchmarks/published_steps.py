@@ -7,6 +7,7 @@ import numpy as np
 from dualad.scipy.linalg import cho_factor, cho_solve
 from dualad.scipy.special import logsumexp
 
+from .simulations import exponentials
 from .step_programs import KERNELS, POWERS, SUMS, Program, numbers
 
 __all__ = ["PUBLISHED"]
@@ -47,15 +48,7 @@ def schroedinger(n):
 
 def kuramoto_sivashinsky(n, h=0.05, length=32.0 * np.pi):
     """Exponential time differencing of fourth order, its coefficients by contour integrals."""
-    wave = 2.0 * np.pi * np.fft.rfftfreq(n, length / n)
-    linear = wave**2 - wave**4
-    E, E2 = np.exp(h * linear), np.exp(h * linear / 2)
-    r = np.exp(1j * np.pi * (np.arange(1, 17) - 0.5) / 16)
-    z = h * linear[:, None] + r[None, :]
-    Q = h * np.real(np.mean((np.exp(z / 2) - 1) / z, axis=1))
-    f1 = h * np.real(np.mean((-4 - z + np.exp(z) * (4 - 3 * z + z**2)) / z**3, axis=1))
-    f2 = h * np.real(np.mean((2 + z + np.exp(z) * (-2 + z)) / z**3, axis=1))
-    f3 = h * np.real(np.mean((-4 - 3 * z - z**2 + np.exp(z) * (4 - z)) / z**3, axis=1))
+    wave, E, E2, Q, f1, f2, f3 = exponentials(n, h, length)
     g = -0.5j * wave
 
     def step(k, u, strength):
@@ -70,7 +63,7 @@ def kuramoto_sivashinsky(n, h=0.05, length=32.0 * np.pi):
         Nb = nonlinear(b)
         c = E2 * a + Q * (2 * Nb - Nv)
         Nc = nonlinear(c)
-        return np.fft.irfft(E * v + Nv * f1 + 2 * (Na + Nb) * f2 + Nc * f3, n)
+        return np.fft.irfft(E * v + Nv * f1 + (Na + Nb) * f2 + Nc * f3, n)
 
     return step
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import sys
 from types import FunctionType
 
@@ -83,10 +84,12 @@ def gradient(program, step, stats=None):
 
 
 def in_blocks(stats):
-    """Return "yes" where no Python runs between two actions of the schedule, "with calls" where compiled steps call it, else "no"."""
+    """Return "yes" where no Python runs between two actions of the schedule, "with calls" where compiled steps call it, "but for" so many
+    steps where the plain function makes some, else "no"."""
     _, made, reason = stats.reason.partition("steps one by one, because ")
     _, called, calls = stats.reason.partition("each step calls Python ")
-    return f"no\n{reason}" if made else f"with calls\n{calls}" if called else "yes"
+    plain = re.search(r"(\d+ steps?) made by the plain function", stats.reason)
+    return f"no\n{reason}" if made else f"with calls\n{calls}" if called else f"but for {plain[1]}" if plain else "yes"
 
 
 def agreement(program, step):

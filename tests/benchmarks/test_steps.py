@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import warnings
 
 import numpy as np
 import pytest
@@ -16,20 +15,16 @@ from benchmarks.steps import EVERYDAY, PUBLISHED, arguments, gradient, in_blocks
 
 STEPS = 24  # more than two tens, for what branches on k % 10
 
-#: steps that are made one by one, and why
-ONE_BY_ONE = {"snow and soil": "it takes more than 16 paths", "print every 100 steps": "a path prints"}
-#: compiled steps that call Python
-WITH_CALLS: set[str] = set()
+#: what is said of steps of which the plain function makes some: those that print
+BUT_FOR = {"print every 100 steps": "but for 1 step"}
 
 
 def check(name, program):
     """Compare a few compiled steps with plain NumPy, and their gradient with that of eager code."""
     program = program._replace(steps=STEPS)
     step, stats = jit(program.step), Stats()
-    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+    with contextlib.redirect_stdout(io.StringIO()):
         expected, slopes = plain(program)(), leaves(gradient(program, program.step)(*arguments(program)))
-        if name in ONE_BY_ONE:
-            warnings.simplefilter("ignore")
         value = chain(step, *arguments(program), steps=STEPS)
         found = leaves(gradient(program, step, stats)(*arguments(program)))
     for a, b in zip(parts(value), parts(expected), strict=True):
@@ -39,9 +34,7 @@ def check(name, program):
             np.testing.assert_array_equal(a, b)
     np.testing.assert_allclose(found, slopes, rtol=1e-9, atol=1e-10 * np.max(np.abs(slopes)))
     assert np.any(found != 0.0) and stats.steps == STEPS
-    assert in_blocks(stats) == "yes" or name in ONE_BY_ONE or (name in WITH_CALLS and in_blocks(stats).startswith("with calls")), (
-        stats.reason
-    )
+    assert in_blocks(stats) == BUT_FOR.get(name, "yes"), stats.reason
 
 
 @pytest.mark.parametrize("name", EVERYDAY)
@@ -57,4 +50,4 @@ def test_steps_of_published_codes(name):
 
 def test_there_are_29_everyday_steps_and_as_many_published_ones():
     assert len(EVERYDAY) == 29 and len(PUBLISHED) >= 29
-    assert {*EVERYDAY, *PUBLISHED} >= {*ONE_BY_ONE, *WITH_CALLS}
+    assert {*EVERYDAY, *PUBLISHED} >= {*BUT_FOR}
