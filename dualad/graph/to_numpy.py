@@ -155,8 +155,9 @@ class Writer:
             self.in_place += 1
             start = f"{out!r} = {x!r}"
         else:
+            array = x.kind == "array" if type(x) is Value else type(x) is np.ndarray  # a view of a number would be a copy
             copied = self.argument(x)
-            start = f"{out!r} = {copied}.copy('K')"
+            start = f"{out!r} = {copied}.copy('K')" if array else f"{out!r} = {self.name(np.array)}({copied})"
         part, ops = repr(out), ops[0] if ops else ()
         if any(row_says(fn, "canonical") is not None for fn, *_ in ops):  # views or copies, by the order of the elements in memory
             return f"{start}; {self.name(overwritten)}({', '.join(map(self.argument, (out, v, index, ops)))})"

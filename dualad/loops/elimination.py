@@ -14,6 +14,7 @@ from ..rules.scalars import named
 from ..rules.shapes import select
 from ..support.costs import ELIMINATED_ROWS, UNROLLED_ELEMENTS
 from .forms import Map, Node, NoLoopForm, Piecewise, Region, broadcast, converted, fill, identity, indexed, lowers, mapped
+from .moves import as_node
 
 __all__: list[str] = []
 
@@ -23,6 +24,7 @@ REGULAR = named("regular", 2, dtype=None)
 
 @lowers
 def solve(out, a, b):
+    a, b = as_node(a), as_node(b)
     rows, vector = rows_of(out, a), b.ndim == 1
     if not vector and b.shape[-2] * b.shape[-1] > UNROLLED_ELEMENTS:
         raise NoLoopForm(CALLED)

@@ -18,7 +18,8 @@ from ..graph.program import Operation, Value, map_values
 from ..rules.inner import InnerLoop
 from ..rules.kinds import ROWS
 from ..support.ufunc_loops import address_of, call_loop, named, watched
-from .forms import Call, Made, Node, NoLoopForm, broadcast, converted, fill, in_memory, operand_type
+from .forms import Call, Made, Node, NoLoopForm, broadcast, converted, in_memory, operand_type
+from .moves import as_node
 
 __all__ = ["CallOfLoop", "by_inner_loop", "example", "same"]
 
@@ -95,7 +96,7 @@ def name_of(ufunc):
 def laid_out(operation, asked):
     """Return the step that calls a loop."""
     ufunc = named(asked.ufunc)
-    operands = [x if isinstance(x, Node) else fill(x) for x in asked.operands]
+    operands = list(map(as_node, asked.operands))
     types = asked.types or types_of(ufunc, operands)
     letters = types.replace("->", "")
     if asked.types is None and types not in ufunc.types:  # another letter of the same type

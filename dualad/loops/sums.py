@@ -259,6 +259,7 @@ def terms_end(term, letter):
 
 @lowers
 def matmul(out, a, b):
+    a, b = as_node(a), as_node(b)
     batch = "ABCDEFGH"
     if a.ndim > 2 and b.ndim > 2 and a.shape[:-2] != b.shape[:-2]:
         raise NoLoopForm("its stacks are broadcast")
@@ -270,6 +271,7 @@ def matmul(out, a, b):
 
 @lowers
 def dot(out, a, b):
+    a, b = as_node(a), as_node(b)
     if not 1 <= a.ndim <= 2 or not 1 <= b.ndim <= 2:
         raise NoLoopForm("its arguments are numbers or stacks")
     return matmul(out, a, b)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from contextlib import suppress
 from functools import lru_cache
@@ -413,7 +414,7 @@ def lapack(name, types, **options):
         names = name(*args, **kwargs) if callable(name) else name
         names = (names,) if type(names) is str else names
         operands = args[: types.index("->")]
-        complex_ones = any(x.dtype.kind == "c" for x in operands)
+        complex_ones = any(map(is_complex, operands))
         ufunc = first_of([f"numpy.linalg._umath_linalg.{one}" for one in names])
         return InnerLoop(ufunc, operands, types if complex_ones else types.lower(), **options)
 
@@ -422,11 +423,18 @@ def lapack(name, types, **options):
 
 def of_matrices(a, b):
     """Return what the rows of products say of the ufunc underneath."""
-    work = a.size * (b.shape[-1] if b.ndim > 1 else 1)
+    work = math.prod(shape_of(a)) * (shape_of(b)[-1] if ndim_of(b) > 1 else 1)
     if work > CALLED_PRODUCTS:
         raise LookupError("a call of Python takes no time beside them")
-    name = ("vecdot", "vecmat")[b.ndim > 1] if a.ndim == 1 else ("matvec", "matmul")[b.ndim > 1]
+    name = ("vecdot", "vecmat")[ndim_of(b) > 1] if ndim_of(a) == 1 else ("matvec", "matmul")[ndim_of(b) > 1]
     return InnerLoop(f"numpy.{name}", (a, b))
+
+
+def of_dotted(a, b):
+    """Return what the row of dot says: of numbers, or of a stack on the right, it is no product of matrices."""
+    if not ndim_of(a) or ndim_of(b) not in (1, 2):
+        raise LookupError("no ufunc computes that")
+    return of_matrices(a, b)
 
 
 # --- the table --------------------------------------------------------------------------------------------------------------
@@ -434,7 +442,7 @@ def of_matrices(a, b):
 # fmt: off
 bilinear(np.matmul,      matmul_first, matmul_second, pattern="product", batch=matmul_form, blocks="product", lower="matmul",
                          inner=of_matrices, operator="matmul", skips_zeros=True)
-bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dotted", lower="dot", inner=of_matrices,
+bilinear(np.dot,         dot_first, dot_second, pattern="dot", batch=dot_form, blocks="dotted", lower="dot", inner=of_dotted,
                          skips_zeros=True)
 bilinear(np.outer,       outer_first, outer_second, batch=outer_form, blocks="outer", lower="outer")
 multilinear(np.einsum,   einsum_transpose, call=einsum_call, canonical=canonical_einsum, view="alone", viewed=einsum_view,
@@ -445,7 +453,7 @@ composite(np.kron,       kron)
 composite(np.vdot,       lambda a, b: np.dot(np.conjugate(np.ravel(a)), np.ravel(b)), with_numpy_value=beyond_matrices)
 explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve(a, t)), (solve_first_vjp, solve_second_vjp),
          raises=True, axes=(-2, -1), batch=solve_form, lower="solve",
-         inner=lapack(lambda a, b: "solve1" if b.ndim == 1 else "solve", "DD->D"))
+         inner=lapack(lambda a, b: "solve1" if ndim_of(b) == 1 else "solve", "DD->D"))
 explicit(np.linalg.inv,   inv_jvp, inv_vjp, raises=True, axes=(-2, -1), lower="inverse", inner=lapack("inv", "D->D"))
 explicit(np.linalg.det,   det_jvp, det_vjp, axes=(-2, -1), lower="determinant", inner=lapack("det", "D->D"))
 explicit(cofactor_matrix, cofactor_matrix_jvp, cofactor_matrix_vjp, axes=(-2, -1), inlined=regular_cofactors)

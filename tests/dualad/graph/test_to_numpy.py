@@ -7,6 +7,7 @@ from test_symbol import FUNCTIONS, X, traced
 from dualad.graph.passes import optimised
 from dualad.graph.program import Program
 from dualad.graph.to_numpy import compile_python
+from dualad.rules.indexing import updated
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -56,6 +57,19 @@ def test_a_buffer_that_is_seen_elsewhere_is_not_written():
     np.testing.assert_array_equal(part, np.sin(X[0])[1:])
     np.testing.assert_array_equal(z, np.sin(X[0]) * 2.0)
     np.testing.assert_array_equal(y, np.sin(X[0]))
+
+
+def test_a_number_is_written_through_a_view():
+    def f(x):
+        y = np.sum(x) * np.ones(())
+        np.expand_dims(y, 0)[...] = 3.0
+        return y
+
+    def write(x):
+        return updated(x, 0.0, ..., ((np.expand_dims, (0,), {}),))
+
+    for fn, x in ((f, X[0]), (write, np.float64(2.0)), (write, np.array(2.0))):
+        np.testing.assert_array_equal(compile_python(traced(fn, x)).call(x)[0], fn(x))
 
 
 def test_large_arrays_are_dropped_after_their_last_use():

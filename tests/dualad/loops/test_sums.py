@@ -84,6 +84,23 @@ def test_large_products_are_the_librarys_without_python(shapes, dtype):
         assert "called" not in f.explain(a, b)
 
 
+@pytest.mark.parametrize("shapes", [((), (3,)), ((2, 3), ()), ((), ()), ((2, 3), (4, 3, 2)), ((2, 2, 3), (2, 3, 2))], ids=str)
+def test_dot_of_numbers_and_of_stacks_is_numpys(shapes):
+    a, b = (np.random.default_rng(2).normal(size=shape) for shape in shapes)
+    for args in ((a, b), (a.tolist(), b)):
+        np.testing.assert_array_equal(jit(np.dot)(*args), np.dot(a, b))
+    np.testing.assert_array_equal(jit(lambda b: np.dot(a.tolist(), b))(b), np.dot(a, b))
+    assert "no ufunc computes that" in jit(np.dot).explain(a, b)
+
+
+def test_products_and_solutions_take_lists():
+    a, x = [[2.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 4.0]], np.array([1.0, 2.0, 4.0])
+    for fn in (np.dot, np.matmul, np.linalg.solve):
+        f = jit(lambda x, fn=fn: fn(a, x))
+        np.testing.assert_allclose(f(x), fn(a, x), rtol=1e-14)
+        assert "called" not in f.explain(x)
+
+
 def test_a_chain_with_large_products_is_made_in_blocks():
     a, x = np.random.default_rng(2).normal(size=(2, 80, 80)) / 9.0
     turn, stats = lambda k, x: np.tanh(a @ x), Stats()
