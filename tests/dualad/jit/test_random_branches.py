@@ -123,17 +123,25 @@ def of(f, *args):
         return None, str(error)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(block=programs)
 def test_random_programs_with_branches(block):
     check(block, "numpy")
 
 
 @pytest.mark.skipif("llvm" not in BACKENDS, reason="llvmlite is not installed")
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(block=programs)
 def test_random_programs_with_branches_in_loops(block):
     check(block, "llvm")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("backend", BACKENDS)
+@settings(max_examples=6, deadline=None)
+@given(block=programs)
+def test_more_random_programs_with_branches(backend, block):
+    check(block, backend)
 
 
 def check(block, backend):
