@@ -18,7 +18,7 @@ from .symbol import Symbol
 from .to_numpy import compile_python
 from .trace import BY_VALUE
 
-__all__ = ["Branch", "align", "as_kind", "blank_of"]
+__all__ = ["Branch", "align", "as_kind"]
 
 
 class Branch:
@@ -71,12 +71,12 @@ class Branch:
                 return self.plain(truth, *values)
             except BY_VALUE:
                 pass
-        return tuple([blank_of(kind_of(out), np.ones) for out in self.then.outputs])
+        return tuple([ones_of(kind_of(out)) for out in self.then.outputs])
 
 
-def blank_of(kind: Kind, filled=np.zeros):
-    """Return zeros, or what else NumPy fills arrays with, of a kind."""
-    x = filled(kind.shape, kind.dtype, order="F" if kind.layout == "F" else "C")
+def ones_of(kind: Kind):
+    """Return ones of a kind."""
+    x = np.ones(kind.shape, kind.dtype, order="F" if kind.layout == "F" else "C")
     return x if kind.kind == "array" else x[()] if kind.kind == "scalar" else x.item()
 
 
