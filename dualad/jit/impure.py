@@ -110,10 +110,10 @@ def effect_of(called, code):
 
 
 class Output:
-    """What stands for standard output while functions are traced, in threads of their own. It is never freed: prints may be using it."""
+    """What stands for a standard output while functions are traced, in threads of their own. It is kept: prints may be using it."""
 
-    def __init__(self):
-        self.out, self.kept = sys.stdout, dict[int, list[list[str]]]()
+    def __init__(self, out):
+        self.out, self.kept = out, dict[int, list[list[str]]]()
 
     def write(self, text):
         traces = self.kept.get(get_ident())
@@ -126,30 +126,31 @@ class Output:
         return getattr(self.out, name)
 
 
-OUTPUT, CHANGING = Output(), held_across_forks()
-
-
 class Unheard:
     """Standard output while a function is traced: what it prints in this thread is kept, and written in the end unless it was `heard`."""
 
+    changing = held_across_forks()
+    last = Output(sys.stdout)
+
     def __enter__(self):
         self.kept, self.heard = list[str](), False
-        with CHANGING:
-            OUTPUT.kept.setdefault(get_ident(), []).append(self.kept)
-            if sys.stdout is not OUTPUT:
-                OUTPUT.out, sys.stdout = sys.stdout, OUTPUT
+        with self.changing:
+            if sys.stdout is not self.last and sys.stdout is not self.last.out:
+                Unheard.last = Output(sys.stdout)
+            self.output = sys.stdout = self.last
+            self.output.kept.setdefault(get_ident(), []).append(self.kept)
         return self
 
     def __exit__(self, *exception):
-        with CHANGING:
-            traces = OUTPUT.kept[get_ident()]
+        with self.changing:
+            traces = self.output.kept[get_ident()]
             traces.pop()
             if not traces:
-                del OUTPUT.kept[get_ident()]
-            if not OUTPUT.kept and sys.stdout is OUTPUT:
-                sys.stdout = OUTPUT.out
+                del self.output.kept[get_ident()]
+            if not self.output.kept and sys.stdout is self.output:
+                sys.stdout = self.output.out
         if self.kept and not self.heard:
-            OUTPUT.write("".join(self.kept))
+            self.output.write("".join(self.kept))
 
 
 class Clocks:

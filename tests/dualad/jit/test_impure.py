@@ -119,3 +119,25 @@ def test_threads_that_trace_at_the_same_time_leave_standard_output_as_it_was(cap
         thread.join()
     assert sys.stdout is before
     assert capsys.readouterr().out == "first\nfirst\nthe first ended\nsecond\nsecond\n"
+
+
+def test_what_wraps_standard_output_while_a_function_is_traced_may_stay(capsys, monkeypatch):
+    class Tee:
+        def __init__(self, out):
+            self.out = out
+
+        def write(self, text):
+            return self.out.write(text.upper())
+
+    def f(x):
+        if type(sys.stdout) is not Tee:
+            sys.stdout = Tee(sys.stdout)
+        print("traced")
+        return x * 2.0
+
+    monkeypatch.setattr(sys, "stdout", sys.stdout)
+    for _ in range(3):
+        jit(f, verify=False)(1.0)
+        print("done")
+    assert type(sys.stdout) is Tee
+    assert capsys.readouterr().out == "TRACED\nTRACED\nDONE\n" * 3
