@@ -8,18 +8,13 @@ from typing import Any
 
 from ..support.costs import KEPT_STEPS
 
-__all__ = ["kept", "made_of"]
+__all__ = ["kept"]
 
 
 def kept(owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
     """Return what was made of a step or program before, or is now; what was not used for longest is forgotten."""
-    known = made_of(owner)
+    known = vars(owner).setdefault("of_chains", OrderedDict())
     known[key] = made = known.pop(key, None) or make()
     while len(known) > KEPT_STEPS:
         known.popitem(last=False)
     return made
-
-
-def made_of(owner: Any) -> OrderedDict[Hashable, Any]:
-    """Return what is kept with a step or program."""
-    return vars(owner).setdefault("of_chains", OrderedDict())

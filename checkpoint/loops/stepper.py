@@ -32,7 +32,7 @@ from dualad.support.forks import cached_property
 
 from ..support.checks import truth
 from ..support.costs import AHEAD_BYTES, AHEAD_SECONDS, KEPT_STEPS
-from .kept import kept, made_of
+from .kept import kept
 from .segments import as_kind, like_leaves
 from .spec import StepSpec, row_of
 from .tangents import NotCompiled, TangentSplit, join_tangents, levels_without_tapes, split_tangents, stand_in
@@ -149,7 +149,9 @@ class Stepper:
 
     def look_ahead(self, k: int, arrays: Sequence[np.ndarray], stop: int | None) -> None:
         """Trace the paths that the next steps take before loops are compiled, so that this is done once; errors are left to the steps."""
-        if not self.base.outputs[2] or self.advance_key in made_of(self.compiled) or self.entry.checks.needed > AHEAD_BYTES:
+        if not self.base.outputs[2] or self.entry.checks.needed > AHEAD_BYTES:
+            return
+        if self.advance_key in vars(self.compiled).get("of_chains", ()):
             return
         started, x = perf_counter(), self.input_state(arrays)
         try:
@@ -361,7 +363,7 @@ class Stepper:
             loops.compile()
         except Exception as error:
             warnings.warn(f"chain: LLVM failed on {self.name}, whose steps are made one by one instead: {error!r}", stacklevel=6)
-            known = made_of(self.compiled)
+            known = self.compiled.of_chains
             known.update({key: (NoLoopForm("LLVM failed"), None) for key in known if known[key][0] is loops})
             raise NotCompiled("LLVM failed") from error
 
