@@ -413,7 +413,8 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
         text += f", because {missing}" if missing else ""
         if entry.tests:
             lines = dict.fromkeys(where_in(test.line).rstrip(": ") for test in entry.tests)
-            text += f"; {len(entry.paths)} paths by the tests in {', '.join(lines)}"
+            count = len(entry.paths)
+            text += f"; {count} path{'s' * (count > 1)} by the tests in {', '.join(lines)}"
             text += ", others are traced when they are met" if entry.left else ""
             text += "".join(f"; evaluated by the plain function where {loud}" for loud in entry.loud)
         return text + (f"; not compared with the plain function: {reason}" if reason else "")

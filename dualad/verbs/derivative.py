@@ -9,7 +9,7 @@ from typing import Any, Concatenate, Literal, overload
 import numpy as np
 
 from ..forward.push import along
-from ..forward.seeding import check_flags, check_function, curried, shape_of, with_arguments
+from ..forward.seeding import check_flags, check_function, chosen, curried, shape_of, with_arguments
 from ..support.callers import trim
 from ..support.hints import Aux, Decorator, Rest, Result
 
@@ -212,9 +212,9 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0, *, nan_safe: bool 
     Raises
     ------
     TypeError
-        Where `argnums` is no position of an argument, or the argument is no number or array of floating-point numbers.
+        Where `argnums` is no integer, or the argument is no number or array.
     ValueError
-        Where the result has another shape than the argument.
+        Where there is no argument at the position, or the result has another shape than it.
 
     Examples
     --------
@@ -230,9 +230,8 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0, *, nan_safe: bool 
     @wraps(f)
     def differentiated(*args, **kwargs):
         try:
-            if not -len(args) <= argnums < len(args):
-                raise TypeError(f"elementwise_grad: argnums is {argnums}, and {len(args)} arguments are given by position")
-            x, of_x = args[argnums], with_arguments(f, args, kwargs, [argnums])
+            positions, _ = chosen(args, argnums, "elementwise_grad")
+            x, of_x = args[argnums], with_arguments(f, args, kwargs, positions)
             value, tangent = along(of_x, (x,), (np.ones_like(x)[()],), nan_safe, False, "elementwise_grad", ("x", "the direction"))
             if shape_of(value) != shape_of(x):
                 raise ValueError(

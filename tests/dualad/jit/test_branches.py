@@ -136,7 +136,7 @@ def test_values_are_those_of_the_plain_function_on_all_paths(f, dtype, backend):
                 assert result.dtype == plain.dtype and result.tobytes() == plain.tobytes()
             close(result, plain, 1e-14 if dtype == "float64" else 1e-6)
     assert 1 <= fast.traces <= 16
-    assert f"{fast.traces} paths" in fast.explain(POINTS[0].astype(dtype)) and f.__name__ in fast.explain(POINTS[0].astype(dtype))
+    assert f"{fast.traces} path" in fast.explain(POINTS[0].astype(dtype)) and f.__name__ in fast.explain(POINTS[0].astype(dtype))
 
 
 @pytest.mark.parametrize("f", FUNCTIONS)
