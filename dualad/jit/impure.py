@@ -126,6 +126,9 @@ class Output:
         return getattr(self.out, name)
 
 
+EFFECTS[Output.write.__code__] = "it writes to the standard output"
+
+
 class Unheard:
     """Standard output while a function is traced: what it prints in this thread is kept, and written in the end unless it was `heard`."""
 
