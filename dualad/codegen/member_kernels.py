@@ -32,9 +32,7 @@ class MemberKernels:
     def __init__(self, program: Program, examples: list, moving: tuple[bool, ...], threads: int | None):
         self.threads, self.moving, self.beside = threads, moving, 1
         self.outputs = [out for out in program.outputs if isinstance(out, Value)]
-        alone = Program()
-        alone.inputs, alone.constants, alone.operations, alone.outputs = program.inputs, program.constants, program.operations, self.outputs
-        alone.adjoint, alone.count = program.adjoint, program.count
+        alone = program.replace(outputs=self.outputs)
         kept = elements_of(alone)
         if kept is not None:
             self.beside = max(LANES, min(MEMBERS_SIDE_BY_SIDE, MEMBERS_ELEMENTS // max(kept, 1)))

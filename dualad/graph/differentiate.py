@@ -251,14 +251,8 @@ class Backwards:
     def forward(self):
         """Return the loop's results; what the pullback needs of each turn is kept."""
         loop = self.loop
-        body = Program()
-        body.inputs, body.constants, body.operations, body.count = (
-            loop.body.inputs,
-            loop.body.constants,
-            loop.body.operations,
-            loop.body.count,
-        )
-        body.outputs = [*loop.body.outputs, *(loop.body.inputs[1 + i] for i in self.saved)]
+        outputs = [*loop.body.outputs, *(loop.body.inputs[1 + i] for i in self.saved)]
+        body = loop.body.replace(outputs=outputs, adjoint=False)
         results = Scan(body, loop.count, loop.carried, loop.rows, loop.backwards)(*self.args)
         self.states = results[len(loop.body.outputs) :]
         return results[: len(loop.body.outputs)]
@@ -401,10 +395,7 @@ def split_forward_backward(program: Program, count: int, wanted: int) -> tuple[P
 
 def rest(program, inputs, operations, outputs):
     """Return the part of a program that these outputs need."""
-    part = Program()
-    part.inputs, part.constants, part.operations, part.outputs = list(inputs), program.constants, operations, list(outputs)
-    part.count = program.count
-    return dead(part)
+    return dead(program.replace(inputs=list(inputs), operations=operations, outputs=list(outputs)))
 
 
 def dear(operation):

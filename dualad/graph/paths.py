@@ -7,7 +7,6 @@ as its last output, whether it was reached: `left`.
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,9 +58,7 @@ def alike(paths: list[Path]) -> list[Path] | None:
     columns = zip(*([told(out) for out in path.program.outputs] for path in paths), strict=False)
     if any(None in kinds or len({kind[:2] for kind in kinds}) > 1 for kinds in columns) or len({path.structure for path in paths}) > 1:
         return None
-    programs = [copy(path.program) for path in paths]
-    for program in programs:
-        program.operations, program.constants = list(program.operations), dict(program.constants)
+    programs = [path.program.replace(operations=list(path.program.operations), constants=dict(path.program.constants)) for path in paths]
     align(programs)
     return [path._replace(program=program) for path, program in zip(paths, programs, strict=True)]
 

@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,9 +167,9 @@ class Program:
     def constant(self, array: np.ndarray) -> Value:
         """Return a new constant: a copy of an array."""
         value = self.value(array)
-        copy = array.copy("K")
-        copy.flags.writeable = False
-        self.constants[value] = copy
+        held = array.copy("K")
+        held.flags.writeable = False
+        self.constants[value] = held
         return value
 
     def append(self, fn, args, kwargs, result, line=None):
@@ -177,6 +178,13 @@ class Program:
         outputs = tuple(map(self.value, result if several else (result,)))
         self.operations.append(Operation(fn, args, kwargs, outputs, several, line))
         return outputs if several else outputs[0]
+
+    def replace(self, **parts) -> Program:
+        """Return a program like this one but for these parts; the others are shared."""
+        new = copy(self)
+        for name, part in parts.items():
+            setattr(new, name, part)
+        return new
 
     # --- reading one --------------------------------------------------------------------------------------------------------
 

@@ -168,9 +168,7 @@ class Trace(Level):
 
     def evaluated(self, value):
         """Return a value for the examples of the inputs, with all turns of loops."""
-        part, whole = Program(), self.program
-        part.inputs, part.constants, part.operations, part.outputs = whole.inputs, whole.constants, whole.operations, [value]
-        return dead(part).run(*self.given)[0]
+        return dead(self.program.replace(outputs=[value])).run(*self.given)[0]
 
     def at(self, operation):
         """Let what is entered from here on count as evaluated where an operation of another program was."""

@@ -10,7 +10,7 @@ import optree
 
 from ..core.levels import Handle
 from ..core.traced import example_of
-from ..graph.program import Program, Value
+from ..graph.program import Value
 from ..graph.scan import Scan
 from ..graph.trace import Trace
 from ..support.callers import trimmed
@@ -188,11 +188,11 @@ def loop_of(compiled, examples, moving, count):
     """Return the program of all members as one operation, a loop without carried values, which is traced and differentiated as any."""
     key = "loop of members", moving, count
     if key not in compiled.derived:
-        program, body = compiled.program, Program()
+        program = compiled.program
         order = sorted(range(len(moving)), key=lambda i: not moving[i])
         k = Value(program.count, (), np.dtype(int), "python")
-        body.inputs, body.constants, body.operations = [k, *(program.inputs[i] for i in order)], program.constants, program.operations
-        body.outputs, body.count = [out for out in program.outputs if type(out) is Value], program.count + 1
+        inputs, outputs = [k, *(program.inputs[i] for i in order)], [out for out in program.outputs if type(out) is Value]
+        body = program.replace(inputs=inputs, outputs=outputs, count=program.count + 1, adjoint=False)
         with Trace() as trace:
             given = [trace.input(np.stack([examples[i]] * count) if moving[i] else examples[i]) for i in order]
             whole = trace.finish(list(Scan(body, count, 0, sum(moving))(*given)))

@@ -18,7 +18,7 @@ from ..core.traced import example_of
 from ..forward.dual import make_dual
 from ..forward.seeding import flatten_input, flatten_output, shape_of, split_value
 from ..graph.passes import optimised
-from ..graph.program import Program, Value, values_in
+from ..graph.program import Value, values_in
 from ..graph.scan import Scan
 from ..graph.symbol import Symbol
 from ..graph.trace import Trace
@@ -99,11 +99,8 @@ def together(program, columns, later, colors):
     """Return groups of reads that no element of the results shares, with the column of each row (-1: none); None if it does not pay."""
     from .detect import dependencies
 
-    rest = Program()
-    rest.inputs = list(dict.fromkeys([*columns, *program.inputs]))
+    rest = program.replace(inputs=list(dict.fromkeys([*columns, *program.inputs])), operations=later)
     columns = {value: places for value, places in columns.items() if places.max(initial=-1) >= 0}  # the others are what was padded with
-    rest.constants, rest.count = program.constants, program.count
-    rest.operations, rest.outputs = later, program.outputs
     sizes = [out.size for out in program.outputs]
     width = sum(value.size for value in columns)
     pattern = scipy_sparse().csc_array(scipy_sparse().vstack(dependencies(rest, list(columns), width, sizes), format="csc"))
