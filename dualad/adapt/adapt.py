@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import ContextDecorator
 from functools import wraps
 from importlib.machinery import ExtensionFileLoader
 from types import FunctionType, MethodType, ModuleType
@@ -66,7 +65,7 @@ def adapt(*targets: Any) -> Any:
     return adapted(targets[0]) if len(targets) == 1 and isinstance(targets[0], FunctionType | MethodType) else adapted
 
 
-class Adapted(ContextDecorator):
+class Adapted:
     """Adapted targets; see `adapt`."""
 
     def __init__(self, *targets: Target) -> None:

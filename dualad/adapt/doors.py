@@ -5,6 +5,8 @@ Of plain arguments each is NumPy's (or Python's) own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -27,28 +29,20 @@ def converted(x: Any, dtype: Any = None) -> Any:
     return x if dtype is None or np.dtype(dtype) == x.dtype else x.astype(dtype)
 
 
-def asarray(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-    return converted(a, dtype) if traced(a) else np.asarray(a, dtype, *args, **kwargs)
-
-
-def asanyarray(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-    return converted(a, dtype) if traced(a) else np.asanyarray(a, dtype, *args, **kwargs)
-
-
-def ascontiguousarray(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
-    return np.atleast_1d(converted(a, dtype)) if traced(a) else np.ascontiguousarray(a, dtype, **kwargs)
-
-
-def asfortranarray(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
-    return np.copy(np.atleast_1d(converted(a, dtype)), "F") if traced(a) else np.asfortranarray(a, dtype, **kwargs)
-
-
-def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
-    if not traced(a):
-        return np.asarray_chkfinite(a, dtype, order)
-    if not np.all(np.isfinite(a := converted(a, dtype))):
+def checked(x: Any) -> Any:
+    if not np.all(np.isfinite(x)):
         raise ValueError("array must not contain infs or NaNs")
-    return a
+    return x
+
+
+def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -> Callable[..., Any]:
+    """Return what stands for a function that makes an array of its first argument: of a traced one, what is `made` of it."""
+
+    @wraps(numpys)
+    def opened(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return made(converted(a, dtype)) if traced(a) else numpys(a, dtype, *args, **kwargs)
+
+    return opened
 
 
 def array(object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", ndmin: int = 0, **kwargs: Any) -> Any:
@@ -63,10 +57,6 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: A
     if not traced(fill_value):
         return np.full(shape, fill_value, dtype, *args, **kwargs)
     return np.copy(np.broadcast_to(converted(fill_value, dtype), shape))
-
-
-def require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any) -> Any:
-    return converted(a, dtype) if traced(a) else np.require(a, dtype, requirements, **kwargs)
 
 
 class NumberType(type):
@@ -105,5 +95,14 @@ def number_type(kind: type) -> NumberType:
     return made
 
 
-DOORS = [array, asanyarray, asarray, asarray_chkfinite, ascontiguousarray, asfortranarray, full, require]
+DOORS = [
+    array,
+    full,
+    door(np.asarray),
+    door(np.asanyarray),
+    door(np.require),
+    door(np.asarray_chkfinite, checked),
+    door(np.ascontiguousarray, np.atleast_1d),
+    door(np.asfortranarray, lambda x: np.copy(np.atleast_1d(x), "F")),
+]
 NUMBERS = [number_type(kind) for kind in (float, complex, np.float32, np.float64, np.complex64, np.complex128)]

@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.conversions import ROWS_OF_SCIPY
 from ..rules import python_math
 from .doors import DOORS, NUMBERS
 
 __all__ = ["BUILTINS", "look_up", "stand_in"]
-
-#: modules of SciPy with functions that have rows
-SCIPY = ("scipy.integrate", "scipy.linalg", "scipy.special", "scipy.stats")
 
 #: Python's own names that adapted code finds among its globals
 BUILTINS = {kind.__name__: kind for kind in NUMBERS if kind.of in (float, complex)}
@@ -77,7 +75,7 @@ INSTEAD: dict[int, tuple[Any, Any]] = {}
 
 def look_up() -> None:
     """Enter the stand-ins of modules that were imported since."""
-    for package in ("math", "numpy", *SCIPY):
+    for package in ("math", "numpy", *ROWS_OF_SCIPY):
         if package in sys.modules and package not in ENTERED:
             ENTERED.add(package)
             for name, ours in ours_of(package).items():

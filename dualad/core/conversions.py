@@ -12,8 +12,8 @@ from ..support.callers import WAYS_OUT, asking, compiled, of_numpy, operation, o
 from .levels import Handle
 
 __all__ = [
-    "LIFTS", "another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lift_of", "lost", "refuse_kind",
-    "refuse_search", "refuse_tie",
+    "LIFTS", "ROWS_OF_SCIPY", "another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lift_of", "lost",
+    "refuse_kind", "refuse_search", "refuse_tie",
 ]  # fmt: skip
 
 
@@ -46,6 +46,7 @@ def lost(x, what, advice):
     return TypeError(f"{what} of a traced {type(x).__name__} would lose its derivative: {advice}")
 
 
+#: modules of SciPy with functions that have rows
 ROWS_OF_SCIPY = ("scipy.integrate", "scipy.linalg", "scipy.special", "scipy.stats")
 SPELLINGS = {
     "scipy.linalg.qr": "np.linalg.qr(a, 'complete')",
