@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_loops import chain_is_made_in_blocks, has_eager_derivatives
 from numpy.lib.stride_tricks import sliding_window_view
 
-from checkpoint import Stats, chain, grad, hvp
-from dualad import jit, jvp
+from checkpoint import chain, grad
+from dualad import jit
 from dualad.jit.compiled import BACKENDS
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed")
@@ -56,18 +57,12 @@ def test_values_are_those_of_numpy_and_derivatives_the_eager_ones(f, backend):
     compiled = jit(f, backend=backend)
     np.testing.assert_array_equal(compiled(X), f(X))
     assert "called" not in compiled.explain(X)
-    size = f(X).size
-    loss = lambda x: np.sum(np.sin(np.ravel(f(x))) * np.arange(1.0, 1.0 + size))
-    for made in (grad(loss), lambda x: jvp(loss, (x,), (T,))[1], lambda x: hvp(loss, x, T)):
-        np.testing.assert_allclose(jit(made, backend=backend)(X), made(X), rtol=1e-12, atol=1e-13)
+    has_eager_derivatives(f, X, T, backend, 1e-12, 1e-13)
 
 
 @functions
 def test_a_chain_is_made_in_blocks(f):
-    turn, stats = lambda k, x: 0.9 * np.sin(x) + 0.01 * np.sum(np.cos(f(x)) ** 2), Stats()
-    got = grad(lambda x: np.sum(chain(jit(turn), x, steps=20, stats=stats) ** 2))(X)
-    assert "one block of all 20 compiled steps" in stats.reason
-    np.testing.assert_allclose(got, grad(lambda x: np.sum(chain(turn, x, steps=20) ** 2))(X), rtol=1e-10)
+    chain_is_made_in_blocks(lambda k, x: 0.9 * np.sin(x) + 0.01 * np.sum(np.cos(f(x)) ** 2), X, 1e-10)
 
 
 COUNTED = jit(lambda k, w: np.bincount(k % BINS, w, minlength=BINS))

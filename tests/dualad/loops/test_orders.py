@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_loops import chain_is_made_in_blocks
 
-from checkpoint import Stats, chain, grad, hvp
+from checkpoint import grad, hvp
 from dualad import jit, jvp
 from dualad.jit.compiled import BACKENDS
 from dualad.support.costs import RANKED_ELEMENTS
@@ -133,12 +134,7 @@ def test_a_chain_of_single_precision_is_made_in_blocks(name):
 
 def in_blocks(step, dtype, accuracy):
     x = np.random.default_rng(1).normal(size=16).astype(dtype)
-    turn, stats = lambda k, x: 0.9 * np.sin(x) + 0.05 * step(x), Stats()
-    got = grad(lambda x: np.sum(chain(jit(turn), x, steps=20, stats=stats) ** 2))(x)
-    assert "one block of all 20 compiled steps" in stats.reason
-    expected = grad(lambda x: np.sum(chain(turn, x, steps=20) ** 2))(x)
-    assert got.dtype == dtype
-    np.testing.assert_allclose(got, expected, rtol=accuracy, atol=accuracy)
+    chain_is_made_in_blocks(lambda k, x: 0.9 * np.sin(x) + 0.05 * step(x), x, accuracy, accuracy)
 
 
 def at_knots(rng):

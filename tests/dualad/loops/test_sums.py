@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from in_loops import chain_is_made_in_blocks, has_eager_derivatives
 
-from checkpoint import Stats, chain, grad, hvp
-from dualad import jit, jvp
+from checkpoint import Stats, chain, grad
+from dualad import jit
 from dualad.jit.compiled import BACKENDS
 from dualad.rules.kinds import ROWS
 from dualad.support.costs import CALLED_PRODUCTS, INLINED_TERMS, LIBRARY_PRODUCTS
@@ -35,18 +36,12 @@ X, T = np.random.default_rng(5).normal(size=(2, 20))
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_derivatives_are_the_eager_ones(f, backend):
     assert "called" not in jit(f, backend=backend).explain(X)
-    size = f(X).size
-    loss = lambda x: np.sum(np.sin(np.ravel(f(x))) * np.arange(1.0, 1.0 + size))
-    for made in (f, grad(loss), lambda x: jvp(loss, (x,), (T,))[1], lambda x: hvp(loss, x, T)):
-        np.testing.assert_allclose(jit(made, backend=backend)(X), made(X), rtol=1e-11, atol=1e-12)
+    has_eager_derivatives(f, X, T, backend, 1e-11, 1e-12)
 
 
 @functions
 def test_a_chain_is_made_in_blocks(f):
-    turn, stats = lambda k, x: 0.9 * np.sin(x) + 0.01 * np.sum(np.cos(f(x)) ** 2), Stats()
-    got = grad(lambda x: np.sum(chain(jit(turn), x, steps=20, stats=stats) ** 2))(X)
-    assert "one block of all 20 compiled steps" in stats.reason
-    np.testing.assert_allclose(got, grad(lambda x: np.sum(chain(turn, x, steps=20) ** 2))(X), rtol=1e-10)
+    chain_is_made_in_blocks(lambda k, x: 0.9 * np.sin(x) + 0.01 * np.sum(np.cos(f(x)) ** 2), X, 1e-10)
 
 
 @pytest.mark.parametrize("count", range(1, INLINED_TERMS + 1))
