@@ -47,7 +47,7 @@ def lost(x, what, advice):
 
 
 #: modules of SciPy with functions that have rows
-ROWS_OF_SCIPY = ("scipy.integrate", "scipy.linalg", "scipy.special", "scipy.stats")
+ROWS_OF_SCIPY = ("scipy.fft", "scipy.integrate", "scipy.linalg", "scipy.special", "scipy.stats")
 SPELLINGS = {
     "scipy.linalg.qr": "np.linalg.qr(a, 'complete')",
     "scipy.linalg.lu_solve": "np.linalg.solve(a, b) of the matrix itself",
@@ -65,12 +65,8 @@ def spelled_otherwise(name):
         return f"dualad.{name}"
     if package.startswith("scipy.stats."):  # a method of a class of distributions
         return f"dualad.scipy.stats.norm.{function}, or of another distribution there"
-    if (
-        name not in SPELLINGS
-        and package in ("scipy.linalg", "scipy.fft")
-        and hasattr(namespace := getattr(np, package.removeprefix("scipy.")), function)
-    ):
-        return f"{namespace.__name__.replace('numpy', 'np')}.{function}"
+    if name not in SPELLINGS and package == "scipy.linalg" and hasattr(np.linalg, function):
+        return f"np.linalg.{function}"
     return SPELLINGS.get(name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from checkpoint import grad, jacobian
 pytest.importorskip("scipy")
 import dualad.scipy
 
-MODULES = {name: import_module(f"dualad.rules.scipy.{name}").FUNCTIONS for name in dualad.scipy.__all__}
+MODULES = {name: import_module(f"dualad.rules.scipy.{name}").FUNCTIONS for name in ("integrate", "linalg", "special", "stats")}
 X = np.array([0.35, 0.8, 1.7, 2.6])
 P = X / 3.0
 ROWS = np.array([[0.3, 1.2, -0.7, 2.0, 0.9], [1.5, -0.2, 0.6, 0.1, 2.2], [0.4, 1.1, 0.8, -0.5, 1.3]])
@@ -102,6 +103,8 @@ def public():
 
 def test_every_row_has_a_sample():
     assert set(public()) == set(SAMPLES)
+    for name in set(dualad.scipy.__all__) - set(MODULES):
+        assert (Path(__file__).parent / f"test_{name}.py").exists(), "a module that has no samples here has tests of its own"
 
 
 CALLS = [pytest.param(name, *call, id=f"{name}-{k}") for name, calls in SAMPLES.items() for k, call in enumerate(calls)]
@@ -237,5 +240,5 @@ def test_names_are_scipys():
         _ = stats.levy_stable
     with pytest.raises(AttributeError, match=r"module 'scipy.stats' has no attribute 'nonesuch'"):
         _ = stats.nonesuch
-    with pytest.raises(AttributeError, match="it has integrate, linalg, special, stats"):
-        _ = dualad.scipy.signal
+    with pytest.raises(AttributeError, match=r"it has .*integrate, linalg, .*special, stats"):
+        _ = dualad.scipy.nonesuch
