@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .standins import BUILTINS, look_up, stand_in
+from ..core.standins import BUILTINS, look_up, stand_in
 
 __all__ = ["Change", "changes_of_function", "changes_of_space"]
 

@@ -38,8 +38,8 @@ def operand(x):
 
 #: attributes of ndarray that show its memory, or a value written from it
 MEMORY = (
-    "base", "byteswap", "ctypes", "data", "dump", "dumps", "flags", "getfield", "resize", "setfield", "setflags", "strides", "tobytes",
-    "tofile", "view",
+    "__dlpack__", "__dlpack_device__", "base", "byteswap", "ctypes", "data", "dump", "dumps", "flags", "getfield", "resize", "setfield",
+    "setflags", "strides", "tobytes", "tofile", "view",
 )  # fmt: skip
 REAL = {float, int, np.float64, np.ndarray}
 
@@ -138,6 +138,8 @@ def define_operators():
         setattr(Traced, name, without_memory(name))
     Traced.__dir__ = lambda self: sorted({*dir(type(self))} - {*MEMORY})
     Traced.as_integer_ratio = as_integer_ratio
+    Traced.to_device = to_device
+    Traced.__array_namespace__ = array_namespace
     Traced.__hash__ = None
 
 
@@ -156,6 +158,21 @@ def without_memory(name):
 def as_integer_ratio(self):
     """Raise: a ratio of integers, which `Fraction` and others make of a float, has no derivative."""
     raise lost(self, "a ratio of integers (Fraction)", "compute with floats, or take dualad.primal(x) for the plain number")
+
+
+def to_device(self, device, /, *, stream=None):
+    """Return the value itself: it is on the one device that there is, the "cpu"."""
+    if device != self.device or stream is not None:
+        raise ValueError(f"to_device: a traced value is on the device 'cpu', as NumPy's arrays are, and knows no streams; not {device!r}")
+    return self
+
+
+def array_namespace(self, *, api_version=None):
+    """Return the functions of the array API standard: NumPy's, with those that make an array of a traced value keeping its derivative."""
+    from .standins import ARRAY_API
+
+    np.empty(0).__array_namespace__(api_version=api_version)  # raises for versions that NumPy does not know
+    return ARRAY_API
 
 
 define_operators()

@@ -37,6 +37,7 @@ class Traced(Handle):
 
     __slots__ = ()
     __array_priority__ = 1000.0
+    device = "cpu"  # as NumPy's arrays
 
     # --- what a subclass says ---------------------------------------------------------------------------------------------
 

@@ -452,6 +452,8 @@ def pullback_of(row, i, partial):
         return None
     if partial is MINUS_ONE:
         return lambda g, held: -g
+    if partial is None:
+        return lambda g, held: row.partial(i)  # which raises
     if divisor := getattr(partial, "divisor", None):
 
         def pullback(g, held):
@@ -468,7 +470,7 @@ def pullback_of(row, i, partial):
         share = pullback(g, held)
         return share if type(share) is np.ndarray and all_finite(share) else row.multiply(i, g, held[0], held[1:])
 
-    return strong_pullback if row.singular or partial is None else pullback
+    return strong_pullback if row.singular else pullback
 
 
 # --- the table ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.standins import stand_in
 from ..rules.kinds import ROWS
 from ..rules.late import late_row
 
@@ -37,7 +38,7 @@ def namespace(name: str, rows: ModuleType) -> tuple[Callable[[str], Any], Callab
     def lookup(attribute: str) -> Any:
         if attribute in rows.FUNCTIONS:
             return rows.FUNCTIONS[attribute]
-        found = getattr(scipys, attribute, None)
+        found = stand_in(getattr(scipys, attribute, None))
         if isinstance(found, np.ufunc) and has_row(found):
             return found
         if found is None or attribute.startswith("_"):
@@ -47,6 +48,7 @@ def namespace(name: str, rows: ModuleType) -> tuple[Callable[[str], Any], Callab
             f"(dualad.primitive), or differentiate the equation that it solves (dualad.implicit)"
         )
 
-    ufuncs = (key for key, thing in vars(scipys).items() if isinstance(thing, np.ufunc) and thing.__name__ == key and has_row(thing))
+    things = {key: stand_in(thing) for key, thing in vars(scipys).items()}
+    ufuncs = (key for key, thing in things.items() if isinstance(thing, np.ufunc) and thing.__name__ == key and has_row(thing))
     public = sorted({*rows.FUNCTIONS, *ufuncs})
     return lookup, lambda: public, public

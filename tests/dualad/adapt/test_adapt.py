@@ -10,7 +10,7 @@ import pytest
 
 import checkpoint as ck
 import dualad
-from dualad.adapt.standins import StandIn
+from dualad.core.standins import StandIn
 
 SOURCE = """
 import functools

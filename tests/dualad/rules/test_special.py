@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.accuracy import GRID
-from checkpoint import vjp
+from checkpoint import grad, vjp
 from dualad import derivative, jvp
 from dualad.rules import ROWS
 from dualad.rules.late import late_row
@@ -101,6 +101,9 @@ def test_an_order_has_no_derivative():
         derivative(lambda v: sp.jv(v, 1.0))(0.5)
     with pytest.raises(TypeError, match=r"scipy\.special\.gammainc has no derivative"):
         derivative(lambda a: sp.gammainc(a, 1.0))(0.5)
+    for _ in range(2):  # the second time, the shortest path
+        with pytest.raises(TypeError, match=r"scipy\.special\.jv has no derivative with respect to its argument"):
+            grad(lambda v: np.sum(sp.jv(v, v)))(np.ones(2))
 
 
 def test_functions_without_a_row_raise_by_name():

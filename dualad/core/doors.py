@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dispatch
-from ..core.dispatch import holds_traced
-from ..core.levels import Handle
+from . import dispatch
+from .dispatch import holds_traced
+from .levels import Handle
 
 __all__ = ["DOORS", "NUMBERS"]
 
@@ -39,8 +39,11 @@ def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -
     """Return what stands for a function that makes an array of its first argument: of a traced one, what is `made` of it."""
 
     @wraps(numpys)
-    def opened(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return made(converted(a, dtype)) if traced(a) else numpys(a, dtype, *args, **kwargs)
+    def opened(a: Any, dtype: Any = None, *args: Any, copy: Any = None, **kwargs: Any) -> Any:
+        if traced(a):
+            x = made(converted(a, dtype))
+            return x.copy("K") if copy and x is a else x
+        return numpys(a, dtype, *args, **kwargs if copy is None else {"copy": copy, **kwargs})
 
     return opened
 

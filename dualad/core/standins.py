@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.conversions import ROWS_OF_SCIPY
 from ..rules import python_math
+from .conversions import ROWS_OF_SCIPY
 from .doors import DOORS, NUMBERS
 
-__all__ = ["BUILTINS", "look_up", "stand_in"]
+__all__ = ["ARRAY_API", "BUILTINS", "look_up", "stand_in"]
 
 #: Python's own names that adapted code finds among its globals
 BUILTINS = {kind.__name__: kind for kind in NUMBERS if kind.of in (float, complex)}
@@ -39,7 +39,23 @@ class StandIn(ModuleType):
         return dir(vars(self)["__adapted__"])
 
     def __reduce__(self) -> Any:
-        return import_module, (self.__name__,)
+        return import_module, (vars(self)["__adapted__"].__name__,)
+
+
+class ArrayAPI(StandIn):
+    """NumPy's functions as the namespace of the array API standard that traced values belong to.
+
+    Its name is not NumPy's: what has that name is given to code that makes plain arrays.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(np)
+        self.__name__ = "dualad.array_api"
+
+    @property
+    def special(self) -> Any:
+        """The extension that SciPy asks for."""
+        return stand_in(import_module("scipy.special"))
 
 
 class Instead:
@@ -69,6 +85,8 @@ def ours_of(package: str) -> dict[str, Any]:
     return import_module(f"dualad.rules.{package}").FUNCTIONS
 
 
+ARRAY_API = ArrayAPI()
+
 #: what stands for functions and types, behind these, by their identity
 INSTEAD: dict[int, tuple[Any, Any]] = {}
 
@@ -91,6 +109,8 @@ def stand_in(value: Any) -> Any:
     if isinstance(value, ModuleType):
         root = value.__name__.partition(".")[0]
         return stand_in_of(value) if type(value) is not StandIn and (value is math or root in ("numpy", "scipy")) else value
+    if isinstance(ufunc := getattr(value, "__wrapped__", None), np.ufunc):  # scipy.special's own, where SCIPY_ARRAY_API is set
+        return ufunc
     if type(value) is partial:
         fn = stand_in(value.func)
         return value if fn is value.func else partial(fn, *value.args, **value.keywords)
