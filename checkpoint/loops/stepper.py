@@ -59,6 +59,7 @@ class Stepper:
         self.base: Routine
         self.failed: Exception | None = None  # why the path met last is not
         self.loud = False  # whether it is, and the plain function is called for what it does besides
+        self.compiling = 0.0  # how many seconds it took last
         self.trace(state, inputs, params)
         self.until = None if until is None else self.traced_predicate(until, state)
         self.state, self.state_splits = self.split(state, all_floating=True)
@@ -155,7 +156,7 @@ class Stepper:
             return
         started, x = perf_counter(), self.input_state(arrays)
         try:
-            while k != stop and perf_counter() - started < AHEAD_SECONDS:
+            while k != stop and perf_counter() - started < max(AHEAD_SECONDS, self.compiling):
                 if self.until is not None and truth(self.predicate(k, self.spec.tree(x)), where="chain", k=k):
                     return
                 leaves = self.arguments(k, x)
@@ -164,6 +165,8 @@ class Stepper:
                     x, k = self.input_state(made), k + 1
                 elif not self.take(self.spec.source.extended(self.entry, self.call, leaves)) or not self.base.outputs[2]:
                     return
+                else:
+                    started = perf_counter()
         except NotCompiled:
             raise
         except Exception:  # of a step that raises it in its turn
@@ -359,6 +362,7 @@ class Stepper:
 
     def compile(self, loops: ChainKernels) -> None:
         """Compile loops before the first sweep, so that what cannot be compiled shows before a long run."""
+        started = perf_counter()
         try:
             loops.compile()
         except Exception as error:
@@ -366,6 +370,7 @@ class Stepper:
             known = self.compiled.of_chains
             known.update({key: (NoLoopForm("LLVM failed"), None) for key in known if known[key][0] is loops})
             raise NotCompiled("LLVM failed") from error
+        self.compiling = perf_counter() - started
 
     # --- leaves -------------------------------------------------------------------------------------------------------------
 

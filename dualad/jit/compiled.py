@@ -78,15 +78,19 @@ FLOAT = np.dtype(float)
 
 
 class Compiled:
-    """A program that is called with its inputs, plain or traced, and returns the tuple of its outputs."""
+    """A program that is called with its inputs, plain or traced, and returns the tuple of its outputs.
 
-    def __init__(self, program: Program, backend="numpy", name="program", threads=None):
+    It `waits` for so many calls, which NumPy makes, before it is compiled; so do the programs of its derivatives.
+    """
+
+    def __init__(self, program: Program, backend="numpy", name="program", threads=None, waits=0):
         self.__name__ = name
-        self.backend, self.threads = backend, threads
+        self.backend, self.threads, self.waits = backend, threads, waits
         self.exact = backend == "numpy"  # loops are compiled with other roundings anyway
         self.program = optimised(rolled(program, self.exact), self.exact)
         self.scalars = [i for i, value in enumerate(program.inputs) if value.kind == "scalar"]
         self.made: Executable | Native | None = None
+        self.meanwhile: Executable | None = None
         self.inexact = [inexact(out) for out in self.program.outputs]
         self.derived: dict[object, Any] = {}
         self.row = ProgramRow(self, None, False)
@@ -109,7 +113,17 @@ class Compiled:
                 warnings.warn(warning, stacklevel=2)
                 self.made = compile_python(self.program)
                 self.made.notes += f", because {self.backend} failed: {error!r}"
+            self.waits, self.meanwhile = 0, None
         return self.made
+
+    def next_executable(self) -> Executable | Native:
+        """Return what makes a call of a program that is not compiled."""
+        if not self.waits:
+            return self.executable
+        self.waits -= 1
+        if self.meanwhile is None:
+            self.meanwhile = compile_python(self.program)
+        return self.meanwhile
 
     def __call__(self, *leaves):
         top = highest(leaves)
@@ -117,7 +131,7 @@ class Compiled:
             for i in self.scalars:
                 if type(leaves[i]) is float:
                     leaves = (*leaves[:i], np.float64(leaves[i]), *leaves[i + 1 :])
-            return self.executable.call(*leaves)
+            return (self.made or self.next_executable()).call(*leaves)
         if type(top) is Symbol:
             return tuple(self.program.run(*leaves))
         if type(top) is Dual:
@@ -160,7 +174,7 @@ class Compiled:
         key = "pushforward", directions, nan_safe, *map(signature_of, tangents)
         if key not in self.derived:
             program = pushforward(self.program, self.examples(values), list(map(example_of, tangents)), directions, nan_safe)
-            self.derived[key] = Compiled(program, self.backend, f"jvp of {self.__name__}", self.threads)
+            self.derived[key] = Compiled(program, self.backend, f"jvp of {self.__name__}", self.threads, self.waits)
         return self.derived[key](*values, *(t for t in tangents if t is not None))
 
     def pulled(self, values, wanted, cotangents, directions, nan_safe=False):
@@ -169,7 +183,7 @@ class Compiled:
         if key not in self.derived:
             program = pullback(self.program, self.examples(values), wanted, list(map(example_of, cotangents)), directions, nan_safe)
             del program.outputs[sum(wanted) :]
-            self.derived[key] = Compiled(program, self.backend, f"vjp of {self.__name__}", self.threads)
+            self.derived[key] = Compiled(program, self.backend, f"vjp of {self.__name__}", self.threads, self.waits)
         return self.derived[key](*values, *(g for g in cotangents if g is not None))
 
     def members(self, examples, moving):
@@ -188,7 +202,7 @@ class Compiled:
             forward, backward = split_forward_backward(program, len(self.program.inputs), sum(wanted))
             names = f"forward of {self.__name__}", f"backward of {self.__name__}"
             self.derived[key] = tuple(
-                Compiled(half, self.backend, name, self.threads) for half, name in zip((forward, backward), names, strict=True)
+                Compiled(half, self.backend, name, self.threads, self.waits) for half, name in zip((forward, backward), names, strict=True)
             )
         return self.derived[key]
 

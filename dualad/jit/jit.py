@@ -227,7 +227,7 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
                         entry.checks.due()
             except (Handled, *BY_VALUE) as error:
                 return in_plain_code(self.f, args, kwargs, error)
-            if not (call.traced or entry.checks.always):
+            if not (call.traced or entry.checks.always or entry.compiled.waits):
                 self.guard(entry, call, args, kwargs)
         except Exception as error:
             trim(error)
@@ -333,7 +333,7 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
     def is_plain(self, key):
         """Return whether the program for a call gives a result, of one type."""
         entry = self.entries.get(key)
-        return entry is not None and not (entry.left or entry.several)
+        return entry is not None and not (entry.left or entry.several or entry.compiled.waits)
 
     def guard(self, entry, call, args, kwargs):
         """Let calls of this kind go the short way from now on."""

@@ -16,6 +16,7 @@ from ..graph.program import Value
 from ..graph.selection import Selection
 from ..graph.symbol import Symbol
 from ..graph.trace import Trace, TraceError
+from ..support.costs import WAITING_BYTES, WAITING_CALLS, WAITING_SECONDS
 from .compiled import BACKENDS, Compiled
 from .guards import MISS
 from .impure import Clocks, Drawn, Unheard, compare
@@ -122,7 +123,8 @@ def trace(jitted, call, examples=None, known=None):
     except Apart:
         paths, program = [first], merged([first])
     checks = Checks(jitted, program, perf_counter() - started, effect)
-    compiled = Compiled(program, backend, jitted.__name__, jitted.threads)
+    soon = known is None or checks.cost > WAITING_SECONDS or checks.needed > WAITING_BYTES
+    compiled = Compiled(program, backend, jitted.__name__, jitted.threads, 0 if soon else WAITING_CALLS)
     return Entry(compiled, watch, paths, checks)
 
 

@@ -50,6 +50,11 @@ COMPARISON_SHARE = 0.01
 COMPARISON_BYTES = 1 << 30
 #: seconds of an operation in plain NumPy code, before it is known
 OPERATION_SECONDS = 5e-6
+#: calls of a program that has learnt a path which NumPy makes before it is compiled: it may soon learn others (12 paths and their
+#: gradient: 6.8 s each compiled at once, 1.2 s); and the seconds and bytes of a call above which it is compiled at once
+WAITING_CALLS = 16
+WAITING_SECONDS = 0.01
+WAITING_BYTES = 1 << 20
 #: elements of a container that are watched one by one, and places that a guard's own code compares; what is longer is compared at once
 WATCHED_ELEMENTS = 100
 #: elements of a container of which more than the length is watched

@@ -12,7 +12,9 @@ import pytest
 import checkpoint
 import dualad
 from dualad import jit
+from dualad.graph.to_numpy import compile_python
 from dualad.graph.trace import TraceError
+from dualad.jit import tracing
 from dualad.jit.compiled import BACKENDS
 
 pytestmark = pytest.mark.parametrize("backend", BACKENDS)
@@ -417,3 +419,16 @@ def test_what_a_function_prints_that_does_not_branch_is_printed_while_it_is_trac
     fast = jit(lambda x: (print("here"), x * 2.0)[1], backend=backend, verify=False)
     fast(1.0), fast(2.0)
     assert capsys.readouterr().out == "here\n" * 2
+
+
+def test_programs_that_learn_paths_are_compiled_when_they_learn_no_more(backend, monkeypatch):
+    made = []
+    monkeypatch.setitem(BACKENDS, backend, lambda program: made.append(program) or compile_python(program))
+    monkeypatch.setattr(tracing, "WAITING_CALLS", 16)
+    f = lambda x: next((x * k for k in range(1, 12) if x < k), x)
+    fast = jit(f, backend=backend)
+    slope = checkpoint.grad(fast)
+    for _ in range(3):
+        for k in range(12):
+            assert (fast(k + 0.5), slope(k + 0.5)) == (f(k + 0.5), min(k + 1.0, 11.0 if k < 11 else 1.0))
+    assert fast.traces == 12 and len(made) == 6  # the first path and the halves of its gradient, the program of all and those of its own
