@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir.nodes import ArrayType, Assign, Call, Cast, Fill, For, ForRows, Lane, Load, Reshape, Row, Store, Var, number
+from ..ir.nodes import ArrayType, Assign, Call, Cast, Fill, For, ForRows, Lane, Load, Reshape, Row, Statement, Store, Var, number
 from ..ir.to_python import expression as printed
 from ..ir.values import arithmetic_dtype, op, wrapped
 from ..loops.forms import AffineIndex, Node
@@ -31,8 +31,8 @@ class Body:
         self.function, self.space, self.depth, self.hoisted, self.flat = function, tuple(space), len(space), hoisted, flat
         self.box = self.space if fast else None
         depth = self.depth
-        self.before = [[] for _ in range(depth + 1)]  # of each level: before the next loop
-        self.after = [[] for _ in range(depth + 1)]
+        self.before = [list[Statement]() for _ in range(depth + 1)]  # of each level: before the next loop
+        self.after = [list[Statement]() for _ in range(depth + 1)]
         self.names: dict[Expression, object] = {}
         self.rows: dict = {}
         self.positions: dict = {}
@@ -107,7 +107,7 @@ class Body:
         if kind == "position":
             return Call("at_least_inside", (*args, number(what)), "int64")
         if kind == "cast":
-            return op("not_equal", *args, number(0)) if what.kind == "b" else Cast(*args, what.name)
+            return op("not_equal", args[0], number(0)) if what.kind == "b" else Cast(args[0], what.name)
         if is_angle(expression):
             if self.box is None or self.level_of(expression) < self.depth:
                 return self.rounded(Call(f"any_{what.name}", tuple(args), "float64"), expression.dtype)
@@ -262,14 +262,16 @@ def loops_of(outer, bodies):
     for body, (bounds, table) in bodies:
         inner = [*body.before[depth], *body.after[depth]]
         if depth:
-            inner = [For(body.index[-1], *bounds, tuple(inner), lanes=body.lanes)]
-        statements += inner if table is None else [each_row(table, number(0), number(table.type.shape[0]), inner)]
+            low, high = bounds
+            inner = [For(body.index[-1], low, high, tuple(inner), lanes=body.lanes)]
+        statements += inner if table is None else [each_row(table, number(0), number(table.shape[0]), inner)]
     for level in reversed(range(depth)):
         before = [statement for body, _ in bodies for statement in body.before[level]]
         after = [statement for body, _ in bodies for statement in body.after[level]]
         statements = [*before, *statements, *after]
         if level:
-            statements = [For(bodies[0][0].index[level - 1], *outer[level - 1], tuple(statements))]
+            low, high = outer[level - 1]
+            statements = [For(bodies[0][0].index[level - 1], low, high, tuple(statements))]
     return statements
 
 

@@ -39,7 +39,7 @@ def variable(name, value):
 
 def row_of(stack: Var, index: Expression) -> Expression:
     """Return what stands in an array at an index of its first axis."""
-    shape = stack.type.shape[1:]
+    shape = stack.shape[1:]
     return Row(stack, (index,), None, None, ArrayType(stack.dtype, shape)) if shape else Load(stack, (index,))
 
 
@@ -54,9 +54,10 @@ def affine(index: Expression, stride: int, offset: int) -> Expression:
     return op("add" if offset > 0 else "subtract", at, number(abs(offset))) if offset else at
 
 
-def piecewise(pieces, index, span):
+def piecewise(pieces, index: Expression, span) -> Expression:
     """Return a position that is affine in each piece of an index's span; 0 where there is no piece."""
-    at, next_low = None, span[1]
+    at: Any = None
+    next_low = span[1]
     for low, high, stride, offset in reversed(pieces):
         if high < next_low:
             at = number(0) if at is None else below(index, next_low, number(0), at)

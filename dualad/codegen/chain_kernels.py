@@ -63,7 +63,7 @@ class ChainKernels:
 
     def work(self):
         """Return, for each unit, new arrays to work in and the constants."""
-        return [[*(np.empty(x.type.shape, x.dtype) for x in unit.work.values()), *unit.arrays] for unit in self.units]
+        return [[*(np.empty(x.shape, x.dtype) for x in unit.work.values()), *unit.arrays] for unit in self.units]
 
     def compile(self):
         """Compile the functions, or load their machine code."""

@@ -250,7 +250,8 @@ class Function:
             return
         boxes = [*rest, *([tuple(whole)] if checks else [])]
         table = self.table([[edge for pair in box for edge in pair] for box in boxes])
-        low, high = number(0), number(len(boxes))
+        low: ir.Expression = number(0)
+        high: ir.Expression = number(len(boxes))
         if checks:
             first, last = Var("first", "int64"), Var("last", "int64")
             begun = (*self.begun(nest, alone), Assign((first, last), (number(len(rest)), high)))

@@ -334,9 +334,9 @@ class Writer:
 
     def external(self, name, *args):
         """Return what a function of float64 gives."""
-        args = [self.cast(arg, "float64") for arg in args]
+        numbers = [self.cast(arg, "float64") for arg in args]
         name = self.module.declare(name, "double", *["double"] * len(args))
-        return Number("float64", self.let(f"call double {name}({', '.join(map(str, args))})"))
+        return Number("float64", self.let(f"call double {name}({', '.join(map(str, numbers))})"))
 
     def absolute(self, x):
         if x.dtype == "uint64":

@@ -19,7 +19,7 @@ def merged(keys: list[Var], places: list[Var], new: Callable[[str], Var]) -> lis
     `new` makes variables.
     """
     (x, into), (at, at_into) = keys, places
-    n = x.type.shape[0] - 1
+    n = x.shape[0] - 1
     turn, pair, k, width, middle, stop, i, j = (new("int64") for _ in range(8))
     left, right = (new(arithmetic_dtype(x.dtype)) for _ in range(2))
     second = new("bool")

@@ -303,7 +303,8 @@ class Translation(Writer):
             self.assign(node.row.name, self.part(table, [at]))
             self.block(node.body)
 
-        self.loop(node.row.name, *self.indices((node.low, node.high)), 1, rows)
+        low, high = self.indices((node.low, node.high))
+        self.loop(node.row.name, low, high, 1, rows)
 
     def do_If(self, node):
         then, other, done = self.labels("then", "else", "done")
@@ -360,11 +361,12 @@ class Translation(Writer):
 
     def of_Op(self, node):
         if node.name == "branch":
-            return self.branch(*node.args, node.dtype)
+            return self.branch(node.args, node.dtype)
         return self.operate(node.name, *map(self.value, node.args))
 
-    def branch(self, condition, then, otherwise, dtype):
+    def branch(self, args, dtype):
         """Return one of two expressions, which alone is computed."""
+        condition, then, otherwise = args
         then_label, other, done = self.labels("then", "else", "done")
         name, known = f"chosen.{then_label}", self.known
         self.say(f"br {self.truth(self.value(condition))}, label %{then_label}, label %{other}")
@@ -429,7 +431,8 @@ class Translation(Writer):
             case "at_least_inside":
                 return self.inside(*args)
             case "exact_remainder" | "exact_quotient":
-                return self.divided(*(self.cast(arg, "int64") for arg in args), notes=True)[name == "exact_quotient"]
+                x, y = (self.cast(arg, "int64") for arg in args)
+                return self.divided(x, y, notes=True)[name == "exact_quotient"]
             case "regular":
                 self.note(self.operate("not", args[1]).text, 2)
                 return args[0]

@@ -213,7 +213,8 @@ def masked_call(ufunc, args, kwargs, where):
         )
     mask = primal(where)
     if isinstance(mask, Handle):  # a program has one shape for all values: the others are computed, too, where no partial is infinite
-        index, results = ..., ufunc(*(inside(arg, mask) for arg in args), **kwargs)
+        index: Any = ...
+        results = ufunc(*(inside(arg, mask) for arg in args), **kwargs)
     else:
         index = mask = np.broadcast_to(mask, outs[0].shape)
         results = ufunc(*(np.broadcast_to(arg, mask.shape)[mask] for arg in args), **kwargs)

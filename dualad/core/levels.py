@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from contextvars import copy_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Level:
     numbers, whose dtype yields to that of arrays (NEP 50), which is told by this alone: any value of shape () is kept as a Python float."""
 
     __slots__ = ("alive", "context", "directions", "id", "lock", "nan_safe", "objects", "plain", "refusal", "weak")
+    id: float  # infinite above all others
     abstract = False  # its values are symbols, which stand for what is known only later
     watched = False  # `explain_nan` looks at every result
     ids = itertools.count(1)
@@ -88,6 +89,9 @@ class Handle:
     level: Any
     payload: Any
     primal: Any
+    if TYPE_CHECKING:  # the rest is each interpreter's
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def _shows(self, other):
         """Return whether this is a view of the memory of another handle."""

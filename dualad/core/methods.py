@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from numbers import Rational
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +30,10 @@ OPERANDS = (Traced, float, int, complex, np.generic, list)
 
 def operand(x):
     """Return whether an operator may take `x` as the other operand; others get their turn."""
-    if type(x) is np.ndarray or issubclass(type(x), OPERANDS):
+    kind: Any = type(x)
+    if kind is np.ndarray or issubclass(kind, OPERANDS):
         return True
-    return (issubclass(type(x), np.ndarray) or hasattr(x, "__array__") or is_sparse(x)) and (
-        not defers(type(x)) or lift_of(type(x)) is not None
-    )
+    return (issubclass(kind, np.ndarray) or hasattr(x, "__array__") or is_sparse(x)) and (not defers(kind) or lift_of(kind) is not None)
 
 
 #: attributes of ndarray that show its memory, or a value written from it
@@ -136,11 +136,12 @@ def define_operators():
             setattr(Traced, row.fn.__name__, method(row.fn))
     for name in MEMORY:
         setattr(Traced, name, without_memory(name))
-    Traced.__dir__ = lambda self: sorted({*dir(type(self))} - {*MEMORY})
-    Traced.as_integer_ratio = as_integer_ratio
-    Traced.to_device = to_device
-    Traced.__array_namespace__ = array_namespace
-    Traced.__hash__ = None
+    kind: Any = Traced
+    kind.__dir__ = lambda self: sorted({*dir(type(self))} - {*MEMORY})
+    kind.as_integer_ratio = as_integer_ratio
+    kind.to_device = to_device
+    kind.__array_namespace__ = array_namespace
+    kind.__hash__ = None
 
 
 def without_memory(name):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -91,7 +92,7 @@ class Traced(Handle):
         if ufunc is np.matmul and any(map(is_sparse, args)):
             return sparse_matmul(*args)
         for arg in args:
-            kind = type(arg)
+            kind: Any = type(arg)
             if kind is list:
                 args = tuple(map(packed, args))
             elif kind not in PLAIN and not isinstance(arg, Traced):
@@ -200,7 +201,7 @@ class Traced(Handle):
 
     # --- attributes -------------------------------------------------------------------------------------------------------
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self):
         """The class of the value, so that ``isinstance`` answers as for the value itself; ``type(x)`` is that of the interpreter."""
         if asks_exactly(sys._getframe(1)):
@@ -427,7 +428,7 @@ class Traced(Handle):
 
     def put(self, indices, values, mode="raise"):
         """Assign to elements at flat positions."""
-        np.put(self, indices, values, mode)
+        np.put(self, indices, values, mode)  # type: ignore[arg-type]
 
     def item(self, *index):
         """Return one element as a traced scalar."""
@@ -448,7 +449,7 @@ class Traced(Handle):
 
 def lift(x):
     """Return arrays of other packages that are computed with like NumPy's as traced ones, also in tuples, lists and dicts."""
-    kind = type(x)
+    kind: Any = type(x)
     if kind in (tuple, list):
         return kind(map(lift, x))
     if kind is dict:

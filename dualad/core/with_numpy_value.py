@@ -7,6 +7,7 @@ import numpy as np
 from ..rules.calling import public_name
 from ..rules.indexing import restate
 from ..rules.kinds import ROWS
+from .dispatch import dtype_of
 from .levels import Handle
 
 __all__ = ["with_numpy_value"]
@@ -42,10 +43,6 @@ def stands_on_symbols(x):
             return True
         x = x.primal
     return False
-
-
-def dtype_of(x):
-    return getattr(x, "dtype", None) or np.dtype(type(x))
 
 
 def with_value(result, value, level, fn):

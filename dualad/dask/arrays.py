@@ -8,6 +8,7 @@ has such an array has imported it.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -114,7 +115,8 @@ def copies(row):
 
 def lifted(x, where=None):
     """Return a dask array as a DaskValue, anything else as it is."""
-    if lift_of(type(x)) is not lifted:
+    kind: Any = type(x)
+    if lift_of(kind) is not lifted:
         return x
     if any(math.isnan(n) for n in x.shape):
         made = f"{where} of a dask array gives one" if where else "a dask array is"

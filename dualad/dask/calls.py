@@ -360,10 +360,10 @@ lower_triangle, upper_triangle = triangle(operator.le), triangle(operator.ge)  #
 
 def joined(join):
     def rule(*arrays, axis=0, dtype=None, casting=None):
-        arrays = [da.asarray(x) for x in arrays]
+        parts = [da.asarray(x) for x in arrays]
         if axis is None:
-            arrays, axis = [da.ravel(x) for x in arrays], 0
-        result = join(arrays, axis=axis)
+            parts, axis = [da.ravel(x) for x in parts], 0
+        result = join(parts, axis=axis)
         return result if dtype is None else result.astype(dtype)
 
     return rule

@@ -19,7 +19,8 @@ class Examples:
     """
 
     def __init__(self, program):
-        self.ones, self.sizes = {}, {}
+        self.ones: dict[np.dtype, np.ndarray] = {}
+        self.sizes: dict[np.dtype, int] = {}
         if not any(row_says(operation.fn, "raises") for operation in program.operations):
             for value in (value for operation in program.operations for value in operation.outputs if is_large(value)):
                 self.sizes[value.dtype] = max(value.size, self.sizes.get(value.dtype, 0))

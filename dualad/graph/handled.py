@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import optree
 
@@ -42,7 +44,8 @@ def check_handlers(tracing, program, name, exact):
 
 def in_plain_code(f, args, kwargs, error):
     """Return what the plain function makes of arguments at which the compiled one raised an error; where it raises the same, raise that."""
-    args, kwargs = optree.tree_map(own, (args, kwargs))
+    given: Any = (args, kwargs)
+    args, kwargs = optree.tree_map(own, given)
     try:
         return f(*args, **kwargs)
     except type(error):

@@ -127,7 +127,7 @@ class Operation:
         args, kwargs = (map_values(held.__getitem__, part) for part in (self.args, self.kwargs))
         row = ROWS.get(self.fn)
         top = highest((*args, *kwargs.values()), deep=True) if isinstance(row, Differentiable | Constant) else None
-        if top is None or self.call is not row.call:
+        if top is None or row is None or self.call is not row.call:
             results = self.call(*args, **kwargs)
         else:  # by the row itself, with the arguments as they were recorded
             results = (top._interpret if isinstance(row, Differentiable) else top._constant)(row, args, kwargs)

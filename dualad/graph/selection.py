@@ -9,6 +9,7 @@ the mask is false: no value, tangent or cotangent of it gets out.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
@@ -56,7 +57,6 @@ class Selection(Traced):
     """
 
     __slots__ = ("at", "axis", "full", "line", "mask", "viewed")
-    line: tuple | None
 
     def __repr__(self):
         return f"Selection({self.primal!r}, {self.mask!r})"
@@ -210,8 +210,8 @@ class Selection(Traced):
         empty_raises = row.reduces is not None and row.reduces.identity is None and "initial" not in options
         if empty_raises:
             options["initial"] = extreme(full.dtype, row.reduces)
-        wide = tuple(sorted((*wide, *range(x.at, x.at + count))))
-        result = row.fn(full, axis=None if len(wide) == full.ndim else wide, **options)
+        over = tuple(sorted((*wide, *range(x.at, x.at + count))))
+        result = row.fn(full, axis=None if len(over) == full.ndim else over, **options)
         if empty_raises:
             result = of_some(result, x.shape[x.at], row.reduces.__name__)
         return np.reshape(result, tuple(1 if a in axes else n for a, n in enumerate(x.shape))) if keepdims and count != 1 else result
@@ -259,8 +259,8 @@ class Selection(Traced):
         """Return a basic index as one of the full array, and the axis where those of the mask begin in its part."""
         if not is_basic(index):
             raise self.needs_length("an element or a part of x[mask]")
-        given, axis, parts, at = expanded(index, self.ndim), 0, [], 0
-        for part in given:
+        parts, axis, at = list[Any](), 0, 0
+        for part in expanded(index, self.ndim):
             if part is not None and axis == self.at:
                 if type(part) is not slice or part != slice(None):
                     raise self.needs_length("an element or a part of x[mask]")
@@ -370,7 +370,7 @@ class Selection(Traced):
 
 def selection(full, mask, at, level, axis=None):
     """Return what a mask selects of a full array."""
-    made = new(Selection)
+    made: Any = new(Selection)
     made.full, made.payload, made.level, made.alias, made.viewed = full, example_of(full), level, None, None
     made.mask, made.at, made.axis, made.line = mask, at, axis, level.trace.here()
     return made

@@ -5,6 +5,8 @@ The rows say how their functions act on a leading axis (`rules/batching.py`). Wh
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..core.traced import example_of
@@ -45,7 +47,7 @@ class Members:
 
     def __init__(self, trace, program, given, moving, count):
         self.count = count
-        self.same, self.along, self.turns = dict(program.constants), {}, {}
+        self.same, self.along, self.turns = dict(program.constants), dict[Value, Any](), dict[Value, Any]()
         for value, x, moves in zip(program.inputs, given, moving, strict=True):
             (self.along if moves else self.same)[value] = x
         for operation in program.operations:

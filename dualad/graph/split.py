@@ -77,10 +77,10 @@ def pushed(routine: Routine, active: list[list[int]], directions, nan_safe: bool
     made.inputs = flat(groups)
     outs, out_tangents = (iter(part) for part in (made.outputs[: len(made.outputs) // 2], made.outputs[len(made.outputs) // 2 :]))
     outputs, shapes = [], list[Any]()
-    for group in routine.outputs:
-        kept, moving = inexact(group), list(islice(out_tangents, len(group)))
-        outputs += [*islice(outs, len(group)), *(moving[i] for i in kept)]
-        shapes.append([*group, *(tangent_of(group[i], directions) for i in kept)])
+    for kinds in routine.outputs:
+        kept, moving = inexact(kinds), list(islice(out_tangents, len(kinds)))
+        outputs += [*islice(outs, len(kinds)), *(moving[i] for i in kept)]
+        shapes.append([*kinds, *(tangent_of(kinds[i], directions) for i in kept)])
     made.outputs = outputs
     ones = iter([t for t in ts if t is not None])
     examples = [[*group, *islice(ones, len(asked))] for group, asked in zip(routine.examples, active, strict=True)]

@@ -45,7 +45,7 @@ class Symbol(Traced):
         trace.check()
         if row.fn is getitem:
             if any(isinstance(part, Traced) and part._chooses() for part in (args[1] if type(args[1]) is tuple else (args[1],))):
-                return selected(*args, trace)
+                return selected(args[0], args[1], trace)
             args = self.checked_index(args)
         if row.fn is updated:
             index, _ = with_masks(args[2], trace)

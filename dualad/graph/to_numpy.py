@@ -9,6 +9,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def compile_python(program: Program, threads: int | None = None) -> Executable:
     file = f"<dualad program {next(numbers)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     exec(compile(source, file, "exec"), writer.space)
-    program_in_numpy = writer.space["program"]
+    program_in_numpy: Any = writer.space["program"]
 
     def quiet(*inputs):
         try:

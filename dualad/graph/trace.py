@@ -6,7 +6,8 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from types import FrameType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class TraceError(TypeError):
 
 def user_line():
     """Return the file and the number of the line of the user's code that is being evaluated, None if there is none."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):
         frame = frame.f_back
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
@@ -92,7 +93,7 @@ class Trace(Level):
 
     def __init__(self, tests=False):
         super().__init__()
-        self.tests: list[Answer] | None = [] if tests else None
+        self.tests: Any = [] if tests else None  # a list of `Answer`
         self.asked: set = set()
         self.shown = False  # an example, in what is printed or in the message of an error
         self.given: list = []  # the examples of the inputs
@@ -273,8 +274,8 @@ class Trace(Level):
             pairs = [self.split(part) for part in argument]
             return kind(pair[0] for pair in pairs), kind(pair[1] for pair in pairs)
         if kind is dict:
-            pairs = {key: self.split(part) for key, part in argument.items()}
-            return {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
+            named = {key: self.split(part) for key, part in argument.items()}
+            return {key: pair[0] for key, pair in named.items()}, {key: pair[1] for key, pair in named.items()}
         if kind is slice:
             pairs = [self.split(part) for part in (argument.start, argument.stop, argument.step)]
             if any(isinstance(pair[1], Value) for pair in pairs):

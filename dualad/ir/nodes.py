@@ -65,6 +65,10 @@ class Var:
     def dtype(self) -> Any:
         return self.type.dtype if isinstance(self.type, ArrayType) else self.type
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape if isinstance(self.type, ArrayType) else ()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Op:

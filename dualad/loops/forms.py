@@ -391,8 +391,8 @@ class Window:
     """A part of an array that basic indices and turns of axes show: for each axis a position or a range, and the order of axes."""
 
     def __init__(self, shape):
-        self.parts = [range(n) for n in shape]
-        self.order = list(range(len(shape)))
+        self.parts: list[Any] = [range(n) for n in shape]  # ranges and positions
+        self.order: list[int | None] = list(range(len(shape)))
 
     @property
     def shape(self):
@@ -429,7 +429,8 @@ class Window:
 
     def region(self, source):
         """Return the box, with `source` (broadcast to the shown shape) in it; None where the ranges have gaps."""
-        box, maps = [], [0] * source.ndim
+        box: list[tuple[int, int]] = []
+        maps: list[Any] = [0] * source.ndim
         shown = self.shape
         places = {axis: k for k, axis in enumerate(self.order) if axis is not None}
         for axis, part in enumerate(self.parts):

@@ -323,9 +323,10 @@ class Pull:
             if type(position) is int:
                 if (form, axis) not in self.slabs:
                     single = all(region.box[axis][1] - region.box[axis][0] == 1 for region in form.regions)
-                    slabs = self.slabs[form, axis] = {} if single else None
+                    slabs: dict[int, list] = {}
                     for region in form.regions if single else ():
                         slabs.setdefault(region.box[axis][0], []).append(region)
+                    self.slabs[form, axis] = slabs if single else None
                 if self.slabs[form, axis] is not None:
                     return self.slabs[form, axis].get(position, ())
         return form.regions

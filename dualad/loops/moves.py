@@ -202,17 +202,16 @@ def rounded(out, x, decimals=0):
 
 @lowers
 def concatenate(out, *arrays, axis=0, dtype=None, casting=None):
-    arrays = list(map(as_node, arrays))
+    nodes = list(map(as_node, arrays))
     if axis is None:
-        arrays, axis = [reshaped(x, (x.size,)) for x in arrays], 0
-    return joined(out, arrays, axis % len(out.shape))
+        nodes, axis = [reshaped(x, (x.size,)) for x in nodes], 0
+    return joined(out, nodes, axis % len(out.shape))
 
 
 @lowers
 def stack(out, *arrays, axis=0, dtype=None, casting=None):
     axis %= len(out.shape)
-    arrays = list(map(as_node, arrays))
-    return joined(out, [reshaped(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in arrays], axis)
+    return joined(out, [reshaped(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in map(as_node, arrays)], axis)
 
 
 def as_node(x):

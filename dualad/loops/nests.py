@@ -52,7 +52,7 @@ def boxes_of(cuts):
         cells = [merged_around(pairs) for pairs in cells]
     boxes = sorted(itertools.product(*cells), key=volume, reverse=True)
     total = sum(map(volume, boxes))
-    fast, covered = [], 0
+    fast, covered = list[tuple](), 0
     for box in boxes:
         if fast and (len(fast) > 8 or volume(box) < 64 or covered > FAST_SHARE * total):
             break

@@ -302,5 +302,4 @@ def einsum(out, *operands, subscripts, **options):
     if options or "." in subscripts:
         raise NoLoopForm("it has options")
     inputs, result = subscripts.replace(" ", "").split("->")
-    operands = [x if isinstance(x, Node) else fill(x) for x in operands]
-    return product(out, inputs.split(","), result, *operands)
+    return product(out, inputs.split(","), result, *(x if isinstance(x, Node) else fill(x) for x in operands))

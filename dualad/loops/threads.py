@@ -81,7 +81,8 @@ def runner(threads):
             for block in range(count):
                 part(*arguments, block)
             return
-        tasks, blocks, done, others, mine = tasks_of(os.getpid(), threads), iter(range(count)), SimpleQueue(), min(threads, count) - 1, 0
+        tasks, blocks, done = tasks_of(os.getpid(), threads), iter(range(count)), SimpleQueue[BaseException | int]()
+        others, mine = min(threads, count) - 1, 0
         for _ in range(others):
             tasks.put((part, blocks, arguments, done))
         try:

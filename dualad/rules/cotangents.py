@@ -28,6 +28,7 @@ class Abstract:
     __slots__ = ("dtype", "shape")
 
     def __init__(self, array):
+        self.shape: tuple[int, ...]
         if type(array) is float:
             self.shape, self.dtype = (), FLOAT
         else:

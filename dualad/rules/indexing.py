@@ -228,7 +228,8 @@ def overwritten_directions(y, v, index, ops=()):
     """Do for K arrays what `overwritten` does for one; `v` has the leading axis, too, or is a number."""
     part, several = y, getattr(v, "ndim", 0)
     for op, args, kwargs in ops:
-        part = ROWS[op].batch(op, (part, *args), kwargs, {0}) if ROWS[op].batch else NotImplemented
+        form = ROWS[op].batch
+        part = form(op, (part, *args), kwargs, {0}) if form else NotImplemented
         if part is NotImplemented:
             break
     parts = index if type(index) is tuple else (index,)

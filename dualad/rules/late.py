@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from .kinds import ROWS, composite, refused
 
@@ -37,7 +38,8 @@ def enter_polynomials():
 
     from .polynomials import polygrid2d, polyval2d, polyvalnd
 
-    for name, body in {"polyval2d": polyval2d, "polygrid2d": polygrid2d, "polyvalnd": polyvalnd}.items():
+    bodies: dict[str, Any] = {"polyval2d": polyval2d, "polygrid2d": polygrid2d, "polyvalnd": polyvalnd}
+    for name, body in bodies.items():
         if hasattr(polynomial, name):
             composite(getattr(polynomial, name), body)
 

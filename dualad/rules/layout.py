@@ -95,7 +95,7 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
 
 
 def ix_(*args):
-    args = [np.flatnonzero(x) if getattr(x, "dtype", None) == np.dtype(bool) and np.ndim(x) == 1 else x for x in args]
+    args = tuple(np.flatnonzero(x) if getattr(x, "dtype", None) == np.dtype(bool) and np.ndim(x) == 1 else x for x in args)
     if any(np.ndim(x) != 1 for x in args):
         raise ValueError("Cross index must be 1 dimensional")
     return tuple(np.reshape(x, [-1 if k == i else 1 for k in range(len(args))]) for i, x in enumerate(args))
@@ -261,8 +261,7 @@ def shares(num, endpoint, like):
 def together(*ends):
     """Return the ends as arrays of floats of one shape and dtype; Python's numbers take the others' dtype."""
     kind = np.result_type(*(end if hasattr(end, "dtype") or issubclass(type(end), Number) else np.asarray(end) for end in ends), 1.0)
-    ends = [cast(end if hasattr(end, "dtype") else np.asarray(end), kind) for end in ends]
-    return np.broadcast_arrays(*ends)
+    return np.broadcast_arrays(*(cast(end if hasattr(end, "dtype") else np.asarray(end), kind) for end in ends))
 
 
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):

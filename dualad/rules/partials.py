@@ -47,7 +47,7 @@ def used_by(function, count):
     function = getattr(function, "divisor", function)
     if not inspect.isfunction(function):  # a method, or an object that is called: its code has other arguments, or none
         return range(count)
-    code, read = function.__code__, set()
+    code, read = function.__code__, set[str]()
     for instruction in dis.get_instructions(code):
         read.update(instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,))
     named = code.co_varnames[: code.co_argcount]

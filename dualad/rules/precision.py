@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def loop_dtypes(fn, dtypes, dtype=None, casting="same_kind"):
     floats as wide as the widest, and integers of 64 bits; None where it takes them as given. `dtype` and `casting` are as for a ufunc:
     raises what it does."""
     if isinstance(fn, np.ufunc) and all(d is not None for d in dtypes):  # np.dtype(float) == None
-        asked = {} if dtype is None else {"signature": (None,) * fn.nin + (dtype,) * fn.nout}
+        asked: Any = {} if dtype is None else {"signature": (None,) * fn.nin + (dtype,) * fn.nout}
         try:
             return fn.resolve_dtypes((*dtypes, *(None,) * fn.nout), casting=casting, **asked)[: fn.nin]
         except TypeError:

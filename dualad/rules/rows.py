@@ -19,7 +19,7 @@ import operator as operators
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial as bind
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -54,7 +54,8 @@ AnyRow = TypeVar("AnyRow", bound="Row")
 class Row:
     """One function's entry in the table; the subclass (its kind) says how an interpreter treats it."""
 
-    kind: ClassVar[str] = "row"
+    kind: str = "row"
+    fn: Any
     #: run instead of the rule when an array argument is complex
     complex_body: Callable | None = None
     #: turns a call into (positional arrays and metadata, keywords), where the function takes a sequence of arrays
@@ -89,14 +90,14 @@ class Row:
     #: where its sparsity pattern does not follow from these: the function of `sparse/calls.py` that gives it
     pattern: str | None = None
     #: how it acts on K directions at once, where that does not follow from the other fields (`batching`); False: one after the other
-    batch: Callable | bool | None = None
+    batch: Callable | Literal[False] | None = None
     #: the rule of `loops` that lowers it, where that is neither an elementwise one nor follows from the other fields
     lower: str | None = None
     #: the ufunc underneath, whose inner loop compiled code calls where there is no other form: a function of the arguments that returns
     #: an `InnerLoop`; of an elementwise ufunc it is that itself
     inner: Callable | None = None
     #: in place of a call, loops are made of what its own code calls, all of which has rows (True), or another function of its arguments
-    inlined: bool | Callable = False
+    inlined: Any = False
     #: its expression in a loop, where it is elementwise (`scalars.Scalar`); others of arrays of integers, of complex numbers, and of
     #: Python's integers, which do not wrap
     scalar: Any = None

@@ -399,8 +399,8 @@ def like(fill):
     """Make the body of ``zeros_like`` and its kin: a traced buffer, or a plain one for integers and booleans."""
 
     def body(x, *given, dtype=None, order="K", subok=True, shape=None, device=None):
-        value, *given = given if fill is None else (fill, *given)
-        dtype = given[0] if given else dtype
+        value, *rest = given if fill is None else (fill, *given)
+        dtype = rest[0] if rest else dtype
         plain = dtype is not None and np.dtype(dtype).kind not in "fc"
         if plain:
             return evaluate(np.full_like, x, value, dtype, order, shape=shape)

@@ -55,7 +55,7 @@ def quietly(away, x):
 @primitive
 def cosine(x, y, r):
     """Return x / r, where r is hypot(x, y); 0 where r is 0."""
-    return ratio.plain(x, r)
+    return ratio.plain(x, r)  # type: ignore[attr-defined]  # `primitive` adds it
 
 
 @primitive

@@ -212,7 +212,7 @@ constant(np.signbit, chooses=True)
 constant(np.logical_and, np.logical_or, np.logical_xor, np.logical_not, logical=True)
 constant(np.isfinite, np.isinf, np.isnan)
 constant(np.isnat, called="it is rarely asked")
-for name, fns in {"and": [np.bitwise_and], "or": [np.bitwise_or], "xor": [np.bitwise_xor], "invert": [np.invert],
+for operator, fns in {"and": [np.bitwise_and], "or": [np.bitwise_or], "xor": [np.bitwise_xor], "invert": [np.invert],
                   "lshift": [np.left_shift], "rshift": [np.right_shift], None: [np.bitwise_count, np.gcd, np.lcm]}.items():
-    refused("it is defined on integers and bits: pass plain integers (dualad.primal(x).astype(int))", *fns, bits=True, operator=name)
+    refused("it is defined on integers and bits: pass plain integers (dualad.primal(x).astype(int))", *fns, bits=True, operator=operator)
 # fmt: on

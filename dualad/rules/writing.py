@@ -115,7 +115,7 @@ def at(ufunc):
                 f"numpy.subtract.at, or call it outside of jit"
             )
         flat = np.ravel(position)
-        b = [np.ravel(np.broadcast_to(v, np.shape(position))) for v in b]
+        b = tuple(np.ravel(np.broadcast_to(v, np.shape(position))) for v in b)
         for turn in turns(flat):
             where = np.unravel_index(flat[turn], x.shape)
             x[where] = ufunc(x[where], *(v[turn] for v in b))

@@ -176,7 +176,8 @@ class Check:
 
     def push(self, leaves, tangents):
         """Return the tangents of the inexact results."""
-        return self.inexact(jvp(self.f, self.tree(leaves), optree.tree_unflatten(self.structure, tangents))[1])
+        directions: Any = optree.tree_unflatten(self.structure, tangents)
+        return self.inexact(jvp(self.f, self.tree(leaves), directions)[1])
 
     def pull(self, vjp, leaves, cotangents):
         """Return the cotangents of the leaves."""
@@ -245,7 +246,7 @@ class Check:
         """Raise for the first element of a result whose cotangent is wrong, found by unit cotangents."""
         numbers = iter(wanted)
         for k, out in enumerate(self.outs):
-            expected = next(numbers) if is_inexact(out) else None
+            expected: Any = next(numbers) if is_inexact(out) else None
             for index in np.ndindex(shape_of(out)) if is_inexact(out) else ():
                 g = self.cotangents(np.zeros_like)
                 g[k] = unit = np.array(g[k])
