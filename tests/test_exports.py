@@ -124,16 +124,16 @@ def modules():
                 yield found.name
 
 
-@pytest.mark.parametrize("name", sorted(modules()))
-def test_every_name_in_a_modules_all_exists(name):
-    try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] in {package.__name__ for package in PACKAGES}:
-            raise
-        pytest.skip(f"an extra is not installed: {error}")
-    assert not [entry for entry in getattr(module, "__all__", ()) if not hasattr(module, entry)]
-    assert (module.__doc__ or "").strip(), "say in one sentence what the room is for"
+def test_every_name_in_a_modules_all_exists():
+    for name in modules():
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] in {package.__name__ for package in PACKAGES}:
+                raise
+            continue  # an extra is not installed
+        assert not [entry for entry in getattr(module, "__all__", ()) if not hasattr(module, entry)], name
+        assert (module.__doc__ or "").strip(), f"{name}: say in one sentence what the room is for"
 
 
 def test_star_imports_give_all():

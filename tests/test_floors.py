@@ -72,6 +72,9 @@ def imported(path):
         yield from (n for n in names if n.split(".")[0] in FLOORS and ((name, n) not in HANDED_ON or not node.col_offset))
 
 
+IMPORTS = {module_name(path): set(imported(path)) for path in FILES}
+
+
 def room(name):
     """The package and the room of a module: ``dualad.rules.kinds`` is in the room ``rules``."""
     package, first, *_ = [*name.split("."), "__init__"]
@@ -86,20 +89,19 @@ def floor(name):
     pytest.fail(f"{name} stands on no floor: enter it in FLOORS")
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_name)
-def test_imports_come_from_lower_floors(path):
-    name = module_name(path)
-    for other in imported(path):
-        if room(other) == room(name):
-            continue
-        assert not (room(name)[0] == "dualad" and room(other)[0] == "checkpoint"), (
-            f"{name} imports {other}: dualad never imports checkpoint"
-        )
-        assert room(other)[0] != room(name)[0] or floor(other) < floor(name), f"{name} imports {other}, which is not below it"
+def test_imports_come_from_lower_floors():
+    for name, others in IMPORTS.items():
+        for other in others:
+            if room(other) == room(name):
+                continue
+            assert not (room(name)[0] == "dualad" and room(other)[0] == "checkpoint"), (
+                f"{name} imports {other}: dualad never imports checkpoint"
+            )
+            assert room(other)[0] != room(name)[0] or floor(other) < floor(name), f"{name} imports {other}, which is not below it"
 
 
 def test_there_are_no_circles():
-    graph = {module_name(path).removesuffix(".__init__"): set(imported(path)) for path in FILES}
+    graph = {name.removesuffix(".__init__"): others for name, others in IMPORTS.items()}
     done, path = set(), []
 
     def visit(name):
@@ -117,11 +119,10 @@ def test_there_are_no_circles():
         visit(name)
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in FILES if room(module_name(path)) in {("checkpoint", first) for first in ENGINE_FREE}], ids=module_name
-)
-def test_the_sweep_knows_no_engine(path):
-    assert not [name for name in imported(path) if name.startswith("dualad") and not name.startswith("dualad.support")]
+def test_the_sweep_knows_no_engine():
+    for name, others in IMPORTS.items():
+        if room(name) in {("checkpoint", first) for first in ENGINE_FREE}:
+            assert not [other for other in others if other.startswith("dualad") and not other.startswith("dualad.support")], name
 
 
 def test_every_floor_is_inhabited():
