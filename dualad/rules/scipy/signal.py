@@ -1,0 +1,272 @@
+"""``scipy.signal``: convolutions and filters, made of two primitives: the whole convolution, and the recursion of a filter.
+
+A filter y of x solves a * y = b * x (* a convolution), so that the tangent of y by a is the recursion of -a' * y. The transpose of a
+recursion is itself, backwards in time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import signal as ss
+
+from ..kinds import explicit, is_complex, ndim_of, shape_of
+from .convolutions import cut, filtered, whole
+from .entering import by_body, named
+from .ndimage import correlate1d
+
+__all__ = ["FUNCTIONS"]
+
+
+# --- convolutions -------------------------------------------------------------------------------------------------------------------
+
+
+def middle(full, a, b, mode, axes):
+    """Return the part of a full convolution that a mode names."""
+    if mode == "full":
+        return full
+    if mode not in ("same", "valid"):
+        raise ValueError(f"mode must be 'full', 'same' or 'valid', not {mode!r}")
+    pieces = []
+    for axis in axes:
+        n, m = shape_of(a)[axis], shape_of(b)[axis]
+        count = n if mode == "same" else abs(n - m) + 1
+        pieces.append((axis, (n + m - 1 - count) // 2, count))
+    return cut(full, pieces)
+
+
+def convolve(in1, in2, mode="full", axes=None):
+    ndim = ndim_of(in1)
+    if not ndim:
+        return in1 * in2
+    listed = range(ndim) if axes is None else np.atleast_1d(axes).tolist()
+    axes = tuple(sorted(axis % ndim - ndim for axis in listed))
+    return middle(whole(in1, in2, axes=axes), in1, in2, mode, axes)
+
+
+def mirrored(x):
+    return np.conj(np.flip(x))
+
+
+def correlate(in1, in2, mode="full"):
+    return convolve(in1, mirrored(in2), mode)
+
+
+BOUNDARIES = {"wrap": "wrap", "symm": "symmetric"}
+
+
+def convolve2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
+    if mode == "valid" or (boundary == "fill" and np.ndim(fillvalue) == 0 and fillvalue == 0):
+        return convolve(in1, in2, mode)
+    widths = [(m - 1, m - 1) for m in shape_of(in2)]
+    padded = np.pad(in1, widths, constant_values=fillvalue) if boundary == "fill" else np.pad(in1, widths, mode=BOUNDARIES[boundary])
+    return middle(convolve(padded, in2, "valid"), in1, in2, mode, (-2, -1))
+
+
+# --- filters ------------------------------------------------------------------------------------------------------------------------
+
+
+def recurse(a, u):
+    """Return the y of a * y = u along the last axis, from rest."""
+    return ss.lfilter(np.ones(1, np.result_type(a, u)), a, u)
+
+
+def delayed_products(x, y, count):
+    """Return the sums of x[n] y[n - k] for each k < count."""
+    n = shape_of(x)[-1]
+    return np.stack([np.sum(x[..., k:] * y[..., : max(n - k, 0)]) for k in range(count)])
+
+
+def backwards(a, g):
+    return np.flip(recursion(a, np.flip(g, -1)), -1)
+
+
+recursion: Any = named(recurse, "scipy.signal.lfilter")
+explicit(
+    recursion,
+    (lambda t, ans, a, u: -recursion(a, first(filtered(t, ans), ans)), lambda t, ans, a, u: recursion(a, t)),
+    (lambda g, ans, a, u: -delayed_products(backwards(a, g), ans, shape_of(a)[0]), lambda g, ans, a, u: backwards(a, g)),
+    batch=lambda fn, args, kwargs, batched: fn(*args) if batched == {1} else NotImplemented,
+)
+
+
+def first(x, like):
+    return x[..., : shape_of(like)[-1]]
+
+
+def lengthened(x, size):
+    """Return an array with zeros behind, along the last axis."""
+    return np.pad(x, [(0, 0)] * (ndim_of(x) - 1) + [(0, size - shape_of(x)[-1])])
+
+
+def lfilter(b, a, x, axis=-1, zi=None):
+    b, a, x = np.reshape(b, (-1,)), np.reshape(a, (-1,)), np.moveaxis(x, axis, -1)
+    size = shape_of(x)[-1]
+    order = max(shape_of(a)[0], shape_of(b)[0]) - 1
+    forced = lengthened(filtered(b, x), size + order)
+    if zi is not None:
+        forced = forced + a[0] * lengthened(np.moveaxis(zi, axis, -1), size + order)
+    y = recursion(a, forced[..., :size])
+    if zi is None:
+        return np.moveaxis(y, -1, axis)
+    rest = (forced - lengthened(filtered(a, y), size + order))[..., size:] / a[0]
+    return np.moveaxis(y, -1, axis), np.moveaxis(rest, -1, axis)
+
+
+def lfilter_zi(b, a):
+    """Return the state of a filter that answers ones by its gain at frequency 0, each a sum of what is still to come."""
+    b, a = (lengthened(np.reshape(x, (-1,)), max(np.size(b), np.size(a))) for x in (b, a))
+    steps = (b - a * (np.sum(b) / np.sum(a))) / a[0]
+    return np.flip(np.cumsum(np.flip(steps)))[1:]
+
+
+def sosfilt(sos, x, axis=-1, zi=None):
+    ends = []
+    for k in range(shape_of(sos)[0]):
+        section = sos[k, :3], sos[k, 3:]
+        if zi is None:
+            x = lfilter(*section, x, axis)
+        else:
+            x, end = lfilter(*section, x, axis, zi[k])
+            ends.append(end)
+    return x if zi is None else (x, np.stack(ends))
+
+
+def sosfilt_zi(sos):
+    states, gain = [], 1.0
+    for k in range(shape_of(sos)[0]):
+        b, a = sos[k, :3], sos[k, 3:]
+        states.append(gain * lfilter_zi(b, a))
+        gain = gain * np.sum(b) / np.sum(a)
+    return np.stack(states)
+
+
+PADDINGS = {"odd": {"mode": "reflect", "reflect_type": "odd"}, "even": {"mode": "reflect"}, "constant": {"mode": "edge"}}
+
+
+def both_ways(step, x, axis, padtype, edge):
+    """Filter a signal, lengthened at its ends, forwards and backwards; `step` filters along the last axis, from the state of its start."""
+    x = np.moveaxis(x, axis, -1)
+    if padtype is not None and edge > 0:
+        x = np.pad(x, [(0, 0)] * (ndim_of(x) - 1) + [(edge, edge)], **PADDINGS[padtype])
+    else:
+        edge = 0
+    y = np.flip(step(np.flip(step(x), -1)), -1)
+    return np.moveaxis(y[..., edge : shape_of(y)[-1] - edge], -1, axis)
+
+
+def filtfilt(b, a, x, axis=-1, padtype="odd", padlen=None, method="pad"):
+    if method != "pad":
+        raise NotImplementedError(f"scipy.signal.filtfilt has no derivative with method={method!r}: use method='pad'")
+    b, a = np.reshape(b, (-1,)), np.reshape(a, (-1,))
+    zi = lfilter_zi(b, a)
+    edge = 3 * max(shape_of(a)[0], shape_of(b)[0]) if padlen is None else padlen
+    return both_ways(lambda x: lfilter(b, a, x, zi=zi * x[..., :1])[0], x, axis, padtype, edge)
+
+
+def sosfiltfilt(sos, x, axis=-1, padtype="odd", padlen=None):
+    taps = 2 * shape_of(sos)[0] + 1
+    taps -= min(np.count_nonzero(np.equal(sos[:, 2], 0)), np.count_nonzero(np.equal(sos[:, 5], 0)))
+    zi = sosfilt_zi(sos)
+
+    def step(x):
+        states = np.reshape(zi, (shape_of(sos)[0], *(1,) * (ndim_of(x) - 1), 2))
+        return sosfilt(sos, x, zi=states * x[..., :1])[0]
+
+    return both_ways(step, x, axis, padtype, 3 * taps if padlen is None else padlen)
+
+
+def decimate(x, q, n=None, ftype="iir", axis=-1, zero_phase=True):
+    if ftype != "iir":
+        raise NotImplementedError(f"scipy.signal.decimate has no derivative with ftype={ftype!r}: use 'iir', or signal.lfilter and x[::q]")
+    sos = ss.cheby1(8 if n is None else n, 0.05, 0.8 / q, output="sos")
+    y = sosfiltfilt(sos, x, axis) if zero_phase else sosfilt(sos, x, axis)
+    return np.moveaxis(np.moveaxis(y, axis, -1)[..., ::q], -1, axis)
+
+
+# --- what is linear in a signal -----------------------------------------------------------------------------------------------------
+
+
+def detrend(data, axis=-1, type="linear", bp=0):
+    if type in ("constant", "c"):
+        return data - np.mean(data, axis=axis, keepdims=True)
+    data = np.moveaxis(data, axis, -1)
+    size, parts = shape_of(data)[-1], []
+    ends = np.unique(np.concatenate([[0, size], np.ravel(bp)])).tolist()
+    for start, stop in zip(ends[:-1], ends[1:], strict=True):
+        base = np.linalg.qr(np.stack([np.ones(stop - start), np.linspace(-1.0, 1.0, stop - start)], -1))[0][:, : stop - start]
+        piece = data[..., start:stop]
+        parts.append(piece - (piece @ base) @ base.T)
+    return np.moveaxis(np.concatenate(parts, -1), -1, axis)
+
+
+def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode="interp", cval=0.0):
+    """The edges of a signal are filtered as those of the unit signals."""
+    x, half = np.moveaxis(x, axis, -1), window_length // 2
+    taps = ss.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta)
+    if mode == "interp":
+        edges = ss.savgol_filter(np.eye(window_length), window_length, polyorder, deriv, delta, axis=-1)
+        inner = cut(filtered(taps, x), [(-1, window_length - 1, shape_of(x)[-1] - window_length + 1)])
+        inner = inner[..., 1:-1] if window_length % 2 == 0 else inner
+        y = np.concatenate([x[..., :window_length] @ edges[:, :half], inner, x[..., -window_length:] @ edges[:, -half:]], -1)
+    else:
+        y = correlate1d(x, np.flip(taps), -1, mode=mode, cval=cval)
+    return np.moveaxis(y, -1, axis)
+
+
+def hilbert(x, N=None, axis=-1):
+    size = shape_of(x)[axis] if N is None else N
+    weights = np.zeros(size)
+    weights[0] = weights[size // 2] = 1.0
+    weights[1 : (size + 1) // 2] = 2.0
+    spectrum = np.moveaxis(np.fft.fft(x, size, axis), axis, -1) * weights
+    return np.moveaxis(np.fft.ifft(spectrum), -1, axis)
+
+
+def resample(x, num, axis=0, domain="time"):
+    """Cut the spectrum, or fill it with zeros; half of what stands in the middle of an even one belongs to each of its ends."""
+    if domain != "time":
+        raise NotImplementedError(f"scipy.signal.resample has no derivative with domain={domain!r}: use domain='time'")
+    if is_complex(x):
+        return resample(x.real, num, axis) + 1j * resample(x.imag, num, axis)
+    x = np.moveaxis(x, axis, -1)
+    size = shape_of(x)[-1]
+    shared = min(num, size)
+    weights = np.full(shared // 2 + 1, num / size)
+    if shared % 2 == 0 and num != size:
+        weights[-1] *= 2.0 if num < size else 0.5
+    return np.moveaxis(np.fft.irfft(np.fft.rfft(x)[..., : shared // 2 + 1] * weights, num), -1, axis)
+
+
+def upfirdn(h, x, up=1, down=1, axis=-1):
+    x = np.moveaxis(x, axis, -1)
+    spread = np.reshape(np.pad(x[..., None], [(0, 0)] * ndim_of(x) + [(0, up - 1)]), (*shape_of(x)[:-1], -1))
+    spread = spread[..., : shape_of(spread)[-1] - up + 1]
+    return np.moveaxis(filtered(h, spread)[..., ::down], -1, axis)
+
+
+# --- the table ----------------------------------------------------------------------------------------------------------------------
+
+#: how a convolution is computed changes no derivative
+BODIES: dict[str, Any] = {
+    "convolve": lambda in1, in2, mode="full", method="auto": convolve(in1, in2, mode),
+    "correlate": lambda in1, in2, mode="full", method="auto": correlate(in1, in2, mode),
+    "fftconvolve": convolve,
+    "oaconvolve": convolve,
+    "convolve2d": convolve2d,
+    "correlate2d": lambda in1, in2, mode="full", boundary="fill", fillvalue=0: convolve2d(in1, mirrored(in2), mode, boundary, fillvalue),
+    "lfilter": lfilter,
+    "lfilter_zi": lfilter_zi,
+    "sosfilt": sosfilt,
+    "sosfilt_zi": sosfilt_zi,
+    "filtfilt": filtfilt,
+    "sosfiltfilt": sosfiltfilt,
+    "decimate": decimate,
+    "detrend": detrend,
+    "savgol_filter": savgol_filter,
+    "hilbert": hilbert,
+    "resample": resample,
+    "upfirdn": upfirdn,
+}
+FUNCTIONS = {name: by_body(getattr(ss, name), body, f"scipy.signal.{name}") for name, body in BODIES.items()}
