@@ -19,6 +19,7 @@ __all__ = [
     "positional_count",
     "public_name",
     "required_count",
+    "same",
     "signature",
     "with_out_named",
     "without_defaults",

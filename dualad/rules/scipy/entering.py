@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..calling import same, signature
 from ..kinds import composite, elementwise, primitive
 
 __all__ = ["by_body", "by_partials", "named", "positional"]
@@ -20,10 +21,13 @@ def named(fn: Callable, name: str) -> Callable:
 
 def by_body(fn: Callable, body: Callable, name: str) -> Callable:
     """Enter a function whose derivative is that of a body in NumPy's functions; arguments that the body does not know are refused."""
-    dispatching, known = named(fn, name), inspect.signature(body)
+    dispatching, known, scipys = named(fn, name), inspect.signature(body), signature(fn)
+    by_name = set(known.parameters) <= set(scipys.parameters) and not any(p.kind is p.VAR_POSITIONAL for p in known.parameters.values())
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         try:
+            if by_name:  # the body may leave out arguments between others
+                args, kwargs = (), given(scipys, known, args, kwargs)
             known.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{name} has no derivative with these arguments: {error}; it takes {known}") from None
@@ -33,6 +37,19 @@ def by_body(fn: Callable, body: Callable, name: str) -> Callable:
     return dispatching
 
 
+def given(scipys: inspect.Signature, known: inspect.Signature, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call by name, without those that a body does not know and that are the defaults."""
+    arguments = scipys.bind(*args, **kwargs).arguments
+    for key, parameter in scipys.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            arguments |= arguments.pop(key, {})
+    return {key: value for key, value in arguments.items() if key in known.parameters or not is_default(scipys, key, value)}
+
+
+def is_default(signature: inspect.Signature, key: str, value: Any) -> bool:
+    return key in signature.parameters and same(value, signature.parameters[key].default)
+
+
 def by_partials(fn: Callable, *partials: Callable | None, name: str, **options: Any) -> Callable:
     """Enter an elementwise function by the partials of its arguments."""
     dispatching = named(fn, name)
@@ -40,11 +57,11 @@ def by_partials(fn: Callable, *partials: Callable | None, name: str, **options: 
     return dispatching
 
 
-def positional(name: str, signature: inspect.Signature, args: tuple, kwargs: dict[str, Any]) -> tuple:
+def positional(name: str, parameters: inspect.Signature, args: tuple, kwargs: dict[str, Any]) -> tuple:
     """Return all arguments of a call by position, defaults too."""
     try:
-        bound = signature.bind(*args, **kwargs)
+        bound = parameters.bind(*args, **kwargs)
     except TypeError as error:
-        raise TypeError(f"{name}{signature}: {error}") from None
+        raise TypeError(f"{name}{parameters}: {error}") from None
     bound.apply_defaults()
     return bound.args

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import ndimage as sn
 
 from ..constants import stopped
+from ..indexing import getitem
 from ..kinds import is_complex, linear, ndim_of, shape_of
 from .convolutions import cut, filtered, whole
 from .entering import by_body, named
@@ -171,7 +172,7 @@ def windows(x, size, axis, mode, cval, origin):
     return np.stack([cut(padded, [(axis, k, shape_of(x)[axis])]) for k in range(size)])
 
 
-def extreme_filters(choose):
+def extreme_filters(choose, name):
     """Return the bodies of a filter of extreme elements: along one axis, and along several."""
 
     def one(input, size, axis=-1, mode="reflect", cval=0.0, origin=0):
@@ -179,14 +180,14 @@ def extreme_filters(choose):
 
     def several(input, size=None, footprint=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
         if footprint is not None or size is None:
-            raise NotImplementedError("a filter with footprint= has no derivative: give size=")
+            raise NotImplementedError(f"scipy.ndimage.{name} has no derivative with footprint=: give size=")
         return along_axes(one, "size", "origin")(input, size, origin, mode=mode, cval=cval, axes=axes)
 
     return one, several
 
 
-maximum_filter1d, maximum_filter = extreme_filters(np.max)
-minimum_filter1d, minimum_filter = extreme_filters(np.min)
+maximum_filter1d, maximum_filter = extreme_filters(np.max, "maximum_filter")
+minimum_filter1d, minimum_filter = extreme_filters(np.min, "minimum_filter")
 
 
 def median_filter(input, size=None, footprint=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
@@ -216,12 +217,15 @@ def ends_halved(g, axis, factor):
 
 def coefficients_transpose(g, x, order, axis, mode):
     """The samples are symmetric in the coefficients; where these are mirrored about the last ones, but for a factor there."""
-    if mode in SYMMETRIC or shape_of(x)[axis] == 1:
+    size = shape_of(x)[axis]
+    if mode in REFLECTED and size < 40:  # SciPy begins its recursion with so few elements a little off
+        return np.moveaxis(np.tensordot(coefficients(np.eye(size), order, 0, mode), g, (0, axis)), 0, axis)
+    if mode in (*REFLECTED, "grid-wrap") or size == 1:
         return spline_coefficients(g, order, axis, mode)
     return ends_halved(spline_coefficients(ends_halved(g, axis, 2.0), order, axis, mode), axis, 0.5)
 
 
-SYMMETRIC = ("reflect", "grid-mirror", "nearest", "grid-wrap")
+REFLECTED = ("reflect", "grid-mirror", "nearest")
 spline_coefficients = named(coefficients, "scipy.ndimage.spline_filter1d")
 linear(spline_coefficients, coefficients_transpose)
 
@@ -251,9 +255,7 @@ def basis(u, order):
     """Return the B-splines of an order that reach a place `u` between two knots (Cox and de Boor), along a first axis."""
     made = [1.0 + 0.0 * u]
     for d in range(1, order + 1):
-        made = [
-            ((u + (d - j)) * made[j - 1] if j else 0.0) + ((j + 1 - u) * made[j] if j < d else 0.0) for j in range(d + 1)
-        ]
+        made = [((u + (d - j)) * made[j - 1] if j else 0.0) + ((j + 1 - u) * made[j] if j < d else 0.0) for j in range(d + 1)]
         made = [part / d for part in made]
     return np.stack(made)
 
@@ -291,7 +293,7 @@ def map_coordinates(input, coordinates, order=3, mode="constant", cval=0.0, pref
         lead = (1,) * axis + (order + 1,) + (1,) * (ndim - 1 - axis)
         places.append(np.reshape(inside(index, size, mode), lead + shape_of(at)))
         weights.append(basis(at - start + half, order))
-    made = input[tuple(places)]
+    made = getitem(input, tuple(places))
     for part in weights:
         made = np.sum(made * np.reshape(part, (order + 1,) + (1,) * (ndim_of(made) - ndim_of(part)) + shape_of(part)[1:]), axis=0)
     return np.where(known, made, cval) if mode == "constant" else made

@@ -6,6 +6,7 @@ recursion is itself, backwards in time.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -194,7 +195,7 @@ def detrend(data, axis=-1, type="linear", bp=0):
     data = np.moveaxis(data, axis, -1)
     size, parts = shape_of(data)[-1], []
     ends = np.unique(np.concatenate([[0, size], np.ravel(bp)])).tolist()
-    for start, stop in zip(ends[:-1], ends[1:], strict=True):
+    for start, stop in pairwise(ends):
         base = np.linalg.qr(np.stack([np.ones(stop - start), np.linspace(-1.0, 1.0, stop - start)], -1))[0][:, : stop - start]
         piece = data[..., start:stop]
         parts.append(piece - (piece @ base) @ base.T)
