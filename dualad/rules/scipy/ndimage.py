@@ -19,7 +19,7 @@ from .entering import by_body, named
 __all__ = ["FUNCTIONS", "correlate1d"]
 
 #: what NumPy's pad calls a mode
-PADS = {
+PADS: dict[str, Any] = {
     "reflect": "symmetric", "grid-mirror": "symmetric", "mirror": "reflect", "nearest": "edge", "wrap": "wrap", "grid-wrap": "wrap",
 }  # fmt: skip
 

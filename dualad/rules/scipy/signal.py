@@ -54,7 +54,7 @@ def correlate(in1, in2, mode="full"):
     return convolve(in1, mirrored(in2), mode)
 
 
-BOUNDARIES = {"wrap": "wrap", "symm": "symmetric"}
+BOUNDARIES: dict[str, Any] = {"wrap": "wrap", "symm": "symmetric"}
 
 
 def convolve2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
@@ -143,7 +143,7 @@ def sosfilt_zi(sos):
     return np.stack(states)
 
 
-PADDINGS = {"odd": {"mode": "reflect", "reflect_type": "odd"}, "even": {"mode": "reflect"}, "constant": {"mode": "edge"}}
+PADDINGS: dict[str, Any] = {"odd": {"mode": "reflect", "reflect_type": "odd"}, "even": {"mode": "reflect"}, "constant": {"mode": "edge"}}
 
 
 def both_ways(step, x, axis, padtype, edge):
@@ -168,7 +168,7 @@ def filtfilt(b, a, x, axis=-1, padtype="odd", padlen=None, method="pad"):
 
 def sosfiltfilt(sos, x, axis=-1, padtype="odd", padlen=None):
     taps = 2 * shape_of(sos)[0] + 1
-    taps -= min(np.count_nonzero(np.equal(sos[:, 2], 0)), np.count_nonzero(np.equal(sos[:, 5], 0)))
+    taps -= int(min(np.count_nonzero(np.equal(sos[:, 2], 0)), np.count_nonzero(np.equal(sos[:, 5], 0))))
     zi = sosfilt_zi(sos)
 
     def step(x):
