@@ -15,7 +15,7 @@ from ..rules import python_math
 from .conversions import ROWS_OF_SCIPY
 from .doors import DOORS, NUMBERS
 
-__all__ = ["ARRAY_API", "BUILTINS", "look_up", "stand_in"]
+__all__ = ["ARRAY_API", "BUILTINS", "Instead", "look_up", "stand_in"]
 
 #: Python's own names that adapted code finds among its globals
 BUILTINS = {kind.__name__: kind for kind in NUMBERS if kind.of in (float, complex)}

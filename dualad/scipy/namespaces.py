@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.standins import stand_in
+from ..core.standins import Instead, stand_in
 from ..rules.kinds import ROWS
 from ..rules.late import late_row
 
@@ -37,7 +37,8 @@ def namespace(name: str, rows: ModuleType) -> tuple[Callable[[str], Any], Callab
 
     def lookup(attribute: str) -> Any:
         if attribute in rows.FUNCTIONS:
-            return rows.FUNCTIONS[attribute]
+            ours = rows.FUNCTIONS[attribute]
+            return ours if callable(ours) else Instead(ours, getattr(scipys, attribute))
         found = stand_in(getattr(scipys, attribute, None))
         if isinstance(found, np.ufunc) and has_row(found):
             return found

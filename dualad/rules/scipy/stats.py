@@ -62,10 +62,13 @@ BY_SHAPE: dict[tuple[str, str], Callable] = {
     ("weibull_min", "c"): lambda z, c: np.exp(-(z**c)) * z**c * np.log(z),
 }
 
-DISCRETE: dict[str, tuple[str, Callable]] = {
-    "poisson": ("mu", lambda k, mu: sp.xlogy(k, mu) - mu - sp.gammaln(k + 1.0)),
-    "binom": ("n p", lambda k, n, p: -sp.betaln(n - k + 1.0, k + 1.0) - np.log(n + 1.0) + sp.xlogy(k, p) + sp.xlog1py(n - k, -p)),
-    "nbinom": ("n p", lambda k, n, p: sp.gammaln(n + k) - sp.gammaln(k + 1.0) - sp.gammaln(n) + sp.xlogy(n, p) + sp.xlog1py(k, -p)),
+#: shapes, log mass, distribution function of whole numbers
+DISCRETE: dict[str, tuple[str, Callable, Callable]] = {
+    "poisson": ("mu", lambda k, mu: sp.xlogy(k, mu) - mu - sp.gammaln(k + 1.0), lambda k, mu: sp.gammaincc(k + 1.0, mu)),
+    "binom": ("n p", lambda k, n, p: -sp.betaln(n - k + 1.0, k + 1.0) - np.log(n + 1.0) + sp.xlogy(k, p) + sp.xlog1py(n - k, -p),
+              lambda k, n, p: sp.betainc(n - k, k + 1.0, 1.0 - p)),
+    "nbinom": ("n p", lambda k, n, p: sp.gammaln(n + k) - sp.gammaln(k + 1.0) - sp.gammaln(n) + sp.xlogy(n, p) + sp.xlog1py(k, -p),
+               lambda k, n, p: sp.betainc(n, k + 1.0, p)),
 }
 # fmt: on
 
@@ -154,16 +157,27 @@ def continuous(distribution: str) -> SimpleNamespace:
 
 
 def discrete(distribution: str) -> SimpleNamespace:
-    """Return the masses of a discrete distribution, with derivatives by its parameters."""
-    shapes, log_mass = DISCRETE[distribution]
+    """Return the masses and distribution functions of a discrete distribution, with derivatives by its parameters."""
+    shapes, log_mass, below = DISCRETE[distribution]
 
-    def body(k, *rest):
+    def masses(k, *rest):
         *given, loc = rest
         k = stopped(k - loc) * 1.0
         possible = (k >= 0.0) & (k == np.floor(k)) & ((k <= given[0]) if distribution == "binom" else True)
         return np.where(possible, log_mass(np.where(possible, k, 0.0), *given), -np.inf)
 
-    bodies = {"logpmf": body, "pmf": lambda k, *rest: np.exp(body(k, *rest))}
+    def up_to(k, *rest):
+        *given, loc = rest
+        k = np.floor(stopped(k - loc) * 1.0)
+        within = (k >= 0.0) & ((k < given[0]) if distribution == "binom" else True)
+        return np.where(within, below(np.where(within, k, 0.0), *given), k >= 0.0)
+
+    bodies = {
+        "logpmf": masses,
+        "pmf": lambda k, *rest: np.exp(masses(k, *rest)),
+        "cdf": up_to,
+        "sf": lambda k, *rest: 1.0 - up_to(k, *rest),
+    }
     names = ["k", *shapes.split()]
     return SimpleNamespace(
         **{name: method(distribution, name, names, lambda fn, title, of=of: by_body(fn, of, title)) for name, of in bodies.items()}
@@ -176,17 +190,31 @@ DISTRIBUTIONS = {name: continuous(name) for name in CONTINUOUS} | {name: discret
 # --- of vectors -------------------------------------------------------------------------------------------------------------------
 
 
+def covariance(cov, size):
+    return cov * np.eye(size) if np.ndim(cov) == 0 else np.diag(cov) if np.ndim(cov) == 1 else cov
+
+
 def normal_body(x, mean=None, cov=1, allow_singular=False):
     """Return the log density by the Cholesky factor of the covariance, which raises where it is singular; of one dimension, each
     number of `x` is a point."""
     size = max([1, *(np.shape(part)[-1] for part in (mean, cov) if part is not None and np.ndim(part))])
-    cov = cov * np.eye(size) if np.ndim(cov) == 0 else np.diag(cov) if np.ndim(cov) == 1 else cov
+    cov = covariance(cov, size)
     points = x[..., None] if size == 1 and np.ndim(x) < 2 else x
     rest = points if mean is None else points - mean
+    if allow_singular:
+        scales = np.linalg.eigvalsh(cov)
+        counts = scales > NEGLIGIBLE * np.max(np.abs(scales))
+        distance = np.sum(rest @ np.linalg.pinv(cov, NEGLIGIBLE, hermitian=True) * rest, axis=-1)
+        return -0.5 * distance - np.sum(0.5 * np.log(np.where(counts, scales, 1.0)) + np.where(counts, HALF_LOG_2PI, 0.0))
     factor = np.linalg.cholesky(cov)
     white = np.linalg.solve(factor, np.reshape(rest, (-1, size)).T)
     out = -0.5 * np.sum(white * white, axis=0) - np.sum(np.log(np.diagonal(factor))) - size * HALF_LOG_2PI
     return np.reshape(out, np.shape(rest)[:-1])
+
+
+def normal_entropy(mean=None, cov=1):
+    cov = covariance(cov, 1 if mean is None else np.size(mean))
+    return np.sum(np.log(np.diagonal(np.linalg.cholesky(cov))) + 0.5 + HALF_LOG_2PI)
 
 
 def dirichlet_body(x, alpha):
@@ -205,7 +233,12 @@ def of_vectors(distribution: str, body: Callable) -> SimpleNamespace:
     )
 
 
+#: an eigenvalue of a covariance that is smaller than this times the largest one counts as zero, as in SciPy
+NEGLIGIBLE = 1e6 * np.finfo(float).eps
 VECTORS = {"multivariate_normal": of_vectors("multivariate_normal", normal_body), "dirichlet": of_vectors("dirichlet", dirichlet_body)}
+VECTORS["multivariate_normal"].entropy = by_body(
+    lambda *args, **kwargs: stats.multivariate_normal.entropy(*args, **kwargs), normal_entropy, "scipy.stats.multivariate_normal.entropy"
+)
 
 
 # --- of samples -------------------------------------------------------------------------------------------------------------------

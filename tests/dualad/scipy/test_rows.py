@@ -58,7 +58,8 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     "stats.zscore": [((ROWS,), {}), ((ROWS,), {"axis": 1, "ddof": 1})],
     "stats.skew": [((ROWS,), {"axis": 1})],
     "stats.kurtosis": [((ROWS,), {"axis": 1}), ((ROWS,), {"fisher": False})],
-    "stats.multivariate_normal.logpdf": [((ROWS[:, :3], X[:3], S), {}), ((X[:3], P[:3]), {"cov": np.diag(P[:3])}), ((X, 0.3, 2.0), {})],
+    "stats.multivariate_normal.logpdf": [((ROWS[:, :3], X[:3], S), {}), ((X[:3], P[:3]), {"cov": np.diag(P[:3])}), ((X, 0.3, 2.0), {}),
+                                         ((X[:3], P[:3], S), {"allow_singular": True})],
     "stats.dirichlet.logpdf": [((np.array([0.2, 0.3, 0.5]), X[:3]), {}), ((np.array([0.2, 0.3]), X[:3]), {})],
     "stats.poisson.logpmf": [((np.array([0.0, 1.0, 4.0, 2.5]), X), {}), ((3, 1.5), {"loc": 1})],
     "stats.binom.logpmf": [((np.array([0.0, 1.0, 4.0, 7.0]), 5, P), {})],
@@ -71,8 +72,11 @@ PLAIN = {"special.multigammaln": {1}, "special.polygamma": {0}, "stats.poisson.l
          "stats.nbinom.logpmf": {0}, "stats.dirichlet.logpdf": {0}}  # fmt: skip
 
 for _name in ("poisson", "binom", "nbinom"):
-    SAMPLES[f"stats.{_name}.pmf"] = SAMPLES[f"stats.{_name}.logpmf"]
-    PLAIN[f"stats.{_name}.pmf"] = PLAIN[f"stats.{_name}.logpmf"]
+    for _method in ("pmf", "cdf", "sf"):
+        SAMPLES[f"stats.{_name}.{_method}"] = SAMPLES[f"stats.{_name}.logpmf"]
+        counts = {0} if _name == "poisson" or _method == "pmf" else {0, 1}
+        PLAIN[f"stats.{_name}.{_method}"] = PLAIN[f"stats.{_name}.logpmf"] | counts
+SAMPLES["stats.multivariate_normal.entropy"] = [((None, S), {}), ((X[:3], 0.7), {})]
 for _name in ("multivariate_normal", "dirichlet"):
     SAMPLES[f"stats.{_name}.pdf"] = SAMPLES[f"stats.{_name}.logpdf"]
 PLAIN["stats.dirichlet.pdf"] = {0}
@@ -187,6 +191,29 @@ def test_log_densities_do_not_underflow():
     far = grad(lambda x: stats.norm.logcdf(x))(-40.0)
     assert far == pytest.approx(40.0249688, rel=1e-6)  # the inverse of Mills' ratio, x + 1 / x
     assert dualad.derivative(lambda x: stats.norm.logsf(x))(40.0) == pytest.approx(-40.0249688, rel=1e-6)
+
+
+def test_distributions_are_those_of_scipy_but_for_their_rows():
+    from scipy.stats import norm
+
+    from dualad.scipy import stats
+
+    assert stats.norm.rvs(size=3, random_state=1).tolist() == norm.rvs(size=3, random_state=1).tolist()
+    assert stats.norm(1.0, 2.0).std() == 2.0 and stats.norm.support() == norm.support()
+    with pytest.raises(TypeError, match=r"entropy asks a traced Dual"):
+        dualad.derivative(lambda scale: stats.norm.entropy(scale=scale))(2.0)
+
+
+def test_the_density_of_a_singular_normal_distribution():
+    from dualad.scipy import stats
+
+    directions = np.array([[1.0, 0.5], [0.0, 1.0], [1.0, 1.5]])
+    cov, x = directions @ directions.T, directions @ np.array([0.3, -0.8])
+    wanted = -np.linalg.pinv(cov, hermitian=True) @ x
+    for found in (grad, dualad.gradient):
+        np.testing.assert_allclose(
+            found(lambda x: stats.multivariate_normal.logpdf(x, None, cov, allow_singular=True))(x), wanted, rtol=1e-9
+        )
 
 
 def test_outside_of_the_support_the_derivative_is_zero():
