@@ -47,7 +47,9 @@ def lost(x, what, advice):
 
 
 #: modules of SciPy with functions that have rows
-ROWS_OF_SCIPY = ("scipy.fft", "scipy.integrate", "scipy.linalg", "scipy.ndimage", "scipy.signal", "scipy.special", "scipy.stats")
+ROWS_OF_SCIPY = (
+    "scipy.fft", "scipy.integrate", "scipy.linalg", "scipy.ndimage", "scipy.optimize", "scipy.signal", "scipy.special", "scipy.stats",
+)  # fmt: skip
 SPELLINGS = {
     "scipy.linalg.qr": "np.linalg.qr(a, 'complete')",
     "scipy.linalg.lu_solve": "np.linalg.solve(a, b) of the matrix itself",
@@ -61,7 +63,7 @@ def spelled_otherwise(name):
     if name.startswith("scipy.sparse."):
         return "x @ M.T for the product with a sparse matrix"
     package, _, function = name.rpartition(".")
-    if package in ROWS_OF_SCIPY and function in import_module(f"dualad.rules.{package}").FUNCTIONS:
+    if package in ROWS_OF_SCIPY and function in import_module(f"dualad.{package}").FUNCTIONS:
         return f"dualad.{name}"
     if package.startswith("scipy.stats."):  # a method of a class of distributions
         return f"dualad.scipy.stats.norm.{function}, or of another distribution there"
@@ -122,10 +124,13 @@ def refuse_search(frame):
     if frame.f_code.co_name in ITERATIONS:
         return
     name, where = within(outwards(frame))
+    ours = spelled_otherwise(name) if name else None
+    ways = f"write {ours}, or " if ours else ""
     raise TypeError(
         f"{name or frame.f_code.co_qualname} compares traced values to decide where it looks next, so its result would be without their "
-        f"derivative (called {where or place(frame, frame.f_lineno)}): let it search on plain values (dualad.primal), and differentiate "
-        f"the equation that its result solves (dualad.implicit): of a root the function itself, of a minimum its derivative"
+        f"derivative (called {where or place(frame, frame.f_lineno)}): {ways}let it search on plain "
+        f"values (dualad.primal), and differentiate the equation that its result solves (dualad.implicit): of a root the function itself, "
+        f"of a minimum its derivative"
     )
 
 

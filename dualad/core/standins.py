@@ -82,7 +82,7 @@ def ours_of(package: str) -> dict[str, Any]:
         return python_math.FUNCTIONS
     if package == "numpy":
         return {door.__name__: door for door in DOORS} | {kind.__name__: kind for kind in NUMBERS if issubclass(kind.of, np.generic)}
-    return import_module(f"dualad.rules.{package}").FUNCTIONS
+    return import_module(f"dualad.{package}").FUNCTIONS
 
 
 ARRAY_API = ArrayAPI()

@@ -32,10 +32,12 @@ def has_row(fn: Callable) -> bool:
 
 
 def namespace(name: str, rows: ModuleType) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a module that has the functions of `rows`, and SciPy's ufuncs with rows."""
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a module that has the ``FUNCTIONS`` of `rows`, and its ufuncs with rows."""
     scipys = import_module(f"scipy.{name}")
 
     def lookup(attribute: str) -> Any:
+        if attribute == "FUNCTIONS":
+            return rows.FUNCTIONS
         if attribute in rows.FUNCTIONS:
             ours = rows.FUNCTIONS[attribute]
             return ours if callable(ours) else Instead(ours, getattr(scipys, attribute))

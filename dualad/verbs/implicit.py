@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core.dispatch import highest, primal
+from ..core.dispatch import looked_at
 from ..core.traced import Traced
 from ..forward.seeding import check_function
+from ..rules.cotangents import is_symbolic
 from ..support.hints import Rest, Result
+from .derivative import jvp
 from .jacobian import jacobian
 
-__all__ = ["implicit"]
-
-
+__all__ = ["implicit", "plain_value", "with_derivatives"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
@@ -67,35 +67,84 @@ def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result]) -> Cal
     @wraps(solve)
     def solved(*given):
         params: Any = given
-        top = highest([leaf for leaf in optree.tree_leaves(params) if isinstance(leaf, Traced)])
-        if top is None:
+        if not any(isinstance(leaf, Traced) for leaf in optree.tree_leaves(params)):
             return solve(*params)  # type: ignore[call-arg]
-        if top.level.abstract and top.level.id:
-            raise top.level.refuse(
-                "the solver of dualad.implicit is given plain values, which are known only when the program runs: compile the residual, "
-                "or what the solver calls, and leave out jit around it"
-            )
-        below = optree.tree_map(lambda leaf: leaf._peek() if isinstance(leaf, Traced) and leaf.level is top.level else leaf, params)
-        x = solved(*below)
-        error = residual(x, *params)
-        if np.size(error) != np.size(x):
-            raise ValueError(f"implicit: the residual has shape {np.shape(error)}, the solution {np.shape(x)}: they must be of one size")
-        shape, size = np.shape(x), int(np.size(primal(x)))
-        slope = np.reshape(jacobian(lambda y: residual(y, *below))(x), (size, size))
-        try:
-            newton = np.linalg.solve(slope, np.reshape(error - strip(error, top), (size,)))
-        except np.linalg.LinAlgError:
-            raise np.linalg.LinAlgError(
-                "implicit: the Jacobian of the residual by x is singular at the solution, which has no derivative there"
-            ) from None
-        return x - np.reshape(newton, shape)
+        plain: Any = optree.tree_map(lambda leaf: plain_value(leaf, WAY_OUT), params)
+        x = solve(*plain)  # type: ignore[call-arg]
+        return with_derivatives(x, lambda y: residual(y, *params), lambda y: residual(y, *plain), "implicit")
 
     return solved  # type: ignore[return-value]
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
+WAY_OUT = (
+    "the solver of dualad.implicit is given plain values, which are known only when the program runs: compile the residual, "
+    "or what the solver calls, and leave out jit around it"
+)
 
-def strip(error, top):
-    """Return the residual's value one level down, so that the Newton step is zero but its derivative is not."""
-    return error._peek() if isinstance(error, Traced) and error.level is top.level else error
+
+def plain_value(x, way_out):
+    """Return what a solver is given of a value; a symbol, which has none, raises and says the way out."""
+    if isinstance(x, Traced) and is_symbolic(x) and x.level.id:
+        raise x.level.refuse(way_out)
+    return looked_at(x)
+
+
+def with_derivatives(x, residual, plain, name, *, elementwise=False, free=None):
+    """Return a plain solution of ``residual(x) = 0`` with its derivatives: each Newton step adds an order to those that are right.
+
+    All steps have the same plain Jacobian, that of `plain`. The residual's own value is taken away, so that no step moves the solution.
+    `free` tells, of the Jacobian and the residual's value, which elements are free to move.
+    """
+    error = residual(x)
+    for step in range(max(1, depth(error))):
+        if step:
+            error = residual(x)
+        elif elementwise:
+            solve = by_slopes(x, plain, name)
+        else:
+            if np.size(error) != np.size(x):
+                raise ValueError(f"{name}: the residual has shape {np.shape(error)}, the solution {np.shape(x)}: they must be of one size")
+            solve = by_matrix(x, plain, looked_at(error), name, free)
+        x = x - solve(error - looked_at(error))
+    return x
+
+
+def depth(x):
+    """Return how many levels a traced value stands on."""
+    count = 0
+    while isinstance(x, Traced):
+        x, count = x._peek(), count + 1
+    return count
+
+
+def by_slopes(x, plain, name):
+    """Return what solves equations of one unknown each."""
+    slope = looked_at(jvp(plain, (x,), (np.ones_like(x)[()],))[1])
+    if not np.all(slope):
+        raise singular(name)
+    return lambda error: error / slope
+
+
+def by_matrix(x, plain, value, name, free):
+    """Return what solves the linear system of the Jacobian by `x`, in which only some elements move."""
+    shape, size = np.shape(x), np.size(x)
+    slope = np.reshape(looked_at(jacobian(plain)(x)), (size, size))
+    moving = np.ones(size, bool) if free is None else free(slope, np.reshape(value, (size,)))
+    matrix, places = slope[np.ix_(moving, moving)], np.eye(size, dtype=slope.dtype)[:, moving]
+
+    def solve(error):
+        error = np.reshape(error, (size,))
+        try:
+            if np.all(moving):
+                return np.reshape(np.linalg.solve(slope, error), shape)
+            return np.reshape(places @ np.linalg.solve(matrix, error[moving]), shape)
+        except np.linalg.LinAlgError:
+            raise singular(name) from None
+
+    return solve
+
+
+def singular(name):
+    return np.linalg.LinAlgError(f"{name}: the Jacobian of the residual by x is singular at the solution, which has no derivative there")
