@@ -129,7 +129,7 @@ def curve_fit(f: Callable, given: dict) -> Problem:
     for name, plain in {"loss": options.get("loss", "linear") == "linear", "nan_policy": given.get("nan_policy") is None}.items():
         if not plain:
             raise TypeError(f"scipy.optimize.curve_fit has no derivative with {name}=: leave it out")
-    x, y = (array(data, float) if isinstance(data, list | tuple | np.ndarray) else data for data in (given["xdata"], given["ydata"]))
+    x, y = (array(data, float) if issubclass(type(data), list | tuple | np.ndarray) else data for data in (given["xdata"], given["ydata"]))
     sigma = None if given.get("sigma") is None else array(given["sigma"])
 
     def residuals(p: Any) -> Any:
