@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dualad.core.dispatch import array
 from dualad.verbs.implicit import implicit
 from dualad.verbs.jacobian import jacobian
 
@@ -40,7 +41,7 @@ class Method:
 
 def weighted(weights: np.ndarray, stages: list) -> Any:
     """Return a sum of stages, each with its weight."""
-    return np.dot(weights[: len(stages)], np.stack(stages))
+    return np.dot(weights[: len(stages)], array(stages))
 
 
 class RungeKutta(Method):
@@ -52,8 +53,8 @@ class RungeKutta(Method):
     def step(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple) -> tuple[Any, Any, list]:
         stages = [f]
         for a, c in zip(self.A[1:], self.C[1:], strict=True):
-            stages.append(fun(t + c * h, y + h * weighted(a, stages), *args))
-        new = y + h * weighted(self.B, stages)
+            stages.append(fun(t + c * h, y + weighted(a, stages) * h, *args))
+        new = y + weighted(self.B, stages) * h
         return new, fun(t + h, new, *args), stages
 
     def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
@@ -72,7 +73,7 @@ class Dop853(RungeKutta):
     def coefficients(self, fun: Callable, t: Any, h: Any, y: Any, f: Any, args: tuple, new: tuple) -> Any:
         end, slope, stages = new[0], new[1], [*new[2], new[1]]
         for a, c in zip(self.A_EXTRA, self.C_EXTRA, strict=True):
-            stages.append(fun(t + c * h, y + h * weighted(a, stages), *args))
+            stages.append(fun(t + c * h, y + weighted(a, stages) * h, *args))
         change = end - y
         first = np.stack([change, h * f - change, 2.0 * change - h * (slope + f)])
         return np.concatenate([first, h * np.dot(self.D, np.stack(stages))]).T

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dualad.core.dispatch import array, primal
 from dualad.core.traced import Traced
-from dualad.jit.jit import Jit, jit
+from dualad.jit.jit import Jit
 from dualad.verbs.implicit import implicit
 
 from ..loops.chain import chain
 from ..schedules.store_all import StoreAll
 from ..support.costs import SOLUTION_BYTES
 from .methods import Method
-from .steps import Accepted, runs
+from .steps import Accepted, as_step, compiled, runs, vector_valued
 
 __all__ = ["Interpolant", "Solution"]
-
-#: the compiled steps of compiled right-hand sides
-compiled: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 class Interpolant:
@@ -38,36 +34,6 @@ class Interpolant:
         k = int(self.found.step_of(np.asarray(primal(t))))
         x = (t - self.times[k]) / (self.times[k + 1] - self.times[k])
         return self.method.interpolated(self.starts[k], self.coefficients[k], x)
-
-
-def vector_valued(fun: Callable, shape: tuple) -> Callable:
-    """Return a right-hand side that returns arrays, of one that may return lists."""
-
-    def slope(t: Any, y: Any, *args: Any) -> Any:
-        found = array(fun(t, y, *args))
-        if np.size(found) != shape[0]:
-            raise ValueError(f"solve_ivp: the function returned an array of shape {np.shape(found)}, the state has the shape {shape}")
-        return np.reshape(found, shape)
-
-    return slope
-
-
-def as_step(fun: Callable, method: Method, wanted: Set[str]) -> Callable:
-    """Return the step of a chain of states and derivatives, which puts out what is wanted."""
-
-    def step(k: int, state: tuple, row: tuple, *args: Any) -> tuple:
-        (t, h, *x), (y, f) = row, state
-        new = method.step(fun, t, h, y, f, args)
-        outs = {"end": new[0]} if "end" in wanted else {}
-        if x or "coefficients" in wanted:
-            coefficients = method.coefficients(fun, t, h, y, f, args, new)
-        if x:
-            outs["points"] = method.interpolated(y, coefficients, x[0])
-        if "coefficients" in wanted:
-            outs |= {"start": y, "coefficients": coefficients}
-        return (new[:2], outs) if wanted else new[:2]
-
-    return step
 
 
 class Solution:
@@ -168,11 +134,7 @@ class Solution:
         """Return the step of a chain; of a compiled function the same one again, which is compiled once."""
         if not isinstance(self.source, Jit):
             return as_step(self.fun, self.method, wanted)
-        known = compiled.setdefault(self.source, {})
-        key = type(self.method), self.method.C.tobytes(), np.shape(self.y0), wanted
-        if key not in known:
-            known[key] = jit(as_step(vector_valued(weakref.proxy(self.source), np.shape(self.y0)), self.method, wanted))
-        return known[key]
+        return compiled(self.source, self.method, np.shape(self.y0), wanted)
 
     # --- events -------------------------------------------------------------------------------------------------------------
 

@@ -121,7 +121,7 @@ def solve_ivp(
             "solve_ivp chooses its steps by plain values, which are known only when the program runs: compile the right-hand side, "
             "solve_ivp(dualad.jit(fun), ...), and leave out jit around it"
         )
-    found = accepted(solver, plain_function(fun), plain_span, np.array(plain_y0), settings | {"args": plain_args or None})
+    found = accepted(solver, steps, fun, plain_function(fun), plain_span, np.array(plain_y0), settings | {"args": plain_args or None})
     if top is None:
         return found.result
     chained = {"schedule": schedule, "storage": storage, "memory": memory, "stats": stats, "progress": progress, "check": check}

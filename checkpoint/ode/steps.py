@@ -1,15 +1,25 @@
-"""The steps that SciPy's solver accepts, on plain numbers, and which of them hold the times that are asked for."""
+"""The steps that SciPy's solver accepts, on plain numbers, and which of them hold the times that are asked for; steps as functions."""
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable, Set
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from ..support.costs import LEAST_ROWS, ROWS_PER_TIME
+from dualad.core.dispatch import array
+from dualad.jit.jit import Jit, jit
 
-__all__ = ["Accepted", "accepted", "runs"]
+from ..support.costs import LEAST_ROWS, ROWS_PER_TIME
+from .methods import Method, RungeKutta
+
+__all__ = ["Accepted", "accepted", "as_step", "compiled", "runs", "vector_valued"]
+
+#: the compiled steps of compiled right-hand sides
+known_steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -26,16 +36,26 @@ class Accepted:
         return np.minimum(found, max(len(self.times) - 2, 0))
 
 
-def accepted(solver: Any, fun: Any, span: tuple, y0: np.ndarray, options: dict[str, Any]) -> Accepted:
-    """Return what SciPy's `solve_ivp` finds by a solver, and the steps that this took."""
+def accepted(solver: Any, method: Method, source: Callable, fun: Any, span: tuple, y0: np.ndarray, options: dict[str, Any]) -> Accepted:
+    """Return what SciPy's `solve_ivp` finds by a solver, and the steps that this took; of a compiled `source` its stages are one call."""
     from scipy import integrate
 
     times: list[float] = []
+    args = options["args"] or ()
 
     class Noted(solver):  # type: ignore[misc]
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
+        def __init__(self, *given: Any, **kwargs: Any) -> None:
+            super().__init__(*given, **kwargs)
             times.append(self.t)
+            own = solver._step_impl
+            if isinstance(source, Jit) and isinstance(method, RungeKutta) and "rk_step" in own.__code__.co_names:
+                self.stages = compiled(source, method, self.y.shape, frozenset({"stages"}))
+                self._step_impl = FunctionType(own.__code__, {**own.__globals__, "rk_step": self.rk_step}).__get__(self)
+
+        def rk_step(self, fun: Any, t: Any, y: Any, f: Any, h: Any, A: Any, B: Any, C: Any, K: Any) -> tuple:
+            (new, slope), K[:] = self.stages(0, (y, f), (np.float64(t), np.float64(h)), *args)
+            self.nfev += len(C)
+            return new, slope
 
         def step(self) -> Any:
             message = super().step()
@@ -45,6 +65,49 @@ def accepted(solver: Any, fun: Any, span: tuple, y0: np.ndarray, options: dict[s
 
     result = integrate.solve_ivp(fun, span, y0, method=Noted, **options)
     return Accepted(result, np.array(times, float))
+
+
+def compiled(source: Jit, method: Method, shape: tuple, wanted: frozenset[str]) -> Callable:
+    """Return the compiled step of a compiled right-hand side, the same one for the same arguments."""
+    known = known_steps.setdefault(source, {})
+    key = type(method), method.C.tobytes(), shape, wanted
+    if key not in known:
+        known[key] = jit(as_step(vector_valued(weakref.proxy(source), shape), method, wanted))
+    return known[key]
+
+
+def vector_valued(fun: Callable, shape: tuple) -> Callable:
+    """Return a right-hand side that returns arrays, of one that may return lists."""
+
+    def slope(t: Any, y: Any, *args: Any) -> Any:
+        found = array(fun(t, y, *args))
+        if found.shape == shape:
+            return found
+        if np.size(found) != shape[0]:
+            raise ValueError(f"solve_ivp: the function returned an array of shape {np.shape(found)}, the state has the shape {shape}")
+        return np.reshape(found, shape)
+
+    return slope
+
+
+def as_step(fun: Callable, method: Method, wanted: Set[str]) -> Callable:
+    """Return the step of a chain of states and derivatives, which puts out what is wanted."""
+
+    def step(k: int, state: tuple, row: tuple, *args: Any) -> tuple:
+        (t, h, *x), (y, f) = row, state
+        new = method.step(fun, t, h, y, f, args)
+        outs = {"end": new[0]} if "end" in wanted else {}
+        if x or "coefficients" in wanted:
+            coefficients = method.coefficients(fun, t, h, y, f, args, new)
+        if x:
+            outs["points"] = method.interpolated(y, coefficients, x[0])
+        if "stages" in wanted:
+            return new[:2], np.stack([*new[2], new[1]])
+        if "coefficients" in wanted:
+            outs |= {"start": y, "coefficients": coefficients}
+        return (new[:2], outs) if wanted else new[:2]
+
+    return step
 
 
 def runs(counts: list[int], alone: set[int]) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from dualad.core.traced import Traced
 from dualad.forward.directions import Directions
 from dualad.forward.dual import vanishes
 from dualad.rules.cotangents import is_complex, like_primal, unbroadcast
-from dualad.rules.indexing import accumulated, is_traced, last_write_mask, locate, overwritten, reads_once, updated
+from dualad.rules.indexing import accumulated, is_traced, last_write_mask, locate, overwritten, reads_once, scatter, updated
 from dualad.rules.kinds import ROWS, Elementwise
 from dualad.rules.partials import ONE
 
@@ -112,6 +112,11 @@ def pull_row(g: Any, residuals: Any) -> Any:
     return ZERO if share is None else share
 
 
+def pull_part(g: Any, residuals: Any) -> Any:
+    """Return the share of an array that was joined with others; the residuals are its place in the result, and the result's shape."""
+    return g[residuals[0]]
+
+
 def pull_broadcast(g: Any, residuals: Any) -> Any:
     """Return the share of an elementwise row's argument that was broadcast."""
     pullback, inner, value = residuals
@@ -136,6 +141,9 @@ def push_small(entry: Any, pushed: list[Any]) -> Any:
     for t, (_, pullback, residuals) in zip(tangents, entry, strict=True):
         if t is not None:  # a partial times a tangent is what it is times a cotangent, and broadcasts by itself
             shape = None
+            if pullback is pull_part:
+                total = total + scatter(t, *residuals)
+                continue
             if pullback is pull_broadcast:
                 pullback, residuals, _ = residuals
                 shape = residuals[0].shape

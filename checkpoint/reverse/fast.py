@@ -11,11 +11,11 @@ from numpy import float64, ndarray
 
 from dualad.core.levels import Handle
 from dualad.rules.cotangents import FLOAT
-from dualad.rules.kinds import Elementwise
+from dualad.rules.kinds import Abstract, Elementwise, Joint
 from dualad.rules.partials import evaluated
 from dualad.rules.precision import in_loop
 
-from .entries import Node, Number, pull_broadcast, pull_row
+from .entries import Node, Number, pull_broadcast, pull_part, pull_row
 from .tape import NEVER_WRITTEN, Tape, Var, found, make_var
 
 __all__ = ["NO_KEYWORDS", "NUMBERS", "small"]
@@ -90,7 +90,10 @@ def entry_of(row: Any, v: Any, values: Any, kwargs: dict[str, Any], active: Sequ
         for i in active:
             if type(args[i].node) is not int:
                 args[i].node = tape.keep(args[i].node)
-        if type(row) is not Elementwise:
+        if type(row) is Joint and (parts := row.parts and row.parts(values, v.ndim, **kwargs)):
+            like = Abstract(v)
+            entry = [(args[i].node, pull_part, (parts[i], like)) for i in active]
+        elif type(row) is not Elementwise:
             values = row.saved(values, ()) if row.shape_only else values
             kwargs = kwargs and tape.freeze(kwargs)
             entry = [(args[i].node, pull_row, (row, i, v, values, kwargs)) for i in active]

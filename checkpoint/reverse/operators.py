@@ -18,6 +18,7 @@ from dualad.core.dispatch import apply, indexed, strengthen
 from dualad.core.levels import Handle, new, shared_view
 from dualad.core.traced import GETITEM, Traced
 from dualad.forward.operators import BASIC, SETTINGS, SHORT, define_late, not_real
+from dualad.rules.cotangents import FLOAT
 from dualad.rules.indexing import getitem
 from dualad.rules.kinds import OPERATORS, ROWS, SYMBOLS, Abstract, Composite, Constant, Differentiable, Elementwise, Multilinear
 from dualad.rules.memory import shows_memory
@@ -66,7 +67,8 @@ def {method}(self, other):
                     if a.nbytes <= tape.small:
                         {both_small}
                     {both_arrays}
-            elif kind is float or kind is int or kind is ndarray and other.shape == a.shape and other.dtype == a.dtype:
+            elif (kind is float or kind is int or kind is ndarray and other.shape == a.shape and other.dtype == a.dtype
+                    or kind is float64 and a.dtype is FLOAT):
                 v = a {symbol} other
                 b = {left_frozen}
                 if a.nbytes <= tape.small:
@@ -92,7 +94,8 @@ def {method}(self, other):
                 except ArithmeticError:
                     pass
         elif (type(b) is ndarray and j is not None and b.ndim and ((alias := self.alias) is None or alias.base.alias is None)
-                and (kind is float or kind is int or kind is ndarray and other.shape == b.shape and other.dtype == b.dtype)):
+                and (kind is float or kind is int or kind is ndarray and other.shape == b.shape and other.dtype == b.dtype
+                     or kind is float64 and b.dtype is FLOAT)):
             v = other {symbol} b
             a = {right_frozen}
             if b.nbytes <= tape.small:
@@ -190,6 +193,7 @@ def define_binary(name: str) -> None:
         "new": new,
         "found": found,
         "float64": float64,
+        "FLOAT": FLOAT,
         "ndarray": np.ndarray,
         "p": first,
         "q": second,

@@ -376,11 +376,14 @@ def array(values: Any, dtype: Any = None) -> Any:
     if issubclass(type(values), np.ndarray) and values.dtype == object:
         packed = np.reshape(array(values.ravel().tolist()), values.shape) if values.size else values.astype(float)
     elif holds_traced(values):
-        rows = [array(value) for value in values]
-        shapes = dict.fromkeys(map(np.shape, rows))
-        if len(shapes) > 1:
-            raise ValueError(f"array: the rows have the shapes {', '.join(map(str, shapes))}: they must be equal")
-        packed = np.stack(rows)
+        rows = [value if isinstance(value, Handle) else array(value) for value in values]
+        try:
+            packed = np.stack(rows)
+        except ValueError:
+            shapes = dict.fromkeys(map(np.shape, rows))
+            if len(shapes) == 1:
+                raise
+            raise ValueError(f"array: the rows have the shapes {', '.join(map(str, shapes))}: they must be equal") from None
     elif isinstance(values, Handle):
         packed = values
     else:
@@ -431,8 +434,11 @@ def packed(x):
 def holds_traced(x):
     """Return whether `x` is a list, tuple or object array with traced values in it."""
     if type(x) in (list, tuple):
-        return any(isinstance(value, Handle) or holds_traced(value) for value in x)
+        return any(isinstance(value, Handle) or (type(value) in NESTED and holds_traced(value)) for value in x)
     return type(x) is np.ndarray and x.dtype == object and any(isinstance(value, Handle) for value in x.flat)
+
+
+NESTED = {list, tuple, np.ndarray}
 
 
 FLOAT = np.dtype(float)

@@ -31,6 +31,8 @@ class Abstract:
         self.shape: tuple[int, ...]
         if type(array) is float:
             self.shape, self.dtype = (), FLOAT
+        elif type(array) is np.ndarray:
+            self.shape, self.dtype = array.shape, array.dtype
         else:
             self.shape = shape_of(array)
             self.dtype = getattr(array, "dtype", None) or np.dtype(type(array))

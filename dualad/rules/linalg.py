@@ -44,6 +44,8 @@ def matmul_first(g, a, b):
         return g * b
     if ndim_of(a) == 1 and ndim_of(b) == 2:
         return np.matmul(dense(g), mT(b))
+    if ndim_of(a) == 2 and ndim_of(b) == 1:
+        return np.matmul(np.reshape(dense(g), (-1, 1)), np.reshape(b, (1, -1)))
     g = as_matrix_cotangent(g, a, b)
     back = np.matmul(g, mT(np.reshape(b, (-1, 1)) if ndim_of(b) == 1 else b))
     return unbroadcast(back[..., 0, :] if ndim_of(a) == 1 else back, a)
@@ -54,6 +56,8 @@ def matmul_second(g, a, b):
         return g * a
     if ndim_of(a) == 2 and ndim_of(b) == 1:
         return np.matmul(mT(a), dense(g))
+    if ndim_of(a) == 1 and ndim_of(b) == 2:
+        return np.matmul(np.reshape(a, (-1, 1)), np.reshape(dense(g), (1, -1)))
     g = as_matrix_cotangent(g, a, b)
     back = np.matmul(mT(np.reshape(a, (1, -1)) if ndim_of(a) == 1 else a), g)
     return unbroadcast(back[..., 0] if ndim_of(b) == 1 else back, b)

@@ -276,6 +276,8 @@ class Joint(Differentiable):
     kind = "linear"
     shape_only = True
     uses_ans = False
+    #: where in the result each array stands, as an index (or None): a function of the arrays, the number of axes and the keywords
+    parts: Callable | None = None
 
     def __init__(self, fn, transpose, argnums=None, zero=np.zeros_like, **options):
         super().__init__(fn, (), (), **options)
