@@ -1,16 +1,15 @@
 """Rows of the table of rules, one class a kind: what an interpreter asks of a row.
 
 A row says what the derivative of one function is; its kind is most of the rule. The derivative of a row with one, called
-by every interpreter (forward, reverse, compile), is two methods::
+by every interpreter, is two methods::
 
     row.jvp(ans, args, kwargs, tangents)   -> tangent of ans; tangents[i] belongs to args[i], None is a zero
     row.vjp(i, g, ans, args, kwargs)       -> cotangent of args[i]
 
-Besides, an interpreter asks a row how to call it (`call`, `canonical`, `complex_body`, the `body` of a composite), what to keep
-for the reverse sweep (`saved`, `uses`, `uses_ans`, `shape_only`), and, for its short paths, the partials themselves.
-The letters are the same everywhere: ``t`` a tangent, ``g`` a cotangent, ``ans`` the value of the function.
-Rules are written in NumPy functions that have rows themselves, so each of them nests, reverses and compiles.
-The pairing of cotangents is Re(g * t), without conjugation, as in autograd and JAX.
+Besides, an interpreter asks a row how to call it (`call`, `canonical`, `complex_body`, the `body` of a composite), what to keep for the
+reverse sweep (`saved`, `uses`, `uses_ans`, `shape_only`), and, for short paths, the partials themselves. The letters are the same
+everywhere: ``t`` a tangent, ``g`` a cotangent, ``ans`` the value of the function. Rules are written in NumPy functions that have rows
+themselves, so each of them nests, reverses and compiles. The pairing of cotangents is Re(g * t), without conjugation, as in JAX.
 """
 
 from __future__ import annotations
@@ -221,9 +220,8 @@ class Composite(Row):
 
 
 class Differentiable(Row):
-    """A row with one JVP and one VJP for each array argument: ``jvp(t, ans, *args, **kwargs)`` and ``vjp(g, ans, *args, **kwargs)`` for
-    each of `argnums`, None where all positional arguments are arrays. `shape_only`: the VJP needs the shapes and dtypes of array
-    arguments alone."""
+    """One JVP ``jvp(t, ans, *args, **kwargs)`` and one VJP ``vjp(g, ans, *args, **kwargs)`` for each of `argnums`, None where all
+    positional arguments are arrays. `shape_only`: the VJPs need the shapes and dtypes of array arguments alone."""
 
     kind = "explicit"
     shape_only = False
