@@ -41,8 +41,9 @@ def run(
                 raise too_many(k)
             try:
                 x, out = call(k, x)
-            except Exception:
+            except Exception as error:
                 spec.explain(k, x, params, spec.inputs)
+                error.add_note(f"chain: in step {k}")
                 raise
             if spec.outputs:
                 outs.add(k, out)

@@ -168,6 +168,7 @@ class EagerEntry(ChainEntry):
             groups = self.aliases.before(k)
             raise (self.aliases.written(k, groups) if groups else changed_arguments(f"step {k}")) from error
         self.spec.explain(k, x, self.given.arguments, self.given.inputs)
+        error.add_note(f"chain: in step {k}")
 
     def try_step(self, x: Any) -> tuple[Recorded, Any]:
         """Record step 0 before the first sweep; return the record and the out. What cannot be differentiated fails before a long run,

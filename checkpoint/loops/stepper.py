@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Sequence
-from functools import lru_cache, wraps
+from functools import wraps
 from itertools import islice, pairwise
 from threading import get_ident
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from dualad.core.traced import Traced
 from dualad.forward.seeding import pack_leaf
 from dualad.graph.handled import Handled
 from dualad.graph.paths import alike, merged
-from dualad.graph.program import Kind, Value, kind_of, role_of
+from dualad.graph.program import Kind, Value, key_of, kind_of, role_of
 from dualad.graph.split import Routine, inexact, keeps, pulled, pushed, tangent_of
 from dualad.graph.to_numpy import compile_python
 from dualad.jit.arguments import Call, plain_kind
@@ -31,7 +32,7 @@ from dualad.loops.forms import NoLoopForm
 from dualad.support.forks import cached_property
 
 from ..support.checks import truth
-from ..support.costs import AHEAD_BYTES, AHEAD_SECONDS, KEPT_STEPS
+from ..support.costs import AHEAD_BYTES, AHEAD_SECONDS
 from .kept import kept
 from .segments import as_kind, like_leaves
 from .spec import StepSpec, row_of
@@ -425,10 +426,31 @@ def of_one_type(entry: Any, certain: bool = False) -> Compiled:
     return Compiled(merged(same, certain), compiled.backend, compiled.__name__, compiled.threads)
 
 
-@lru_cache(maxsize=KEPT_STEPS)
 def predicate(until: Any) -> Jit:
-    """Return the predicate as a function that can be traced, the same one for the same predicate; its answers are of one type."""
-    return until if isinstance(until, Jit) else jit(wraps(until)(lambda k, state: np.logical_and(until(k, state), True)))
+    """Return the predicate as a function that can be traced, the same one for predicates of the same code that close over the same
+    things; its answers are of one type."""
+    if isinstance(until, Jit):
+        return until
+    key = key_of_predicate(until)
+    for _ in range(2):
+        made: Jit = kept(PREDICATES, key, lambda: jit(wraps(until)(lambda k, state: np.logical_and(until(k, state), True))))
+        if key_of_predicate(made.__wrapped__.__wrapped__) == key:
+            break
+        del PREDICATES.of_chains[key]  # variables that it closed over have changed
+    return made
+
+
+def key_of_predicate(until: Any) -> Hashable:
+    """Return what predicates have in common that are the same function, made again."""
+    try:
+        held = [cell.cell_contents for cell in until.__closure__ or ()]
+        parts = [id(part) if type(part) is np.ndarray else key_of(part) for part in (*held, until.__defaults__, until.__kwdefaults__)]
+        return until.__code__, id(until.__globals__), *parts
+    except (AttributeError, TypeError, ValueError):  # an object that is called; variables that are not yet bound
+        return until
+
+
+PREDICATES = SimpleNamespace()
 
 
 def canonical_stand_in(leaf: Any) -> Any:

@@ -138,6 +138,9 @@ class Unheard:
     def __enter__(self):
         self.kept, self.heard = list[str](), False
         with self.changing:
+            if sys.stdout is None:  # print does nothing then
+                self.output = None
+                return self
             if sys.stdout is not self.last and sys.stdout is not self.last.out:
                 Unheard.last = Output(sys.stdout)
             self.output = sys.stdout = self.last
@@ -145,6 +148,8 @@ class Unheard:
         return self
 
     def __exit__(self, *exception):
+        if self.output is None:
+            return
         with self.changing:
             traces = self.output.kept[get_ident()]
             traces.pop()

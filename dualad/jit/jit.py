@@ -128,8 +128,8 @@ def jit(
     arguments. What `f` reads from variables outside is compiled in, and checked at each call: a change traces again (of containers
     of more than 5000 elements, one of the length). What is not seen so shows by the results, see `verify`: a function that writes
     outside, prints or logs is not compared. Printing and other effects happen while tracing, twice; where `f` branches, calls on a
-    path that prints, logs or warns are evaluated by the plain function. No floating-point warnings are given. With "llvm", Python
-    floats divide and are raised to powers as NumPy's: ``1.0 / 0.0`` is inf, and a root of a negative number NaN.
+    path that prints, logs, warns or writes outside are evaluated by the plain function. No floating-point warnings are given. With
+    "llvm", Python floats divide and are raised to powers as NumPy's: ``1.0 / 0.0`` is inf, and a root of a negative number NaN.
     """
     if f is None:
         options: dict[str, Any] = {"backend": backend, "cache_size": cache_size, "threads": threads, "verify": verify, "paths": paths}

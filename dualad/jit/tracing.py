@@ -102,16 +102,17 @@ def trace(jitted, call, examples=None, known=None):
             watch = Watch(*read)
         with Clocks() as clocks:
             second, other = traced(jitted.f, call, backend == "numpy", examples, True)
-        effect = jitted.effect or ("it writes outside" if watch.settle() else None) or clocks.effect
+        effect = ("it writes outside" if watch.settle() else None) or clocks.effect
         clocks.check(jitted.__name__)
         compare(first, second, structure == other, jitted.__name__)
         if clocks.elsewhere:
             clocks.wait()
             third, other = traced(jitted.f, call, backend == "numpy", examples, True)
             compare(first, third, structure == other, jitted.__name__)
-        if first.tests and (first.loud or clocks.effect):  # calls on this path are evaluated by the plain function
-            first, effect = first._replace(loud=first.loud or clocks.effect), jitted.effect
+        if first.tests and (first.loud or effect):  # calls on this path are evaluated by the plain function
+            first, effect = first._replace(loud=first.loud or effect), None
             out.heard = True
+        effect = jitted.effect or effect
     paths = [first]
     if known is not None:
         if any(path.truths == first.truths for path in known.paths):

@@ -210,9 +210,12 @@ def quantile(skip_nan, scale):
 
     def body(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None, interpolation=None):
         q = as_array(q) if isinstance(q, list | tuple) else q
+        q = q if scale == 1 else q / scale
+        if is_symbolic(q) and not np.all((q >= 0.0) & (q <= 1.0)):  # else NumPy has checked it
+            raise ValueError("Quantiles must be in the range [0, 1]")
         if weights is not None:  # for which NumPy has one method, that chooses elements
-            return chosen(inexact(a), q / scale if scale != 1 else q, axis, method, given(keepdims), skip_nan, weights)
-        return quantiles(inexact(a), q if scale == 1 else q / scale, axis, interpolation or method, given(keepdims), skip_nan)
+            return chosen(inexact(a), q, axis, method, given(keepdims), skip_nan, weights)
+        return quantiles(inexact(a), q, axis, interpolation or method, given(keepdims), skip_nan)
 
     return body
 

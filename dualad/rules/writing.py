@@ -67,16 +67,16 @@ def put(a, ind, v, mode="raise"):
 
 @written("np.where(mask, values, x)")
 def putmask(a, mask, values):
-    mask = np.broadcast_to(np.asarray(mask, bool), a.shape)
-    a[mask] = cycled(values, a.size)[np.ravel(mask)]
+    mask = np.broadcast_to(np.not_equal(mask, 0), a.shape)
+    a[...] = np.where(mask, np.reshape(cycled(values, a.size), a.shape), a)
 
 
 @written("np.where(mask, vals, x)")
 def place(arr, mask, vals):
-    mask = np.reshape(np.asarray(mask, bool), arr.shape)
-    count = int(np.sum(mask))
-    if count:
-        arr[mask] = cycled(vals, count)
+    mask = np.reshape(np.not_equal(mask, 0), arr.shape)
+    if is_traced(mask) or np.any(mask):
+        turn = np.reshape(np.cumsum(mask) - 1, arr.shape) % np.size(vals)
+        arr[...] = np.where(mask, getitem(np.ravel(vals), turn), arr)
 
 
 @written("np.where(np.eye(n, dtype=bool), val, x)")
@@ -161,5 +161,6 @@ composite(np.putmask,        putmask)
 composite(np.place,          place)
 composite(np.fill_diagonal,  fill_diagonal)
 composite(np.put_along_axis, put_along_axis)
-joined(added,                added_transpose, argnums=(0, 1), batch=added_form, lower="added_at")    # x - v is x + (-v), to the last bit
+joined(added,                added_transpose, argnums=(0, 1), batch=added_form, lower="added_at",
+       name="numpy.add.at")  # x - v is x + (-v), to the last bit
 # fmt: on

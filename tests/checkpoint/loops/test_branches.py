@@ -353,3 +353,15 @@ def test_a_step_whose_paths_give_other_types_is_made_one_by_one():
 def test_numbers_in_forward_mode():
     f = lambda step: lambda x: chain(step, x, 3.7, steps=N, outputs=True)[0]
     assert derivative(f(dualad.jit(number)))(0.3) == pytest.approx(derivative(f(number))(0.3), rel=1e-10)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_error_of_a_library_names_its_step(compiled):
+    def step(k, x):
+        return np.linalg.solve(np.eye(2) * (7.0 - k), x)
+
+    run = lambda x: np.sum(chain(dualad.jit(step) if compiled else step, x, steps=20))
+    for f in (run, grad(run)):
+        with pytest.raises(np.linalg.LinAlgError) as found:
+            f(np.ones(2))
+        assert "chain: in step 7" in found.value.__notes__

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import optree
@@ -11,7 +12,7 @@ pytest.importorskip("llvmlite")
 
 import dualad
 from checkpoint import Revolve, Stats, chain, grad, hvp, jacobian
-from checkpoint.loops import compiled_entry
+from checkpoint.loops import compiled_entry, stepper
 from checkpoint.loops.kept import kept
 from checkpoint.schedules import Mixed
 from checkpoint.support.costs import KEPT_STEPS
@@ -253,6 +254,20 @@ def test_predicates_and_their_loops_are_not_kept_for_ever(monkeypatch):
     )
     (entry,) = plain.entries.values()
     assert len(set_up.of_chains) == len(entry.compiled.of_chains) == 3
+
+
+def test_a_predicate_that_is_made_again_for_each_call_is_traced_once(monkeypatch):
+    monkeypatch.setattr(stepper, "PREDICATES", SimpleNamespace())
+    step, scale = dualad.jit(lambda k, x: x * 0.5), np.ones(3)
+
+    def run(tolerance, power=1):
+        return chain(step, np.ones(3), until=lambda k, x: np.max(x * scale) ** power < tolerance)[0]
+
+    assert [run(0.3), run(0.3), run(0.1), run(0.3, 2), run(0.1)] == [0.25, 0.25, 0.0625, 0.5, 0.0625]
+    assert [made.traces for made in stepper.PREDICATES.of_chains.values()] == [1, 1, 1]
+    scale[:] = 4.0  # which all of them close over
+    assert [run(0.3), run(0.1), run(0.1)] == [0.0625, 0.015625, 0.015625]
+    assert len(stepper.PREDICATES.of_chains) == 3
 
 
 def test_the_cost_of_a_step_is_that_of_what_is_computed(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -432,3 +433,16 @@ def test_programs_that_learn_paths_are_compiled_when_they_learn_no_more(backend,
         for k in range(12):
             assert (fast(k + 0.5), slope(k + 0.5)) == (f(k + 0.5), min(k + 1.0, 11.0 if k < 11 else 1.0))
     assert fast.traces == 12 and len(made) == 6  # the first path and the halves of its gradient, the program of all and those of its own
+
+
+@pytest.mark.parametrize(
+    ("find", "good", "bad"), [(np.quantile, 0.4, 1.5), (np.percentile, np.array([0.0, 100.0]), np.array([50.0, -1.0]))]
+)
+def test_quantiles_that_are_no_shares_raise_the_error_of_numpy(find, good, bad, backend):
+    x, fast = np.array([3.0, 1.0, 2.0]), jit(find, backend=backend)
+    np.testing.assert_allclose(fast(x, good), find(x, good), rtol=1e-15)
+    with pytest.raises(ValueError, match="must be in the range") as expected:
+        find(x, bad)
+    for q in (bad, np.nan * bad, bad):
+        with pytest.raises(ValueError, match=re.escape(str(expected.value))):
+            fast(x, q)

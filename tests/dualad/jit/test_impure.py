@@ -141,3 +141,29 @@ def test_what_wraps_standard_output_while_a_function_is_traced_may_stay(capsys, 
         print("done")
     assert type(sys.stdout) is Tee
     assert capsys.readouterr().out == "TRACED\nTRACED\nDONE\n" * 3
+
+
+def test_a_path_that_writes_outside_does_so_as_often_as_without_jit():
+    class Counted:
+        calls, log = 0, ()
+
+        def __call__(self, x):
+            if x > 0.0:
+                self.calls += 1
+                self.log = (*self.log, self.calls)
+                return x * 2.0
+            return x
+
+    counted = Counted()
+    fast = jit(counted)
+    assert fast(-1.0) == -1.0 and counted.calls == 0
+    for k in range(1, 6):
+        assert (fast(2.0), fast(-2.0)) == (4.0, -2.0) and counted.calls == k + 2  # two traces counted, too
+    assert counted.calls == 7 and counted.log == (1, 2, 3, 4, 5, 6, 7) and fast.traces == 2
+    assert "evaluated by the plain function where it writes outside" in fast.explain(1.0)
+
+
+def test_functions_are_traced_where_there_is_no_standard_output(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert jit(lambda x: (print("nowhere"), x * 2.0)[1])(1.0) == 2.0
+    assert sys.stdout is None

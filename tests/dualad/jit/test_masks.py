@@ -31,6 +31,11 @@ def scaled(y, index, factor):
     return y
 
 
+def filled(fill, y, mask, v):
+    fill(y, mask, v)
+    return y
+
+
 def accelerations(p):
     """The N-body code that is copied everywhere."""
     d = p[None, :, :] - p[:, None, :]
@@ -102,6 +107,9 @@ EXACT = {
     "power": (lambda x: written(x, x > 0, x[x > 0] ** (-1.5)), X),
     "fractional power of the positive": (lambda x: written(x, x > 0, x[x > 0] ** 0.3), X),
     "in place": (lambda x: scaled(x, x > 0, 0.9), X),
+    "putmask": (lambda x: filled(np.putmask, x * 2.0, x > 0, x[:4] ** 2), X),
+    "place": (lambda x: filled(np.place, x * 2.0, x > 0, x[:2] ** 2), X),
+    "place of a list": (lambda x: filled(np.place, x * 2.0, x > 0, [1.0, 2.0]), X),
     "another array's": (lambda x: written(x, x > 0, np.sin(3.0 * x)[x > 0]), X),
     "both sides": (two_masks, X),
     "a traced number": (lambda x: written(x, x > 0, x[x > 0] * x[0] + x[3]), X),
@@ -360,6 +368,7 @@ REFUSED = {
     "length of an array": lambda x: np.zeros(x[x > 0].shape),
     "loop": lambda x: sum(v for v in x[x > 0]),
     "sort": lambda x: np.sort(x[x > 0]),
+    "difference": lambda x: np.diff(x[x > 0]),
     "element": lambda x: x[x > 0][0],
     "another array": lambda x: x[x > 0] * x,
     "printed": lambda x: print(f"{x[x > 0][0]:.3f}"),
