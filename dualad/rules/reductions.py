@@ -385,7 +385,7 @@ composite(np.sort,     sort)
 explicit(np.partition, partition_jvp, partition_vjp, axes="axis", called="it searches or sorts")
 composite(np.take_along_axis, take_along_axis)
 linear(difference,           lambda g, x, axis: scattered_difference(g, axis) if x.shape[axis] else g, axes="axis", blocks="differences",
-       lower="differences", name="numpy.diff")
+       lower="differences", name="np.diff")
 linear(scattered_difference, lambda g, x, axis: difference(g, axis), axes="axis", blocks="scattered_differences",
        lower="scattered_differences")
 composite(np.diff, diff)

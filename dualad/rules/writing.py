@@ -162,5 +162,5 @@ composite(np.place,          place)
 composite(np.fill_diagonal,  fill_diagonal)
 composite(np.put_along_axis, put_along_axis)
 joined(added,                added_transpose, argnums=(0, 1), batch=added_form, lower="added_at",
-       name="numpy.add.at")  # x - v is x + (-v), to the last bit
+       name="np.add.at")  # x - v is x + (-v), to the last bit
 # fmt: on

@@ -42,7 +42,7 @@ UNSAMPLED = {
 )
 def test_every_row_has_samples(kinds, samples):
     rows = {row.name for row in ROWS.values() if isinstance(row, kinds) and row.trusted}
-    missing = rows - {public_name(fn) for fn in samples} - set(UNSAMPLED) - ELSEWHERE
+    missing = rows - {ROWS[fn].name for fn in samples} - set(UNSAMPLED) - ELSEWHERE
     assert not missing
 
 
