@@ -434,7 +434,7 @@ def predicate(until: Any) -> Jit:
     key = key_of_predicate(until)
     for _ in range(2):
         made: Jit = kept(PREDICATES, key, lambda: jit(wraps(until)(lambda k, state: np.logical_and(until(k, state), True))))
-        if key_of_predicate(made.__wrapped__.__wrapped__) == key:
+        if key_of_predicate(made.f.__wrapped__) == key:
             break
         del PREDICATES.of_chains[key]  # variables that it closed over have changed
     return made
