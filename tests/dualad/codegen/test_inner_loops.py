@@ -52,12 +52,13 @@ TRANSFORMS = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", 
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
-@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
-def test_transforms(name, norm):
+def test_transforms(name):
     fn = getattr(np.fft, name)
     real = name.startswith(("rfft", "ihfft"))
     for x in (X, X[0], X.astype(np.float32), X.T, X[::2, :, 1:], *([] if real else [Z, Z.astype(np.complex64)])):
-        check(lambda x: fn(2 * x, norm=norm), x)
+        check(lambda x: fn(2 * x), x)
+    for norm in ("ortho", "forward"):
+        check(lambda x, norm=norm: fn(2 * x, norm=norm), X if real else Z)
 
 
 def test_transforms_of_three_axes():
@@ -216,13 +217,11 @@ def test_derivatives_of_linear_algebra(name):
     def loss(*args):
         return sum(np.sum(np.abs(x) ** 2 * np.cos(np.arange(x.size)).reshape(x.shape)) for x in leaves_of(fn(*args)))
 
-    for args in calls[:1] if name.startswith("eigh") else calls[:2]:
-        gradient = jit(grad(loss))
-        close(gradient(*args), grad(loss)(*args))
-        assert "called" not in gradient.explain(*args)
-        tangent = jit(lambda *args: jvp(lambda a: loss(a, *args[1:]), args[:1], (np.cos(args[0]),))[1])
-        close(tangent(*args), jvp(lambda a: loss(a, *args[1:]), args[:1], (np.cos(args[0]),))[1])
-        assert "called" not in tangent.explain(*args)
+    tangent = lambda *args: jvp(lambda a: loss(a, *args[1:]), args[:1], (np.cos(args[0]),))[1]
+    for derivative, args in ((grad(loss), calls[0]), (tangent, calls[0 if name.startswith("eigh") else 1])):
+        compiled = jit(derivative)
+        close(compiled(*args), derivative(*args))
+        assert "called" not in compiled.explain(*args)
 
 
 def leaves_of(result):

@@ -97,14 +97,6 @@ def test_vjp_against_jvp(fn, entries):
 
 
 @rows
-def test_vjp_leaf_by_leaf_against_differences(fn, entries):
-    for case in cases(fn):
-        for i, (c, t) in enumerate(zip(case.pull(case.g), case.v, strict=True)):
-            alone = [t if k == i else None for k in range(len(case.v))]
-            case.assert_paired(paired([c], [t]), paired(case.g, differences(case, case.leaves, alone)))
-
-
-@rows
 def test_pushing_over_a_recording_is_forward_mode(fn, entries):
     for case in cases(fn):
         case.assert_close(linearize(lambda *leaves: case(leaves), *case.leaves)[1](*case.v), case.pushed, exact=1e-11)
