@@ -14,6 +14,7 @@ from ..graph.program import Value
 from ..graph.scan import Scan
 from ..graph.trace import Trace
 from ..support.callers import trimmed
+from ..support.costs import WAITING_CALLS
 from .arguments import Call, native, positional_names
 from .compiled import Compiled
 from .verify import EVALUATING
@@ -132,7 +133,7 @@ class Members:
         if outs is None:
             return None
         if entry.left and np.any(left := outs[-1]):
-            return None if np.any(left == 2) else self.on_new_path(entry, int(np.argmax(left)))
+            return None if np.any(left == 2) else self.on_new_paths(entry, np.flatnonzero(left))
         outs = outs[: entry.structure.num_leaves]
         if self.count and self.plain and entry.checks.due():
             k = jitted.verifications % self.count
@@ -142,9 +143,17 @@ class Members:
                 return self.together()
         return outs, entry
 
-    def on_new_path(self, entry, k):
-        """Return what `together` does where member `k` is the first on a path that is not known: it is learnt."""
-        new, *_ = self.jitted.on_new_path(entry, Call(self.jitted, *self.one(k)))
+    def on_new_paths(self, entry, members):
+        """Return what `together` does where these are on paths that are not known: they are learnt, until several met no other."""
+        new, learnt = entry, 0
+        for i, k in enumerate(members.tolist()):
+            before = new
+            new, found, _ = self.jitted.on_new_path(before, Call(self.jitted, *self.one(k)))
+            if found is None:
+                return None
+            learnt = learnt if new is before else i
+            if i - learnt == WAITING_CALLS // 2:
+                break
         return None if new is entry else self.together()
 
     def computed(self, compiled, examples, values, moving):

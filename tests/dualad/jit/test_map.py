@@ -12,7 +12,8 @@ import pytest
 from checkpoint import chain, grad, value_and_grad
 from dualad import jit, jvp
 from dualad.codegen.member_kernels import MemberKernels
-from dualad.jit.compiled import BACKENDS, compile_llvm
+from dualad.jit import compiled as kernels
+from dualad.jit.compiled import BACKENDS, compile_llvm, compile_members
 
 RNG = np.random.default_rng(4)
 
@@ -165,6 +166,16 @@ def test_members_take_different_paths(backend):
     with pytest.raises(ValueError, match="no solution below") as caught:
         compiled.map(xs)
     assert any("map: in member 2 of 4" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.skipif("llvm" not in BACKENDS, reason="llvmlite is not installed")
+def test_the_paths_of_all_members_are_learnt_before_their_loop_is_compiled_again(monkeypatch):
+    made = []
+    monkeypatch.setattr(kernels, "compile_members", lambda compiled, *rest: made.append(compiled) or compile_members(compiled, *rest))
+    f = jit(lambda x: next((x * k for k in range(1, 5) if x < k), -x))
+    x = np.arange(8.0)
+    same(f.map(x), np.array([x[0], x[1] * 2.0, x[2] * 3.0, x[3] * 4.0, *-x[4:]]))
+    assert len(made) == 2 and f.traces == 5
 
 
 def test_a_python_integer_that_grows_is_exact():
