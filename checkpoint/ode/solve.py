@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import optree
 
-from dualad.core.dispatch import array, highest, primal
+from dualad.core.dispatch import array, highest, holds_traced, primal
 from dualad.core.traced import Traced
 from dualad.forward.seeding import check_function
+from dualad.jit.tables import closed_over
 
 from ..schedules.schedule import Schedule
 from ..storage.storage import Storage
@@ -22,6 +23,9 @@ from .steps import accepted
 __all__ = ["odeint", "solve_ivp"]
 
 ODEINT_TOLERANCE = 1.49012e-8  # SciPy's default of rtol and atol
+#: options of SciPy's odeint that are those of `solve_ivp`, and those that say how LSODA is to work
+RENAMED = {"h0": "first_step", "hmax": "max_step"}
+OF_LSODA = {"Dfun", "col_deriv", "ml", "mu", "tcrit", "hmin", "ixpr", "mxstep", "mxhnil", "mxordn", "mxords", "printmessg"}
 
 
 # --- public -----------------------------------------------------------------------------------------------------------------
@@ -55,8 +59,8 @@ def solve_ivp(
     Parameters
     ----------
     fun : function ``fun(t, y, *args) -> dy/dt`` of shape (n,)
-        A list of n numbers may be returned. What is differentiated must come in through `y0`, `args`, `t_span` or `t_eval`.
-        Of a function compiled by `dualad.jit` whole steps are compiled.
+        A list of n numbers may be returned. What it closes over is differentiated, too. Of a function compiled by `dualad.jit` whole
+        steps are compiled; its parameters must come in through `args`.
     t_span : pair of floats
     y0 : array_like, shape (n,), real or complex
     method : {"RK45", "RK23", "DOP853", "Radau"}
@@ -88,7 +92,8 @@ def solve_ivp(
     ValueError
         Where the method has no derivatives here (``"LSODA"``, ``"BDF"``), and where SciPy raises.
     TypeError
-        Where `fun` closes over a traced value, whose derivative would be lost; inside of functions that `dualad.jit` traces.
+        Where `fun` uses a traced value that is found neither in its arguments nor in what it closes over, as its derivative would be
+        lost; inside of functions that `dualad.jit` traces.
 
     Notes
     -----
@@ -121,7 +126,16 @@ def solve_ivp(
             "solve_ivp chooses its steps by plain values, which are known only when the program runs: compile the right-hand side, "
             "solve_ivp(dualad.jit(fun), ...), and leave out jit around it"
         )
-    found = accepted(solver, steps, fun, plain_function(fun), plain_span, np.array(plain_y0), settings | {"args": plain_args or None})
+    settings["events"] = [plain_function(event) for event in listed(events)] or None
+    try:
+        found = accepted(solver, steps, fun, plain_function(fun), plain_span, np.array(plain_y0), settings | {"args": plain_args or None})
+    except ClosedOver:
+        functions, values = of_closed_over((fun, *listed(events)))
+        if not values:
+            raise
+        options |= {"schedule": schedule, "storage": storage, "memory": memory, "stats": stats, "progress": progress, "check": check}
+        fun, *events = functions
+        return solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events or None, vectorized, (*args, values), **options)
     if top is None:
         return found.result
     chained = {"schedule": schedule, "storage": storage, "memory": memory, "stats": stats, "progress": progress, "check": check}
@@ -135,8 +149,8 @@ def odeint(
     args: tuple = (),
     *,
     tfirst: bool = False,
-    rtol: float = ODEINT_TOLERANCE,
-    atol: float = ODEINT_TOLERANCE,
+    rtol: float | None = None,
+    atol: float | None = None,
     method: str = "DOP853",
     **options: Any,
 ) -> Any:
@@ -152,11 +166,13 @@ def odeint(
         Times in order; the first is that of `y0`.
     args : tuple
     tfirst : bool
-    rtol, atol : float
+    rtol, atol : float, optional
+        SciPy's default is 1.49012e-8 for both.
     method : {"DOP853", "RK45", "RK23", "Radau"}
         ``"Radau"`` for stiff problems.
     **options
-        Those of `solve_ivp`: ``max_step``, ``schedule``, ``storage``, ...
+        Those of `solve_ivp`: ``max_step``, ``schedule``, ``storage``, ...; of SciPy's ``odeint``, ``h0`` and ``hmax`` count, and what
+        tells LSODA how to work does not.
 
     Returns
     -------
@@ -166,6 +182,8 @@ def odeint(
     ------
     RuntimeError
         Where the integration ends before the last time, with SciPy's message.
+    TypeError
+        With ``full_output=True``, the report of LSODA.
 
     Examples
     --------
@@ -176,6 +194,10 @@ def odeint(
     True
     """
     check_function(func, "odeint")
+    if options.pop("full_output", False):
+        raise TypeError("odeint: full_output= is a report of LSODA, whose steps are not made here: solve_ivp returns counts and messages")
+    options = {RENAMED.get(name, name): value for name, value in options.items() if name not in OF_LSODA and (value or name not in RENAMED)}
+    rtol, atol = (ODEINT_TOLERANCE if given is None else given for given in (rtol, atol))
     right = func if tfirst else (lambda t, y, *args: func(y, t, *args))
     times = array(t)
     if np.ndim(times) != 1 or np.size(times) < 2:
@@ -209,16 +231,48 @@ def listed(events: Any) -> list:
     return list(events) if isinstance(events, list | tuple) else [] if events is None else [events]
 
 
+class ClosedOver(TypeError):
+    """A function uses a traced value that is not among its arguments."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "solve_ivp: the function uses a traced value that is not among its arguments (it closes over it), so its derivative would "
+            "be lost: pass it by args, solve_ivp(fun, t_span, y0, args=(value,)) with fun(t, y, value)"
+        )
+
+
 def plain_function(fun: Callable) -> Callable:
-    """Return a right-hand side for SciPy; a traced value that it returns comes from no argument."""
+    """Return a right-hand side, or an event, for SciPy; a traced value that it returns comes from no argument."""
 
     def called(t: Any, y: Any, *args: Any) -> Any:
-        slope = array(fun(t, y, *args))
-        if isinstance(slope, Traced):
-            raise TypeError(
-                "solve_ivp: the function uses a traced value that is not among its arguments (it closes over it), so its derivative would "
-                "be lost: pass it by args, solve_ivp(fun, t_span, y0, args=(value,)) with fun(t, y, value)"
-            )
-        return slope
+        found = fun(t, y, *args)
+        if isinstance(found, Traced) or holds_traced(found):
+            raise ClosedOver
+        return found
 
-    return called
+    return marked(called, fun)
+
+
+def marked(function: Any, event: Any) -> Any:
+    """Return a function that tells SciPy of an event what the given one tells."""
+    for name in ("terminal", "direction"):
+        if hasattr(event, name):
+            setattr(function, name, getattr(event, name))
+    return function
+
+
+def of_closed_over(functions: tuple) -> tuple[list, tuple]:
+    """Return functions whose last argument is the traced values that the given ones close over, and these values."""
+    values, made = closed_over(functions)
+    last: list[Any] = [None, None]
+
+    def of(i: int) -> Callable:
+        def function(t: Any, y: Any, *args: Any) -> Any:
+            *args, others = args  # type: ignore[assignment]
+            if last[0] is not others:
+                last[:] = others, made(others)
+            return last[1][i](t, y, *args)
+
+        return marked(function, functions[i])
+
+    return [of(i) for i in range(len(functions))], values

@@ -13,11 +13,13 @@ import numpy as np
 import optree
 
 from ..core.dispatch import highest
+from ..core.levels import Handle
+from ..core.traced import Traced
 from ..graph.symbol import Symbol
 from .impure import ELSEWHERE
 from .watch import mentioned
 
-__all__ = ["Wrapper", "with_symbols"]
+__all__ = ["Wrapper", "closed_over", "with_symbols"]
 
 
 class Wrapper:
@@ -56,26 +58,49 @@ def table(x):
 
 def with_symbols(f, tracing):
     """Return a function that may index plain arrays by traced integers: it sees tables in their place."""
-    return Outside(tracing)(f)
+
+    def instead(held):
+        if type(held) is Symbol:  # of the trace around this one
+            constant = held.level.program.constants.get(held.primal)
+            return held if constant is None else tracing.lift(constant)
+        return table(held)
+
+    return Outside(instead)(f)
+
+
+def closed_over(functions):
+    """Return the traced values that functions read from variables outside, and what makes these functions of other values for them."""
+    found: dict[int, Any] = {}
+
+    def noted(held):
+        if isinstance(held, Traced):
+            found[id(held)] = held
+        return held
+
+    Outside(noted)(functions)
+
+    def made(values):
+        others = dict(zip(found, values, strict=True))
+        return Outside(lambda held: others.get(id(held), held))(functions)
+
+    return tuple(found.values()), made
 
 
 class Outside:
-    """What a function reads from variables outside, with tables for plain arrays: what holds some is copied, functions are rebuilt.
+    """What a function reads from variables outside, with others `instead`: what holds some is copied, functions are rebuilt.
 
     Objects are copied with what their attributes hold; their classes, and whatever installed packages hold, stay as they are.
     """
 
-    def __init__(self, tracing):
-        self.tracing = tracing
+    def __init__(self, instead):
+        self.instead = instead
         self.known: dict[int, tuple] = {}  # by identity: what was there, which it keeps alive, and what stands for it
 
     def __call__(self, held):
         kind = type(held)
-        if kind is np.ndarray:
-            return table(held)
-        if kind is Symbol:  # of the trace around this one
-            constant = held.level.program.constants.get(held.primal)
-            return held if constant is None else self.tracing.lift(constant)
+        new = self.instead(held)
+        if new is not held or kind is np.ndarray or isinstance(held, Handle):
+            return new
         make = self.maker(held, kind)
         if make is None:
             return held
