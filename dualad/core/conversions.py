@@ -48,8 +48,16 @@ def lost(x, what, advice):
 
 #: modules of SciPy with functions that have rows
 ROWS_OF_SCIPY = (
-    "scipy.fft", "scipy.integrate", "scipy.linalg", "scipy.ndimage", "scipy.optimize", "scipy.signal", "scipy.special", "scipy.stats",
-)  # fmt: skip
+    "scipy.fft",
+    "scipy.integrate",
+    "scipy.interpolate",
+    "scipy.linalg",
+    "scipy.ndimage",
+    "scipy.optimize",
+    "scipy.signal",
+    "scipy.special",
+    "scipy.stats",
+)
 SPELLINGS = {
     "scipy.linalg.qr": "np.linalg.qr(a, 'complete')",
     "scipy.linalg.lu_solve": "np.linalg.solve(a, b) of the matrix itself",

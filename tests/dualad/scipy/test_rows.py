@@ -267,5 +267,5 @@ def test_names_are_scipys():
         _ = stats.levy_stable
     with pytest.raises(AttributeError, match=r"module 'scipy.stats' has no attribute 'nonesuch'"):
         _ = stats.nonesuch
-    with pytest.raises(AttributeError, match=r"it has .*integrate, linalg, .*special, stats"):
+    with pytest.raises(AttributeError, match=r"it has .*integrate, .*linalg, .*special, .*stats"):
         _ = dualad.scipy.nonesuch
