@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import optree
 
+from dualad.core.conversions import STANDING
 from dualad.core.dispatch import dtype_of, primal
 from dualad.core.levels import Owner
 from dualad.core.traced import Traced
@@ -131,7 +132,8 @@ def kind_of(leaf: Any) -> Kind:
 
 
 def differs(leaf: Any, kind: Kind) -> bool:
-    """Return whether a leaf has another shape or dtype than it must keep, or, of what is no number, is another object."""
+    """Return whether a leaf has another shape or dtype than it must keep, or, of what is no number, is another object; of what only
+    stands for an array True, too."""
     value = leaf
     if type(leaf) is Var:
         value = leaf.primal if leaf.alias is None else leaf._refresh().primal
@@ -141,7 +143,7 @@ def differs(leaf: Any, kind: Kind) -> bool:
         return kind != (value.shape, value.dtype)
     if kind[0] is None:
         return not (leaf is kind[1] or (isinstance(leaf, str | bytes) and type(leaf) is type(kind[1]) and leaf == kind[1]))
-    return kind_of(leaf) != kind
+    return type(leaf) in STANDING or kind_of(leaf) != kind
 
 
 def described(leaf: Any) -> str:

@@ -12,8 +12,8 @@ from ..support.callers import WAYS_OUT, asking, compiled, of_numpy, operation, o
 from .levels import Handle
 
 __all__ = [
-    "LIFTS", "ROWS_OF_SCIPY", "another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lift_of", "lost",
-    "refuse_kind", "refuse_search", "refuse_tie",
+    "LIFTS", "ROWS_OF_SCIPY", "STANDING", "another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lift_of",
+    "lost", "refuse_kind", "refuse_search", "refuse_tie",
 ]  # fmt: skip
 
 
@@ -178,6 +178,8 @@ def refuse_tie():
 
 #: what makes a traced value of an array of another package, by the name of its class: such arrays are computed with like NumPy's
 LIFTS: dict = {}
+#: what arrays that may stand for traced ones, and answer NumPy's functions themselves, stand for, by their class
+STANDING: dict = {}
 
 
 @cache

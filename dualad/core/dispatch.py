@@ -21,6 +21,7 @@ from ..rules.late import late_row
 from ..rules.ufunc_methods import method as method_of
 from ..support.callers import users, warn
 from ..support.hints import Result
+from .conversions import STANDING
 from .levels import Handle
 from .options import asks_for_integers, inexact
 
@@ -192,7 +193,7 @@ def write_out(row, args, kwargs, out):
 def write(target, index, result, name, casting="unsafe"):
     """Assign a result to the array given as ``out=``; reductions cast to it whatever it is, as NumPy's."""
     if not isinstance(target, Handle):
-        if isinstance(result, Handle) and target.dtype != object:  # one of objects can
+        if isinstance(result, Handle) and target.dtype != object and type(target) not in STANDING:  # one of objects can
             raise TypeError(
                 f"{name}: out= is a plain array, which cannot hold derivatives. Use the returned value, or "
                 f"make out= with np.empty_like(x) of a traced x"
@@ -206,7 +207,9 @@ def write(target, index, result, name, casting="unsafe"):
 def masked_call(ufunc, args, kwargs, where):
     """Evaluate a ufunc with ``where=``: only the chosen elements are computed, the others stay as they are in out=."""
     outs = kwargs.pop("out", (None,))
-    if not all(isinstance(out, Handle) or (out is not None and isinstance(ROWS.get(ufunc), Constant)) for out in outs):
+    if not all(
+        isinstance(out, (Handle, *STANDING)) or (out is not None and isinstance(ROWS.get(ufunc), Constant)) for out in outs
+    ):
         raise TypeError(
             f"{public_name(ufunc)}: where= leaves the other elements undefined unless out= is a traced array "
             f"(made with np.zeros_like(x), say); np.where(mask, a, b) chooses between values"

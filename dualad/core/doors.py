@@ -12,19 +12,16 @@ from typing import Any
 import numpy as np
 
 from . import dispatch
-from .dispatch import holds_traced
-from .levels import Handle
+from .buffers import Buffer, as_buffer, is_traced
+from .levels import LIVE
+from .traced import lift
 
 __all__ = ["DOORS", "NUMBERS"]
 
 
-def traced(x: Any) -> bool:
-    return isinstance(x, Handle) or holds_traced(x)
-
-
 def converted(x: Any, dtype: Any = None) -> Any:
     """Return what is, or holds, traced values as one traced array of a dtype, by default its own; a number has no axes."""
-    x = dispatch.array(x)
+    x = dispatch.array(lift(x))
     x = x if x.ndim or x._holds_array() else np.reshape(np.reshape(x, 1), ())
     return x if dtype is None or np.dtype(dtype) == x.dtype else x.astype(dtype)
 
@@ -40,25 +37,44 @@ def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -
 
     @wraps(numpys)
     def opened(a: Any, dtype: Any = None, *args: Any, copy: Any = None, **kwargs: Any) -> Any:
-        if traced(a):
+        if is_traced(a):
             x = made(converted(a, dtype))
             return x.copy("K") if copy and x is a else x
-        return numpys(a, dtype, *args, **kwargs if copy is None else {"copy": copy, **kwargs})
+        x = numpys(a, dtype, *args, **kwargs if copy is None else {"copy": copy, **kwargs})
+        return as_buffer(x, a) if type(a) is Buffer else as_buffer(x) if LIVE and type(a) in (list, tuple) else x
 
     return opened
 
 
+def maker(numpys: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what stands for a function that makes a new array: one that takes traced values, while there may be some."""
+
+    @wraps(numpys)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        if not LIVE:
+            return numpys(*args, **kwargs)
+        x = as_buffer(numpys(*args, **kwargs))
+        if empty and type(x) is Buffer:
+            x.fill(0)  # what was in memory before is no constant
+        return x
+
+    empty = numpys.__name__.startswith("empty")
+    return made
+
+
 def array(object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", ndmin: int = 0, **kwargs: Any) -> Any:
-    if not traced(object):
-        return np.array(object, dtype, copy=copy, order=order, ndmin=ndmin, **kwargs)
+    copies = getattr(copy, "value", copy) == 1  # may be a _CopyMode, which has no truth value
+    if not is_traced(object):
+        made = np.array(object, dtype, copy=copy, order=order, ndmin=ndmin, **kwargs)
+        return as_buffer(made) if LIVE and copies else made
     made = converted(object, dtype)
-    made = made.copy(order) if copy and made is object else made
+    made = made.copy(order) if copies and made is object else made
     return np.reshape(made, (1,) * (ndmin - made.ndim) + made.shape) if made.ndim < ndmin else made
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-    if not traced(fill_value):
-        return np.full(shape, fill_value, dtype, *args, **kwargs)
+    if not is_traced(fill_value):
+        return as_buffer(np.full(shape, fill_value, dtype, *args, **kwargs))
     return np.copy(np.broadcast_to(converted(fill_value, dtype), shape))
 
 
@@ -68,8 +84,10 @@ class NumberType(type):
     of: type
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if not (args and traced(args[0])):
+        if not is_traced(args):
             return cls.of(*args, **kwargs)
+        if cls.of is complex and len(args) == 2:
+            return cls(args[0]) + 1j * cls(args[1])
         x = converted(args[0], None if cls.of in (float, complex) else cls.of)
         if x.dtype.kind == "c" and cls.of is float:
             raise TypeError("float() argument must be a string or a real number, not 'complex'")
@@ -98,7 +116,13 @@ def number_type(kind: type) -> NumberType:
     return made
 
 
+MAKERS = (
+    "arange column_stack concatenate copy diag diagflat dot dstack empty empty_like eye full_like hstack identity inner kron linspace "
+    "logspace ones ones_like outer repeat stack tile tri tril triu vstack zeros zeros_like"
+)
+
 DOORS = [
+    *(maker(getattr(np, name)) for name in MAKERS.split()),
     array,
     full,
     door(np.asarray),

@@ -18,9 +18,10 @@ import numpy as np
 from ..support.callers import explain
 from ..support.forks import lock_of
 
-__all__ = ["Handle", "Level", "Owner", "View", "errors_as_in", "new", "root", "shared_view", "version_of"]
+__all__ = ["LIVE", "Handle", "Level", "Owner", "View", "errors_as_in", "new", "root", "shared_view", "version_of"]
 
 new = object.__new__
+LIVE: set = set()  # ids of the levels that are being computed, in any thread
 
 
 class Level:
@@ -51,10 +52,12 @@ class Level:
         self.context = copy_context()  # 60 ns
 
     def __enter__(self):
+        LIVE.add(self.id)
         return self
 
     def __exit__(self, kind, error, traceback):
         self.alive = self.plain = False
+        LIVE.discard(self.id)
         if isinstance(error, Exception):
             refusal, self.refusal = self.refusal, None
             explain(error, refusal, self.objects)

@@ -18,7 +18,7 @@ from ..rules.indexing import cast, discretize, getitem, locate
 from ..rules.kinds import ROWS, Composite, Differentiable
 from ..rules.sparse import is_sparse, sparse_matmul
 from ..support.callers import asks_exactly, asserting
-from .conversions import another_goes_first, as_objects, lift_of, lost
+from .conversions import STANDING, another_goes_first, as_objects, lift_of, lost
 from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, looked_at, masked_call, packed, primal, strengthen
 from .flat import Flat
 from .levels import Handle, Owner, View, new, version_of
@@ -304,7 +304,7 @@ class Traced(Handle):
         self._refresh()
         if not self._holds_array():
             raise TypeError(f"a scalar {type(self).__name__} does not support assignment to its elements: it is immutable")
-        v = array(v) if holds_traced(v) else v
+        v = array(v) if holds_traced(v) else STANDING[type(v)](v) if type(v) in STANDING else v
         base, ops = (self.alias.base, self.alias.ops) if type(self.alias) is View else (self, ())
         if shows(v, base, ops, index):  # x[1:] += w updates the view x[1:], then assigns it to itself
             if not getattr(getattr(locate(ops, example_of(base)), "flags", None), "writeable", True):
@@ -454,7 +454,7 @@ def lift(x):
         return kind(map(lift, x))
     if kind is dict:
         return {name: lift(part) for name, part in x.items()}
-    lifting = lift_of(kind)
+    lifting = STANDING.get(kind) or lift_of(kind)
     return x if lifting is None else lifting(x)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core import methods as _methods  # noqa: F401  (gives Traced its operators)
-from ..core.conversions import check_result, defers, lift_of, refuse_kind
+from ..core.conversions import STANDING, check_result, defers, lift_of, refuse_kind
 from ..core.dispatch import dtype_of, no_derivative_for, primal, strengthen
 from ..core.levels import Handle, Level, Owner, new, shared_view, version_of
 from ..core.traced import Traced
@@ -283,6 +283,8 @@ def seedable(x, where, what):
         )
     if type(x) is not np.ndarray and not issubclass(type(x), complex | np.generic | np.memmap):
         kind: Any = type(x)
+        if kind in STANDING:
+            return seedable(STANDING[kind](x), where, what)
         if (lift := lift_of(kind)) is not None:
             if where not in VERBS:
                 raise TypeError(f"{where}: {what} is a dask array, which {', '.join(VERBS[:-2])} and {VERBS[-2]} take: use one of them")

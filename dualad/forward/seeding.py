@@ -10,6 +10,7 @@ from sys import getrefcount
 import numpy as np
 import optree
 
+from ..core.conversions import STANDING
 from ..core.dispatch import array, dtype_of
 from ..core.levels import Handle
 from ..core.traced import Traced, lift
@@ -140,7 +141,9 @@ ALONE = holders(np.zeros(4).reshape(2, 2))  # counted, because what a call adds 
 
 
 def pack_leaf(leaf):
-    """Return an object array of numbers, traced or plain, as one array of numbers, anything else as it is."""
+    """Return an object array of numbers, traced or plain, as one array of numbers, what stands for an array as that, all else as it is."""
+    if type(leaf) in STANDING:
+        return lift(leaf)
     return array(leaf) if type(leaf) is np.ndarray and leaf.dtype.char == "O" and is_numeric(leaf) else leaf
 
 

@@ -112,7 +112,7 @@ class Trace(Level):
         except BaseException:  # an interrupt, perhaps behind it: the block is not entered, so nobody calls `__exit__`
             errors_as_in(self.context)
             raise
-        return self
+        return super().__enter__()
 
     def __exit__(self, *exception):
         errors_as_in(self.context)

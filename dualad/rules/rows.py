@@ -65,8 +65,7 @@ class Row:
     viewed: Callable
     #: makes an array ``like=`` a traced one, which its body gets first
     like: bool = False
-    #: a shape, a dtype or the way taken depends on values, so that no interpreter without values can run it
-    #: (a function of the arguments: on those of the ones that it returns)
+    #: looks at values: a shape, a dtype or the way taken depends on them (a function of the arguments: on those that it returns)
     value_dependent: bool | Callable = False
     #: answered from shapes and dtypes alone
     metadata: bool = False
@@ -127,8 +126,9 @@ class Row:
     reflected: Callable | None = None
     #: the argument at whose zero it raises where all are numbers of Python
     divides: int | None = None
-    #: gives an array to write into, also one of no axes
+    #: gives an array to write into, also one of no axes; writes into its first argument
     buffer: bool = False
+    writes: bool = False
     #: zeros among the elements that it adds up change nothing
     skips_zeros: bool = False
     #: the ufunc whose reduction it is

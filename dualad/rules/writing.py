@@ -155,12 +155,12 @@ def turns(flat):
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
-composite(np.copyto,         copyto)
-composite(np.put,            put)
-composite(np.putmask,        putmask)
-composite(np.place,          place)
-composite(np.fill_diagonal,  fill_diagonal)
-composite(np.put_along_axis, put_along_axis)
+composite(np.copyto,         copyto, writes=True)
+composite(np.put,            put, writes=True)
+composite(np.putmask,        putmask, writes=True)
+composite(np.place,          place, writes=True)
+composite(np.fill_diagonal,  fill_diagonal, writes=True)
+composite(np.put_along_axis, put_along_axis, writes=True)
 joined(added,                added_transpose, argnums=(0, 1), batch=added_form, lower="added_at",
        name="np.add.at")  # x - v is x + (-v), to the last bit
 # fmt: on

@@ -38,7 +38,7 @@ def checked(x): return np.sum(np.asarray_chkfinite(x) ** 2)
 def filled(x): return np.sum(np.full((2, 2), x[0]) ** 2)
 def partially(x): return np.sum(as_floats(x) ** 2)
 def mathematical(x): return sine(x[0]) * m.pow(x[1], 2) + exp(math.hypot(x[0], x[2]))
-def pythonic(x): return float(x[0]) ** 2 + abs(complex(x[1]) * 1j) ** 2
+def pythonic(x): return float(x[0]) ** 2 + abs(complex(x[1]) * 1j) ** 2 + complex(1.0, x[2]).imag ** 3 + complex(x[0], x[1]).real
 def typed(x): return np.float64(x[0]) ** 2 + np.float64(np.sum(x))
 def by_default(x, convert=np.float64, *, house=np.asarray): return convert(x[1]) * np.sum(house(x))
 def is_a_number(x):

@@ -1,0 +1,327 @@
+"""Buffer: an array that adapted code makes of plain numbers, and that takes traced values where they are written into it.
+
+It is an array of NumPy until then. At the first traced write a traced array takes the place of its memory, for it and for all its views,
+and the memory is filled with NaN: what still reads it by another way gets no stale number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ..rules.creation import lift as lifted_like
+from ..rules.kinds import ROWS
+from .conversions import STANDING
+from .dispatch import highest, holds_traced
+from .levels import LIVE, Handle
+from .traced import lift
+
+__all__ = ["Buffer", "as_buffer", "is_traced", "settled"]
+
+
+class Root:
+    """The memory that a buffer and its views share: a traced vector stands for all its elements, once one was written."""
+
+    __slots__ = ("memory", "owner", "vector")
+    memory: Any
+    owner: Any
+    vector: Any
+
+    def __init__(self) -> None:
+        self.memory = self.owner = self.vector = None
+
+
+class Buffer(np.ndarray):
+    """An array that becomes traced when a traced value is written into it."""
+
+    __slots__ = ("_root",)
+    _root: Root
+
+    def __array_finalize__(self, model: Any) -> None:
+        self._root = model._root if type(model) is Buffer and self.base is not None else Root()
+
+    # --- NumPy's protocols ------------------------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, out: Any = (), **kwargs: Any) -> Any:
+        if not is_traced((*args, *out, *kwargs.values())):
+            kwargs = {**kwargs, "out": tuple(map(as_array, out))} if out else kwargs
+            result = getattr(ufunc, method)(*map(as_array, args), **{name: as_array(arg) for name, arg in kwargs.items()})
+            return given_back(result, out) if out else as_buffer(result)
+        if method == "at":
+            return written_by(lambda x: ufunc.at(x, *lift(args[1:])), args[0], args)
+        inputs, kwargs = lift(args), lift(kwargs)
+        if not out:
+            return getattr(ufunc, method)(*inputs, **kwargs)
+        targets = tuple(promoted(x, args) if type(x) is Buffer else x for x in out)
+        results = getattr(ufunc, method)(*inputs, out=targets, **kwargs)
+        for x, target in zip(out, targets, strict=True):
+            put_back(x, target)
+        return given_back(results, out)
+
+    def __array_function__(self, fn: Callable, types: Any, args: Any, kwargs: Any) -> Any:
+        out = kwargs.get("out")
+        if not is_traced((args, kwargs)):
+            result = fn(*as_array(args), **as_array(kwargs))
+            return out if out is not None else as_buffer(result, *buffers_in((args, kwargs)))
+        if fn in ROWS and ROWS[fn].writes and type(args[0]) is Buffer:
+            return written_by(lambda x: fn(x, *lift(args[1:]), **lift(kwargs)), args[0], (args, kwargs))
+        if type(out) is not Buffer:
+            return fn(*lift(args), **lift(kwargs))
+        out[...] = fn(*lift(args), **{name: lift(arg) for name, arg in kwargs.items() if name != "out"})
+        return out
+
+    @classmethod
+    def __dualad_apply__(cls, fn: Callable, args: Any, kwargs: Any) -> Any:
+        return fn(*lift(args), **lift(kwargs))
+
+    # --- reading and writing ----------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Any:
+        if not stands(self):
+            return super().__getitem__(index)
+        if not is_whole(self) and type(part := super().__getitem__(index)) is Buffer and stands(part):
+            return part  # a view, to be written through
+        return value_of(self)[index]
+
+    def __setitem__(self, index: Any, v: Any) -> None:
+        if self.dtype.kind not in "fc" or not (stands(self) or is_traced(v)):
+            super().__setitem__(index, v)
+        elif is_whole(self):
+            promoted(self, v)[index] = lift(v)
+        else:
+            promoted(self, v)
+            self._root.vector[positions(self)[index]] = lift(v)
+
+    def __repr__(self) -> str:
+        return repr(settled(self))
+
+    def __str__(self) -> str:
+        return str(settled(self))
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
+
+    def __reduce__(self) -> Any:
+        return settled(self).__reduce__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return settled(self).__reduce_ex__(protocol)
+
+
+STANDING[Buffer] = lambda x: value_of(x)
+
+
+def stands(x: Buffer) -> bool:
+    """Return whether a traced array stands for a buffer."""
+    root = x._root
+    if root.vector is None:
+        return False
+    if owner_of(x) is not root.owner:  # a copy that NumPy made of it
+        x._root = Root()
+        return False
+    return True
+
+
+def value_of(x: Buffer) -> Any:
+    """Return the traced array that a buffer stands for, a copy of its plain numbers where there is none."""
+    if not stands(x):
+        return x.view(np.ndarray).copy("K")
+    vector = x._root.vector
+    if not np.isnan(x._root.memory).all():
+        raise TypeError(
+            "an array was made traced by what was written into it, and then code that does not see that wrote plain numbers into its "
+            "memory: they would be lost. Make the array with np.zeros_like(x, shape=...) of a traced x"
+        )
+    if is_whole(x):
+        return np.reshape(vector, x.shape)
+    return vector[positions(x)]
+
+
+def is_whole(x: Any) -> bool:
+    """Return whether a buffer shows all elements of its memory in their order."""
+    owner = owner_of(x)
+    return bool(x.flags.c_contiguous and x.size == owner.size and x.dtype == owner.dtype)
+
+
+def positions(x: Buffer) -> Any:
+    """Return where the elements of a buffer are in its memory."""
+    memory, itemsize = x._root.memory, x.itemsize
+    if x.dtype != memory.dtype:
+        raise TypeError(f"a view of dtype {x.dtype} of an array of {memory.dtype} that holds traced values: take np.real or np.imag of it")
+    places = np.arange(memory.size)
+    start = (x.__array_interface__["data"][0] - memory.__array_interface__["data"][0]) // itemsize
+    return as_strided(places[start:], x.shape, [stride // itemsize * places.itemsize for stride in x.strides])
+
+
+def owner_of(x: Any) -> Any:
+    """Return the array whose memory an array shows."""
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return x
+
+
+def promoted(x: Buffer, given: Any) -> Any:
+    """Return the traced array that a buffer stands for, from now on if need be, one of the level of what is given."""
+    if x.dtype.kind not in "fc":
+        return x.view(np.ndarray)
+    if not stands(x):
+        if not x.flags.writeable:
+            raise ValueError("assignment destination is read-only")
+        owner = owner_of(x)
+        memory = as_strided(owner.view(np.ndarray), (owner.size,), (owner.itemsize,))
+        vector = lifted_like(highest(list(handles_in(lift(given)))), memory.copy())
+        memory[...] = np.nan
+        x._root.memory, x._root.owner, x._root.vector = memory, owner, vector
+    return value_of(x)
+
+
+def written_by(write: Callable, x: Any, given: Any) -> None:
+    """Let a function write into a buffer."""
+    target = promoted(x, given) if type(x) is Buffer else x
+    write(target)
+    put_back(x, target)
+
+
+def put_back(x: Any, target: Any) -> None:
+    """Write what was computed into the traced array of a buffer, where that is a copy."""
+    if type(x) is Buffer and stands(x) and not is_whole(x):
+        x[...] = target
+
+
+# --- around buffers -----------------------------------------------------------------------------------------------------------------
+
+
+def is_traced(x: Any) -> bool:
+    """Return whether a value is, or holds, traced values."""
+    kind = type(x)
+    if kind is Buffer:
+        return stands(x)
+    if kind in (tuple, list):
+        return any(map(is_traced, x))
+    if kind is dict:
+        return any(map(is_traced, x.values()))
+    return isinstance(x, Handle) or holds_traced(x)
+
+
+def handles_in(x: Any) -> Iterator[Handle]:
+    """Yield the traced values in nested tuples, lists, dicts and object arrays."""
+    if isinstance(x, Handle):
+        yield x
+    elif type(x) is dict:
+        yield from handles_in(list(x.values()))
+    elif type(x) in (tuple, list) or holds_traced(x):
+        for part in x.flat if isinstance(x, np.ndarray) else x:
+            yield from handles_in(part)
+
+
+def as_array(x: Any) -> Any:
+    """Return buffers as NumPy's arrays, also in tuples, lists and dicts."""
+    kind = type(x)
+    if kind is Buffer:
+        return x.view(np.ndarray)
+    if kind in (tuple, list):
+        return kind(map(as_array, x))
+    return {name: as_array(part) for name, part in x.items()} if kind is dict else x
+
+
+def settled(x: Any) -> Any:
+    """Return what a buffer holds, as code outside sees it: an array of NumPy, or a traced one."""
+    return value_of(x) if stands(x) else x.view(np.ndarray)
+
+
+def buffers_in(x: Any) -> list[Buffer]:
+    """Return the buffers in nested tuples, lists and dicts."""
+    if type(x) in (tuple, list, dict):
+        return [found for part in (x.values() if type(x) is dict else x) for found in buffers_in(part)]
+    return [x] if type(x) is Buffer else []
+
+
+def as_buffer(made: Any, *sources: Buffer) -> Any:
+    """Return an array that a function made as a buffer, if it is new, or shows the memory of one of its arguments."""
+    if type(made) in (tuple, list):
+        return type(made)(as_buffer(part, *sources) for part in made)
+    if type(made) is not np.ndarray or made.dtype.kind not in "fc":
+        return made
+    for source in sources:
+        if owner_of(made) is owner_of(source):
+            view = made.view(Buffer)
+            view._root = source._root
+            return view
+    return made.view(Buffer) if LIVE and made.base is None and made.flags.writeable else made
+
+
+def given_back(result: Any, out: Any) -> Any:
+    """Return what a ufunc with ``out=`` returns: the arrays that it wrote into, or made where there was none."""
+    if len(out) == 1:
+        return out[0]
+    return tuple(as_buffer(made) if given is None else given for made, given in zip(result, out, strict=True))
+
+
+# --- methods ------------------------------------------------------------------------------------------------------------------------
+
+#: methods and attributes whose result shows the same memory, if it can
+SHOWING = ("T", "mT", "real", "imag", "diagonal", "ravel", "reshape", "squeeze", "swapaxes", "transpose")
+WRITING = ("fill", "partition", "put", "sort")
+READING = (
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress", "conj", "conjugate", "copy",
+    "cumprod", "cumsum", "dot", "flatten", "item", "max", "mean", "min", "nonzero", "prod", "repeat", "round", "searchsorted", "std", "sum",
+    "take", "tolist", "trace", "var", "__bool__", "__complex__", "__contains__", "__copy__", "__deepcopy__", "__float__", "__format__",
+    "__index__", "__int__",
+)  # fmt: skip
+
+
+def reading(name: str) -> Callable:
+    """Return a method that asks the traced array, where there is one or an argument is traced."""
+    numpys = getattr(np.ndarray, name)
+
+    def method(self: Buffer, *args: Any, **kwargs: Any) -> Any:
+        if stands(self):
+            return getattr(value_of(self), name)(*lift(args), **lift(kwargs))
+        if is_traced((args, kwargs)):
+            return getattr(np, name)(self, *args, **kwargs)
+        return numpys(self, *args, **kwargs)
+
+    return method
+
+
+def writing(name: str) -> Callable:
+    numpys = getattr(np.ndarray, name)
+
+    def method(self: Buffer, *args: Any, **kwargs: Any) -> None:
+        if not stands(self) and not is_traced((args, kwargs)):
+            return numpys(self, *args, **kwargs)
+        return written_by(lambda x: getattr(x, name)(*lift(args), **lift(kwargs)), self, (args, kwargs))
+
+    return method
+
+
+def showing(name: str) -> Any:
+    """Return a method, or a property, whose result is a buffer of the same memory, or a part of the traced array."""
+    numpys = getattr(np.ndarray, name)
+    ask = numpys.__get__ if hasattr(numpys, "__set__") else None
+
+    def method(self: Buffer, *args: Any, **kwargs: Any) -> Any:
+        made = ask(self) if ask else numpys(self, *args, **kwargs)
+        if not stands(self) or (made.dtype == self.dtype and owner_of(made) is self._root.owner and not is_whole(self)):
+            return made
+        traced = value_of(self)
+        return getattr(traced, name) if ask else getattr(traced, name)(*args, **kwargs)
+
+    def assign(self: Buffer, v: Any) -> None:
+        if stands(self) or is_traced(v):
+            written_by(lambda x: setattr(x, name, lift(v)), self, v)
+        else:
+            numpys.__set__(self, v)
+
+    return property(method, assign) if ask else method
+
+
+for name in READING:
+    setattr(Buffer, name, reading(name))
+for name in WRITING:
+    setattr(Buffer, name, writing(name))
+for name in SHOWING:
+    setattr(Buffer, name, showing(name))

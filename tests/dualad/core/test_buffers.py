@@ -1,0 +1,235 @@
+"""Arrays that adapted code makes of plain numbers take traced values where they are written into them."""
+
+import copy
+import pickle
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import checkpoint as ck
+import dualad
+from dualad.core.buffers import Buffer
+from dualad.core.levels import LIVE
+
+SOURCE = """
+import numpy as np
+
+def elements(x):
+    a = np.zeros((3, 3))
+    row, t = a[1], a.T
+    a[0, 0] = x[0]
+    row[1] = x[1]
+    t[2, 0] = x[2]
+    a[1:, 1:] *= x[0]
+    return np.sum(a @ a.T + np.sin(a)) + row.sum() + t[2].mean()
+
+def in_place(x):
+    P = np.eye(3) * 2.0
+    P += np.outer(x, x)
+    P[1] -= x
+    np.fill_diagonal(P, x)
+    np.add(P, 1.0, out=P)
+    np.add.at(P, (0, 1), x[2])
+    np.copyto(P[2], x * 3.0)
+    return np.linalg.det(P) + P.dot(x).sum() + P.copy()[0].sum() + P.reshape(-1)[3] + P.max()
+
+def lists(x):
+    R = np.array([[1.0, 0.0], [0.0, 1.0]])
+    R[0] = [x[0], 2.0]
+    S = np.array([R, R])
+    return float(S.sum()) + sum(R[0]) + np.stack([R[1], x[:2]]).sum() + np.float64(R[0, 0]) + np.asarray(R, float).sum()
+
+def outputs(x):
+    b, c = np.empty(3), np.empty((2, 3))
+    np.multiply(x, 2.0, out=b)
+    np.sin(b, out=c[1])
+    c[0] = 1.0
+    b.fill(x[0])
+    b.sort()
+    c[:, ::2] = x[1]
+    v = c.ravel()
+    v[0] += x[2]
+    return (c * b).sum() + np.mean(c[1]) + np.dot(c, x).sum() + np.dot(x, b, out=np.empty(())) + np.sum(c, axis=0, out=np.zeros(3)).sum()
+
+def returned(x):
+    a = np.zeros(3)
+    a[1:] = x[1:] ** 2
+    return a
+
+def used_before(x):
+    a = np.ones(3)
+    b = a * x
+    a[0] = x[0]
+    return np.sum(b * a)
+
+def complex_parts(x):
+    a = np.zeros(3, complex)
+    a[0] = x[0] * 1j + x[1]
+    a.real += x
+    a.imag[1] = x[2]
+    return np.sum(np.abs(a) ** 2) + a.imag.sum()
+
+def fortran(x):
+    a = np.zeros((2, 3), order="F")
+    a[0] = x
+    a[:, 1] += x[:2]
+    view = a[:, ::-1]
+    view[1] = x * 2.0
+    return np.sum(a**3) + np.sum(view[0] * x) + a.sum(axis=0)[1] + np.concatenate([a, view]).sum()
+
+def stays_plain(x):
+    a = np.zeros(3)
+    a[1] = 2.0
+    a += np.arange(3.0)
+    i = np.zeros(3, int)
+    i[0] = 2
+    return np.sum(a * x) + np.finfo(a.dtype).eps * x[0] + float(a[1]) * x[1] + x[i[0]] + len(a.view(np.uint8)) * x[0]
+
+def traced_mask(x):
+    a = np.zeros(3)
+    a[:] = x
+    a[a > 0.5] = 1.0
+    np.multiply(a, x, out=a, where=a < 1.0)
+    return np.sum(a * x)
+
+def two_levels(x, put):
+    a = np.zeros(3)
+    a[0] = x[0]
+    return put(x[1], a) * a[0]
+
+def put(t, a):
+    b, c = np.zeros(3), np.zeros(3)
+    b[1] = t**2
+    b[2] = a[0] * t
+    c[:] = b
+    return np.sum(b * c + a)
+"""
+NAMES = ["complex_parts", "elements", "fortran", "in_place", "lists", "outputs", "returned", "stays_plain", "traced_mask", "used_before"]
+X = np.array([0.3, -0.7, 1.1])
+
+
+@pytest.fixture(scope="module")
+def code():
+    module = ModuleType("others_buffers")
+    exec(compile(SOURCE, "others_buffers.py", "exec"), vars(module))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "others_buffers", module)
+        yield module
+
+
+def total(f):
+    return lambda x: np.sum(f(x) * np.cos(np.arange(np.size(f(x)))).reshape(np.shape(f(x))))
+
+
+def differences(f, x, h=1e-6):
+    return np.array([(f(x + h * e) - f(x - h * e)) / (2 * h) for e in np.eye(len(x))])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_written_keeps_derivatives(code, name):
+    f = total(getattr(code, name))
+    value, slopes = f(X), differences(f, X)
+    with dualad.adapt(code):
+        assert f(X) == value
+        result, gradient = ck.value_and_grad(f)(X)
+        np.testing.assert_allclose(result, value, rtol=1e-14)
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(dualad.gradient(f)(X), slopes, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(dualad.jvp(f, (X,), (X,))[1], slopes @ X, rtol=1e-6)
+    assert not LIVE
+
+
+def test_it_compiles(code):
+    f = lambda x: code.elements(x) + code.in_place(x) + code.outputs(x)
+    with dualad.adapt(code):
+        compiled = dualad.jit(ck.grad(f))
+        for x in (X, X + 0.25):
+            np.testing.assert_allclose(compiled(x), ck.grad(f)(x), rtol=1e-12)
+    assert compiled.traces == 1
+
+
+def test_levels_are_nested(code):
+    slope = lambda t, a: dualad.derivative(lambda t: code.put(t, a))(t)
+    with dualad.adapt(code):
+        gradient = ck.grad(lambda x: code.two_levels(x, slope))(X)
+    x, y, _ = X  # the slope of y^4 + (x y)^2 + x, times x
+    np.testing.assert_allclose(gradient, [4 * y**3 + 6 * x**2 * y, 12 * x * y**2 + 2 * x**3, 0.0], rtol=1e-13)
+
+
+def test_steps_of_a_chain_return_them(code):
+    exec("def step(k, x):\n    a = np.empty(3)\n    a[0] = x[1]\n    a[1:] = np.sin(x[:2]) + 0.1\n    return a", vars(code))
+    f = lambda x: np.sum(ck.chain(code.step, x, steps=5) ** 2)
+    slopes = differences(f, X)
+    with dualad.adapt(code):
+        np.testing.assert_allclose(ck.grad(f)(X), slopes, rtol=1e-6)
+        np.testing.assert_allclose(dualad.gradient(f)(X), slopes, rtol=1e-6)
+
+
+def test_only_derivative_calls_make_them(code):
+    seen = []
+    with dualad.adapt(code):
+        assert type(code.np.zeros(3)) is np.ndarray
+        ck.grad(lambda x: seen.append(code.np.zeros(3)) or x)(1.0)
+        assert type(code.np.zeros(3)) is np.ndarray
+    a = seen[0]
+    assert type(a) is Buffer and isinstance(a, np.ndarray) and repr(a) == "array([0., 0., 0.])"
+    assert type(pickle.loads(pickle.dumps(a))) is np.ndarray
+    a[0] = 3.0  # it goes on as an array of plain numbers
+    assert list(copy.deepcopy(a) + a) == [6.0, 0.0, 0.0]
+
+
+def test_no_stale_number_is_read(code):
+    """Code that is handed the memory itself reads NaN, and what it writes there is not lost in silence."""
+
+    def read(x):
+        a = code.np.zeros(3)
+        memory = a.view(np.ndarray)
+        a[0] = x
+        assert np.isnan(memory).all()
+        return a
+
+    def written(x):
+        a = read(x)
+        a.view(np.ndarray)[1] = 2.0
+        return np.sum(a)
+
+    def after(x):
+        kept.append(read(x))
+        return x
+
+    kept = []
+    with dualad.adapt(code):
+        assert dualad.derivative(lambda x: np.sum(read(x) ** 2))(3.0) == 6.0
+        with pytest.raises(TypeError, match="they would be lost"):
+            ck.grad(written)(3.0)
+        dualad.derivative(after)(3.0)
+        with pytest.raises(RuntimeError, match="after the derivative call"):
+            np.sum(kept[0])
+
+
+def test_what_cannot_be_written_raises(code):
+    def read_only(x):
+        a = code.np.zeros(3)
+        a.flags.writeable = False
+        a[0] = x
+        return a
+
+    def into_the_real_part(x):
+        a = code.np.zeros(3, complex)
+        a.real[0] = x
+        return a
+
+    def into_the_caller_s(x):
+        a = X.copy()
+        a[0] = x
+        return a
+
+    with dualad.adapt(code):
+        with pytest.raises(ValueError, match="read-only"):
+            dualad.derivative(read_only)(3.0)
+        with pytest.raises(TypeError, match="a view of dtype float64"):
+            dualad.derivative(into_the_real_part)(3.0)
+        with pytest.raises(TypeError, match="an array of plain numbers"):
+            dualad.derivative(into_the_caller_s)(3.0)
