@@ -207,9 +207,7 @@ def write(target, index, result, name, casting="unsafe"):
 def masked_call(ufunc, args, kwargs, where):
     """Evaluate a ufunc with ``where=``: only the chosen elements are computed, the others stay as they are in out=."""
     outs = kwargs.pop("out", (None,))
-    if not all(
-        isinstance(out, (Handle, *STANDING)) or (out is not None and isinstance(ROWS.get(ufunc), Constant)) for out in outs
-    ):
+    if not all(isinstance(out, (Handle, *STANDING)) or (out is not None and isinstance(ROWS.get(ufunc), Constant)) for out in outs):
         raise TypeError(
             f"{public_name(ufunc)}: where= leaves the other elements undefined unless out= is a traced array "
             f"(made with np.zeros_like(x), say); np.where(mask, a, b) chooses between values"
