@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ..rules.calling import with_out_named
 from ..rules.creation import lift as lifted_like
 from ..rules.kinds import ROWS
 from .conversions import STANDING
@@ -62,11 +63,14 @@ class Buffer(np.ndarray):
         return given_back(results, out)
 
     def __array_function__(self, fn: Callable, types: Any, args: Any, kwargs: Any) -> Any:
+        row = ROWS.get(fn)
+        if row is not None and len(args) > row.out_at:
+            args, kwargs = with_out_named(fn, row.out_at, args, kwargs)
         out = kwargs.get("out")
         if not is_traced((args, kwargs)):
             result = fn(*as_array(args), **as_array(kwargs))
             return out if out is not None else as_buffer(result, *buffers_in((args, kwargs)))
-        if fn in ROWS and ROWS[fn].writes and type(args[0]) is Buffer:
+        if row is not None and row.writes and type(args[0]) is Buffer:
             return written_by(lambda x: fn(x, *lift(args[1:]), **lift(kwargs)), args[0], (args, kwargs))
         if type(out) is not Buffer:
             return fn(*lift(args), **lift(kwargs))
@@ -82,18 +86,19 @@ class Buffer(np.ndarray):
     def __getitem__(self, index: Any) -> Any:
         if not stands(self):
             return super().__getitem__(index)
-        if not is_whole(self) and type(part := super().__getitem__(index)) is Buffer and stands(part):
-            return part  # a view, to be written through
+        if view_of(self) is None and type(part := super().__getitem__(index)) is Buffer and stands(part):
+            return part  # to be written through
         return value_of(self)[index]
 
     def __setitem__(self, index: Any, v: Any) -> None:
         if self.dtype.kind not in "fc" or not (stands(self) or is_traced(v)):
-            super().__setitem__(index, v)
-        elif is_whole(self):
-            promoted(self, v)[index] = lift(v)
-        else:
-            promoted(self, v)
+            return super().__setitem__(index, v)
+        traced = promoted(self, v)
+        if view_of(self) is None:
             self._root.vector[positions(self)[index]] = lift(v)
+        else:
+            traced[index] = lift(v)
+        return None
 
     def __repr__(self) -> str:
         return repr(settled(self))
@@ -135,15 +140,46 @@ def value_of(x: Buffer) -> Any:
             "an array was made traced by what was written into it, and then code that does not see that wrote plain numbers into its "
             "memory: they would be lost. Make the array with np.zeros_like(x, shape=...) of a traced x"
         )
-    if is_whole(x):
-        return np.reshape(vector, x.shape)
-    return vector[positions(x)]
+    view = view_of(x)
+    return vector[positions(x)] if view is None else view(vector)
 
 
-def is_whole(x: Any) -> bool:
-    """Return whether a buffer shows all elements of its memory in their order."""
-    owner = owner_of(x)
-    return bool(x.flags.c_contiguous and x.size == owner.size and x.dtype == owner.dtype)
+def view_of(x: Buffer) -> Callable[[Any], Any] | None:
+    """Return what makes the view that a buffer shows of a vector with the elements of its memory; None where slices, integers and
+    transpositions of the array that has the memory do not make it."""
+    owner = owner_of(x).view(np.ndarray)
+    if not owner.flags.forc or x.dtype != owner.dtype:
+        return None
+    whole = lambda a: np.reshape(a, owner.shape) if owner.flags.c_contiguous else np.transpose(np.reshape(a, owner.shape[::-1]))
+    if x.flags.c_contiguous and x.size == owner.size and owner.flags.c_contiguous:
+        return lambda a: np.reshape(a, x.shape)
+    rest = address(x) - address(owner)
+    starts: list[int] = [0] * owner.ndim
+    free = sorted((axis for axis in range(owner.ndim) if owner.shape[axis] > 1), key=lambda axis: -owner.strides[axis])
+    for axis in free:
+        starts[axis], rest = divmod(rest, owner.strides[axis])
+    index: list[Any] = list(starts)
+    order = []
+    for n, stride in zip(x.shape, x.strides, strict=True):
+        if n != 1:
+            axis = next((axis for axis in free if owner.strides[axis] <= abs(stride) and stride % owner.strides[axis] == 0), None)
+            if axis is None:
+                return None
+            step = stride // owner.strides[axis]
+            stop = starts[axis] + n * step
+            index[axis] = slice(starts[axis], stop if stop >= 0 else None, step)
+            free.remove(axis)
+            order.append(axis)
+    kept = sorted(order)
+    spread = tuple(None if n == 1 else slice(None) for n in x.shape)
+    view = lambda a: np.transpose(whole(a)[tuple(index)], [kept.index(axis) for axis in order])[spread]
+    made = view(owner.ravel("K"))
+    same = made.shape == x.shape and all(n == 1 or a == b for n, a, b in zip(x.shape, made.strides, x.strides, strict=True))
+    return view if same and address(made) == address(x) else None
+
+
+def address(x: Any) -> int:
+    return x.__array_interface__["data"][0]
 
 
 def positions(x: Buffer) -> Any:
@@ -152,13 +188,13 @@ def positions(x: Buffer) -> Any:
     if x.dtype != memory.dtype:
         raise TypeError(f"a view of dtype {x.dtype} of an array of {memory.dtype} that holds traced values: take np.real or np.imag of it")
     places = np.arange(memory.size)
-    start = (x.__array_interface__["data"][0] - memory.__array_interface__["data"][0]) // itemsize
+    start = (address(x) - address(memory)) // itemsize
     return as_strided(places[start:], x.shape, [stride // itemsize * places.itemsize for stride in x.strides])
 
 
 def owner_of(x: Any) -> Any:
     """Return the array whose memory an array shows."""
-    while isinstance(x.base, np.ndarray):
+    while issubclass(type(x.base), np.ndarray):
         x = x.base
     return x
 
@@ -187,7 +223,7 @@ def written_by(write: Callable, x: Any, given: Any) -> None:
 
 def put_back(x: Any, target: Any) -> None:
     """Write what was computed into the traced array of a buffer, where that is a copy."""
-    if type(x) is Buffer and stands(x) and not is_whole(x):
+    if type(x) is Buffer and stands(x) and view_of(x) is None:
         x[...] = target
 
 
@@ -213,7 +249,7 @@ def handles_in(x: Any) -> Iterator[Handle]:
     elif type(x) is dict:
         yield from handles_in(list(x.values()))
     elif type(x) in (tuple, list) or holds_traced(x):
-        for part in x.flat if isinstance(x, np.ndarray) else x:
+        for part in x.flat if type(x) is np.ndarray else x:
             yield from handles_in(part)
 
 
@@ -278,11 +314,11 @@ def reading(name: str) -> Callable:
     numpys = getattr(np.ndarray, name)
 
     def method(self: Buffer, *args: Any, **kwargs: Any) -> Any:
-        if stands(self):
-            return getattr(value_of(self), name)(*lift(args), **lift(kwargs))
-        if is_traced((args, kwargs)):
-            return getattr(np, name)(self, *args, **kwargs)
-        return numpys(self, *args, **kwargs)
+        if not (stands(self) or is_traced((args, kwargs))):
+            return numpys(self, *args, **kwargs)
+        if (fn := getattr(np, name, None)) is not None and name not in ("astype", "copy"):
+            return fn(self, *args, **kwargs)
+        return getattr(value_of(self), name)(*lift(args), **lift(kwargs))
 
     return method
 
@@ -305,7 +341,7 @@ def showing(name: str) -> Any:
 
     def method(self: Buffer, *args: Any, **kwargs: Any) -> Any:
         made = ask(self) if ask else numpys(self, *args, **kwargs)
-        if not stands(self) or (made.dtype == self.dtype and owner_of(made) is self._root.owner and not is_whole(self)):
+        if not stands(self) or (made.dtype == self.dtype and owner_of(made) is self._root.owner):
             return made
         traced = value_of(self)
         return getattr(traced, name) if ask else getattr(traced, name)(*args, **kwargs)

@@ -79,6 +79,23 @@ def fortran(x):
     view[1] = x * 2.0
     return np.sum(a**3) + np.sum(view[0] * x) + a.sum(axis=0)[1] + np.concatenate([a, view]).sum()
 
+def by_methods(x):
+    c = np.empty(4)
+    part = c[1:]
+    c[0] = 100.0
+    np.add(x, 1.0, out=part)
+    part.cumprod(axis=0, out=part)
+    part.cumsum(0, None, part)
+    np.multiply(part, 2.0, out=part)
+    np.fmax.accumulate(c[::-1], axis=0, out=c[::-1])
+    d = np.zeros((2, 2, 3))
+    e = d.swapaxes(0, 2)[::2, 1]
+    e[...] = x[:2]
+    e.T[0].clip(0.1, 2.0, out=d[0, 0, :2])
+    f = d.reshape(4, 3)[:, 1:]
+    f[2] += x[1:]
+    return np.sum(c**2) + np.sum(d**3) + d.ravel()[3:5].sum() + f.ravel().sum() + c.take([0, 1]).sum() + d.astype(float)[0].mean()
+
 def stays_plain(x):
     a = np.zeros(3)
     a[1] = 2.0
@@ -106,7 +123,19 @@ def put(t, a):
     c[:] = b
     return np.sum(b * c + a)
 """
-NAMES = ["complex_parts", "elements", "fortran", "in_place", "lists", "outputs", "returned", "stays_plain", "traced_mask", "used_before"]
+NAMES = [
+    "by_methods",
+    "complex_parts",
+    "elements",
+    "fortran",
+    "in_place",
+    "lists",
+    "outputs",
+    "returned",
+    "stays_plain",
+    "traced_mask",
+    "used_before",
+]
 X = np.array([0.3, -0.7, 1.1])
 
 
