@@ -162,9 +162,10 @@ def view_of(x: Buffer) -> Callable[[Any], Any] | None:
     order = []
     for n, stride in zip(x.shape, x.strides, strict=True):
         if n != 1:
-            axis = next((axis for axis in free if owner.strides[axis] <= abs(stride) and stride % owner.strides[axis] == 0), None)
-            if axis is None:
+            fits = [axis for axis in free if owner.strides[axis] <= abs(stride) and stride % owner.strides[axis] == 0]
+            if not fits:
                 return None
+            axis = fits[0]
             step = stride // owner.strides[axis]
             stop = starts[axis] + n * step
             index[axis] = slice(starts[axis], stop if stop >= 0 else None, step)
