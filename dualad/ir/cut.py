@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, get_args
 
 from .nodes import ArrayType, Assign, Call, Do, Expression, Function, Load, Module, Return, Room, Statement, Store, Table, Var, number
 from .values import arithmetic_dtype
@@ -126,12 +126,13 @@ def walked(node: Any) -> Iterator[Expression | Statement]:
     seen, left = set(), [node]
     while left:
         node = left.pop()
-        if isinstance(node, tuple):
+        kind = type(node)
+        if kind is tuple:
             left += node
-        elif isinstance(node, NODES) and id(node) not in seen:
+        elif kind in KINDS and id(node) not in seen:
             seen.add(id(node))
             yield node
-            left += [getattr(node, name) for name in node.__slots__]
+            left += [getattr(node, name) for name in kind.__slots__]
 
 
-NODES = Expression | Statement
+KINDS = frozenset(get_args(Expression | Statement))

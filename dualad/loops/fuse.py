@@ -285,7 +285,8 @@ def times(reads, cost):
     computed = 0
     for read, whole in reads.items():
         elements = math.prod(sum(piece[1] - piece[0] for piece in p.pieces) for p in read[1] if isinstance(p, AffineIndex))
-        volumes[overlap(read)] = volumes.get(overlap(read), 0) + elements
+        key = overlap(read)
+        volumes[key] = volumes.get(key, 0) + elements
         computed += elements * (turns_around(*read) if whole and cost > RECOMPUTED_COST else 1)
     return computed / max(volumes.values(), default=1)
 
