@@ -237,7 +237,6 @@ MEASURES = {
     "RECOMPUTED_COST": Measure((0, 3, 1000), (*STENCILS, "N-body")),
     "NEST_ROOTS": Measure((4, 24, 1000), ("20 results", "40 results", "lattice Boltzmann", "POLLU's Jacobian")),
     "SLABS": Measure((0, 64), ("POLLU's Jacobian", "lattice Boltzmann")),
-    "SPLIT_BOXES": Measure((1, 81, 10_000), STENCILS),
     "FAST_SHARE": Measure((0.5, 0.98, 1.0), STENCILS),
     "MOST_LANES": Measure((8, 32), ("sum, n = 1000", "sum, n = 10^5", "sum of waves, n = 1000")),
     "LIGHT_COST": Measure((0, 16, 1000), (*WAVES, "neural ODE", *PRODUCTS, "N-body")),

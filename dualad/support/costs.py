@@ -112,10 +112,8 @@ NEST_ROOTS = 24
 #: slabs along an axis that are computed together, each a case of its own: along a last axis their writes are neighbours in memory
 #: (Burgers' sparse Jacobian, n = 1000: 6.5 us off, 5.6; POLLU's Jacobian: 4.4 us off, 1.2)
 SLABS = 64
-#: boxes of an index space that are told apart, 3^4
-SPLIT_BOXES = 81
 #: part of an index space that has fast loops: an element in the others takes ten times as long (FDTD's
-#: gradient: 292 us at 0.5, 148 from 0.98 on, where it takes less to compile)
+#: gradient: 281 us at 0.5, 125 from 0.98 on, where it takes less to compile)
 FAST_SHARE = 0.98
 
 # --- sums -----------------------------------------------------------------------------------------------------------------------------
