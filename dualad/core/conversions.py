@@ -59,8 +59,6 @@ ROWS_OF_SCIPY = (
     "scipy.stats",
 )
 SPELLINGS = {
-    "scipy.linalg.qr": "np.linalg.qr(a, 'complete')",
-    "scipy.linalg.lu_solve": "np.linalg.solve(a, b) of the matrix itself",
     "scipy.spatial.distance.cdist": "np.linalg.norm(a[:, None] - b, axis=-1)",
     "scipy.signal.convolve": "np.convolve(a, b, mode)",
 }  # fmt: skip

@@ -189,14 +189,15 @@ def eig_vjp(g, ans, a):
     return np.linalg.solve(mT(v), x @ mT(v))
 
 
-def eig(a):
+def eig(a, decomposed=eig_factors):
     """Normalise as LAPACK does: length 1, and the largest component real."""
-    factors = eig_factors(a)
+    factors = decomposed(a)
     w, v = factors
     if np.iscomplexobj(v):
         largest = np.take_along_axis(v, evaluate(np.argmax, np.abs(v), axis=-2, keepdims=True), -2)
         v = v * (np.conjugate(largest) / np.abs(largest) * evaluate(np.copysign, 1.0, np.real(largest)))
-    return type(factors)(w, v / np.sqrt(np.sum(np.square(np.real(v)) + np.square(np.imag(v)), axis=-2, keepdims=True)))
+    v = v / np.sqrt(np.sum(np.square(np.real(v)) + np.square(np.imag(v)), axis=-2, keepdims=True))
+    return (w, v) if type(factors) is tuple else type(factors)(w, v)
 
 
 @primitive
@@ -488,7 +489,7 @@ explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp, axes=(-2, -1), lower="sign
 composite(np.linalg.cholesky, cholesky, with_numpy_value=True)
 composite(np.linalg.eigh,     lambda a, UPLO="L": eigh_factors(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
 composite(np.linalg.eigvalsh, lambda a, UPLO="L": eigenvalues(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
-composite(np.linalg.eig,      eig, with_numpy_value=True)
+composite(np.linalg.eig,      lambda a: eig(a), with_numpy_value=True)
 composite(np.linalg.eigvals,  lambda a: general_eigenvalues(a), with_numpy_value=True)
 composite(np.linalg.svd,      svd, with_numpy_value=True)
 composite(np.linalg.qr,       qr, with_numpy_value=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from ..calling import same, signature
@@ -21,7 +22,8 @@ def named(fn: Callable, name: str) -> Callable:
 
 def by_body(fn: Callable, body: Callable, name: str) -> Callable:
     """Enter a function whose derivative is that of a body in NumPy's functions; arguments that the body does not know are refused."""
-    dispatching, known, scipys = named(fn, name), inspect.signature(body), signature(fn)
+    known, scipys = inspect.signature(body), signature(fn)
+    dispatching = named(without_overwriting(fn, scipys), name)
     by_name = set(known.parameters) <= set(scipys.parameters) and not any(p.kind is p.VAR_POSITIONAL for p in known.parameters.values())
 
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -43,7 +45,29 @@ def given(scipys: inspect.Signature, known: inspect.Signature, args: tuple, kwar
     for key, parameter in scipys.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
             arguments |= arguments.pop(key, {})
+    for key in without_effect(scipys):
+        arguments.pop(key, None)
     return {key: value for key, value in arguments.items() if key in known.parameters or not is_default(scipys, key, value)}
+
+
+def without_effect(scipys: inspect.Signature) -> list[str]:
+    """Return the arguments that change no value, as the wrappers of LAPACK have them."""
+    return [key for key in scipys.parameters if key.startswith("overwrite_") or key in ("check_finite", "lwork")]
+
+
+def without_overwriting(fn: Callable, scipys: inspect.Signature) -> Callable:
+    """Return a function that leaves its arguments as they are: they may be values of traced ones."""
+    flags = [key for key in scipys.parameters if key.startswith("overwrite_")]
+    if not flags:
+        return fn
+
+    @wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = scipys.bind(*args, **kwargs)
+        bound.arguments.update((key, False) for key in flags if key in bound.arguments)
+        return fn(*bound.args, **bound.kwargs)
+
+    return call
 
 
 def is_default(signature: inspect.Signature, key: str, value: Any) -> bool:

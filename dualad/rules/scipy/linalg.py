@@ -7,20 +7,13 @@ from typing import Any
 import numpy as np
 from scipy import linalg as sl
 
-from ..kinds import explicit, shape_of
+from ..kinds import explicit, is_complex, shape_of
 from ..linalg import mT
+from . import equations, factors
 from .entering import by_body, named
+from .equations import solve_sylvester
 
 __all__ = ["FUNCTIONS"]
-
-
-def plain_keywords(body):
-    """Return a body that also takes the keywords of LAPACK's wrappers, which change no value."""
-
-    def taking(*args, overwrite_a=False, overwrite_b=False, check_finite=True, **kwargs):
-        return body(*args, **kwargs)
-
-    return taking
 
 
 def triangle(a, lower):
@@ -76,17 +69,37 @@ def toeplitz_body(c, r=None):
     return np.concatenate([c[::-1], r[1:]])[np.arange(n - 1, -1, -1)[:, None] + np.arange(m)]
 
 
-def sylvester_body(a, b, q):
-    """Solve a x + x b = q as one system of equations (Higham 2008, appendix B.13)."""
-    n, m = shape_of(q)
-    whole = np.kron(a, np.eye(m)) + np.kron(np.eye(n), mT(b))
-    return np.reshape(np.linalg.solve(whole, np.reshape(q, (n * m,))), (n, m))
+def hankel_body(c, r=None):
+    c = np.reshape(c, (-1,))
+    r = np.zeros(shape_of(c)) if r is None else np.reshape(r, (-1,))
+    return np.concatenate([c, r[1:]])[np.arange(shape_of(c)[0])[:, None] + np.arange(shape_of(r)[0])]
 
 
-def expm_jvp(t, ans, a):
-    """Return the Frechet derivative, a block of the exponential of a block matrix (Higham 2008, theorem 3.6)."""
+def circulant_body(c):
+    places = np.arange(shape_of(c)[-1])
+    return c[..., places[:, None] - places]
+
+
+def solve_circulant_body(c, b):
+    x = np.moveaxis(np.fft.ifft(np.moveaxis(np.fft.fft(b, axis=0), 0, -1) / np.fft.fft(c)), -1, 0)
+    return x if is_complex(c) or is_complex(b) else np.real(x)
+
+
+def toeplitz_of(c_or_cr):
+    return toeplitz_body(*c_or_cr) if type(c_or_cr) is tuple else toeplitz_body(c_or_cr)
+
+
+def frechet(fn, t, a, *rest):
+    """Return the Frechet derivative of a function of matrices, a block of its value at a block matrix (Higham 2008, theorem 3.6)."""
     n = shape_of(a)[-1]
-    return expm(np.concatenate([np.concatenate([a, t], -1), np.concatenate([0.0 * a, a], -1)], -2))[..., :n, n:]
+    return fn(np.concatenate([np.concatenate([a, t], -1), np.concatenate([0.0 * a, a], -1)], -2), *rest)[..., :n, n:]
+
+
+def of_matrix(fn, name):
+    """Enter a function of matrices."""
+    entered = named(fn, name)
+    explicit(entered, lambda t, ans, a: frechet(entered, t, a), lambda g, ans, a: frechet(entered, g, mT(a)), batch=False)
+    return entered
 
 
 def sqrtm_jvp(t, ans, a):
@@ -106,12 +119,27 @@ BODIES: dict[str, Any] = {
     "block_diag": block_diag_body,
     "toeplitz": toeplitz_body,
     "norm": lambda a, ord=None, axis=None, keepdims=False: np.linalg.norm(a, ord, axis, keepdims),
-    "solve_sylvester": sylvester_body,
-    "solve_continuous_lyapunov": lambda a, q: sylvester_body(a, np.conj(mT(a)), q),
+    "hankel": hankel_body,
+    "circulant": circulant_body,
+    "khatri_rao": lambda a, b: np.reshape(a[:, None, :] * b, (-1, shape_of(a)[1])),
+    "solve_toeplitz": lambda c_or_cr, b: np.linalg.solve(toeplitz_of(c_or_cr), b),
+    "matmul_toeplitz": lambda c_or_cr, x, workers=None: toeplitz_of(c_or_cr) @ x,
+    "solve_circulant": solve_circulant_body,
 }
-FUNCTIONS = {name: by_body(getattr(sl, name), plain_keywords(body), f"scipy.linalg.{name}") for name, body in BODIES.items()}
-solve_sylvester = FUNCTIONS["solve_sylvester"]
-expm, sqrtm = named(sl.expm, "scipy.linalg.expm"), named(sl.sqrtm, "scipy.linalg.sqrtm")
-explicit(expm, expm_jvp, lambda g, ans, a: expm_jvp(g, ans, mT(a)), batch=False)
-explicit(sqrtm, sqrtm_jvp, lambda g, ans, a: sqrtm_jvp(g, mT(ans), mT(a)), batch=False)
-FUNCTIONS |= {"expm": expm, "sqrtm": sqrtm}
+OF_MATRICES = ("expm", "logm", "cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm", "signm")
+FUNCTIONS = {
+    **{name: by_body(getattr(sl, name), body, f"scipy.linalg.{name}") for name, body in BODIES.items()},
+    **{name: of_matrix(getattr(sl, name), f"scipy.linalg.{name}") for name in OF_MATRICES},
+    "sqrtm": named(sl.sqrtm, "scipy.linalg.sqrtm"),
+    "fractional_matrix_power": named(sl.fractional_matrix_power, "scipy.linalg.fractional_matrix_power"),
+    **equations.FUNCTIONS,
+    **factors.FUNCTIONS,
+}
+logm, power = FUNCTIONS["logm"], FUNCTIONS["fractional_matrix_power"]
+explicit(FUNCTIONS["sqrtm"], sqrtm_jvp, lambda g, ans, a: sqrtm_jvp(g, mT(ans), mT(a)), batch=False)
+explicit(
+    power,
+    (lambda t, ans, a, exponent: frechet(power, t, a, exponent), lambda t, ans, a, exponent: t * (ans @ logm(a))),
+    (lambda g, ans, a, exponent: frechet(power, g, mT(a), exponent), lambda g, ans, a, exponent: np.sum(g * (ans @ logm(a)))),
+    batch=False,
+)

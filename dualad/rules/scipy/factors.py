@@ -1,0 +1,231 @@
+"""``scipy.linalg``: factors of matrices, by the rules of NumPy's (`dualad.rules.decompositions`) on what SciPy found.
+
+The signs and the order of vectors are those of SciPy's LAPACK, which may be another one than NumPy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import linalg as sl
+
+from ..constants import evaluate
+from ..decompositions import (
+    adjoint,
+    complement,
+    conj,
+    diagonal,
+    eig,
+    eig_jvp,
+    eig_vjp,
+    eigh_jvp,
+    eigh_vjp,
+    on_diagonal,
+    over_gaps,
+    qr_jvp,
+    qr_vjp,
+    svd_jvp,
+    svd_vjp,
+    triangle,
+)
+from ..kinds import explicit, primitive, shape_of
+from ..linalg import mT
+from .entering import by_body
+
+__all__ = ["FUNCTIONS"]
+
+
+# --- LU ---------------------------------------------------------------------------------------------------------------------------
+
+
+@primitive
+def packed(a, lu):
+    """Return the factors `lu` of a matrix whose rows are in the order of the pivots."""
+    return lu
+
+
+def lower_of(lu):
+    return np.tril(lu, -1) + np.eye(shape_of(lu)[-1])
+
+
+def packed_jvp(t, ans, a, lu):
+    inner = mT(np.linalg.solve(mT(np.triu(ans)), mT(np.linalg.solve(lower_of(ans), t))))
+    return lower_of(ans) @ np.tril(inner, -1) + np.triu(inner) @ np.triu(ans)
+
+
+def packed_vjp(g, ans, a, lu):
+    lower, upper = lower_of(ans), np.triu(ans)
+    inner = np.tril(mT(lower) @ np.tril(g, -1), -1) + np.triu(np.triu(g) @ mT(upper))
+    return np.linalg.solve(mT(lower), mT(np.linalg.solve(upper, mT(inner))))
+
+
+def order_of(pivots):
+    """Return the order of rows that exchanges make."""
+    order = np.arange(len(pivots))
+    for k, other in enumerate(pivots):
+        order[[k, other]] = order[[other, k]]
+    return order
+
+
+def lu_factor_body(a):
+    if shape_of(a)[-1] != shape_of(a)[-2] or len(shape_of(a)) != 2:
+        raise NotImplementedError(f"scipy.linalg: LU factors have a derivative of a square matrix, not of shape {shape_of(a)}")
+    lu, pivots = evaluate(sl.lu_factor, a)
+    return packed(a[evaluate(order_of, pivots)], lu), pivots
+
+
+def lu_body(a, permute_l=False, p_indices=False):
+    lu, pivots = lu_factor_body(a)
+    places = evaluate(np.argsort, evaluate(order_of, pivots))
+    lower = lower_of(lu)
+    if permute_l:
+        return lower[places], np.triu(lu)
+    return places if p_indices else evaluate(np.eye, shape_of(a)[0])[places], lower, np.triu(lu)
+
+
+def lu_solve_body(lu_and_piv, b, trans=0):
+    lu, pivots = lu_and_piv
+    order = evaluate(order_of, pivots)
+    lower, upper = lower_of(lu), np.triu(lu)
+    if trans == 0:
+        return np.linalg.solve(upper, np.linalg.solve(lower, b[order]))
+    back = (lambda a: adjoint(a)) if trans == 2 else mT
+    return np.linalg.solve(back(lower), np.linalg.solve(back(upper), b))[evaluate(np.argsort, order)]
+
+
+# --- QR ---------------------------------------------------------------------------------------------------------------------------
+
+
+@primitive
+def qr_factors(a):
+    """Return the reduced QR factors of a matrix with at least as many rows as columns."""
+    return sl.qr(a, mode="economic")
+
+
+def null_basis(a, k):
+    return sl.qr(a)[0][..., k:]
+
+
+def pivots_of(a):
+    return sl.qr(a, mode="r", pivoting=True)[-1]
+
+
+def qr_body(a, mode="full", pivoting=False):
+    if mode not in ("full", "r", "economic"):
+        raise NotImplementedError(f"scipy.linalg.qr has no derivative with mode={mode!r}: use 'full', 'r' or 'economic'")
+    order = [evaluate(pivots_of, a)] if pivoting else []
+    a = a[:, order[0]] if pivoting else a
+    m, n = shape_of(a)
+    k = min(m, n)
+    q, r = qr_factors(a[:, :k])
+    r = np.concatenate([r, adjoint(q) @ a[:, k:]], axis=-1) if n > k else r
+    if mode != "economic" and m > k:
+        q = np.concatenate([q, complement(q, evaluate(null_basis, a, k))], axis=-1)
+        r = np.concatenate([r, np.zeros((m - k, n), r.dtype)])
+    return (r, *order) if mode == "r" else (q, r, *order)
+
+
+# --- eigenvalues and singular values ----------------------------------------------------------------------------------------------
+
+
+@primitive
+def svd_factors(a, full=False):
+    """Return ``scipy.linalg.svd(a, full_matrices=full)``."""
+    return sl.svd(a, full_matrices=full)
+
+
+def svd_body(a, full_matrices=True, compute_uv=True):
+    if not compute_uv:
+        return np.linalg.svd(a, compute_uv=False)
+    return svd_factors(a, full_matrices and shape_of(a)[-1] != shape_of(a)[-2])
+
+
+@primitive
+def eigh_factors(a, lower, driver):
+    """Return the eigenvalues and vectors of a matrix of which both triangles are given."""
+    return sl.eigh(a, lower=lower, driver=driver)
+
+
+@primitive
+def pencil_factors(a, b, lower, driver):
+    """Return those of ``a v = w b v``."""
+    return sl.eigh(a, b, lower=lower, driver=driver)
+
+
+def by_pencil(w, x):
+    """Return x / (w_j - w_i)."""
+    return over_gaps(w, w[..., None, :] - w[..., :, None], x, "scipy.linalg.eigh")
+
+
+def pencil_by_b(t, ans, a, b, lower, driver):
+    w, v = ans
+    n = adjoint(v) @ (t @ v)
+    turn = by_pencil(w, n * w[..., None, :]) + on_diagonal(0.5 * np.real(diagonal(n)))
+    return -np.real(diagonal(n)) * w, -v @ turn
+
+
+def pencil_back_by_b(g, ans, a, b, lower, driver):
+    (gw, gv), (w, v) = g, ans
+    inner = mT(v) @ gv
+    x = by_pencil(w, inner) * w[..., None, :] + on_diagonal(gw * w + 0.5 * diagonal(inner))
+    return -conj(v) @ (x @ mT(v))
+
+
+def eigh_body(a, b=None, lower=True, eigvals_only=False, driver=None):
+    if eigvals_only:
+        return eigvalsh_body(a, b, lower)
+    a = triangle(a, not lower)
+    return eigh_factors(a, lower, driver) if b is None else pencil_factors(a, triangle(b, not lower), lower, driver)
+
+
+def eigvalsh_body(a, b=None, lower=True, driver=None):
+    a = triangle(a, not lower)
+    if b is not None:
+        factor = np.linalg.cholesky(triangle(b, not lower))
+        a = adjoint(np.linalg.solve(factor, adjoint(np.linalg.solve(factor, a))))
+    return np.linalg.eigvalsh(a)
+
+
+@primitive
+def eig_factors(a):
+    """Return the eigenvalues of a square matrix, and vectors whose tangents are not normalised."""
+    return sl.eig(a)
+
+
+def eig_body(a):
+    w, v = eig(a, eig_factors)
+    return w, v
+
+
+def lstsq_body(a, b, cond=None):
+    return np.linalg.lstsq(a, b, rcond=-1 if cond is None else cond)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------------------
+
+# fmt: off
+explicit(packed,         (packed_jvp, None), (packed_vjp, None))
+explicit(qr_factors,     qr_jvp, qr_vjp)
+explicit(svd_factors,    svd_jvp, svd_vjp)
+explicit(eigh_factors,   lambda t, ans, a, lower, driver: eigh_jvp(t, ans, a, "L"),
+                         lambda g, ans, a, lower, driver: eigh_vjp(g, ans, a, "L"))
+explicit(pencil_factors, (lambda t, ans, a, b, lower, driver: eigh_jvp(t, ans, a, "L"), pencil_by_b),
+                         (lambda g, ans, a, b, lower, driver: eigh_vjp(g, ans, a, "L"), pencil_back_by_b))
+explicit(eig_factors,    eig_jvp, eig_vjp)
+BODIES: dict[str, Callable] = {
+    "lu_factor": lu_factor_body,
+    "lu": lu_body,
+    "lu_solve": lu_solve_body,
+    "qr": qr_body,
+    "svd": svd_body,
+    "svdvals": lambda a: np.linalg.svd(a, compute_uv=False),
+    "eigh": eigh_body,
+    "eigvalsh": eigvalsh_body,
+    "eig": eig_body,
+    "eigvals": lambda a: np.linalg.eigvals(a) + 0.0j,
+    "eigvalsh_tridiagonal": lambda d, e: np.linalg.eigvalsh(np.diag(d) + np.diag(e, 1) + np.diag(e, -1)),
+    "lstsq": lstsq_body,
+}
+# fmt: on
+FUNCTIONS = {name: by_body(getattr(sl, name), body, f"scipy.linalg.{name}") for name, body in BODIES.items()}
