@@ -14,6 +14,7 @@ from scipy import integrate as si
 from ..core.dispatch import highest
 from ..jit.tables import closed_over
 from ..rules.scipy import integrate as rules
+from . import quadrature
 
 __all__ = ["FUNCTIONS"]
 
@@ -35,4 +36,4 @@ def with_derivatives(scipys: Callable) -> Callable:
     return solver
 
 
-FUNCTIONS = rules.FUNCTIONS | {solver.__name__: with_derivatives(solver) for solver in (si.solve_ivp, si.odeint)}
+FUNCTIONS = rules.FUNCTIONS | quadrature.FUNCTIONS | {solver.__name__: with_derivatives(solver) for solver in (si.solve_ivp, si.odeint)}

@@ -87,6 +87,8 @@ WAY_OUT = (
 def plain_value(x, way_out):
     """Return what a solver is given of a value; a symbol, which has none, raises and says the way out."""
     if isinstance(x, Traced) and is_symbolic(x) and x.level.id:
+        while not x.level.abstract:
+            x = x.primal
         raise x.level.refuse(way_out)
     return looked_at(x)
 

@@ -1,0 +1,194 @@
+"""``quad`` and ``fixed_quad`` of ``scipy.integrate`` with derivatives by the limits, `args` and what the integrand closes over.
+
+The value is SciPy's, of a plain integrand. The derivative is that of a sum over places that stay where they are: Gauss' rule on each
+interval that SciPy ended with, or, where a singular end made it extrapolate, the tanh-sinh rule (Takahasi & Mori 1974). That the sum
+gives SciPy's value is checked. A limit moves as the integrand there says, whatever it does inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from scipy import integrate as si
+from scipy.special import roots_legendre
+
+from ..core.dispatch import array, holds_traced, looked_at
+from ..core.traced import Traced
+from ..support.callers import trimmed
+from ..verbs.implicit import plain_value
+
+__all__ = ["FUNCTIONS"]
+
+WAY_OUT = "scipy.integrate.quad chooses its places on plain values, which are known only when the program runs: call it outside of jit"
+
+
+def plain(x: Any) -> Any:
+    return plain_value(array(x), WAY_OUT) if isinstance(x, Traced) or holds_traced(x) else x
+
+
+# --- places -------------------------------------------------------------------------------------------------------------------------
+
+
+def gauss(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return places and weights of Gauss' rule on intervals."""
+    x, w = roots_legendre(21)
+    half = 0.5 * (high - low)[:, None]
+    return (low[:, None] + half * (1.0 + x)).ravel(), (half * w).ravel()
+
+
+def tanh_sinh(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return places and weights that crowd at the ends of intervals, without the ends."""
+    s = np.arange(-5.5, 5.51, 0.05)
+    inner = np.pi * np.sinh(s)
+    share = 1.0 / (1.0 + np.exp(inner))  # from the low end on
+    w = 0.05 * np.pi * np.cosh(s) * share * (1.0 - share)
+    width = (high - low)[:, None]
+    places = np.where(share < 0.5, low[:, None] + width * share, high[:, None] - width / (1.0 + np.exp(-inner)))
+    weights = width * w
+    kept = (places > low[:, None]) & (places < high[:, None])
+    return places[kept], weights[kept]
+
+
+def halved(f: Callable, low: np.ndarray, high: np.ndarray, asked: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return Gauss' rule on intervals of which the worst is halved until the sums of halves tell nothing new: near a kink, say."""
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        whole, first, second = (piecewise(f, *ends) for ends in ((low, high), (low, middle), (middle, high)))
+        errors = np.abs(first + second - whole)
+        if np.sum(errors) <= asked:
+            break
+        k = int(np.argmax(errors))
+        low, high = np.insert(low, k + 1, middle[k]), np.insert(high, k, middle[k])
+    return gauss(low, high)
+
+
+def piecewise(f: Callable, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return what Gauss' rule gives on each interval."""
+    x, w = gauss(low, high)
+    return np.sum((w * values_of(f, x)).reshape(len(low), -1), axis=1)
+
+
+def values_of(f: Callable, x: np.ndarray) -> np.ndarray:
+    """Return the plain values of an integrand; NaN at a place where it has none."""
+
+    def value(place: float) -> float:
+        try:
+            return f(place)
+        except ZeroDivisionError:
+            return np.nan
+
+    with np.errstate(all="ignore"):
+        return np.array([value(place) for place in x.tolist()], float)
+
+
+def unbounded(t: np.ndarray, w: np.ndarray, a: float, b: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return places and weights on an infinite interval, which SciPy maps to (0, 1]."""
+    far, w = (1.0 - t) / t, w / t**2
+    if np.isfinite(a):
+        return a + far, w
+    return (b - far, w) if np.isfinite(b) else (np.concatenate([far, -far]), np.concatenate([w, w]))
+
+
+def rules(f: Callable, ends: tuple, info: dict, points: Any, asked: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield places and weights, the next ones for integrands that the ones before do not get right."""
+    (a, b), last = ends, info["last"]
+    parts = info["alist"][:last], info["blist"][:last]
+    if np.isfinite(a) and np.isfinite(b):
+        low, high = parts if (parts[1][0] < parts[0][0]) == (b < a) else parts[::-1]
+        yield gauss(low, high)
+        inner = [p for p in np.ravel(() if points is None else points) if min(a, b) < p < max(a, b)]
+        cuts = np.array([a, *sorted(inner, reverse=b < a), b], float)
+        yield tanh_sinh(cuts[:-1], cuts[1:])
+        yield halved(f, low, high, 0.1 * asked)
+    else:
+        for rule in (gauss(*parts), tanh_sinh(np.zeros(1), np.ones(1))):
+            x, w = unbounded(*rule, min(a, b), max(a, b))
+            yield x, w if a < b else -w
+
+
+# --- sums ---------------------------------------------------------------------------------------------------------------------------
+
+
+def weighted(f: Callable, x: np.ndarray, w: np.ndarray, values: np.ndarray) -> Any:
+    """Return the sum of an integrand over places, whose plain values are known: of all at once if it takes arrays, else of each."""
+    try:
+        made = array(f(x))
+        if np.shape(made) == x.shape and np.allclose(looked_at(made), values, rtol=1e-12, atol=0.0):
+            return np.sum(w * made)
+    except Exception:  # whatever a function of numbers makes of an array
+        pass
+    return sum(weight * f(place) for place, weight in zip(x.tolist(), w.tolist(), strict=True))
+
+
+def moved(f: Callable, end: Any) -> Any:
+    """Return the integral from the plain value of a limit to the limit: zero, with derivatives (exact to order 4, by Gauss)."""
+    if not isinstance(end, Traced) or not np.isfinite(looked_at(end)):
+        return 0.0
+    step, share = end - looked_at(end), 0.5 - 0.5 / 3.0**0.5
+    start = float(looked_at(end))
+    return 0.5 * step * (f(start + share * step) + f(start + (1.0 - share) * step))
+
+
+@trimmed
+@wraps(si.quad)
+def quad(
+    func: Any, a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs: float = 1.49e-8, epsrel: float = 1.49e-8,
+    limit: int = 50, points: Any = None, weight: Any = None, wvar: Any = None, **options: Any,
+) -> Any:  # fmt: skip
+    if not callable(func):  # of C
+        return si.quad(func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar, **options)
+    args, found = args if isinstance(args, tuple) else (args,), []
+
+    def integrand(x: Any) -> Any:
+        return func(x, *args)
+
+    def plainly(x: float) -> Any:
+        made = integrand(x)
+        if isinstance(made, Traced) or holds_traced(made):
+            found.append(True)
+            return plain(made)
+        return made
+
+    ends = plain(a), plain(b)
+    result = si.quad(plainly, *ends, (), 1, epsabs, epsrel, limit, points, weight, wvar, **options)
+    shown = result if full_output else result[:2]
+    if len(result) > 3 and not full_output:  # a warning: SciPy says it
+        shown = si.quad(plainly, *ends, (), 0, epsabs, epsrel, limit, points, weight, wvar, **options)
+    if not (found or isinstance(a, Traced) or isinstance(b, Traced)):
+        return shown
+    for name, given in {"weight": weight, "complex_func": options.get("complex_func")}.items():
+        if given:
+            raise TypeError(f"scipy.integrate.quad has no derivative with {name}=: write it into the integrand, of real values")
+    made = moved(integrand, b) - moved(integrand, a)
+    if found:
+        made = made + fixed(integrand, plainly, ends, result, points, max(epsabs, epsrel * abs(result[0])))
+    return (made - looked_at(made) + result[0], *shown[1:])
+
+
+def fixed(f: Callable, plainly: Callable, ends: tuple, result: tuple, points: Any, asked: float) -> Any:
+    """Return the integral as a sum over plain places that gives SciPy's value, as nearly as was asked for or SciPy says it is known."""
+    value, error, info = result[:3]
+    for x, w in rules(plainly, ends, info, points, asked):
+        values = values_of(plainly, x)
+        if abs(np.sum(w * values) - value) <= max(asked, 10.0 * error):
+            return weighted(f, x, w, values)
+    raise ValueError(
+        "scipy.integrate.quad: no sum over fixed places gives SciPy's value, so that its derivative would be wrong: name the places where "
+        "the integrand is singular (points=), or substitute"
+    )
+
+
+@trimmed
+@wraps(si.fixed_quad)
+def fixed_quad(func: Callable, a: Any, b: Any, args: Any = (), n: int = 5) -> Any:
+    if np.any(np.isinf(looked_at(a))) or np.any(np.isinf(looked_at(b))):
+        return si.fixed_quad(func, a, b, args, n)  # which says what is wrong
+    x, w = roots_legendre(n)
+    places = (b - a) * (np.real(x) + 1.0) / 2.0 + a
+    return (b - a) / 2.0 * np.sum(w * func(places, *args), axis=-1), None
+
+
+FUNCTIONS = {"quad": quad, "fixed_quad": fixed_quad}

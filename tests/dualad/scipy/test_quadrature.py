@@ -1,0 +1,77 @@
+"""quad and fixed_quad: SciPy's values to the last bit, derivatives by limits, arguments and closures, of rough integrands too."""
+
+import math
+
+import numpy as np
+import pytest
+
+import dualad
+from checkpoint import grad, hvp
+
+pytest.importorskip("scipy")
+from scipy import integrate as si
+
+from dualad.scipy import integrate
+
+P = np.array([1.3, 0.7])
+INTEGRALS = {
+    "closure": lambda s: lambda p: s.quad(lambda x: np.exp(-p[0] * x) * np.cos(p[1] * x), 0.0, 2.0)[0],
+    "arguments, of numbers alone": lambda s: lambda p: s.quad(lambda x, a, b: a * x**2 + math.sin(x) * b * a, 0.0, 2.0, (p[0], p[1]))[0],
+    "one argument": lambda s: lambda p: s.quad(lambda x, a: np.sin(a * x), 0.0, 2.0, p[0])[0] * p[1],
+    "limits": lambda s: lambda p: s.quad(lambda x: np.exp(x * p[1]) * x, p[0] - 1.5, p[0])[0],
+    "limits in the other order": lambda s: lambda p: s.quad(lambda x: np.exp(p[0] * x), p[1], -1.0)[0],
+    "the whole line": lambda s: lambda p: s.quad(lambda x: np.exp(-p[0] * x**2 + p[1] * x), -np.inf, np.inf)[0],
+    "to the right": lambda s: lambda p: s.quad(lambda x: np.exp(-p[0] * x), p[1], np.inf)[0],
+    "from the left": lambda s: lambda p: s.quad(lambda x: np.exp(p[0] * x), -np.inf, p[1])[0],
+    "backwards from infinity": lambda s: lambda p: s.quad(lambda x: np.exp(-p[0] * x), np.inf, p[1])[0],
+    "fixed_quad": lambda s: lambda p: s.fixed_quad(lambda x, a: np.exp(a * x), p[1], 2.0, args=(p[0],), n=7)[0],
+}
+ROUGH = {
+    "a kink": lambda s: lambda p: s.quad(lambda x: abs(x - 0.3) * np.exp(x * p[1]), p[0] - 1.5, p[0])[0],
+    "a singular end": lambda s: lambda p: s.quad(lambda x: x ** (p[1] - 1.4) * p[0], 0.0, 1.0)[0],
+    "a singular place": lambda s: lambda p: s.quad(lambda x: abs(x - 0.5) ** -0.3 * p[0] + p[1] * x, 0.0, 1.0, points=[0.5])[0],
+    "a jump": lambda s: lambda p: s.quad(lambda x: 1.0 if x > 0.5 else 0.0, p[1] - 1.0, p[0], points=[0.5])[0],
+}
+
+
+def differences(f):
+    return np.array([(f(P + h) - f(P - h)) / 2e-5 for h in 1e-5 * np.eye(2)])
+
+
+@pytest.mark.parametrize("name", [*INTEGRALS, *ROUGH])
+def test_values_and_derivatives(name):
+    both = (INTEGRALS | ROUGH)[name]
+    ours, scipys = both(integrate), both(si)
+    assert ours(P) == scipys(P) == dualad.primal(dualad.jvp(ours, (P,), (P,))[0])
+    for derived in (grad, dualad.gradient):
+        np.testing.assert_allclose(derived(ours)(P), differences(scipys), rtol=1e-6, atol=1e-7)
+    if name in INTEGRALS:
+        v = np.array([0.4, -0.9])
+        bent = np.array([grad(ours)(P + 1e-5 * v) - grad(ours)(P - 1e-5 * v)])[0] / 2e-5
+        np.testing.assert_allclose(hvp(ours, P, v), bent, rtol=1e-6, atol=1e-8)
+
+
+def test_it_is_scipys_in_all_it_returns():
+    value, error, info = integrate.quad(math.cos, 0.0, 1.0, full_output=1)
+    wanted = si.quad(math.cos, 0.0, 1.0, full_output=1)
+    assert (value, error, info["last"]) == (*wanted[:2], wanted[2]["last"])
+    with pytest.warns(si.IntegrationWarning):
+        integrate.quad(lambda x: 1.0 / x, 0.0, 1.0, limit=3)
+    adapted = dualad.adapt(lambda a: si.quad(lambda x: math.exp(a * x), 0.0, 1.0)[0])
+    assert grad(adapted)(0.7) == pytest.approx((math.exp(0.7) * (0.7 - 1.0) + 1.0) / 0.49, rel=1e-9)
+
+
+def test_what_has_no_derivative_is_refused_by_name():
+    for call, words in [
+        (
+            lambda p: integrate.quad(lambda x: p * x, 0.0, 1.0, weight="cos", wvar=2.0)[0],
+            "scipy.integrate.quad has no derivative with weight=",
+        ),
+        (dualad.jit(lambda p: integrate.quad(lambda x: p * x, 0.0, 1.0)[0]), "call it outside of jit"),
+        (
+            lambda p: integrate.quad(lambda x: p * abs(x - 1.0 / 3.0) ** -0.6, 0.0, 1.0)[0],
+            "no sum over fixed places gives SciPy's value",
+        ),
+    ]:
+        with pytest.raises((TypeError, ValueError, RuntimeError), match=words):
+            grad(call)(2.0)
