@@ -9,6 +9,7 @@ import types
 from pathlib import Path
 
 import pytest
+from in_groups import for_each
 
 import checkpoint
 import dualad
@@ -31,7 +32,7 @@ def test_every_public_name_is_in_the_api():
     assert not public - last
 
 
-@pytest.mark.parametrize("name", sorted(listed()))
+@for_each("name", sorted(listed()), size=200)
 def test_what_the_api_names_exists(name):
     module, _, attribute = name.rpartition(".")
     assert hasattr(importlib.import_module(module), attribute)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from in_groups import for_each
 
 import checkpoint
 import dualad
@@ -90,7 +91,7 @@ def ours(error):
 
 
 @pytest.mark.parametrize("f", [mistake, shapes, in_chain, out_of_place])
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@for_each("call", CALLS.values(), size=30)
 def test_only_the_users_lines_are_left(call, f, trimmed):
     with pytest.raises((AttributeError, ValueError, TypeError)) as caught:
         call(f)

@@ -15,6 +15,7 @@ from typing import get_overloads
 import numpy as np
 import pytest
 import typed_program
+from in_groups import for_each
 
 import checkpoint
 import dualad
@@ -46,7 +47,7 @@ def public():
 FUNCTIONS = dict(public())
 
 
-@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+@for_each("function", FUNCTIONS.values(), lambda function: function.__qualname__, size=100)
 def test_every_public_function_is_annotated(function):
     signature = inspect.signature(function)
     assert signature.return_annotation is not inspect.Signature.empty

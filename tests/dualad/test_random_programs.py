@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from in_groups import for_each
 from programs import LAYOUTS, Program, differences, layout
 
 from dualad.rules.memory import copied, empty_as
@@ -72,7 +73,7 @@ FIXED = [
 
 
 @pytest.mark.parametrize("form", LAYOUTS)
-@pytest.mark.parametrize(("what", "shape", "lines"), FIXED, ids=[what for what, *_ in FIXED])
+@for_each("what, shape, lines", FIXED, lambda program: program[0])
 def test_programs_that_were_wrong(what, shape, lines, form):
     if form == "zero strides" and any(line.startswith("x") for line in lines):
         return  # read-only

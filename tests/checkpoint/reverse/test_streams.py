@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from in_groups import for_each
 
 import dualad
 from checkpoint import CTZ, chain, jacobian, jacobian_columns, jacobian_rows, linearize
@@ -49,7 +50,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("chunk", [1, 3, None])
+@for_each("chunk", [1, 3, None], str)
 @pytest.mark.parametrize("verb", [jacobian_rows, jacobian_columns])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_they_are_the_jacobian(name, verb, chunk, entries):

@@ -5,6 +5,7 @@ from math import ceil
 
 import numpy as np
 import pytest
+from in_groups import for_each
 
 from checkpoint import CTZ, Mixed, Online, Periodic, Revolve, Schedule, Stats, StoreAll, Tiered, chain, grad
 from checkpoint.schedules import advances
@@ -18,7 +19,7 @@ def said(count, length):
 
 
 @pytest.mark.parametrize("steps", [1, 100, 10**6])
-@pytest.mark.parametrize("nbytes", [0, 8, 24, 10_000, 10**7])
+@for_each("nbytes", [0, 8, 24, 10_000, 10**7], str)
 @pytest.mark.parametrize("schedule", [None, CTZ(), Revolve(3), StoreAll()])
 def test_blocks_and_saved_states_fit_into_the_budget(steps, nbytes, schedule):
     for budget in (None,) if schedule else (None, 10**8):

@@ -1,6 +1,7 @@
 """What all schedules have in common, and their names on the command line."""
 
 import pytest
+from in_groups import for_each
 
 from checkpoint.schedules import CTZ, Mixed, Online, Periodic, Revolve, Schedule, StoreAll, Tiered, parse
 from checkpoint.schedules.machine import simulate
@@ -16,7 +17,7 @@ def test_no_steps_no_actions(schedule):
 
 
 @pytest.mark.parametrize("schedule", ALL, ids=repr)
-@pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 31, 32, 33])
+@for_each("steps", [1, 2, 3, 4, 5, 31, 32, 33], str)
 def test_small_chains(schedule, steps):
     counts = simulate(schedule, steps)
     assert counts.pulls == steps

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from in_groups import for_each
 from step_kinds import GRID, STEPS, in_place, mix, mix_pull, spoiling_pull
 
 from checkpoint.schedules import CTZ, Online, Periodic, Revolve, StoreAll
@@ -30,7 +31,7 @@ def third_pull(k, x, g):
 
 
 @every_schedule
-@pytest.mark.parametrize("steps", [0, 1, 2, 3, 16, 17, 33])
+@for_each("steps", [0, 1, 2, 3, 16, 17, 33], str)
 def test_a_third_again_and_again(schedule, steps):
     result = reverse(third, third_pull, 1.0, 1.0, steps=steps, schedule=schedule)
     assert isinstance(result, Result)

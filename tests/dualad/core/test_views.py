@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from agreement import check
+from in_groups import for_each
 
 from checkpoint import grad, value_and_grad, vjp
 from dualad import gradient, jit, jvp
@@ -66,7 +67,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@for_each("view", VIEWS)
 @pytest.mark.parametrize("change", CHANGES)
 def test_writes_through_views_are_those_of_numpy(view, change):
     def f(x):

@@ -17,6 +17,7 @@ from dualad import Dual, gradient, hessian, jacobian, jit, jvp, primal
 da = pytest.importorskip("dask.array", reason="dask (the extra `distributed`) is not installed")
 
 import dask  # noqa: E402
+from in_groups import for_each  # noqa: E402
 from samples import SAMPLES  # noqa: E402
 
 from dualad.dask.calls import is_lazy as has_lazy_form  # noqa: E402
@@ -84,7 +85,7 @@ def outcome(sample, fn, mode):
     return True
 
 
-@pytest.mark.parametrize("fn", CHOSEN, ids=public_name)
+@for_each("fn", CHOSEN, public_name)
 @pytest.mark.filterwarnings("ignore")
 def test_a_sample_of_every_row_is_numpys_or_refused_by_name(fn):
     if not outcome(CHOSEN[fn][0], fn, "forward") and has_lazy_form(ROWS[fn]) and public_name(fn) not in UNSAMPLED:
@@ -93,7 +94,7 @@ def test_a_sample_of_every_row_is_numpys_or_refused_by_name(fn):
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
-@pytest.mark.parametrize("fn", CHOSEN, ids=public_name)
+@for_each("fn", CHOSEN, public_name)
 @pytest.mark.filterwarnings("ignore")
 def test_derivatives_are_numpys_or_refused_by_name(fn, mode):
     outcomes = [outcome(sample, fn, mode) for sample in CHOSEN[fn][: None if mode == "forward" else 1]]

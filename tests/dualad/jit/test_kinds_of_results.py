@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from in_groups import for_each
 
 from checkpoint import grad
 from dualad import gradient, jit, jvp
@@ -28,7 +29,7 @@ def assert_same(got, expected):
 
 @pytest.mark.filterwarnings("ignore:All-NaN")
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
-@pytest.mark.parametrize("name", INTEGERS)
+@for_each("name", INTEGERS)
 @pytest.mark.parametrize("fn", BODIES)
 def test_integers_stay_integers_where_there_is_no_nan(fn, name, backend):
     x = INTEGERS[name]

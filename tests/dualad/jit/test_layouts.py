@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from in_groups import for_each
 
 from checkpoint import grad
 from dualad import jit
@@ -57,7 +58,7 @@ def writes_through_shapes(copy):
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
-@pytest.mark.parametrize("copy", COPIES)
+@for_each("copy", COPIES, size=12)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_write_reaches_what_it_reaches_in_numpy(layout, copy, backend):
     x, f = LAYOUTS[layout], writes_through_shapes(COPIES[copy])
@@ -84,7 +85,7 @@ def test_gradients_of_what_a_write_reaches(layout, copy, backend):
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
-@pytest.mark.parametrize("assigned", LAYOUTS)
+@for_each("assigned", LAYOUTS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_an_array_that_is_assigned_as_a_whole_takes_the_order_of_what_it_is_assigned_to(layout, assigned, backend):
     x, known = LAYOUTS[layout], np.cos(LAYOUTS[assigned]).reshape(LAYOUTS[layout].shape)

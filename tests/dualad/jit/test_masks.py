@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from in_groups import for_each
 
 from checkpoint import Stats, chain, grad, value_and_grad, vjp
 from dualad import derivative, gradient, hessian, jit, jvp
@@ -173,7 +174,7 @@ BACKENDS = pytest.mark.parametrize("backend", [None, "numpy"])
 
 @BACKENDS
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("name", ALL)
+@for_each("name", ALL)
 def test_values_are_those_of_eager_code(name, dtype, backend):
     f, x = ALL[name]
     compiled = jit(f) if backend is None else jit(f, backend=backend)

@@ -8,6 +8,7 @@ import numpy as np
 import outside_changes
 import outside_functions
 import pytest
+from in_groups import for_each
 
 from checkpoint import chain, grad
 from dualad import StaleWarning, jit
@@ -63,14 +64,14 @@ def changed(name, form, calls, **options):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", CASES)
+@for_each("name", CASES)
 def test_a_change_after_the_first_call_is_seen_at_once(name, form):
     got, expected = changed(name, form, 1, verify=None, backend="llvm" if form == "chain" else "numpy")
     np.testing.assert_allclose(got, expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", CASES)
+@for_each("name", CASES)
 def test_later_changes_are_seen_at_once_where_they_are_watched(name, form):
     got, expected = changed(name, form, 20, verify=False)
     assert np.allclose(got, expected, rtol=1e-14) == (form not in UNWATCHED.get(name, ()))

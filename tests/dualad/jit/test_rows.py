@@ -7,6 +7,7 @@ import optree
 import pytest
 import samples_more  # noqa: F401  (enters its samples)
 from cases import all_cases
+from in_groups import for_each
 from samples import CONSTANTS, SAMPLES
 from test_directions import push_together
 
@@ -19,8 +20,8 @@ from dualad.rules.kinds import ROWS
 
 backends = pytest.mark.parametrize("backend", BACKENDS)
 COMPILED = [fn for fn in SAMPLES if not ROWS[fn].value_dependent]
-rows = pytest.mark.parametrize("fn", COMPILED, ids=public_name)
-refused = pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for fn in SAMPLES if ROWS[fn].value_dependent])
+rows = for_each("fn", COMPILED, public_name, size=4)
+refused = for_each("fn", [fn for fn in SAMPLES if ROWS[fn].value_dependent], public_name)
 
 #: rounding of the same operations in another order, for single precision and double
 CLOSE = {False: 2e-5, True: 1e-12}
@@ -70,7 +71,7 @@ def test_a_compiled_row_is_the_eager_one(fn, backend):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fn", [fn for fn in SAMPLES if not ROWS[fn].value_dependent and len(SAMPLES[fn]) > 4], ids=public_name)
+@for_each("fn", [fn for fn in COMPILED if len(SAMPLES[fn]) > 4], public_name, size=4)
 def test_further_samples_and_their_derivatives(fn):
     check_row(fn, [*BACKENDS][-1], *[range(4, len(SAMPLES[fn]))] * 2)
 
@@ -79,7 +80,7 @@ def test_further_samples_and_their_derivatives(fn):
 def test_compiled_derivatives_are_the_eager_ones(fn):
     case = all_cases(fn)[0]
     if not case.leaves or not any(case.inexact):
-        pytest.skip("no derivative")
+        return
 
     @jit
     def push(leaves, directions):

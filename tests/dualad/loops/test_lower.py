@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from in_groups import for_each
 from interpreted import interpreted
 from program_examples import EXAMPLES
 
@@ -105,7 +106,7 @@ def random_operation(rng, enter, x):
 
 
 @pytest.mark.parametrize("size", [4, 30])
-@pytest.mark.parametrize("seed", range(100))
+@for_each("seed", range(100), size=25)
 def test_random_index_maps(seed, size):
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1, 1, rng.integers(2, size, rng.integers(1, 3)).tolist())
@@ -195,7 +196,7 @@ def test_calls_stand_between_parts():
 # --- positions ----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(50))
+@for_each("seed", range(50), size=50)
 def test_maps_compose_as_lists_do(seed):
     rng = np.random.default_rng(seed)
     inner = np.roll(np.arange(12), rng.integers(0, 12))[:: rng.choice([1, -1, 2])]
@@ -273,7 +274,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("name", VIEWS)
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20), size=20)
 def test_a_view_is_lowered_by_what_its_strides_say(name, seed):
     rng = np.random.default_rng(seed)
     fn, arguments = VIEWS[name]

@@ -6,6 +6,7 @@ from functools import cache, cached_property
 
 import numpy as np
 import pytest
+from in_groups import for_each
 from samples import SAMPLES
 
 from checkpoint import vjp
@@ -14,7 +15,7 @@ from dualad.core.dispatch import dtype_of
 from dualad.forward.seeding import flatten_output
 from dualad.rules.calling import public_name
 
-rows = pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for fn in SAMPLES])
+rows = for_each("fn", SAMPLES, public_name)
 
 
 class Case:

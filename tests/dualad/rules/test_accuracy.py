@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy
+from in_groups import for_each
 
 from benchmarks.accuracy import EXCEPTIONS, GOAL, alone, exceptions_table, exempt, figures, quietly, relative_error
 from benchmarks.accuracy_exact import as_json, derivatives, exact, kept
@@ -29,7 +30,7 @@ def entries(name):
     return [number for number, entry in enumerate(GRID) if entry.name == name]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_derivatives_have_the_digits_promised(name):
     """Orders 1 and 2 in forward mode; those that are worse are excepted by name, and those excepted are as bad as it is said."""
     seen = [figure for number in entries(name) for figure in figures(number, ROWS_EXACT[number])]
@@ -41,7 +42,7 @@ def test_derivatives_have_the_digits_promised(name):
         assert missed or name not in {entry.name for entry in EXCEPTIONS}, f"{name} is no longer an exception: strike it"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_reverse_mode_has_them_too(name):
     for number in entries(name):
         entry, rows = GRID[number], ROWS_EXACT[number]

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import optree
 import pytest
-from cases import Case, paired, rows
+from cases import Case, paired
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from samples import SAMPLES, Fixed, Sample
@@ -96,7 +96,7 @@ def assert_bits(got, expected):
 def agreement(examples):
     """Return the test of every row on so many examples, the same ones each time."""
 
-    @rows
+    @pytest.mark.parametrize("fn", SAMPLES, ids=public_name)
     @settings(max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
     @given(data=st.data())
     def test(fn, data):
@@ -108,8 +108,8 @@ def agreement(examples):
     return test
 
 
-test_all_interpretations_agree = agreement(2)
-test_all_interpretations_agree_on_many_examples = pytest.mark.long(agreement(12))
+test_all_interpretations_agree = agreement(1)
+test_all_interpretations_agree_on_many_examples = pytest.mark.long(agreement(8))
 
 
 def assert_agreement(case, data):

@@ -6,6 +6,7 @@ import io
 
 import numpy as np
 import pytest
+from in_groups import for_each
 
 from checkpoint import vjp
 from dualad import jacobian, jvp
@@ -69,7 +70,7 @@ def copied(x):
 
 
 @pytest.mark.parametrize("verb", ["forward", "directions", "reverse"])
-@pytest.mark.parametrize("name", MAKERS)
+@for_each("name", MAKERS, size=30)
 def test_made_arrays_are_traced_and_hold_what_numpys_do(name, verb):
     made = []
 

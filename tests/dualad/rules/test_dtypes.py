@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 from dtype_calls import chosen, tried
+from in_groups import for_each
 
 from checkpoint import grad, vjp
 from dualad import jvp
@@ -20,7 +21,7 @@ for call in chosen(EVERY):
     CALLS[public_name(call.fn)].append(call)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@for_each("name", CALLS)
 def test_calls_of_the_table(name):
     for call in CALLS[name]:
         tried(call)

@@ -6,8 +6,8 @@ import inspect
 import warnings
 
 import numpy as np
-import pytest
 from dtype_calls import UNDETERMINED, arrays, numeric, same
+from in_groups import for_each
 from samples import SAMPLES
 
 from checkpoint import vjp
@@ -118,7 +118,7 @@ def calls(fn, name):
                 yield f, sample.leaves(), plain, f"{public_name(fn)}{sample}, {name}={setting!r}"
 
 
-@pytest.mark.parametrize("fn", RULED, ids=public_name)
+@for_each("fn", RULED, public_name)
 def test_keywords(fn):
     untried = []
     for name in keywords(fn):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from in_groups import for_each
 
 from checkpoint import grad, hvp, vjp
 from checkpoint import jacobian as reverse_jacobian
@@ -21,8 +22,8 @@ def assert_same(got, expected):
 
 
 @both
-@pytest.mark.parametrize(
-    ("f", "x", "expected"),
+@for_each(
+    "f, x, expected",
     [
         (np.abs, 0.0, 0.0),
         (abs, 0.0, 0.0),
@@ -81,7 +82,6 @@ def assert_same(got, expected):
         (lambda x: np.logaddexp(x, -inf), 1.0, 1.0),
         (lambda x: np.logaddexp(x, -inf), -inf, 0.5),
     ],
-    ids=lambda value: None,
 )
 def test_scalar_kinks(gradient, f, x, expected):
     with np.errstate(all="ignore"):
@@ -90,8 +90,8 @@ def test_scalar_kinks(gradient, f, x, expected):
 
 
 @both
-@pytest.mark.parametrize(
-    ("f", "x", "expected"),
+@for_each(
+    "f, x, expected",
     [
         (lambda x: np.sum(np.sqrt(x)), [0.0, 1.0], [inf, 0.5]),
         (np.linalg.norm, [0.0, 0.0], [0.0, 0.0]),
@@ -121,7 +121,6 @@ def test_scalar_kinks(gradient, f, x, expected):
         (lambda x: np.sum(np.sort(x)[:1]), [2.0, 1.0, 1.0], [0.0, 1.0, 0.0]),
         (lambda x: np.cumprod(x)[2], [0.0, 2.0, 3.0], [6.0, 0.0, 0.0]),
     ],
-    ids=lambda value: None,
 )
 def test_array_kinks(gradient, f, x, expected):
     with np.errstate(all="ignore"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.special as sp
+from in_groups import for_each
 
 from checkpoint import grad, linearize
 from dualad import jvp
@@ -31,7 +32,7 @@ def calls(fn):
             yield i, constant, args
 
 
-@pytest.mark.parametrize("fn", UFUNCS, ids=lambda fn: fn.__name__)
+@for_each("fn", UFUNCS, lambda fn: fn.__name__)
 def test_derivatives_do_not_depend_on_the_dtype_of_constants(fn):
     tried = 0
     for i, constant, args in calls(fn):

@@ -8,6 +8,7 @@ import sys
 import mpmath
 import numpy as np
 import pytest
+from in_groups import for_each
 
 from benchmarks.accuracy import GRID
 from checkpoint import grad, vjp
@@ -45,7 +46,7 @@ def compared(fn, args, order):
     check_derivatives(f, *free, order=order, vjp=vjp)
 
 
-@pytest.mark.parametrize("name", REAL)
+@for_each("name", REAL)
 def test_derivatives_by_all_arguments_against_differences(name):
     """At an ordinary point of the published grid; its digits are tested in test_accuracy."""
     plain = lambda x: x[0] if isinstance(x, tuple) else x

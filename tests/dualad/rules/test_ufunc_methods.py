@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from in_groups import for_each
 
 from checkpoint import grad, vjp
 from dualad import jit, jvp
@@ -12,7 +13,7 @@ UFUNCS = [np.add, np.multiply, np.subtract, np.hypot, np.maximum, np.minimum, np
 
 
 @pytest.mark.parametrize("ufunc", UFUNCS)
-@pytest.mark.parametrize("axis", [0, (0,), (-1,), (1,), None, (), (0, 1)], ids=str)
+@for_each("axis", [0, (0,), (-1,), (1,), None, (), (0, 1)], str)
 @pytest.mark.parametrize("method", ["accumulate", "reduceat", "reduce"])
 def test_axes_of_methods_as_numpy_takes_them(ufunc, axis, method):
     def call(x):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from in_groups import for_each
 
 import dualad
 from checkpoint import grad, jacobian
@@ -145,7 +146,7 @@ def test_every_row_has_a_sample():
         assert (Path(__file__).parent / f"test_{name}.py").exists(), "a module that has no samples here has tests of its own"
 
 
-CALLS = [pytest.param(name, *call, id=f"{name}-{k}") for name, calls in SAMPLES.items() for k, call in enumerate(calls)]
+CALLS = [(name, *call) for name, calls in SAMPLES.items() for call in calls]
 
 
 def floats(name, args):
@@ -169,7 +170,7 @@ def in_numbers(name, root):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("name", "args", "kwargs"), CALLS)
+@for_each("name, args, kwargs", CALLS, lambda call: call[0])
 def test_values_and_derivatives_are_those_of_scipy(name, args, kwargs):
     ours, scipys = (in_numbers(name, root) for root in ("dualad.scipy", "scipy"))
     wanted = np.asarray(scipys(*args, **kwargs))
@@ -194,7 +195,7 @@ def test_values_and_derivatives_are_those_of_scipy(name, args, kwargs):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [name for name in SAMPLES if SAMPLES[name]])
+@for_each("name", [name for name in SAMPLES if SAMPLES[name]])
 def test_second_derivatives_agree(name):
     """Reverse over forward with differences of the gradient; one sample of each."""
     args, kwargs = SAMPLES[name][0]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import samples_more  # noqa: F401  (enters its samples)
 from cases import all_cases
+from in_groups import for_each
 from samples import SAMPLES
 
 from dualad import jacobian, sparsity
@@ -15,7 +16,7 @@ from dualad.rules.kinds import ROWS
 
 pytest.importorskip("scipy.sparse")
 MOST = 60  # columns of the samples that are tried
-rows = pytest.mark.parametrize("fn", [pytest.param(fn, id=public_name(fn)) for fn in SAMPLES])
+rows = for_each("fn", SAMPLES, public_name, size=5)
 
 
 def cases_of(fn):
@@ -58,7 +59,7 @@ EXACT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fn", [fn for fns in EXACT.values() for fn in fns], ids=public_name)
+@for_each("fn", [fn for fns in EXACT.values() for fn in fns], public_name)
 def test_elementwise_moves_and_reductions_are_exact(fn):
     """The samples' values are generic, so that an entry that can be different from zero is."""
     for case, nonzero in cases_of(fn):
@@ -70,7 +71,7 @@ def test_elementwise_moves_and_reductions_are_exact(fn):
 DERIVED = [fn for fn in SAMPLES if ROWS[fn].moves or ROWS[fn].elementwise or ROWS[fn].axes or ROWS[fn].pattern]
 
 
-@pytest.mark.parametrize("fn", DERIVED, ids=public_name)
+@for_each("fn", DERIVED, public_name)
 def test_what_a_row_says_is_the_pattern_where_there_is_no_loop_form(fn):
     """Long doubles have no loops, so that the pattern is read off the row; moves and elements are exact."""
     row = ROWS[fn]  # the loops of imag know, besides, that reals have no imaginary part; those of updated write what is overwritten, too

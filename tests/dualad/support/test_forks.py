@@ -229,20 +229,20 @@ def test_locks_are_taken_in_any_order(monkeypatch):
 APART = {"checkpoint/storage/worker.py"}
 
 
-@pytest.mark.parametrize("path", sorted(path for package in ("dualad", "checkpoint") for path in (ROOT / package).rglob("*.py")), ids=str)
-def test_every_lock_is_known_to_forks(path):
+def test_every_lock_is_known_to_forks():
     made = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Barrier", "allocate_lock", "cached_property"}
-    if str(path.relative_to(ROOT)) in APART or path == Path(forks.__file__):
-        return
-    tree = ast.parse(path.read_text())
-    taken = {
-        name.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module in ("threading", "_thread", "multiprocessing", "functools")
-        for name in node.names
-    }
-    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-    taken |= {node.attr for node in attributes if ast.unparse(node.value) in ("threading", "functools")}
-    if path.name == "watch.py":
-        taken.discard("cached_property")  # it asks whether a member is one
-    assert not taken & made
+    for path in sorted(path for package in ("dualad", "checkpoint") for path in (ROOT / package).rglob("*.py")):
+        if str(path.relative_to(ROOT)) in APART or path == Path(forks.__file__):
+            continue
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        taken = {
+            name.name
+            for node in nodes
+            if isinstance(node, ast.ImportFrom) and node.module in ("threading", "_thread", "multiprocessing", "functools")
+            for name in node.names
+        }
+        attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+        taken |= {node.attr for node in attributes if ast.unparse(node.value) in ("threading", "functools")}
+        if path.name == "watch.py":
+            taken.discard("cached_property")  # it asks whether a member is one
+        assert not taken & made, path
