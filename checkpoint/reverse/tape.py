@@ -33,10 +33,10 @@ from dualad.core.conversions import check_result
 from dualad.core.dispatch import strengthen
 from dualad.core.levels import Handle, Level, Owner, errors_as_in, new, shared_view, version_of
 from dualad.core.traced import Traced
-from dualad.core.with_numpy_value import with_numpy_value
+from dualad.core.with_numpy_value import stands_on_symbols, with_numpy_value
 from dualad.forward.dual import refuse_traced_metadata, separate
 from dualad.rules.indexing import getitem, overwritten
-from dualad.rules.kinds import ROWS, Abstract, Elementwise
+from dualad.rules.kinds import ROWS, Abstract, Composite, Elementwise
 from dualad.rules.memory import copied, own_to_write, shows_memory, writable
 from dualad.rules.partials import evaluated
 from dualad.rules.precision import in_loop
@@ -340,6 +340,14 @@ class Var(Traced):
             tape.watch(row, args, result)
         return result
 
+    def _restate(self, fn: Any, body: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        row = ROWS.get(fn)
+        if type(row) is Composite and row.whole is not None and args and args[0] is self and len(args) < 3:
+            rules, keywords = row.whole
+            if kwargs.keys() <= keywords and self.dtype.kind == "f" and not stands_on_symbols(self):
+                return self._interpret(rules, args, kwargs)
+        return with_numpy_value(self, fn, body, args, kwargs)
+
     def _assign(self, ops: Any, index: Any, v: Any) -> None:
         tape = self.level
         v_value, v_node = v, None
@@ -358,9 +366,6 @@ class Var(Traced):
         if self.node is not None or v_node is not None:
             self.node = tape.record(Assign(self.node, v_node, (Abstract(value), Abstract(v_value), tape.freeze(index), ops)))
         alias.version += 1  # also of constants, whose small views hold a copy (`own_small_view`)
-
-
-Var._restate = with_numpy_value  # type: ignore[method-assign]
 
 
 def make_var(value: Any, node: Node | None, tape: Tape) -> Var:

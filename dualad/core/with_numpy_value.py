@@ -10,7 +10,7 @@ from ..rules.kinds import ROWS
 from .dispatch import dtype_of
 from .levels import Handle
 
-__all__ = ["with_numpy_value"]
+__all__ = ["stands_on_symbols", "with_numpy_value"]
 
 RESTATE = ROWS[restate]
 

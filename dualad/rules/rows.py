@@ -73,13 +73,11 @@ class Row:
     trusted: bool = False
     #: an elementwise function with one rule for real and complex arrays
     short: bool = False
-    #: a body that follows NumPy only up to rounding, or in what it takes: the value is computed by the function itself
-    #: (a predicate of the arguments: for some calls)
+    #: the body follows NumPy only up to rounding, or in what it takes: the value is the function's own (a predicate: for some calls)
     with_numpy_value: bool | Callable = False
     #: each element of its result is computed of those elements of its arguments that it stands at
     elementwise: bool = False
-    #: each element of its result is an element of its array arguments, or zero: which one is asked by moving positions
-    #: (a predicate of the arguments: for some calls)
+    #: each element of its result is one of its array arguments, or zero: asked by moving positions (a predicate: for some calls)
     moves: bool | Callable = False
     #: keywords that add a constant
     affine: tuple[str, ...] = ()
@@ -209,6 +207,8 @@ class Composite(Row):
     """Defined by a body in functions that have rows."""
 
     kind = "composite"
+    #: the rules of the first argument where its value is known, one entry on a tape for those of the body; the keywords they take
+    whole: tuple[Differentiable, frozenset[str]] | None = None
 
     def __init__(self, fn, body: Callable, **options):
         super().__init__(fn, **options)

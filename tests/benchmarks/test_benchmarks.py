@@ -37,6 +37,7 @@ def quick(workload, *options):
         ("calls", 2, []),
         ("jacobians", 4, ["by hand", "dualad", "one column at a time", "dualad.jit filling"]),
         ("steps", 2, ["dualad"]),
+        ("autograd_examples", 1, ["checkpoint"]),
         ("solvers", 3, ["jac=", "compiled jac=", "two processes", "two workers of dask"]),
     ],
 )

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from ..calling import same, signature
-from ..kinds import composite, elementwise, primitive
+from ..calling import parameters, same, signature
+from ..kinds import Differentiable, composite, elementwise, primitive
 
 __all__ = ["by_body", "by_partials", "named", "positional"]
 
@@ -20,8 +20,10 @@ def named(fn: Callable, name: str) -> Callable:
     return dispatching
 
 
-def by_body(fn: Callable, body: Callable, name: str) -> Callable:
-    """Enter a function whose derivative is that of a body in NumPy's functions; arguments that the body does not know are refused."""
+def by_body(fn: Callable, body: Callable, name: str, rules: tuple[Callable, Callable] | None = None) -> Callable:
+    """Enter a function whose derivative is that of a body in NumPy's functions; arguments that the body does not know are refused.
+
+    Of real arrays, the JVP and the VJP of the first argument may be given, too: they take less time where values are known."""
     known, scipys = inspect.signature(body), signature(fn)
     dispatching = named(without_overwriting(fn, scipys), name)
     by_name = set(known.parameters) <= set(scipys.parameters) and not any(p.kind is p.VAR_POSITIONAL for p in known.parameters.values())
@@ -35,7 +37,11 @@ def by_body(fn: Callable, body: Callable, name: str) -> Callable:
             raise TypeError(f"{name} has no derivative with these arguments: {error}; it takes {known}") from None
         return body(*args, **kwargs)
 
-    composite(dispatching, checked, with_numpy_value=True)
+    options: dict[str, Any] = {}
+    if rules is not None:
+        keywords = frozenset(parameters(rules[1])[0][3:])
+        options["whole"] = Differentiable(dispatching, rules[:1], rules[1:], trusted=True), keywords
+    composite(dispatching, checked, with_numpy_value=True, **options)
     return dispatching
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import special as sp
 
 from ..constants import stopped
+from ..cotangents import restore_axes
 from .entering import by_body, by_partials
 
 __all__ = ["FUNCTIONS"]
@@ -47,7 +49,31 @@ def multigammaln_body(a, d):
     return 0.25 * d * (d - 1) * math.log(math.pi) + whole
 
 
+def share_of(ans, a, axis):
+    """Return the shares of the elements of `a` in the sum of their powers of e, whose logarithm is `ans`."""
+    return np.exp(a - restore_axes(ans, a, axis))
+
+
+def centred_by(x, weights, axis):
+    return x - np.sum(x * weights, axis=axis, keepdims=True)
+
+
+#: JVPs and VJPs of real arrays; the derivative of softmax is symmetric, that of log_softmax the transpose of `centred_by`
+RULES: dict[str, tuple[Callable, Callable]] = {
+    "logsumexp": (
+        lambda t, ans, a, axis=None, keepdims=False: np.sum(share_of(ans, a, axis) * t, axis=axis, keepdims=keepdims),
+        lambda g, ans, a, axis=None, keepdims=False: share_of(ans, a, axis) * restore_axes(g, a, axis),
+    ),
+    "softmax": (
+        lambda t, ans, x, axis=None: ans * centred_by(t, ans, axis),
+        lambda g, ans, x, axis=None: ans * centred_by(g, ans, axis),
+    ),
+    "log_softmax": (
+        lambda t, ans, x, axis=None: centred_by(t, np.exp(ans), axis),
+        lambda g, ans, x, axis=None: g - np.exp(ans) * np.sum(g, axis=axis, keepdims=True),
+    ),
+}
 BODIES = {"logsumexp": logsumexp_body, "softmax": softmax_body, "log_softmax": log_softmax_body, "multigammaln": multigammaln_body}
-FUNCTIONS = {name: by_body(getattr(sp, name), body, f"scipy.special.{name}") for name, body in BODIES.items()}
+FUNCTIONS = {name: by_body(getattr(sp, name), body, f"scipy.special.{name}", RULES.get(name)) for name, body in BODIES.items()}
 polygamma: Any = by_partials(sp.polygamma, None, lambda ans, n, x: polygamma(n + 1, x), name="scipy.special.polygamma")
 FUNCTIONS["polygamma"] = polygamma
