@@ -101,6 +101,7 @@ class Turn:
         self.spec, self.moving, self.until = spec, moving, until
         self.prepared: Callable[..., Any] | None = None
         self.structure: Any = None  # of an out
+        self.integers: dict[tuple[int, int], list[int]] = {}  # see `Trace`
 
     def taken(self, steps: int | None, max_steps: int | None) -> tuple[Program, int]:
         """Return the program of all paths that the turns take for the examples, and how many turns to make."""
@@ -159,7 +160,7 @@ class Turn:
     def path(self, examples: list[Any]) -> Path:
         """Return the path that a turn takes which is given these."""
         spec, params, (k, *_) = self.spec, list(self.spec.params), examples
-        with Trace(tests=True) as trace:
+        with Trace(True, self.integers) as trace:
             index, *given = map(trace.input, examples)
             end = len(given) - len(spec.inputs) - len(self.moving)
             x, rest = given[:end], given[end:]

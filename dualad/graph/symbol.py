@@ -184,6 +184,8 @@ class Symbol(Traced):
         )
 
     def __int__(self):
+        if self.answers_integers:
+            return self.level.whole(self)
         raise self._needed("int() is asked", "use x.astype(int), or declare the argument static (jit(f, static_argnames=...))")
 
     def __hash__(self):
@@ -192,7 +194,14 @@ class Symbol(Traced):
             "choose with np.where, index an array with it, or declare the argument static (jit(f, static_argnames=...))",
         )
 
+    @property
+    def answers_integers(self):
+        """Whether it is a number whose integer a path of the function may know."""
+        return self.level.tests is not None and not self.shape and self.dtype.kind in "biuf"
+
     def __index__(self):
+        if self.answers_integers and self.dtype.kind != "f" and self.level.tables:
+            return self.level.whole(self)
         raise self._needed(
             "an integer (an index into a list or a plain array, a length, the range of a loop) is asked",
             "make a list an array (np.array), and pass what is indexed as an argument; for a length or a range declare the argument static "
@@ -213,13 +222,18 @@ class Symbol(Traced):
         return np.round(self, ndigits or 0)
 
     def __floor__(self):
-        raise self._needed("math.floor is asked", "use np.floor")
+        return self._cut(np.floor)
 
     def __ceil__(self):
-        raise self._needed("math.ceil is asked", "use np.ceil")
+        return self._cut(np.ceil)
 
     def __trunc__(self):
-        raise self._needed("math.trunc is asked", "use np.trunc")
+        return self._cut(np.trunc)
+
+    def _cut(self, rounded):
+        if self.answers_integers:
+            return int(rounded(self))
+        raise self._needed(f"math.{rounded.__name__} is asked", f"use np.{rounded.__name__}")
 
     def __array__(self, dtype=None, copy=None):
         if dtype is not None and np.dtype(dtype) != object:

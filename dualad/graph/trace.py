@@ -71,13 +71,15 @@ class Trace(Level):
     """The level of Symbols, and the program that what is done with them is entered into.
 
     With `tests` it notes which truth values are asked for, and answers by the examples: so it is one path of the function. Without, a
-    branch on a value is refused.
+    branch on a value is refused. Integers that are asked for are tests whether a value is one of those that other paths have met:
+    `integers`, which all traces of a function share, by the number of operations before and the number of the value.
     """
 
     __slots__ = (
         "asked",
         "divided",
         "given",
+        "integers",
         "known",
         "line",
         "outermost",
@@ -86,15 +88,18 @@ class Trace(Level):
         "refusal",
         "selections",
         "shown",
+        "tables",
         "tests",
         "tried",
     )
     abstract = True
 
-    def __init__(self, tests=False):
+    def __init__(self, tests=False, integers=None):
         super().__init__()
         self.tests: Any = [] if tests else None  # a list of `Answer`
+        self.integers: dict[tuple[int, int], list[int]] = {} if integers is None else integers
         self.asked: set = set()
+        self.tables = False  # plain arrays may be indexed by Symbols
         self.shown = False  # an example, in what is printed or in the message of an error
         self.given: list = []  # the examples of the inputs
         self.program = Program()
@@ -148,10 +153,7 @@ class Trace(Level):
 
     def answer(self, symbol) -> bool:
         """Return the truth value of a Symbol's example, and note the test, unless it is of a constant or was made before."""
-        self.check()
-        example, value = self.split(symbol)
-        if any(getattr(operation.fn, "sampled", False) for operation in self.program.operations):
-            example = self.evaluated(value)
+        example, value = self.asked_for(symbol)
         truth = bool(example)
         if value in self.program.constants:
             return truth
@@ -167,9 +169,24 @@ class Trace(Level):
             self.tests.append(Answer(len(self.program.operations), value, truth, self.line or user_line()))
         return truth
 
-    def evaluated(self, value):
-        """Return a value for the examples of the inputs, with all turns of loops."""
-        return dead(self.program.replace(outputs=[value])).run(*self.given)[0]
+    def whole(self, symbol) -> int:
+        """Return the integer that a Symbol's example is cut off to, and note the tests for which it is this one."""
+        example, value = self.asked_for(symbol)
+        if value.dtype.kind == "b":
+            return int(self.answer(symbol))
+        met = self.integers.setdefault((len(self.program.operations), value.number), [])
+        if int(example) not in met:
+            met.append(int(example))
+        cut = symbol if value.dtype.kind in "iu" else np.trunc(symbol)
+        return next(number for number in met if self.answer(cut == number))
+
+    def asked_for(self, symbol):
+        """Return the example of a Symbol, for the examples of the inputs with all turns of loops, and its value."""
+        self.check()
+        example, value = self.split(symbol)
+        if any(getattr(operation.fn, "sampled", False) for operation in self.program.operations):
+            example = dead(self.program.replace(outputs=[value])).run(*self.given)[0]
+        return example, value
 
     def at(self, operation):
         """Let what is entered from here on count as evaluated where an operation of another program was."""

@@ -89,8 +89,9 @@ def jit(
         otherwise. By default at calls 2, 4, 8, 16, ... of each program, put off until they take less than 1 % of the time since the
         first trace; True: at every call, False: never.
     cache_size : how many programs are kept; the one not used for longest is dropped.
-    paths : how many paths of a function that branches on values (``if``, ``while``, ``and``, ``max``) are compiled, for each kind of
-        arguments. Each is traced when a call takes it first. Calls on other paths are evaluated by the plain function, with one warning.
+    paths : how many paths of a function that branches on values (``if``, ``while``, ``and``, ``max``, and for each integer that
+        ``int``, ``range`` and lists ask for) are compiled, for each kind of arguments. Each is traced when a call takes it first. Calls
+        on other paths are evaluated by the plain function, with one warning.
 
     Returns
     -------
@@ -269,8 +270,8 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
         if len(entry.paths) + entry.failed >= self.paths:
             (line, _), *_ = Counter(test.line for test in entry.tests).most_common(1)
             raise TraceError(
-                f"jit: {where_in(line)}{self.__name__} takes more than {self.paths} paths: choose with np.where, make a long loop a "
-                f"chain(until=...), or allow more, paths={2 * self.paths}"
+                f"jit: {where_in(line)}{self.__name__} takes more than {self.paths} paths: choose with np.where, index arrays with "
+                f"x.astype(int), make a long loop a chain(until=...), or allow more, paths={2 * self.paths}"
             )
         try:
             new = trace(self, call, examples, entry)
@@ -300,6 +301,7 @@ class Jit(Wrapper, Mapped, Generic[Rest, Result]):
         try:
             with evaluating():
                 new = trace(self, call)
+            new.compiled.waits = entry.compiled.waits  # NumPy's bits are compared with NumPy's
             (structure, before), (other, after) = (one.result(evaluate(one.compiled, call)) for one in (entry, new))
         except Exception as error:
             self.cache_clear()

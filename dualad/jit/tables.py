@@ -58,6 +58,7 @@ def table(x):
 
 def with_symbols(f, tracing):
     """Return a function that may index plain arrays by traced integers: it sees tables in their place."""
+    tracing.tables = True
 
     def instead(held):
         if type(held) is Symbol:  # of the trace around this one

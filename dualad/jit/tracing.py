@@ -35,14 +35,15 @@ class Entry:
     The program has one more output, `left`, where it leads to a path that is not known.
     """
 
-    __slots__ = ("checks", "compiled", "failed", "guard", "left", "paths", "structures", "watch")
+    __slots__ = ("checks", "compiled", "failed", "guard", "integers", "left", "paths", "structures", "watch")
 
-    def __init__(self, compiled, watch, paths, checks):
+    def __init__(self, compiled, watch, paths, checks, integers):
         self.compiled, self.watch, self.paths, self.checks, self.guard = compiled, watch, paths, checks, MISS
         #: of each type of result
         self.structures = [path.structure for path in types_of(paths)]
         leaves = sum(structure.num_leaves for structure in self.structures)
         self.left = len(compiled.program.outputs) > leaves + self.several
+        self.integers = integers  # see `Trace`
         self.failed = 0  # paths that could not be traced
 
     @property
@@ -93,21 +94,21 @@ def trace(jitted, call, examples=None, known=None):
     jitted.traces += 1
     backend = jitted.backend or default_backend()
     read = jitted.f, (*call.fixed.values(), *(slot for slot in call.slots if slot is not Value))
-    watch = Watch(*read)
+    watch, integers = Watch(*read), {} if known is None else known.integers
     drawn = Drawn(watch.generators)
     with Unheard() as out:
-        first, structure = traced(jitted.f, call, backend == "numpy", examples, True)
+        first, structure = traced(jitted.f, call, backend == "numpy", examples, integers)
         drawn.check(jitted.__name__)
         if not watch.fresh():  # what the first call keeps for later ones is read by those
             watch = Watch(*read)
         with Clocks() as clocks:
-            second, other = traced(jitted.f, call, backend == "numpy", examples, True)
+            second, other = traced(jitted.f, call, backend == "numpy", examples, integers)
         effect = ("it writes outside" if watch.settle() else None) or clocks.effect
         clocks.check(jitted.__name__)
         compare(first, second, structure == other, jitted.__name__)
         if clocks.elsewhere:
             clocks.wait()
-            third, other = traced(jitted.f, call, backend == "numpy", examples, True)
+            third, other = traced(jitted.f, call, backend == "numpy", examples, integers)
             compare(first, third, structure == other, jitted.__name__)
         if first.tests and (first.loud or effect):  # calls on this path are evaluated by the plain function
             first, effect = first._replace(loud=first.loud or effect), None
@@ -126,26 +127,26 @@ def trace(jitted, call, examples=None, known=None):
     checks = Checks(jitted, program, perf_counter() - started, effect)
     soon = known is None or checks.cost > WAITING_SECONDS or checks.needed > WAITING_BYTES
     compiled = Compiled(program, backend, jitted.__name__, jitted.threads, 0 if soon else WAITING_CALLS)
-    return Entry(compiled, watch, paths, checks)
+    return Entry(compiled, watch, paths, checks, integers)
 
 
-def traced(f, call, exact, examples=None, tests=False) -> tuple[Path, Any]:
+def traced(f, call, exact, examples=None, integers=None) -> tuple[Path, Any]:
     """Return the path of a function, for the values of a call or for others, and the structure of its result.
 
-    With `tests` it may be one of several.
+    With the `integers` that other paths have met it may be one of several.
     """
     examples = call.examples() if examples is None else examples
     try:
-        return traced_once(f, call, exact, lambda f, tracing: f, examples, tests)
+        return traced_once(f, call, exact, lambda f, tracing: f, examples, integers)
     except TraceError as error:
         if not error.indexed:
             raise
-        return traced_once(f, call, exact, with_symbols, examples, tests)  # arrays outside may be indexed by traced integers
+        return traced_once(f, call, exact, with_symbols, examples, integers)  # arrays outside may be indexed by traced integers
 
 
-def traced_once(f, call, exact, prepared, examples, tests) -> tuple[Path, Any]:
+def traced_once(f, call, exact, prepared, examples, integers) -> tuple[Path, Any]:
     """Return the path of ``prepared(f, tracing)``, and the structure of its result."""
-    with Trace(tests) as tracing:
+    with Trace(integers is not None, integers) as tracing:
         args, kwargs = call.arguments([tracing.input(example) for example in examples])
         f = prepared(f, tracing)
         try:

@@ -13,6 +13,7 @@ __all__ = [
     "is_symbolic",
     "like_primal",
     "ndim_of",
+    "notes_tests",
     "restore_axes",
     "shape_of",
     "spread_out",
@@ -65,11 +66,20 @@ def is_complex(x) -> bool:
 
 def is_symbolic(x) -> bool:
     """Return whether `x` is traced and stands, below all derivatives, for a value that is known only when a program runs."""
+    return level_of_symbol(x) is not None
+
+
+def notes_tests(x) -> bool:
+    """Return whether `x` is symbolic in a trace that answers questions for its truth, and notes them."""
+    return getattr(level_of_symbol(x), "tests", None) is not None
+
+
+def level_of_symbol(x):
     while (level := getattr(x, "level", None)) is not None:
         if level.abstract:
-            return True
+            return level
         x = x.primal
-    return False
+    return None
 
 
 def is_number(x) -> bool:

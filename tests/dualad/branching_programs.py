@@ -320,6 +320,8 @@ def chain_differences(program, backend, rtol):
     x = program.argument()
     eager, made = (grad(run(s), argnums=(0, 1)) for s in (step, jit(step, backend=backend)))
     expected = outcome(eager, x, 1.1)
+    if isinstance(expected, np.linalg.LinAlgError):  # perhaps of a call that nothing uses, which is left out
+        return []
     if isinstance(expected, tuple) and not all(np.all(np.isfinite(part)) for part in expected):
         return []
     return compared("chain", expected, outcome(made, x, 1.1), 100 * rtol)

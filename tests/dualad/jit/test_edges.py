@@ -57,13 +57,9 @@ REFUSED = {
     "unique": (np.unique, X, r"numpy\.unique looks at values"),
     "slice": (lambda x: x[: x.argmax()], X, r"slice has a traced bound.* static"),
     # values
-    "int()": (lambda x: int(x[0]), X, r"int\(\) is asked .* static"),
     "float()": (lambda x: float(x[0]), X, r"float\(\) .* NumPy functions"),
     "math.sin": (lambda x: math.sin(x), 1.0, r"function of math.*np\.sin, not math\.sin"),
     "plain array": (lambda x: written(np.zeros(5), 0, x[0]), X, r"assignment into a plain array.* np\.zeros_like"),
-    "range": (lambda n: sum(range(n)), 3, r"an integer .* static"),
-    "np.zeros(n)": (lambda n: np.zeros(n), 3, r"an integer .* static"),
-    "list[k]": (lambda k: [1.0, 2.0][k], 1, r"an integer .* make a list an array .* pass what is indexed"),
     "dict[k]": (lambda k: {0: 1.0, 1: 2.0}[k], 1, r"a hash .* np\.where"),
     "cached": (cached, 1.0, r"a hash .* cached function"),
     "format": (lambda x: f"{x:.3f}", 2.0, r"the plain value .* look at it outside of jit"),

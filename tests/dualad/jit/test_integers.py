@@ -1,0 +1,82 @@
+"""Integers that Python asks for are paths: values and gradients are those of plain code, whichever integer is met first."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from checkpoint import Stats, chain, grad
+from dualad import jit
+from dualad.graph.trace import Trace
+from dualad.jit.compiled import BACKENDS
+
+pytestmark = pytest.mark.parametrize("backend", BACKENDS)
+
+TABLE = np.array([1.0, 5.0, -2.0, 9.0])
+FUNCTIONS = {
+    "range": lambda x, n: sum((x * k for k in range(n)), x),
+    "int": lambda x, n: x * int(2.0 * np.sum(x)) + n,
+    "list": lambda x, n: [np.sin, np.cos, np.tanh, np.square][n](x),
+    "math": lambda x, n: x * math.floor(x[0]) + math.ceil(x[1]) - math.trunc(x[0] * 3.0),
+    "length": lambda x, n: np.zeros(n) + x[0] * x[1],
+    "slice": lambda x, n: x[: int(n)] * 2.0,
+    "a table, too": lambda x, n: TABLE[n] * x + int(n) * x,
+    "tests, too": lambda x, n: (x * 2.0 if n > 1 else x * int(n + 5)) * range(1, 7)[n],
+    "again": lambda x, n: (x * int(n) if x[0] > 0.0 else x) * int(n),
+    "truth": lambda x, n: x * [2.0, 3.0][int(x[0] > 0.5)],
+}
+X = np.array([0.2, 1.4])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_and_gradients_are_those_of_plain_code(name, backend):
+    f = FUNCTIONS[name]
+    fast = jit(f, backend=backend)
+    loss = lambda f: lambda x, n: np.sum(f(x, n) ** 2)
+    for n in (2, 0, 3, 1, 2, 3):
+        for x in (X, X * 3.0, -X):
+            got, expected = fast(x, n), f(x, n)
+            assert got.shape == expected.shape and got.dtype == expected.dtype
+            np.testing.assert_allclose(got, expected, rtol=1e-15)
+            np.testing.assert_allclose(grad(loss(fast))(x, n), grad(loss(f))(x, n), rtol=1e-14)
+    assert 2 <= fast.traces <= 10
+
+
+def test_further_integers_are_evaluated_by_the_plain_function_with_one_warning(backend):
+    f = jit(lambda x: x * int(x), backend=backend, paths=3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [f(k + 0.5) for k in range(8)] == [(k + 0.5) * k for k in range(8)]
+    assert f.traces == 3 and [str(one.message) for one in caught if "takes more than 3 paths" in str(one.message)]
+    assert len(caught) == 1 and "x.astype(int)" in str(caught[0].message)
+
+
+def test_what_is_no_integer_raises_the_error_of_python(backend):
+    f = jit(lambda x: x * int(x), backend=backend)
+    assert f(2.5) == 5.0
+    for x, error in ((np.nan, ValueError), (np.inf, OverflowError)):
+        with pytest.raises(error, match="cannot convert float"):
+            f(x)
+
+
+def test_chains(backend):
+    def step(k, x):
+        return x * [0.9, 1.1, 0.7][k % 3] + 0.01 * int(3.0 * x[0])
+
+    stats = Stats()
+    expected, slope = chain(step, X, steps=12), grad(lambda x: np.sum(chain(step, x, steps=12)))(X)
+    np.testing.assert_allclose(chain(jit(step, backend=backend), X, steps=12, stats=stats), expected, rtol=1e-14)
+    assert backend == "numpy" or "the step has taken" in stats.reason
+    np.testing.assert_allclose(grad(lambda x: np.sum(chain(jit(step, backend=backend), x, steps=12)))(X), slope, rtol=1e-14)
+    np.testing.assert_allclose(jit(lambda x: chain(step, x, steps=12), backend=backend)(X), expected, rtol=1e-14)
+
+
+def test_where_there_are_no_paths_they_are_refused(backend):
+    with Trace() as trace:
+        n = trace.input(3)
+        for ask, message in ((int, r"int\(\) is asked .* static"), (range, "an integer .* make a list an array .* static")):
+            with pytest.raises(TypeError, match=message):
+                ask(n)
