@@ -135,7 +135,7 @@ class Rebound:
             return
         self.spaces.append(space)
         package = f"{space.get('__package__') or space.get('__name__', '')}".partition(".")[0] + "."
-        used = {getattr(value, "__module__", None) for value in space.values() if isinstance(value, type | FunctionType)}
+        used = {getattr(value, "__module__", None) for value in space.values() if issubclass(type(value), type | FunctionType)}
         for name in sorted(name for name in used if isinstance(name, str) and name.startswith(package) and name in sys.modules):
             self.add_space(vars(sys.modules[name]))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.standins import BUILTINS, look_up, stand_in
+from ..core.standins import BUILTINS, before_numba, look_up, stand_in
 
 __all__ = ["Change", "changes_of_function", "changes_of_space"]
 
@@ -54,9 +54,14 @@ def changes_of_space(space: dict[str, Any]) -> Iterator[Change]:
     look_up()
     functions: list[FunctionType] = []
     for name, value in list(space.items()):
-        if isinstance(value, FunctionType) and value.__globals__ is space:
-            functions.append(value)
-        elif isinstance(value, type) and value.__module__ == space.get("__name__"):
+        compiled = before_numba(value)
+        function = value if compiled is None else compiled
+        own = type(function) is FunctionType and function.__globals__ is space
+        if own:
+            functions.append(function)
+        if own and compiled is None:
+            continue
+        if issubclass(type(value), type) and value.__module__ == space.get("__name__"):
             for key, part in list(vars(value).items()):
                 functions += functions_of(part)
                 yield from changed(value, key, part)
@@ -72,9 +77,10 @@ def changes_of_space(space: dict[str, Any]) -> Iterator[Change]:
 
 def changed(owner: Any, key: str, value: Any) -> Iterator[Change]:
     """Yield the change of a place, if what it holds has a stand-in."""
-    if isinstance(value, np.vectorize):
+    kind = type(value)
+    if issubclass(kind, np.vectorize):
         yield from changed(value, "pyfunc", value.pyfunc)
-    elif isinstance(value, staticmethod):
+    elif issubclass(kind, staticmethod):
         if (new := stand_in(value.__func__)) is not value.__func__:
             yield Change(owner, key, value, staticmethod(new))
     elif (new := stand_in(value)) is not value:

@@ -38,7 +38,6 @@ class Root:
 class Buffer(np.ndarray):
     """An array that becomes traced when a traced value is written into it."""
 
-    __slots__ = ("_root",)
     _root: Root
 
     def __array_finalize__(self, model: Any) -> None:

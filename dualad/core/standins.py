@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache, partial, wraps
 from importlib import import_module
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..rules import python_math
 from .conversions import ROWS_OF_SCIPY
 from .doors import DOORS, NUMBERS
 
-__all__ = ["ARRAY_API", "BUILTINS", "Instead", "look_up", "stand_in"]
+__all__ = ["ARRAY_API", "BUILTINS", "Instead", "before_numba", "look_up", "stand_in"]
 
 #: Python's own names that adapted code finds among its globals
 BUILTINS = {kind.__name__: kind for kind in NUMBERS if kind.of in (float, complex)}
@@ -78,8 +78,8 @@ def stand_in_of(module: ModuleType) -> StandIn:
 
 def ours_of(package: str) -> dict[str, Any]:
     """Return what stands for functions and types of a module, by their names."""
-    if package == "math":
-        return python_math.FUNCTIONS
+    if package in ("math", "cmath"):
+        return python_math.FUNCTIONS if package == "math" else python_math.COMPLEX_FUNCTIONS
     if package == "numpy":
         return {door.__name__: door for door in DOORS} | {kind.__name__: kind for kind in NUMBERS if issubclass(kind.of, np.generic)}
     return import_module(f"dualad.{package}").FUNCTIONS
@@ -93,7 +93,7 @@ INSTEAD: dict[int, tuple[Any, Any]] = {}
 
 def look_up() -> None:
     """Enter the stand-ins of modules that were imported since."""
-    for package in ("math", "numpy", *ROWS_OF_SCIPY):
+    for package in ("math", "cmath", "numpy", *ROWS_OF_SCIPY):
         if package in sys.modules and package not in ENTERED:
             ENTERED.add(package)
             for name, ours in ours_of(package).items():
@@ -104,15 +104,36 @@ def look_up() -> None:
 ENTERED: set[str] = set()
 
 
+def before_numba(value: Any) -> Any:
+    """Return the Python function that numba compiles, or makes a ufunc of; None for anything else."""
+    if type(value).__module__.partition(".")[0] != "numba":
+        return None
+    return getattr(value, "py_func", None) or getattr(getattr(value, "_dispatcher", None), "py_func", None)
+
+
+def of_elements(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of numbers as one of arrays, too."""
+    loop = np.vectorize(function)
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        return loop(*args) if any(map(np.ndim, args)) else function(*args)
+
+    return call
+
+
 def stand_in(value: Any) -> Any:
     """Return what stands for a value in adapted code: the value itself unless it belongs to NumPy, SciPy or `math`."""
-    if isinstance(value, ModuleType):
+    kind = type(value)  # some packages put objects into their modules that raise at every question
+    if issubclass(kind, ModuleType):
         root = value.__name__.partition(".")[0]
-        return stand_in_of(value) if type(value) is not StandIn and (value is math or root in ("numpy", "scipy")) else value
-    if isinstance(ufunc := getattr(value, "__wrapped__", None), np.ufunc):  # scipy.special's own, where SCIPY_ARRAY_API is set
-        return ufunc
-    if type(value) is partial:
+        return stand_in_of(value) if kind is not StandIn and root in ("math", "cmath", "numpy", "scipy") else value
+    if kind is FunctionType and isinstance(ufunc := getattr(value, "__wrapped__", None), np.ufunc):
+        return ufunc  # scipy.special's own, where SCIPY_ARRAY_API is set
+    if kind is partial:
         fn = stand_in(value.func)
         return value if fn is value.func else partial(fn, *value.args, **value.keywords)
+    if (function := before_numba(value)) is not None:
+        return function if function is getattr(value, "py_func", None) else of_elements(function)
     found = INSTEAD.get(id(value))
     return value if found is None else found[1]

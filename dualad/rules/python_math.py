@@ -1,10 +1,11 @@
-"""The functions of Python's `math`, which adapted code calls: Python computes the value, functions of NumPy give the derivative.
+"""The functions of Python's `math` and `cmath`, which adapted code calls: Python computes the value, NumPy's functions give the derivative.
 
 Those that give integers (`math.floor`, `math.ceil`, `math.trunc`) ask traced numbers by themselves.
 """
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from .scipy.entering import by_body
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["COMPLEX_FUNCTIONS", "FUNCTIONS"]
 
 
 def of_one(ufunc: Callable) -> Callable:
@@ -81,6 +82,7 @@ BODIES: dict[str, Callable] = {
     "log2": of_one(np.log2),
     "pow": of_two(np.power),
     "radians": of_one(np.radians),
+    "remainder": lambda x, y: x - y * np.rint(x / y),
     "sin": of_one(np.sin),
     "sinh": of_one(np.sinh),
     "sqrt": of_one(np.sqrt),
@@ -101,3 +103,30 @@ def dist(p: Iterable[Any], q: Iterable[Any], /) -> Any:
 
 
 FUNCTIONS |= {"fsum": fsum, "dist": dist}
+
+
+# --- cmath ------------------------------------------------------------------------------------------------------------------
+
+
+def of_complex(ufunc: Callable) -> Callable:
+    """Return a ufunc that is given complex numbers, whatever the argument is."""
+    return lambda z: ufunc(z + 0j)
+
+
+COMPLEX_BODIES: dict[str, Callable] = {
+    **{name: of_complex(getattr(np, name)) for name in ["cos", "cosh", "exp", "log10", "sin", "sinh", "sqrt", "tan", "tanh"]},
+    **{name: of_complex(getattr(np, f"arc{name[1:]}")) for name in ["acos", "acosh", "asin", "asinh", "atan", "atanh"]},
+    "log": lambda z, base=None: logarithm(z + 0j, base),
+    "phase": lambda z: np.angle(z),
+    "rect": lambda r, phi: r * np.cos(phi) + 1j * (r * np.sin(phi)),
+    **{name: of_one(getattr(np, name)) for name in ("isfinite", "isinf", "isnan")},
+}
+
+COMPLEX_FUNCTIONS = {name: by_body(getattr(cmath, name), body, f"cmath.{name}") for name, body in COMPLEX_BODIES.items()}
+
+
+def polar(z: Any, /) -> Any:
+    return abs(z), COMPLEX_FUNCTIONS["phase"](z)
+
+
+COMPLEX_FUNCTIONS |= {"polar": polar}

@@ -1,5 +1,6 @@
 """adapt: code that was not written for derivatives keeps them while it is adapted, and is as it was after."""
 
+import functools
 import pickle
 import sys
 import threading
@@ -13,6 +14,7 @@ import dualad
 from dualad.core.standins import StandIn
 
 SOURCE = """
+import cmath
 import functools
 import math
 import math as m
@@ -38,6 +40,10 @@ def checked(x): return np.sum(np.asarray_chkfinite(x) ** 2)
 def filled(x): return np.sum(np.full((2, 2), x[0]) ** 2)
 def partially(x): return np.sum(as_floats(x) ** 2)
 def mathematical(x): return sine(x[0]) * m.pow(x[1], 2) + exp(math.hypot(x[0], x[2]))
+def mathematical_too(x): return math.remainder(x[0] * 9.0, x[2]) + math.dist(x, [0.0, 1.0, 2.0])
+def complex_math(x):
+    r, phi = cmath.polar(cmath.sqrt(x[1]) + cmath.exp(1j * x[0]) * cmath.log(x[2], 10))
+    return r + phi * cmath.rect(x[0], x[1]).imag + cmath.acos(x[2] * 1j + 0.5).imag + cmath.phase(cmath.tanh(x[0] - 1j))
 def pythonic(x): return float(x[0]) ** 2 + abs(complex(x[1]) * 1j) ** 2 + complex(1.0, x[2]).imag ** 3 + complex(x[0], x[1]).real
 def typed(x): return np.float64(x[0]) ** 2 + np.float64(np.sum(x))
 def by_default(x, convert=np.float64, *, house=np.asarray): return convert(x[1]) * np.sum(house(x))
@@ -78,8 +84,8 @@ def looped(x):
 vectorized = np.vectorize(math.sin)
 """
 FUNCTIONS = [
-    "by_default", "checked", "contiguous", "copied", "deep", "door", "dtypes", "filled", "imported", "is_a_number", "listed", "looped",
-    "mathematical", "methodical", "partially", "pythonic", "through_a_closure", "typed",
+    "by_default", "checked", "complex_math", "contiguous", "copied", "deep", "door", "dtypes", "filled", "imported", "is_a_number",
+    "listed", "looped", "mathematical", "mathematical_too", "methodical", "partially", "pythonic", "through_a_closure", "typed",
 ]  # fmt: skip
 X = np.array([0.3, -0.7, 1.1])
 
@@ -202,6 +208,37 @@ def test_exact_questions_keep_python_s_own_types(code):
     with dualad.adapt(code):
         assert "float" not in vars(code)
         assert code.asks_exactly(2.0) == 2.0
+
+
+class Compiled:
+    """What numba makes of a Python function: a dispatcher, or a ufunc."""
+
+    __module__ = "numba.core"
+
+    def __init__(self, **parts):
+        vars(self).update(parts)
+
+    def __call__(self, *args):
+        raise TypeError("compiled code takes floats")
+
+
+def test_what_numba_compiles_is_run_as_python(code):
+    exec("def powered(x, n): return math.pow(x, n)\ndef looped(x): return square(x[0]) + cubes(x[1]) + np.sum(cubes(x))", vars(code))
+    code.square = Compiled(py_func=functools.partial(code.powered, n=2.0))
+    code.cubes = Compiled(_dispatcher=Compiled(py_func=functools.partial(code.powered, n=3.0)))
+    with dualad.adapt(code):
+        np.testing.assert_allclose(ck.grad(code.looped)(X), 3 * X**2 + [2 * X[0], 3 * X[1] ** 2, 0.0])
+    assert type(code.square) is type(code.cubes) is Compiled
+
+
+def test_objects_that_answer_no_question_are_left_alone(code):
+    class Missing:
+        def __getattribute__(self, name):
+            raise ModuleNotFoundError(name)
+
+    code.missing = Missing()
+    with dualad.adapt(code):
+        assert ck.grad(code.door)(X)[0] == 0.6
 
 
 def test_order_two(code):
