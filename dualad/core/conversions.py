@@ -55,13 +55,11 @@ ROWS_OF_SCIPY = (
     "scipy.ndimage",
     "scipy.optimize",
     "scipy.signal",
+    "scipy.spatial.distance",
+    "scipy.spatial.transform",
     "scipy.special",
     "scipy.stats",
 )
-SPELLINGS = {
-    "scipy.spatial.distance.cdist": "np.linalg.norm(a[:, None] - b, axis=-1)",
-    "scipy.signal.convolve": "np.convolve(a, b, mode)",
-}  # fmt: skip
 
 
 def spelled_otherwise(name):
@@ -73,9 +71,7 @@ def spelled_otherwise(name):
         return f"dualad.{name}"
     if package.startswith("scipy.stats."):  # a method of a class of distributions
         return f"dualad.scipy.stats.norm.{function}, or of another distribution there"
-    if name not in SPELLINGS and package == "scipy.linalg" and hasattr(np.linalg, function):
-        return f"np.linalg.{function}"
-    return SPELLINGS.get(name)
+    return f"np.linalg.{function}" if package == "scipy.linalg" and hasattr(np.linalg, function) else None
 
 
 def as_objects(x, copy=None):

@@ -1,0 +1,1 @@
+"""Rows for modules of ``scipy.spatial``."""

@@ -1,0 +1,118 @@
+"""``scipy.spatial.distance``: each metric is a body along the last axis, of vectors and of all pairs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import special as sp
+from scipy.spatial import distance as sd
+
+from ...indexing import getitem
+from ...kinds import ndim_of, shape_of
+from ..entering import by_body
+
+__all__ = ["FUNCTIONS"]
+
+
+def total(x, w=None):
+    return np.sum(x if w is None else w * x, axis=-1)
+
+
+def root(x, power=0.5):
+    """Return a root that has the derivative 0 at 0: equal points do not move apart in one direction or another."""
+    zero = np.equal(x, 0.0)
+    return np.where(zero, 0.0, np.where(zero, 1.0, x) ** power)
+
+
+def minkowski(u, v, p=2, w=None):
+    if p == np.inf:
+        return chebyshev(u, v, w)
+    return root(total(np.abs(u - v) ** p, w), 1.0 / p)
+
+
+def chebyshev(u, v, w=None):
+    apart = np.abs(u - v)
+    return np.max(apart if w is None else np.where(np.asarray(w) > 0.0, apart, 0.0), axis=-1)
+
+
+def canberra(u, v, w=None):
+    size = np.abs(u) + np.abs(v)
+    return total(np.abs(u - v) / np.where(np.equal(size, 0.0), 1.0, size), w)
+
+
+def correlation(u, v, w=None, centered=True):
+    if centered:
+        share = np.full(shape_of(u)[-1], 1.0 / shape_of(u)[-1]) if w is None else w / np.sum(w)
+        u, v = (x - total(x, share)[..., None] for x in (u, v))
+    return 1.0 - total(u * v, w) / np.sqrt(total(u * u, w) * total(v * v, w))
+
+
+def jensenshannon(p, q, base=None, *, axis=0, keepdims=False):
+    p, q = (x / np.sum(x, axis=axis, keepdims=True) for x in (p, q))
+    middle = (p + q) / 2.0
+    mean = np.sum(sp.rel_entr(p, middle) + sp.rel_entr(q, middle), axis=axis, keepdims=keepdims) / 2.0
+    return root(mean if base is None else mean / np.log(base))
+
+
+METRICS: dict[str, Callable] = {
+    "euclidean": lambda u, v, w=None: root(total((u - v) ** 2, w)),
+    "sqeuclidean": lambda u, v, w=None: total((u - v) ** 2, w),
+    "seuclidean": lambda u, v, V: root(total((u - v) ** 2 / V)),
+    "cityblock": lambda u, v, w=None: total(np.abs(u - v), w),
+    "chebyshev": chebyshev,
+    "minkowski": minkowski,
+    "canberra": canberra,
+    "braycurtis": lambda u, v, w=None: total(np.abs(u - v), w) / total(np.abs(u + v), w),
+    "cosine": lambda u, v, w=None: correlation(u, v, w, centered=False),
+    "correlation": correlation,
+    "mahalanobis": lambda u, v, VI: root(total(((u - v) @ VI) * (u - v))),
+    "jensenshannon": jensenshannon,
+}
+
+
+def pairwise(name, metric, all_points, options):
+    """Return the metric of pairs, with what it takes from all points where that is not given."""
+    if callable(metric):
+        return lambda u, v: np.stack([metric(a, b, **options) for a, b in zip(u, v, strict=True)])
+    if metric not in METRICS:
+        raise NotImplementedError(f"scipy.spatial.distance.{name} has no derivative with metric={metric!r}: use {', '.join(METRICS)}")
+    if metric == "seuclidean" and options.get("V") is None:
+        options = {"V": np.var(all_points, axis=0, ddof=1)}
+    elif metric == "mahalanobis" and options.get("VI") is None:
+        options = {"VI": mT(np.linalg.inv(np.cov(mT(all_points))))}
+    elif metric == "jensenshannon":
+        options = {**options, "axis": -1}
+    return lambda u, v: METRICS[metric](u, v, **options)
+
+
+def mT(x):
+    return np.swapaxes(x, -1, -2)
+
+
+def cdist(XA, XB, metric="euclidean", **options):
+    n, m = shape_of(XA)[0], shape_of(XB)[0]
+    of_pairs = pairwise("cdist", metric, np.concatenate([XA, XB]), options)
+    if callable(metric):
+        first, second = np.divmod(np.arange(n * m), m)
+        return np.reshape(of_pairs(getitem(XA, first), getitem(XB, second)), (n, m))
+    return of_pairs(XA[:, None], XB[None])
+
+
+def pdist(X, metric="euclidean", **options):
+    first, second = np.triu_indices(shape_of(X)[0], 1)
+    return pairwise("pdist", metric, X, options)(getitem(X, first), getitem(X, second))
+
+
+def squareform(X, force="no", checks=True):
+    if ndim_of(X) == 2:
+        return getitem(X, np.triu_indices(shape_of(X)[0], 1))
+    size = int(np.ceil(np.sqrt(2 * shape_of(X)[0])))
+    places = np.zeros((size, size), int)
+    places[np.triu_indices(size, 1)] = np.arange(1, shape_of(X)[0] + 1)
+    return getitem(np.concatenate([np.zeros(1), X]), places + places.T)
+
+
+BODIES: dict[str, Any] = METRICS | {"cdist": cdist, "pdist": pdist, "squareform": squareform}
+FUNCTIONS = {name: by_body(getattr(sd, name), body, f"scipy.spatial.distance.{name}") for name, body in BODIES.items()}
