@@ -96,7 +96,7 @@ def test_of_plain_values_they_are_scipys():
     assert isinstance(Rotation.identity(2), Rotation)
     assert r.mean().as_quat().tobytes() == transform.Rotation.from_rotvec(A).mean().as_quat().tobytes()
     assert r.approx_equal(r).all()
-    with pytest.raises(TypeError, match="a traced .*Rotation has no derivative there"):
+    with pytest.raises(TypeError, match=r"a traced .*Rotation has no derivative there"):
         grad(lambda v: Rotation.from_rotvec(v).mean().magnitude())(A)
 
 
