@@ -38,6 +38,7 @@ def quick(workload, *options):
         ("jacobians", 4, ["by hand", "dualad", "one column at a time", "dualad.jit filling"]),
         ("steps", 2, ["dualad"]),
         ("autograd_examples", 1, ["checkpoint"]),
+        ("equations", 3, ["solve_ivp", "solve_ivp(jit(fun))"]),
         ("solvers", 3, ["jac=", "compiled jac=", "two processes", "two workers of dask"]),
     ],
 )
