@@ -55,6 +55,8 @@ ROWS_OF_SCIPY = (
     "scipy.ndimage",
     "scipy.optimize",
     "scipy.signal",
+    "scipy.sparse",
+    "scipy.sparse.linalg",
     "scipy.spatial.distance",
     "scipy.spatial.transform",
     "scipy.special",
@@ -64,11 +66,11 @@ ROWS_OF_SCIPY = (
 
 def spelled_otherwise(name):
     """Return how to write what a function of SciPy does: by a row of ours, or in NumPy; None if there is no short way."""
-    if name.startswith("scipy.sparse."):
-        return "x @ M.T for the product with a sparse matrix"
     package, _, function = name.rpartition(".")
     if package in ROWS_OF_SCIPY and function in import_module(f"dualad.{package}").FUNCTIONS:
         return f"dualad.{name}"
+    if name.startswith("scipy.sparse."):
+        return "x @ M.T for the product with a sparse matrix, or M = dualad.scipy.sparse.csr_array(M)"
     if package.startswith("scipy.stats."):  # a method of a class of distributions
         return f"dualad.scipy.stats.norm.{function}, or of another distribution there"
     return f"np.linalg.{function}" if package == "scipy.linalg" and hasattr(np.linalg, function) else None

@@ -1,0 +1,173 @@
+"""``scipy.sparse``: matrices that multiply traced arrays, and matrices with traced entries at constant places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse as sp
+
+from ..kinds import bilinear, primitive, shape_of
+from ..linalg import mT
+from ..sparse import is_sparse, times_sparse, times_sparse_form
+
+__all__ = ["CALLED", "FUNCTIONS", "Entries", "product", "share_of_entries", "traced", "transposed", "with_entries"]
+
+
+def traced(x: Any) -> bool:
+    return hasattr(type(x), "__dualad_apply__")
+
+
+# --- primitives: the places of the entries are those of a plain matrix in csr or csc format ---------------------------------------------
+
+
+def with_entries(data, places, copy=False):
+    """Return a matrix; SciPy's solvers sort entries in place, and add up those at one place, so they are given a copy."""
+    return type(places)((data, places.indices, places.indptr), shape=places.shape, copy=copy)
+
+
+def transposed(places):
+    """Return the places of the transpose, with the entries in the same order."""
+    return places.T
+
+
+@primitive
+def product(data, x, *, places):
+    """Return the product with an array of one or two axes."""
+    return with_entries(data, places) @ x
+
+
+def share_of_entries(g, x, places):
+    """Return g_i x_j for the place (i, j) of each entry, summed over further axes."""
+    at = places.tocoo()
+    share = g[at.row] * x[at.col]
+    return share if len(shape_of(share)) == 1 else np.sum(share, axis=1)
+
+
+def product_form(fn, args, kwargs, batched):
+    if batched != {1}:
+        return NotImplemented
+    return times_sparse_form(lambda x, places: fn(args[0], x, places=places), (args[1], kwargs["places"]), {}, {0})
+
+
+# --- matrices ---------------------------------------------------------------------------------------------------------------------------
+
+
+class Entries:
+    """A sparse matrix of constant places and traced entries: ``@``, multiples, ``.T``, ``.toarray()``; it cannot be changed."""
+
+    __array_ufunc__ = None  # its operators go first
+    ndim = 2
+
+    def __init__(self, data: Any, places: Any) -> None:
+        self.data, self.places, self.shape = data, places, places.shape
+
+    def __repr__(self) -> str:
+        return f"<sparse matrix of shape {self.shape} with {self.nnz} traced entries>"
+
+    @property
+    def nnz(self) -> int:
+        return self.places.nnz
+
+    @property
+    def dtype(self) -> Any:
+        return self.data.dtype
+
+    @property
+    def T(self) -> Entries:
+        return Entries(self.data, transposed(self.places))
+
+    def __matmul__(self, x: Any) -> Any:
+        if is_sparse(x) or isinstance(x, Entries):
+            raise TypeError(
+                "a sparse matrix with traced entries times a sparse matrix: multiply arrays by one after the other, a @ (b @ x)"
+            )
+        x = x if traced(x) else np.asarray(x)
+        if len(shape_of(x)) not in (1, 2) or shape_of(x)[0] != self.shape[1]:
+            raise ValueError(f"a sparse matrix of shape {self.shape} times an array of shape {shape_of(x)}: the dimensions do not match")
+        return product(self.data, x, places=self.places)
+
+    def __rmatmul__(self, x: Any) -> Any:
+        return mT(self.T @ mT(x)) if len(shape_of(x)) == 2 else self.T @ x
+
+    dot = __matmul__
+
+    def __mul__(self, factor: Any) -> Entries:
+        if shape_of(factor):
+            raise TypeError("a sparse matrix with traced entries is multiplied by numbers; products with arrays are written with @")
+        return Entries(self.data * factor, self.places)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, factor: Any) -> Entries:
+        return self * (1.0 / factor)
+
+    def __neg__(self) -> Entries:
+        return self * -1.0
+
+    def toarray(self) -> Any:
+        return self @ np.eye(self.shape[1])
+
+    def diagonal(self) -> Any:
+        return np.diagonal(self.toarray())
+
+
+def entries(kind: type, given: tuple, shape: tuple | None) -> Entries:
+    """Return a matrix of traced data, given as SciPy takes plain ones: (data, indices, indptr) or (data, (rows, columns))."""
+    if len(given) == 3:
+        data, indices, indptr = given
+        return Entries(data, kind((np.ones(len(indices)), indices, indptr), shape=shape))
+    data, (rows, columns) = given
+    rows, columns = np.asarray(rows), np.asarray(columns)
+    shape = (int(rows.max()) + 1, int(columns.max()) + 1) if shape is None else shape
+    outer, inner = (rows, columns) if "csr" in kind.__name__ else (columns, rows)
+    order = np.lexsort((inner, outer))
+    counts = np.bincount(outer, minlength=shape[0] if outer is rows else shape[1])
+    return Entries(data[order], kind((np.ones(len(order)), inner[order], np.concatenate([[0], np.cumsum(counts)])), shape=shape))
+
+
+def kind_of(name: str) -> Any:
+    """Return a kind of SciPy's sparse matrices, whose products take traced arrays; of traced data it makes `Entries`."""
+    scipys: Any = getattr(sp, name)
+    its_type: Any = type(scipys)
+
+    class Kind(its_type):
+        def __instancecheck__(cls, x: Any) -> bool:
+            return isinstance(x, scipys)  # SciPy's are instances of ours, too
+
+    class Made(scipys, metaclass=Kind):
+        def __new__(cls, arg1: Any, shape: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if type(arg1) is tuple and traced(arg1[0]):
+                return entries(scipys, arg1, shape)
+            return super().__new__(cls)
+
+        def __matmul__(self, x: Any) -> Any:
+            return times_sparse(x, self) if traced(x) else super().__matmul__(x)
+
+        def dot(self, x: Any) -> Any:
+            return self @ x if traced(x) else super().dot(x)
+
+        def transpose(self, axes: Any = None, copy: bool = False) -> Any:
+            made = super().transpose(axes, copy)
+            return KINDS[type(made).__name__](made)
+
+        if name.endswith("matrix"):
+
+            def __mul__(self, x: Any) -> Any:
+                return self @ x if traced(x) and shape_of(x) else super().__mul__(x)
+
+    Made.__name__ = Made.__qualname__ = name
+    Made.__module__, Made.__doc__ = "dualad.scipy.sparse", scipys.__doc__
+    return Made
+
+
+# --- the table --------------------------------------------------------------------------------------------------------------------------
+
+CALLED = "the library does it faster than a loop"
+
+# fmt: off
+bilinear(product, lambda g, data, x, *, places: share_of_entries(g, x, places),
+         lambda g, data, x, *, places: product(data, g, places=transposed(places)), batch=product_form, called=CALLED)
+# fmt: on
+KINDS: dict[str, Any] = {name: kind_of(name) for name in ("csr_array", "csc_array", "csr_matrix", "csc_matrix")}
+FUNCTIONS = KINDS

@@ -1,0 +1,136 @@
+"""dualad.scipy.sparse: products and solutions are SciPy's own, derivatives those of the dense matrices, by entries and by arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dualad
+from checkpoint import grad, hvp
+
+pytest.importorskip("scipy")
+from scipy import sparse as sp
+from scipy.sparse import linalg as spl
+
+from dualad.scipy import sparse as ds
+from dualad.scipy.sparse import linalg as dl
+
+RNG = np.random.default_rng(11)
+ROWS = np.array([0, 2, 1, 0, 3, 2, 3, 1, 2])  # one place twice
+COLUMNS = np.array([0, 2, 1, 3, 3, 0, 1, 1, 2])
+DATA = RNG.standard_normal(9) + np.where(ROWS == COLUMNS, 4.0, 0.0)
+DENSE = np.zeros((4, 4))
+np.add.at(DENSE, (ROWS, COLUMNS), DATA)
+X = RNG.standard_normal((4, 3))
+VECTOR = X[:, 0].copy()
+PLAIN = sp.csr_array(DENSE)
+
+
+def dense(data):
+    return np.tensordot(data, UNITS, 1)
+
+
+UNITS = np.zeros((9, 4, 4))
+UNITS[np.arange(9), ROWS, COLUMNS] = 1.0
+KINDS = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
+
+
+def same_derivatives(f, g, *args):
+    """Both modes and second order of two functions of one array."""
+    for x in args:
+        np.testing.assert_allclose(dualad.jacobian(f)(x), dualad.jacobian(g)(x), rtol=1e-10, atol=1e-12)
+        loss, other = (lambda x, h=h: np.sum(np.sin(h(x))) for h in (f, g))
+        np.testing.assert_allclose(grad(loss)(x), grad(other)(x), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(hvp(loss, x, np.cos(x)), hvp(other, x, np.cos(x)), rtol=1e-8, atol=1e-12)
+
+
+def test_products_of_a_plain_matrix_with_traced_arrays():
+    for name in KINDS:
+        matrix, scipys = getattr(ds, name)(PLAIN), getattr(sp, name)(PLAIN)
+        assert isinstance(matrix, getattr(sp, name)) and isinstance(scipys, getattr(ds, name)) and sp.issparse(matrix)
+        for x in (VECTOR, X):
+            value = dualad.jvp(lambda x, m=matrix: m @ x, (x,), (x,))[0]
+            assert value.tobytes() == (scipys @ x).tobytes() == (matrix @ x).tobytes()
+        same_derivatives(lambda x, m=matrix: m @ x + 2.0 * (m.T @ x) + m.dot(x), lambda x: DENSE @ x * 2.0 + 2.0 * DENSE.T @ x, VECTOR, X)
+        same_derivatives(lambda x, m=matrix: x @ m, lambda x: x @ DENSE, VECTOR, X.T.copy())
+    same_derivatives(lambda x: ds.csr_matrix(PLAIN) * x, lambda x: DENSE @ x, VECTOR)
+    assert (2.0 * ds.csr_array(PLAIN)).tocsc().sum() == pytest.approx(2.0 * DENSE.sum())
+
+
+def test_a_matrix_of_traced_entries():
+    order = np.lexsort((COLUMNS, ROWS))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(ROWS))])
+    for name in KINDS:
+        make = lambda d, name=name: getattr(ds, name)((d, (ROWS, COLUMNS)), shape=(4, 4))
+        wanted = getattr(sp, name)((DATA, (ROWS, COLUMNS)), shape=(4, 4))
+        np.testing.assert_allclose(dualad.jvp(lambda d: make(d) @ X, (DATA,), (DATA,))[0], wanted @ X, rtol=1e-14)
+        same_derivatives(lambda d: make(d) @ X, lambda d: dense(d) @ X, DATA)
+        same_derivatives(lambda d: -(make(d).T @ VECTOR) / 2.0 + 3.0 * VECTOR @ make(d), lambda d: 2.5 * dense(d).T @ VECTOR, DATA)
+    by_rows = lambda d: ds.csr_array((d[order], COLUMNS[order], indptr), shape=(4, 4))
+    same_derivatives(lambda d: by_rows(d).toarray(), dense, DATA)
+    both = lambda d: by_rows(d) @ np.cos(d[:4])
+    same_derivatives(both, lambda d: dense(d) @ np.cos(d[:4]), DATA)
+    single = DATA.astype(np.float32)
+    assert grad(lambda d: np.sum(by_rows(d) @ VECTOR.astype(np.float32)))(single).dtype == np.float32
+
+
+def test_solutions():
+    for a in (PLAIN, sp.csc_array(PLAIN), ds.csc_matrix(PLAIN)):
+        for b in (VECTOR, X):
+            value = dualad.jvp(lambda b, a=a: dl.spsolve(a, b), (b,), (b,))[0]
+            assert value.tobytes() == spl.spsolve(a, b).tobytes() == dl.spsolve(a, b).tobytes()
+            same_derivatives(lambda b, a=a: dl.spsolve(a, b), lambda b: np.linalg.solve(DENSE, b), b)
+    for name in KINDS:
+        make = lambda d, name=name: getattr(ds, name)((d, (ROWS, COLUMNS)), shape=(4, 4))
+        for b in (VECTOR, X):
+            value = dualad.jvp(lambda d, b=b: dl.spsolve(make(d), b), (DATA,), (DATA,))[0]
+            np.testing.assert_allclose(value, np.linalg.solve(DENSE, b), rtol=1e-12)
+            same_derivatives(lambda d, b=b: dl.spsolve(make(d), b, permc_spec="NATURAL"), lambda d, b=b: np.linalg.solve(dense(d), b), DATA)
+    assert dl.spsolve(PLAIN, X[:, :1]).shape == dualad.jvp(lambda b: dl.spsolve(PLAIN, b), (X[:, :1],), (X[:, :1],))[0].shape == (4,)
+    rotated = sp.csc_array(DENSE + 1j * DENSE.T)
+    t = VECTOR + 1j * X[:, 1]
+    value, slope = dualad.jvp(lambda b: dl.spsolve(rotated, b * b), (t,), (t,))
+    np.testing.assert_allclose(slope, 2.0 * value, rtol=1e-12)
+
+
+def test_factors_of_a_plain_matrix():
+    factors, scipys = dl.splu(sp.csc_array(PLAIN)), spl.splu(sp.csc_array(PLAIN))
+    for trans, matrix in (("N", DENSE), ("T", DENSE.T), ("H", DENSE.T)):
+        for b in (VECTOR, X):
+            value = dualad.jvp(lambda b, trans=trans: factors.solve(b, trans), (b,), (b,))[0]
+            assert value.tobytes() == scipys.solve(b, trans).tobytes() == factors.solve(b, trans).tobytes()
+            same_derivatives(lambda b, trans=trans: factors.solve(b, trans), lambda b, matrix=matrix: np.linalg.solve(matrix, b), b)
+    assert (factors.nnz, factors.shape) == (scipys.nnz, scipys.shape)
+    same_derivatives(dl.factorized(sp.csc_array(PLAIN)), lambda b: np.linalg.solve(DENSE, b), VECTOR)
+
+
+def test_they_compile_and_are_found_in_adapted_code():
+    pytest.importorskip("llvmlite")
+
+    def others(d):
+        a = sp.csr_array((d, (ROWS, COLUMNS)), shape=(4, 4))
+        assert isinstance(sp.csr_array(PLAIN), sp.csr_array)
+        return np.sum(spl.spsolve(a, VECTOR) ** 2) + np.sum((sp.csr_array(PLAIN) @ d[:4]) ** 2)
+
+    adapted = dualad.adapt(others)
+    wanted = grad(lambda d: np.sum(np.linalg.solve(dense(d), VECTOR) ** 2) + np.sum((DENSE @ d[:4]) ** 2))(DATA)
+    np.testing.assert_allclose(grad(adapted)(DATA), wanted, rtol=1e-9)
+    np.testing.assert_allclose(dualad.jit(grad(adapted))(DATA), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda a, x: a @ x[:3], r"shape \(4, 4\) times an array of shape \(3,\)"),
+        (lambda a, x: a @ PLAIN, r"times a sparse matrix: .*a @ \(b @ x\)"),
+        (lambda a, x: a * x, "is multiplied by numbers"),
+        (lambda a, x: dl.splu(a), r"splu has no derivative by the entries of the matrix: write spsolve\(A, b\)"),
+        (lambda a, x: dl.spsolve(a, PLAIN), r"no derivative of sparse right-hand sides: give an array, b.toarray\(\)"),
+        (lambda a, x: ds.linalg.gmres(PLAIN, x), "scipy.sparse.linalg.gmres has no derivative here"),
+        (lambda a, x: sp.csr_array(PLAIN) @ x, r"write x @ M.T .*dualad.scipy.sparse.csr_array\(M\)"),
+    ],
+)
+def test_what_has_no_derivative_is_said(call, words):
+    for derived in (dualad.jacobian, grad):
+        with pytest.raises((TypeError, ValueError, AttributeError), match=words):
+            derived(lambda d: call(ds.csr_array((d, (ROWS, COLUMNS)), shape=(4, 4)), d[:4]))(DATA)
