@@ -166,7 +166,6 @@ def test_second_derivatives_are_those_of_eager_code(f, backend):
         expected = dualad.hessian(total)(x)
         close(fast(x), expected, 1e-11)
         close(dualad.hessian(inner)(x), expected, 1e-11)
-        close(checkpoint.hessian(inner)(x), expected, 1e-11)
         close(checkpoint.hvp(inner, x, x + 1.0), checkpoint.hvp(total, x, x + 1.0), 1e-11)
 
 

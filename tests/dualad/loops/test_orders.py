@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_loops import chain_is_made_in_blocks
+from in_loops import chain_is_made_in_blocks, has_eager_derivatives
 
-from checkpoint import grad, hvp
-from dualad import jit, jvp
+from dualad import jit
 from dualad.jit.compiled import BACKENDS
 from dualad.support.costs import RANKED_ELEMENTS
 
@@ -112,14 +111,11 @@ def assigned(x, places):
 
 
 @steps
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("shape", [(20,), (4, 3), (RANKED_ELEMENTS + 9,)], ids=str)
-def test_derivatives_are_the_eager_ones(step, backend, shape):
-    rng = np.random.default_rng(3)
-    x, t = rng.normal(size=(2, *shape))
-    loss = lambda x: np.sum(np.sin(step(x)) * np.arange(1.0, 1.0 + x.size).reshape(x.shape))
-    for made in (lambda x: step(x), lambda x: grad(loss)(x), lambda x: jvp(loss, (x,), (t,))[1], lambda x: hvp(loss, x, t)):
-        np.testing.assert_allclose(jit(made, backend=backend)(x), made(x), rtol=1e-12, atol=1e-13)
+def test_derivatives_are_the_eager_ones(step, shape):
+    x, t = np.random.default_rng(3).normal(size=(2, *shape))
+    for backend in BACKENDS if shape == (4, 3) else ["llvm"]:
+        has_eager_derivatives(step, x, t, backend, 1e-12, 1e-13)
 
 
 @steps
@@ -127,7 +123,7 @@ def test_a_chain_is_made_in_blocks(step):
     in_blocks(step, np.float64, 1e-10)
 
 
-@pytest.mark.parametrize("name", ["sort", "interp", "quantile", "running maximum"])
+@pytest.mark.parametrize("name", ["interp", "running maximum"])
 def test_a_chain_of_single_precision_is_made_in_blocks(name):
     in_blocks(lambda x: STEPS[name](x).astype(x.dtype), np.float32, 1e-3)
 
