@@ -118,12 +118,11 @@ class Compiled:
 
     def next_executable(self) -> Executable | Native:
         """Return what makes a call of a program that is not compiled."""
-        if not self.waits:
+        if self.waits <= 0:  # several threads may count
             return self.executable
         self.waits -= 1
-        if self.meanwhile is None:
-            self.meanwhile = compile_python(self.program)
-        return self.meanwhile
+        meanwhile = self.meanwhile = self.meanwhile or compile_python(self.program)
+        return meanwhile
 
     def __call__(self, *leaves):
         top = highest(leaves)

@@ -126,6 +126,8 @@ BRANCHES = [
     "{new} = part({a}) if np.sum({b}) < {t} else part({b})",
     "{new} = 0.5 * sum(np.abs(e) if np.abs(e) > {n} else e * e for e in {a}.ravel()[:3]) * {b}",
     "if np.all(np.abs({a}) < {n}):\n    {new} = {arm}\nelse:\n    {new} = {a}[::-1] * 0.5",
+    "{new} = sum(({arm} for i in range(int(3.0 * np.max(np.abs({b}))) % 4)), {a} * 1.0)",
+    "{new} = [np.sin, np.negative, np.square][int(np.floor(2.0 * np.max(np.abs({a})))) % 3]({b}) * {n}",
     "count = 0\n{new} = {b} * 1.0\nwhile count < 4 and np.sum({new}) < {t}:\n    {new} = {new} + 0.1 * {arm}\n    count = count + 1",
 ]  # fmt: skip
 
