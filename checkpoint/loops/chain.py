@@ -32,7 +32,7 @@ from ..storage.storage import check_storage
 from ..support.byte_sizes import parse_bytes
 from ..support.checks import check_until, flag, whole_number
 from ..sweep.stats import Stats, filled_stats
-from .eager import run
+from .eager import run, warn_of_result
 from .leaves import is_floating, one_level_down
 from .recorded import record
 from .spec import StepSpec
@@ -53,6 +53,7 @@ class Options(TypedDict, total=False):
     max_steps: int | None
     progress: bool
     check: bool
+    check_finite: bool
     token: Any
     block: int | None
 
@@ -84,6 +85,7 @@ def chain(
     max_steps: int | None = None,
     progress: bool = False,
     check: bool = False,
+    check_finite: bool = False,
     token: Any = None,
     block: int | None = None,
 ) -> Any:
@@ -133,6 +135,9 @@ def chain(
         Compare every step that is evaluated again with the first sweep, bit for bit; the first one that differs is named. When they are
         recorded, compiled steps that are made one by one are compared up to rounding. On plain values and in forward mode every step
         is made twice for it.
+    check_finite : bool
+        Warn if the result has an infinite or NaN element, once, and name the step, the operation and the line that first gave one:
+        for that the chain is evaluated again, in Python.
     token : pytree of plain values, optional
         With ``Disk(path, resume=True)``: what else says that a call is the same one, where its results cannot: a version, a seed, the
         name of a file that the steps read.
@@ -169,7 +174,7 @@ def chain(
 
     Inside of a function that `dualad.jit` compiles, a chain of a known number of steps is one operation of the program. Its derivatives
     keep the states of all steps where they fit into `memory` (64 MB if it is not given), else about the square root of their number.
-    There `schedule`, `block` and a storage in memory say nothing, `check` and `progress` neither; a durable storage raises.
+    There `schedule`, `block` and a storage in memory say nothing, `check`, `check_finite` and `progress` neither; a durable storage raises.
 
     Examples
     --------
@@ -201,6 +206,7 @@ def chain(
             check_until(until, "chain")
         outputs = flag(outputs, where="chain", argument="outputs")
         check = flag(check, where="chain", argument="check")
+        check_finite = flag(check_finite, where="chain", argument="check_finite")
         progress = flag(progress, where="chain", argument="progress")
         if stats is not None:
             filled_stats(stats, "chain")
@@ -234,7 +240,10 @@ def chain(
             )
         looped = {"steps": steps, "until": until, "max_steps": max_steps, "stats": stats, "progress": progress, "check": check}
         saved = {"schedule": schedule, "storage": storage, "memory": memory, "token": token, "block": block}
-        return run_spec(spec, looped, saved)
+        result = run_spec(spec, looped, saved)
+        if check_finite:
+            warn_of_result(spec, result, steps=steps, until=until, max_steps=max_steps)
+        return result
     except Exception as error:
         trim(error)
         raise

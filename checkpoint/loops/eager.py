@@ -6,7 +6,9 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
+from dualad.core.dispatch import highest, primal
 from dualad.support.progress import Bar
+from dualad.verbs.explain_nan import warn_not_finite
 
 from ..storage.states import copy_state
 from ..sweep.stats import Stats, fill
@@ -15,7 +17,7 @@ from .rows import Stacked
 from .snapshot import Snapshot, not_repeatable
 from .spec import StepSpec
 
-__all__ = ["run", "too_many"]
+__all__ = ["run", "too_many", "warn_of_result"]
 
 
 def run(
@@ -34,6 +36,7 @@ def run(
     x = spec.tree(lifted(spec.flatten(copy_state(spec.tree(spec.state))), top))
     call, started, bar = spec.calls(params, spec.inputs), perf_counter(), Bar(progress, "chain")
     call = twice(spec, call) if check else call
+    call = told(call, top.level) if top is not None and top.level.watched else call
     bar.start(steps)
     try:
         while k != steps and not (until is not None and until(k, x)):
@@ -61,6 +64,32 @@ def run(
         spec.check_closure(leaves, spec.levels)
         x = spec.tree(leaves)
     return (x, outs.tree(outs.arrays())) if spec.outputs else x
+
+
+def told(once: Callable[..., Any], level: Any) -> Callable[..., Any]:
+    """Return the call of a step, of which a level is told that it is under way."""
+
+    def call(k: int, x: Any) -> Any:
+        before, level.step = level.step, f"{level.step}step {k} of a chain, "
+        try:
+            return once(k, x)
+        finally:
+            level.step = before
+
+    return call
+
+
+def warn_of_result(spec: StepSpec, result: Any, **ends: Any) -> None:
+    """Warn if the result of a chain is not finite: a chain on watched values says which step made it so."""
+
+    def again(*floating: Any) -> None:
+        state, params, inputs = ([primal(leaf) for leaf in leaves] for leaves in (spec.state, spec.params, spec.inputs))
+        for i, leaf in zip(spec.floating, floating, strict=True):
+            state[i] = leaf
+        other = spec.with_leaves(state, params, inputs)
+        run(other, highest(other.traced), **ends)
+
+    warn_not_finite("chain", "result", result, again, *(spec.state[i] for i in spec.floating))
 
 
 def twice(spec: StepSpec, once: Callable[..., Any]) -> Callable[..., Any]:

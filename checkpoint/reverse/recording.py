@@ -36,6 +36,7 @@ from dualad.rules.cotangents import is_complex, like_primal
 from dualad.rules.memory import copied, copied_to_write
 from dualad.support.callers import trim
 from dualad.support.hints import Chunk
+from dualad.verbs.explain_nan import warn_not_finite
 
 from .tape import Tape, Var
 
@@ -70,7 +71,7 @@ def dtype_by(value: Any, leaf: Any) -> np.dtype:
 
 
 def gradient_function(
-    f: Callable[..., Any], argnums: Any, where: str, nan_safe: bool, has_aux: bool, valued: bool = False
+    f: Callable[..., Any], argnums: Any, where: str, nan_safe: bool, has_aux: bool, valued: bool = False, check_finite: bool = False
 ) -> Callable[..., Any]:
     """Return the function that computes the gradient of f, aux and the value where they are asked for; errors name the verb `where`."""
 
@@ -79,7 +80,8 @@ def gradient_function(
         try:
             positions, single = chosen(args, argnums, where)
             primals = args if len(args) == len(positions) == 1 else tuple(args[i] for i in positions)
-            recording = Recording(with_arguments(f, args, kwargs, positions), primals, where, nan_safe, has_aux, check_scalar)
+            of_primals = with_arguments(f, args, kwargs, positions)
+            recording = Recording(of_primals, primals, where, nan_safe, has_aux, check_scalar)
             try:
                 (value,) = recording.values
                 gradients = recording.pull_leaves([1.0 if issubclass(type(value), float) else np.ones_like(value)[()]])
@@ -90,6 +92,8 @@ def gradient_function(
             trim(error)
             raise
         gradient = gradients[0] if single else gradients
+        if check_finite:
+            warn_not_finite(where, "value or the gradient", (recording.value, gradient), of_primals, *primals)
         if valued:
             return ((recording.value, recording.aux), gradient) if has_aux else (recording.value, gradient)
         return (gradient, recording.aux) if has_aux else gradient

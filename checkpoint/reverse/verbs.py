@@ -99,23 +99,39 @@ def vjp(f: Callable[..., Any], *primals: Any, nan_safe: bool = False, has_aux: b
 
 
 @overload
-def grad(f: None = None, argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Decorator: ...
+def grad(
+    f: None = None, argnums: Argnums = 0, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
+) -> Decorator: ...
 @overload
 def grad(
-    f: Callable[Concatenate[X, Rest], tuple[Any, Aux]], argnums: Literal[0] = 0, *, nan_safe: bool = False, has_aux: Literal[True]
+    f: Callable[Concatenate[X, Rest], tuple[Any, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    nan_safe: bool = False,
+    check_finite: bool = False,
+    has_aux: Literal[True],
 ) -> Callable[Concatenate[X, Rest], tuple[X, Aux]]: ...
 @overload
 def grad(
-    f: Callable[Concatenate[X, Rest], Any], argnums: Literal[0] = 0, *, nan_safe: bool = False, has_aux: Literal[False] = False
+    f: Callable[Concatenate[X, Rest], Any],
+    argnums: Literal[0] = 0,
+    *,
+    nan_safe: bool = False,
+    check_finite: bool = False,
+    has_aux: Literal[False] = False,
 ) -> Callable[Concatenate[X, Rest], X]: ...
 @overload
 def grad(
-    f: Callable[..., Any], argnums: tuple[int, ...], *, nan_safe: bool = False, has_aux: Literal[False] = False
+    f: Callable[..., Any], argnums: tuple[int, ...], *, nan_safe: bool = False, check_finite: bool = False, has_aux: Literal[False] = False
 ) -> Callable[..., tuple[Any, ...]]: ...
 @overload
-def grad(f: Callable[..., Any], argnums: Argnums, *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., Any]: ...
+def grad(
+    f: Callable[..., Any], argnums: Argnums, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
+) -> Callable[..., Any]: ...
 @curried
-def grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., Any]:
+def grad(
+    f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
+) -> Callable[..., Any]:
     """Return a function that computes the gradient of `f`, a function that returns one number, in reverse mode.
 
     Parameters
@@ -124,6 +140,8 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False,
         Without it `grad` returns a decorator: ``@grad(argnums=1)``.
     argnums : position of the argument to differentiate, or a tuple of positions.
     nan_safe : see `vjp`.
+    check_finite : warn if the value or the gradient has an infinite or NaN element, once, and name the operation and its line that first
+        gave one (in a `chain` the step, too): for that `f` is evaluated again. Of what `jit` compiles around it nothing is looked at.
     has_aux : `f` returns ``(result, aux)``; the gradient function returns ``(gradient, aux)``.
 
     Returns
@@ -142,30 +160,39 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False,
     >>> grad(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
     array([2., 6.])
     """
-    return gradient_function(f, argnums, "grad", nan_safe, has_aux)
+    return gradient_function(f, argnums, "grad", nan_safe, has_aux, check_finite=check_finite)
 
 
-@overload
-def value_and_grad(f: None = None, argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Decorator: ...
 @overload
 def value_and_grad(
-    f: Callable[Concatenate[X, Rest], Result], argnums: Literal[0] = 0, *, nan_safe: bool = False, has_aux: bool = False
+    f: None = None, argnums: Argnums = 0, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
+) -> Decorator: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[X, Rest], Result],
+    argnums: Literal[0] = 0,
+    *,
+    nan_safe: bool = False,
+    check_finite: bool = False,
+    has_aux: bool = False,
 ) -> Callable[Concatenate[X, Rest], tuple[Result, X]]: ...
 @overload
 def value_and_grad(
-    f: Callable[..., Result], argnums: tuple[int, ...], *, nan_safe: bool = False, has_aux: bool = False
+    f: Callable[..., Result], argnums: tuple[int, ...], *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
 ) -> Callable[..., tuple[Result, tuple[Any, ...]]]: ...
 @overload
 def value_and_grad(
-    f: Callable[..., Result], argnums: int, *, nan_safe: bool = False, has_aux: bool = False
+    f: Callable[..., Result], argnums: int, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
 ) -> Callable[..., tuple[Result, Any]]: ...
 @curried
-def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(
+    f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: bool = False, check_finite: bool = False, has_aux: bool = False
+) -> Callable[..., Any]:
     """Return a function that computes ``(f(x), gradient)`` in reverse mode.
 
     Parameters
     ----------
-    f, argnums, nan_safe : see `grad`.
+    f, argnums, nan_safe, check_finite : see `grad`.
     has_aux : `f` returns ``(result, aux)``; the function returns ``((result, aux), gradient)``.
 
     Returns
@@ -184,7 +211,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, nan_safe: boo
     >>> value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 3.0]))
     (np.float64(10.0), array([2., 6.]))
     """
-    return gradient_function(f, argnums, "value_and_grad", nan_safe, has_aux, valued=True)
+    return gradient_function(f, argnums, "value_and_grad", nan_safe, has_aux, valued=True, check_finite=check_finite)
 
 
 @overload
