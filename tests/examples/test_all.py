@@ -20,15 +20,19 @@ EXAMPLES = {
     "epidemic": ("", ("infections 1.700 a day", "each ill boy infects 3.80 others at first"), {}),
     "exponential_fit": ("", ("sum of squares 5.464895e-05",), {}),
     "invasion": ("--size 8 --end 20", ("64 equations, ", " states of the solver are saved"), {}),
+    "kalman": ("--count 8", ("evaluations: pushes of",), {}),
     "molecules": ("--side 5 --steps 10", ("25 particles, 10 steps: ",), {}),
     "minimal_surface": ("--cells 6", 3 * ("The solution converged.",), {}),
     "robertson": ("--cells 4", ("12 unknowns, 7 colours",), {}),
 }
+#: packages that an example is about
+NEEDS = {"kalman": "filterpy"}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_it_runs_and_draws(name, capsys, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
+    pytest.importorskip(NEEDS.get(name, "numpy"))
     words, told, changes = EXAMPLES[name]
     example, picture = load(f"examples/{name}.py"), tmp_path / "picture.png"
     for thing, value in changes.items():  # compiling takes longer than so few steps
