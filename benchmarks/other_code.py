@@ -119,15 +119,6 @@ def ridge_prediction(x, y):
     return Ridge(0.3).fit(x, y).predict(x)
 
 
-def sgp4_position(sgp4, eccentricity, raan, perigee, anomaly, motion):
-    from sgp4.model import Satellite
-
-    satellite, degree = Satellite(), np.pi / 180.0
-    angles = perigee * degree, 51.64 * degree, anomaly * degree
-    satellite.sgp4init(sgp4.earth_gravity.wgs72, "i", 5, 18441.78, 2.8098e-5, 0.0, 0.0, eccentricity, *angles, motion, raan * degree)
-    return satellite.sgp4_tsince(10.0)[1]
-
-
 # --- a call and its derivative ------------------------------------------------------------------------------------------------------
 
 
@@ -261,7 +252,13 @@ def run(package):
     sys.modules["calls"] = module
     with contextlib.redirect_stdout(io.StringIO()):
         exec(imports, space)
-    modules = (module,) if package == "scipy" else (module, sys.modules[package])
+    roots = {
+        node.module or "" if isinstance(node, ast.ImportFrom) else name.name
+        for node in ast.walk(ast.parse(imports))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+    }
+    modules = [module, *(sys.modules[root] for root in sorted({root.partition(".")[0] for root in roots} - {"scipy"}))]
     for call in texts:
         with contextlib.redirect_stdout(io.StringIO()):
             found, details = outcome(call, space, modules)

@@ -6,12 +6,14 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from importlib.machinery import ExtensionFileLoader
-from types import FunctionType, MethodType, ModuleType
+from inspect import iscoroutinefunction, isgeneratorfunction
+from types import FunctionType, ModuleType
 from typing import Any
 
+from ..core.buffers import Buffer, settled
 from ..support.callers import trimmed
 from ..support.forks import lock_of
-from .places import Change, changes_of_function, changes_of_space
+from .places import Change, changes_of_function, changes_of_space, functions_of
 
 __all__ = ["Adapted", "adapt"]
 
@@ -62,7 +64,7 @@ def adapt(*targets: Any) -> Any:
     if not targets:
         raise TypeError("adapt: no targets are given: give modules, classes or functions of the code that is to keep derivatives")
     adapted = Adapted(*targets)
-    return adapted(targets[0]) if len(targets) == 1 and isinstance(targets[0], FunctionType | MethodType) else adapted
+    return adapted(targets[0]) if len(targets) == 1 and adapted.rebound.functions else adapted
 
 
 class Adapted:
@@ -88,11 +90,28 @@ class Adapted:
         def adapted(*args: Any, **kwargs: Any) -> Any:
             rebound.enter()
             try:
-                return func(*args, **kwargs)
+                return outside(func(*args, **kwargs))
             finally:
                 rebound.leave()
 
-        return adapted
+        @wraps(func)
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return outside(await func(*args, **kwargs))
+
+        @wraps(func)
+        def generated(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return (yield from func(*args, **kwargs))
+
+        return awaited if iscoroutinefunction(func) else generated if isgeneratorfunction(func) else adapted
+
+
+def outside(result: Any) -> Any:
+    """Return what an adapted function returned, as other code takes it."""
+    if type(result) is tuple:
+        return tuple(map(outside, result))
+    return settled(result) if type(result) is Buffer else result
 
 
 class Rebound:
@@ -105,20 +124,21 @@ class Rebound:
             self.add(target)
 
     def add(self, target: Any) -> None:
-        name = next((name for name, module in sys.modules.items() if module is target), None)
+        name = next((name for name, module in list(sys.modules.items()) if module is target), None)
         if name is not None:  # some packages put an object in the place of their module
             self.add_module(name, name)
-            for inner in [other for other in sys.modules if other.startswith(f"{name}.")]:
+            for inner in [other for other in list(sys.modules) if other.startswith(f"{name}.")]:
                 if not compiled(inner):
                     self.add_module(inner, inner)
         elif isinstance(target, type):
             for kind in target.__mro__:
                 if kind.__module__.partition(".")[0] not in OURS | {"builtins", "abc", "typing"}:
                     self.add_module(kind.__module__, target.__qualname__)
-        elif isinstance(function := getattr(target, "__func__", target), FunctionType):
-            refuse_ours(function.__module__ or "", f"the function {function.__qualname__}")
-            self.functions.append(function)
-            self.add_space(function.__globals__)
+        elif functions := list(functions_of(target)):
+            for function in functions:
+                refuse_ours(function.__module__ or "", f"the function {function.__qualname__}")
+                self.functions.append(function)
+                self.add_space(function.__globals__)
         else:
             what = "is written in C" if callable(target) else "is no module, class or function"
             raise TypeError(f"adapt: {target!r} {what}: give a module, a class or a function written in Python")
@@ -135,14 +155,19 @@ class Rebound:
             return
         self.spaces.append(space)
         package = f"{space.get('__package__') or space.get('__name__', '')}".partition(".")[0] + "."
-        used = {getattr(value, "__module__", None) for value in space.values() if issubclass(type(value), type | FunctionType)}
+        used = {getattr(value, "__module__", None) for value in list(space.values()) if issubclass(type(value), type | FunctionType)}
         for name in sorted(name for name in used if isinstance(name, str) and name.startswith(package) and name in sys.modules):
             self.add_space(vars(sys.modules[name]))
 
     def enter(self) -> None:
         with lock_of(ACTIVE):
-            for thing in (*self.spaces, *self.functions):
-                ACTIVE.enter(thing)
+            for count, thing in enumerate(things := (*self.spaces, *self.functions)):
+                try:
+                    ACTIVE.enter(thing)
+                except BaseException:  # an interrupt, say
+                    for entered in things[:count]:
+                        ACTIVE.leave(entered)
+                    raise
 
     def leave(self) -> None:
         with lock_of(ACTIVE):
@@ -171,12 +196,16 @@ class Active:
         self.changed: dict[int, tuple[list[Change], int]] = {}
 
     def enter(self, thing: Any) -> None:
-        changes, count = self.changed.get(id(thing), (None, 0))
-        if changes is None:
-            changes = list(changes_of_space(thing) if isinstance(thing, dict) else changes_of_function(thing))
-            for change in changes:
-                change.make()
+        changes, count = self.changed.get(id(thing), ([], 0))
         self.changed[id(thing)] = changes, count + 1
+        if not count:
+            try:
+                for change in list(changes_of_space(thing) if isinstance(thing, dict) else changes_of_function(thing)):
+                    changes.append(change)
+                    change.make()
+            except BaseException:
+                self.leave(thing)
+                raise
 
     def leave(self, thing: Any) -> None:
         changes, count = self.changed.pop(id(thing))

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, partial
 from itertools import pairwise
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from ..core.standins import BUILTINS, before_numba, look_up, stand_in
 
-__all__ = ["Change", "changes_of_function", "changes_of_space"]
+__all__ = ["Change", "changes_of_function", "changes_of_space", "functions_of"]
 
 ABSENT = object()
+LARGEST_TABLE = 200  # elements of a dict that may hold functions to call
+WRAPPERS = {staticmethod, classmethod, MethodType, cached_property, type(cache(len))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,8 @@ class Change:
     new: Any
 
     def make(self) -> None:
-        self.write(self.new)
+        with suppress(AttributeError, TypeError):  # an attribute that cannot be set, of an Enum say
+            self.write(self.new)
 
     def undo(self) -> None:
         now = self.owner.get(self.key, ABSENT) if isinstance(self.owner, dict) else vars_or_attribute(self.owner, self.key)
@@ -54,18 +58,16 @@ def changes_of_space(space: dict[str, Any]) -> Iterator[Change]:
     look_up()
     functions: list[FunctionType] = []
     for name, value in list(space.items()):
-        compiled = before_numba(value)
-        function = value if compiled is None else compiled
-        own = type(function) is FunctionType and function.__globals__ is space
-        if own:
-            functions.append(function)
-        if own and compiled is None:
-            continue
-        if issubclass(type(value), type) and value.__module__ == space.get("__name__"):
+        kind = type(value)
+        if issubclass(kind, type) and value.__module__ == space.get("__name__"):
             for key, part in list(vars(value).items()):
                 functions += functions_of(part)
                 yield from changed(value, key, part)
+        elif kind is dict and name != "__builtins__" and len(value) <= LARGEST_TABLE:
+            for key, part in list(value.items()):
+                yield from changed(value, key, part)
         else:
+            functions += [function for function in functions_of(value) if function.__globals__ is space]
             yield from changed(space, name, value)
     for function in functions:
         yield from changes_of_function(function)
@@ -87,10 +89,21 @@ def changed(owner: Any, key: str, value: Any) -> Iterator[Change]:
         yield Change(owner, key, value, new)
 
 
-def functions_of(part: Any) -> list[FunctionType]:
-    """Return the functions that an attribute of a class is made of."""
-    found = [part.fget, part.fset] if isinstance(part, property) else [getattr(part, "__func__", part)]
-    return [function for function in found if isinstance(function, FunctionType)]
+def functions_of(x: Any) -> Iterator[FunctionType]:
+    """Yield the Python functions that a callable, or an attribute of a class, is made of: those that decorators wrap, too."""
+    kind = type(x)
+    if kind is FunctionType:
+        yield x
+        yield from functions_of(vars(x).get("__wrapped__"))
+    elif kind is partial:
+        yield from functions_of(x.func)
+    elif kind is property:
+        yield from functions_of(x.fget)
+        yield from functions_of(x.fset)
+    elif kind in WRAPPERS or issubclass(kind, np.vectorize):
+        yield from functions_of(next(getattr(x, name) for name in ("__func__", "__wrapped__", "func", "pyfunc") if hasattr(x, name)))
+    elif (function := before_numba(x)) is not None:
+        yield from functions_of(function)
 
 
 def changes_of_function(function: FunctionType) -> Iterator[Change]:
