@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from in_groups import for_each
 
 import checkpoint
 import dualad
@@ -107,7 +108,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("name", ERRORS)
+@for_each("name", ERRORS)
 def test_errors_name_the_function_that_was_called(name):
     call, kind, words = ERRORS[name]
     with pytest.raises(kind, match=words):

@@ -15,6 +15,7 @@ import scipy.optimize.elementwise
 import scipy.signal
 import scipy.special
 import scipy.stats
+from in_groups import for_each
 
 import dualad
 from checkpoint import grad
@@ -132,7 +133,7 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize("differentiate", [grad, gradient])
-@pytest.mark.parametrize("name", SEARCHES)
+@for_each("name", SEARCHES)
 def test_searches_are_refused_by_name(name, differentiate):
     function = name.partition(":")[0]
     with pytest.raises(TypeError, match=rf"scipy\.optimize.*{function.rpartition('.')[2]}") as caught:

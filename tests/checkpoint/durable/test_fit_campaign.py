@@ -83,7 +83,7 @@ def counts(small, campaign):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-@pytest.mark.parametrize("kills", counts(5, 200))
+@pytest.mark.parametrize("kills", counts(3, 200))
 def test_kills(tmp_path, run, kills):
     """At random calls, until the fit comes through; then in a new folder. What was answered grows."""
     chance, killed, rounds = random.Random(kills), 0, 0
@@ -107,7 +107,7 @@ def test_kills(tmp_path, run, kills):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-@pytest.mark.parametrize("number", counts(5, 100))
+@pytest.mark.parametrize("number", counts(3, 100))
 def test_damaged_folders(tmp_path, run, number):
     """Of killed or whole fits, and the function may be another one by then: never a wrong result, never one of the function before."""
     chance, refused, answered, seen = random.Random(number), 0, 0, set()

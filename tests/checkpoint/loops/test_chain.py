@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from calls import bits
 from chains import FLOATS, SCHEDULES, halve, wave_loss
+from in_groups import for_each
 
 import dualad
 from checkpoint import Memory, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian, linearize, value_and_grad, vjp
@@ -15,7 +16,7 @@ from checkpoint.schedules import advances
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-@pytest.mark.parametrize("steps", [0, 1, 2, 3, 16, 100])
+@for_each("steps", [0, 1, 2, 3, 16, 100], str)
 def test_linear_map_has_its_closed_form(schedule, steps):
     stats = Stats()
     value, gradient = value_and_grad(lambda x: chain(halve, x, steps=steps, schedule=schedule, stats=stats))(1.0)

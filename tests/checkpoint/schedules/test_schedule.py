@@ -25,7 +25,7 @@ def test_small_chains(schedule, steps):
 
 
 @pytest.mark.parametrize("schedule", ALL, ids=repr)
-@pytest.mark.parametrize(("steps", "error"), [(-1, ValueError), (2.0, TypeError), (True, TypeError), ("3", TypeError)])
+@for_each("steps, error", [(-1, ValueError), (2.0, TypeError), (True, TypeError), ("3", TypeError)])
 def test_errors_name_the_schedule_at_once(schedule, steps, error):
     name = type(schedule).__name__
     with pytest.raises(error, match=f"{name}: steps must be"):

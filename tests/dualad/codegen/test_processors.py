@@ -49,7 +49,7 @@ PROGRAMS = {
     "short sums": (lambda x, y: (np.sum(x), x @ y, np.sum(x[:9] * y[1:10]), np.sum(x[:3])), (X[:11], Y[:11])),
     "sums of parts": (lambda x, y: (np.sum(x[::2] * y[1::2]), np.sum(x[::-1]), np.sum(np.roll(x, 3) * y)), (X[:1002], Y[:1002])),
     "rows and columns": (lambda a, b: (np.sum(a * b, 0), np.sum(a * b, 1), np.sum(a[1:, 1:] * b[:-1, 2:].max()), a.var(1)), (A, B)),
-    "products": (lambda a, b: (a @ b.T, a.T @ b, a @ b[0], a.T @ b[:, 0], a[:9, :11] @ b[:11]), (A, B)),
+    "products": (lambda a, b: (a @ b.T, a.T @ b, a @ b[0], a.T @ b[:, 0], a[:9, :11] @ b[:11]), (A[:13], B[:13])),
     "three axes": (lambda a: (np.sum(a, (0, 2)), np.sum(a, (1, 2)), np.sum(a, 1), np.einsum("ijk,ijk->j", a, a)), (A[:, None] * B[:5],)),
     "complex sums": (lambda z: (np.sum(z), np.sum(z[1:] + z[:-1].conj())), (Z,)),
     "complex products": (lambda z: (np.sum(z), np.sum(z * z.conj()), z @ z, np.sum(np.outer(z[:9], z), 1)), (Z,)),

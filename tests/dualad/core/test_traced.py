@@ -11,6 +11,7 @@ import pickle
 import numpy as np
 import pytest
 from agreement import check
+from in_groups import for_each
 
 import dualad
 from checkpoint import grad, vjp
@@ -244,7 +245,7 @@ def parts_assigned(x):
     return np.abs(np.exp(z)) + z.imag
 
 
-@pytest.mark.parametrize("name", METHODS)
+@for_each("name", METHODS)
 def test_methods(name):
     check(METHODS[name], X)
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from in_groups import for_each
 
 from checkpoint import grad, vjp
 from dualad import Dual, derivative, gradient, hessian, jacobian, jit, jvp, primal
@@ -185,7 +186,7 @@ ESCAPES = {
 }
 
 
-@pytest.mark.parametrize("use", ESCAPES)
+@for_each("use", ESCAPES)
 @pytest.mark.parametrize("keep", ["forward", "directions", "reverse"])
 def test_a_value_that_escaped_raises_when_it_is_met_again(use, keep):
     kept = []

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from in_groups import for_each
 
 from dualad import implicit, jit, jvp
 from dualad.graph.rerun import again
@@ -94,7 +95,7 @@ REFUSED = {
 WITHOUT_LINE = r"draws|argument 0|returns: "
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_each("name", REFUSED)
 def test_refused(name):
     f, x, message = REFUSED[name]
     line = "" if re.match(WITHOUT_LINE, message.replace("helper ", "")) else r"\S+\.py, line \d+: "
@@ -137,7 +138,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("backend", BOTH)
-@pytest.mark.parametrize("name", RIGHT)
+@for_each("name", RIGHT)
 def test_right(name, backend):
     f, *args = RIGHT[name]
     compiled = jit(f, backend=backend)

@@ -9,6 +9,7 @@ from itertools import permutations
 import numpy as np
 import optree
 import pytest
+from in_groups import for_each
 
 from dualad import gradient, jit, jvp
 from dualad.jit.guards import MISS
@@ -67,7 +68,7 @@ def assert_same(got, expected):
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
-@pytest.mark.parametrize("name", GUARDED)
+@for_each("name", GUARDED)
 def test_second_calls_are_short_and_others_are_not_taken_for_them(name, backend):
     given, other = GUARDED[name]
     f = jit(lambda x: double(x), backend=backend, verify=False)

@@ -193,7 +193,7 @@ POWERS = [(x, y) for x in (-2.0, -0.5, 0.0, 0.5) for y in (2, 1.5, 1, 0.5, 0, -0
 
 
 @both
-@pytest.mark.parametrize(("x", "y"), POWERS)
+@for_each("x, y", POWERS)
 def test_powers(gradient, x, y):
     with np.errstate(all="ignore"):
         by_base = 0.0 if y == 0 else y * np.power(np.float64(x), y - 1.0)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from in_groups import for_each
 
 import checkpoint as ck
 import dualad
@@ -34,7 +35,7 @@ def of_first(fn, args):
     return lambda x: fn(x, *rest), first
 
 
-@pytest.mark.parametrize(("name", "args"), CASES)
+@for_each("name, args", CASES, lambda case: case[0])
 def test_values_are_pythons_and_derivatives_are_right(name, args):
     if name in ("erf", "erfc", "gamma", "lgamma"):
         pytest.importorskip("scipy")
