@@ -10,7 +10,7 @@ from ..loops.inline import Expression
 from ..loops.nests import below, is_angle
 from .build import PARTS_OF, affine, chained, combined, condition, joined, literal, neutral, piecewise
 
-__all__ = ["Body", "loops_of"]
+__all__ = ["Body", "around"]
 
 LARGE = Var("large", "bool")
 
@@ -252,26 +252,14 @@ def started(total, value):
     return Fill(total, value) if isinstance(total.type, ArrayType) else Assign((total,), (value,))
 
 
-def loops_of(outer, bodies):
-    """Return loops: the outer ones, with these bounds, and in them for each body the innermost loop.
-
-    Of that a body comes with the bounds, and with a table or None: there is an innermost loop for each row ``b`` of it.
-    """
-    depth = bodies[0][0].depth
-    statements = []
-    for body, (bounds, table) in bodies:
-        inner = [*body.before[depth], *body.after[depth]]
-        if depth:
-            low, high = bounds
-            inner = [For(body.index[-1], low, high, tuple(inner), lanes=body.lanes)]
-        statements += inner if table is None else [each_row(table, number(0), number(table.shape[0]), inner)]
-    for level in reversed(range(depth)):
-        before = [statement for body, _ in bodies for statement in body.before[level]]
-        after = [statement for body, _ in bodies for statement in body.after[level]]
-        statements = [*before, *statements, *after]
-        if level:
-            low, high = outer[level - 1]
-            statements = [For(bodies[0][0].index[level - 1], low, high, tuple(statements))]
+def around(body, ranges):
+    """Return the loops around a body; `ranges` are their bounds."""
+    statements = [*body.before[body.depth], *body.after[body.depth]]
+    for level in reversed(range(body.depth)):
+        low, high = ranges[level]
+        lanes = body.lanes if level == body.depth - 1 else 0
+        loop = For(body.index[level], low, high, tuple(statements), lanes=lanes)
+        statements = [*body.before[level], loop, *body.after[level]]
     return statements
 
 

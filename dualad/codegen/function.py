@@ -13,9 +13,9 @@ from ..ir.values import arithmetic_dtype, op
 from ..loops.forms import Buffer, Made, Node, NoLoopForm, Reduce, Scatter
 from ..loops.fuse import Nest, Plan, memory_of
 from ..loops.inline import Expression, Pull, factors
-from ..loops.nests import below, boxes_of, cuts_of, ends_of_rows, flattens, is_angle, jam, jams, lanes_of, slab_axis
+from ..loops.nests import below, boxes_of, cuts_of, flattens, is_angle, jam, jams, lanes_of, slab_axis
 from ..support.costs import JAMMED_STEPS
-from .body import LARGE, Body, each_row, loops_of, started, table_row
+from .body import LARGE, Body, around, each_row, started, table_row
 from .build import BLOCK_HIGH, BLOCK_LOW, PARTIAL, PARTS_OF, array, bounds, combined, in_block, least, literal, neutral, row_of
 from .merge import merged
 
@@ -172,7 +172,6 @@ class Function:
         else:
             pairs = [(self.body(nest, box, True, alone), in_block(nest, bounds(box), box[0][0])) for box in fast]
         checks = any(body.checks for body, _ in pairs)
-        within, rest = ({}, rest) if checks else ends_of_rows(fast, rest)
         if nest.rows:
             self.statements[:0] = [
                 Assign((BLOCK_LOW,), (op("multiply", number(nest.rows), BLOCK),)),
@@ -181,13 +180,8 @@ class Function:
         self.statements += self.begun(nest, alone)
         if checks:
             self.statements.append(Assign((LARGE,), (number(False),)))
-        rows: dict = {}  # by the ranges of the loops around rows, the bounds of these, and the bodies
         for body, ranges in pairs:
-            rows.setdefault(body.space[:-1], (ranges[:-1], []))[1].append((body, (ranges[-1], None)))
-        for outer, ends in within.items():
-            rows[outer][1].append((self.body(nest, whole, False, alone), self.one_or_all(ends)))
-        for outer, bodies in rows.values():
-            self.statements += loops_of(outer, bodies)
+            self.statements += around(body, ranges)
         if rest or checks:
             self.guarded(nest, self.body(nest, whole, False, alone), rest, whole, checks, alone)
         for root in nest.roots:
@@ -259,13 +253,6 @@ class Function:
             low, high = first, last
         ranges = [(entry(table, 2 * axis), entry(table, 2 * axis + 1)) for axis in range(len(whole))]
         self.statements.append(each_row(table, low, high, around(body, in_block(nest, ranges))))
-
-    def one_or_all(self, ranges):
-        """Return the bounds of a loop, and the table of ranges that they are taken from, None of a single one."""
-        if len(ranges) == 1:
-            return tuple(map(number, ranges[0])), None
-        table = self.table(ranges)
-        return (entry(table, 0), entry(table, 1)), table
 
     def table(self, rows):
         """Return a constant table."""
@@ -414,11 +401,6 @@ class Function:
 
 
 BLOCK = Var("block", "int64")
-
-
-def around(body, ranges):
-    """Return the loops around a body; `ranges` are their bounds."""
-    return loops_of(ranges[:-1], [(body, (ranges[-1] if ranges else None, None))])
 
 
 def entry(table, k):

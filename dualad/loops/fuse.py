@@ -18,7 +18,6 @@ from ..support.costs import (
     INLINED_TERMS,
     NEST_ROOTS,
     RECOMPUTED_COST,
-    SLABS,
     UNROLLED_ELEMENTS,
     UNROLLED_OPERATIONS,
 )
@@ -41,7 +40,7 @@ from .forms import (
 )
 from .inline import compose, guard, start
 from .lower import lower
-from .moves import is_element, view
+from .moves import view
 
 __all__ = ["Nest", "Part", "Plan", "additions", "adds", "memory_of", "plan", "reachable", "worth_storing"]
 
@@ -107,8 +106,6 @@ def plan(program: Program, layouts: bool = False, inside: bool = False) -> Plan:
         outputs = [turns.get(out, nodes[out]) for out in values_in(program.outputs)]
     order = reachable(outputs)
     stored = roots_of(order, outputs)
-    for node in stored:
-        elements_behind(node)
     steps = steps_of(order, stored)
     made = [node for node in dict.fromkeys((*nodes.values(), *order)) if isinstance(node.form, Made)]
     return Plan(program, nodes, outputs, stored | set(made), steps, passing(steps, stored, outputs), made)
@@ -259,7 +256,7 @@ def chosen_roots(order, forced, cost):
         if node in forced or worth_storing(times(reads[node], cost[node]), cost[node], stands_outside(node, reads[node])):
             stored.add(node)
             space = form.source.shape if isinstance(form, Reduce | Scatter) else node.shape
-            where = "straight" if straight(node, cost) else (space[:-1] if in_slabs(node) else space, phase[node])
+            where = "straight" if straight(node, cost) else (space, phase[node])
             own = start([(0, n) for n in space])
             reads[node] = {(where, start([(0, n) for n in node.shape])): True}
             if isinstance(form, Reduce):
@@ -306,13 +303,6 @@ def stands_outside(node, reads):
         return type(where) is str or any(isinstance(p, AffineIndex) and p.axis >= len(where[0]) - 1 for p in at)
 
     return isinstance(node.form, Map) and node.size >= UNROLLED_ELEMENTS and not any(inside(*read) for read in reads)
-
-
-def in_slabs(node):
-    """Return whether a value is another one at each position of its short last axis, which is no loop then."""
-    if not isinstance(node.form, Piecewise) or node.ndim < 2 or not 2 <= node.shape[-1] <= SLABS:
-        return False
-    return len(node.form.regions) == node.shape[-1] and all(region.box[-1][1] - region.box[-1][0] == 1 for region in node.form.regions)
 
 
 def overlap(read):
@@ -363,14 +353,6 @@ def pulled(form, at):
         )
     elif isinstance(form, Cumulative | Order):
         yield form.source, at
-
-
-def elements_behind(root):
-    """Let a large root with a single element assigned assign it behind its loops, which a condition for it would cut at a cross."""
-    form = root.form
-    if isinstance(form, Piecewise) and is_element(form.regions) and form.regions[0].source.size == 1 and root.size > UNROLLED_ELEMENTS:
-        (region,) = form.regions
-        root.form = Scatter(form.base, region.source, tuple(low for low, _ in region.box), False)
 
 
 # --- nests -------------------------------------------------------------------------------------------------------------------------

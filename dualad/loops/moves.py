@@ -320,23 +320,7 @@ def placed(base, v, index, ops=()):
         return Node(Scatter(base, broadcast(v, part.shape), tuple(part.maps()), False), base.shape, base.dtype)
     if any(low == high for low, high in region.box):
         return base
-    return over(base, region)
-
-
-def over(base, region):
-    """Return `base` with a region in it. A single element assigned before stands outermost: `fuse` assigns it behind the loops."""
-    if isinstance(base.form, Piecewise) and is_element(base.form.regions) and not is_element((region,)):
-        (element,) = base.form.regions
-        if all(low <= at < high for (at, _), (low, high) in zip(element.box, region.box, strict=True)):
-            base = base.form.base
-        else:
-            base, region = over(base.form.base, region), element
     return Node(Piecewise((region,), base), base.shape, base.dtype)
-
-
-def is_element(regions):
-    """Return whether regions are one element."""
-    return len(regions) == 1 and all(high == low + 1 for low, high in regions[0].box)
 
 
 def plain_index(index):

@@ -18,7 +18,7 @@ from .forms import AffineIndex, Reduce
 from .fuse import reachable
 
 __all__ = [
-    "below", "boxes_of", "cuts_of", "ends_of_rows", "flattens", "is_angle", "jam", "jams", "lanes_of", "slab_axis",
+    "below", "boxes_of", "cuts_of", "flattens", "is_angle", "jam", "jams", "lanes_of", "slab_axis",
 ]  # fmt: skip
 
 
@@ -49,23 +49,6 @@ def boxes_of(cuts):
             fast.append(box)
             covered += volume(box)
     return fast, sorted(boxes[len(fast) :])
-
-
-def ends_of_rows(fast, rest):
-    """Return the ranges that the loop along a row has in `rest`, by the bounds of the outer loops, if these are those of a box in `fast`.
-
-    In the rows of that box they are met while its rows are in the cache. Return the other boxes, too: all, if the loops with conditions
-    are needed for some of them anyway and the nest is small.
-    """
-    outer = {box[:-1] for box in fast if len(box) > 1}
-    ends: dict = {}
-    for box in rest:
-        if box[:-1] in outer:
-            ends.setdefault(box[:-1], []).append(box[-1])
-    others = [box for box in rest if box[:-1] not in ends]
-    if (others or len(ends) > 1) and sum(map(volume, (*fast, *rest))) < CACHE_ELEMENTS:
-        return {}, rest
-    return ends, others
 
 
 def slab_axis(nest, cuts):

@@ -87,8 +87,8 @@ LONG_CODE_BYTES = 1 << 20
 
 # --- loop nests -----------------------------------------------------------------------------------------------------------------------
 
-#: elements (256 kB of floats) that stay in a core's cache from one nest to the next; of a block of a nest in blocks, of slabs that go
-#: together, and of a nest whose ends of rows may be computed behind it
+#: elements (256 kB of floats) that stay in a core's cache from one nest to the next; of a block of a nest in blocks, and of slabs that go
+#: together
 CACHE_ELEMENTS = 1 << 15
 #: blocks of a nest at most; bits depend on them, not on the number of threads
 THREAD_BLOCKS = 64
@@ -97,9 +97,7 @@ THREAD_BLOCKS = 64
 #: 1.6 times faster at 1024 x 1024)
 SHARED_ADDITIONS = 1 << 23
 #: elements of an array that is straight code, a matrix of 6 x 6 (POLLU's Jacobian 1.44 us off, 1.27), of the right-hand sides of a
-#: system that is, of the inputs of a Jacobian computed column by column (POLLU's along colours compiles in 1.2 s, 0.4), and of an array
-#: that is cut into boxes for the sake of a single one that is assigned: in larger ones it is assigned behind the loops (FDTD's step
-#: 37 us off, 34)
+#: system that is, and of the inputs of a Jacobian computed column by column (POLLU's along colours compiles in 1.2 s, 0.4)
 UNROLLED_ELEMENTS = 36
 #: operations that such an array may take, and additions of an expression that is not stored: code grows with each place where it is read
 UNROLLED_OPERATIONS = 1500
@@ -107,7 +105,7 @@ UNROLLED_OPERATIONS = 1500
 INLINED_TERMS = 9
 #: additions: what costs no more is computed again as fast as it is read
 RECOMPUTED_COST = 3
-#: roots of a nest at most: each has registers and pointers of its own (60 results: 1110 us off, 891)
+#: roots of a nest at most: each has registers and pointers of its own (100 results: 2.1 ms off, 1.7)
 NEST_ROOTS = 24
 #: slabs along an axis that are computed together, each a case of its own: along a last axis their writes are neighbours in memory
 #: (Burgers' sparse Jacobian, n = 1000: 6.5 us off, 5.6; POLLU's Jacobian: 4.4 us off, 1.2)
