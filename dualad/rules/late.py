@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
+
 from .kinds import ROWS, composite, refused
 
 __all__ = ["late_row"]
@@ -45,8 +47,13 @@ def enter_polynomials():
 
 
 def enter_special():
-    """Enter the functions of ``scipy.special``."""
+    """Enter the functions of ``scipy.special`` that many meet."""
     from . import special  # noqa: F401
+
+
+def enter_rare():
+    """Enter its other functions."""
+    from . import special_rare  # noqa: F401
 
 
 PACKAGES = {
@@ -65,6 +72,9 @@ def late_row(fn):
     for name in fresh:
         entered.add(name)
         PACKAGES[name]()
+    if isinstance(fn, np.ufunc) and fn not in ROWS and "scipy.special" in entered and "rare" not in entered:
+        entered.add("rare")
+        enter_rare()
     for key in set(ROWS) - before:
         ROWS[key].trusted = True
         brought.add(key)

@@ -108,8 +108,9 @@ def test_an_order_has_no_derivative():
 
 
 def test_functions_without_a_row_raise_by_name():
-    with pytest.raises(TypeError, match=r"pro_ang1.* has no derivative rule in dualad"):
-        derivative(lambda x: sp.pro_ang1(1, 2, 0.5, x)[0])(0.5)
+    theirs = np.frompyfunc(lambda x: x, 1, 1)
+    with pytest.raises(TypeError, match=r"<lambda>.* has no derivative rule in dualad"):
+        derivative(lambda x: theirs(x))(0.5)
 
 
 def test_rows_are_entered_when_first_met():
