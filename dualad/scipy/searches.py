@@ -32,6 +32,7 @@ DATA = {"args", "kwargs", "xdata", "ydata", "sigma"}
 BOUNDS = {"bounds", "x1", "x2"}
 #: arguments that are SciPy's own affair
 OWN = {"method", "workers"}
+SIMPLE = {float, int, bool, str, np.float64, type(None)}
 #: functions of least_squares of the squares z of the residuals
 LOSSES: dict[str, Callable] = {
     "linear": lambda z: z,
@@ -52,10 +53,10 @@ class Plain:
         self.name, self.traced = name, False
 
     def value(self, x: Any) -> Any:
-        if isinstance(x, tuple | list):
-            return type(x)(map(self.value, x))
         if isinstance(x, Traced) or holds_traced(x):
             self.traced = True
+            if type(x) in (list, tuple):
+                return type(x)(map(self.value, x))
             way_out = f"{self.name} searches on plain values, which are known only when the program runs: call it outside of jit"
             return plain_value(array(x), way_out)
         return x
@@ -69,6 +70,8 @@ class Plain:
 
     def argument(self, x: Any, key: str) -> Any:
         """Return an argument of a search; those besides functions and their data have no derivative."""
+        if type(x) in SIMPLE:
+            return x
         before = self.traced
         if key in BOUNDS and any(isinstance(leaf, Traced) for leaf in optree.tree_leaves(x)):
             raise TypeError(f"{self.name} has no derivative with respect to its argument {key!r}: pass plain bounds (dualad.primal)")
