@@ -12,14 +12,19 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from types import FunctionType
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import optree
 from scipy import optimize as so
 
-from ..core.dispatch import array, holds_traced, looked_at
+from ..core.dispatch import array, holds_traced, primal
 from ..core.traced import Traced
+from ..graph.program import key_of
+from ..rules.constants import evaluate
+from ..rules.cotangents import is_symbolic
 from ..support.callers import trimmed
 from ..verbs.gradient import gradient
 from ..verbs.implicit import plain_value, with_derivatives
@@ -57,7 +62,10 @@ class Plain:
             self.traced = True
             if type(x) in (list, tuple):
                 return type(x)(map(self.value, x))
-            way_out = f"{self.name} searches on plain values, which are known only when the program runs: call it outside of jit"
+            way_out = (
+                f"{self.name} searches on plain values, which are known only when the program runs: pass what its function depends on as "
+                f"args=, or call it outside of jit"
+            )
             return plain_value(array(x), way_out)
         return x
 
@@ -203,10 +211,19 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
         except TypeError:
             return scipys(*args, **kwargs)  # which says what is wrong
         plain, given = Plain(title), dict(call.arguments)
-        call.arguments.update({key: plain.argument(x, key) for key, x in given.items()})
-        result = scipys(*call.args, **call.kwargs)
-        if not plain.traced:
-            return result
+        data: Any = {key: x for key, x in given.items() if key in DATA}
+        compiled = data and any(isinstance(leaf, Traced) and is_symbolic(leaf) for leaf in optree.tree_leaves(data))
+        call.arguments.update({key: plain.argument(x, key) for key, x in given.items() if not (compiled and key in DATA)})
+        if compiled:
+            leaves, structure = optree.tree_flatten(data)
+            others = {key: x for key, x in call.arguments.items() if key not in data}
+            result = compiled_search(Run(scipys, signature, others, structure, title), leaves)
+            call.arguments.update(optree.tree_map(primal, data))
+        else:
+            result = scipys(*call.args, **call.kwargs)
+            if not plain.traced:
+                return result
+            told(result, title)
         if given.get("constraints"):
             raise TypeError(f"{title} has no derivative with constraints=: differentiate the conditions of the minimum (dualad.implicit)")
         exact, plainly = problem(given), problem({**call.arguments, first: given[first]})
@@ -215,12 +232,63 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
             free = bounded(given, kind, x)
             return with_derivatives(x, exact.equation, plainly.equation, title, elementwise=elementwise, free=free)
 
-        return with_solution(result, solved, exact, title)
+        return with_solution(result, solved, exact)
 
     return search
 
 
-def with_solution(result: Any, solved: Callable, problem: Problem, title: str) -> Any:
+class Run:
+    """A search that a compiled program calls, with the numbers that its data is made of; `result` is the last one."""
+
+    def __init__(self, scipys: Callable, signature: inspect.Signature, given: dict, structure: Any, title: str) -> None:
+        self.scipys, self.signature, self.given, self.structure, self.title = scipys, signature, given, structure, title
+        self.result: Any = None
+
+    def __call__(self, *numbers: Any) -> Any:
+        data: Any = optree.tree_unflatten(self.structure, numbers)
+        call = inspect.BoundArguments(self.signature, self.given | data)  # type: ignore[arg-type]
+        self.result = result = self.scipys(*call.args, **call.kwargs)
+        told(result, self.title)
+        if isinstance(result, so.RootResults):
+            return result.root
+        if isinstance(result, tuple) and (len(result) > 2 or "curve_fit" not in self.title):
+            raise TypeError(f"{self.title}: with full_output= it cannot be compiled: leave it out")
+        return result.x if isinstance(result, so.OptimizeResult) else result
+
+
+#: equal calls are one object, by which two traces of a function are known to be the same
+RUNS: WeakValueDictionary[Any, Run] = WeakValueDictionary()
+
+
+def identity(x: Any) -> Any:
+    """Return a key of an argument; functions that are defined anew at each call are told apart by their code and closures."""
+    x = getattr(x, "__wrapped__", x)
+    if not isinstance(x, FunctionType):
+        return key_of(x)
+    return x.__code__, id(x.__globals__), key_of(x.__defaults__), *(identity(cell.cell_contents) for cell in x.__closure__ or ())
+
+
+def compiled_search(run: Run, leaves: list) -> Any:
+    """Return the result of a search that a compiled program calls: what has derivatives of it, and nothing else, is known by its values."""
+    given = sorted(run.given.items())
+    run = RUNS.setdefault((run.title, run.structure, *((name, identity(x)) for name, x in given)), run)
+    found = evaluate(run, *leaves)
+    if isinstance(run.result, so.RootResults):
+        return so.OptimizeResult(root=found)
+    return so.OptimizeResult(x=found) if isinstance(run.result, so.OptimizeResult) else found
+
+
+def told(result: Any, title: str) -> None:
+    """Warn where a search did not converge."""
+    if isinstance(result, so.RootResults):
+        success, why = result.converged, result.flag
+    else:
+        success, why = (result.get("success", True), result.get("message")) if isinstance(result, so.OptimizeResult) else (True, "")
+    if not success:
+        warnings.warn(f"{title} did not converge ({why}): its result has no meaningful derivatives", RuntimeWarning, stacklevel=4)
+
+
+def with_solution(result: Any, solved: Callable, problem: Problem) -> Any:
     """Return the result of a search with derivatives where it holds the solution, and its cost."""
     if isinstance(result, tuple):
         x = solved(result[0])
@@ -231,29 +299,26 @@ def with_solution(result: Any, solved: Callable, problem: Problem, title: str) -
             second.root = x
         if problem.cost is not None:
             second = shifted(problem.cost(x), second)
-        if problem.covariance is not None and np.all(np.isfinite(second)):
+        if problem.covariance is not None and np.all(np.isfinite(primal(second))):
             second = shifted(problem.covariance(x), second)
         return (x, second, *others)
     if not isinstance(result, so.OptimizeResult | so.RootResults):
         return solved(result)
-    if not (result.converged if isinstance(result, so.RootResults) else result.get("success", True)):
-        why = result.flag if isinstance(result, so.RootResults) else result.get("message")
-        warnings.warn(f"{title} did not converge ({why}): its result has no meaningful derivatives", RuntimeWarning, stacklevel=4)
-    if isinstance(result, so.RootResults):
+    if "root" in result:
         result.root = solved(result.root)
         return result
     result.x = solved(result.x)
+    made = {} if problem.cost is None else {"fun": problem.cost(result.x)}
     if problem.residuals is not None:
-        result.fun = shifted(problem.residuals(result.x), result.fun)
-    if problem.cost is not None:
-        field = "fun" if problem.residuals is None else "cost"
-        result[field] = shifted(problem.cost(result.x), result[field])
+        made = {"fun": problem.residuals(result.x), "cost": made["fun"]}
+    for name, value in made.items():
+        result[name] = shifted(value, result[name]) if name in result else value
     return result
 
 
 def shifted(made: Any, value: Any) -> Any:
     """Return a value with the derivatives of what equals it but for rounding."""
-    return np.reshape(made - looked_at(made), np.shape(value)) + value
+    return np.reshape(made - primal(made), np.shape(value)) + value
 
 
 # fmt: off

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core.dispatch import looked_at
+from ..core.dispatch import looked_at, primal
 from ..core.traced import Traced
 from ..forward.seeding import check_function
 from ..rules.cotangents import is_symbolic
@@ -108,23 +108,23 @@ def with_derivatives(x, residual, plain, name, *, elementwise=False, free=None):
         else:
             if np.size(error) != np.size(x):
                 raise ValueError(f"{name}: the residual has shape {np.shape(error)}, the solution {np.shape(x)}: they must be of one size")
-            solve = by_matrix(x, plain, looked_at(error), name, free)
-        x = x - solve(error - looked_at(error))
+            solve = by_matrix(x, plain, primal(error), name, free)
+        x = x - solve(error - primal(error))
     return x
 
 
 def depth(x):
-    """Return how many levels a traced value stands on."""
+    """Return how many levels of derivatives a traced value stands on."""
     count = 0
-    while isinstance(x, Traced):
+    while isinstance(x, Traced) and not x.level.abstract:
         x, count = x._peek(), count + 1
     return count
 
 
 def by_slopes(x, plain, name):
     """Return what solves equations of one unknown each."""
-    slope = looked_at(jvp(plain, (x,), (np.ones_like(x)[()],))[1])
-    if not np.all(slope):
+    slope = primal(jvp(plain, (x,), (np.ones_like(x)[()],))[1])
+    if not isinstance(slope, Traced) and not np.all(slope):
         raise singular(name)
     return lambda error: error / slope
 
@@ -132,16 +132,15 @@ def by_slopes(x, plain, name):
 def by_matrix(x, plain, value, name, free):
     """Return what solves the linear system of the Jacobian by `x`, in which only some elements move."""
     shape, size = np.shape(x), np.size(x)
-    slope = np.reshape(looked_at(jacobian(plain)(x)), (size, size))
-    moving = np.ones(size, bool) if free is None else free(slope, np.reshape(value, (size,)))
-    matrix, places = slope[np.ix_(moving, moving)], np.eye(size, dtype=slope.dtype)[:, moving]
+    slope = np.reshape(primal(jacobian(plain)(x)), (size, size))
+    moving = None if free is None else free(slope, np.reshape(value, (size,)))
+    if moving is not None:
+        slope = np.where(moving[:, None] & moving, slope, np.eye(size, dtype=slope.dtype))
 
     def solve(error):
         error = np.reshape(error, (size,))
         try:
-            if np.all(moving):
-                return np.reshape(np.linalg.solve(slope, error), shape)
-            return np.reshape(places @ np.linalg.solve(matrix, error[moving]), shape)
+            return np.reshape(np.linalg.solve(slope, error if moving is None else np.where(moving, error, 0.0)), shape)
         except np.linalg.LinAlgError:
             raise singular(name) from None
 
