@@ -19,6 +19,7 @@ EXAMPLES = {
     "ensemble": ("--executor here --members 3", ("9 members of 1000 steps",), {}),
     "epidemic": ("", ("infections 1.700 a day", "each ill boy infects 3.80 others at first"), {}),
     "exponential_fit": ("", ("sum of squares 5.464895e-05",), {}),
+    "gaussian_process": ("", ("log likelihood 15.2061",), {}),
     "invasion": ("--size 8 --end 20", ("64 equations, ", " states of the solver are saved"), {}),
     "kalman": ("--count 8", ("evaluations: pushes of",), {}),
     "molecules": ("--side 5 --steps 10", ("25 particles, 10 steps: ",), {}),
