@@ -55,7 +55,7 @@ BODIES: dict[str, Callable] = {
     "asin": of_one(np.arcsin),
     "asinh": of_one(np.arcsinh),
     "atan": of_one(np.arctan),
-    "atan2": of_two(np.arctan2),
+    "atan2": lambda y, x: np.arctan2(y, x),
     "atanh": of_one(np.arctanh),
     "cbrt": of_one(np.cbrt),
     "copysign": of_two(np.copysign),

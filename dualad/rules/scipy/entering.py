@@ -26,6 +26,10 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple[Callable, Call
     Of real arrays, the JVP and the VJP of the first argument may be given, too: they take less time where values are known."""
     known, scipys = inspect.signature(body), signature(fn)
     dispatching = named(without_overwriting(fn, scipys), name)
+    if (places := [name for name in scipys.parameters if name in known.parameters]) != [
+        name for name in known.parameters if name in places
+    ]:
+        raise ValueError(f"{name}: a body of {known} takes the arguments of {scipys} in another order")
     by_name = set(known.parameters) <= set(scipys.parameters) and not any(p.kind is p.VAR_POSITIONAL for p in known.parameters.values())
 
     def checked(*args: Any, **kwargs: Any) -> Any:

@@ -1,5 +1,6 @@
 """The functions of `math`: Python's values, bit for bit, and derivatives against central differences."""
 
+import cmath
 import math
 
 import numpy as np
@@ -8,7 +9,8 @@ from in_groups import for_each
 
 import checkpoint as ck
 import dualad
-from dualad.rules.python_math import FUNCTIONS
+from dualad.rules.python_math import COMPLEX_FUNCTIONS, FUNCTIONS
+from dualad.rules.scipy.entering import by_body
 
 #: arguments, where one number like 0.4 does not do; the first number is differentiated
 ARGUMENTS = {
@@ -22,6 +24,7 @@ ARGUMENTS = {
     "hypot": [(1.0, 2.0, 0.5)],
     "log": [(3.0,), (3.0, 2.5)],
     "pow": [(1.3, 2.2)],
+    "remainder": [(5.3, 2.0), (-5.3, 2.0)],
 }
 ASK = {"isclose": (1.0, 1.0), "isfinite": (1.0,), "isinf": (math.inf,), "isnan": (math.nan,)}
 CASES = [(name, args) for name in sorted(FUNCTIONS) if name not in ASK for args in ARGUMENTS.get(name, [(0.4,)])]
@@ -84,3 +87,25 @@ def test_all_of_math_that_gives_floats_has_a_row():
     assert {name for name in vars(math) if callable(getattr(math, name)) and name[0] != "_"} - set(FUNCTIONS) <= without
     assert dualad.derivative(lambda x: math.floor(x) * x)(2.5) == 2.0
     assert np.isclose(dualad.derivative(lambda x: math.prod([x, x, 2.0]))(3.0), 12.0)
+
+
+@pytest.mark.parametrize("name", sorted(COMPLEX_FUNCTIONS))
+def test_functions_of_complex_numbers(name):
+    rest = {"rect": (0.7,), "log": (2.5,)}.get(name, ())
+    path = (lambda t: t) if name == "rect" else (lambda t: t * (0.8 - 0.6j) + 0.1)
+    parts = lambda fn: lambda t: sum(np.real(part) + 2.0 * np.imag(part) for part in np.atleast_1d(fn(path(t), *rest)))
+    plain, f = parts(getattr(cmath, name)), parts(COMPLEX_FUNCTIONS[name])
+    if name == "polar":
+        f = lambda t: sum(COMPLEX_FUNCTIONS[name](path(t)))
+    assert f(0.4) == plain(0.4)
+    if name.startswith("is"):
+        assert dualad.derivative(lambda t: t * f(t))(0.4) == plain(0.4)
+        return
+    slope = (plain(0.4 + 1e-6) - plain(0.4 - 1e-6)) / 2e-6
+    assert dualad.derivative(f)(0.4) == pytest.approx(slope, rel=1e-7)
+    assert ck.grad(f)(0.4) == pytest.approx(slope, rel=1e-7)
+
+
+def test_a_body_with_arguments_in_another_order_is_no_row():
+    with pytest.raises(ValueError, match=r"in another order"):
+        by_body(math.atan2, lambda x, y: np.arctan2(x, y), "math.atan2")
