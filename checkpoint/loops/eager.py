@@ -8,6 +8,7 @@ from typing import Any
 
 from dualad.core.dispatch import highest, primal
 from dualad.support.progress import Bar
+from dualad.support.repeated import repeated
 from dualad.verbs.explain_nan import warn_not_finite
 
 from ..storage.states import copy_state
@@ -97,7 +98,8 @@ def twice(spec: StepSpec, once: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(k: int, x: Any) -> Any:
         given = copy_state(x)
-        result = once(k, x)
+        with repeated:
+            result = once(k, x)
         first = Snapshot(k + 1, spec.checked(k, result[0]), exact=True)
         i = first.differing(k + 1, spec.checked(k, once(k, given)[0]))
         if i is not None:

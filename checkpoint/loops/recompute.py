@@ -14,6 +14,7 @@ from dualad.core.traced import Traced
 from dualad.forward.seeding import check_function, pack_leaf, scalar_kinds
 from dualad.graph.handled import own
 from dualad.support.hints import Rest, Result
+from dualad.support.repeated import repeated
 
 from ..reverse.entries import Adjoints, Entry, Part, place_of
 from ..reverse.tape import Tape, Var, make_var
@@ -161,7 +162,8 @@ class Recomputed(Entry):
     def evaluate(self, leaves: list[Any]) -> Any:
         """Return what f returns for these leaves of its arguments."""
         args, kwargs = optree.tree_unflatten(self.structure, leaves)  # type: ignore[misc]
-        return self.f(*args, **kwargs)
+        with repeated:
+            return self.f(*args, **kwargs)
 
     def pull(self, k: int, g: Any, adjoints: Adjoints) -> None:
         """Evaluate f again on a tape, and pull `g` back over it."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dualad.support.callers import trimmed
 from dualad.support.progress import Bar
+from dualad.support.repeated import repeated
 
 from ..schedules import CTZ, Schedule
 from ..schedules.actions import Action, Advance, Drop, Save
@@ -169,7 +170,7 @@ class Sweep:
         self.release()
         started = perf_counter()
         try:
-            with Bar(self._progress, "first sweep") as bar:
+            with repeated, Bar(self._progress, "first sweep") as bar:
                 final = self._first(bar)
             final = self._session.copy(final)
             self._ready = True

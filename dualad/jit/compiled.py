@@ -25,6 +25,7 @@ from ..graph.symbol import Symbol
 from ..graph.to_numpy import Executable, compile_python
 from ..rules.kinds import Differentiable
 from ..support.forks import compiler
+from ..support.repeated import REPEATED
 
 __all__ = ["BACKENDS", "Compiled"]
 
@@ -118,7 +119,7 @@ class Compiled:
 
     def next_executable(self) -> Executable | Native:
         """Return what makes a call of a program that is not compiled."""
-        if self.waits <= 0:  # several threads may count
+        if self.waits <= 0 or REPEATED:  # several threads may count
             return self.executable
         self.waits -= 1
         meanwhile = self.meanwhile = self.meanwhile or compile_python(self.program)

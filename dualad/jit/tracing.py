@@ -125,7 +125,7 @@ def trace(jitted, call, examples=None, known=None):
     except Apart:
         paths, program = [first], merged([first])
     checks = Checks(jitted, program, perf_counter() - started, effect)
-    soon = known is None or checks.cost > WAITING_SECONDS or checks.needed > WAITING_BYTES
+    soon = known is None or backend == "numpy" or checks.cost > WAITING_SECONDS or checks.needed > WAITING_BYTES
     compiled = Compiled(program, backend, jitted.__name__, jitted.threads, 0 if soon else WAITING_CALLS)
     return Entry(compiled, watch, paths, checks, integers)
 

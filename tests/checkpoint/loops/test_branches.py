@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
+import checkpoint
 import dualad
 from checkpoint import CTZ, Disk, Periodic, Revolve, Stats, StoreAll, chain, grad, hvp, jacobian
 from checkpoint.loops import segments, stepper
@@ -365,3 +366,15 @@ def test_an_error_of_a_library_names_its_step(compiled):
         with pytest.raises(np.linalg.LinAlgError) as found:
             f(np.ones(2))
         assert "chain: in step 7" in found.value.__notes__
+
+
+@pytest.mark.parametrize("how", ["grad", "check", "recomputed"])
+def test_what_is_computed_again_is_compiled_at_once_so_that_it_has_the_same_bits(how):
+    compiled = dualad.jit(lambda x: x * x if x[0] > 0.5 else np.exp(-x))
+    step = lambda k, x: compiled(x)
+    run = lambda x: np.sum(chain(step, x, steps=9, check=how == "check"))
+    {"grad": grad(run), "check": run, "recomputed": grad(checkpoint.checkpoint(lambda x: np.sum(step(1, step(0, x)))))}[how](
+        np.array([0.6])
+    )
+    (entry,) = compiled.entries.values()
+    assert len(entry.paths) == 2 and not entry.compiled.waits

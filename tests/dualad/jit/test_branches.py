@@ -422,6 +422,8 @@ def test_what_a_function_prints_that_does_not_branch_is_printed_while_it_is_trac
 
 
 def test_programs_that_learn_paths_are_compiled_when_they_learn_no_more(backend, monkeypatch):
+    if backend == "numpy":
+        pytest.skip("what NumPy runs need not wait")
     made = []
     monkeypatch.setitem(BACKENDS, backend, lambda program: made.append(program) or compile_python(program))
     monkeypatch.setattr(tracing, "WAITING_CALLS", 16)
