@@ -68,6 +68,14 @@ def order_of(pivots):
     return order
 
 
+def places_of(pivots):
+    return np.argsort(order_of(pivots))
+
+
+def permutation_of(pivots):
+    return np.eye(len(pivots))[places_of(pivots)]
+
+
 def lu_factor_body(a):
     if shape_of(a)[-1] != shape_of(a)[-2] or len(shape_of(a)) != 2:
         raise NotImplementedError(f"scipy.linalg: LU factors have a derivative of a square matrix, not of shape {shape_of(a)}")
@@ -77,21 +85,19 @@ def lu_factor_body(a):
 
 def lu_body(a, permute_l=False, p_indices=False):
     lu, pivots = lu_factor_body(a)
-    places = evaluate(np.argsort, evaluate(order_of, pivots))
     lower = lower_of(lu)
     if permute_l:
-        return lower[places], np.triu(lu)
-    return places if p_indices else evaluate(np.eye, shape_of(a)[0])[places], lower, np.triu(lu)
+        return lower[evaluate(places_of, pivots)], np.triu(lu)
+    return evaluate(places_of if p_indices else permutation_of, pivots), lower, np.triu(lu)
 
 
 def lu_solve_body(lu_and_piv, b, trans=0):
     lu, pivots = lu_and_piv
-    order = evaluate(order_of, pivots)
     lower, upper = lower_of(lu), np.triu(lu)
     if trans == 0:
-        return np.linalg.solve(upper, np.linalg.solve(lower, b[order]))
+        return np.linalg.solve(upper, np.linalg.solve(lower, b[evaluate(order_of, pivots)]))
     back = (lambda a: adjoint(a)) if trans == 2 else mT
-    return np.linalg.solve(back(lower), np.linalg.solve(back(upper), b))[evaluate(np.argsort, order)]
+    return np.linalg.solve(back(lower), np.linalg.solve(back(upper), b))[evaluate(places_of, pivots)]
 
 
 # --- QR ---------------------------------------------------------------------------------------------------------------------------
