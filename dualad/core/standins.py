@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..rules import python_math
+from ..support.forks import cached_property
 from .conversions import ROWS_OF_SCIPY
 from .doors import DOORS, NUMBERS
 
@@ -68,7 +69,26 @@ class Instead:
         return getattr(self.ours if hasattr(self.ours, name) else self.scipys, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.scipys(*args, **kwargs)
+        return Frozen(self, args, kwargs)
+
+
+class Frozen:
+    """A distribution with its parameters."""
+
+    def __init__(self, distribution: Instead, args: tuple, kwargs: dict[str, Any]) -> None:
+        self.distribution, self.given, self.options = distribution, args, kwargs
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if hasattr(self.distribution.ours, name):
+            fn = getattr(self.distribution.ours, name)
+            return lambda x: fn(x, *self.given, **self.options)
+        return getattr(self.scipys, name)
+
+    @cached_property
+    def scipys(self) -> Any:
+        return self.distribution.scipys(*self.given, **self.options)
 
 
 @cache

@@ -10,14 +10,16 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from functools import wraps
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special as sp
 from scipy import stats
 
 from ..constants import stopped
+from ..kinds import shape_of
 from .entering import by_body, by_partials, positional
 
 __all__ = ["FUNCTIONS"]
@@ -254,7 +256,49 @@ def moment_ratio(a, axis, order):
     return np.mean(rest**order, axis=axis) / np.mean(rest**2, axis=axis) ** (0.5 * order)
 
 
+def trim_mean(a, proportiontocut, axis=0):
+    """Return the mean of what is neither among the smallest nor the largest."""
+    a, axis = (np.reshape(a, (-1,)), 0) if axis is None else (a, axis)
+    size = shape_of(a)[axis]
+    cut = int(proportiontocut * size)
+    return np.mean(np.moveaxis(np.sort(a, axis=axis), axis, 0)[cut : size - cut], axis=0)
+
+
+def moment(a, order=1, axis=0, *, center=None):
+    rest = centred(a, axis) if center is None else a - center
+    return np.mean(rest**order, axis=axis)
+
+
+def entropy(pk, qk=None, base=None, axis=0):
+    pk = pk / np.sum(pk, axis=axis, keepdims=True)
+    terms = sp.entr(pk) if qk is None else sp.rel_entr(pk, qk / np.sum(qk, axis=axis, keepdims=True))
+    total = np.sum(terms, axis=axis)
+    return total if base is None else total / np.log(base)
+
+
+class Correlation(NamedTuple):
+    """What SciPy's functions of correlations return."""
+
+    statistic: Any
+    pvalue: Any
+
+
+def pearsonr(x, y, *, axis=0):
+    """The probability is that of a beta distribution on (-1, 1)."""
+    size = shape_of(x)[axis]
+    x, y = (part / np.sqrt(np.sum(part * part, axis=axis, keepdims=True)) for part in (centred(x, axis), centred(y, axis)))
+    r = np.sum(x * y, axis=axis)
+    half = 0.5 * size - 1.0
+    return Correlation(r, 2.0 * sp.betainc(half, half, 0.5 * (1.0 - np.abs(r))))
+
+
 BODIES: dict[str, Callable] = {
+    "trim_mean": trim_mean,
+    "moment": moment,
+    "variation": lambda a, axis=0, *, ddof=0: np.std(a, axis=axis, ddof=ddof) / np.mean(a, axis=axis),
+    "gstd": lambda a, axis=0, ddof=1: np.exp(np.std(np.log(a), axis=axis, ddof=ddof)),
+    "pmean": lambda a, p, *, axis=0: np.mean(a**p, axis=axis) ** (1.0 / p),
+    "entropy": entropy,
     "gmean": lambda a, axis=0: np.exp(np.mean(np.log(a), axis=axis)),
     "hmean": lambda a, axis=0: 1.0 / np.mean(1.0 / a, axis=axis),
     "sem": lambda a, axis=0, ddof=1: np.std(a, axis=axis, ddof=ddof) / np.sqrt(np.size(a) if axis is None else np.shape(a)[axis]),
@@ -263,5 +307,24 @@ BODIES: dict[str, Callable] = {
     "kurtosis": lambda a, axis=0, fisher=True: moment_ratio(a, axis, 4) - (3.0 if fisher else 0.0),
 }
 STATISTICS = {name: by_body(getattr(stats, name), body, f"scipy.stats.{name}") for name, body in BODIES.items()}
+
+
+def correlated(*args, **kwargs):
+    """Return SciPy's result without its methods, which compute with plain samples."""
+    made = stats.pearsonr(*args, **kwargs)
+    return Correlation(made.statistic, made.pvalue)
+
+
+correlated.__signature__ = inspect.signature(stats.pearsonr)  # type: ignore[attr-defined]
+of_traced = by_body(correlated, pearsonr, "scipy.stats.pearsonr")
+
+
+@wraps(stats.pearsonr)
+def pearson(x, y, **kwargs):
+    traced = any(hasattr(type(part), "__dualad_apply__") for part in (x, y))
+    return (of_traced if traced else stats.pearsonr)(x, y, **kwargs)
+
+
+STATISTICS["pearsonr"] = pearson
 
 FUNCTIONS: dict[str, Any] = DISTRIBUTIONS | VECTORS | STATISTICS

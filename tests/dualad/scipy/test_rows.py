@@ -10,7 +10,8 @@ import pytest
 from in_groups import for_each
 
 import dualad
-from checkpoint import grad, jacobian
+from checkpoint import grad, jacobian, vjp
+from dualad.testing import check_derivatives
 
 pytest.importorskip("scipy")
 from scipy import linalg as sl
@@ -89,6 +90,13 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
     "stats.gmean": [((ROWS**2 + 0.1,), {}), ((X,), {"axis": None})],
     "stats.hmean": [((ROWS**2 + 0.1,), {"axis": 1})],
     "stats.sem": [((ROWS,), {}), ((ROWS,), {"axis": None, "ddof": 0})],
+    "stats.trim_mean": [((ROWS, 0.2), {"axis": 1}), ((ROWS, 0.1), {"axis": None})],
+    "stats.moment": [((ROWS, 3), {"axis": 1}), ((X, 2), {"center": 0.4})],
+    "stats.variation": [((ROWS + 2.0,), {"axis": 1, "ddof": 1})],
+    "stats.gstd": [((X,), {})],
+    "stats.pmean": [((X, 3.0), {})],
+    "stats.entropy": [((X,), {}), ((X, P[::-1]), {"base": 2.0})],
+    "stats.pearsonr": [],  # of two results, tested below
     "stats.zscore": [((ROWS,), {}), ((ROWS,), {"axis": 1, "ddof": 1})],
     "stats.skew": [((ROWS,), {"axis": 1})],
     "stats.kurtosis": [((ROWS,), {"axis": 1}), ((ROWS,), {"fisher": False})],
@@ -103,7 +111,7 @@ SHAPES = {"t": (3.5,), "gamma": (2.3,), "chi2": (3.2,), "beta": (1.7, 2.4), "log
 CLOSED = {"lognorm", "weibull_min"}  # whose distribution functions have partials by shapes
 #: arguments that are plain numbers to these functions
 PLAIN = {"special.multigammaln": {1}, "special.polygamma": {0}, "stats.poisson.logpmf": {0}, "stats.binom.logpmf": {0, 1},
-         "stats.nbinom.logpmf": {0}, "stats.dirichlet.logpdf": {0},
+         "stats.nbinom.logpmf": {0}, "stats.dirichlet.logpdf": {0}, "stats.trim_mean": {1}, "stats.moment": {1}, "stats.pmean": {1},
          "linalg.solve_continuous_are": {2, 3}, "linalg.solve_discrete_are": {2, 3}}  # fmt: skip
 
 for _name in ("poisson", "binom", "nbinom"):
@@ -233,6 +241,27 @@ def symmetric_share():
     inverse = np.linalg.inv(S)
     full = np.outer(inverse @ np.ones(3), inverse @ B @ np.ones(2))
     return 0.5 * (full + full.T)
+
+
+def test_correlation_with_its_probability():
+    from dualad.scipy import stats
+
+    x, y = ROWS[0], ROWS[1]
+    ours, theirs = lambda x: tuple(stats.pearsonr(x, y))[:2], import_module("scipy.stats").pearsonr(x, y)
+    value, _ = dualad.jvp(ours, (x,), (y,))
+    assert (value[0], value[1]) == (theirs.statistic, theirs.pvalue)
+    check_derivatives(ours, x, vjp=vjp)
+    assert stats.pearsonr(x, y).confidence_interval() == theirs.confidence_interval()
+    with pytest.raises(TypeError, match=r"scipy.stats.pearsonr has no derivative with these arguments: .*alternative"):
+        grad(lambda x: stats.pearsonr(x, y, alternative="less").statistic)(x)
+
+
+def test_distributions_with_their_parameters():
+    from dualad.scipy import stats
+
+    assert grad(lambda s: np.sum(stats.norm(0.3, scale=s).logpdf(X)))(1.3) == grad(lambda s: np.sum(stats.norm.logpdf(X, 0.3, s)))(1.3)
+    assert stats.norm(0.3, 1.3).mean() == 0.3
+    assert stats.multivariate_normal(X[:3], S).logpdf(ROWS[:, :3]).shape == (3,)
 
 
 def test_log_densities_do_not_underflow():
