@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dualad.core.dispatch import array
+from dualad.sparse.coloring import coloring
 from dualad.verbs.implicit import implicit
 from dualad.verbs.jacobian import jacobian
 
@@ -91,7 +92,8 @@ class Radau(Method):
     They are differentiated by the implicit function theorem (see `dualad.implicit`).
     """
 
-    def __init__(self, solver: Any):
+    def __init__(self, solver: Any, sparsity: Any = None):
+        self.coloring = None if sparsity is None else of_stages(sparsity)
         root = 6.0**0.5
         self.C = np.array([(4.0 - root) / 10.0, (4.0 + root) / 10.0, 1.0])
         powers = np.vander(self.C, increasing=True)
@@ -106,7 +108,8 @@ class Radau(Method):
             slopes = np.stack([fun(t + c * h, y + z[i], *args) for i, c in enumerate(self.C)])
             return np.reshape(z - h * np.dot(self.A, slopes), (3 * size,))
 
-        z = np.reshape(implicit(residual, lambda *params: newton(residual, params, 3 * size))(t, h, y, *args), (3, size))
+        solve = lambda *params: newton(residual, params, 3 * size, self.coloring)
+        z = np.reshape(implicit(residual, solve, sparsity=self.coloring)(t, h, y, *args), (3, size))
         new = y + z[2]
         return new, fun(t + h, new, *args), [z[0], z[1], z[2]]
 
@@ -114,32 +117,49 @@ class Radau(Method):
         return np.dot(np.stack(new[2]).T, self.P)
 
 
-def newton(residual: Callable, params: tuple, size: int) -> np.ndarray:
+def of_stages(sparsity: Any) -> Any:
+    """Return the colouring of the Jacobian of a step's equations, of the pattern of that of the right-hand side."""
+    from scipy import sparse
+
+    pattern = sparse.csr_array(sparsity) != 0
+    return coloring(sparse.kron(np.ones((3, 3)), pattern) + sparse.eye_array(3 * pattern.shape[0]))
+
+
+def newton(residual: Callable, params: tuple, size: int, colors: Any) -> np.ndarray:
     """Return where a residual is zero, from 0; the Jacobian stays until a correction is not half as large as the one before."""
     y = params[2]
-    z, jacobian_at = np.zeros(size, y.dtype), jacobian(residual)
-    slope: Any = None
+    z, jacobian_at = np.zeros(size, y.dtype), jacobian(residual, sparsity=colors)
+    corrected: Any = None
     scale, last = np.max(np.abs(y), initial=np.finfo(float).tiny), np.inf
     for _ in range(NEWTON_STEPS):
-        if slope is None:
-            slope = np.linalg.inv(np.reshape(jacobian_at(z, *params), (size, size)))
-        change = slope @ residual(z, *params)
+        if corrected is None:
+            corrected = solver(jacobian_at(z, *params), size)
+        change = corrected(residual(z, *params))
         z, size_of_change = z - change, np.max(np.abs(change), initial=0.0)
         if size_of_change <= NEWTON_ROUNDINGS * np.finfo(float).eps * max(scale, np.max(np.abs(z), initial=0.0)):
             return z
-        slope, last = slope if size_of_change < 0.5 * last else None, size_of_change
+        corrected, last = corrected if size_of_change < 0.5 * last else None, size_of_change
     raise RuntimeError(
         f"solve_ivp: the equations of a Radau step are not solved after {NEWTON_STEPS} steps of Newton's method: "
         "give smaller rtol and atol, or max_step="
     )
 
 
+def solver(matrix: Any, size: int) -> Callable:
+    """Return what solves a linear system, dense or sparse."""
+    if isinstance(matrix, np.ndarray | float):
+        return np.linalg.inv(np.reshape(matrix, (size, size))).__matmul__
+    from scipy.sparse.linalg import splu
+
+    return splu(matrix.tocsc()).solve
+
+
 METHODS = ("RK23", "RK45", "DOP853", "Radau")
 
 
-def method_of(name: str) -> tuple[Any, Method]:
-    """Return SciPy's solver of a name, and the method that makes its steps."""
+def method_of(name: str, sparsity: Any = None) -> tuple[Any, Method]:
+    """Return SciPy's solver of a name, and the method that makes its steps; `sparsity` is the Jacobian's pattern, for an implicit one."""
     from scipy import integrate
 
     solver = getattr(integrate, name)
-    return solver, {"DOP853": Dop853, "Radau": Radau}.get(name, RungeKutta)(solver)
+    return solver, Radau(solver, sparsity) if name == "Radau" else {"DOP853": Dop853}.get(name, RungeKutta)(solver)

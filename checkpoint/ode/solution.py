@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import optree
 
-from dualad.core.dispatch import array, primal
+from dualad.core.dispatch import array, highest, primal
 from dualad.core.traced import Traced
 from dualad.jit.jit import Jit
 from dualad.verbs.implicit import implicit
@@ -15,7 +16,7 @@ from dualad.verbs.implicit import implicit
 from ..loops.chain import chain
 from ..schedules.store_all import StoreAll
 from ..support.costs import SOLUTION_BYTES
-from .methods import Method
+from .methods import Method, RungeKutta
 from .steps import Accepted, as_step, compiled, runs, vector_valued
 
 __all__ = ["Interpolant", "Solution"]
@@ -46,7 +47,10 @@ class Solution:
         self.hits = [found.step_of(np.asarray(at)) for at in plain.t_events or ()]  # the steps of events, and of the times asked for
         self.places: Any = None if self.t_eval is None else found.step_of(np.asarray(plain.t, float))
         self.y0 = np.atleast_1d(array(y0)) * np.float64(1.0)  # SciPy's are of double precision, too
-        self.fun = vector_valued(fun.f if isinstance(fun, Jit) else fun, np.shape(self.y0))
+        if not isinstance(self.y0, Traced):  # so that functions may write traced values into np.zeros_like(y)
+            self.y0 = np.array(self.y0, like=highest(optree.tree_leaves(given)))
+        self.compiles = isinstance(fun, Jit) and isinstance(method, RungeKutta)  # the search of an implicit step is plain Python
+        self.fun = vector_valued(fun.f if self.compiles else fun, np.shape(self.y0))
         self.times = self.traced_times(tuple(span))
         self.lengths = np.diff(self.times)
 
@@ -132,7 +136,7 @@ class Solution:
 
     def step(self, wanted: frozenset[str]) -> Callable:
         """Return the step of a chain; of a compiled function the same one again, which is compiled once."""
-        if not isinstance(self.source, Jit):
+        if not self.compiles:
             return as_step(self.fun, self.method, wanted)
         return compiled(self.source, self.method, np.shape(self.y0), wanted)
 

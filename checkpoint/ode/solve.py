@@ -74,8 +74,8 @@ def solve_ivp(
     events : function ``event(t, y, *args) -> float``, or a list of them, optional
         As in SciPy, with ``terminal`` and ``direction``. Their times and states are differentiated by the implicit function theorem.
     vectorized, **options
-        As in SciPy: ``rtol``, ``atol``, ``first_step``, ``max_step``; of ``"Radau"`` also ``jac`` and ``jac_sparsity``, for the choice
-        of steps.
+        As in SciPy: ``rtol``, ``atol``, ``first_step``, ``max_step``; of ``"Radau"`` also ``jac``, for the choice of steps, and
+        ``jac_sparsity``, a pattern (of a band: ``scipy.sparse.diags_array``), by which our Jacobians are coloured and sparse, too.
     args : tuple, optional
         Parameters of `fun` and of the events: pytrees.
     schedule, storage, memory, stats, progress, check
@@ -116,7 +116,7 @@ def solve_ivp(
         check_function(event, "solve_ivp: an event")
     args = as_args(args)
     given: Any = (t_span, y0, t_eval, args)
-    solver, steps = method_of(method)
+    solver, steps = method_of(method, options.get("jac_sparsity"))
     plain: Any = optree.tree_map(primal, given, none_is_leaf=False)
     plain_span, plain_y0, plain_eval, plain_args = plain
     settings = {"t_eval": plain_eval, "dense_output": dense_output, "events": events, "vectorized": vectorized, **options}

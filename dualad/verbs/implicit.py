@@ -21,7 +21,7 @@ __all__ = ["implicit", "plain_value", "with_derivatives"]
 # --- public -----------------------------------------------------------------------------------------------------------------
 
 
-def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result]) -> Callable[Rest, Result]:
+def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result], *, sparsity: Any = None) -> Callable[Rest, Result]:
     """Return `solve` as a differentiable function: the derivatives of its solution come from ``residual(x, *params) = 0``.
 
     The solver sees plain values only, so it may be anything (SciPy's ``root``, a Newton loop, a table). Works in forward and
@@ -31,6 +31,8 @@ def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result]) -> Cal
     ----------
     residual : function ``residual(x, *params)``, zero at the solution, of x's shape; in functions that have rules.
     solve : function ``solve(*params) -> x``, a number or array.
+    sparsity : the Jacobian of the residual by x, where x has one axis, is sparse: its pattern or colouring, as in `jacobian`. Then its
+        sparse factors solve.
 
     Returns
     -------
@@ -46,8 +48,8 @@ def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result]) -> Cal
     Notes
     -----
     dx/dp = -(dr/dx)^-1 dr/dp (Griewank & Walther 2008, section 15.2), as one Newton step from the solution whose Jacobian is of
-    the level below: differentiating the step gives the theorem, and nesting it gives all orders. The Jacobian is dense, n forward
-    directions and one ``solve`` of n equations.
+    the level below: differentiating the step gives the theorem, and nesting it gives all orders. Without `sparsity` the Jacobian is
+    dense, n forward directions and one ``solve`` of n equations.
 
     Examples
     --------
@@ -71,7 +73,7 @@ def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result]) -> Cal
             return solve(*params)  # type: ignore[call-arg]
         plain: Any = optree.tree_map(lambda leaf: plain_value(leaf, WAY_OUT), params)
         x = solve(*plain)  # type: ignore[call-arg]
-        return with_derivatives(x, lambda y: residual(y, *params), lambda y: residual(y, *plain), "implicit")
+        return with_derivatives(x, lambda y: residual(y, *params), lambda y: residual(y, *plain), "implicit", sparsity=sparsity)
 
     return solved  # type: ignore[return-value]
 
@@ -93,7 +95,7 @@ def plain_value(x, way_out):
     return looked_at(x)
 
 
-def with_derivatives(x, residual, plain, name, *, elementwise=False, free=None):
+def with_derivatives(x, residual, plain, name, *, elementwise=False, free=None, sparsity=None):
     """Return a plain solution of ``residual(x) = 0`` with its derivatives: each Newton step adds an order to those that are right.
 
     All steps have the same plain Jacobian, that of `plain`. The residual's own value is taken away, so that no step moves the solution.
@@ -108,7 +110,7 @@ def with_derivatives(x, residual, plain, name, *, elementwise=False, free=None):
         else:
             if np.size(error) != np.size(x):
                 raise ValueError(f"{name}: the residual has shape {np.shape(error)}, the solution {np.shape(x)}: they must be of one size")
-            solve = by_matrix(x, plain, primal(error), name, free)
+            solve = by_matrix(x, plain, primal(error), name, free) if sparsity is None else by_factors(x, plain, name, sparsity)
         x = x - solve(error - primal(error))
     return x
 
@@ -145,6 +147,18 @@ def by_matrix(x, plain, value, name, free):
             raise singular(name) from None
 
     return solve
+
+
+def by_factors(x, plain, name, sparsity):
+    """Return what solves the linear system of the sparse Jacobian by `x`."""
+    from ..rules.scipy.sparse_linalg import splu
+
+    try:
+        return splu(jacobian(plain, sparsity=sparsity)(x).tocsc()).solve
+    except RuntimeError as error:  # SuperLU's word for it
+        if "singular" not in str(error):
+            raise
+        raise singular(name) from None
 
 
 def singular(name):

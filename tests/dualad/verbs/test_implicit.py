@@ -65,3 +65,25 @@ def test_bad_problems():
         jacobian(implicit(lambda x, p: 0.0 * x + p - p, newton))(P)
     with pytest.raises(TypeError, match="implicit: solve"):
         implicit(residual, None)
+
+
+def test_sparse_jacobians():
+    """A tridiagonal system, x + a x[i-1] x[i+1] = b: what the dense Jacobian gives, to order two; a singular one is named."""
+    pytest.importorskip("scipy.sparse")
+
+    def residual(x, a):
+        wide = np.concatenate([np.ones(1), x, np.ones(1)])
+        return x + a * wide[:-2] * wide[2:] - 2.0
+
+    def newton(a):
+        x = np.ones(5)
+        for _ in range(40):
+            x = x - np.linalg.solve(dualad.jacobian(residual)(x, a), residual(x, a))
+        return x
+
+    band = np.eye(5) + np.eye(5, k=1) + np.eye(5, k=-1)
+    end = lambda a, **options: np.sum(np.sin(implicit(residual, newton, **options)(a)))
+    for derived in (dualad.derivative, grad, lambda f: dualad.derivative(f, order=2), lambda f: grad(grad(f))):
+        np.testing.assert_allclose(derived(lambda a: end(a, sparsity=band))(0.3), derived(end)(0.3), rtol=1e-10)
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        grad(lambda a: np.sum(implicit(lambda x, a: 0.0 * x * a, lambda a: np.ones(2), sparsity=np.eye(2))(a)))(1.0)
