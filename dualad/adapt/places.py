@@ -18,6 +18,7 @@ from ..core.standins import BUILTINS, before_numba, look_up, stand_in
 __all__ = ["Change", "changes_of_function", "changes_of_space", "functions_of"]
 
 ABSENT = object()
+PLAIN = {str, bytes, bool, int, float, complex, tuple, list, set, frozenset, type(None), np.ndarray, np.float64}
 LARGEST_TABLE = 200  # elements of a dict that may hold functions to call
 WRAPPERS = {staticmethod, classmethod, MethodType, cached_property, type(cache(len))}
 
@@ -59,21 +60,25 @@ def changes_of_space(space: dict[str, Any]) -> Iterator[Change]:
     functions: list[FunctionType] = []
     for name, value in list(space.items()):
         kind = type(value)
+        if kind in PLAIN:
+            continue
         if issubclass(kind, type) and value.__module__ == space.get("__name__"):
             for key, part in list(vars(value).items()):
-                functions += functions_of(part)
-                yield from changed(value, key, part)
+                if type(part) not in PLAIN:
+                    functions += functions_of(part)
+                    yield from changed(value, key, part)
         elif kind is dict and name != "__builtins__" and len(value) <= LARGEST_TABLE:
             for key, part in list(value.items()):
-                yield from changed(value, key, part)
+                if type(part) not in PLAIN:
+                    yield from changed(value, key, part)
         else:
             functions += [function for function in functions_of(value) if function.__globals__ is space]
             yield from changed(space, name, value)
     for function in functions:
         yield from changes_of_function(function)
     for name, kind in BUILTINS.items():
-        uses = [used for function in functions if (used := use_of(name, function.__code__)) is not None]
-        if name not in space and uses and all(uses):
+        uses = {use_of(name, function.__code__) for function in functions}
+        if name not in space and True in uses and False not in uses:
             yield Change(space, name, ABSENT, kind)
 
 

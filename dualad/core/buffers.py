@@ -230,16 +230,21 @@ def put_back(x: Any, target: Any) -> None:
 # --- around buffers -----------------------------------------------------------------------------------------------------------------
 
 
+NUMBERS = {float, int, bool, complex, np.float64, str, type(None)}
+
+
 def is_traced(x: Any) -> bool:
     """Return whether a value is, or holds, traced values."""
     kind = type(x)
+    if kind in NUMBERS:
+        return False
+    if kind is np.ndarray:
+        return x.dtype.char == "O" and holds_traced(x)
     if kind is Buffer:
         return stands(x)
     if kind in (tuple, list):
         return any(map(is_traced, x))
-    if kind is dict:
-        return any(map(is_traced, x.values()))
-    return isinstance(x, Handle) or holds_traced(x)
+    return any(map(is_traced, x.values())) if kind is dict else isinstance(x, Handle)
 
 
 def handles_in(x: Any) -> Iterator[Handle]:

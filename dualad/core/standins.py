@@ -124,9 +124,15 @@ def look_up() -> None:
 ENTERED: set[str] = set()
 
 
+@cache
+def is_numbas(kind: type) -> bool:
+    """Return whether a type is one of numba's, such as its dispatchers and ufuncs are."""
+    return f"{kind.__module__}".partition(".")[0] == "numba"
+
+
 def before_numba(value: Any) -> Any:
     """Return the Python function that numba compiles, or makes a ufunc of; None for anything else."""
-    if type(value).__module__.partition(".")[0] != "numba":
+    if not is_numbas(type(value)):
         return None
     return getattr(value, "py_func", None) or getattr(getattr(value, "_dispatcher", None), "py_func", None)
 
@@ -144,6 +150,8 @@ def of_elements(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def stand_in(value: Any) -> Any:
     """Return what stands for a value in adapted code: the value itself unless it belongs to NumPy, SciPy or `math`."""
+    if (found := INSTEAD.get(id(value))) is not None:
+        return found[1]
     kind = type(value)  # some packages put objects into their modules that raise at every question
     if issubclass(kind, ModuleType):
         root = value.__name__.partition(".")[0]
@@ -155,5 +163,4 @@ def stand_in(value: Any) -> Any:
         return value if fn is value.func else partial(fn, *value.args, **value.keywords)
     if (function := before_numba(value)) is not None:
         return function if function is getattr(value, "py_func", None) else of_elements(function)
-    found = INSTEAD.get(id(value))
-    return value if found is None else found[1]
+    return value
