@@ -207,11 +207,12 @@ def normal_body(x, mean=None, cov=1, allow_singular=False):
         scales = np.linalg.eigvalsh(cov)
         counts = scales > NEGLIGIBLE * np.max(np.abs(scales))
         distance = np.sum(rest @ np.linalg.pinv(cov, NEGLIGIBLE, hermitian=True) * rest, axis=-1)
-        return -0.5 * distance - np.sum(0.5 * np.log(np.where(counts, scales, 1.0)) + np.where(counts, HALF_LOG_2PI, 0.0))
+        out = -0.5 * distance - np.sum(0.5 * np.log(np.where(counts, scales, 1.0)) + np.where(counts, HALF_LOG_2PI, 0.0))
+        return np.squeeze(out)
     factor = np.linalg.cholesky(cov)
     white = np.linalg.solve(factor, np.reshape(rest, (-1, size)).T)
     out = -0.5 * np.sum(white * white, axis=0) - np.sum(np.log(np.diagonal(factor))) - size * HALF_LOG_2PI
-    return np.reshape(out, np.shape(rest)[:-1])
+    return np.squeeze(np.reshape(out, np.shape(rest)[:-1]))
 
 
 def normal_entropy(mean=None, cov=1):
@@ -223,7 +224,8 @@ def dirichlet_body(x, alpha):
     alpha = np.reshape(alpha, (-1,))
     if np.shape(x)[0] == np.shape(alpha)[0] - 1:  # the last share is what is left
         x = np.concatenate([x, 1.0 - np.sum(x, axis=0, keepdims=True)])
-    return np.sum(sp.xlogy(alpha - 1.0, np.moveaxis(x, 0, -1)), axis=-1) + sp.gammaln(np.sum(alpha)) - np.sum(sp.gammaln(alpha))
+    powers = np.squeeze(np.sum(sp.xlogy(alpha - 1.0, np.moveaxis(x, 0, -1)), axis=-1))
+    return powers + sp.gammaln(np.sum(alpha)) - np.sum(sp.gammaln(alpha))
 
 
 def of_vectors(distribution: str, body: Callable) -> SimpleNamespace:

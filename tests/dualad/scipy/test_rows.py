@@ -295,6 +295,20 @@ def test_the_density_of_a_singular_normal_distribution():
         )
 
 
+@pytest.mark.parametrize("singular", [False, True])
+def test_densities_of_vectors_have_scipys_shapes_under_jit(singular):
+    from scipy import stats
+
+    import dualad.scipy.stats as ours
+
+    for shape in ((1,), (1, 3, 1)):
+        x, cov = np.full(shape, 0.3), np.array([[2.0]])
+        value = dualad.jit(lambda x, cov=cov: ours.multivariate_normal.logpdf(x, None, cov, singular))(x)
+        assert np.shape(value) == np.shape(stats.multivariate_normal.logpdf(x, None, cov, singular))
+    x = np.array([[0.3], [0.7]])
+    assert np.shape(dualad.jit(lambda x: ours.dirichlet.logpdf(x, [2.0, 3.0]))(x)) == np.shape(stats.dirichlet.logpdf(x, [2.0, 3.0]))
+
+
 def test_outside_of_the_support_the_derivative_is_zero():
     from dualad.scipy import stats
 
