@@ -132,7 +132,7 @@ def is_numbas(kind: type) -> bool:
 
 def before_numba(value: Any) -> Any:
     """Return the Python function that numba compiles, or makes a ufunc of; None for anything else."""
-    if not is_numbas(type(value)):
+    if not is_numbas(type(value)):  # type: ignore[arg-type]
         return None
     return getattr(value, "py_func", None) or getattr(getattr(value, "_dispatcher", None), "py_func", None)
 
