@@ -64,3 +64,26 @@ def test_flags_of_verbs_are_true_or_false(name, given):
 def test_flags_of_calls_are_true_or_false(name):
     with pytest.raises(TypeError, match=rf"^{name}: nan_safe must be True or False, got 'no'"):
         ONCE[name](nan_safe="no")
+
+
+VIEWS = {
+    "itself": lambda x: (x,),
+    "twice": lambda x: (x, x),
+    "parts": lambda x: (x[:1], x[1:]),
+    "reversed": lambda x: (x[::-1],),
+    "reshaped": lambda x: (np.reshape(x, (3, 2)), x.T),
+    "of a new one": lambda x: ((2.0 * x)[1:],),
+    "broadcast": lambda x: (np.broadcast_to(x[0], (4, 3)),),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_tangents_and_cotangents_share_no_memory(name):
+    x, v = np.arange(6.0).reshape(2, 3), np.ones((2, 3))
+    tangents = dualad.jvp(VIEWS[name], (x,), (v,))[1]
+    value, pull = checkpoint.vjp(VIEWS[name], x)
+    for array, *others in ((tangents[0], v, *tangents[1:]), (pull(value)[0], *value)):
+        assert array.flags.writeable and not any(np.shares_memory(array, other) for other in others)
+        assert array.base is None or array.base.size == array.size
+    for tangent, part in zip(tangents, VIEWS[name](v), strict=True):
+        np.testing.assert_array_equal(tangent, part)

@@ -319,3 +319,14 @@ def test_the_gradient_of_a_mean_of_no_elements_is_empty(shape):
     x = np.zeros(shape)
     for f in (np.mean, lambda x: np.sum(np.mean(x, -1)), lambda x: np.sum(np.mean(x, 0))):
         assert grad(f)(x).shape == shape
+
+
+def test_samples_outside_of_all_bins_are_not_counted():
+    """At the first edge a sample lies in the first bin, at the last one in the last bin, beyond them in none."""
+    x, y = np.array([-0.5, 0.0, 0.4, 1.0, 2.0, 2.5, 1.9]), np.array([0.5, 0.0, 3.0, 1.0, 3.0, 0.5, -0.1])
+    w, v = np.arange(1.0, 8.0), np.array([1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6])
+    edges = [np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.5, 3.0])]
+    for count in (lambda w: np.histogram2d(x, y, edges, weights=w)[0], lambda w: np.histogramdd((x, y), edges, weights=w)[0]):
+        value, tangent = dualad.jvp(count, (w,), (v,))
+        np.testing.assert_array_equal(value, count(w))
+        np.testing.assert_array_equal(tangent, count(v))
