@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Keep the garbage collector from walking through 18,000 collected tests again and again."""
+    """Keep the garbage collector from walking through all collected tests again and again."""
     gc.collect()
     gc.freeze()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,10 @@ def imported(path):
         yield from (n for n in names if n.split(".")[0] in FLOORS and ((name, n) not in HANDED_ON or not node.col_offset))
 
 
-IMPORTS = {module_name(path): set(imported(path)) for path in FILES}
+@cache
+def imports():
+    """The modules that each file imports; not found out where the tests are only collected."""
+    return {module_name(path): set(imported(path)) for path in FILES}
 
 
 def room(name):
@@ -90,7 +94,7 @@ def floor(name):
 
 
 def test_imports_come_from_lower_floors():
-    for name, others in IMPORTS.items():
+    for name, others in imports().items():
         for other in others:
             if room(other) == room(name):
                 continue
@@ -101,7 +105,7 @@ def test_imports_come_from_lower_floors():
 
 
 def test_there_are_no_circles():
-    graph = {name.removesuffix(".__init__"): others for name, others in IMPORTS.items()}
+    graph = {name.removesuffix(".__init__"): others for name, others in imports().items()}
     done, path = set(), []
 
     def visit(name):
@@ -120,7 +124,7 @@ def test_there_are_no_circles():
 
 
 def test_the_sweep_knows_no_engine():
-    for name, others in IMPORTS.items():
+    for name, others in imports().items():
         if room(name) in {("checkpoint", first) for first in ENGINE_FREE}:
             assert not [other for other in others if other.startswith("dualad") and not other.startswith("dualad.support")], name
 

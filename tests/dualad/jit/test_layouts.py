@@ -102,6 +102,8 @@ def test_an_array_that_is_assigned_as_a_whole_takes_the_order_of_what_it_is_assi
         compiled = jit(f, backend=backend, static_argnums=1)
         for got, expected in zip(compiled(moved(x, float), zeros), f(moved(x, float), zeros), strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-14)
+        if zeros != (backend == "numpy"):
+            continue  # a gradient of each by one backend
         weights, slope = np.random.default_rng(0).normal(size=(2, 12)), np.empty(x.shape)
         loss = lambda x, zeros=zeros: sum(np.sum(w * v) for w, v in zip(weights, f(x, zeros), strict=True))
         for index in np.ndindex(x.shape):
