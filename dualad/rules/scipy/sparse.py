@@ -136,7 +136,7 @@ def kind_of(name: str) -> Any:
             return isinstance(x, scipys)  # SciPy's are instances of ours, too
 
     class Made(scipys, metaclass=Kind):
-        def __new__(cls, arg1: Any, shape: Any = None, *args: Any, **kwargs: Any) -> Any:
+        def __new__(cls, arg1: Any = None, shape: Any = None, *args: Any, **kwargs: Any) -> Any:
             if type(arg1) is tuple and traced(arg1[0]):
                 return entries(scipys, arg1, shape)
             return super().__new__(cls)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -54,6 +57,8 @@ def test_products_of_a_plain_matrix_with_traced_arrays():
         same_derivatives(lambda x, m=matrix: m @ x + 2.0 * (m.T @ x) + m.dot(x), lambda x: DENSE @ x * 2.0 + 2.0 * DENSE.T @ x, VECTOR, X)
         same_derivatives(lambda x, m=matrix: x @ m, lambda x: x @ DENSE, VECTOR, X.T.copy())
     same_derivatives(lambda x: ds.csr_matrix(PLAIN) * x, lambda x: DENSE @ x, VECTOR)
+    again = pickle.loads(pickle.dumps(copy.copy(ds.csr_array(PLAIN))))
+    np.testing.assert_array_equal(dualad.jacobian(lambda x: again @ x)(VECTOR), DENSE)
     assert (2.0 * ds.csr_array(PLAIN)).tocsc().sum() == pytest.approx(2.0 * DENSE.sum())
 
 
