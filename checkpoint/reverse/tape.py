@@ -342,9 +342,9 @@ class Var(Traced):
 
     def _restate(self, fn: Any, body: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         row = ROWS.get(fn)
-        if type(row) is Composite and row.whole is not None and args and args[0] is self and len(args) < 3:
-            rules, keywords = row.whole
-            if kwargs.keys() <= keywords and self.dtype.kind == "f" and not stands_on_symbols(self):
+        if type(row) is Composite and row.whole is not None and self.dtype.kind == "f" and not stands_on_symbols(self):
+            rules, fits = row.whole
+            if len(args) > rules.argnums[-1] and fits(*args, **kwargs):
                 return self._interpret(rules, args, kwargs)
         return with_numpy_value(self, fn, body, args, kwargs)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from ..calling import parameters, same, signature
+from ..calling import same, signature
 from ..kinds import Differentiable, composite, elementwise, primitive
 
 __all__ = ["by_body", "by_partials", "named", "positional"]
@@ -20,10 +20,11 @@ def named(fn: Callable, name: str) -> Callable:
     return dispatching
 
 
-def by_body(fn: Callable, body: Callable, name: str, rules: tuple[Callable, Callable] | None = None) -> Callable:
+def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None) -> Callable:
     """Enter a function whose derivative is that of a body in NumPy's functions; arguments that the body does not know are refused.
 
-    Of real arrays, the JVP and the VJP of the first argument may be given, too: they take less time where values are known."""
+    Of real arrays, `rules` may be given, too, which take less time where values are known: the JVPs and the VJPs of the first arguments,
+    and a predicate that says for which calls."""
     known, scipys = inspect.signature(body), signature(fn)
     dispatching = named(without_overwriting(fn, scipys), name)
     if (places := [name for name in scipys.parameters if name in known.parameters]) != [
@@ -41,11 +42,8 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple[Callable, Call
             raise TypeError(f"{name} has no derivative with these arguments: {error}; it takes {known}") from None
         return body(*args, **kwargs)
 
-    options: dict[str, Any] = {}
-    if rules is not None:
-        keywords = frozenset(parameters(rules[1])[0][3:])
-        options["whole"] = Differentiable(dispatching, rules[:1], rules[1:], trusted=True), keywords
-    composite(dispatching, checked, with_numpy_value=True, **options)
+    whole = None if rules is None else (Differentiable(dispatching, *rules[:2], trusted=True), rules[2])
+    composite(dispatching, checked, with_numpy_value=True, whole=whole)
     return dispatching
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -58,19 +57,22 @@ def centred_by(x, weights, axis):
     return x - np.sum(x * weights, axis=axis, keepdims=True)
 
 
-#: JVPs and VJPs of real arrays; the derivative of softmax is symmetric, that of log_softmax the transpose of `centred_by`
-RULES: dict[str, tuple[Callable, Callable]] = {
+#: JVP and VJP of the first argument, if real, and for which calls; the derivative of softmax is symmetric
+RULES: dict[str, tuple] = {
     "logsumexp": (
-        lambda t, ans, a, axis=None, keepdims=False: np.sum(share_of(ans, a, axis) * t, axis=axis, keepdims=keepdims),
-        lambda g, ans, a, axis=None, keepdims=False: share_of(ans, a, axis) * restore_axes(g, a, axis),
+        [lambda t, ans, a, axis=None, keepdims=False: np.sum(share_of(ans, a, axis) * t, axis=axis, keepdims=keepdims)],
+        [lambda g, ans, a, axis=None, keepdims=False: share_of(ans, a, axis) * restore_axes(g, a, axis)],
+        lambda a, *args, **kwargs: len(args) < 2 and kwargs.keys() <= {"axis", "keepdims"},
     ),
     "softmax": (
-        lambda t, ans, x, axis=None: ans * centred_by(t, ans, axis),
-        lambda g, ans, x, axis=None: ans * centred_by(g, ans, axis),
+        [lambda t, ans, x, axis=None: ans * centred_by(t, ans, axis)],
+        [lambda g, ans, x, axis=None: ans * centred_by(g, ans, axis)],
+        lambda x, axis=None: True,
     ),
     "log_softmax": (
-        lambda t, ans, x, axis=None: centred_by(t, np.exp(ans), axis),
-        lambda g, ans, x, axis=None: g - np.exp(ans) * np.sum(g, axis=axis, keepdims=True),
+        [lambda t, ans, x, axis=None: centred_by(t, np.exp(ans), axis)],
+        [lambda g, ans, x, axis=None: g - np.exp(ans) * np.sum(g, axis=axis, keepdims=True)],
+        lambda x, axis=None: True,
     ),
 }
 BODIES = {"logsumexp": logsumexp_body, "softmax": softmax_body, "log_softmax": log_softmax_body, "multigammaln": multigammaln_body}

@@ -21,6 +21,7 @@ from scipy import stats
 from ..constants import stopped
 from ..kinds import shape_of
 from .entering import by_body, by_partials, positional
+from .linalg import mirrored
 
 __all__ = ["FUNCTIONS"]
 
@@ -215,6 +216,40 @@ def normal_body(x, mean=None, cov=1, allow_singular=False):
     return np.squeeze(np.reshape(out, np.shape(rest)[:-1]))
 
 
+def slope_by_covariance(x, mean, cov):
+    """Return the derivative of a log density by a covariance of which both triangles change."""
+    precision = np.linalg.inv(mirrored(cov, True))
+    pull = precision @ (x - mean)
+    return 0.5 * (np.outer(pull, pull) - precision)
+
+
+def folded(slope):
+    """Return the derivative by the lower triangle, which alone is read."""
+    return np.tril(2.0 * slope) - np.diag(np.diagonal(slope))
+
+
+def pull_to(x, mean, cov):
+    return np.linalg.solve(mirrored(cov, True), x - mean)
+
+
+#: JVPs and VJPs by the point, the mean and the covariance; of one point
+NORMAL_RULES = (
+    [
+        lambda t, ans, x, mean, cov: -np.sum(pull_to(x, mean, cov) * t),
+        lambda t, ans, x, mean, cov: np.sum(pull_to(x, mean, cov) * t),
+        lambda t, ans, x, mean, cov: np.sum(slope_by_covariance(x, mean, cov) * mirrored(t, True)),
+    ],
+    [
+        lambda g, ans, x, mean, cov: -g * pull_to(x, mean, cov),
+        lambda g, ans, x, mean, cov: g * pull_to(x, mean, cov),
+        lambda g, ans, x, mean, cov: g * folded(slope_by_covariance(x, mean, cov)),
+    ],
+    lambda x, mean, cov, *args, **kwargs: (
+        not args and not kwargs and np.ndim(cov) == 2 and np.shape(x) == np.shape(mean) == np.shape(cov)[:1]
+    ),
+)
+
+
 def normal_entropy(mean=None, cov=1):
     cov = covariance(cov, 1 if mean is None else np.size(mean))
     return np.sum(np.log(np.diagonal(np.linalg.cholesky(cov))) + 0.5 + HALF_LOG_2PI)
@@ -228,18 +263,21 @@ def dirichlet_body(x, alpha):
     return powers + sp.gammaln(np.sum(alpha)) - np.sum(sp.gammaln(alpha))
 
 
-def of_vectors(distribution: str, body: Callable) -> SimpleNamespace:
+def of_vectors(distribution: str, body: Callable, rules: tuple | None = None) -> SimpleNamespace:
     """Return a distribution of vectors: its log density and its density."""
     scipys, name = getattr(stats, distribution), f"scipy.stats.{distribution}"
     return SimpleNamespace(
-        logpdf=by_body(lambda *args, **kwargs: scipys.logpdf(*args, **kwargs), body, f"{name}.logpdf"),
+        logpdf=by_body(lambda *args, **kwargs: scipys.logpdf(*args, **kwargs), body, f"{name}.logpdf", rules),
         pdf=by_body(lambda *args, **kwargs: scipys.pdf(*args, **kwargs), lambda *args, **kw: np.exp(body(*args, **kw)), f"{name}.pdf"),
     )
 
 
 #: an eigenvalue of a covariance that is smaller than this times the largest one counts as zero, as in SciPy
 NEGLIGIBLE = 1e6 * np.finfo(float).eps
-VECTORS = {"multivariate_normal": of_vectors("multivariate_normal", normal_body), "dirichlet": of_vectors("dirichlet", dirichlet_body)}
+VECTORS = {
+    "multivariate_normal": of_vectors("multivariate_normal", normal_body, NORMAL_RULES),
+    "dirichlet": of_vectors("dirichlet", dirichlet_body),
+}
 VECTORS["multivariate_normal"].entropy = by_body(
     lambda *args, **kwargs: stats.multivariate_normal.entropy(*args, **kwargs), normal_entropy, "scipy.stats.multivariate_normal.entropy"
 )
