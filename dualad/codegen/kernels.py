@@ -50,7 +50,6 @@ ONE_OVER_LN2 = float.fromhex("0x1.71547652b82fep+0")
 LN2_1, LN2_2 = map(float.fromhex, ("0x1.62e42fee00000p-1", "0x1.a39ef35793c76p-33"))  # integers times the first are exact
 MIDDLE = 0.1267  # of the reduced arguments of tanh: 0 is reduced to 0, and no sum of parts of them cancels
 SIGN = -(2**63)
-MAGNITUDE = 2**63 - 1
 
 # (sin(x) - x) / x^3, (cos(x) - 1 + x^2 / 2) / x^4 and (sinh(x) - x) / x^3 in x^2; (exp(x) - 1 - x) / x^2 in x;
 # (2 artanh(s) - 2 s) / s^3 in s^2; (arctan(x) - x) / x^3 in x^2; (x coth(x) - 1) / x^2 in x^2, in three parts; a first cube root
