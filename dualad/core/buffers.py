@@ -99,6 +99,22 @@ class Buffer(np.ndarray):
             traced[index] = lift(v)
         return None
 
+    @property  # type: ignore[misc]
+    def flat(self) -> Any:
+        """The elements in C order, to iterate over, read and write."""
+        if not stands(self):
+            return self.view(np.ndarray).flat
+        if view_of(self) is None:
+            raise TypeError("the elements of this view, in which traced values are, cannot be had by .flat: use np.ravel(x), or x[...] = v")
+        return value_of(self).flat
+
+    @flat.setter
+    def flat(self, v: Any) -> None:
+        if stands(self) or is_traced(v):
+            written_by(lambda x: setattr(x, "flat", lift(v)), self, v)
+        else:
+            self.view(np.ndarray).flat = v
+
     def __repr__(self) -> str:
         return repr(settled(self))
 

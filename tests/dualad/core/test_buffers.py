@@ -94,7 +94,11 @@ def by_methods(x):
     e.T[0].clip(0.1, 2.0, out=d[0, 0, :2])
     f = d.reshape(4, 3)[:, 1:]
     f[2] += x[1:]
-    return np.sum(c**2) + np.sum(d**3) + d.ravel()[3:5].sum() + f.ravel().sum() + c.take([0, 1]).sum() + d.astype(float)[0].mean()
+    g = np.zeros((2, 3))
+    g.flat = x
+    g.T.flat[1] *= x[0]
+    flat = sum(g.flat) * g.flat[4]
+    return flat + np.sum(c**2) + np.sum(d**3) + d.ravel()[3:5].sum() + f.ravel().sum() + c.take([0, 1]).sum() + d.astype(float)[0].mean()
 
 def stays_plain(x):
     a = np.zeros(3)
