@@ -99,7 +99,7 @@ class Buffer(np.ndarray):
             traced[index] = lift(v)
         return None
 
-    @property  # type: ignore[misc]
+    @property
     def flat(self) -> Any:
         """The elements in C order, to iterate over, read and write."""
         if not stands(self):
@@ -113,7 +113,7 @@ class Buffer(np.ndarray):
         if stands(self) or is_traced(v):
             written_by(lambda x: setattr(x, "flat", lift(v)), self, v)
         else:
-            self.view(np.ndarray).flat = v
+            self.view(np.ndarray).flat[:] = v
 
     def __repr__(self) -> str:
         return repr(settled(self))
