@@ -101,7 +101,8 @@ def test_every_special_function_with_a_row_is_called_without_python(part):
     found = []
     for fn, row in ROWS.items():
         of_floats = type(fn) is np.ufunc and fn.nout == 1 and any(set(types) <= {*"d->"} for types in fn.types)
-        if row.trusted and row.name.startswith("scipy.special") and of_floats and row.kind == "elementwise":
+        rare = fn in getattr(sys.modules.get("dualad.rules.special_rare"), "RARE", ())  # which may have been asked for
+        if row.trusted and row.name.startswith("scipy.special") and of_floats and row.kind == "elementwise" and not rare:
             found.append(fn)
     assert len(found) >= 100
     for fn in found[part::4]:
