@@ -22,8 +22,9 @@ EVERY_ROW = {"test_value_has_the_type_shape_and_dtype_of_numpys", "test_jvp_agai
 #: files whose tests start processes, compile much, or wait; tests that take a second and more
 SLOW = {
     "test_distributed", "test_docs", "test_exit", "test_exports", "test_fit_campaign", "test_fit_changes", "test_forks",
-    "test_installations", "test_outside", "test_processors", "test_random_layouts", "test_random_programs", "test_systems", "test_types",
-    "test_counts_are_those_of_the_prediction", "test_counts_of_a_million", "test_every_evaluation_is_drawn_once",
+    "test_installations", "test_outside", "test_processors", "test_random_branches",
+    "test_random_layouts", "test_random_programs", "test_systems", "test_types",
+    "test_counts_are_those_of_the_prediction", "test_counts_of_a_million", "test_every_evaluation_is_drawn_once", "test_examples_run",
     "test_interrupted_and_gone_on", "test_kinds_of_reductions_and_dtypes",
     "test_peak_memory_is_within_a_quarter_of_the_saved_states_and_one_step", "test_places_on_disk", "test_random_loops",
     "test_results_that_turns_leave_to_be_read_one_by_one_end",
