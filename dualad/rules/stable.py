@@ -18,7 +18,9 @@ __all__ = [
     "expm1_keeps",
     "expm1_partial",
     "one_minus_square",
+    "one_more",
     "root_above_one",
+    "root_below_one",
     "sech_squared",
     "tanh_keeps",
     "tanh_partial",
@@ -75,11 +77,21 @@ def one_minus_square(x):
     return (1.0 - x) * (1.0 + x)
 
 
+def one_more(x):
+    """Return 1 + x; the imaginary part keeps the sign of a zero, which says on which side of a cut x is (Kahan 1987)."""
+    return -(-x - 1.0) if is_complex(x) else 1.0 + x
+
+
+def root_below_one(x):
+    """Return sqrt(1 - x**2)."""
+    return np.sqrt(one_more(-x)) * np.sqrt(one_more(x)) if is_complex(x) else np.sqrt(one_minus_square(x))
+
+
 @primitive
 def root_above_one(x):
     """Return sqrt(1 + x**2)."""
     if is_complex(x):
-        return np.sqrt(1.0 + x * x)
+        return np.sqrt(one_more(x * x))
     if type(x) is np.ndarray and x.dtype is FLOAT and x.size and x.item(x.argmax()) < 1e150 and x.item(x.argmin()) > -1e150:
         return np.sqrt(1.0 + x * x)
     with np.errstate(all="ignore"):

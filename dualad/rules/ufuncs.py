@@ -21,7 +21,18 @@ from .kinds import (
 )
 from .names import np
 from .primitives import all_finite, ratio
-from .stable import cosine, expm1_keeps, expm1_partial, one_minus_square, root_above_one, tanh_keeps, tanh_partial, turn
+from .stable import (
+    cosine,
+    expm1_keeps,
+    expm1_partial,
+    one_minus_square,
+    one_more,
+    root_above_one,
+    root_below_one,
+    tanh_keeps,
+    tanh_partial,
+    turn,
+)
 
 LOG2, LOG10, DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
 
@@ -166,8 +177,8 @@ elementwise(np.logaddexp2, lambda ans, x, y: softmax_share(x, y, LOG2), lambda a
 elementwise(np.sin,     lambda ans, x: np.cos(x))
 elementwise(np.cos,     lambda ans, x: -np.sin(x))
 elementwise(np.tan,     lambda ans, x: 1.0 + ans * ans)
-elementwise(np.arcsin,  one_over(lambda ans, x: np.sqrt(one_minus_square(x))), singular=True)   # arcsin'(+-1) = inf
-elementwise(np.arccos,  one_over(lambda ans, x: -np.sqrt(one_minus_square(x))), singular=True)  # arccos'(+-1) = -inf
+elementwise(np.arcsin,  one_over(lambda ans, x: root_below_one(x)), singular=True)   # arcsin'(+-1) = inf
+elementwise(np.arccos,  one_over(lambda ans, x: -root_below_one(x)), singular=True)  # arccos'(+-1) = -inf
 elementwise(np.arctan,  one_over(lambda ans, x: 1.0 + x * x))
 elementwise(np.arctan2, lambda ans, y, x: turn(x, y), lambda ans, y, x: -turn(y, x), singular=True)  # arctan2'(0, 0) = 0
 elementwise(np.hypot,   lambda ans, x, y: cosine(x, y, ans), lambda ans, x, y: cosine(y, x, ans), singular=True)  # hypot'(0, 0) = 0
@@ -175,7 +186,7 @@ elementwise(np.sinh,    lambda ans, x: np.cosh(x))
 elementwise(np.cosh,    lambda ans, x: np.sinh(x))
 elementwise(np.tanh,    tanh_partial, brief=lambda ans, x: 1.0 - ans * ans, enough=tanh_keeps)
 elementwise(np.arcsinh, one_over(lambda ans, x: root_above_one(x)))
-elementwise(np.arccosh, one_over(lambda ans, x: np.sqrt(x - 1.0) * np.sqrt(x + 1.0)), singular=True)
+elementwise(np.arccosh, one_over(lambda ans, x: np.sqrt(x - 1.0) * np.sqrt(one_more(x))), singular=True)
 elementwise(np.arctanh, one_over(lambda ans, x: one_minus_square(x)), singular=True)
 elementwise(np.deg2rad, lambda ans, x: DEGREE)
 elementwise(np.radians, lambda ans, x: DEGREE)

@@ -303,6 +303,17 @@ def test_arcsine_on_its_cut():
             assert jvp(f, (x,), (1.0,))[1] == pytest.approx(complex(mpmath.diff(exact, mpmath.mpc(x, 1e-12))), rel=1e-6)
 
 
+@pytest.mark.parametrize("f", [np.arcsin, np.arccos, np.arcsinh, np.arccosh, np.arctanh], ids=lambda f: f.__name__)
+def test_signs_of_zeros_choose_the_side_of_a_cut(f):
+    for x in (-1.6, -0.4, 0.3, 1.6):
+        for zero in (0.0, -0.0):
+            for z, step in ((complex(x, zero), 1e-6), (complex(zero, x), 1e-6j)):
+                at = lambda h: f(complex(z.real + h, z.imag) if z.imag == zero else complex(z.real, z.imag + h))  # keeps the other part
+                along = (at(1e-6) - at(-1e-6)) / (2.0 * step)
+                assert jvp(f, (z,), (1.0 + 0.0j,))[1] == pytest.approx(along, rel=1e-6)
+                assert jvp(f, (np.array([z]),), (np.ones(1, complex),))[1] == pytest.approx(along, rel=1e-6)
+
+
 def test_trim_and_roots_see_values():
     x = np.array([0.0, 2.0, -3.0, 1.0, 0.0])
     assert jvp(np.trim_zeros, (x,), (x,))[1].tolist() == [2.0, -3.0, 1.0]
