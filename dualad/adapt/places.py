@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..core.standins import BUILTINS, before_numba, look_up, stand_in
+from ..support.costs import LARGEST_TABLE
 
 __all__ = ["Change", "changes_of_function", "changes_of_space", "functions_of"]
 
 ABSENT = object()
 PLAIN = {str, bytes, bool, int, float, complex, tuple, list, set, frozenset, type(None), np.ndarray, np.float64}
-LARGEST_TABLE = 200  # elements of a dict that may hold functions to call
 WRAPPERS = {staticmethod, classmethod, MethodType, cached_property, type(cache(len))}
 
 

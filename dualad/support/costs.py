@@ -48,6 +48,8 @@ KEPT_VARIANTS = 16
 COMPARISON_SHARE = 0.01
 #: bytes of results that a plain evaluation may hold at a time to be compared
 COMPARISON_BYTES = 1 << 30
+#: elements of a dict of an adapted module in which functions are looked for (10 us for 200 elements, 0.6 ms for 10,000)
+LARGEST_TABLE = 200
 #: seconds of an operation in plain NumPy code, before it is known
 OPERATION_SECONDS = 5e-6
 #: calls of a program that has learnt a path which NumPy makes before it is compiled: it may soon learn others (12 paths and their
