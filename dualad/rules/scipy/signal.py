@@ -15,7 +15,7 @@ from scipy import signal as ss
 from ..kinds import explicit, is_complex, ndim_of, shape_of
 from .convolutions import cut, filtered, whole
 from .entering import by_body, named
-from .ndimage import correlate1d
+from .ndimage import convolve1d
 
 __all__ = ["FUNCTIONS"]
 
@@ -63,6 +63,11 @@ def convolve2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
     widths = [(m - 1, m - 1) for m in shape_of(in2)]
     padded = np.pad(in1, widths, constant_values=fillvalue) if boundary == "fill" else np.pad(in1, widths, mode=BOUNDARIES[boundary])
     return middle(convolve(padded, in2, "valid"), in1, in2, mode, (-2, -1))
+
+
+def correlate2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
+    """Of a kernel of even size, SciPy takes another middle than `correlate` does: that of the convolution from behind."""
+    return np.flip(convolve2d(np.flip(in1), np.conj(in2), mode, boundary, fillvalue))
 
 
 # --- filters ------------------------------------------------------------------------------------------------------------------------
@@ -206,13 +211,11 @@ def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode
     """The edges of a signal are filtered as those of the unit signals."""
     x, half = np.moveaxis(x, axis, -1), window_length // 2
     taps = ss.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta)
+    y = convolve1d(x, taps, mode="constant" if mode == "interp" else mode, cval=cval)
     if mode == "interp":
         edges = ss.savgol_filter(np.eye(window_length), window_length, polyorder, deriv, delta, axis=-1)
-        inner = cut(filtered(taps, x), [(-1, window_length - 1, shape_of(x)[-1] - window_length + 1)])
-        inner = inner[..., 1:-1] if window_length % 2 == 0 else inner
+        inner = cut(y, [(-1, half, shape_of(x)[-1] - 2 * half)])
         y = np.concatenate([x[..., :window_length] @ edges[:, :half], inner, x[..., -window_length:] @ edges[:, -half:]], -1)
-    else:
-        y = correlate1d(x, np.flip(taps), -1, mode=mode, cval=cval)
     return np.moveaxis(y, -1, axis)
 
 
@@ -256,7 +259,7 @@ BODIES: dict[str, Any] = {
     "fftconvolve": convolve,
     "oaconvolve": convolve,
     "convolve2d": convolve2d,
-    "correlate2d": lambda in1, in2, mode="full", boundary="fill", fillvalue=0: convolve2d(in1, mirrored(in2), mode, boundary, fillvalue),
+    "correlate2d": correlate2d,
     "lfilter": lfilter,
     "lfilter_zi": lfilter_zi,
     "sosfilt": sosfilt,

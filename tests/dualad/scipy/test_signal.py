@@ -27,7 +27,8 @@ CALLS = {
     "fftconvolve": [((M, N), {"mode": mode}) for mode in MODES] + [((M, M[:, :2], "same"), {"axes": 1})],
     "oaconvolve": [((X, Y), {"mode": mode}) for mode in MODES] + [((M, M[:, :2], "full"), {"axes": [1]})],
     "convolve2d": [((M, N, mode, edge), {}) for mode in MODES for edge in ("fill", "wrap", "symm")] + [((M, N, "same", "fill", 1.5), {})],
-    "correlate2d": [((M, K, mode, edge), {}) for mode in MODES for edge in ("fill", "wrap", "symm")],
+    "correlate2d": [((x, y, mode, edge), {}) for mode in MODES for edge in ("fill", "wrap", "symm") for x, y in ((M, K), (M, N))]
+    + [((N, M, "same"), {})],
     "lfilter": [((B, A, X), {}), ((B, A[:2], M), {"axis": 0}), ((B, A, M, -1, M[:, :2]), {}), ((B[:2], A, X[:1], 0, Y[:2]), {}),
                 ((B, np.array([2.0]), X), {}), ((B, A, Z), {}), ((B.astype("f4"), A.astype("f4"), X.astype("f4")), {})],
     "lfilter_zi": [((B, A), {}), ((B[:2], A), {})],
@@ -39,7 +40,7 @@ CALLS = {
     "sosfiltfilt": [((SOS, X), {"padlen": 3}), ((SOS, LONG[:, :17]), {})],
     "decimate": [((LONG[0], 2), {}), ((LONG, 3, 4), {"zero_phase": False})],
     "detrend": [((X,), {}), ((M,), {"axis": 0, "type": "constant"}), ((LONG,), {"bp": [11, 17]})],
-    "savgol_filter": [((X, 5, 2), {}), ((M, 3, 1), {"axis": 0, "deriv": 1, "delta": 0.5})]
+    "savgol_filter": [((X, 5, 2), {}), ((X, 4, 1), {}), ((M, 4, 2), {"mode": "wrap"}), ((M, 3, 1), {"axis": 0, "deriv": 1, "delta": 0.5})]
     + [((X, 5, 2), {"mode": mode, "cval": 0.7}) for mode in ("mirror", "constant", "nearest", "wrap")],
     "hilbert": [((X,), {}), ((M, 6), {"axis": 0}), ((M,), {})],
     "resample": [((x, n), {"axis": -1}) for x in (X, M, Z) for n in (3, 4, 6, 8, 9)],
