@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..rules.calling import with_out_named
+from ..rules.calling import placed, with_out_named
 from ..rules.creation import lift as lifted_like
 from ..rules.kinds import ROWS
 from .conversions import STANDING
@@ -63,6 +63,8 @@ class Buffer(np.ndarray):
 
     def __array_function__(self, fn: Callable, types: Any, args: Any, kwargs: Any) -> Any:
         row = ROWS.get(fn)
+        if row is not None and row.writes:
+            args, kwargs = placed(fn, args, kwargs)
         if row is not None and len(args) > row.out_at:
             args, kwargs = with_out_named(fn, row.out_at, args, kwargs)
         out = kwargs.get("out")
@@ -219,9 +221,9 @@ def promoted(x: Buffer, given: Any) -> Any:
     """Return the traced array that a buffer stands for, from now on if need be, one of the level of what is given."""
     if x.dtype.kind not in "fc":
         return x.view(np.ndarray)
+    if not x.flags.writeable:
+        raise ValueError("assignment destination is read-only")
     if not stands(x):
-        if not x.flags.writeable:
-            raise ValueError("assignment destination is read-only")
         owner = owner_of(x)
         memory = as_strided(owner.view(np.ndarray), (owner.size,), (owner.itemsize,))
         vector = lifted_like(highest(list(handles_in(lift(given)))), memory.copy())

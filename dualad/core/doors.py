@@ -26,6 +26,11 @@ def converted(x: Any, dtype: Any = None) -> Any:
     return x if dtype is None or np.dtype(dtype) == x.dtype else x.astype(dtype)
 
 
+def is_shown(x: Any, made: Any) -> bool:
+    """Return whether what was made of an argument is that, or may show the memory of it."""
+    return made is x or type(x) is Buffer
+
+
 def checked(x: Any) -> Any:
     if not np.all(np.isfinite(x)):
         raise ValueError("array must not contain infs or NaNs")
@@ -39,7 +44,7 @@ def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -
     def opened(a: Any, dtype: Any = None, *args: Any, copy: Any = None, **kwargs: Any) -> Any:
         if is_traced(a):
             x = made(converted(a, dtype))
-            return x.copy("K") if copy and x is a else x
+            return x.copy("K") if copy and is_shown(a, x) else x
         x = numpys(a, dtype, *args, **kwargs if copy is None else {"copy": copy, **kwargs})
         return as_buffer(x, a) if type(a) is Buffer else as_buffer(x) if LIVE and type(a) in (list, tuple) else x
 
@@ -68,7 +73,7 @@ def array(object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K",
         made = np.array(object, dtype, copy=copy, order=order, ndmin=ndmin, **kwargs)
         return as_buffer(made) if LIVE and copies else made
     made = converted(object, dtype)
-    made = made.copy(order) if copies and made is object else made
+    made = made.copy(order) if copies and is_shown(object, made) else made
     return np.reshape(made, (1,) * (ndmin - made.ndim) + made.shape) if made.ndim < ndmin else made
 
 

@@ -53,6 +53,14 @@ def outputs(x):
     v[0] += x[2]
     return (c * b).sum() + np.mean(c[1]) + np.dot(c, x).sum() + np.dot(x, b, out=np.empty(())) + np.sum(c, axis=0, out=np.zeros(3)).sum()
 
+def copies(x):
+    a = np.zeros(3)
+    np.copyto(dst=a, src=x)
+    b, c, d = np.array(a), np.asarray(a, copy=True), np.asarray(a)
+    a *= x
+    b[0], c[1], d[2] = x[1], x[2], 1.0
+    return np.sum(a * x) + np.sum(b * b) + np.sum(c * a)
+
 def returned(x):
     a = np.zeros(3)
     a[1:] = x[1:] ** 2
@@ -135,6 +143,7 @@ NAMES = [
     "in_place",
     "lists",
     "outputs",
+    "copies",
     "returned",
     "stays_plain",
     "traced_mask",
@@ -259,9 +268,16 @@ def test_what_cannot_be_written_raises(code):
         a[0] = x
         return a
 
+    def read_only_after(x):
+        a = code.np.zeros(3)
+        a[0] = x
+        a.flags.writeable = False
+        a[1] = 2.0
+
     with dualad.adapt(code):
-        with pytest.raises(ValueError, match="read-only"):
-            dualad.derivative(read_only)(3.0)
+        for f in (read_only, read_only_after):
+            with pytest.raises(ValueError, match="read-only"):
+                dualad.derivative(f)(3.0)
         with pytest.raises(TypeError, match="a view of dtype float64"):
             dualad.derivative(into_the_real_part)(3.0)
         with pytest.raises(TypeError, match="an array of plain numbers"):
