@@ -120,21 +120,26 @@ def solve_ivp(
     plain: Any = optree.tree_map(primal, given, none_is_leaf=False)
     plain_span, plain_y0, plain_eval, plain_args = plain
     settings = {"t_eval": plain_eval, "dense_output": dense_output, "events": events, "vectorized": vectorized, **options}
-    top = highest(optree.tree_leaves(given))
-    if top is not None and top.level.abstract and top.level.id:
-        raise top.level.refuse(
+    top, below = highest(optree.tree_leaves(given)), highest(optree.tree_leaves(plain))
+    if below is not None and below.level.abstract and below.level.id:
+        raise below.level.refuse(
             "solve_ivp chooses its steps by plain values, which are known only when the program runs: compile the right-hand side, "
             "solve_ivp(dualad.jit(fun), ...), and leave out jit around it"
         )
     settings["events"] = [plain_function(event) for event in listed(events)] or None
+    by_hand = [options["jac"]] if callable(options.get("jac")) else []
+    if by_hand:
+        settings["jac"] = plain_function(options["jac"])
     try:
         found = accepted(solver, steps, fun, plain_function(fun), plain_span, np.array(plain_y0), settings | {"args": plain_args or None})
     except ClosedOver:
-        functions, values = of_closed_over((fun, *listed(events)))
+        functions, values = of_closed_over((fun, *by_hand, *listed(events)))
         if not values:
             raise
         options |= {"schedule": schedule, "storage": storage, "memory": memory, "stats": stats, "progress": progress, "check": check}
         fun, *events = functions
+        if by_hand:
+            options["jac"] = events.pop(0)
         return solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events or None, vectorized, (*args, values), **options)
     if top is None:
         return found.result

@@ -66,35 +66,43 @@ def with_symbols(f, tracing):
             return held if constant is None else tracing.lift(constant)
         return table(held)
 
-    return Outside(instead)(f)
+    return Outside(instead, tables=True)(f)
 
 
 def closed_over(functions):
-    """Return the traced values that functions read from variables outside, and what makes these functions of other values for them."""
-    found: dict[int, Any] = {}
+    """Return the traced values that functions read from variables outside, and what makes these functions of other values for them.
+
+    What they read besides stays what it is now, whatever becomes of the variables.
+    """
+    found: dict[int, tuple[Any, Place]] = {}
 
     def noted(held):
-        if isinstance(held, Traced):
-            found[id(held)] = held
-        return held
+        return found.setdefault(id(held), (held, Place(len(found))))[1] if isinstance(held, Traced) else held
 
-    Outside(noted)(functions)
+    open_functions = Outside(noted)(functions)
 
     def made(values):
-        others = dict(zip(found, values, strict=True))
-        return Outside(lambda held: others.get(id(held), held))(functions)
+        return Outside(lambda held: values[held.number] if type(held) is Place else held)(open_functions)
 
-    return tuple(found.values()), made
+    return tuple(held for held, _ in found.values()), made
+
+
+class Place:
+    """What stands for a traced value in functions that are open to others."""
+
+    def __init__(self, number):
+        self.number = number
 
 
 class Outside:
     """What a function reads from variables outside, with others `instead`: what holds some is copied, functions are rebuilt.
 
-    Objects are copied with what their attributes hold; their classes, and whatever installed packages hold, stay as they are.
+    Objects are copied with what their attributes hold; their classes, and whatever installed packages hold, stay as they are. With
+    `tables` NumPy's functions, and modules that are not installed, give others, too.
     """
 
-    def __init__(self, instead):
-        self.instead = instead
+    def __init__(self, instead, tables=False):
+        self.instead, self.tables = instead, tables
         self.known: dict[int, tuple] = {}  # by identity: what was there, which it keeps alive, and what stands for it
 
     def __call__(self, held):
@@ -121,8 +129,9 @@ class Outside:
         if issubclass(kind, type | np.ufunc | np.generic):
             return None
         if isinstance(held, ModuleType):
-            return None if installed(held) and not of_numpy(held.__name__) else lambda held: Module(held, self)
-        if callable(held) and of_numpy(getattr(held, "__module__", None)):
+            looked_through = self.tables and (of_numpy(held.__name__) or not installed(held))
+            return (lambda held: Module(held, self)) if looked_through else None
+        if self.tables and callable(held) and of_numpy(getattr(held, "__module__", None)):
             return makes_tables
         if kind is FunctionType:
             return self.function

@@ -331,6 +331,19 @@ def test_what_a_function_closes_over_is_differentiated(derived):
 
 
 @pytest.mark.parametrize("derived", [grad, dualad.derivative])
+def test_what_becomes_of_variables_later_does_not_matter(derived):
+    """The reverse sweep evaluates steps again, when the variables may hold the same numbers without derivatives."""
+
+    def end(rate):
+        factor = rate
+        solved = solve_ivp(lambda t, y: -factor * y, (0.0, 1.0), [1.0], t_eval=[1.0], **TIGHT).y[0, 0]
+        factor = 0.5
+        return solved
+
+    np.testing.assert_allclose(derived(end)(0.5), -np.exp(-0.5), rtol=1e-9)
+
+
+@pytest.mark.parametrize("derived", [grad, dualad.derivative])
 def test_a_traced_value_from_elsewhere_is_refused(derived):
     def hidden(rate):
         rates = iter([rate] * 1000)
@@ -343,6 +356,8 @@ def test_a_traced_value_from_elsewhere_is_refused(derived):
 def test_inside_of_jit_it_is_refused():
     with pytest.raises(TypeError, match="solve_ivp chooses its steps by plain values"):
         dualad.jit(lambda rate: solve_ivp(decay, (0.0, 1.0), [1.0], args=(rate,)).y[0, -1])(0.5)
+    with pytest.raises(TypeError, match="solve_ivp chooses its steps by plain values"):
+        dualad.jit(grad(lambda rate: solve_ivp(lambda t, y: -rate * y, (0.0, 1.0), [1.0]).y[0, -1]))(0.5)
 
 
 def test_a_step_that_becomes_too_small_ends_as_in_scipy():

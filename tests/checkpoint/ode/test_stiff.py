@@ -49,3 +49,13 @@ def test_a_compiled_function_is_called_in_implicit_steps():
     decay = lambda t, y, rate: -rate * y
     end = lambda rate, fun: solve_ivp(fun, (0.0, 1.0), [1.0], "Radau", t_eval=[1.0], args=(rate,)).y[0, 0]
     assert grad(end)(50.0, dualad.jit(decay)) == pytest.approx(grad(end)(50.0, decay), rel=1e-9)
+
+
+@pytest.mark.parametrize("derived", [grad, dualad.derivative])
+def test_a_jacobian_by_hand_may_close_over_what_the_function_closes_over(derived):
+    def end(rate, **options):
+        return solve_ivp(lambda t, y: -rate * y, (0.0, 1.0), [1.0], "Radau", t_eval=[1.0], **OPTIONS, **options).y[0, 0]
+
+    wanted = derived(end)(3.0)
+    assert derived(lambda rate: end(rate, jac=lambda t, y: np.array([[-3.0]])))(3.0) == pytest.approx(wanted, rel=1e-6)
+    assert derived(lambda rate: end(rate, jac=lambda t, y: np.stack([[-rate]])))(3.0) == pytest.approx(wanted, rel=1e-6)
