@@ -17,7 +17,7 @@ from scipy import fft as sf
 
 from ..batching import natural
 from ..fft import fitted, half_weights, shifted
-from ..kinds import composite, linear, real_linear, shape_of
+from ..kinds import composite, is_complex, linear, real_linear, shape_of
 from .entering import by_body, named
 
 __all__ = ["FUNCTIONS"]
@@ -51,6 +51,8 @@ def trigonometric(dual: Callable) -> Callable:
     name = dual.__name__
 
     def transpose(g, x, s, axes, type=2, norm=None, orthogonalize=None, **options):
+        if is_complex(g) and orthogonalize not in (None, norm == "ortho"):  # which SciPy ignores for complex arrays (1.17)
+            raise NotImplementedError(f"scipy.fft.{name} of a complex array has no VJP with orthogonalize={orthogonalize}: leave it out")
         forward = SWAPPED.get(type, type) if name.startswith("i") else type  # but for a factor
         back = {"type": SWAPPED.get(type, type), "norm": norm, "orthogonalize": orthogonalize, **options}
         if forward == 4 or (forward == 1 and "s" in name) or (norm == "ortho" if orthogonalize is None else orthogonalize):

@@ -117,6 +117,15 @@ def test_they_compile_and_are_found_in_adapted_code():
     np.testing.assert_allclose(dualad.jit(grad(total))(x), np.sum(slope, axis=0), rtol=1e-12)
 
 
+def test_orthogonalize_of_complex_arrays_is_refused_in_reverse():
+    """SciPy ignores it there, so the values are those without it."""
+    for name, options in product(TRIGONOMETRIC, ({"orthogonalize": True}, {"norm": "ortho", "orthogonalize": False})):
+        ours = lambda x, name=name, options=options: getattr(fft, name)(x, **options)
+        assert dualad.jvp(ours, (Z,), (Z,))[1].tobytes() == getattr(sf, name)(Z, **options).tobytes()
+        with pytest.raises(NotImplementedError, match=f"scipy.fft.{name} of a complex array has no VJP with orthogonalize="):
+            vjp(ours, Z)[1](Z)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
