@@ -7,15 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy import linalg as sl
 
+from ..decompositions import adjoint
 from ..kinds import explicit, is_complex, shape_of
 from ..linalg import mT
 from .entering import by_body, named
 
 __all__ = ["FUNCTIONS", "solve_sylvester"]
-
-
-def adjoint(a):
-    return np.conj(mT(a))
 
 
 def real(name: str, *arrays):

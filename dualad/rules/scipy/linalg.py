@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg as sl
 
+from ..decompositions import adjoint, diagonal, on_diagonal
+from ..decompositions import triangle as hermitian
 from ..kinds import explicit, is_complex, shape_of
 from ..linalg import mT
 from . import equations, factors
@@ -20,15 +22,12 @@ def triangle(a, lower):
     return np.tril(a) if lower else np.triu(a)
 
 
-def mirrored(a, lower):
-    """Return the symmetric matrix of which one triangle is read."""
-    part = triangle(a, lower)
-    return part + mT(part) - np.diag(np.diagonal(a))
-
-
 def solve_body(a, b, lower=False, *, assume_a=None, transposed=False):
-    if assume_a in ("sym", "her", "pos", "symmetric", "hermitian", "positive definite"):
-        a = mirrored(a, lower)
+    if assume_a in ("sym", "symmetric"):
+        strict = np.tril(a, -1) if lower else np.triu(a, 1)
+        a = strict + mT(strict) + on_diagonal(diagonal(a))
+    elif assume_a in ("her", "pos", "hermitian", "positive definite"):
+        a = hermitian(a, not lower)
     elif assume_a not in (None, "gen", "general"):
         raise NotImplementedError(f"scipy.linalg.solve has no derivative with assume_a={assume_a!r}: leave it out")
     return np.linalg.solve(mT(a) if transposed else a, b)
@@ -38,18 +37,21 @@ def solve_triangular_body(a, b, trans=0, lower=False, unit_diagonal=False):
     a = triangle(a, lower)
     if unit_diagonal:
         a = a - np.diag(np.diagonal(a)) + np.eye(shape_of(a)[-1])
-    return np.linalg.solve(mT(a) if trans in (1, 2, "T", "C") else a, b)
+    if trans in (1, "T"):
+        a = mT(a)
+    elif trans in (2, "C"):
+        a = adjoint(a)
+    return np.linalg.solve(a, b)
 
 
 def cholesky_body(a, lower=False):
-    factor = np.linalg.cholesky(mirrored(a, lower))
-    return factor if lower else mT(factor)
+    return np.linalg.cholesky(a, upper=not lower)
 
 
 def cho_solve_body(c_and_lower, b):
     c, lower = c_and_lower
-    factor = triangle(c, True) if lower else mT(triangle(c, False))
-    return np.linalg.solve(mT(factor), np.linalg.solve(factor, b))
+    factor = triangle(c, True) if lower else adjoint(triangle(c, False))
+    return np.linalg.solve(adjoint(factor), np.linalg.solve(factor, b))
 
 
 def block_diag_body(*arrays):

@@ -19,9 +19,9 @@ from scipy import special as sp
 from scipy import stats
 
 from ..constants import stopped
+from ..decompositions import triangle
 from ..kinds import shape_of
 from .entering import by_body, by_partials, positional
-from .linalg import mirrored
 
 __all__ = ["FUNCTIONS"]
 
@@ -218,7 +218,7 @@ def normal_body(x, mean=None, cov=1, allow_singular=False):
 
 def slope_by_covariance(x, mean, cov):
     """Return the derivative of a log density by a covariance of which both triangles change."""
-    precision = np.linalg.inv(mirrored(cov, True))
+    precision = np.linalg.inv(triangle(cov))
     pull = precision @ (x - mean)
     return 0.5 * (np.outer(pull, pull) - precision)
 
@@ -229,7 +229,7 @@ def folded(slope):
 
 
 def pull_to(x, mean, cov):
-    return np.linalg.solve(mirrored(cov, True), x - mean)
+    return np.linalg.solve(triangle(cov), x - mean)
 
 
 #: JVPs and VJPs by the point, the mean and the covariance; of one point
@@ -237,7 +237,7 @@ NORMAL_RULES = (
     [
         lambda t, ans, x, mean, cov: -np.sum(pull_to(x, mean, cov) * t),
         lambda t, ans, x, mean, cov: np.sum(pull_to(x, mean, cov) * t),
-        lambda t, ans, x, mean, cov: np.sum(slope_by_covariance(x, mean, cov) * mirrored(t, True)),
+        lambda t, ans, x, mean, cov: np.sum(slope_by_covariance(x, mean, cov) * triangle(t)),
     ],
     [
         lambda g, ans, x, mean, cov: -g * pull_to(x, mean, cov),
