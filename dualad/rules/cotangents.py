@@ -14,6 +14,7 @@ __all__ = [
     "like_primal",
     "ndim_of",
     "notes_tests",
+    "plus",
     "restore_axes",
     "shape_of",
     "spread_out",
@@ -51,6 +52,11 @@ def shape_of(x) -> tuple[int, ...]:
     """Return the shape of a number, array, traced value or `Abstract`; ``np.shape`` of a traced value is a call through the table."""
     shape = getattr(x, "shape", None)
     return np.shape(x) if shape is None else shape
+
+
+def plus(total, share):
+    """Return the sum of two shares of a tangent, which of several results is a tuple."""
+    return tuple(map(plus, total, share)) if type(share) in (tuple, list) else total + share
 
 
 def ndim_of(x) -> int:

@@ -25,7 +25,7 @@ import numpy as np
 from ..support.forks import cached_property
 from .batching import derived_form
 from .calling import dtype_position, missing_rule, out_position, positional_count, public_name, required_count
-from .cotangents import FLOAT, Abstract, is_number, like_primal, unbroadcast
+from .cotangents import FLOAT, Abstract, is_number, like_primal, plus, unbroadcast
 from .names import ABSENT, Absent
 from .partials import FIRST, MARKS, MINUS_ONE, ONE, SECOND, evaluated, fits, product, used_by
 from .precision import in_loop
@@ -257,7 +257,7 @@ class Differentiable(Row):
                 if rule is None:
                     raise missing_rule(self, "JVP", i)
                 share = rule(tangents[i], ans, *args, **kwargs)
-                total = share if total is None else total + share
+                total = share if total is None else plus(total, share)
         return total
 
     def vjp(self, i, g, ans, args, kwargs):

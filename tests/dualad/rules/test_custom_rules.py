@@ -131,6 +131,21 @@ def test_buffers_that_a_rule_hands_out_are_not_written():
     np.testing.assert_array_equal(table, [1.0, 2.0, 3.0])
 
 
+def test_several_results_of_several_arguments():
+    @primitive
+    def both(a, b):
+        return a * b, a / b
+
+    jvps = (lambda t, ans, a, b: (t * b, t / b)), (lambda t, ans, a, b: (a * t, -a * t / b**2))
+    vjps = (lambda g, ans, a, b: g[0] * b + g[1] / b), (lambda g, ans, a, b: g[0] * a - g[1] * a / b**2)
+    rules.explicit(both, jvps, vjps)
+    x, t = np.array([0.5, 1.5]), np.array([1.0, -2.0])
+    f, plain = (lambda x: both(np.sin(x), np.exp(x))), (lambda x: (np.sin(x) * np.exp(x), np.sin(x) / np.exp(x)))
+    for made, wanted in zip(jvp(f, (x,), (t,))[1], jvp(plain, (x,), (t,))[1], strict=True):
+        np.testing.assert_allclose(made, wanted, rtol=1e-14)
+    check_derivatives(lambda x: f(x)[0] * f(x)[1], x)
+
+
 def test_argument_without_a_derivative():
     @primitive
     def order(x, n):

@@ -68,6 +68,14 @@ def test_equations_of_riccati_by_symmetric_weights():
             np.testing.assert_allclose(np.sum(back * d), np.sum(t * tangent), rtol=1e-9)
 
 
+def test_both_matrices_of_a_pencil_in_one_call():
+    whole = lambda f, a: np.abs(f(a, np.eye(3) + a @ a, driver="gv")[1])
+    t = np.cos(np.arange(9.0).reshape(3, 3))
+    tangent = dualad.jvp(lambda a: whole(dl.eigh, a), (H.real,), (t + t.T,))[1]
+    step = (whole(sl.eigh, H.real + 1e-6 * (t + t.T)) - whole(sl.eigh, H.real - 1e-6 * (t + t.T))) / 2e-6
+    np.testing.assert_allclose(tangent, step, rtol=1e-5, atol=1e-6)
+
+
 def test_factors_go_on():
     a, b = A.real, Q.real
     whole = lambda a: np.sum(dl.lu_solve(dl.lu_factor(a), b) ** 2)
