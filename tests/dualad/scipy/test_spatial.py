@@ -64,10 +64,13 @@ TURNS = {
     "from_euler": [(lambda R, s=s: lambda a: R.from_euler(s, a).as_rotvec(), ANGLES) for s in ("xyz", "ZYX", "zxz", "XYX")]
     + [(lambda R: lambda a: R.from_euler("z", a, degrees=True).as_matrix(), np.array([[20.0], [130.0]])),
        (lambda R: lambda a: R.from_euler("y", a).as_matrix(), 0.3)],
+    "from_matrix": [(lambda R: lambda m: R.from_matrix(m).as_quat(), m)
+                    for m in (1.1 * MATRIX, np.array([[1.0, 0.2, 0.1], [0.3, 9.0, 0.4], [0.7, 0.1, 0.2]]))],
     "as_euler": [(lambda R, s=s: lambda q: R.from_quat(q).as_euler(s), QUATERNION) for s in ("xyz", "ZYX", "zxz", "XYX", "YXZ", "yzy")]
     + [(lambda R: lambda q: R.from_quat(q).as_euler("zyx", degrees=True), QUATERNION)],
     "the rest": [(lambda R: lambda q: (R.from_quat(q) * R.from_rotvec(VECTOR)).inv().magnitude(), QUATERNION),
                  (lambda R: lambda q: (R.from_quat(q) ** 0.4).as_matrix(), QUATERNION),
+                 *((lambda R, n=n: lambda q: (R.from_quat(q) ** n).as_quat(), -QUATERNION) for n in (1, -1, 2)),
                  (lambda R: lambda q: R.from_quat(q)[1].as_rotvec(), np.array([QUATERNION, QUATERNION[::-1]]))],
 }  # fmt: skip
 

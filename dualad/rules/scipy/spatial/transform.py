@@ -80,9 +80,12 @@ def from_euler(seq, angles, degrees=False):
 
 
 def from_matrix(matrix):
-    """Return the quaternion of the nearest rotation, which two steps of Newton's iteration for the polar factor keep and differentiate."""
-    for _ in range(2):
-        matrix = 0.5 * (matrix + np.swapaxes(np.linalg.inv(matrix), -1, -2))
+    """Return the quaternion of the nearest rotation, by Newton's iteration for the polar factor with Higham's scaling (1986)."""
+    for _ in range(7):
+        inverse = np.swapaxes(np.linalg.inv(matrix), -1, -2)
+        squares = (np.sum(stopped(x) ** 2, axis=(-1, -2), keepdims=True) for x in (inverse, matrix))
+        scale = np.divide(*squares) ** 0.25  # which changes no polar factor
+        matrix = 0.5 * (scale * matrix + inverse / scale)
     m = lambda i, j: matrix[..., i, j]
     trace = m(0, 0) + m(1, 1) + m(2, 2)
     rows = [np.stack([1.0 + 2.0 * m(i, i) - trace if i == j else m(i, j) + m(j, i) for j in range(3)], -1) for i in range(3)]
@@ -162,7 +165,9 @@ def apply(q, vectors, inverse=False):
 
 
 def power(q, n):
-    return from_rotvec(n * as_rotvec(q))
+    """Return a power by the canonical quaternion, but for the powers 1 and -1, of which SciPy keeps the sign."""
+    kept = (np.abs(stopped(n)) == 1.0) & (stopped(q[..., 3:]) < 0.0)
+    return np.where(kept, -1.0, 1.0) * from_rotvec(n * as_rotvec(q))
 
 
 # --- the class ----------------------------------------------------------------------------------------------------------------------
