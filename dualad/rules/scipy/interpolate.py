@@ -16,7 +16,7 @@ from scipy import interpolate as si
 
 from ..constants import stopped
 from ..indexing import getitem
-from ..kinds import ndim_of, shape_of
+from ..kinds import composite, ndim_of, primitive, shape_of
 from . import splines
 from .entering import by_body
 
@@ -29,11 +29,20 @@ def traced(x: Any) -> bool:
     return hasattr(type(x), "__dualad_apply__") or (type(x) in (list, tuple) and any(map(traced, x)))
 
 
-def packed(x: Any) -> Any:
-    """Return traced values in lists as one array, and a copy of an array, which its owner may write."""
+copied: Any = primitive(np.copy)
+composite(copied, np.copy)
+
+
+def settled(x: Any) -> Any:
+    """Return copies of traced arrays, which their owners may write: a plain one of a buffer in which nothing traced is."""
     if not traced(x):
         return x
-    return np.stack([packed(part) for part in x]) if type(x) in (list, tuple) else np.copy(x)
+    return type(x)(map(settled, x)) if type(x) in (list, tuple) else copied(x)
+
+
+def packed(x: Any) -> Any:
+    """Return traced values in lists as one array, and a copy of an array."""
+    return np.stack(list(map(packed, x))) if traced(x) and type(x) in (list, tuple) else settled(x)
 
 
 def places(x: Any) -> Any:
@@ -67,7 +76,7 @@ def called(scipys: Any, args: tuple, kwargs: dict[str, Any], places: tuple[str, 
     """Return the arguments of a call by name, those with values packed; traced others are refused."""
     bound = inspect.signature(scipys).bind(*args, **kwargs)
     bound.apply_defaults()
-    given = {name: packed(x) for name, x in bound.arguments.items()}
+    given = {name: packed(x) if name in places else settled(x) for name, x in bound.arguments.items()}
     for name, x in given.items():
         if traced(x) and name not in places:
             raise TypeError(
@@ -457,30 +466,33 @@ class RegularGrid(Interpolant):
 
     def __call__(self, xi: Any, method: str | None = None, *, nu: Any = None) -> Any:
         values, method = self.options["values"], method or self.options["method"]
-        if traced(xi) and type(xi) is tuple:
-            xi = joined(xi)
-        if not (traced(values) or traced(xi)):
+        at = coordinates(xi)
+        if not (traced(values) or traced(at)):
             return self.made(xi, method, nu=nu)
         if method not in ("linear", "nearest") or nu is not None:
             raise NotImplementedError(
                 f"scipy.interpolate.RegularGridInterpolator has no derivative with method={method!r} (nu={nu}): use 'linear' or 'nearest'"
             )
-        return gridded(values, places(xi), self.table, self.options["points"], method, self.options["fill_value"])
+        made = gridded(values, at, self.table, self.options["points"], method, self.options["fill_value"])
+        return made[0] if type(xi) is tuple and ndim_of(at) == 1 and len(xi) > 1 else made
 
 
-def joined(parts):
-    """Return coordinates that broadcast as one array, with an axis for them behind."""
-    shape = np.broadcast_shapes(*map(shape_of, parts))
-    return np.stack([np.broadcast_to(part, shape) for part in parts], -1)
+def coordinates(xi):
+    """Return places as one array; a tuple has an array for each coordinate, and they broadcast."""
+    if type(xi) is not tuple:
+        return places(xi)
+    parts = [places(part) for part in xi]
+    return np.stack(np.broadcast_arrays(*parts), -1) if len(parts) > 1 else parts[0]
 
 
 public(RegularGrid, si.RegularGridInterpolator)
 
 
 def interpn(points: Any, values: Any, xi: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = np.nan) -> Any:
-    if not (traced(values) or traced(xi)):
+    values, at = packed(values), coordinates(xi)
+    if not (traced(values) or traced(at)):
         return si.interpn(points, values, xi, method, bounds_error, fill_value)
-    return RegularGrid(points, values, method, bounds_error, fill_value)(xi)
+    return RegularGrid(points, values, method, bounds_error, fill_value)(at)
 
 
 FUNCTIONS["interpn"] = interpn

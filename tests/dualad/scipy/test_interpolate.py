@@ -76,9 +76,13 @@ CALLS = {
     + [(lambda s: lambda y, x: s.interp1d(KNOTS[::-1], y, axis=1, bounds_error=False, fill_value=(1.0, 2.0))(x), Y2, AROUND)],
     "RegularGridInterpolator": [(lambda s, m=m: lambda y, x: s.RegularGridInterpolator(GRID, y, m)(x), Y2, CELLS)
                                 for m in ("linear", "nearest")]
+    + [(lambda s, x=x: lambda y: s.RegularGridInterpolator(GRID, y)(x), Y2)
+       for x in ((0.1, 2.0, 1.0), ([0.1, 0.2, 0.3], 2.0, np.array([[0.5], [1.0]])))]
     + [(lambda s, out=out: lambda y, x: s.RegularGridInterpolator((-GRID[0], KNOTS), y, bounds_error=False, fill_value=out)(x), Y2, OUTSIDE)
        for out in (None, 0.5)],
-    "interpn": [(lambda s: lambda y, x: s.interpn((KNOTS[:2], KNOTS), y, x), Y2, np.array([[[0.1, 2.0], [0.3, 0.2]]]))],
+    "interpn": [(lambda s: lambda y, x: s.interpn((KNOTS[:2], KNOTS), y, x), Y2, np.array([[[0.1, 2.0], [0.3, 0.2]]]))]
+    + [(lambda s, at=at: lambda y, b: s.interpn((KNOTS[:2], KNOTS), y, (at, b)), Y2, b)
+       for at, b in ((0.3, 2.0), (np.array([0.3, 0.2]), np.array([2.0, 1.3])), (np.array([0.3, 0.2, 0.1]), 2.0))],
     "splev": [(lambda s: lambda c, x: s.splev(x, (T, c, 2)), C[0], INSIDE),
        (lambda s: lambda c, x: s.splev(x, (T, c, 2), der=1, ext=3), C[0], AROUND),
               (lambda s: lambda c, x: s.splev(x, (T, c, 2), ext=3), C[0], AROUND),
@@ -136,6 +140,21 @@ def test_what_has_no_derivative_is_refused_by_name():
         for derived in (grad, dualad.derivative):
             with pytest.raises((TypeError, NotImplementedError, AttributeError), match=words):
                 derived(call)(2.0)
+
+
+def test_knots_and_grids_that_adapted_code_makes_are_plain():
+    def loss(y):
+        knots, grid = np.array([0.0, 1.0, 2.5, 3.0]), (np.linspace(0.0, 1.0, 2), np.arange(2.0) * 2.0)
+        table = interpolate.RegularGridInterpolator(grid, y.reshape(2, 2))
+        return interpolate.CubicSpline(knots, y)(1.3) * interpolate.interp1d(knots, y)(np.array([0.7]))[0] + table((0.3, 0.2))
+
+    y = Y[:4]
+    adapted = dualad.adapt(loss)
+    assert adapted(y) == loss(y)
+    for derived in (grad, dualad.gradient):
+        made = derived(adapted)(y)
+        differences = [(loss(y + 1e-6 * e) - loss(y - 1e-6 * e)) / 2e-6 for e in np.eye(4)]
+        np.testing.assert_allclose(made, differences, rtol=1e-7, atol=1e-8)
 
 
 def test_compiled_and_adapted():
