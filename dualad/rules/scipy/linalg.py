@@ -114,7 +114,7 @@ BODIES: dict[str, Any] = {
     "solve_triangular": solve_triangular_body,
     "inv": lambda a: np.linalg.inv(a),
     "det": lambda a: np.linalg.det(a),
-    "pinv": lambda a: np.linalg.pinv(a),
+    "pinv": lambda a, rtol=None: np.linalg.pinv(a, rtol=rtol),
     "cholesky": cholesky_body,
     "cho_factor": lambda a, lower=False: (cholesky_body(a, lower), lower),
     "cho_solve": cho_solve_body,

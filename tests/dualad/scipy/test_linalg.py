@@ -76,6 +76,14 @@ def test_both_matrices_of_a_pencil_in_one_call():
     np.testing.assert_allclose(tangent, step, rtol=1e-5, atol=1e-6)
 
 
+def test_the_pseudoinverse_has_the_rank_that_scipy_finds():
+    a, t = np.diag([2.0, 1.0, 5e-8]).astype(np.float32), np.diag([1.0, 0.5, 0.0]).astype(np.float32)
+    for options, wanted in (({}, np.diag([-0.25, -0.5, 0.0])), ({"rtol": 0.6}, np.diag([-0.25, 0.0, 0.0]))):
+        value, tangent = dualad.jvp(lambda a, options=options: dl.pinv(a, **options), (a,), (t,))
+        assert value.tobytes() == sl.pinv(a, **options).tobytes()
+        np.testing.assert_allclose(tangent, wanted, atol=1e-6)
+
+
 def test_factors_go_on():
     a, b = A.real, Q.real
     whole = lambda a: np.sum(dl.lu_solve(dl.lu_factor(a), b) ** 2)
