@@ -284,6 +284,8 @@ def define_operators():
             if self.primal.kind == "python" and weak(other):
                 pair = (other, self) if reflected else (self, other)
                 return self.level.record(ufunc, scalar_operator(operate), pair, {})
+            if ufunc is np.multiply and type(other) in (list, tuple) and self.primal.kind != "array":
+                return NotImplemented  # Python repeats it so many times
             return usual(self, other)
 
         return method

@@ -26,6 +26,7 @@ FUNCTIONS = {
     "a table, too": lambda x, n: TABLE[n] * x + int(n) * x,
     "tests, too": lambda x, n: (x * 2.0 if n > 1 else x * int(n + 5)) * range(1, 7)[n],
     "again": lambda x, n: (x * int(n) if x[0] > 0.0 else x) * int(n),
+    "repeated": lambda x, n: x * sum([1.0, 2.0] * n) + sum(int(n) * (x[0],)) + len(n * [0]),
     "truth": lambda x, n: x * [2.0, 3.0][int(x[0] > 0.5)],
 }
 X = np.array([0.2, 1.4])
