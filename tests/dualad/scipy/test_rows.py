@@ -40,8 +40,9 @@ SAMPLES: dict[str, list[tuple[tuple, dict]]] = {
                             ((ROWS, np.cumsum(ROWS**2 + 0.1, axis=1)), {})],
     "integrate.cumulative_trapezoid": [((ROWS,), {}), ((ROWS, np.array([0.0, 0.5, 1.5])), {"axis": 0, "initial": 0})],
     "integrate.simpson": [((ROWS,), {}), ((ROWS,), {"dx": 0.3, "axis": 0}), ((ROWS,), {"x": np.array([0.0, 0.5, 0.7, 1.5, 2.0])})],
-    "integrate.romb": [((ROWS,), {}), ((ROWS[:, :3],), {"axis": 0, "dx": 0.5})],
-    "integrate.cumulative_simpson": [((ROWS,), {"dx": 0.3}), ((ROWS,), {"axis": 0})],
+    "integrate.romb": [((ROWS,), {}), ((ROWS[:, :3], 2, 0), {})],
+    "integrate.cumulative_simpson": [((ROWS,), {"dx": 0.3}), ((ROWS,), {"axis": 0}), ((ROWS,), {"initial": 0.7}),
+                                     ((ROWS,), {"initial": B[:, :1]})],
     "linalg.solve": [((A, B), {}), ((A, B[:, 0]), {"transposed": True}), ((S, B), {"assume_a": "pos"}),
                      ((A, B), {"assume_a": "sym", "lower": True})],
     "linalg.solve_triangular": [((A, B), {}), ((A, B), {"lower": True, "trans": 1}),
@@ -113,6 +114,7 @@ CLOSED = {"lognorm", "weibull_min"}  # whose distribution functions have partial
 #: arguments that are plain numbers to these functions
 PLAIN = {"special.multigammaln": {1}, "special.polygamma": {0}, "stats.poisson.logpmf": {0}, "stats.binom.logpmf": {0, 1},
          "stats.nbinom.logpmf": {0}, "stats.dirichlet.logpdf": {0}, "stats.trim_mean": {1}, "stats.moment": {1}, "stats.pmean": {1},
+         "integrate.romb": {1, 2},
          "linalg.solve_continuous_are": {2, 3}, "linalg.solve_discrete_are": {2, 3}}  # fmt: skip
 
 for _name in ("poisson", "binom", "nbinom"):
