@@ -15,9 +15,9 @@ from numpy.lib.stride_tricks import as_strided
 from ..rules.calling import placed, with_out_named
 from ..rules.creation import lift as lifted_like
 from ..rules.kinds import ROWS
-from .conversions import STANDING
+from .conversions import STALE, STANDING
 from .dispatch import highest, holds_traced
-from .levels import LIVE, Handle
+from .levels import FILLED, LIVE, Handle
 from .traced import lift
 
 __all__ = ["Buffer", "as_buffer", "is_traced", "settled"]
@@ -227,7 +227,8 @@ def promoted(x: Buffer, given: Any) -> Any:
         owner = owner_of(x)
         memory = as_strided(owner.view(np.ndarray), (owner.size,), (owner.itemsize,))
         vector = lifted_like(highest(list(handles_in(lift(given)))), memory.copy())
-        memory[...] = np.nan
+        memory[...] = STALE if x.dtype.kind == "f" else complex(STALE, STALE)
+        FILLED.update(LIVE)
         x._root.memory, x._root.owner, x._root.vector = memory, owner, vector
     return value_of(x)
 

@@ -12,8 +12,8 @@ from ..support.callers import WAYS_OUT, asking, compiled, of_numpy, operation, o
 from .levels import Handle
 
 __all__ = [
-    "LIFTS", "ROWS_OF_SCIPY", "STANDING", "another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers", "lift_of",
-    "lost", "refuse_kind", "refuse_search", "refuse_tie",
+    "LIFTS", "ROWS_OF_SCIPY", "STALE", "STANDING", "another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers",
+    "lift_of", "lost", "refuse_kind", "refuse_search", "refuse_stale", "refuse_tie",
 ]  # fmt: skip
 
 
@@ -154,6 +154,22 @@ def check_result(row, ans, level):
             f"{row.name}: a traced number becomes complex, and traced numbers were put into an object array before ({level.objects}), "
             f"whose .real and .imag NumPy answers itself, without them: make that array with np.stack([...]) or dualad.array([...])"
         )
+
+
+#: fills the memory of arrays that became traced: a NaN that is known again, also of fewer bits, and after most operations
+STALE = np.uint64(0x7FFDA00000000000).view(np.float64)
+
+
+def refuse_stale(values, where):
+    """Raise where the values of results were computed of the memory of an array that became traced."""
+    for x in values:
+        if issubclass(type(x), float | complex | np.inexact | np.ndarray) and np.isnan(x).any():
+            bits = np.ravel(x).astype(complex).view(np.uint64) & np.uint64(2**63 - 1)
+            if np.any(bits == STALE.view(np.uint64)):
+                raise TypeError(
+                    f"{where}: the result is NaN where code that does not see derivatives (compiled code, a memoryview) has read an array "
+                    f"that a traced value was written into: hand it dualad.primal(x), or give it a rule (dualad.primitive)"
+                )
 
 
 def comes_from_a_loop():

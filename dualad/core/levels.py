@@ -18,10 +18,11 @@ import numpy as np
 from ..support.callers import explain
 from ..support.forks import lock_of
 
-__all__ = ["LIVE", "Handle", "Level", "Owner", "View", "errors_as_in", "new", "root", "shared_view", "version_of"]
+__all__ = ["FILLED", "LIVE", "Handle", "Level", "Owner", "View", "errors_as_in", "new", "root", "shared_view", "version_of"]
 
 new = object.__new__
 LIVE: set = set()  # ids of the levels that are being computed, in any thread
+FILLED: set = set()  # of those in which an array of plain numbers became traced
 
 
 class Level:
@@ -58,6 +59,7 @@ class Level:
     def __exit__(self, kind, error, traceback):
         self.alive = self.plain = False
         LIVE.discard(self.id)
+        FILLED.discard(self.id)
         if isinstance(error, Exception):
             refusal, self.refusal = self.refusal, None
             explain(error, refusal, self.objects)

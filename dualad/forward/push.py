@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.dispatch import dtype_of
-from ..core.levels import Handle, Level
+from ..core.levels import FILLED, Handle, Level
 from ..dask.arrays import LAZY, DaskValue, like_chunks
 from ..rules.indexing import cast
 from .dual import Dual, make_dual
@@ -39,7 +39,7 @@ def push(f, structure, leaves, seeds, level, where, has_aux=False):
         out = f(*duals)
         if has_aux:
             out, aux = take_aux(out, True, where)
-        outs, out_structure = ([out], LEAF) if type(out) is Dual else flatten_output(out, where)
+        outs, out_structure = ([out], LEAF) if type(out) is Dual and not FILLED else flatten_output(out, where)
         values, tangents = [], []
         for leaf in outs:
             mine = type(leaf) is Dual and leaf.level is level

@@ -10,9 +10,9 @@ from sys import getrefcount
 import numpy as np
 import optree
 
-from ..core.conversions import STANDING
-from ..core.dispatch import array, dtype_of
-from ..core.levels import Handle
+from ..core.conversions import STANDING, refuse_stale
+from ..core.dispatch import array, dtype_of, primal
+from ..core.levels import FILLED, Handle
 from ..core.traced import Traced, lift
 from ..dask.arrays import LAZY, outside
 from ..support.checks import flag
@@ -154,6 +154,8 @@ def is_numeric(objects):
 def flatten_output(out, where):
     """Return the leaves and the structure of what a function returned; raise for one that is not numeric: its derivative would vanish."""
     if isinstance(out, Traced):
+        if FILLED:
+            refuse_stale([primal(out)], where)
         return [out], LEAF
     paths, leaves, structure = optree.tree_flatten_with_path(pack_leaf(out))
     leaves = [lift(pack_leaf(leaf)) for leaf in leaves]
@@ -168,6 +170,8 @@ def flatten_output(out, where):
                 f"or array: return numbers, arrays, or a tuple, list, dict or named tuple of them (register a "
                 f"dataclass with dualad.register_dataclass); has_aux=True passes a second result through"
             )
+    if FILLED:
+        refuse_stale(map(primal, leaves), where)
     if not leaves:
         raise TypeError(f"{where}: the function returned {out!r}, which holds no number or array to differentiate: return the result")
     return leaves, structure

@@ -251,6 +251,32 @@ def test_no_stale_number_is_read(code):
             np.sum(kept[0])
 
 
+@pytest.mark.parametrize("dtype", [float, np.float32, complex])
+def test_a_result_of_stale_numbers_raises(code, dtype):
+    """A constant NaN would have the derivative zero."""
+
+    def filled(x):
+        a = code.np.zeros(3, dtype)
+        a[1] = x * x
+        return memoryview(a)
+
+    def of_a_copy(x):
+        return np.sum(np.real(np.asarray(filled(x)) * 2.0)) + x
+
+    with dualad.adapt(code):
+        for f in (lambda x: np.asarray(filled(x))[1].real, lambda x: np.real(np.asarray(filled(x)) @ np.ones(3)), of_a_copy):
+            for derivative in (
+                lambda f: lambda x: ck.vjp(f, x),
+                dualad.derivative,
+                dualad.hessian,
+                lambda f: lambda x: dualad.jvp(f, (x,), (x,)),
+            ):
+                with pytest.raises(TypeError, match="read an array that a traced value was written into"):
+                    derivative(f)(3.0)
+        assert np.isnan(dualad.derivative(lambda x: (filled(x), x * np.nan)[1])(3.0))  # another NaN
+    assert dualad.derivative(lambda x: np.nan)(3.0) == 0.0
+
+
 def test_what_cannot_be_written_raises(code):
     def read_only(x):
         a = code.np.zeros(3)
