@@ -20,6 +20,12 @@ def real(name: str, *arrays):
         raise NotImplementedError(f"scipy.linalg.{name} has no derivative of complex matrices: give real ones")
 
 
+def one_kind(name: str, matrices: tuple, right: object) -> None:
+    """Refuse what SciPy solves wrongly (1.17): with a complex array in the equation, real matrices whose eigenvalues are complex."""
+    if any(map(is_complex, (*matrices, right))) and not all(map(is_complex, matrices)):
+        raise NotImplementedError(f"scipy.linalg.{name} has no derivative of real matrices with complex arrays: give complex ones, a + 0j")
+
+
 # --- banded matrices: element (i, j) stands in ab[upper + i - j, j] ------------------------------------------------------------------
 
 
@@ -152,6 +158,22 @@ def discrete_gain(x, a, b, r):
     return k, x @ (a - b @ k)
 
 
+def sylvester_body(a, b, q):
+    one_kind("solve_sylvester", (a, b), q)
+    return solve_sylvester(a, b, q)
+
+
+def continuous_lyapunov_body(a, q):
+    one_kind("solve_continuous_lyapunov", (a,), q)
+    return solve_sylvester(a, adjoint(a), q)
+
+
+def discrete_lyapunov_body(a, q):
+    if shape_of(a)[0] >= 10:  # below, SciPy solves one system of equations for all elements
+        one_kind("solve_discrete_lyapunov", (a,), q)
+    return discrete(a, q)
+
+
 # --- the table --------------------------------------------------------------------------------------------------------------------
 
 # fmt: off
@@ -170,9 +192,9 @@ explicit(discrete,
 BODIES: dict[str, Callable] = {
     "solve_banded": solve_banded_body,
     "solveh_banded": solveh_banded_body,
-    "solve_sylvester": lambda a, b, q: solve_sylvester(a, b, q),
-    "solve_continuous_lyapunov": lambda a, q: solve_sylvester(a, adjoint(a), q),
-    "solve_discrete_lyapunov": lambda a, q: discrete(a, q),
+    "solve_sylvester": sylvester_body,
+    "solve_continuous_lyapunov": continuous_lyapunov_body,
+    "solve_discrete_lyapunov": discrete_lyapunov_body,
     "solve_continuous_are": riccati("solve_continuous_are", continuous_gain, lambda c, s: -solve_sylvester(c, mT(c), s)),
     "solve_discrete_are": riccati("solve_discrete_are", discrete_gain, lambda c, s: discrete(c, s)),
 }
