@@ -120,6 +120,14 @@ def solve_ivp(
     plain: Any = optree.tree_map(primal, given, none_is_leaf=False)
     plain_span, plain_y0, plain_eval, plain_args = plain
     settings = {"t_eval": plain_eval, "dense_output": dense_output, "events": events, "vectorized": vectorized, **options}
+    chained: dict[str, Any] = {
+        "schedule": schedule,
+        "storage": storage,
+        "memory": memory,
+        "stats": stats,
+        "progress": progress,
+        "check": check,
+    }
     top, below = highest(optree.tree_leaves(given)), highest(optree.tree_leaves(plain))
     if below is not None and below.level.abstract and below.level.id:
         raise below.level.refuse(
@@ -136,14 +144,12 @@ def solve_ivp(
         functions, values = of_closed_over((fun, *by_hand, *listed(events)))
         if not values:
             raise
-        options |= {"schedule": schedule, "storage": storage, "memory": memory, "stats": stats, "progress": progress, "check": check}
         fun, *events = functions
         if by_hand:
             options["jac"] = events.pop(0)
-        return solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events or None, vectorized, (*args, values), **options)
+        return solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events or None, vectorized, (*args, values), **options, **chained)
     if top is None:
         return found.result
-    chained = {"schedule": schedule, "storage": storage, "memory": memory, "stats": stats, "progress": progress, "check": check}
     return Solution(fun, steps, found, given, dense_output, listed(events), chained).result()
 
 
