@@ -103,6 +103,12 @@ def test_of_plain_values_they_are_scipys():
         grad(lambda v: Rotation.from_rotvec(v).mean().magnitude())(A)
 
 
+def test_matrices_in_compiled_adapted_code():
+    pytest.importorskip("llvmlite")
+    adapted = dualad.adapt(lambda v: np.sum(transform.Rotation.from_matrix(MATRIX + 0.1 * v).as_rotvec() ** 3))
+    np.testing.assert_allclose(dualad.jit(grad(adapted))(VECTOR), grad(adapted)(VECTOR), rtol=1e-10)
+
+
 def test_in_adapted_code():
     def loss(v):
         turned = transform.Rotation.from_rotvec(v).apply(A)

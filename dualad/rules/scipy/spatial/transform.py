@@ -12,6 +12,7 @@ import numpy as np
 from scipy.spatial import transform as st
 
 from ...constants import stopped
+from ...indexing import getitem
 from ...kinds import ndim_of, shape_of
 from ..entering import by_body
 
@@ -93,7 +94,7 @@ def from_matrix(matrix):
     whole = np.stack([np.concatenate([row, end[..., None]], -1) for row, end in zip(rows, ends, strict=True)], -2)
     whole = np.concatenate([whole, np.concatenate([np.stack(ends, -1), (1.0 + trace)[..., None]], -1)[..., None, :]], -2)
     best = np.argmax(np.stack([*(stopped(m(i, i)) for i in range(3)), stopped(trace)], -1), axis=-1)
-    chosen = np.sum(whole * np.eye(4)[best][..., None], axis=-2)
+    chosen = np.sum(whole * getitem(np.eye(4), best)[..., None], axis=-2)
     return chosen / np.sqrt(norm_squared(chosen))
 
 
