@@ -20,7 +20,7 @@ from .dispatch import highest, holds_traced
 from .levels import FILLED, LIVE, Handle
 from .traced import lift
 
-__all__ = ["Buffer", "as_buffer", "is_traced", "settled"]
+__all__ = ["Buffer", "as_buffer", "is_traced", "owner_of", "settled"]
 
 
 class Root:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import dispatch
-from .buffers import Buffer, as_buffer, is_traced
+from .buffers import Buffer, as_buffer, is_traced, owner_of
 from .levels import LIVE
 from .traced import lift
 
@@ -42,9 +42,14 @@ def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -
 
     @wraps(numpys)
     def opened(a: Any, dtype: Any = None, *args: Any, copy: Any = None, **kwargs: Any) -> Any:
+        whole = type(a) is Buffer and made is not checked  # NumPy says whether it shows the same memory
+        if whole:
+            x = numpys(a.view(np.ndarray), dtype, *args, **kwargs if copy is None else {"copy": copy, **kwargs})
+            if owner_of(x) is owner_of(a):
+                return as_buffer(x, a)
         if is_traced(a):
             x = made(converted(a, dtype))
-            return x.copy("K") if copy and is_shown(a, x) else x
+            return x.copy("K") if (copy or whole) and is_shown(a, x) else x
         x = numpys(a, dtype, *args, **kwargs if copy is None else {"copy": copy, **kwargs})
         return as_buffer(x, a) if type(a) is Buffer else as_buffer(x) if LIVE and type(a) in (list, tuple) else x
 

@@ -59,7 +59,12 @@ def copies(x):
     b, c, d = np.array(a), np.asarray(a, copy=True), np.asarray(a)
     a *= x
     b[0], c[1], d[2] = x[1], x[2], 1.0
-    return np.sum(a * x) + np.sum(b * b) + np.sum(c * a)
+    e = np.zeros((2, 3), order="F")
+    e[:] = x
+    f, g = np.ascontiguousarray(e.T), np.asfortranarray(e)
+    h, i = np.ascontiguousarray(e), np.asfortranarray(e.T)
+    f[0], g[0, 1], h[1], i[2] = x[:2], x[0], 2.0, 3.0
+    return np.sum(a * x) + np.sum(b * b) + np.sum(c * a) + np.sum(e @ x) + np.sum(f.T * g + h * i.T)
 
 def returned(x):
     a = np.zeros(3)
