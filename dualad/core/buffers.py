@@ -340,6 +340,8 @@ def reading(name: str) -> Callable:
     def method(self: Buffer, *args: Any, **kwargs: Any) -> Any:
         if not (stands(self) or is_traced((args, kwargs))):
             return numpys(self, *args, **kwargs)
+        if name in ("conj", "conjugate") and self.dtype.kind == "f" and not (args or kwargs):
+            return self  # as NumPy's
         if (fn := getattr(np, name, None)) is not None and name not in ("astype", "copy"):
             return fn(self, *args, **kwargs)
         return getattr(value_of(self), name)(*lift(args), **lift(kwargs))

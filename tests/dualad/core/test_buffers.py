@@ -58,6 +58,7 @@ def copies(x):
     np.copyto(dst=a, src=x)
     b, c, d = np.array(a), np.asarray(a, copy=True), np.asarray(a)
     a *= x
+    a.conj()[1] += x[0]
     b[0], c[1], d[2] = x[1], x[2], 1.0
     e = np.zeros((2, 3), order="F")
     e[:] = x
