@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..rules.calling import placed, with_out_named
+from ..rules.calling import placed, public_name, with_out_named
 from ..rules.creation import lift as lifted_like
 from ..rules.kinds import ROWS
 from .conversions import STALE, STANDING
@@ -65,6 +65,8 @@ class Buffer(np.ndarray):
         row = ROWS.get(fn)
         if row is not None and row.writes:
             args, kwargs = placed(fn, args, kwargs)
+            if not args:  # NumPy before 2.4 does not tell the names of its arguments
+                raise TypeError(f"{public_name(fn)}: give the array that is written into by its place, not by keyword")
         if row is not None and len(args) > row.out_at:
             args, kwargs = with_out_named(fn, row.out_at, args, kwargs)
         out = kwargs.get("out")

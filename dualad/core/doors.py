@@ -92,6 +92,7 @@ class NumberType(type):
     """The type of types that stand for one of NumPy's or Python's: they make its numbers, but of traced ones traced ones."""
 
     of: type
+    dtype: np.dtype
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if not is_traced(args):
@@ -123,6 +124,8 @@ def number_type(kind: type) -> NumberType:
     """Return what stands for a type of numbers."""
     made = NumberType(kind.__name__, (kind,), {"__module__": kind.__module__, "__doc__": kind.__doc__})
     made.of = kind
+    if not issubclass(kind, np.generic):
+        made.dtype = np.dtype(kind)  # NumPy before 2.4 asks for it where the type is given as dtype=
     return made
 
 

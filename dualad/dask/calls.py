@@ -243,6 +243,9 @@ def scattered(g, index, like):
     axes, widths, k = iter(like.shape), [], 0
     g, parts = da.asarray(g), expanded(index, len(like.shape))
     arrays = [i for i, part in enumerate(parts) if np.ndim(part)]
+    advanced = [i for i, part in enumerate(parts) if part is not None and not isinstance(part, slice)]
+    if arrays and advanced[-1] - advanced[0] >= len(advanced):  # numbers and arrays apart: NumPy puts the axis of the places first
+        g = da.moveaxis(g, 0, sum(part is None or isinstance(part, slice) for part in parts[: arrays[0]]))
     if len(arrays) > 1:
         g = paired(g, arrays, parts, like)
         parts = [slice(None) if np.ndim(part) else part for part in parts]

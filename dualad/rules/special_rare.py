@@ -167,7 +167,8 @@ rule("eval_sh_jacobi", None, None, None, lambda ans, n, p, q, x: n * lower(sp.ev
 rule("lpmv",         None, None, lambda ans, m, v, x: (v * x * ans - (v + m) * sp.lpmv(m, v - 1.0, x)) / (x * x - 1.0))  # DLMF 14.10.5
 # fmt: on
 
-for name, sign in (("modfresnelp", 1.0), ("modfresnelm", -1.0)):
+for name in ("modfresnelp", "modfresnelm"):
+    sign = float(np.sign(getattr(sp, name)(1.0)[0].imag))  # of both the second in SciPy 1.13
     several(
         name,
         0,
@@ -246,6 +247,7 @@ NO_FORM = """bdtrik bdtrin btdtria btdtrib chdtriv chndtridf fdtridfd gdtrib nbd
              nctdtridf nctdtrinc nctdtrit pdtrik smirnov smirnovi stdtridf mathieu_a mathieu_b pro_cv obl_cv zetac elliprg elliprj"""
 for reason, names in {
     "it has none in closed form that keeps its digits": NO_FORM,
+    "SciPy has given it up (write lpmv)": "sph_harm",
     "SciPy's own derivative of it has few digits": "pro_rad2 pro_rad2_cv obl_rad2 obl_rad2_cv",
 }.items():
     fns = (getattr(sp, name, None) for name in names.split())

@@ -31,7 +31,9 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None)
         name for name in known.parameters if name in places
     ]:
         raise ValueError(f"{name}: a body of {known} takes the arguments of {scipys} in another order")
-    by_name = set(known.parameters) <= set(scipys.parameters) and not any(p.kind is p.VAR_POSITIONAL for p in known.parameters.values())
+    by_name = all(
+        (name in scipys.parameters or p.kind is p.KEYWORD_ONLY) and p.kind is not p.VAR_POSITIONAL for name, p in known.parameters.items()
+    )  # of SciPy's own names, but for keywords of a later SciPy
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         try:

@@ -11,8 +11,10 @@ import pytest
 from checkpoint.storage import Disk, background
 
 SCRIPT = """
-import sys
+import signal, sys
 from checkpoint.storage import Disk
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
 session = Disk(sys.argv[1]).open()
 session.save(0, 1.5)
 session._open()

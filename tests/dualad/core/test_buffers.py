@@ -12,6 +12,7 @@ import checkpoint as ck
 import dualad
 from dualad.core.buffers import Buffer
 from dualad.core.levels import LIVE
+from dualad.rules.calling import places_of
 
 SOURCE = """
 import numpy as np
@@ -55,7 +56,7 @@ def outputs(x):
 
 def copies(x):
     a = np.zeros(3)
-    np.copyto(dst=a, src=x)
+    np.copyto(a, src=x)
     b, c, d = np.array(a), np.asarray(a, copy=True), np.asarray(a)
     a *= x
     a.conj()[1] += x[0]
@@ -314,3 +315,17 @@ def test_what_cannot_be_written_raises(code):
             dualad.derivative(into_the_real_part)(3.0)
         with pytest.raises(TypeError, match="an array of plain numbers"):
             dualad.derivative(into_the_caller_s)(3.0)
+
+
+def test_what_is_written_into_may_be_named(code):
+    def named(x):
+        a = code.np.zeros(3)
+        np.copyto(dst=a, src=x)
+        return np.sum(a * a)
+
+    with dualad.adapt(code):
+        if places_of(np.copyto):
+            assert ck.grad(named)(X).tolist() == (2.0 * X).tolist()
+        else:  # NumPy before 2.4 does not say what the names mean
+            with pytest.raises(TypeError, match=r"numpy\.copyto: give the array that is written into by its place"):
+                ck.grad(named)(X)

@@ -48,8 +48,8 @@ SAMPLES: dict[str, list[tuple]] = {
     "tklmbda": [(0.4, (0.3,)), (0.4, (0.0,))],
     "voigt_profile": [(0.7, 0.9, 0.4)],
 }  # fmt: skip
-#: whose partials have no partials
-FIRST_ORDER = {"elliprc"}
+#: whose partials have no partials, or whose value has few digits in SciPy 1.13
+FIRST_ORDER = {"elliprc", *(["ncfdtri"] if pytest.importorskip("scipy").__version__ < "1.14" else [])}
 
 
 def test_no_ufunc_is_unknown_and_every_row_here_has_a_sample():

@@ -69,6 +69,7 @@ def test_every_row_has_samples():
     assert set(CALLS) == set(FUNCTIONS)
 
 
+@pytest.mark.filterwarnings("ignore:The behavior of affine_transform with a 1-D array")  # of SciPy before 1.14
 @pytest.mark.parametrize("name", CALLS)
 def test_values_and_derivatives(name):
     for k, (args, kwargs) in enumerate(CALLS[name]):
