@@ -160,7 +160,7 @@ def of_values(scipys: Any, body: Callable, *places: str) -> type[Piecewise]:
             given = called(scipys, args, kwargs, places)
             made = scipys(**{name: like(x) for name, x in given.items()})
             if any(map(traced, given.values())):
-                del given["extrapolate"]
+                given.pop("extrapolate", None)
                 self.hold(coefficients(**given), made.x, made.extrapolate, made.axis)
             else:
                 self.hold(made.c, made.x, made.extrapolate, made.axis)

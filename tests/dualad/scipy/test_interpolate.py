@@ -55,7 +55,7 @@ CALLS = {
     + [(lambda s: lambda y, x: s.PchipInterpolator(KNOTS, y, axis=1)(x), Y2, INSIDE),
        (lambda s: lambda y, x: s.PchipInterpolator(KNOTS[:2], y)(x), Y[:2], INSIDE)],
     "Akima1DInterpolator": [(lambda s: lambda y, x: s.Akima1DInterpolator(KNOTS, y)(x), Y, INSIDE),
-                            (lambda s: lambda y, x: s.Akima1DInterpolator(KNOTS, y, axis=1, extrapolate=True)(x), Y2, AROUND),
+                            (lambda s: lambda y, x: s.Akima1DInterpolator(KNOTS, y, axis=1)(x, 0, True), Y2, AROUND),
                             (lambda s: lambda y, x: s.Akima1DInterpolator(KNOTS, y, method="makima")(x), Y, INSIDE)],
     "BSpline": [(lambda s, nu=nu: lambda c, x: s.BSpline(T, c, 2)(x, nu), C[0], AROUND) for nu in range(4)]
     + [(lambda s: lambda c, x: s.BSpline(T, c, 2, axis=1)(x), C, INSIDE),

@@ -80,9 +80,14 @@ def from_euler(seq, angles, degrees=False):
     return q
 
 
+#: Newton's steps to the nearest rotation, which SciPy 1.13 does not take: there a sheared matrix turns by another angle
+SHEAR = SciPys.from_matrix([[1.0, 0.3, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+NEWTON_STEPS = 7 if abs(SHEAR.magnitude() - np.arctan2(0.3, 2.0)) < 1e-9 else 0
+
+
 def from_matrix(matrix):
     """Return the quaternion of the nearest rotation, by Newton's iteration for the polar factor with Higham's scaling (1986)."""
-    for _ in range(7):
+    for _ in range(NEWTON_STEPS):
         inverse = np.swapaxes(np.linalg.inv(matrix), -1, -2)
         squares = (np.sum(stopped(x) ** 2, axis=(-1, -2), keepdims=True) for x in (inverse, matrix))
         scale = np.divide(*squares) ** 0.25  # which changes no polar factor
@@ -226,7 +231,8 @@ class Rotation(metaclass=Kind):
     quaternion: Any
 
     def __init__(self, quat: Any, normalize: bool = True, copy: bool = True, scalar_first: bool = False) -> None:
-        self.quaternion = Rotation.from_quat(quat, scalar_first=scalar_first).quaternion if normalize else quat
+        quat = np.roll(quat, -1, axis=-1) if scalar_first else quat
+        self.quaternion = Rotation.from_quat(quat).quaternion if normalize else quat
 
     @classmethod
     def holding(cls, quaternion: Any) -> Rotation:
