@@ -10,6 +10,7 @@ from weakref import ref
 import numpy as np
 import optree
 
+from dualad.core.conversions import STANDING
 from dualad.core.traced import Traced
 from dualad.forward.dual import Dual
 from dualad.forward.seeding import pack_leaf
@@ -91,6 +92,7 @@ class EagerEntry(ChainEntry):
         super().__init__(given)
         self.flat, self.steps = self.spec.flat_step(), steps
         self.exact, self.traced_step, self.lossy, self.tried, self.first = exact, traced_step, lossy, False, True
+        self.standing = False  # whether steps return what stands for an array, as arrays that adapted code fills
         self.outs = Stacked(steps)
         self.out_cotangents: list[Any] = []
         self.rows: list[Rows] = []
@@ -128,7 +130,7 @@ class EagerEntry(ChainEntry):
                     return step(k, x, *arguments)
                 entry: Any = owner()
                 x = entry.advance_watched(k, x)
-                watched = not direct or entry.aliases.watching
+                watched = not direct or entry.aliases.watching or entry.standing
                 return x
             except Exception as error:
                 owner().explain(k, x, error)  # type: ignore[union-attr]  # a chain that is run is alive
@@ -147,7 +149,9 @@ class EagerEntry(ChainEntry):
         if aliases.before(k):
             handed = aliases.guard(k, spec.flatten(x))
             x = spec.tree(handed)
-        x, out = spec.calls(given.arguments, given.inputs)(k, x)
+        result: Any = spec.calls(given.arguments, given.inputs)(k, x)
+        self.standing = self.standing or not STANDING.keys().isdisjoint(map(type, optree.tree_leaves(result)))
+        x, out = optree.tree_map(pack_leaf, result) if self.standing else result
         if handed:
             aliases.check(k, handed)
         if spec.outputs and k == self.outs.length:
@@ -189,7 +193,7 @@ class EagerEntry(ChainEntry):
 
         def trial() -> tuple[int, int]:
             recorded, out = self.try_step(x)
-            outs = self.values(map(pack_leaf, optree.tree_leaves(out)), recorded[0])
+            outs = self.values(optree.tree_leaves(out), recorded[0])
             estimate = 3 * total(given.state) + 2 * StepPullback(self, 0, recorded, UNKNOWN).nbytes if repeatable else 0
             with np.errstate(all="ignore"):
                 self.pull_record(0, recorded, (gs, [None] * len(given.active)))
@@ -221,7 +225,8 @@ class EagerEntry(ChainEntry):
 
     def record(self, k: int, leaves: list[Any], first: bool = False) -> tuple[Recorded, list[Any], Any]:
         """Evaluate step k on a tape of its own; return what was recorded, the leaves of the state, and the out."""
-        spec, given, results, state = self.spec, self.given, list[Any](), leaves.copy()
+        spec, given, results = self.spec, self.given, list[Any]()
+        state = [STANDING[type(leaf)](leaf) if type(leaf) in STANDING else leaf for leaf in leaves]
         with StepTape(given.nan_safe, given.weak) as tape:
             nodes = [*tape.variables(state, spec.floating)]
             params, arguments, row = given.params, given.arguments, list[Any]()
@@ -241,7 +246,8 @@ class EagerEntry(ChainEntry):
                 else:
                     results.append(self.node_of(leaf, tape))
             if spec.outputs:
-                results += [self.node_of(pack_leaf(leaf), tape) for leaf in optree.tree_leaves(out)]
+                out = optree.tree_map(pack_leaf, out)
+                results += [self.node_of(leaf, tape) for leaf in optree.tree_leaves(out)]
             if first:
                 self.check_params(arguments, params)
                 if handed:
@@ -280,7 +286,7 @@ class EagerEntry(ChainEntry):
         self.compare_again(k, final)
         if spec.outputs and k == self.outs.length:
             parts, structure = optree.tree_flatten(out)
-            self.put_out(k, optree.tree_unflatten(structure, self.values(map(pack_leaf, parts), recorded[0])))
+            self.put_out(k, optree.tree_unflatten(structure, self.values(parts, recorded[0])))
         return copy_state(state), StepPullback(self, k, recorded, Snapshot(k, leaves, self.exact))
 
     def compare_again(self, k: int, leaves: list[Any]) -> None:
