@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from .harness import Case, Memory, Peer, Table, main
+from .harness import Case, Peer, Table, main
 
 VALUE = Table("Value: three variables (Lorenz), RK45, final state", unit="ms", by_peer=True, rtol=1e-4)
 GRADIENT = Table("Gradient of it by the initial state and the three parameters", unit="ms", by_peer=True, rtol=1e-3)
@@ -79,23 +79,18 @@ def ours(compile):
         def value_of(end, fun, options):
             fun = compile(fun)
 
-            def value(y, *p, end=end):
-                return final(solve_ivp, fun, y, end, p, options)
-
-            return value
+            return lambda y, *p: final(solve_ivp, fun, y, end, p, options)
 
         def gradient(value, argnums):
-            return grad(lambda y, *p, **end: np.sum(value(y, *p, **end)), argnums=argnums)
+            return grad(lambda *p: np.sum(value(*p)), argnums=argnums)
 
         (small, large), (first, second) = rows(quick), problems(quick)
         end, fun, y0, args, options = first
         value = value_of(end, fun, options)
-        yield case(VALUE, small, value, (y0, *args), lambda: value(y0, *args, end=0.5))
-        slope = gradient(value, (0, 1, 2, 3))
-        yield case(GRADIENT, small, slope, (y0, *args), lambda: slope(y0, *args, end=0.5))
+        yield case(VALUE, small, value, (y0, *args))
+        yield case(GRADIENT, small, gradient(value, (0, 1, 2, 3)), (y0, *args))
         end, fun, y0, args, options = second
-        field_slope, (few, rate) = gradient(value_of(end, fun, options | {"schedule": CTZ()}), 0), field(8)
-        yield case(LARGE, large, field_slope, (y0, *args), lambda: field_slope(few, rate, end=0.5))
+        yield case(LARGE, large, gradient(value_of(end, fun, options | {"schedule": CTZ()}), 0), (y0, *args))
 
     return build
 
@@ -131,14 +126,9 @@ def diffrax(quick):
     yield case(LARGE, large, jax.jit(jax.grad(lambda *p: jnp.sum(value(*p)))).lower(*given).compile(), given, ready=jax.block_until_ready)
 
 
-def case(table, row, f, args, short=None, ready=lambda result: result):
-    """Return a case whose memory is that of the first call, after a `short` one that loads what is loaded once."""
-    if short is not None:
-        short()
-    measured = Memory(lambda *args: ready(f(*args)))
-    measured(*args)
+def case(table, row, f, args, ready=lambda result: result):
     answer = lambda result: np.concatenate([np.atleast_1d(part) for part in result]) if isinstance(result, tuple | list) else result
-    return table.title, row, Case(measured, args, answer, columns=lambda seconds, primal: {"peak memory": str(measured)})
+    return table.title, row, Case(lambda *args: ready(f(*args)), args, answer)
 
 
 def jitted(fun):
