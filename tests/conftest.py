@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from checkpoint.reverse.tape import Tape
+from dualad.core.levels import FILLED, LIVE
 from dualad.support import progress
 
 os.environ.setdefault("DUALAD_FULL_TRACEBACK", "1")  # what users see has tests of its own
@@ -53,8 +54,10 @@ def pytest_collection_finish():
 
 
 def pytest_runtest_setup():
-    """Begin with NumPy's own floating-point warnings: an interrupt that comes while an errstate is entered leaves its settings behind."""
+    """Begin with NumPy's own floating-point warnings, and no level: an interrupt that comes while one is entered may leave it behind."""
     np.seterr(divide="warn", over="warn", under="ignore", invalid="warn")
+    LIVE.clear()
+    FILLED.clear()
 
 
 @pytest.fixture(params=["small", pytest.param("large", marks=pytest.mark.long)])

@@ -57,14 +57,19 @@ class Level:
         return self
 
     def __exit__(self, kind, error, traceback):
-        self.alive = self.plain = False
         LIVE.discard(self.id)
         FILLED.discard(self.id)
+        self.alive = self.plain = False
         if isinstance(error, Exception):
             refusal, self.refusal = self.refusal, None
             explain(error, refusal, self.objects)
         elif error is not None:
             errors_as_in(self.context)
+
+    def __del__(self):
+        if self.alive:  # an interrupt came before or in __exit__
+            LIVE.discard(self.id)
+            FILLED.discard(self.id)
 
     @property
     def writing(self):

@@ -1,5 +1,6 @@
-"""Levels: an interrupt at any instruction leaves NumPy's handling of floating-point errors as it was."""
+"""Levels: an interrupt at any instruction leaves NumPy's handling of floating-point errors as it was, and no level behind."""
 
+import gc
 import sys
 from itertools import count
 
@@ -9,10 +10,12 @@ from interrupting import interrupted
 
 import dualad
 from checkpoint import chain, grad, vjp
+from dualad.core.levels import FILLED, LIVE, Level
 from dualad.graph.trace import Trace
 
 X = np.array([0.25, 0.5])
 WATCHED = {np.errstate.__enter__.__code__, np.errstate.__exit__.__code__, Trace.__enter__.__code__, Trace.__exit__.__code__}
+WATCHED |= {Level.__enter__.__code__, Level.__exit__.__code__}
 WATCHED |= {np.seterr.__code__} if hasattr(np.seterr, "__code__") else set()
 PULLBACK = vjp(lambda x: np.sum(np.sqrt(x)), X)[1]
 
@@ -38,6 +41,7 @@ CALLS = {
 def test_an_interrupt_leaves_the_error_state(name):
     call = CALLS[name]
     call()
+    live = set(LIVE)
     with np.errstate(divide="raise", over="ignore", invalid="warn", under="print"):
         before = np.geterr()
         for number in count(0, {"derivative": 1, "pullback": 1, "compiled chain": 23}.get(name, 7)):
@@ -48,3 +52,5 @@ def test_an_interrupt_leaves_the_error_state(name):
             if not hit:
                 break
         assert number > 20
+    gc.collect()
+    assert live >= LIVE and not FILLED
