@@ -9,6 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from central import differences
 
 import checkpoint as ck
 import dualad
@@ -88,10 +89,6 @@ def code(monkeypatch):
 def state(module):
     names = {name: value for name, value in vars(module).items() if name != "pause"}
     return names, dict(module.TABLE), dict(vars(module.Model)), module.decorated.__wrapped__.__defaults__, module.by_lambda.__kwdefaults__
-
-
-def differences(f, x, h=1e-6):
-    return np.array([(f(x + h * e) - f(x - h * e)) / (2 * h) for e in np.eye(len(x))])
 
 
 @pytest.mark.parametrize("name", NAMES)

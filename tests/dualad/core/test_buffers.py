@@ -7,6 +7,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from central import differences
 
 import checkpoint as ck
 import dualad
@@ -170,10 +171,6 @@ def code():
 
 def total(f):
     return lambda x: np.sum(f(x) * np.cos(np.arange(np.size(f(x)))).reshape(np.shape(f(x))))
-
-
-def differences(f, x, h=1e-6):
-    return np.array([(f(x + h * e) - f(x - h * e)) / (2 * h) for e in np.eye(len(x))])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy_calls import check_refused
 
 import dualad
 from checkpoint import grad, vjp
@@ -126,17 +127,12 @@ def test_orthogonalize_of_complex_arrays_is_refused_in_reverse():
             vjp(ours, Z)[1](Z)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
+def test_bad_calls_are_named():
+    cases = [
         (lambda x: fft.fft(x, axis=5), "axis 5 is out of bounds"),
         (lambda x: fft.fftn(x, s=(2, 2), axes=(0,)), "axes and shape arguments have to be of the same length"),
         (lambda x: fft.rfft(x + 0j), "real sequence"),
         (lambda x: fft.fft(x, norm="unitary"), "norm"),
         (lambda x: fft.fht(x, 0.1, 0.0), "scipy.fft.fht has no derivative here"),
-    ],
-)
-def test_bad_calls_are_named(call, words):
-    for derived in (dualad.jacobian, grad):
-        with pytest.raises((ValueError, TypeError, AttributeError), match=words):
-            derived(lambda x: np.sum(np.abs(call(x))))(X[0])
+    ]
+    check_refused(X[0], cases)

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy_calls import check_call
+from central import differences
+from scipy_calls import check_adapted, check_call, check_refused
 
 import dualad
 from checkpoint import grad
@@ -124,22 +125,20 @@ def test_values_are_copied():
 
 
 def test_what_has_no_derivative_is_refused_by_name():
-    for call, words in [
+    cases = [
         (lambda s: FUNCTIONS["CubicSpline"](s * KNOTS, Y)(1.0), "scipy.interpolate.CubicSpline has no derivative .* argument 'x'"),
         (
             lambda s: FUNCTIONS["UnivariateSpline"](KNOTS, s * Y)(1.0),
-            "scipy.interpolate.UnivariateSpline has no derivative .* argument 'y'",
+            "interpolate.UnivariateSpline has no derivative .* argument 'y'",
         ),
         (
             lambda s: FUNCTIONS["CubicSpline"](KNOTS, s * Y).roots(),
-            "scipy.interpolate.CubicSpline.roots of traced values has no derivative",
+            "interpolate.CubicSpline.roots of traced values has no derivative",
         ),
         (lambda s: FUNCTIONS["RegularGridInterpolator"]((KNOTS,), s * Y, "cubic")([1.0]), "method='cubic' .*: use 'linear' or 'nearest'"),
         (lambda s: FUNCTIONS["PPoly"](C, KNOTS, "periodic").integrate(0.0, s), "periodic: integrate within one period"),
-    ]:
-        for derived in (grad, dualad.derivative):
-            with pytest.raises((TypeError, NotImplementedError, AttributeError), match=words):
-                derived(call)(2.0)
+    ]
+    check_refused(2.0, cases)
 
 
 def test_knots_and_grids_that_adapted_code_makes_are_plain():
@@ -152,19 +151,12 @@ def test_knots_and_grids_that_adapted_code_makes_are_plain():
     adapted = dualad.adapt(loss)
     assert adapted(y) == loss(y)
     for derived in (grad, dualad.gradient):
-        made = derived(adapted)(y)
-        differences = [(loss(y + 1e-6 * e) - loss(y - 1e-6 * e)) / 2e-6 for e in np.eye(4)]
-        np.testing.assert_allclose(made, differences, rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(derived(adapted)(y), differences(loss, y), rtol=1e-7, atol=1e-8)
 
 
 def test_compiled_and_adapted():
-    pytest.importorskip("llvmlite")
-
     def loss(y):
         spline, table = interpolate.CubicSpline(KNOTS, y), interpolate.interp1d(KNOTS, Y)
         return np.sum(spline(INSIDE + 0.1 * y[:3]) ** 2) + np.sum(table(INSIDE + 0.1 * y[3:]))
 
-    adapted = dualad.adapt(loss)
-    assert adapted(Y) == loss(Y)
-    np.testing.assert_allclose(grad(adapted)(Y), dualad.gradient(adapted)(Y), rtol=1e-12)
-    np.testing.assert_allclose(dualad.jit(grad(adapted))(Y), grad(adapted)(Y), rtol=1e-10)
+    check_adapted(loss, Y)

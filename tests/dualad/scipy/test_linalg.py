@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy_calls import check_refused
 
 import dualad
 from checkpoint import grad, vjp
@@ -116,24 +117,16 @@ def test_they_compile():
     np.testing.assert_allclose(dualad.jit(grad(loss))(A.real), grad(loss)(A.real), rtol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
+def test_what_has_no_derivative_is_said():
+    cases = [
         (lambda a: dl.qr(a, mode="raw"), "scipy.linalg.qr has no derivative with mode='raw'"),
         (lambda a: dl.lu_factor(a[:2]), r"of a square matrix, not of shape \(2, 3\)"),
         (lambda a: dl.eigh(a, subset_by_index=[0, 1]), "scipy.linalg.eigh has no derivative with these arguments: .*subset_by_index"),
         (lambda a: dl.solve_continuous_are(a, A, H, H), "solve_continuous_are has no derivative of complex matrices"),
         (lambda a: dl.solve_sylvester(a, a, Q), "solve_sylvester has no derivative of real matrices with complex arrays"),
         (lambda a: dl.solve_continuous_lyapunov(a, Q), "solve_continuous_lyapunov has no derivative of real matrices with complex"),
-        (
-            lambda a: dl.solve_discrete_lyapunov(0.0 * np.eye(10) + a[0, 0], 1j * np.eye(10)),
-            "solve_discrete_lyapunov has no derivative of real",
-        ),
+        (lambda a: dl.solve_discrete_lyapunov(a[0, 0] * np.ones((10, 10)), 1j * np.eye(10)), "lyapunov has no derivative of real"),
         (lambda a: dl.null_space(a), "scipy.linalg.null_space has no derivative here"),
         (lambda a: dl.eig(a, left=True), "scipy.linalg.eig has no derivative with these arguments: .*left"),
-    ],
-)
-def test_what_has_no_derivative_is_said(call, words):
-    for derived in (dualad.jacobian, grad):
-        with pytest.raises((TypeError, NotImplementedError, AttributeError), match=words):
-            derived(call)(A.real)
+    ]
+    check_refused(A.real, cases)

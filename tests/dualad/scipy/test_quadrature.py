@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from central import differences
+from scipy_calls import check_refused
 
 import dualad
 from checkpoint import grad, hvp
@@ -34,17 +36,13 @@ ROUGH = {
 }
 
 
-def differences(f):
-    return np.array([(f(P + h) - f(P - h)) / 2e-5 for h in 1e-5 * np.eye(2)])
-
-
 @pytest.mark.parametrize("name", [*INTEGRALS, *ROUGH])
 def test_values_and_derivatives(name):
     both = (INTEGRALS | ROUGH)[name]
     ours, scipys = both(integrate), both(si)
     assert ours(P) == scipys(P) == dualad.primal(dualad.jvp(ours, (P,), (P,))[0])
     for derived in (grad, dualad.gradient):
-        np.testing.assert_allclose(derived(ours)(P), differences(scipys), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(derived(ours)(P), differences(scipys, P, 1e-5), rtol=1e-6, atol=1e-7)
     if name in INTEGRALS:
         v = np.array([0.4, -0.9])
         bent = np.array([grad(ours)(P + 1e-5 * v) - grad(ours)(P - 1e-5 * v)])[0] / 2e-5
@@ -62,16 +60,9 @@ def test_it_is_scipys_in_all_it_returns():
 
 
 def test_what_has_no_derivative_is_refused_by_name():
-    for call, words in [
-        (
-            lambda p: integrate.quad(lambda x: p * x, 0.0, 1.0, weight="cos", wvar=2.0)[0],
-            "scipy.integrate.quad has no derivative with weight=",
-        ),
+    cases = [
+        (lambda p: integrate.quad(lambda x: p * x, 0.0, 1.0, weight="cos", wvar=2.0)[0], "quad has no derivative with weight="),
         (dualad.jit(lambda p: integrate.quad(lambda x: p * x, 0.0, 1.0)[0]), "call it outside of jit"),
-        (
-            lambda p: integrate.quad(lambda x: p * abs(x - 1.0 / 3.0) ** -0.6, 0.0, 1.0)[0],
-            "no sum over fixed places gives SciPy's value",
-        ),
-    ]:
-        with pytest.raises((TypeError, ValueError, RuntimeError), match=words):
-            grad(call)(2.0)
+        (lambda p: integrate.quad(lambda x: p * abs(x - 1.0 / 3.0) ** -0.6, 0.0, 1.0)[0], "no sum over fixed places gives SciPy's value"),
+    ]
+    check_refused(2.0, cases)

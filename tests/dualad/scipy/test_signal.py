@@ -2,10 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy_calls import check_call
-
-import dualad
-from checkpoint import grad
+from scipy_calls import check_adapted, check_call, check_calls, check_refused
 
 pytest.importorskip("scipy")
 from scipy import signal
@@ -55,42 +52,28 @@ def test_every_row_has_samples():
 
 @pytest.mark.parametrize("name", CALLS)
 def test_values_and_derivatives(name):
-    for k, (args, kwargs) in enumerate(CALLS[name]):
-        assert check_call(FUNCTIONS[name], getattr(signal, name), args, kwargs, PLAIN.get(name, ()), order=1 if k else 2)
+    check_calls(FUNCTIONS[name], getattr(signal, name), CALLS[name], PLAIN.get(name, ()))
 
 
 def test_derivatives_by_the_coefficients_of_sections():
     """SciPy takes sections whose leading coefficient is 1 alone."""
     for name in ("sosfilt", "sosfiltfilt"):
         sections = lambda p: np.concatenate([p[:, :3], np.ones((2, 1)), p[:, 3:]], axis=1)
-        free = np.delete(SOS, 3, axis=1)
-        assert check_call(
-            lambda p, name=name: FUNCTIONS[name](sections(p), LONG[0]),
-            lambda p, name=name: getattr(signal, name)(sections(p), LONG[0]),
-            (free,),
-            {},
-        )
+        filtered = lambda fn: lambda p: fn(sections(p), LONG[0])
+        check_call(filtered(FUNCTIONS[name]), filtered(getattr(signal, name)), (np.delete(SOS, 3, axis=1),), {})
 
 
 def test_unknown_arguments_are_refused_by_name():
-    for call, words in [
+    cases = [
         (lambda x: FUNCTIONS["filtfilt"](B, A, x, method="gust"), "method='gust': use method='pad'"),
         (lambda x: FUNCTIONS["resample"](x, 3, window="hann"), "scipy.signal.resample has no derivative with these arguments: .*window"),
         (lambda x: FUNCTIONS["decimate"](x, 2, ftype="fir", zero_phase=False), "ftype='fir': use 'iir'"),
-    ]:
-        for derived in (grad, dualad.derivative):
-            with pytest.raises((TypeError, NotImplementedError), match=words):
-                derived(lambda s, call=call: np.sum(call(s * LONG[0])))(2.0)
+    ]
+    check_refused(LONG[0], cases)
 
 
 def test_compiled_and_adapted():
-    pytest.importorskip("llvmlite")
-
     def loss(p):
         return np.sum(signal.lfilter(p[:2], p[2:], LONG) ** 2) + np.sum(signal.fftconvolve(p * M, N) ** 3)
 
-    p = np.array([0.5, 0.2, 1.0, -0.3])
-    adapted = dualad.adapt(loss)
-    np.testing.assert_allclose(grad(adapted)(p), dualad.gradient(adapted)(p), rtol=1e-12)
-    np.testing.assert_allclose(dualad.jit(grad(adapted))(p), grad(adapted)(p), rtol=1e-10)
-    assert adapted(p) == loss(p)
+    check_adapted(loss, np.array([0.5, 0.2, 1.0, -0.3]))

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy_calls import check_refused
 
 import dualad
 from checkpoint import grad, hvp
@@ -123,9 +124,8 @@ def test_they_compile_and_are_found_in_adapted_code():
     np.testing.assert_allclose(dualad.jit(grad(adapted))(DATA), wanted, rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
+def test_what_has_no_derivative_is_said():
+    cases = [
         (lambda a, x: a @ x[:3], r"shape \(4, 4\) times an array of shape \(3,\)"),
         (lambda a, x: a @ PLAIN, r"times a sparse matrix: .*a @ \(b @ x\)"),
         (lambda a, x: a * x, "is multiplied by numbers"),
@@ -133,9 +133,6 @@ def test_they_compile_and_are_found_in_adapted_code():
         (lambda a, x: dl.spsolve(a, PLAIN), r"no derivative of sparse right-hand sides: give an array, b.toarray\(\)"),
         (lambda a, x: ds.linalg.gmres(PLAIN, x), "scipy.sparse.linalg.gmres has no derivative here"),
         (lambda a, x: sp.csr_array(PLAIN) @ x, r"write x @ M.T .*dualad.scipy.sparse.csr_array\(M\)"),
-    ],
-)
-def test_what_has_no_derivative_is_said(call, words):
-    for derived in (dualad.jacobian, grad):
-        with pytest.raises((TypeError, ValueError, AttributeError), match=words):
-            derived(lambda d: call(ds.csr_array((d, (ROWS, COLUMNS)), shape=(4, 4)), d[:4]))(DATA)
+    ]
+    of_data = lambda call: lambda d: call(ds.csr_array((d, (ROWS, COLUMNS)), shape=(4, 4)), d[:4])
+    check_refused(DATA, [(of_data(call), words) for call, words in cases])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy_calls import check_call
+from scipy_calls import check_adapted, check_call, check_calls, check_refused
 
 import dualad
 from checkpoint import grad
@@ -40,16 +40,14 @@ def test_every_metric_has_samples():
 
 @pytest.mark.parametrize("name", CALLS)
 def test_distances(name):
-    for k, (args, kwargs) in enumerate(CALLS[name]):
-        assert check_call(FUNCTIONS[name], getattr(distance, name), args, kwargs, PLAIN.get(name, ()), order=1 if k else 2)
+    check_calls(FUNCTIONS[name], getattr(distance, name), CALLS[name], PLAIN.get(name, ()))
 
 
 def test_distances_of_equal_points_and_of_other_metrics():
     assert np.all(np.isfinite(grad(lambda x: np.sum(FUNCTIONS["cdist"](x, x)))(A)))
     squares = lambda u, v: np.sum((u - v) ** 2)
-    assert check_call(FUNCTIONS["cdist"], distance.cdist, (A, B, squares), {})
-    with pytest.raises(NotImplementedError, match="cdist has no derivative with metric='hamming': use euclidean"):
-        grad(lambda x: np.sum(FUNCTIONS["cdist"](x, B, "hamming")))(A)
+    check_call(FUNCTIONS["cdist"], distance.cdist, (A, B, squares), {})
+    check_refused(A, [(lambda x: FUNCTIONS["cdist"](x, B, "hamming"), "cdist has no derivative with metric='hamming': use euclidean")])
 
 
 VECTOR, QUATERNION, ANGLES = np.array([0.4, -0.9, 0.7]), np.array([0.3, -0.5, 0.2, 0.9]), np.array([0.5, -0.7, 1.1])
@@ -78,14 +76,14 @@ TURNS = {
 @pytest.mark.parametrize("name", TURNS)
 def test_rotations(name):
     for k, (turn, x) in enumerate(TURNS[name]):
-        assert check_call(turn(Rotation), turn(transform.Rotation), (x,), {}, order=1 if k else 2)
+        check_call(turn(Rotation), turn(transform.Rotation), (x,), {}, order=1 if k else 2)
 
 
 def test_rotations_of_vectors_and_matrices():
     turned = lambda R: lambda v, x: R.from_rotvec(v).apply(x)
-    assert check_call(turned(Rotation), turned(transform.Rotation), (VECTOR, A), {})
+    check_call(turned(Rotation), turned(transform.Rotation), (VECTOR, A), {})
     back = lambda R: lambda v, x: R.from_rotvec(v).apply(x, inverse=True)
-    assert check_call(back(Rotation), back(transform.Rotation), (A, A[0]), {}, order=1)
+    check_call(back(Rotation), back(transform.Rotation), (A, A[0]), {}, order=1)
     again = lambda v: Rotation.from_matrix(Rotation.from_rotvec(v).as_matrix()).as_rotvec()
     for v in (VECTOR, np.array([2.5, 0.1, 0.3]), np.array([0.1, -2.6, 0.3]), np.array([0.2, 0.1, 2.7])):
         np.testing.assert_allclose(dualad.jacobian(again)(v), np.eye(3), atol=1e-12)
@@ -99,24 +97,16 @@ def test_of_plain_values_they_are_scipys():
     assert isinstance(Rotation.identity(2), Rotation)
     assert r.mean().as_quat().tobytes() == transform.Rotation.from_rotvec(A).mean().as_quat().tobytes()
     assert r.approx_equal(r).all()
-    with pytest.raises(TypeError, match=r"a traced .*Rotation has no derivative there"):
-        grad(lambda v: Rotation.from_rotvec(v).mean().magnitude())(A)
+    check_refused(A, [(lambda v: Rotation.from_rotvec(v).mean().magnitude(), r"a traced .*Rotation has no derivative there")])
 
 
-def test_matrices_in_compiled_adapted_code():
-    pytest.importorskip("llvmlite")
-    adapted = dualad.adapt(lambda v: np.sum(transform.Rotation.from_matrix(MATRIX + 0.1 * v).as_rotvec() ** 3))
-    np.testing.assert_allclose(dualad.jit(grad(adapted))(VECTOR), grad(adapted)(VECTOR), rtol=1e-10)
-
-
-def test_in_adapted_code():
+def test_in_compiled_adapted_code():
     def loss(v):
         turned = transform.Rotation.from_rotvec(v).apply(A)
         return np.sum(scipy.spatial.distance.cdist(turned, B) ** 3)
 
-    adapted = dualad.adapt(loss)
-    assert adapted(VECTOR) == loss(VECTOR)
-    np.testing.assert_allclose(grad(adapted)(VECTOR), dualad.gradient(adapted)(VECTOR), rtol=1e-12)
     assert dualad.scipy.spatial.distance.cdist is FUNCTIONS["cdist"]
     with pytest.raises(AttributeError, match="it has distance, transform"):
         _ = dualad.scipy.spatial.nonesuch
+    check_adapted(loss, VECTOR)
+    check_adapted(lambda v: np.sum(transform.Rotation.from_matrix(MATRIX + 0.1 * v).as_rotvec() ** 3), VECTOR)
