@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -90,7 +91,10 @@ def bars(monkeypatch):
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory):
-    """Keep machine code in a folder of this run."""
+    """Keep machine code in a folder of this run, and the bytecode of its many processes where Python writes none elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DUALAD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        if sys.dont_write_bytecode:
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
         yield
