@@ -226,6 +226,8 @@ def explain(error, refusal, objects):
         cause = refusal
         if deliberate:
             vars(cause).setdefault("__notes__", []).append(f"its own message: {error}")
+    elif cause is None and type(error) is AttributeError and not deliberate and ours(error):
+        cause = refusal  # compiled code went on with it pending, and Python then finds no attributes
     if cause is not None:
         vars(cause)["explained"] = True
         raise cause.with_traceback(error.__traceback__) from None

@@ -15,6 +15,7 @@ import dualad
 from checkpoint import grad, value_and_grad, vjp
 from dualad import Dual, gradient, jvp, primal
 from dualad.core.flat import Flat
+from dualad.core.levels import Handle
 from dualad.core.traced import Traced
 
 X = np.array([3.0, 4.0, 0.5])
@@ -346,6 +347,20 @@ def test_any_error_inside_a_package_names_the_users_line(installed):
     with pytest.raises(TypeError, match="integers and bits") as caught:
         grad(lambda x: package.sine(x))(X)
     assert caught.value.__notes__[-1].startswith(f"raised inside installed_errors.sine, called in <lambda>, {__file__}:")
+
+
+@both
+def test_compiled_code_that_goes_on_after_a_refusal(differentiate):
+    """SciPy's brentq calls on with our error pending; Python's next look at an attribute fails where its cache is empty."""
+    optimize = pytest.importorskip("scipy.optimize")
+
+    def distance(p, x):
+        Handle.forgotten = None
+        del Handle.forgotten
+        return p - x[0]
+
+    with pytest.raises(TypeError, match=r"scipy\.optimize\.brentq asks a traced "):
+        differentiate(lambda x: optimize.brentq(lambda p: distance(p, x), 0.0, 10.0))(X)
 
 
 @pytest.mark.parametrize(
