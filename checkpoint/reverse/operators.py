@@ -427,14 +427,21 @@ def current_values(args: Any, tape: Tape) -> list[Any] | None:
 
 def dualad_apply(cls: type[Var], fn: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """Evaluate a function of our own, or of a user's; of small arrays directly."""
-    row = ROWS.get(fn)
+    row: Any = ROWS.get(fn)
+    if in_short := type(row) is Composite:
+        row = None if row.in_short is None else row.in_short(args, kwargs)
     if isinstance(row, Differentiable) and row.canonical is None:
         for arg in args:
             if type(arg) is Var:
                 if getattr(arg.primal, "nbytes", 0) <= arg.level.small:
                     if (r := small(row, row.call, args, kwargs, arg.level)) is not None:
                         return r
-                elif row.trusted and not kwargs and row.complex_body is None and sum(isinstance(arg, Handle) for arg in args) == 1:
+                elif (
+                    row.trusted
+                    and (type(arg.primal) is ndarray and arg.primal.dtype is FLOAT if in_short else not kwargs)
+                    and row.complex_body is None
+                    and sum(isinstance(arg, Handle) for arg in args) == 1
+                ):
                     return arg._refresh()._interpret(row, args, kwargs)
                 break
     return apply(fn, args, kwargs)

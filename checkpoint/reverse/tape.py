@@ -342,9 +342,9 @@ class Var(Traced):
 
     def _restate(self, fn: Any, body: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         row = ROWS.get(fn)
-        if type(row) is Composite and row.whole is not None and self.dtype.kind == "f" and not stands_on_symbols(self):
-            rules, fits = row.whole
-            if len(args) > rules.argnums[-1] and fits(*args, **kwargs):
+        if type(row) is Composite and row.in_short is not None and self.dtype.kind == "f" and not stands_on_symbols(self):
+            rules = row.in_short(args, kwargs)
+            if rules is not None:
                 return self._interpret(rules, args, kwargs)
         return with_numpy_value(self, fn, body, args, kwargs)
 

@@ -207,8 +207,8 @@ class Composite(Row):
     """Defined by a body in functions that have rows."""
 
     kind = "composite"
-    #: rules for where values are known, one entry on a tape for those of the body, and a predicate of the arguments: for these calls
-    whole: tuple[Differentiable, Callable[..., bool]] | None = None
+    #: gives for ``(args, kwargs)`` a row of rules for where values are known, one entry on a tape for those of the body, or None
+    in_short: Callable[..., Differentiable | None] | None = None
 
     def __init__(self, fn, body: Callable, **options):
         super().__init__(fn, **options)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from ...support.equality import same_arrays
 from ..calling import same, signature
-from ..kinds import Differentiable, composite, elementwise, primitive
+from ..kinds import Differentiable, Elementwise, composite, elementwise, primitive
 
-__all__ = ["by_body", "by_partials", "named", "positional"]
+__all__ = ["by_body", "by_partials", "named", "positional", "shortened"]
 
 
 def named(fn: Callable, name: str) -> Callable:
@@ -20,11 +21,11 @@ def named(fn: Callable, name: str) -> Callable:
     return dispatching
 
 
-def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None) -> Callable:
+def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None, partials: tuple | None = None) -> Callable:
     """Enter a function whose derivative is that of a body in NumPy's functions; arguments that the body does not know are refused.
 
-    Of real arrays, `rules` may be given, too, which take less time where values are known: the JVPs and the VJPs of the first arguments,
-    and a predicate that says for which calls."""
+    Of real arrays, what takes less time where values are known may be given, too: as `rules`, the JVPs and the VJPs of the first arguments
+    and a predicate that says for which calls, or, of an elementwise function, as `partials` of all its arguments."""
     known, scipys = inspect.signature(body), signature(fn)
     dispatching = named(without_overwriting(fn, scipys), name)
     if (places := [name for name in scipys.parameters if name in known.parameters]) != [
@@ -44,9 +45,19 @@ def by_body(fn: Callable, body: Callable, name: str, rules: tuple | None = None)
             raise TypeError(f"{name} has no derivative with these arguments: {error}; it takes {known}") from None
         return body(*args, **kwargs)
 
-    whole = None if rules is None else (Differentiable(dispatching, *rules[:2], trusted=True), rules[2])
-    composite(dispatching, checked, with_numpy_value=True, whole=whole)
+    in_short = None
+    if rules is not None:
+        in_short = fitting(Differentiable(dispatching, *rules[:2], trusted=True), rules[2])
+    elif partials is not None:
+        plain = lambda *args: not any(type(arg) in (list, tuple) for arg in args)
+        in_short = fitting(Elementwise(dispatching, *partials, trusted=True), plain)
+    composite(dispatching, checked, with_numpy_value=True, in_short=in_short)
     return dispatching
+
+
+def fitting(row: Differentiable, fits: Callable) -> Callable[[tuple, dict[str, Any]], Differentiable | None]:
+    """Return the function of a call that returns a row of rules where it fits."""
+    return lambda args, kwargs: row if len(args) > row.argnums[-1] and fits(*args, **kwargs) else None
 
 
 def given(scipys: inspect.Signature, known: inspect.Signature, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -82,6 +93,25 @@ def without_overwriting(fn: Callable, scipys: inspect.Signature) -> Callable:
 
 def is_default(signature: inspect.Signature, key: str, value: Any) -> bool:
     return key in signature.parameters and same(value, signature.parameters[key].default)
+
+
+def shortened(fn: Callable, short: Callable, samples: list[tuple]) -> Callable:
+    """Return a function of SciPy that takes its value from `short` where that gives one, if that has the bits of this SciPy's for samples.
+
+    These are compared when it is called first."""
+    agrees: list[bool] = []
+
+    @wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not agrees:
+            agrees.append(all(same_arrays(short(*sample), fn(*sample)) for sample in samples))
+        try:
+            value = short(*args, **kwargs) if agrees[0] else None
+        except (TypeError, ValueError):  # of arguments that it does not know, or that SciPy refuses
+            value = None
+        return fn(*args, **kwargs) if value is None else value
+
+    return call
 
 
 def by_partials(fn: Callable, *partials: Callable | None, name: str, **options: Any) -> Callable:

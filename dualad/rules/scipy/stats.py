@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -19,44 +19,59 @@ from scipy import special as sp
 from scipy import stats
 
 from ..constants import stopped
+from ..cotangents import FLOAT
 from ..decompositions import triangle
 from ..kinds import shape_of
-from .entering import by_body, by_partials, positional
+from ..primitives import all_finite
+from .entering import by_body, by_partials, positional, shortened
 
 __all__ = ["FUNCTIONS"]
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+NUMBERS = {float, int, np.float64}
 
 
-def between(low, high, middle, formula):
-    """Return a log density that is -inf outside of an interval, where the formula gets a number in the middle instead."""
+def within(high, formula, outside):
+    """Return a formula for z between 0 and `high` alone; it gets a number there where z is outside."""
 
-    def density(z, *shapes):
-        inside = (z > low) & (z < high)
-        return np.where(inside, formula(np.where(inside, z, middle), *shapes), -np.inf)
+    def chosen(z, *shapes):
+        inside = (z > 0.0) & (z < high)
+        return np.where(inside, formula(np.where(inside, z, 0.5), *shapes), outside)
 
-    return density
-
-
-def positive(formula):
-    return between(0.0, np.inf, 1.0, formula)
+    return formula if high is None else chosen
 
 
 # fmt: off
-CONTINUOUS: dict[str, tuple[str, Callable]] = {
-    "norm": ("", lambda z: -0.5 * z * z - HALF_LOG_2PI),
-    "laplace": ("", lambda z: -np.abs(z) - math.log(2.0)),
-    "logistic": ("", lambda z: -np.abs(z) - 2.0 * np.log1p(np.exp(-np.abs(z)))),
-    "cauchy": ("", lambda z: -np.log1p(z * z) - math.log(math.pi)),
-    "expon": ("", lambda z: np.where(z >= 0.0, -z, -np.inf)),
-    "uniform": ("", lambda z: np.where((z >= 0.0) & (z <= 1.0), 0.0 * z, -np.inf)),
-    "t": ("df", lambda z, df: sp.gammaln(0.5 * df + 0.5) - sp.gammaln(0.5 * df) - 0.5 * np.log(df * math.pi)
-                              - (0.5 * df + 0.5) * np.log1p(z * z / df)),
-    "gamma": ("a", positive(lambda z, a: sp.xlogy(a - 1.0, z) - z - sp.gammaln(a))),
-    "chi2": ("df", positive(lambda z, df: sp.xlogy(0.5 * df - 1.0, z) - 0.5 * z - sp.gammaln(0.5 * df) - 0.5 * math.log(2.0) * df)),
-    "beta": ("a b", between(0.0, 1.0, 0.5, lambda z, a, b: sp.xlogy(a - 1.0, z) + sp.xlog1py(b - 1.0, -z) - sp.betaln(a, b))),
-    "lognorm": ("s", positive(lambda z, s: -0.5 * (np.log(z) / s) ** 2 - np.log(s) - np.log(z) - HALF_LOG_2PI)),
-    "weibull_min": ("c", positive(lambda z, c: np.log(c) + sp.xlogy(c - 1.0, z) - z**c)),
+#: shapes, the end of a support that begins at 0, log density, its partials by z and by each shape
+CONTINUOUS: dict[str, tuple[str, float | None, Callable, tuple[Callable, ...]]] = {
+    "norm": ("", None, lambda z: -0.5 * z * z - HALF_LOG_2PI, (lambda z: -z,)),
+    "laplace": ("", None, lambda z: -np.abs(z) - math.log(2.0), (lambda z: -np.sign(z),)),
+    "logistic": ("", None, lambda z: -np.abs(z) - 2.0 * np.log1p(np.exp(-np.abs(z))), (lambda z: -np.tanh(0.5 * z),)),
+    "cauchy": ("", None, lambda z: -np.log1p(z * z) - math.log(math.pi), (lambda z: -2.0 * z / (1.0 + z * z),)),
+    "expon": ("", None, lambda z: np.where(z >= 0.0, -z, -np.inf), (lambda z: np.where(z >= 0.0, -1.0, 0.0),)),
+    "uniform": ("", None, lambda z: np.where((z >= 0.0) & (z <= 1.0), 0.0 * z, -np.inf), (lambda z: 0.0 * z,)),
+    "t": ("df", None, lambda z, df: sp.gammaln(0.5 * df + 0.5) - sp.gammaln(0.5 * df) - 0.5 * np.log(df * math.pi)
+                                    - (0.5 * df + 0.5) * np.log1p(z * z / df),
+          (lambda z, df: -(df + 1.0) * z / (df + z * z),
+           lambda z, df: 0.5 * (sp.psi(0.5 * df + 0.5) - sp.psi(0.5 * df) - np.log1p(z * z / df)
+                                + ((df + 1.0) * z * z / (df + z * z) - 1.0) / df))),
+    "gamma": ("a", np.inf, lambda z, a: sp.xlogy(a - 1.0, z) - z - sp.gammaln(a),
+              (lambda z, a: (a - 1.0) / z - 1.0, lambda z, a: np.log(z) - sp.psi(a))),
+    "chi2": ("df", np.inf, lambda z, df: sp.xlogy(0.5 * df - 1.0, z) - 0.5 * z - sp.gammaln(0.5 * df) - 0.5 * math.log(2.0) * df,
+             (lambda z, df: (0.5 * df - 1.0) / z - 0.5, lambda z, df: 0.5 * (np.log(0.5 * z) - sp.psi(0.5 * df)))),
+    "beta": ("a b", 1.0, lambda z, a, b: sp.xlogy(a - 1.0, z) + sp.xlog1py(b - 1.0, -z) - sp.betaln(a, b),
+             (lambda z, a, b: (a - 1.0) / z - (b - 1.0) / (1.0 - z), lambda z, a, b: np.log(z) - sp.psi(a) + sp.psi(a + b),
+              lambda z, a, b: np.log1p(-z) - sp.psi(b) + sp.psi(a + b))),
+    "lognorm": ("s", np.inf, lambda z, s: -0.5 * (np.log(z) / s) ** 2 - np.log(s) - np.log(z) - HALF_LOG_2PI,
+                (lambda z, s: -(np.log(z) / s**2 + 1.0) / z, lambda z, s: ((np.log(z) / s) ** 2 - 1.0) / s)),
+    "weibull_min": ("c", np.inf, lambda z, c: np.log(c) + sp.xlogy(c - 1.0, z) - z**c,
+                    (lambda z, c: (c - 1.0 - c * z**c) / z, lambda z, c: 1.0 / c + np.log(z) * (1.0 - z**c))),
+}
+
+#: log densities as SciPy computes them, to the last bit
+SCIPYS: dict[str, Callable] = {
+    "t": lambda z, df: np.log(sp.poch(0.5 * df, 0.5)) - 0.5 * (np.log(df) + np.log(np.pi)) - (df + 1.0) / 2.0 * np.log1p(z * z / df),
+    **{name: CONTINUOUS[name][2] for name in ("norm", "expon", "gamma", "chi2", "beta", "weibull_min")},
 }
 
 #: partials of the distribution function by a shape, for z > 0, where they have a closed form
@@ -82,6 +97,7 @@ DISCRETE: dict[str, tuple[str, Callable, Callable]] = {
 def method(distribution: str, name: str, parameters: list[str], enter: Callable) -> Callable:
     """Return a method of a distribution with SciPy's arguments; `enter` gives the function of all of them, by position, a row."""
     scipys = getattr(getattr(stats, distribution), name)
+    computed = value_in_short(distribution, scipys) if name == "logpdf" and distribution in SCIPYS else scipys
     either = inspect.Parameter.POSITIONAL_OR_KEYWORD
     defaults = {"loc": 0.0, "scale": 1.0} if distribution in CONTINUOUS else {"loc": 0}
     signature = inspect.Signature(
@@ -89,12 +105,14 @@ def method(distribution: str, name: str, parameters: list[str], enter: Callable)
     )
 
     def of_all(*args):
-        return scipys(*args)
+        return computed(*args)
 
     of_all.__signature__ = signature  # type: ignore[attr-defined]  # which errors name arguments by
     plain = enter(of_all, f"scipy.stats.{distribution}.{name}")
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and len(args) == len(signature.parameters):
+            return plain(*args)
         return plain(*positional(f"scipy.stats.{distribution}.{name}", signature, args, kwargs))
 
     call.__name__, call.__qualname__, call.__doc__ = name, f"{distribution}.{name}", scipys.__doc__
@@ -102,14 +120,57 @@ def method(distribution: str, name: str, parameters: list[str], enter: Callable)
     return call
 
 
-def continuous(distribution: str) -> SimpleNamespace:
-    """Return the methods of a continuous distribution."""
-    shapes, standard = CONTINUOUS[distribution]
-    names = shapes.split()
+def log_density_of(standard: Callable) -> Callable:
+    """Return the log density with a location and a scale."""
 
     def log_density(x, *rest):
         *given, loc, scale = rest
         return standard((x - loc) / scale, *given) - np.log(scale)
+
+    return log_density
+
+
+def value_in_short(distribution: str, scipys: Callable) -> Callable:
+    """Return SciPy's log density without its checks of arguments, where they are plain and in order."""
+    shapes, high, *_ = CONTINUOUS[distribution]
+    log_density = log_density_of(within(high, SCIPYS[distribution], -np.inf))
+
+    def short(x, *rest):
+        if not all(type(part) in NUMBERS or (type(part) is np.ndarray and part.dtype is FLOAT) for part in (x, *rest)):
+            return None
+        for part in (*rest[:-2], rest[-1]):
+            if not ((part > 0.0).all() if type(part) is np.ndarray else part > 0.0):
+                return None
+        with np.errstate(all="ignore"):
+            value = log_density(x, *rest)
+            return value if all_finite(value) else None
+
+    sample = np.geomspace(1e-4, 1.0 if high == 1.0 else 50.0, 99)
+    return shortened(scipys, short, [(sample, *(1.7 + k for k in range(len(shapes.split()))), -1e-5, 1.3)])
+
+
+def partials_of_log_density(slope: Callable, by_shapes: Iterable[Callable]) -> tuple[Callable, ...]:
+    def by_x(ans, x, *rest):
+        *given, loc, scale = rest
+        return slope((x - loc) / scale, *given) / scale
+
+    def by_scale(ans, x, *rest):
+        *given, loc, scale = rest
+        z = (x - loc) / scale
+        return -(1.0 + z * slope(z, *given)) / scale
+
+    def by_shape(rule):
+        return lambda ans, x, *rest: rule((x - rest[-2]) / rest[-1], *rest[:-2])
+
+    return (by_x, *map(by_shape, by_shapes), lambda *args: -by_x(*args), by_scale)
+
+
+def continuous(distribution: str) -> SimpleNamespace:
+    """Return the methods of a continuous distribution."""
+    shapes, high, formula, slopes = CONTINUOUS[distribution]
+    names = shapes.split()
+    log_density = log_density_of(within(high, formula, -np.inf))
+    by_z, *by_shapes = (within(high, slope, 0.0) for slope in slopes)
 
     def partials(sign, logarithm=False):
         """Return those of the distribution function (1) or its complement (-1), or of its logarithm, which does not underflow."""
@@ -139,7 +200,10 @@ def continuous(distribution: str) -> SimpleNamespace:
         lambda ans, q, *rest: np.ones(np.shape(ans)),
         lambda ans, q, *rest: (ans - rest[-2]) / rest[-1],
     )
-    bodies = {"logpdf": log_density, "pdf": lambda x, *rest: np.exp(log_density(x, *rest))}
+    bodies = {
+        "logpdf": (log_density, partials_of_log_density(by_z, by_shapes)),
+        "pdf": (lambda x, *rest: np.exp(log_density(x, *rest)), None),
+    }
     rules = {
         "cdf": partials(1.0),
         "sf": partials(-1.0),
@@ -148,8 +212,8 @@ def continuous(distribution: str) -> SimpleNamespace:
         "ppf": of_quantile,
     }
     made = {
-        name: method(distribution, name, ["x", *names], lambda fn, title, body=body: by_body(fn, body, title))
-        for name, body in bodies.items()
+        name: method(distribution, name, ["x", *names], lambda fn, title, given=given: by_body(fn, given[0], title, partials=given[1]))
+        for name, given in bodies.items()
     }
     for name, given in rules.items():
         first = "q" if name == "ppf" else "x"
