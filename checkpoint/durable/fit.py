@@ -125,7 +125,6 @@ class Fit(Storage):
 
     @property
     def durable(self) -> bool:
-        """See `Storage.durable`."""
         return True
 
     def __call__(self, f: Callable[P, R], name: str | None = None) -> Callable[P, R]:
@@ -354,7 +353,6 @@ class EvaluationJournal(DurableJournal):
     _session: "EvaluationSession"
 
     def begin(self, steps: int | None) -> Any:
-        """As `DurableJournal.begin`."""
         evaluation = self._session.evaluation
         if evaluation.is_probe:
             evaluation.step = None
@@ -374,7 +372,6 @@ class EvaluationJournal(DurableJournal):
         return done
 
     def end_forward(self, final: Any, last: list[Any], steps: int) -> None:
-        """As `DurableJournal.end_forward`."""
         self._session.evaluation.note(named_by(self._call | {"steps": self._steps}), self._now.first)
         super().end_forward(final, last, steps)
 
@@ -401,7 +398,6 @@ class EvaluationSession(DurableSession):
         self.clear()
 
     def clear(self) -> None:
-        """As `DurableStates.clear`."""
         super().clear()
         self.evaluation.ended(self)
 

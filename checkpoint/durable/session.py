@@ -98,7 +98,6 @@ class DurableStates(DiskSession):
         return damaged
 
     def save(self, index: int, state: Any) -> None:
-        """Save a copy of a state; see `Session.save`."""
         super().save(index, state)
         self._saved.append(index)
         if self._unsaid and index in self._large:

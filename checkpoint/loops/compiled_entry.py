@@ -26,9 +26,9 @@ from ..reverse.tape import Tape
 from ..schedules import CTZ, Schedule
 from ..schedules.blocks import Blocks, blocks_of
 from ..storage import Memory, Storage
-from ..storage.memory import ByReference, itself
+from ..storage.memory import itself
 from ..support.byte_sizes import parse_bytes
-from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, PACKED_BYTES, STATE_BYTES
+from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, STATE_BYTES
 from ..sweep.stats import Stats
 from ..sweep.sweep import Sweep
 from .budget import overhead_bytes, total
@@ -123,10 +123,9 @@ def recorded(
 
 def swept_blocks(entry: CompiledEntry, tape: Tape, *, storage: Storage, until: Any, token: Any, **options: Any) -> Sweep:
     """Return the sweep of a chain, whose steps are blocks."""
-    stepper, steps, schedule = entry.stepper, entry.steps, entry.blocks.schedule
+    steps, schedule = entry.steps, entry.blocks.schedule
     if type(storage) is Memory and storage.compress is None:
-        small = stepper.nbytes <= PACKED_BYTES  # which are packed
-        storage = replace(storage, copy=itself) if small else ByReference(slots=storage.slots, size=stepper.nbytes)
+        storage = replace(storage, copy=itself)  # nobody writes into a state
     if schedule.records:
         options["record"] = unowned(entry.record_block)
     if storage.durable:

@@ -74,11 +74,9 @@ class _Foreign(Schedule):
         return f"from_checkpoint_schedules({type(self.schedule).__name__})"
 
     def forward(self, steps: int | None) -> Iterator[Action]:
-        """Actions of the first sweep; see `Schedule.forward`."""
         return iter(self._translate(self._known(steps)).first)
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
-        """Actions of the reverse sweep; see `Schedule.reverse`."""
         translation = self._translate(self._steps(steps))
         if list(saved) != translation.left:
             raise ValueError(f"{self}: saved must be {translation.left}, got {list(saved)}; give what forward left saved")

@@ -24,7 +24,6 @@ class Refilled(Schedule):
     """A schedule that saves some states in the first sweep, and refills the gaps between them in the reverse sweep."""
 
     def forward(self, steps: int | None) -> Iterator[Action]:
-        """Actions of the first sweep; see `Schedule.forward`."""
         endless = self._endless() if steps is None else None
         if endless is not None:
             return endless
@@ -32,7 +31,6 @@ class Refilled(Schedule):
         return along(self._first(steps), steps - 1)
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
-        """Actions of the reverse sweep; see `Schedule.reverse`."""
         steps = self._steps(steps)
         return reverse(steps, self._saved(steps, saved), self.limit(steps), self._split(steps))
 

@@ -31,7 +31,6 @@ class StoreAll(Refilled):
             yield Advance(k, k + 1)
 
     def reverse(self, steps: int, saved: Sequence[int]) -> Iterator[Action]:
-        """Actions of the reverse sweep; see `Schedule.reverse`."""
         if len(saved) != self._steps(steps):
             raise ValueError(f"StoreAll: saved must hold all {steps} states, got {len(saved)}; give what forward left saved")
         return super().reverse(steps, saved)

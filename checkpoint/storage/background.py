@@ -146,7 +146,6 @@ class DiskSession(PackedSession):
         self._began, self._waited, self._warned = monotonic(), 0.0, False  # seconds spent waiting for the disk
 
     def copy(self, state: Any) -> Any:
-        """An independent copy of a state; see `Session.copy`."""
         return copy_state(state)
 
     def _put(self, index: int, state: Any) -> int:
@@ -170,14 +169,12 @@ class DiskSession(PackedSession):
         return file.nbytes
 
     def load(self, index: int) -> Any:
-        """A copy of a saved state; see `Session.load`."""
         self._here()
         if index in self._large:
             self._fetch(index)
         return super().load(index)
 
-    def _take(self, index: int) -> Any:
-        file = self._get(index, "load")
+    def _take(self, index: int, file: File) -> Any:
         self._reversing = True
         if file.content is not None:
             return copy_state(file.read())
@@ -195,7 +192,6 @@ class DiskSession(PackedSession):
             self._ahead = index, self._open().reader.submit(file.read)
 
     def drop(self, index: int) -> None:
-        """Remove a saved state; see `Session.drop`."""
         self._here()
         super().drop(index)
         batch = self._batches.pop(index, None)
@@ -206,9 +202,7 @@ class DiskSession(PackedSession):
                     self._writing.remove(batch)
                 self._discard(batch)
 
-    def _remove(self, index: int) -> int:
-        file = self._get(index, "drop")
-        del self._large[index]
+    def _freed(self, index: int, file: File) -> None:
         if isinstance(file, StateFile):
             if self._ahead is not None and self._ahead[0] == index:
                 self._ahead[1].wait()
@@ -219,10 +213,9 @@ class DiskSession(PackedSession):
             there = (other for other, file in self._large.items() if isinstance(file, StateFile) and file.content is None)
             if self._reversing and (newest := max(there, default=None)) is not None:
                 self.prefetch(newest)
-        return int(file.sizes[index])
 
-    def _size(self, index: int) -> int:
-        return int(self._get(index, "measure").sizes[index])
+    def _size(self, index: int, file: File) -> int:
+        return file.sizes[index]
 
     def clear(self) -> None:
         """Stop writing and remove the folder; see `Session.clear`. If it is interrupted, it may be called again."""

@@ -95,16 +95,10 @@ class Disk(Storage):
 
     @property
     def durable(self) -> bool:
-        """See `Storage.durable`."""
         return self.resume
 
     def open(self) -> Session:
-        """A new, empty session. Its folder is made when something is saved.
-
-        Returns
-        -------
-        Session
-        """
+        """A new, empty session, whose folder is made when something is saved."""
         path = None if self.path is None else Path(self.path)
         if self.resume and path is not None:
             from ..durable.journal import DurableSession

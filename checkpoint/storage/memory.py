@@ -10,7 +10,7 @@ from .pool import PackedSession
 from .states import copy_state, nbytes
 from .storage import Storage
 
-__all__ = ["ByReference", "Memory", "MemorySession", "itself"]
+__all__ = ["Memory", "MemorySession", "itself"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,16 +66,9 @@ class Memory(Storage):
 
     @property
     def lossy(self) -> bool:
-        """See `Storage.lossy`."""
         return self.compress == "float32"
 
     def open(self) -> "MemorySession":
-        """A new, empty session.
-
-        Returns
-        -------
-        MemorySession
-        """
         copy = self.copy or copy_state
         pack, unpack = (copy, copy) if self.compress is None else PACKERS[self.compress]
         return MemorySession(copy, self.slots, pack, unpack)
@@ -92,7 +85,6 @@ class MemorySession(PackedSession):
         self._slots = slots
 
     def copy(self, state: Any) -> Any:
-        """An independent copy of a state; see `Session.copy`."""
         return self._copy(state)
 
     def _put(self, index: int, state: Any) -> int:
@@ -110,64 +102,11 @@ class MemorySession(PackedSession):
         self._large[index] = packed, size
         return size
 
-    def _take(self, index: int) -> Any:
-        return self._unpack(self._get(index, "load")[0])
+    def _take(self, index: int, kept: Any) -> Any:
+        return self._unpack(kept[0])
 
-    def _remove(self, index: int) -> int:
-        _, size = self._get(index, "drop")
-        del self._large[index]
-        return int(size)
-
-    def _size(self, index: int) -> int:
-        return int(self._get(index, "measure")[1])
-
-
-@dataclass(frozen=True, repr=False)
-class ByReference(Memory):
-    """Keeps the states themselves, without copies, for who never writes into one; each counts as `size` bytes."""
-
-    size: int = 0
-
-    def open(self) -> "ReferenceSession":
-        """A new, empty session."""
-        return ReferenceSession(self.slots, self.size)
-
-
-class ReferenceSession(MemorySession):
-    """The states of one sweep in main memory, as they are; see `Session`."""
-
-    def __init__(self, slots: int | None, size: int) -> None:
-        super().__init__(itself, slots, itself, itself)
-        self._each = size
-
-    def save(self, index: int, state: Any) -> None:
-        """Save a state; see `Session.save`."""
-        states = self._large
-        if index in states or len(states) == self._slots:
-            super().save(index, state)  # which raises
-        states[index] = state
-        self._bytes += self._each
-        self.saves += 1
-        if self._bytes > self.peak_bytes:
-            self.peak_states, self.peak_bytes = len(states), self._bytes
-
-    def load(self, index: int) -> Any:
-        """A saved state; see `Session.load`."""
-        if index not in self._large:
-            self._get(index, "load")  # which raises
-        self.loads += 1
-        return self._large[index]
-
-    def drop(self, index: int) -> None:
-        """Free a saved state; see `Session.drop`."""
-        if index not in self._large:
-            self._get(index, "drop")  # which raises
-        del self._large[index]
-        self._bytes -= self._each
-
-    def _size(self, index: int) -> int:
-        self._get(index, "measure")
-        return self._each
+    def _size(self, index: int, kept: Any) -> int:
+        return int(kept[1])
 
 
 def itself(state: Any) -> Any:

@@ -170,7 +170,7 @@ class PackedStates:
 
 
 class PackedSession(Session):
-    """Saved states of which the small ones are packed in main memory; what keeps the others is in `_large`. See `Session`.
+    """Saved states of which the small ones are packed in main memory; what keeps the others is in `_large`.
 
     `name` is that of the storage in messages, `namespace` that of optree in which states are taken apart."""
 
@@ -186,20 +186,18 @@ class PackedSession(Session):
         """Keep a copy of a state, and return the bytes of its leaves."""
         raise NotImplementedError
 
-    def _take(self, index: int) -> Any:
+    def _take(self, index: int, kept: Any) -> Any:
         """A copy of a state that is not packed."""
         raise NotImplementedError
 
-    def _remove(self, index: int) -> int:
-        """Free a state that is not packed, and return its bytes."""
-        raise NotImplementedError
-
-    def _size(self, index: int) -> int:
+    def _size(self, index: int, kept: Any) -> int:
         """Bytes of a state that is not packed."""
         raise NotImplementedError
 
+    def _freed(self, index: int, kept: Any) -> None:
+        """Free what keeps a state that is not packed."""
+
     def save(self, index: int, state: Any) -> None:
-        """Save a copy of a state; see `Session.save`."""
         if index in self._pool or index in self._large:
             raise ValueError(f"{self.name}: state {index} is saved already; drop it before saving it again")
         self._bytes += self._put(index, state)
@@ -215,10 +213,9 @@ class PackedSession(Session):
         return ((state,), NUMBER) if type(state) is float else optree.tree_flatten(state, none_is_leaf=True, namespace=self.namespace)
 
     def load(self, index: int) -> Any:
-        """A copy of a saved state; see `Session.load`."""
         packed = self._pool.get(index)
         if packed is None:
-            state = self._take(index)
+            state = self._take(index, self._get(index, "load"))
         else:
             structure, leaves = packed
             state = leaves[0] if structure is NUMBER else structure.unflatten(leaves)
@@ -226,26 +223,27 @@ class PackedSession(Session):
         return state
 
     def drop(self, index: int) -> None:
-        """Free a saved state; see `Session.drop`."""
         size = self._pool.remove(index)
-        self._bytes -= self._remove(index) if size is None else size
+        if size is None:
+            kept = self._get(index, "drop")
+            size = self._size(index, kept)
+            del self._large[index]
+            self._freed(index, kept)
+        self._bytes -= size
 
     def clear(self) -> None:
-        """Free everything; see `Session.clear`."""
         self._large.clear()
         self._pool.clear()
         self._bytes = 0
 
     def indices(self) -> list[int]:
-        """Indices of the saved states, ascending."""
         return sorted([*self._pool.indices(), *self._large]) if self._large else self._pool.indices()
 
     def nbytes(self, index: int | None = None) -> int:
-        """Bytes of one saved state, or of all, without what is around them; see `Session.nbytes`."""
         if index is None:
             return self._bytes
         size = self._pool.data_bytes(index)
-        return self._size(index) if size is None else size
+        return self._size(index, self._get(index, "measure")) if size is None else size
 
     def __len__(self) -> int:
         return len(self._pool) + len(self._large)

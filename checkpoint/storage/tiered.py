@@ -55,16 +55,9 @@ class Tiers(Storage):
 
     @property
     def lossy(self) -> bool:
-        """See `Storage.lossy`."""
         return self.memory.lossy or self.disk.lossy
 
     def open(self) -> "TieredSession":
-        """A new, empty session.
-
-        Returns
-        -------
-        TieredSession
-        """
         return TieredSession(self.memory.open(), self.disk.open(), self.on_disk)
 
 
@@ -85,7 +78,6 @@ class TieredSession(Session):
         self._where: dict[int, Session] = {}
 
     def copy(self, state: Any) -> Any:
-        """An independent copy of a state; see `Session.copy`."""
         return self.memory.copy(state)
 
     def save(self, index: int, state: Any) -> None:
@@ -100,24 +92,20 @@ class TieredSession(Session):
         self.peak_bytes = max(self.peak_bytes, self.nbytes())
 
     def load(self, index: int) -> Any:
-        """A copy of a saved state; see `Session.load`."""
         state = self._session(index).load(index)
         self.loads += 1
         return state
 
     def prefetch(self, index: int) -> None:
-        """Pass the hint on; see `Session.prefetch`."""
         self._session(index).prefetch(index)
 
     def drop(self, index: int) -> None:
-        """Free a saved state; see `Session.drop`."""
         self._session(index).drop(index)
         del self._where[index]
         if self.loads and self._where:
             self.prefetch(max(self._where))
 
     def clear(self) -> None:
-        """Free everything; see `Session.clear`."""
         self._where.clear()
         try:
             self.memory.clear()
@@ -125,11 +113,9 @@ class TieredSession(Session):
             self.disk.clear()
 
     def indices(self) -> list[int]:
-        """Indices of the saved states, ascending."""
         return sorted(self._where)
 
     def nbytes(self, index: int | None = None) -> int:
-        """Bytes of one saved state, or of all; see `Session.nbytes`."""
         return self.memory.nbytes() + self.disk.nbytes() if index is None else self._session(index).nbytes(index)
 
     def __len__(self) -> int:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from checkpoint.storage import Disk, Memory, Session, Storage, Tiers, background
-from checkpoint.storage.memory import ByReference
+from checkpoint.storage.memory import itself
 from checkpoint.storage.states import copy_state
 from checkpoint.storage.storage import check_storage
 
@@ -108,8 +108,8 @@ def test_misuse_is_an_error(storage, session, state):
         session.load(0)
 
 
-def test_by_reference_states_are_kept_as_they_are():
-    session, states = ByReference(size=24).open(), [[float(k)] for k in range(3)]
+def test_states_that_nobody_writes_into_are_kept_as_they_are():
+    session, states = Memory(copy=itself).open(), [[float(k)] * 3 for k in range(3)]
     for k, state in enumerate(states):
         session.save(5 * k, state)
     assert session.load(5) is states[1] and session.copy(states[0]) is states[0]
@@ -121,8 +121,8 @@ def test_by_reference_states_are_kept_as_they_are():
     assert not len(session) and session.nbytes() == 0
 
 
-def test_by_reference_what_cannot_be_is_refused_as_memory_does():
-    session = ByReference(slots=2, size=8).open()
+def test_what_cannot_be_is_refused_of_them_too():
+    session = Memory(copy=itself, slots=2).open()
     session.save(0, "a state")
     with pytest.raises(ValueError, match=r"Memory: state 0 is saved already; drop it before saving it again"):
         session.save(0, "another")
