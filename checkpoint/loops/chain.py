@@ -26,16 +26,15 @@ from dualad.support.hints import X
 
 from ..reverse.tape import Tape, Var, make_var
 from ..schedules import CTZ, Schedule
-from ..schedules.schedule import check_schedule
-from ..storage import Memory, Storage
-from ..storage.storage import check_storage
+from ..storage import Storage
 from ..support.byte_sizes import parse_bytes
 from ..support.checks import check_until, flag, whole_number
 from ..sweep.stats import Stats, filled_stats
+from ..sweep.sweep import check_saved
 from .eager import run, warn_of_result
 from .leaves import is_floating, one_level_down
 from .recorded import record
-from .spec import StepSpec
+from .spec import IN_MEMORY, Loop, StepSpec
 
 __all__ = ["Options", "chain"]
 
@@ -203,7 +202,7 @@ def chain(
         step, layers, source = as_step(step)
         if until is not None:
             check_function(until, "chain: until")
-            check_until(until, "chain")
+        max_steps = check_until(until, max_steps, "chain")
         outputs = flag(outputs, where="chain", argument="outputs")
         check = flag(check, where="chain", argument="check")
         check_finite = flag(check_finite, where="chain", argument="check_finite")
@@ -211,14 +210,8 @@ def chain(
         if stats is not None:
             filled_stats(stats, "chain")
         steps = known_length(steps, layers, inputs, until)
-        if max_steps is not None:
-            max_steps = whole_number(max_steps, where="chain", argument="max_steps", least=0, hint="give the largest number of steps")
-            if until is None:
-                raise TypeError("chain: max_steps goes with until; with a known length give steps only")
-        if schedule is not None:
-            check_schedule(schedule, "chain")
-        if storage is not None:
-            check_storage(storage, "chain")
+        storage = IN_MEMORY if storage is None else storage
+        check_saved(CTZ() if schedule is None else schedule, storage, token, "chain")
         if memory is not None:
             if schedule is not None:
                 raise TypeError(f"chain: schedule={schedule!r} and memory={memory!r} are both given: memory= chooses the schedule")
@@ -229,20 +222,16 @@ def chain(
                 raise TypeError("chain: block= is of a compiled step: give chain(dualad.jit(step), ...), or leave it out")
         if outputs and steps == 0:
             raise ValueError("chain: outputs=True of a chain without steps: what a step would put out is not known; give at least one step")
-        storage = IN_MEMORY if storage is None else storage
-        if token is not None and not storage.durable:
-            raise TypeError("chain: token= is compared by a call that goes on: give storage=Disk(path, resume=True) too, or leave it out")
         spec = StepSpec(step, source, state, params, inputs, outputs)
         if LAZY in spec.levels:
             raise TypeError(
                 "chain: a state, parameter or input is a dask array: chains run on plain arrays. Write the loop in Python (it is short "
                 "where arrays are this large), or compute the array first"
             )
-        looped = {"steps": steps, "until": until, "max_steps": max_steps, "stats": stats, "progress": progress, "check": check}
-        saved = {"schedule": schedule, "storage": storage, "memory": memory, "token": token, "block": block}
-        result = run_spec(spec, looped, saved)
+        loop = Loop(steps, until, max_steps, stats, progress, check, schedule, storage, memory, token, block)
+        result = run_spec(spec, loop)
         if check_finite:
-            warn_of_result(spec, result, steps=steps, until=until, max_steps=max_steps)
+            warn_of_result(spec, result, loop)
         return result
     except Exception as error:
         trim(error)
@@ -252,51 +241,43 @@ def chain(
         raise
 
 
-IN_MEMORY = Memory()
-
-
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
 
-def run_spec(spec: StepSpec, looped: dict[str, Any], saved: dict[str, Any]) -> Any:
-    """Run a chain: `looped` are the options of every loop, `saved` those of the reverse sweep."""
+def run_spec(spec: StepSpec, loop: Loop) -> Any:
+    """Run a chain."""
     top, abstract = highest(spec.traced), False
     for level in spec.levels:
         abstract = abstract or level.abstract
     if abstract:
         from .traced import traced_loop
 
-        ends = looped["steps"], looped["until"], looped["max_steps"]
-        result = traced_loop(spec, *ends, saved["storage"], saved["memory"], looped["stats"])
+        result = traced_loop(spec, loop)
         if result is not None:
             return result
     elif type(top) is Dual and any(isinstance(level, Tape) for level in spec.levels):
-        if saved["storage"].durable:
+        if loop.storage.durable:
             raise ValueError(
-                f"chain: {saved['storage']!r} keeps the states of a gradient, and this is the gradient of a tangent (grad of jvp): no call "
+                f"chain: {loop.storage!r} keeps the states of a gradient, and this is the gradient of a tangent (grad of jvp): no call "
                 "goes on from its states. Use hvp (forward over reverse), which does, or Disk(path) without resume=True"
             )
         from .other_leaves import with_tangents
 
-        other = with_tangents(spec, top.level, looped["until"])
+        other = with_tangents(spec, top.level, loop.until)
         if other is not None:
-            return other.results(run_spec(other.spec, {**looped, "until": other.until}, saved))
+            return other.results(run_spec(other.spec, loop._replace(until=other.until)))
     tape = top.level if type(top) is Var else None
     if tape is not None and all(leaf.node is None for leaf in spec.traced if type(leaf) is Var and leaf.level is tape):
-        return of_constants(spec, tape, looped, saved)
-    result, reason = run_compiled_spec(spec, tape, looped, saved) if isinstance(spec.source, Jit) else (None, "")
+        return of_constants(spec, tape, loop)
+    result, reason = run_compiled_spec(spec, tape, loop) if isinstance(spec.source, Jit) else (None, "")
     if reason is None:
         return result
-    if tape is None:
-        result = run(spec, top, **looped)
-        if looped["stats"] is not None:
-            looped["stats"].reason = reason
-        return result
-    stats, memory = filled_stats(looped["stats"], "chain"), saved["memory"]
-    stats.reason = reason
-    schedule = CTZ() if saved["schedule"] is None else saved["schedule"]  # of a budget another one is planned
-    options = {**looped, "stats": stats, "storage": saved["storage"], "token": saved["token"]}
-    return record(spec, tape, schedule=schedule, memory=memory, **options)
+    if tape is not None:
+        return record(spec, tape, loop, reason)
+    result = run(spec, top, loop)
+    if loop.stats is not None:
+        loop.stats.reason = reason
+    return result
 
 
 def as_step(step: Any) -> tuple[Callable[..., Any], int | None, Any]:
@@ -337,18 +318,15 @@ def known_length(steps: Any, layers: int | None, inputs: Any, until: Any) -> int
     return next(iter(lengths.values()), None)
 
 
-def of_constants(spec: StepSpec, tape: Tape, looped: dict[str, Any], saved: dict[str, Any]) -> Any:
+def of_constants(spec: StepSpec, tape: Tape, loop: Loop) -> Any:
     """Run a chain of constants of a tape one level down: it has nothing to pull back, and saves no state."""
     groups = [one_level_down(leaves, tape)[0] for leaves in (spec.state, spec.params, spec.inputs)]
-    result = run_spec(spec.with_leaves(*groups), looped, {**saved, "storage": IN_MEMORY, "token": None})
+    result = run_spec(spec.with_leaves(*groups), loop._replace(storage=IN_MEMORY, token=None))
     return optree.tree_map(lambda leaf: make_var(leaf, None, tape) if is_floating(leaf) else leaf, result)
 
 
-def run_compiled_spec(spec: StepSpec, tape: Tape | None, looped: dict[str, Any], saved: dict[str, Any]) -> tuple[Any, str | None]:
-    """Run the chain of a compiled step in segments, and record it where there is a tape; return the result, and why it cannot be done.
-
-    Of the two one is None.
-    """
+def run_compiled_spec(spec: StepSpec, tape: Tape | None, loop: Loop) -> tuple[Any, str | None]:
+    """Run the chain of a compiled step in segments, recorded where there is a tape; return the result, or why it cannot be done."""
     from .compiled import NotCompiled, run_compiled
     from .compiled_entry import record_compiled
     from .other_leaves import without_statics
@@ -356,13 +334,13 @@ def run_compiled_spec(spec: StepSpec, tape: Tape | None, looped: dict[str, Any],
     try:
         if BACKENDS.get("llvm", BACKENDS["numpy"]) is BACKENDS["numpy"]:
             raise NotCompiled(without_llvm() or "llvmlite cannot be imported")
-        other = None if saved["storage"].durable else without_statics(spec, looped["until"])
+        other = None if loop.storage.durable else without_statics(spec, loop.until)
         if other is not None:
-            result, reason = run_compiled_spec(other.spec, tape, {**looped, "until": other.until}, saved)
+            result, reason = run_compiled_spec(other.spec, tape, loop._replace(until=other.until))
             return None if reason is not None else other.results(result), reason
         if tape is None:
-            return run_compiled(spec, **looped), None
-        return record_compiled(spec, tape, **{**looped, **saved, "stats": filled_stats(looped["stats"], "chain")}), None
+            return run_compiled(spec, loop), None
+        return record_compiled(spec, tape, loop), None
     except (NotCompiled, IndexError, OverflowError) as reason:  # of the last two, the steps themselves name their lines
-        ignored = "" if tape is None or saved["block"] is None else f"; block={saved['block']} is not used"
+        ignored = "" if tape is None or loop.block is None else f"; block={loop.block} is not used"
         return None, f"steps one by one, because {reason}{ignored}"

@@ -5,7 +5,6 @@ One step is compared with the plain one where that is due: a stale program shows
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -16,40 +15,32 @@ from dualad.graph.handled import own
 from dualad.support.progress import Bar
 
 from ..support.byte_sizes import format_bytes
-from ..sweep.stats import Stats, fill
+from ..sweep.stats import fill
 from .budget import total
 from .eager import too_many
 from .segments import Segments, State, like_leaves
-from .spec import StepSpec
+from .spec import Loop, StepSpec
 from .stepper import Stepper
 from .tangents import NotCompiled, join_tangents
 
 __all__ = ["NotCompiled", "Retraced", "in_python", "left_out", "probe", "run_compiled"]
 
 
-def run_compiled(
-    spec: StepSpec,
-    *,
-    steps: int | None,
-    until: Callable[..., Any] | None = None,
-    max_steps: int | None = None,
-    stats: Stats | None = None,
-    progress: bool = False,
-    check: bool = False,
-) -> Any:
+def run_compiled(spec: StepSpec, loop: Loop) -> Any:
     """Run the chain of a compiled step on plain values or Duals; raise `NotCompiled` where it has no compiled loops."""
+    steps, max_steps = loop.steps, loop.max_steps
     if steps == 0:
         raise NotCompiled("there are no steps")
     started = perf_counter()
     try:
-        stepper, segments = begun(spec, steps, until)
+        stepper, segments = begun(spec, loop)
     except Retraced:
-        stepper, segments = begun(spec, steps, until)
-    advance = partial(advanced_twice, segments) if check else segments.advance
+        stepper, segments = begun(spec, loop)
+    advance = partial(advanced_twice, segments) if loop.check else segments.advance
     x, reached = segments.start, 0
-    with Bar(progress, "chain") as bar:
+    with Bar(loop.progress, "chain") as bar:
         bar.start(steps)
-        segments.told = bar.advance if progress else None
+        segments.told = bar.advance if loop.progress else None
         if steps is not None:
             x, reached = advance(0, steps, x)
         else:
@@ -61,9 +52,9 @@ def run_compiled(
                 x, reached = advance(reached, stop, x)
             if not reached:
                 raise NotCompiled("it makes no step")
-    if stats is not None:
+    if loop.stats is not None:
         reason = f"{segments.paths}{in_python(segments)}".removeprefix("; ")
-        fill(stats, steps=reached, advances=segments.made, reason=reason, seconds=perf_counter() - started)
+        fill(loop.stats, steps=reached, advances=segments.made, reason=reason, seconds=perf_counter() - started)
     final = spec.tree(join_tangents(like_leaves(x, stepper.kinds), stepper.state_splits))
     if not spec.outputs:
         return final
@@ -71,12 +62,12 @@ def run_compiled(
     return final, optree.tree_unflatten(stepper.out_structure, outs)
 
 
-def begun(spec: StepSpec, steps: int | None, until: Callable[..., Any] | None) -> tuple[Stepper, Segments]:
+def begun(spec: StepSpec, loop: Loop) -> tuple[Stepper, Segments]:
     """Return what makes the steps, of which one is compared with the plain one where that is due."""
-    stepper = Stepper(spec, spec.state, spec.inputs, spec.params, until)
-    segments = Segments(stepper, steps)
+    stepper = Stepper(spec, spec.state, spec.inputs, spec.params, loop.until)
+    segments = Segments(stepper, loop.steps)
     if stepper.due:
-        probe(stepper, segments, steps)
+        probe(stepper, segments, loop.steps)
     return stepper, segments
 
 

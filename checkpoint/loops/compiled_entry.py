@@ -23,13 +23,13 @@ from dualad.forward.directions import Directions, wrap
 from dualad.forward.dual import Dual
 
 from ..reverse.tape import Tape
-from ..schedules import CTZ, Schedule
+from ..schedules import CTZ
 from ..schedules.blocks import Blocks, blocks_of
-from ..storage import Memory, Storage
+from ..storage import Memory
 from ..storage.memory import itself
 from ..support.byte_sizes import parse_bytes
 from ..support.costs import ADDITION_SECONDS, BLOCK_STATES, COPIED_STATES, LEAF_BYTES, STATE_BYTES
-from ..sweep.stats import Stats
+from ..sweep.stats import Stats, filled_stats
 from ..sweep.sweep import Sweep
 from .budget import overhead_bytes, total
 from .compiled import Retraced, in_python, left_out, probe, run_compiled
@@ -39,39 +39,25 @@ from .plain_steps import pull_step
 from .recorded import EagerEntry
 from .segments import Reversal, Segments, State, like_leaves, state_in
 from .snapshot import Snapshot
-from .spec import StepSpec
+from .spec import Loop, StepSpec
 from .stepper import Stepper
 from .tangents import NotCompiled, join_tangents, split_tangents
 
 __all__ = ["record_compiled"]
 
 
-def record_compiled(spec: StepSpec, tape: Tape, **options: Any) -> Any:
+def record_compiled(spec: StepSpec, tape: Tape, loop: Loop) -> Any:
     """Run the chain of a compiled step in a sweep and record it as one operation; raise `NotCompiled` where it has no compiled loops."""
     tape.check()
     try:
-        return recorded(spec, tape, **options)
+        return recorded(spec, tape, loop)
     except Retraced:
-        return recorded(spec, tape, **options)
+        return recorded(spec, tape, loop)
 
 
-def recorded(
-    spec: StepSpec,
-    tape: Tape,
-    *,
-    steps: int | None,
-    until: Callable[..., Any] | None,
-    max_steps: int | None,
-    schedule: Schedule | None,
-    memory: float | str | None,
-    block: int | None,
-    storage: Storage,
-    stats: Stats,
-    progress: bool,
-    check: bool,
-    token: Any,
-) -> Any:
+def recorded(spec: StepSpec, tape: Tape, loop: Loop) -> Any:
     """Do what `record_compiled` does; raise `Retraced` where the program of the step was stale."""
+    steps, storage, stats = loop.steps, loop.storage, filled_stats(loop.stats, "chain")
     below = spec.levels - {tape}
     if below and any(isinstance(level, Tape) for level in below):
         raise NotCompiled("it is reverse mode over reverse mode")
@@ -80,9 +66,9 @@ def recorded(
     in_memory = type(storage) is Memory and storage.compress is None
     if type(storage) is Memory and storage.copy is not None:
         raise NotCompiled("its storage has a copy= of its own")
-    entry = CompiledEntry(Lowered(spec, tape, below), steps, until, max_steps)
+    entry = CompiledEntry(Lowered(spec, tape, below), loop)
     stepper, segments = entry.stepper, entry.segments
-    budget = None if memory is None else parse_bytes(memory, "chain", "memory")
+    budget = None if loop.memory is None else parse_bytes(loop.memory, "chain", "memory")
     if budget is not None:
         in_use = BLOCK_STATES if in_memory else BLOCK_STATES + COPIED_STATES
         budget -= in_use * stepper.nbytes + entry.held()
@@ -91,25 +77,25 @@ def recorded(
     alone = left_out(stepper, budget)
     if stepper.due and not alone:
         probe(stepper, segments, steps)
-    block = 1 if storage.durable and until is not None else block  # the manifest says how many blocks there were
+    block = 1 if storage.durable and loop.until is not None else loop.block  # the manifest says how many blocks there were
     entry.cut(
         blocks_of(
             steps,
             stepper.nbytes,
             budget,
             segments.loops.units[0].source.additions * ADDITION_SECONDS,
-            schedule=schedule,
+            schedule=loop.schedule,
             block=block,
             around=0 if budget is None else STATE_BYTES + LEAF_BYTES * len(spec.state),
-            resident=in_memory and not check,
+            resident=in_memory and not loop.check,
         ),
-        stays=in_memory and not check and until is None,
+        stays=in_memory and not loop.check and loop.until is None,
     )
     entry.reason = stats.reason = entry.blocks.reason + alone + in_python(segments)
     entry.sweep = (
         OneBlock(proxy(entry), stats)
-        if entry.keeps_last and entry.blocks.size == steps and not progress
-        else swept_blocks(entry, tape, storage=storage, until=until, token=token, stats=stats, progress=progress, check=check)
+        if entry.keeps_last and entry.blocks.size == steps and not loop.progress
+        else swept_blocks(entry, tape, loop, stats)
     )
     tape.sweeps = [*getattr(tape, "sweeps", ()), entry.sweep]
     try:
@@ -121,15 +107,16 @@ def recorded(
     return record_chain(entry, tape, leaves, outs, partial(optree.tree_unflatten, stepper.out_structure))
 
 
-def swept_blocks(entry: CompiledEntry, tape: Tape, *, storage: Storage, until: Any, token: Any, **options: Any) -> Sweep:
+def swept_blocks(entry: CompiledEntry, tape: Tape, loop: Loop, stats: Stats) -> Sweep:
     """Return the sweep of a chain, whose steps are blocks."""
-    steps, schedule = entry.steps, entry.blocks.schedule
+    steps, schedule, storage = entry.steps, entry.blocks.schedule, loop.storage
+    options: dict[str, Any] = {"stats": stats, "progress": loop.progress, "check": loop.check}
     if type(storage) is Memory and storage.compress is None:
         storage = replace(storage, copy=itself)  # nobody writes into a state
     if schedule.records:
         options["record"] = unowned(entry.record_block)
     if storage.durable:
-        options |= entry.durable_options(tape, token, entry.blocks.size, until)
+        options |= entry.durable_options(tape, loop.token, entry.blocks.size, loop.until)
     if steps is not None:
         options["steps"] = -(-steps // entry.blocks.size)
     else:
@@ -221,11 +208,11 @@ class CompiledEntry(ChainEntry):
 
     blocks: Blocks
 
-    def __init__(self, given: Lowered, steps: int | None, until: Callable[..., Any] | None, max_steps: int | None) -> None:
+    def __init__(self, given: Lowered, loop: Loop) -> None:
         super().__init__(given)
-        self.steps, self.max_steps = steps, max_steps
-        self.stepper = stepper = Stepper(self.spec, given.state, given.inputs, given.params, until)
-        self.segments = Segments(stepper, steps)
+        self.steps, self.max_steps = loop.steps, loop.max_steps
+        self.stepper = stepper = Stepper(self.spec, given.state, given.inputs, given.params, loop.until)
+        self.segments = Segments(stepper, loop.steps)
         self.reversal: Reversal | None = self.compiled()
         self.keeps_last = False  # whether the states inside of the last block stay in memory
         self.inside: list[np.ndarray] | None = None  # they
@@ -415,7 +402,7 @@ class CompiledEntry(ChainEntry):
     def forward(self, spec: StepSpec) -> Any:
         """Run the chain without a tape."""
         try:
-            return run_compiled(spec, steps=self.steps)
+            return run_compiled(spec, Loop(self.steps))
         except NotCompiled:
             return super().forward(spec)
 

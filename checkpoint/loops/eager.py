@@ -12,36 +12,27 @@ from dualad.support.repeated import repeated
 from dualad.verbs.explain_nan import warn_not_finite
 
 from ..storage.states import copy_state
-from ..sweep.stats import Stats, fill
+from ..sweep.stats import fill
 from .leaves import lifted, on_primals
 from .rows import Stacked
 from .snapshot import Snapshot, not_repeatable
-from .spec import StepSpec
+from .spec import Loop, StepSpec
 
 __all__ = ["run", "too_many", "warn_of_result"]
 
 
-def run(
-    spec: StepSpec,
-    top: Any,
-    *,
-    steps: int | None,
-    until: Callable[..., Any] | None = None,
-    max_steps: int | None = None,
-    stats: Stats | None = None,
-    progress: bool = False,
-    check: bool = False,
-) -> Any:
+def run(spec: StepSpec, top: Any, loop: Loop) -> Any:
     """Run the chain as a loop; arrays of a plain state become traced ones of the level of `top`, because a step may write into them."""
-    params, outs, until, k = spec.arguments(spec.params), Stacked(steps), on_primals(until), 0
+    steps, progress, until = loop.steps, loop.progress, on_primals(loop.until)
+    params, outs, k = spec.arguments(spec.params), Stacked(steps), 0
     x = spec.tree(lifted(spec.flatten(copy_state(spec.tree(spec.state))), top))
     call, started, bar = spec.calls(params, spec.inputs), perf_counter(), Bar(progress, "chain")
-    call = twice(spec, call) if check else call
+    call = twice(spec, call) if loop.check else call
     call = told(call, top.level) if top is not None and top.level.watched else call
     bar.start(steps)
     try:
         while k != steps and not (until is not None and until(k, x)):
-            if k == max_steps:
+            if k == loop.max_steps:
                 raise too_many(k)
             try:
                 x, out = call(k, x)
@@ -58,8 +49,8 @@ def run(
                 bar.advance(1)
     finally:
         bar.close()
-        if stats is not None:
-            fill(stats, steps=k, advances=2 * k if check else k, seconds=perf_counter() - started)
+        if loop.stats is not None:
+            fill(loop.stats, steps=k, advances=2 * k if loop.check else k, seconds=perf_counter() - started)
     if k:
         leaves = spec.final_leaves(k, x, params, spec.inputs)
         spec.check_closure(leaves, spec.levels)
@@ -80,7 +71,7 @@ def told(once: Callable[..., Any], level: Any) -> Callable[..., Any]:
     return call
 
 
-def warn_of_result(spec: StepSpec, result: Any, **ends: Any) -> None:
+def warn_of_result(spec: StepSpec, result: Any, loop: Loop) -> None:
     """Warn if the result of a chain is not finite: a chain on watched values says which step made it so."""
 
     def again(*floating: Any) -> None:
@@ -88,7 +79,7 @@ def warn_of_result(spec: StepSpec, result: Any, **ends: Any) -> None:
         for i, leaf in zip(spec.floating, floating, strict=True):
             state[i] = leaf
         other = spec.with_leaves(state, params, inputs)
-        run(other, highest(other.traced), **ends)
+        run(other, highest(other.traced), Loop(*loop[:3]))
 
     warn_not_finite("chain", "result", result, again, *(spec.state[i] for i in spec.floating))
 

@@ -20,7 +20,7 @@ from ..sweep.journal import RowRestorers
 from .eager import run
 from .leaves import is_floating, lifted, one_level_down, read_only
 from .snapshot import Snapshot, not_repeatable
-from .spec import StepSpec
+from .spec import Loop, StepSpec
 
 __all__ = ["ChainEntry", "Lowered", "record_chain", "unowned"]
 
@@ -114,7 +114,7 @@ class ChainEntry(Entry):
 
     def forward(self, spec: StepSpec) -> Any:
         """Run the chain without a tape."""
-        return run(spec, highest(spec.traced), steps=self.steps)
+        return run(spec, highest(spec.traced), Loop(self.steps))
 
     # --- a sweep that outlives the process ----------------------------------------------------------------------------------
 

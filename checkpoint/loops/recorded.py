@@ -18,11 +18,10 @@ from dualad.jit.jit import Jit
 from dualad.support.measured import measured
 
 from ..reverse.tape import Tape, Var, owner_of
-from ..schedules import Schedule
-from ..storage import Storage
+from ..schedules import CTZ, Schedule
 from ..storage.states import copy_state, has_arrays, nbytes
 from ..support.costs import COUNTED_STATE_BYTES
-from ..sweep.stats import Stats
+from ..sweep.stats import filled_stats
 from ..sweep.sweep import Sweep
 from .aliasing import Aliases
 from .budget import planned, total
@@ -30,7 +29,7 @@ from .entry import ChainEntry, Lowered, record_chain, unowned
 from .leaves import added, on_primals, one_level_down, was_written
 from .rows import Rows, Stacked
 from .snapshot import Snapshot, not_repeatable
-from .spec import StepSpec, row_of
+from .spec import Loop, StepSpec, row_of
 
 __all__ = ["EagerEntry", "record"]
 
@@ -48,19 +47,8 @@ class StepTape(Tape):
     )
 
 
-def record(
-    spec: StepSpec,
-    tape: Tape,
-    *,
-    schedule: Schedule,
-    storage: Storage,
-    memory: float | str | None,
-    until: Callable[..., Any] | None,
-    stats: Stats,
-    token: Any,
-    **options: Any,
-) -> Any:
-    """Run the chain in a sweep with these options and record it as one operation on the tape."""
+def record(spec: StepSpec, tape: Tape, loop: Loop, reason: str) -> Any:
+    """Run the chain in a sweep and record it as one operation on the tape; `reason` says why its steps are not compiled."""
     tape.check()
     below = spec.levels - {tape}
     if below and any(isinstance(level, Tape) for level in below):
@@ -68,16 +56,19 @@ def record(
             "chain: reverse mode over reverse mode through a chain would keep every state of the inner sweep. For "
             "second derivatives use hvp (forward over reverse), or dualad.jacobian(grad(f))"
         )
-    compiled, steps = isinstance(spec.source, Jit), options["steps"]
-    exact = options["check"] and not compiled  # whose recorded program may sum in another order
+    compiled, steps, storage, stats = isinstance(spec.source, Jit), loop.steps, loop.storage, filled_stats(loop.stats, "chain")
+    exact = loop.check and not compiled  # whose recorded program may sum in another order
     entry = EagerEntry(Lowered(spec, tape, below), steps, exact, -1 if compiled or steps is None else steps - 1, storage.lossy)
-    if memory is not None:
+    schedule = CTZ() if loop.schedule is None else loop.schedule
+    if loop.memory is not None:
         tried = entry.tried_bytes(storage.durable) if steps != 0 else (0, 0)  # estimated, if another process is to find the same plan
-        schedule, reason = planned(entry.given, steps, memory, *tried)
-        stats.reason = f"{stats.reason}; {reason}" if stats.reason else reason
+        schedule, why = planned(entry.given, steps, loop.memory, *tried)
+        reason = f"{reason}; {why}" if reason else why
+    stats.reason = reason
+    options = {"max_steps": loop.max_steps, "stats": stats, "progress": loop.progress, "check": loop.check}
     if storage.durable:
-        options |= entry.durable_options(tape, token)
-    entry.sweep = sweep = entry.begun(schedule=schedule, storage=storage, until=on_primals(until), stats=stats, **options)
+        options |= entry.durable_options(tape, loop.token)
+    entry.sweep = sweep = entry.begun(schedule, steps=steps, storage=storage, until=on_primals(loop.until), **options)
     tape.sweeps = [*getattr(tape, "sweeps", ()), sweep]
     return record_chain(entry, tape, entry.first_sweep(), entry.outs.arrays() if spec.outputs else [], entry.outs.tree)
 

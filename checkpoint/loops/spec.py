@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import optree
 
@@ -15,15 +15,37 @@ from dualad.forward.seeding import pack_leaf
 from dualad.rules.indexing import getitem
 
 from ..reverse.tape import Var
+from ..schedules import Schedule
+from ..storage import Memory, Storage
 from ..storage.states import copy_state
 from ..support.checks import refused
+from ..sweep.stats import Stats
 from .leaves import NUMBER, Kind, check_levels, described, differs, flattening, is_floating, kind_of, levels_of, refuse_opaque
 
-__all__ = ["FlatStep", "StepSpec"]
+__all__ = ["IN_MEMORY", "FlatStep", "Loop", "StepSpec"]
 
 #: ``(k, leaves, row, params) -> (leaves, out)``: a step of the leaves of its state, one row of inputs and all of its parameters; what
 #: it gives is checked. `out` is None without outputs
 FlatStep: TypeAlias = Callable[[Any, list[Any], list[Any], Sequence[Any]], tuple[list[Any], Any]]
+
+
+IN_MEMORY = Memory()
+
+
+class Loop(NamedTuple):
+    """How the steps of a chain are made, and saved for its reverse sweep: the options of `chain`."""
+
+    steps: int | None
+    until: Callable[..., Any] | None = None
+    max_steps: int | None = None
+    stats: Stats | None = None
+    progress: bool = False
+    check: bool = False
+    schedule: Schedule | None = None
+    storage: Storage = IN_MEMORY
+    memory: float | str | None = None
+    token: Any = None
+    block: int | None = None
 
 
 class StepSpec:

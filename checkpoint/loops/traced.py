@@ -31,15 +31,14 @@ from dualad.jit.compiled import Compiled
 from dualad.jit.jit import Jit
 from dualad.jit.tables import with_symbols
 
-from ..storage import Storage
 from ..support.byte_sizes import parse_bytes
 from ..support.checks import truth
 from ..support.costs import MET_BYTES, TRACED_PATHS, TRACED_STATES_BYTES
-from ..sweep.stats import Stats, fill
+from ..sweep.stats import fill
 from .eager import too_many
 from .kept import kept
 from .segments import as_kind
-from .spec import FlatStep, StepSpec
+from .spec import FlatStep, Loop, StepSpec
 
 __all__ = ["traced_loop"]
 
@@ -48,20 +47,13 @@ MET = SimpleNamespace()
 NUMBERS = float | int | complex | np.generic | np.ndarray | Traced
 
 
-def traced_loop(
-    spec: StepSpec,
-    steps: int | None,
-    until: Callable[..., Any] | None,
-    max_steps: int | None,
-    storage: Storage,
-    memory: float | str | None,
-    stats: Stats | None,
-) -> Any:
+def traced_loop(spec: StepSpec, loop: Loop) -> Any:
     """Return what a chain returns, as one operation; None where it is not of one function, or an unknown number of outs is asked."""
-    if storage.durable:
+    steps, until, max_steps = loop[:3]
+    if loop.storage.durable:
         raise TypeError(
-            f"chain: {storage!r} inside of a function that jit compiles, where a chain is one operation of a program that nothing can go "
-            "on from: compile the step, chain(jit(step), ..., storage=...), or leave the storage out"
+            f"chain: {loop.storage!r} inside of a function that jit compiles, where a chain is one operation of a program that nothing can "
+            "go on from: compile the step, chain(jit(step), ..., storage=...), or leave the storage out"
         )
     if steps == 0 or isinstance(spec.source, tuple) or (until is not None and spec.outputs):
         return None
@@ -78,15 +70,15 @@ def traced_loop(
     flags = [np.False_] * (len(body.inputs) - 1 - count - rows - len(moving))
     args = [*spec.state, *flags, *spec.inputs, *(spec.params[i] for i in moving)]
     nbytes = sum(np.asarray(example_of(leaf)).nbytes for leaf in spec.state)
-    room = TRACED_STATES_BYTES if memory is None else parse_bytes(memory, "chain", "memory")
+    room = TRACED_STATES_BYTES if loop.memory is None else parse_bytes(loop.memory, "chain", "memory")
     with Trace() as trace:
         given, carried = [trace.input(example_of(arg)) for arg in args], count + len(flags)
         program = trace.finish(list(repeated(optimised(rolled(body)), turns, carried, rows, given, turns * nbytes <= room)))
     results = Compiled(program, "numpy", "chain")(*args)
     for flag in results[count:carried]:
         bool(flag)  # a test of the code around: where it is another, that is traced again
-    if stats is not None:
-        fill(stats, steps=steps, reason="one operation of a program that jit compiles")
+    if loop.stats is not None:
+        fill(loop.stats, steps=steps, reason="one operation of a program that jit compiles")
     final = spec.tree(results[:count])
     return (final, optree.tree_unflatten(turn.structure, results[carried:])) if spec.outputs else final
 

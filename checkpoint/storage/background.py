@@ -174,7 +174,7 @@ class DiskSession(PackedSession):
             self._fetch(index)
         return super().load(index)
 
-    def _take(self, index: int, file: File) -> Any:
+    def _take(self, index: int, file: Any) -> Any:
         self._reversing = True
         if file.content is not None:
             return copy_state(file.read())
@@ -202,7 +202,7 @@ class DiskSession(PackedSession):
                     self._writing.remove(batch)
                 self._discard(batch)
 
-    def _freed(self, index: int, file: File) -> None:
+    def _freed(self, index: int, file: Any) -> None:
         if isinstance(file, StateFile):
             if self._ahead is not None and self._ahead[0] == index:
                 self._ahead[1].wait()

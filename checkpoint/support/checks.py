@@ -35,11 +35,15 @@ def folder_path(path: object, where: str) -> Path:
     return folder
 
 
-def check_until(until: Callable[..., object], where: str) -> None:
-    """Raise where a predicate cannot be called as ``until(k, state)``."""
-    refusal = refused(until, 0, None)
-    if refusal is not None:
+def check_until(until: Callable[..., object] | None, max_steps: object, where: str) -> int | None:
+    """Return `max_steps` as an int; raise unless it goes with a predicate, and that can be called as ``until(k, state)``."""
+    if until is not None and (refusal := refused(until, 0, None)) is not None:
         raise TypeError(f"{where}: the predicate is called as until(k, state), but {refusal}")
+    if max_steps is None:
+        return None
+    if until is None:
+        raise TypeError(f"{where}: max_steps goes with until; with a known length give steps only")
+    return whole_number(max_steps, where=where, argument="max_steps", least=0, hint="give the largest number of steps")
 
 
 def refused(function: Callable[..., object], *given: object) -> str | None:

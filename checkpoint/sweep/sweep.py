@@ -24,7 +24,7 @@ from .journal import Journal, RowRestorers
 from .player import Player, Pull, Recorder, Step, misplaced
 from .stats import Stats, filled_stats
 
-__all__ = ["Pull", "Recorder", "Result", "Step", "Sweep", "Until", "reverse"]
+__all__ = ["Pull", "Recorder", "Result", "Step", "Sweep", "Until", "check_saved", "reverse"]
 
 Until: TypeAlias = Callable[[int, Any], Any]
 
@@ -127,17 +127,11 @@ class Sweep:
     ) -> None:
         if (steps is None) == (until is None):
             raise TypeError("sweep: give either steps=N or, if N is not known before, until=predicate")
-        if until is None and max_steps is not None:
-            raise TypeError("sweep: max_steps goes with until; with a known length give steps only")
-        if until is not None:
-            check_until(until, "sweep")
+        self._max_steps = check_until(until, max_steps, "sweep")
         progress, check = flag(progress, where="sweep", argument="progress"), flag(check, where="sweep", argument="check")
-        check_schedule(schedule, "sweep")
-        check_storage(storage, "sweep")
-        if token is not None and not storage.durable:
-            raise TypeError("sweep: token= is compared by a call that goes on: give storage=Disk(path, resume=True) too, or leave it out")
-        self._steps = None if steps is None else _length(steps, "steps")
-        self._max_steps = None if max_steps is None else _length(max_steps, "max_steps")
+        check_saved(schedule, storage, token, "sweep")
+        hint = "give the number of steps of the chain"
+        self._steps = None if steps is None else whole_number(steps, where="sweep", argument="steps", least=0, hint=hint)
         self._step, self._until = step, until
         self._progress, self._check = progress, ReplayCheck() if check else None
         self._schedule = schedule
@@ -421,5 +415,9 @@ def reverse(
     return Result(final, cotangent, sweep.stats)
 
 
-def _length(value: object, argument: str) -> int:
-    return whole_number(value, where="sweep", argument=argument, least=0, hint="give the number of steps of the chain")
+def check_saved(schedule: object, storage: Storage, token: object, where: str) -> None:
+    """Raise where a schedule or a storage is none, or a token has nobody who compares it."""
+    check_schedule(schedule, where)
+    check_storage(storage, where)
+    if token is not None and not storage.durable:
+        raise TypeError(f"{where}: token= is compared by a call that goes on: give storage=Disk(path, resume=True) too, or leave it out")
