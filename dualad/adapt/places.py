@@ -87,6 +87,7 @@ def changed(owner: Any, key: str, value: Any) -> Iterator[Change]:
     kind = type(value)
     if issubclass(kind, np.vectorize):
         yield from changed(value, "pyfunc", value.pyfunc)
+        yield Change(value, "__class__", kind, stand_in(kind))
     elif issubclass(kind, staticmethod):
         if (new := stand_in(value.__func__)) is not value.__func__:
             yield Change(owner, key, value, staticmethod(new))

@@ -15,12 +15,12 @@ from numpy.lib.stride_tricks import as_strided
 from ..rules.calling import placed, public_name, with_out_named
 from ..rules.creation import lift as lifted_like
 from ..rules.kinds import ROWS
-from .conversions import STALE, STANDING
-from .dispatch import highest, holds_traced
+from .conversions import STALE, STANDING, lift, mapped
+from .dispatch import highest
+from .flat import Flat
 from .levels import FILLED, LIVE, Handle
-from .traced import lift
 
-__all__ = ["Buffer", "as_buffer", "is_traced", "owner_of", "settled"]
+__all__ = ["Buffer", "as_array", "as_buffer", "is_traced", "lifted_to", "owner_of", "settled"]
 
 
 class Root:
@@ -47,8 +47,7 @@ class Buffer(np.ndarray):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, out: Any = (), **kwargs: Any) -> Any:
         if not is_traced((*args, *out, *kwargs.values())):
-            kwargs = {**kwargs, "out": tuple(map(as_array, out))} if out else kwargs
-            result = getattr(ufunc, method)(*map(as_array, args), **{name: as_array(arg) for name, arg in kwargs.items()})
+            result = getattr(ufunc, method)(*as_array(args), **as_array({**kwargs, "out": out} if out else kwargs))
             return given_back(result, out) if out else as_buffer(result)
         if method == "at":
             return written_by(lambda x: ufunc.at(x, *lift(args[1:])), args[0], args)
@@ -69,15 +68,17 @@ class Buffer(np.ndarray):
                 raise TypeError(f"{public_name(fn)}: give the array that is written into by its place, not by keyword")
         if row is not None and len(args) > row.out_at:
             args, kwargs = with_out_named(fn, row.out_at, args, kwargs)
+        kwargs = dict(kwargs)
         out = kwargs.get("out")
         if not is_traced((args, kwargs)):
             result = fn(*as_array(args), **as_array(kwargs))
-            return out if out is not None else as_buffer(result, *buffers_in((args, kwargs)))
+            return out if out is not None else as_buffer(result, *leaves((args, kwargs)))
         if row is not None and row.writes and type(args[0]) is Buffer:
             return written_by(lambda x: fn(x, *lift(args[1:]), **lift(kwargs)), args[0], (args, kwargs))
         if type(out) is not Buffer:
             return fn(*lift(args), **lift(kwargs))
-        out[...] = fn(*lift(args), **{name: lift(arg) for name, arg in kwargs.items() if name != "out"})
+        del kwargs["out"]
+        out[...] = fn(*lift(args), **lift(kwargs))
         return out
 
     @classmethod
@@ -106,18 +107,21 @@ class Buffer(np.ndarray):
     @property
     def flat(self) -> Any:
         """The elements in C order, to iterate over, read and write."""
-        if not stands(self):
-            return self.view(np.ndarray).flat
-        if view_of(self) is None:
-            raise TypeError("the elements of this view, in which traced values are, cannot be had by .flat: use np.ravel(x), or x[...] = v")
-        return value_of(self).flat
+        return Flat(self)
 
     @flat.setter
     def flat(self, v: Any) -> None:
-        if stands(self) or is_traced(v):
-            written_by(lambda x: setattr(x, "flat", lift(v)), self, v)
-        else:
-            self.view(np.ndarray).flat[:] = v
+        Flat(self)[...] = v
+
+    def view(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a view; one as an array of NumPy is a buffer, too, which sees what is written, and is seen."""
+        kinds = [kwargs.pop("type", np.ndarray), *args]
+        if stands(self) and any(issubclass(kind, np.ndarray) and kind is not np.ndarray for kind in kinds if type(kind) is type):
+            return value_of(self).view  # which raises
+        return super().view(*(kind for kind in kinds if kind is not np.ndarray), **kwargs)
+
+    def __imatmul__(self, other: Any) -> Any:  # type: ignore[misc]
+        return np.matmul(self, other, out=self) if is_traced((self, other)) else super().__imatmul__(other)
 
     def __repr__(self) -> str:
         return repr(settled(self))
@@ -152,7 +156,7 @@ def stands(x: Buffer) -> bool:
 def value_of(x: Buffer) -> Any:
     """Return the traced array that a buffer stands for, a copy of its plain numbers where there is none."""
     if not stands(x):
-        return x.view(np.ndarray).copy("K")
+        return as_array(x).copy("K")
     vector = x._root.vector
     if not np.isnan(x._root.memory).all():
         raise TypeError(
@@ -166,7 +170,7 @@ def value_of(x: Buffer) -> Any:
 def view_of(x: Buffer) -> Callable[[Any], Any] | None:
     """Return what makes the view that a buffer shows of a vector with the elements of its memory; None where slices, integers and
     transpositions of the array that has the memory do not make it."""
-    owner = owner_of(x).view(np.ndarray)
+    owner = as_array(owner_of(x))
     if not owner.flags.forc or x.dtype != owner.dtype:
         return None
     whole = lambda a: np.reshape(a, owner.shape) if owner.flags.c_contiguous else np.transpose(np.reshape(a, owner.shape[::-1]))
@@ -214,21 +218,25 @@ def positions(x: Buffer) -> Any:
 
 def owner_of(x: Any) -> Any:
     """Return the array whose memory an array shows."""
-    while issubclass(type(x.base), np.ndarray):
+    while issubclass(type(x.base), np.ndarray | STRIDED):
         x = x.base
     return x
+
+
+#: what stands between an array and what as_strided makes of it
+STRIDED = type(as_strided(np.zeros(1)).base)
 
 
 def promoted(x: Buffer, given: Any) -> Any:
     """Return the traced array that a buffer stands for, from now on if need be, one of the level of what is given."""
     if x.dtype.kind not in "fc":
-        return x.view(np.ndarray)
+        return as_array(x)
     if not x.flags.writeable:
         raise ValueError("assignment destination is read-only")
     if not stands(x):
         owner = owner_of(x)
-        memory = as_strided(owner.view(np.ndarray), (owner.size,), (owner.itemsize,))
-        vector = lifted_like(highest(list(handles_in(lift(given)))), memory.copy())
+        memory = as_strided(as_array(owner), (owner.size,), (owner.itemsize,))
+        vector = lifted_to(given, memory.copy())
         memory[...] = STALE if x.dtype.kind == "f" else complex(STALE, STALE)
         FILLED.update(LIVE)
         x._root.memory, x._root.owner, x._root.vector = memory, owner, vector
@@ -251,64 +259,44 @@ def put_back(x: Any, target: Any) -> None:
 # --- around buffers -----------------------------------------------------------------------------------------------------------------
 
 
-NUMBERS = {float, int, bool, complex, np.float64, str, type(None)}
-
-
 def is_traced(x: Any) -> bool:
     """Return whether a value is, or holds, traced values."""
+    return any(stands(leaf) if type(leaf) is Buffer else isinstance(leaf, Handle) for leaf in leaves(x))
+
+
+def leaves(x: Any) -> Iterator[Any]:
+    """Yield what is in nested tuples, lists, dicts and object arrays."""
     kind = type(x)
-    if kind in NUMBERS:
-        return False
-    if kind is np.ndarray:
-        return x.dtype.char == "O" and holds_traced(x)
-    if kind is Buffer:
-        return stands(x)
-    if kind in (tuple, list):
-        return any(map(is_traced, x))
-    return any(map(is_traced, x.values())) if kind is dict else isinstance(x, Handle)
-
-
-def handles_in(x: Any) -> Iterator[Handle]:
-    """Yield the traced values in nested tuples, lists, dicts and object arrays."""
-    if isinstance(x, Handle):
+    if kind in (tuple, list, dict) or (kind is np.ndarray and x.dtype.char == "O"):
+        for part in x.values() if kind is dict else x.flat if kind is np.ndarray else x:
+            yield from leaves(part)
+    else:
         yield x
-    elif type(x) is dict:
-        yield from handles_in(list(x.values()))
-    elif type(x) in (tuple, list) or holds_traced(x):
-        for part in x.flat if type(x) is np.ndarray else x:
-            yield from handles_in(part)
+
+
+def lifted_to(given: Any, x: Any) -> Any:
+    """Return an array as a traced constant, of the level of what is given."""
+    return lifted_like(highest(list(leaves(lift(given)))), x)
 
 
 def as_array(x: Any) -> Any:
     """Return buffers as NumPy's arrays, also in tuples, lists and dicts."""
-    kind = type(x)
-    if kind is Buffer:
-        return x.view(np.ndarray)
-    if kind in (tuple, list):
-        return kind(map(as_array, x))
-    return {name: as_array(part) for name, part in x.items()} if kind is dict else x
+    return mapped(lambda part: np.ndarray.view(part, np.ndarray) if type(part) is Buffer else part, x)
 
 
 def settled(x: Any) -> Any:
     """Return what a buffer holds, as code outside sees it: an array of NumPy, or a traced one."""
-    return value_of(x) if stands(x) else x.view(np.ndarray)
+    return value_of(x) if stands(x) else as_array(x)
 
 
-def buffers_in(x: Any) -> list[Buffer]:
-    """Return the buffers in nested tuples, lists and dicts."""
-    if type(x) in (tuple, list, dict):
-        return [found for part in (x.values() if type(x) is dict else x) for found in buffers_in(part)]
-    return [x] if type(x) is Buffer else []
-
-
-def as_buffer(made: Any, *sources: Buffer) -> Any:
-    """Return an array that a function made as a buffer, if it is new, or shows the memory of one of its arguments."""
+def as_buffer(made: Any, *sources: Any) -> Any:
+    """Return an array that a function made as a buffer, if it is new, or shows the memory of one of its arguments that are buffers."""
     if type(made) in (tuple, list):
         return type(made)(as_buffer(part, *sources) for part in made)
     if type(made) is not np.ndarray or made.dtype.kind not in "fc":
         return made
     for source in sources:
-        if owner_of(made) is owner_of(source):
+        if type(source) is Buffer and owner_of(made) is owner_of(source):
             view = made.view(Buffer)
             view._root = source._root
             return view
@@ -328,10 +316,10 @@ def given_back(result: Any, out: Any) -> Any:
 SHOWING = ("T", "mT", "real", "imag", "diagonal", "ravel", "reshape", "squeeze", "swapaxes", "transpose")
 WRITING = ("fill", "partition", "put", "sort")
 READING = (
-    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress", "conj", "conjugate", "copy",
-    "cumprod", "cumsum", "dot", "flatten", "item", "max", "mean", "min", "nonzero", "prod", "repeat", "round", "searchsorted", "std", "sum",
-    "take", "tolist", "trace", "var", "__bool__", "__complex__", "__contains__", "__copy__", "__deepcopy__", "__float__", "__format__",
-    "__index__", "__int__",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "byteswap", "choose", "clip", "compress", "conj", "conjugate",
+    "copy", "cumprod", "cumsum", "dot", "dump", "dumps", "flatten", "getfield", "item", "max", "mean", "min", "nonzero", "prod", "repeat",
+    "round", "searchsorted", "std", "sum", "take", "tobytes", "tofile", "tolist", "trace", "var", "__bool__", "__complex__",
+    "__contains__", "__copy__", "__deepcopy__", "__float__", "__format__", "__index__", "__int__",
 )  # fmt: skip
 
 
@@ -383,6 +371,14 @@ def showing(name: str) -> Any:
     return property(method, assign) if ask else method
 
 
+def memory(name: str) -> property:
+    """Return an attribute that shows the memory, which a traced array has not."""
+    numpys = getattr(np.ndarray, name)
+    return property(lambda self: getattr(value_of(self), name) if stands(self) else numpys.__get__(self))
+
+
+for name in ("ctypes", "data"):
+    setattr(Buffer, name, memory(name))
 for name in READING:
     setattr(Buffer, name, reading(name))
 for name in WRITING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import cache
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from .levels import Handle
 
 __all__ = [
     "LIFTS", "ROWS_OF_SCIPY", "STALE", "STANDING", "another_goes_first", "as_objects", "check_result", "comes_from_a_loop", "defers",
-    "lift_of", "lost", "refuse_kind", "refuse_search", "refuse_stale", "refuse_tie",
+    "lift", "lift_of", "lost", "mapped", "refuse_kind", "refuse_search", "refuse_stale", "refuse_tie",
 ]  # fmt: skip
 
 
@@ -198,6 +199,25 @@ STANDING: dict = {}
 def lift_of(kind):
     """Return what lifts arrays of a class, None for those that are not lifted."""
     return LIFTS.get(f"{kind.__module__}.{kind.__qualname__}")
+
+
+def mapped(make, x):
+    """Return what is made of `x`, or of what is in it where it is a tuple, list or dict."""
+    kind = type(x)
+    if kind in (tuple, list):
+        return kind([mapped(make, part) for part in x])
+    return {name: mapped(make, part) for name, part in x.items()} if kind is dict else make(x)
+
+
+def lift(x):
+    """Return arrays of other packages that are computed with like NumPy's as traced ones, also in tuples, lists and dicts."""
+    kind: Any = type(x)
+    if kind in (tuple, list):
+        return kind(map(lift, x))
+    if kind is dict:
+        return {name: lift(part) for name, part in x.items()}
+    lifting = STANDING.get(kind) or lift_of(kind)
+    return x if lifting is None else lifting(x)
 
 
 @cache

@@ -10,13 +10,15 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
+from ..rules.calling import public_name
 from . import dispatch
-from .buffers import Buffer, as_buffer, is_traced, owner_of
-from .levels import LIVE
-from .traced import lift
+from .buffers import Buffer, as_array, as_buffer, is_traced, lifted_to, owner_of
+from .conversions import lift, mapped, refuse_stale
+from .levels import FILLED, LIVE
 
-__all__ = ["DOORS", "NUMBERS"]
+__all__ = ["DOORS", "NUMBERS", "strided", "vectorize"]
 
 
 def converted(x: Any, dtype: Any = None) -> Any:
@@ -37,6 +39,13 @@ def checked(x: Any) -> Any:
     return x
 
 
+def fresh(x: Any, numpys: Callable[..., Any]) -> Any:
+    """Return a plain array; one of the memory of an array that became traced is refused."""
+    if FILLED:
+        refuse_stale([x], public_name(numpys))
+    return x
+
+
 def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -> Callable[..., Any]:
     """Return what stands for a function that makes an array of its first argument: of a traced one, what is `made` of it."""
 
@@ -44,13 +53,13 @@ def door(numpys: Callable[..., Any], made: Callable[[Any], Any] = lambda x: x) -
     def opened(a: Any, dtype: Any = None, *args: Any, copy: Any = None, **kwargs: Any) -> Any:
         whole = type(a) is Buffer and made is not checked  # NumPy says whether it shows the same memory
         if whole:
-            x = numpys(a.view(np.ndarray), dtype, *args, **kwargs if copy is None else {"copy": copy, **kwargs})
+            x = numpys(as_array(a), dtype, *args, **kwargs if copy is None else {"copy": copy, **kwargs})
             if owner_of(x) is owner_of(a):
                 return as_buffer(x, a)
         if is_traced(a):
             x = made(converted(a, dtype))
             return x.copy("K") if (copy or whole) and is_shown(a, x) else x
-        x = numpys(a, dtype, *args, **kwargs if copy is None else {"copy": copy, **kwargs})
+        x = fresh(numpys(a, dtype, *args, **kwargs if copy is None else {"copy": copy, **kwargs}), numpys)
         return as_buffer(x, a) if type(a) is Buffer else as_buffer(x) if LIVE and type(a) in (list, tuple) else x
 
     return opened
@@ -75,7 +84,7 @@ def maker(numpys: Callable[..., Any]) -> Callable[..., Any]:
 def array(object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", ndmin: int = 0, **kwargs: Any) -> Any:
     copies = getattr(copy, "value", copy) == 1  # may be a _CopyMode, which has no truth value
     if not is_traced(object):
-        made = np.array(object, dtype, copy=copy, order=order, ndmin=ndmin, **kwargs)
+        made = fresh(np.array(object, dtype, copy=copy, order=order, ndmin=ndmin, **kwargs), np.array)
         return as_buffer(made) if LIVE and copies else made
     made = converted(object, dtype)
     made = made.copy(order) if copies and is_shown(object, made) else made
@@ -86,6 +95,35 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: A
     if not is_traced(fill_value):
         return as_buffer(np.full(shape, fill_value, dtype, *args, **kwargs))
     return np.copy(np.broadcast_to(converted(fill_value, dtype), shape))
+
+
+def full_like(a: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
+    a = lifted_to(fill_value, a) if is_traced(fill_value) and not is_traced(a) else a
+    return as_buffer(np.full_like(a, fill_value, *args, **kwargs))
+
+
+def ndenumerate(arr: Any) -> Any:
+    return zip(np.ndindex(arr.shape), arr.flat, strict=True) if is_traced(arr) else np.ndenumerate(arr)
+
+
+def strided(x: Any, *args: Any, **kwargs: Any) -> Any:
+    made = as_strided(as_array(x), *args, **kwargs)
+    return as_buffer(made, x) if type(x) is Buffer else made
+
+
+def nditer(op: Any, *args: Any, **kwargs: Any) -> Any:
+    if is_traced(op):
+        raise TypeError("numpy.nditer has no derivative: write a loop over np.ndindex(x.shape), or functions of whole arrays")
+    return np.nditer(op, *args, **kwargs)
+
+
+class vectorize(np.vectorize):
+    """A loop over elements, also over traced ones, of which it makes traced arrays."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not is_traced((args, kwargs)):
+            return super().__call__(*args, **kwargs)
+        return mapped(lambda x: dispatch.array(x) if dispatch.holds_traced(x) else x, super().__call__(*lift(args), **lift(kwargs)))
 
 
 class NumberType(type):
@@ -130,14 +168,18 @@ def number_type(kind: type) -> NumberType:
 
 
 MAKERS = (
-    "arange column_stack concatenate copy diag diagflat dot dstack empty empty_like eye full_like hstack identity inner kron linspace "
+    "arange column_stack concatenate copy diag diagflat dot dstack empty empty_like eye hstack identity inner kron linspace "
     "logspace ones ones_like outer repeat stack tile tri tril triu vstack zeros zeros_like"
 )
 
-DOORS = [
+DOORS: list[Any] = [
     *(maker(getattr(np, name)) for name in MAKERS.split()),
     array,
     full,
+    full_like,
+    ndenumerate,
+    nditer,
+    vectorize,
     door(np.asarray),
     door(np.asanyarray),
     door(np.require),

@@ -44,7 +44,7 @@ class Flat:
     def places(self, index):
         """Return an array of at least one axis that shows the base, where in it the elements at `index` are, and how many."""
         base = self.base if self.base.ndim else self.base[None]
-        chosen = np.arange(base.size)[index]
+        chosen = index if type(index) is int and 0 <= index < base.size else np.arange(base.size)[index]
         return base, np.unravel_index(chosen, base.shape), np.size(chosen)
 
     def __getitem__(self, index):

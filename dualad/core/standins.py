@@ -14,7 +14,7 @@ import numpy as np
 from ..rules import python_math
 from ..support.forks import cached_property
 from .conversions import ROWS_OF_SCIPY
-from .doors import DOORS, NUMBERS
+from .doors import DOORS, NUMBERS, strided, vectorize
 
 __all__ = ["ARRAY_API", "BUILTINS", "Instead", "before_numba", "look_up", "stand_in"]
 
@@ -102,6 +102,8 @@ def ours_of(package: str) -> dict[str, Any]:
         return python_math.FUNCTIONS if package == "math" else python_math.COMPLEX_FUNCTIONS
     if package == "numpy":
         return {door.__name__: door for door in DOORS} | {kind.__name__: kind for kind in NUMBERS if issubclass(kind.of, np.generic)}
+    if package == "numpy.lib.stride_tricks":
+        return {"as_strided": strided}
     return import_module(f"dualad.{package}").FUNCTIONS
 
 
@@ -113,7 +115,7 @@ INSTEAD: dict[int, tuple[Any, Any]] = {}
 
 def look_up() -> None:
     """Enter the stand-ins of modules that were imported since."""
-    for package in ("math", "cmath", "numpy", *ROWS_OF_SCIPY):
+    for package in ("math", "cmath", "numpy", "numpy.lib.stride_tricks", *ROWS_OF_SCIPY):
         if package in sys.modules and package not in ENTERED:
             ENTERED.add(package)
             for name, ours in ours_of(package).items():
@@ -139,7 +141,7 @@ def before_numba(value: Any) -> Any:
 
 def of_elements(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of numbers as one of arrays, too."""
-    loop = np.vectorize(function)
+    loop = vectorize(function)
 
     @wraps(function)
     def call(*args: Any) -> Any:

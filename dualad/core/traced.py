@@ -18,13 +18,13 @@ from ..rules.indexing import cast, discretize, getitem, locate
 from ..rules.kinds import ROWS, Composite, Differentiable
 from ..rules.sparse import is_sparse, sparse_matmul
 from ..support.callers import asks_exactly, asserting
-from .conversions import STANDING, another_goes_first, as_objects, lift_of, lost
+from .conversions import STANDING, another_goes_first, as_objects, lift, lift_of, lost
 from .dispatch import apply, apply_method, array, dtype_of, highest, holds_traced, looked_at, masked_call, packed, primal, strengthen
 from .flat import Flat
 from .levels import Handle, Owner, View, new, version_of
 from .options import cast_operands, inexact, taken_options
 
-__all__ = ["GETITEM", "Traced", "example_of", "lift", "shows"]
+__all__ = ["GETITEM", "Traced", "example_of", "shows"]
 
 GETITEM = ROWS[getitem]
 PLAIN = {float, int, bool, complex, np.ndarray, np.float64}
@@ -436,7 +436,9 @@ class Traced(Handle):
             if self.size != 1:
                 raise ValueError(f"can only convert an array of size 1 to a scalar; this one has shape {self.shape}")
             return np.reshape(self, (-1,))[0] if self.ndim else self[()]
-        return self[index] if len(index) > 1 or isinstance(index[0], tuple) else np.ravel(self)[index[0]]
+        if isinstance(index[0], tuple):
+            return self[index[0]]
+        return self[index] if len(index) > 1 else np.ravel(self)[index[0]]
 
     def tolist(self):
         """Return nested lists of traced scalars."""
@@ -445,17 +447,6 @@ class Traced(Handle):
     def compress(self, condition, axis=None, out=None):
         """Return ``np.compress(condition, x, axis)``."""
         return np.compress(condition, self, axis, out)
-
-
-def lift(x):
-    """Return arrays of other packages that are computed with like NumPy's as traced ones, also in tuples, lists and dicts."""
-    kind: Any = type(x)
-    if kind in (tuple, list):
-        return kind(map(lift, x))
-    if kind is dict:
-        return {name: lift(part) for name, part in x.items()}
-    lifting = STANDING.get(kind) or lift_of(kind)
-    return x if lifting is None else lifting(x)
 
 
 def shows(v, base, ops, index):

@@ -10,10 +10,10 @@ from sys import getrefcount
 import numpy as np
 import optree
 
-from ..core.conversions import STANDING, refuse_stale
+from ..core.conversions import STANDING, lift, refuse_stale
 from ..core.dispatch import array, dtype_of, primal
 from ..core.levels import FILLED, Handle
-from ..core.traced import Traced, lift
+from ..core.traced import Traced
 from ..dask.arrays import LAZY, outside
 from ..support.checks import flag
 from .dual import Dual, seedable

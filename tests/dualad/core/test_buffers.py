@@ -116,6 +116,37 @@ def by_methods(x):
     flat = sum(g.flat) * g.flat[4]
     return flat + np.sum(c**2) + np.sum(d**3) + d.ravel()[3:5].sum() + f.ravel().sum() + c.take([0, 1]).sum() + d.astype(float)[0].mean()
 
+def by_views(x):
+    a = np.zeros(4)
+    own, before, pairs = a.view(), a.view(np.ndarray), np.lib.stride_tricks.as_strided(a, (2, 2), (16, 8))
+    a[:3] = x
+    np.add(before, 1.0, out=before)
+    own[3] = x[0]
+    pairs[0] *= x[1]
+    b = np.eye(3)
+    b @= np.diag(x) + 0.1
+    b[0] @= np.ones((3, 3))
+    return np.sum(a**2) + np.nansum(a.view(type=np.ndarray)) + np.sum(pairs @ x[:2]) + np.sum(b**3)
+
+def by_elements(x):
+    a = np.zeros((2, 3))
+    a.flat[4] = x[0]
+    a.T.flat[1:3] = x[1:]
+    a.flat[0] = 2.0
+    total = sum(v * i for i, v in enumerate(a[:, ::-1].flat)) + a.item((0, 1)) * a.item(4)
+    for (i, j), v in np.ndenumerate(a):
+        total = total + (v**2 * x[j] if v > 0 else i * v)
+    return total + np.sum(ramps(a) * x)
+
+ramps = np.vectorize(lambda v: v if v > 0.0 else 0.1 * v)
+
+def full_ones(x):
+    a, b = np.full_like(np.ones((2, 3)), x), np.full_like(PLAIN, x[0], shape=(3,))
+    a[0, 1], b[2] = 3.0, x[1]
+    return np.sum(a * b) + np.sum(np.full_like(x, 2.0) * b)
+
+PLAIN = np.ones(2)
+
 def stays_plain(x):
     a = np.zeros(3)
     a[1] = 2.0
@@ -144,10 +175,13 @@ def put(t, a):
     return np.sum(b * c + a)
 """
 NAMES = [
+    "by_elements",
     "by_methods",
+    "by_views",
     "complex_parts",
     "elements",
     "fortran",
+    "full_ones",
     "in_place",
     "lists",
     "outputs",
@@ -231,14 +265,14 @@ def test_no_stale_number_is_read(code):
 
     def read(x):
         a = code.np.zeros(3)
-        memory = a.view(np.ndarray)
+        memory = np.asarray(memoryview(a))
         a[0] = x
         assert np.isnan(memory).all()
         return a
 
     def written(x):
         a = read(x)
-        a.view(np.ndarray)[1] = 2.0
+        np.asarray(memoryview(a))[1] = 2.0
         return np.sum(a)
 
     def after(x):
@@ -268,6 +302,8 @@ def test_a_result_of_stale_numbers_raises(code, dtype):
         return np.sum(np.real(np.asarray(filled(x)) * 2.0)) + x
 
     with dualad.adapt(code):
+        with pytest.raises(TypeError, match=r"numpy\.asarray: .* read an array that a traced value was written into"):
+            dualad.derivative(lambda x: np.nansum(np.real(code.np.asarray(filled(x)))))(3.0)
         for f in (lambda x: np.asarray(filled(x))[1].real, lambda x: np.real(np.asarray(filled(x)) @ np.ones(3)), of_a_copy):
             for derivative in (
                 lambda f: lambda x: ck.vjp(f, x),
@@ -293,6 +329,14 @@ def test_what_cannot_be_written_raises(code):
         a.real[0] = x
         return a
 
+    def of_memory(read):
+        def f(x):
+            a = code.np.zeros(3)
+            a[0] = x
+            return len(read(a)) * x
+
+        return f
+
     def into_the_caller_s(x):
         a = X.copy()
         a[0] = x
@@ -312,6 +356,16 @@ def test_what_cannot_be_written_raises(code):
             dualad.derivative(into_the_real_part)(3.0)
         with pytest.raises(TypeError, match="an array of plain numbers"):
             dualad.derivative(into_the_caller_s)(3.0)
+        for name, read in {
+            "data": lambda a: a.data,
+            "ctypes": lambda a: a.ctypes,
+            "tobytes": lambda a: a.tobytes(),
+            "view": lambda a: a.view(np.recarray),
+        }.items():
+            with pytest.raises(AttributeError, match=f"has no '{name}': .* not one block of memory"):
+                dualad.derivative(of_memory(read))(3.0)
+        with pytest.raises(TypeError, match=r"numpy\.nditer has no derivative"):
+            dualad.derivative(of_memory(lambda a: code.np.nditer(a)))(3.0)
 
 
 def test_what_is_written_into_may_be_named(code):
