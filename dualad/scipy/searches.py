@@ -12,9 +12,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from types import FunctionType
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 import optree
@@ -22,13 +20,13 @@ from scipy import optimize as so
 
 from ..core.dispatch import array, holds_traced, primal
 from ..core.traced import Traced
-from ..graph.program import key_of
 from ..rules.constants import evaluate
 from ..rules.cotangents import is_symbolic
 from ..support.callers import trimmed
 from ..verbs.gradient import gradient
 from ..verbs.implicit import plain_value, with_derivatives
 from ..verbs.jacobian import jacobian
+from ..verbs.solutions import Equation, identity, same, solution
 
 __all__ = ["FUNCTIONS"]
 
@@ -217,8 +215,8 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
         if compiled:
             leaves, structure = optree.tree_flatten(data)
             others = {key: x for key, x in call.arguments.items() if key not in data}
-            result = compiled_search(Run(scipys, signature, others, structure, title), leaves)
-            call.arguments.update(optree.tree_map(primal, data))
+            key = structure, *((name, identity(x)) for name, x in sorted(others.items()))
+            result = compiled_search(same(Run(scipys, signature, others, structure, title), title, *key), leaves)
         else:
             result = scipys(*call.args, **call.kwargs)
             if not plain.traced:
@@ -228,9 +226,16 @@ def entered(name: str, kind: Callable, *, pair: str | None = None, elementwise: 
             raise TypeError(f"{title} has no derivative with constraints=: differentiate the conditions of the minimum (dualad.implicit)")
         exact, plainly = problem(given), problem({**call.arguments, first: given[first]})
 
+        def free(x: Any) -> Any:
+            return bounded(given, kind, x)
+
+        def residual(x: Any, *leaves: Any) -> Any:
+            return problem({**given, **optree.tree_unflatten(structure, leaves)}).equation(x)
+
         def solved(x: Any) -> Any:
-            free = bounded(given, kind, x)
-            return with_derivatives(x, exact.equation, plainly.equation, title, elementwise=elementwise, free=free)
+            if compiled:
+                return solution(same(Equation(title, residual, elementwise, free), title, *key), x, *leaves)
+            return with_derivatives(x, exact.equation, plainly.equation, title, elementwise=elementwise, free=free(x))
 
         return with_solution(result, solved, exact)
 
@@ -256,22 +261,8 @@ class Run:
         return result.x if isinstance(result, so.OptimizeResult) else result
 
 
-#: equal calls are one object, by which two traces of a function are known to be the same
-RUNS: WeakValueDictionary[Any, Run] = WeakValueDictionary()
-
-
-def identity(x: Any) -> Any:
-    """Return a key of an argument; functions that are defined anew at each call are told apart by their code and closures."""
-    x = getattr(x, "__wrapped__", x)
-    if not isinstance(x, FunctionType):
-        return key_of(x)
-    return x.__code__, id(x.__globals__), key_of(x.__defaults__), *(identity(cell.cell_contents) for cell in x.__closure__ or ())
-
-
 def compiled_search(run: Run, leaves: list) -> Any:
     """Return the result of a search that a compiled program calls: what has derivatives of it, and nothing else, is known by its values."""
-    given = sorted(run.given.items())
-    run = RUNS.setdefault((run.title, run.structure, *((name, identity(x)) for name, x in given)), run)
     found = evaluate(run, *leaves)
     if isinstance(run.result, so.RootResults):
         return so.OptimizeResult(root=found)

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-import numpy as np
 import optree
 
 from ..core.dispatch import looked_at, primal
 from ..core.traced import Traced
 from ..forward.seeding import check_function
+from ..rules.calling import public_name
+from ..rules.constants import evaluate
 from ..rules.cotangents import is_symbolic
 from ..support.hints import Rest, Result
-from .derivative import jvp
-from .jacobian import jacobian
+from .solutions import Equation, identity, same, slope_of, solution, solver
 
 __all__ = ["implicit", "plain_value", "with_derivatives"]
 # --- public -----------------------------------------------------------------------------------------------------------------
@@ -25,7 +25,7 @@ def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result], *, spa
     """Return `solve` as a differentiable function: the derivatives of its solution come from ``residual(x, *params) = 0``.
 
     The solver sees plain values only, so it may be anything (SciPy's ``root``, a Newton loop, a table). Works in forward and
-    reverse mode, in chains, and to every order.
+    reverse mode, in chains, and to every order. A compiled program (`jit`) calls the solver from Python.
 
     Parameters
     ----------
@@ -69,8 +69,15 @@ def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result], *, spa
     @wraps(solve)
     def solved(*given):
         params: Any = given
-        if not any(isinstance(leaf, Traced) for leaf in optree.tree_leaves(params)):
+        leaves, structure = optree.tree_flatten(params)
+        traced = [leaf for leaf in leaves if isinstance(leaf, Traced)]
+        if not traced:
             return solve(*params)  # type: ignore[call-arg]
+        if sparsity is None and any(is_symbolic(leaf) and leaf.level.id for leaf in traced):
+            key = structure, identity(solve), identity(residual)
+            x = evaluate(same(Solver(solve, structure), *key), *leaves)
+            equation = Equation("dualad.implicit", lambda x, *leaves: residual(x, *optree.tree_unflatten(structure, leaves)))
+            return solution(same(equation, *key), x, *leaves)
         plain: Any = optree.tree_map(lambda leaf: plain_value(leaf, WAY_OUT), params)
         x = solve(*plain)  # type: ignore[call-arg]
         return with_derivatives(x, lambda y: residual(y, *params), lambda y: residual(y, *plain), "implicit", sparsity=sparsity)
@@ -80,9 +87,26 @@ def implicit(residual: Callable[..., Any], solve: Callable[Rest, Result], *, spa
 
 # --- parts ------------------------------------------------------------------------------------------------------------------
 
+
+class Solver:
+    """A solver that a compiled program calls, with the leaves of its arguments."""
+
+    def __init__(self, solve, structure):
+        self.solve, self.structure = solve, structure
+
+    def __call__(self, *leaves):
+        x = self.solve(*optree.tree_unflatten(self.structure, leaves))
+        if isinstance(x, Traced):
+            raise x.level.refuse("the solver of dualad.implicit has a traced value in its closure: pass it as an argument")
+        return x
+
+    def __repr__(self):
+        return f"<the solver {public_name(self.solve)}>"
+
+
 WAY_OUT = (
-    "the solver of dualad.implicit is given plain values, which are known only when the program runs: compile the residual, "
-    "or what the solver calls, and leave out jit around it"
+    "the solver of dualad.implicit with sparsity= is given plain values, which are known only when the program runs: leave out sparsity=, "
+    "or jit around it"
 )
 
 
@@ -105,12 +129,9 @@ def with_derivatives(x, residual, plain, name, *, elementwise=False, free=None, 
     for step in range(max(1, depth(error))):
         if step:
             error = residual(x)
-        elif elementwise:
-            solve = by_slopes(x, plain, name)
         else:
-            if np.size(error) != np.size(x):
-                raise ValueError(f"{name}: the residual has shape {np.shape(error)}, the solution {np.shape(x)}: they must be of one size")
-            solve = by_matrix(x, plain, primal(error), name, free) if sparsity is None else by_factors(x, plain, name, sparsity)
+            slope = slope_of(plain, x, elementwise, sparsity)
+            solve = solver(x, slope if sparsity is not None else primal(slope), primal(error), name, elementwise, free)
         x = x - solve(error - primal(error))
     return x
 
@@ -121,45 +142,3 @@ def depth(x):
     while isinstance(x, Traced) and not x.level.abstract:
         x, count = x._peek(), count + 1
     return count
-
-
-def by_slopes(x, plain, name):
-    """Return what solves equations of one unknown each."""
-    slope = primal(jvp(plain, (x,), (np.ones_like(x)[()],))[1])
-    if not isinstance(slope, Traced) and not np.all(slope):
-        raise singular(name)
-    return lambda error: error / slope
-
-
-def by_matrix(x, plain, value, name, free):
-    """Return what solves the linear system of the Jacobian by `x`, in which only some elements move."""
-    shape, size = np.shape(x), np.size(x)
-    slope = np.reshape(primal(jacobian(plain)(x)), (size, size))
-    moving = None if free is None else free(slope, np.reshape(value, (size,)))
-    if moving is not None:
-        slope = np.where(moving[:, None] & moving, slope, np.eye(size, dtype=slope.dtype))
-
-    def solve(error):
-        error = np.reshape(error, (size,))
-        try:
-            return np.reshape(np.linalg.solve(slope, error if moving is None else np.where(moving, error, 0.0)), shape)
-        except np.linalg.LinAlgError:
-            raise singular(name) from None
-
-    return solve
-
-
-def by_factors(x, plain, name, sparsity):
-    """Return what solves the linear system of the sparse Jacobian by `x`."""
-    from ..rules.scipy.sparse_linalg import splu
-
-    try:
-        return splu(jacobian(plain, sparsity=sparsity)(x).tocsc()).solve
-    except RuntimeError as error:  # SuperLU's word for it
-        if "singular" not in str(error):
-            raise
-        raise singular(name) from None
-
-
-def singular(name):
-    return np.linalg.LinAlgError(f"{name}: the Jacobian of the residual by x is singular at the solution, which has no derivative there")

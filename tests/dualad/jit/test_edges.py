@@ -44,7 +44,7 @@ def helper(x):
     return x * RNG.integers(2)
 
 
-EQUATION = implicit(lambda x, p: x * x - p, np.sqrt)
+EQUATIONS = implicit(lambda x, p: x * x - p, np.sqrt, sparsity=np.eye(5))
 #: the function, its arguments, and what the message says besides the line
 REFUSED = {
     # shapes that depend on data
@@ -64,7 +64,8 @@ REFUSED = {
     "dict[k]": (lambda k: {0: 1.0, 1: 2.0}[k], 1, r"a hash .* np\.where"),
     "cached": (cached, 1.0, r"a hash .* cached function"),
     "format": (lambda x: f"{x:.3f}", 2.0, r"the plain value .* look at it outside of jit"),
-    "implicit": (EQUATION, X, r"the solver of dualad\.implicit is given plain values.* leave out jit"),
+    "implicit, sparse": (EQUATIONS, X, r"the solver of dualad\.implicit with sparsity= is given plain values.* leave out sparsity="),
+    "implicit": (lambda x: implicit(np.subtract, lambda p: x)(x), X, r"the solver of dualad\.implicit has a traced value in its closure"),
     # impure values
     "random": (lambda x: x * random.random(), X, r"draws random numbers \(random\)"),
     "random, rounded": (lambda x: x * int(random.random()), X, r"draws random numbers \(random\)"),

@@ -221,6 +221,9 @@ def test_programs_call_the_search():
             np.testing.assert_allclose(slope(at), grad(f)(at), rtol=1e-10, atol=1e-14)
     brentq = dualad.jit(lambda a: do.root_scalar(cube, bracket=(0.0, 4.0), args=(a,)).root)
     assert [brentq(a) for a in (A, 5.0)] == [so.brentq(cube, 0.0, 4.0, args=(a,)) for a in (A, 5.0)]
+    second = dualad.derivative(lambda a: do.root_scalar(cube, bracket=(0.0, 4.0), args=(a,)).root, order=2)(A)
+    assert dualad.derivative(brentq, order=2)(A) == pytest.approx(second, rel=1e-12)
+    assert grad(grad(brentq))(A) == pytest.approx(second, rel=1e-12)
     with pytest.raises(TypeError, match=r"scipy.optimize.fsolve: with full_output= it cannot be compiled"):
         dualad.jit(lambda a: do.fsolve(cube, 1.0, args=(a,), full_output=True)[0][0])(A)
 

@@ -52,6 +52,31 @@ def test_inside_a_chain():
     np.testing.assert_allclose(grad(f)(P), dualad.gradient(f)(P), rtol=1e-12)
 
 
+def test_programs_call_the_solver():
+    """A program is differentiated as often as asked, inside and outside; two traces of a function that makes one are the same."""
+    f = lambda p: np.sum(implicit(residual, newton)(p) ** 2)
+    compiled = dualad.jit(f)
+    assert compiled(P) == f(P) and compiled(P + 0.1) == f(P + 0.1) and compiled.traces == 1
+    np.testing.assert_allclose(dualad.jit(grad(f))(P), grad(f)(P), rtol=1e-13)
+    hessian = dualad.hessian(f)(P)
+    for second in (
+        dualad.hessian(compiled),
+        dualad.jit(dualad.hessian(f)),
+        reverse_jacobian(grad(compiled)),
+        dualad.jit(reverse_jacobian(grad(f))),
+        dualad.jacobian(dualad.jit(grad(f))),
+    ):
+        np.testing.assert_allclose(second(P), hessian, rtol=1e-10, atol=1e-13)
+    third = lambda g: dualad.derivative(lambda t: g(t * P), order=3)(1.0)
+    np.testing.assert_allclose(third(compiled), third(f), rtol=1e-10)
+
+
+def test_compiled_steps_of_a_chain():
+    step = dualad.jit(lambda k, x, p: x + 0.1 * solution(p + 0.1 * x))
+    f = lambda step: lambda p: np.sum(chain(step, np.zeros(3), p, steps=4))
+    np.testing.assert_allclose(grad(f(step))(P), grad(f(step.__wrapped__))(P), rtol=1e-13)
+
+
 def test_numbers_and_several_parameters():
     root = implicit(lambda x, a, b: x * x * b - a, lambda a, b: (a / b) ** 0.5)
     assert dualad.gradient(root, argnums=(0, 1))(4.0, 1.0) == pytest.approx((0.25, -1.0))
