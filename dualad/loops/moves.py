@@ -302,6 +302,9 @@ def window(x, index):
 
 def placed(base, v, index, ops=()):
     """Return `base` with v in the part that views and a basic index show."""
+    if ops and ops[0][0] is np.reshape and ops[0][2].get("order", "C") == "C":
+        _, args, kwargs = ops[0]
+        return reshaped(placed(reshaped(base, np.empty(base.shape).reshape(*args, **kwargs).shape), v, index, ops[1:]), base.shape)
     part = Window(base.shape)
     for fn, args, kwargs in ops:
         if fn is getitem and is_basic(args[0]):

@@ -397,29 +397,21 @@ def null_basis(a, k):
     return np.linalg.qr(a, mode="complete")[0][..., k:]
 
 
-# --- determinants, pseudo-inverse, least squares ----------------------------------------------------------------------------
-
-
-def log_slope(ans, a):
-    """Return the derivative of log(det(a)) by the elements of a; NaN where a is singular."""
-    singular = np.equal(ans[0], 0)[..., None, None]
-    return np.where(singular, np.nan, mT(np.linalg.inv(np.where(singular, eye(np.shape(a)[-1]), a))))
-
-
-def slogdet_jvp(t, ans, a):
-    trace = np.sum(log_slope(ans, a) * t, axis=(-1, -2))
-    return (1j * np.imag(trace) * ans[0] if np.iscomplexobj(a) else np.zeros_like(trace)), np.real(trace)
-
-
-def slogdet_vjp(g, ans, a):
-    weight = g[1] + 1j * np.imag(g[0] * ans[0]) if np.iscomplexobj(a) else g[1]
-    return np.expand_dims(weight, (-1, -2)) * log_slope(ans, a)
+# --- pseudo-inverse, least squares ------------------------------------------------------------------------------------------
 
 
 @primitive
 def pseudo_inverse(a, rcond, hermitian):
     """Return ``np.linalg.pinv(a, rcond, hermitian)``."""
     return np.linalg.pinv(a, hermitian=hermitian) if rcond is None else np.linalg.pinv(a, rcond, hermitian)
+
+
+def by_factors(a, rcond, hermitian):
+    """Return the pseudo-inverse of what NumPy makes it of."""
+    u, s, vh = hermitian_svd(a) if hermitian else svd_factors(a)
+    cutoff = np.expand_dims(1e-15 if rcond is None else rcond, -1) * np.max(s, axis=-1, keepdims=True)
+    inverses = np.where(s > cutoff, 1.0 / np.where(s > cutoff, s, 1.0), 0.0)
+    return adjoint(vh) @ (inverses[..., None] * adjoint(u))
 
 
 def pinv_jvp(t, p, a, rcond, hermitian):
@@ -483,9 +475,7 @@ explicit(singular_values, singular_values_jvp, singular_values_vjp, raises=True,
 explicit(qr_factors,      qr_jvp, qr_vjp, axes=(-2, -1), inlined=by_reflections)
 constant(reflectors, axes=(-2, -1), inner=lapack(("qr_r_raw", "qr_r_raw_n"), "D->D", overwrites=True))
 constant(reflected, axes=(-2, -1), inner=lapack("qr_reduced", "DD->D"))
-explicit(pseudo_inverse,  pinv_jvp, pinv_vjp, raises=True, axes=(-2, -1))
-explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp, axes=(-2, -1), lower="sign_and_logarithm",
-         inner=lapack("slogdet", "D->Dd"))
+explicit(pseudo_inverse,  pinv_jvp, pinv_vjp, raises=True, axes=(-2, -1), inlined=by_factors)
 composite(np.linalg.cholesky, cholesky, with_numpy_value=True)
 composite(np.linalg.eigh,     lambda a, UPLO="L": eigh_factors(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)
 composite(np.linalg.eigvalsh, lambda a, UPLO="L": eigenvalues(triangle(a, UPLO.upper() == "U"), UPLO), with_numpy_value=True)

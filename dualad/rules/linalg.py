@@ -441,6 +441,22 @@ def of_dotted(a, b):
     return of_matrices(a, b)
 
 
+def log_slope(ans, a):
+    """Return the derivative of log(det(a)) by the elements of a; NaN where a is singular."""
+    singular = np.equal(ans[0], 0)[..., None, None]
+    return np.where(singular, np.nan, mT(np.linalg.inv(np.where(singular, np.eye(shape_of(a)[-1], dtype=bool), a))))
+
+
+def slogdet_jvp(t, ans, a):
+    trace = np.sum(log_slope(ans, a) * t, axis=(-1, -2))
+    return (1j * np.imag(trace) * ans[0] if np.iscomplexobj(a) else np.zeros_like(trace)), np.real(trace)
+
+
+def slogdet_vjp(g, ans, a):
+    weight = g[1] + 1j * np.imag(g[0] * ans[0]) if np.iscomplexobj(a) else g[1]
+    return np.expand_dims(weight, (-1, -2)) * log_slope(ans, a)
+
+
 # --- the table --------------------------------------------------------------------------------------------------------------
 
 # fmt: off
@@ -460,6 +476,8 @@ explicit(np.linalg.solve, (solve_first_jvp, lambda t, ans, a, b: np.linalg.solve
          inner=lapack(lambda a, b: "solve1" if ndim_of(b) == 1 else "solve", "DD->D"))
 explicit(np.linalg.inv,   inv_jvp, inv_vjp, raises=True, axes=(-2, -1), lower="inverse", inner=lapack("inv", "D->D"))
 explicit(np.linalg.det,   det_jvp, det_vjp, axes=(-2, -1), lower="determinant", inner=lapack("det", "D->D"))
+explicit(np.linalg.slogdet, slogdet_jvp, slogdet_vjp, axes=(-2, -1), lower="sign_and_logarithm",
+         inner=lapack("slogdet", "D->Dd"))
 explicit(cofactor_matrix, cofactor_matrix_jvp, cofactor_matrix_vjp, axes=(-2, -1), inlined=regular_cofactors)
 explicit(euclidean,       euclidean_jvp, euclidean_vjp, axes="axis", blocks="root_of_squares", lower="norm",
                           skips_zeros=True)  # norm'(0) = 0

@@ -225,6 +225,17 @@ def test_derivatives_of_linear_algebra(name):
         assert "called" not in compiled.explain(*args)
 
 
+@pytest.mark.parametrize("hermitian", [False, True])
+def test_the_pseudo_inverse_is_made_of_the_factors_that_numpy_takes(hermitian):
+    deficient = WIDE[0, :4].T @ WIDE[0, :4]
+    pseudo = lambda a: np.linalg.pinv(a, 1e-10, hermitian)
+    for a in (deficient - 3.0 * np.outer(WIDE[0, 4], WIDE[0, 4]), HERMITIAN, POSITIVE[:1, :1] if hermitian else WIDE):
+        compiled, gradient = jit(pseudo), jit(grad(loss := lambda a: np.sum(np.abs(pseudo(a)) ** 3)))
+        close(compiled(a), pseudo(a))
+        close(gradient(a), grad(loss)(a))
+        assert "called" not in compiled.explain(a) + gradient.explain(a)
+
+
 def leaves_of(result):
     return result if isinstance(result, tuple) else (result,)
 

@@ -29,7 +29,15 @@ def added(x):
     return f
 
 
+def written(x):
+    y = x * 1.0
+    y.reshape(4, 5)[1:3, ::-1].T[...] *= 2.0
+    y.reshape(2, -1)[:, 3] = x[:2]
+    return y
+
+
 FUNCTIONS = {
+    "writes through other shapes": written,
     "delete": lambda x: np.delete(x, 3),
     "delete several": lambda x: np.delete(x, [0, 2, -1]),
     "delete a slice": lambda x: np.delete(x.reshape(4, 5), np.s_[::2], 1),
